@@ -1,0 +1,94 @@
+"""Which registers an instruction writes and which it reads, from one table of operand roles.
+
+The rule is "the first operand is the result, the rest are sources"; the tables below list what departs from it.
+Registers inside an address are sources wherever they stand. Change a family here and nowhere else.
+"""
+
+from .operands import CARRY, Addr, Not, PredPair, Reg, TensorAddr, Vec
+
+# No operand is a result.
+NO_RESULT = frozenset(
+    "applypriority bra brkpt brx cp discard exit fence griddepcontrol membar nanosleep pmevent prefetch prefetchu red "
+    "ret setmaxnreg st stackrestore stmatrix sured sust tensormap trap".split()
+)
+
+# Results exist only for these second components.
+RESULT_ONLY_FOR = {
+    "bar": {"red"},
+    "barrier": {"red"},  # .cta.red is found below: .cta only says which barrier
+    "mbarrier": {"arrive", "arrive_drop", "test_wait", "try_wait", "pending_count"},
+    "wgmma": {"mma_async"},
+    "wmma": {"load", "mma"},
+    "multimem": {"ld_reduce"},
+    "tcgen05": {"ld"},
+}
+
+READS_CARRY = frozenset({"addc", "subc", "madc"})
+
+
+def has_result(op: str, mods: tuple[str, ...]) -> bool:
+    """True when the first operand of `op.mods` is written."""
+    if op in NO_RESULT:
+        return False
+    only = RESULT_ONLY_FOR.get(op)
+    if only is None:
+        return True
+    return next((m for m in mods if m != "cta"), "") in only
+
+
+def _collect(operand, out: list) -> None:
+    """Append the registers of a value operand, in written order."""
+    kind = type(operand)
+    if kind is Reg:
+        out.append(operand)
+    elif kind is Vec:
+        for item in operand.items:
+            _collect(item, out)
+    elif kind is Addr:
+        if type(operand.base) is Reg:
+            out.append(operand.base)
+    elif kind is Not:
+        out.append(operand.reg)
+    elif kind is PredPair:
+        _collect(operand.first, out)
+        _collect(operand.second, out)
+    elif kind is TensorAddr:
+        if type(operand.map) is Reg:
+            out.append(operand.map)
+        for item in operand.coords:
+            _collect(item, out)
+
+
+def registers(instr) -> tuple[tuple[Reg, ...], tuple[Reg, ...]]:
+    """(written, read) registers of an instruction, each in operand order.
+
+    The guard counts as read; a guarded write also reads what it may leave alone; the D of wgmma.mma_async is both.
+    """
+    dsts: list[Reg] = []
+    srcs: list[Reg] = []
+    op, mods, operands = instr.op, instr.mods, instr.operands
+    if op == "call":
+        returns, rest = _split_call(operands)
+        _collect(returns, dsts)
+    elif operands and type(operands[0]) not in (Addr, TensorAddr) and has_result(op, mods):
+        _collect(operands[0], dsts)
+        rest = operands if op == "wgmma" else operands[1:]
+    else:
+        rest = operands
+    for operand in rest:
+        _collect(operand, srcs)
+    if op in READS_CARRY:
+        srcs.append(CARRY)
+    if "cc" in mods:
+        dsts.append(CARRY)
+    if instr.guard is not None:
+        srcs.append(instr.guard[0])
+        srcs.extend(dsts)
+    return tuple(dsts), tuple(srcs)
+
+
+def _split_call(operands: tuple) -> tuple[Vec, tuple]:
+    """Returned operands, and the rest, of `call (ret…), function, (args…), prototype` with optional parts."""
+    if operands and type(operands[0]) is Vec:
+        return operands[0], operands[1:]
+    return Vec(()), operands
