@@ -1,0 +1,32 @@
+// Thread-block clusters: ranks, cluster barriers, addresses in another CTA's shared memory. [PTX ISA 9.7.13.2, 9.7.9.22]
+#pragma once
+#include <hopperlab/shared.cuh>
+
+// This CTA's rank in its cluster, 0 without one. [10.16]
+__device__ __forceinline__ unsigned cluster_ctarank() {
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// Arrives at the cluster barrier; release: what this thread did before is visible to all after their wait. [9.7.13.2]
+__device__ __forceinline__ void barrier_cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+// Waits for every thread of the cluster. [9.7.13.2]
+__device__ __forceinline__ void barrier_cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// The address, in the shared::cluster window, of what lies at `pointer`'s offset in CTA `rank`. [9.7.9.22]
+__device__ __forceinline__ unsigned mapa_shared_cluster(const void* pointer, unsigned rank) {
+    unsigned address;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(pointer)), "r"(rank));
+    return address;
+}
+
+// One arrival on a barrier anywhere in the cluster (an address from mapa). [9.7.13.15.13]
+__device__ __forceinline__ void mbarrier_arrive_remote(unsigned cluster_address) {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(cluster_address) : "memory");
+}
