@@ -1,0 +1,60 @@
+"""The command line: build the notebooks from their sources, execute them in the present place, check what is stored."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from . import build, check
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse and run; returns the exit status: 0 when all went well, 1 with findings or a cell that raised."""
+    parser = argparse.ArgumentParser(prog="python -m hopperlab.notebooks", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb, help_ in (("build", "text sources to notebooks, keeping outputs that are still fresh"),
+                        ("execute", "build, then run each notebook here and store its outputs"),
+                        ("check", "say what is stale, missing, out of order or wrong")):
+        sub = verbs.add_parser(verb, help=help_)
+        sub.add_argument("lessons", nargs="*", help="lesson numbers or names; all when none is given")
+        if verb == "execute":
+            sub.add_argument("--backend", choices=("gpu", "emulator"), help="where to run (default: HOPPERLAB_BACKEND, else automatic)")
+    options = parser.parse_args(arguments)
+    sources = build.lesson_sources(options.lessons)
+    if options.verb == "check":
+        return _check(sources)
+    for path in sources:
+        print(f"built {build.build(path).name}", flush=True)
+    return _execute(sources, options.backend) if options.verb == "execute" else 0
+
+
+def _execute(sources, backend: str | None) -> int:
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    from .execute import execute
+
+    failed = 0
+    for path in sources:
+        name = build.notebook_path(path).name
+        print(f"executing {name} …", flush=True)
+        began = time.perf_counter()
+        try:
+            _, seconds, place = execute(build.notebook_path(path), backend)
+            print(f"  {seconds:.1f} s on {place.get('gpu', place['backend'])}", flush=True)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            failed += 1
+            print(f"  failed after {time.perf_counter() - began:.1f} s; the stored file is as it was\n{error}", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+def _check(sources) -> int:
+    findings = [finding for path in sources for finding in check.check(path)]
+    for finding in findings:
+        print(finding)
+    print(f"{len(sources)} notebooks checked, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""From a lesson's text source to its .ipynb; outputs already stored are kept for the cells that did not change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from . import hashes, source
+
+NOTEBOOKS = hashes.ROOT / "notebooks"
+SOURCES = NOTEBOOKS / "src"
+KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
+TAGS = {"ignore": "nbval-ignore-output"}
+
+
+def lesson_sources(names: list[str] | None = None, folder: Path = SOURCES) -> list[Path]:
+    """The sources whose file name starts with one of `names` (all when none is given). Raises FileNotFoundError for a name without a source."""
+    every = sorted(folder.glob("*.md"))
+    if not names:
+        return every
+    chosen = [path for path in every if any(path.stem.startswith(Path(name).stem) for name in names)]
+    missing = [name for name in names if not any(path.stem.startswith(Path(name).stem) for path in every)]
+    if missing:
+        raise FileNotFoundError(f"no lesson source starts with {', '.join(missing)}; there are: {', '.join(p.stem for p in every)}")
+    return chosen
+
+
+def notebook_path(lesson_source: Path) -> Path:
+    """Where the notebook of this source stands: one folder up from `src`."""
+    return lesson_source.parent.parent / f"{lesson_source.stem}.ipynb"
+
+
+def build(path: Path) -> Path:
+    """Write the notebook of one source, keeping stored outputs of cells whose hash is unchanged. Returns its path."""
+    lesson = source.read(path)
+    target = notebook_path(path)
+    notebook = assemble(lesson)
+    if target.exists():
+        _keep_outputs(notebook, nbformat.read(target, as_version=4))
+    write(notebook, target)
+    return target
+
+
+def assemble(lesson: source.Lesson) -> nbformat.NotebookNode:
+    """A notebook without outputs: stable ids, tags, and the minutes in `metadata.hopperlab`."""
+    notebook = new_notebook(metadata={"kernelspec": KERNELSPEC, "language_info": {"name": "python"},
+                                      "hopperlab": {"title": lesson.title, "minutes": lesson.minutes}})
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            notebook.cells.append(new_markdown_cell(cell.text, id=cell.id))
+            continue
+        metadata: dict = {"tags": sorted(TAGS[flag] for flag in cell.flags if flag in TAGS)}
+        if "hide" in cell.flags:
+            metadata["jupyter"] = {"source_hidden": True}
+        notebook.cells.append(new_code_cell(cell.text, id=cell.id, metadata=metadata))
+    return notebook
+
+
+def _keep_outputs(notebook: nbformat.NotebookNode, old: nbformat.NotebookNode) -> None:
+    stored = {cell.id: cell for cell in old.cells if cell.cell_type == "code"}
+    code = code_cells(notebook)
+    for cell, digest in zip(code, hashes.cell_hashes([c.source for c in code])):
+        before = stored.get(cell.id)
+        if before is not None and before.metadata.get("hopperlab", {}).get("hash") == digest:
+            cell.outputs, cell.execution_count = before.outputs, before.execution_count
+            cell.metadata["hopperlab"] = before.metadata["hopperlab"]
+
+
+def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """The notebook's code cells, in order."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def write(notebook: nbformat.NotebookNode, path: Path) -> None:
+    """Write through a temporary file, so that an interrupted run leaves the old notebook whole."""
+    nbformat.validate(notebook)
+    scratch = path.with_suffix(".ipynb.part")
+    scratch.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    scratch.replace(path)

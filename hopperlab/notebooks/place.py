@@ -1,0 +1,48 @@
+"""Where a notebook runs: the GPU with its driver and CUDA, or the emulator; with the compiler's version either way."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+
+def describe() -> dict[str, str]:
+    """A small JSON-able record: `backend`, `nvrtc`, and on a GPU `gpu`, `driver`, `cuda` and `cupy`."""
+    import hopperlab as hl
+
+    record = {"backend": "emulator" if hl.array_module().__name__ == "numpy" else "gpu", "nvrtc": _nvrtc()}
+    if record["backend"] == "gpu":
+        record.update(_gpu())
+    return record
+
+
+def _nvrtc() -> str:
+    from cuda.bindings import nvrtc
+
+    status, major, minor = nvrtc.nvrtcVersion()
+    try:
+        return importlib.metadata.version("nvidia-cuda-nvrtc")
+    except importlib.metadata.PackageNotFoundError:
+        return f"{major}.{minor}"
+
+
+def _gpu() -> dict[str, str]:
+    import cupy
+
+    device = cupy.cuda.Device()
+    name = cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
+    cuda = cupy.cuda.runtime.runtimeGetVersion()
+    return {"gpu": name, "driver": _driver(), "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}", "cupy": cupy.__version__}
+
+
+def _driver() -> str:
+    """The kernel driver's version, such as 580.159.03, from NVML's command line; its CUDA level where that is missing."""
+    import subprocess
+
+    try:
+        asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+                               capture_output=True, text=True, timeout=20, check=True)
+        return asked.stdout.split("\n")[0].strip()
+    except (OSError, subprocess.SubprocessError):
+        import cupy
+
+        return f"CUDA {cupy.cuda.runtime.driverGetVersion()}"

@@ -1,0 +1,116 @@
+"""A panel of controls that launches a kernel again whenever one moves, and shows what came of it.
+
+`panel(launch, name=Slider(...), …)` calls `launch(**values)`, which launches the kernel and returns a `Picture`. Every
+control is reached by keyboard. A choice the hardware does not allow is explained in place and not launched.
+"""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import style
+from .widgets import have_widgets, merged_bundle
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A control over `values` in order (numbers), starting at `start`; `unit` is shown after the label."""
+
+    label: str
+    values: Sequence[float]
+    start: float
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A drop-down list over `values`, starting at `start`."""
+
+    label: str
+    values: Sequence[Any]
+    start: Any
+
+
+class Panel:
+    """Controls, a status line and a picture. `launches` counts the launches made, `picture` is the last one drawn."""
+
+    def __init__(self, launch: Callable[..., style.Picture], controls: dict[str, Slider | Choice]):
+        self._launch, self._controls = launch, controls
+        self.launches, self.picture, self.status = 0, None, ""
+        self._box = None
+        if have_widgets():
+            self._inputs = {name: _control(control) for name, control in controls.items()}
+            self._build()
+        self.update()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The value of every control, by name."""
+        if self._box is None:
+            return {name: control.start for name, control in self._controls.items()}
+        return {name: widget.value for name, widget in self._inputs.items()}
+
+    def update(self) -> None:
+        """Launch with the present values; on an illegal choice keep the last picture and say why nothing ran."""
+        began = time.perf_counter()
+        try:
+            picture = self._launch(**self.values)
+        except Exception as error:      # shown to the learner in the status line, whatever it is
+            self.status = f"Not launched: {error}"
+            self._paint(legal=False)
+            return
+        self.launches += 1
+        self.picture = picture
+        self.status = f"Launches: {self.launches} (the last took {1e3 * (time.perf_counter() - began):.0f} ms with its figure)"
+        self._paint(legal=True)
+
+    def _build(self) -> None:
+        import ipywidgets as widgets
+
+        self._line = widgets.HTML()
+        self._image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%", width=f"{style.COLUMN}px"))
+        self._words = widgets.HTML()
+        for widget in self._inputs.values():
+            widget.observe(lambda change: self.update(), names="value")
+        row = widgets.Layout(display="flex", flex_flow="row wrap", width="100%")
+        self._box = widgets.VBox([widgets.Box(list(self._inputs.values()), layout=row), self._line, self._image, self._words])
+
+    def _paint(self, legal: bool) -> None:
+        if self._box is None:
+            return
+        colour = "inherit" if legal else style.VERMILION
+        weight = "normal" if legal else "bold"
+        text = html.escape(self.status).replace("\n", "<br>")
+        self._line.value = f'<span role="status" style="color: {colour}; font-weight: {weight}">{text}</span>'
+        if legal:
+            self._image.value = self.picture.png()
+            self._words.value = f"<details><summary>The same in words</summary><pre>{html.escape(self.picture.text)}</pre></details>"
+        self._image.layout.opacity = "1" if legal else "0.35"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
+        fallback: dict = {"text/plain": self.status}
+        metadata: dict = {}
+        if self.picture is not None:
+            fallback, metadata = self.picture._repr_mimebundle_()
+            fallback["text/plain"] = "A panel: run the notebook to move its controls. First launch:\n" + self.picture.text
+        return merged_bundle(self._box, fallback), metadata
+
+
+def panel(launch: Callable[..., style.Picture], **controls: Slider | Choice) -> Panel:
+    """A panel whose controls are `launch`'s keyword arguments. Launches once at once, then whenever a control moves."""
+    return Panel(launch, controls)
+
+
+def _control(control: Slider | Choice):
+    import ipywidgets as widgets
+
+    style_ = {"description_width": "initial"}
+    if isinstance(control, Choice):
+        return widgets.Dropdown(options=list(control.values), value=control.start, description=control.label, style=style_)
+    label = f"{control.label} ({control.unit})" if control.unit else control.label
+    return widgets.SelectionSlider(options=[(f"{v:g}", v) for v in control.values], value=control.start, description=label,
+                                   continuous_update=False, style=style_, layout=widgets.Layout(width="330px"))
