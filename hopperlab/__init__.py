@@ -1,0 +1,63 @@
+"""hopperlab: asynchronous programming on NVIDIA Hopper. The public names, and nothing else.
+
+Names are looked up at first use, so that `import hopperlab` is quick and needs no GPU.
+"""
+from __future__ import annotations
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "RawModule": "runtime.module",
+    "RawKernel": "runtime.module",
+    "load_kernel": "runtime.library",
+    "kernel_source": "runtime.library",
+    "TensorMap": "runtime.tensor_map",
+    "array_module": "runtime.arrays",
+    "asnumpy": "runtime.arrays",
+    "synchronize": "runtime.arrays",
+    "emulate": "runtime.session",
+    "backend": "runtime.backend",
+    "run_isolated": "runtime.isolated",
+    "HopperlabError": "runtime.errors",
+    "CompileError": "runtime.errors",
+    "NoteError": "runtime.errors",
+    "LaunchError": "runtime.errors",
+    "KernelNotFound": "runtime.errors",
+    "BackendError": "runtime.errors",
+    "ToolchainError": "runtime.errors",
+    "GpuError": "runtime.errors",
+    "IsolatedError": "runtime.errors",
+    "PtxasWarning": "runtime.errors",
+    "EmulatorError": "emulator",
+    "Hazard": "emulator",
+    "HazardError": "emulator",
+    "DeadlockError": "emulator",
+    "MemoryFault": "emulator",
+    "UnsupportedInstruction": "emulator",
+    "TensorMapError": "hopper.tensormap",
+}
+_ROOMS = ("hopper", "kernels", "emulator", "runtime", "measure", "show", "grading", "recordings")
+
+__all__ = ["__version__", *_NAMES]
+
+
+def __getattr__(name: str):
+    if name in _NAMES:
+        value = getattr(import_module(f"hopperlab.{_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _ROOMS:
+        return import_module(f"hopperlab.{name}")
+    raise AttributeError(f"module 'hopperlab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_NAMES, *_ROOMS])
+
+
+def load_ipython_extension(shell) -> None:
+    """`%load_ext hopperlab`: adds the cell magic %%cuda."""
+    from .runtime.magic import register
+    register(shell)

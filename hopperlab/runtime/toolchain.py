@@ -1,0 +1,94 @@
+"""Where NVRTC and the CUDA headers are, and which version they have.
+
+They come from NVIDIA's wheels and need neither a GPU nor a driver; a CUDA toolkit on the machine fills gaps.
+"""
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from .errors import ToolchainError
+
+KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+OWN_INCLUDE = KERNELS / "include"
+INSTALL = "python -m pip install -c constraints.txt -e ."
+
+
+@lru_cache(maxsize=1)
+def cuda_major() -> int:
+    """Major version of the CUDA toolchain in use (13, or 12 when the `cuda12` wheels are installed)."""
+    return int(_version_of("cuda-bindings", "13").split(".")[0])
+
+
+@lru_cache(maxsize=1)
+def compiler_version() -> str:
+    """NVRTC's version with the headers' versions, such as '13.0.88+cccl13.0.85'. Reads metadata; does not load NVRTC."""
+    suffix = "-cu12" if cuda_major() == 12 else ""
+    found = _version_of(f"nvidia-cuda-nvrtc{suffix}", "")
+    if not found:
+        found = ".".join(map(str, nvrtc_version()))
+    headers = [_version_of(f"nvidia-cuda-{part}{suffix}", "none") for part in ("cccl", "runtime")]
+    return f"{found}+cccl{headers[0]}+runtime{headers[1]}"
+
+
+def _version_of(distribution: str, default: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return default
+
+
+@lru_cache(maxsize=1)
+def nvrtc():
+    """The `cuda.bindings.nvrtc` module, with NVRTC loaded.
+
+    Raises ToolchainError, with the command that mends it, where the wheels are missing.
+    """
+    try:
+        from cuda.bindings import nvrtc as bindings
+        bindings.nvrtcVersion()
+    except (ImportError, RuntimeError, OSError) as problem:
+        if sys.platform == "darwin":
+            raise ToolchainError("NVRTC does not exist for macOS: kernels cannot be compiled here. Use Linux or Windows, "
+                                 "or a hosted notebook.") from problem
+        raise ToolchainError(f"NVRTC cannot be loaded ({problem}). Install it with:\n    {INSTALL}") from problem
+    return bindings
+
+
+def nvrtc_version() -> tuple[int, int]:
+    """(major, minor) as the loaded NVRTC library says."""
+    _, major, minor = nvrtc().nvrtcVersion()
+    return major, minor
+
+
+@lru_cache(maxsize=1)
+def include_directories() -> tuple[str, ...]:
+    """Header folders in search order: the course's own, the wheels', a toolkit's; libcu++ where it is apart."""
+    roots = [*_wheel_includes(), *_toolkit_includes()]
+    found: list[str] = [str(OWN_INCLUDE)]
+    for root in roots:
+        for folder in (root, root / "cccl"):
+            if folder.is_dir() and str(folder) not in found:
+                found.append(str(folder))
+    return tuple(found)
+
+
+def _wheel_includes() -> list[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    places = [Path(p) for p in (spec.submodule_search_locations if spec else [])]
+    if cuda_major() == 12:
+        parts = ("cuda_runtime", "cuda_cccl", "cuda_nvcc")
+    else:
+        parts = (f"cu{cuda_major()}",)
+    return [place / part / "include" for place in places for part in parts]
+
+
+def _toolkit_includes() -> list[Path]:
+    roots = [os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), os.environ.get("CONDA_PREFIX"),
+             "/usr/local/cuda" if os.name == "posix" else None]
+    folders = [Path(root) / "include" for root in roots if root]
+    return [folder for folder in folders if (folder / "cuda_runtime.h").is_file()]
