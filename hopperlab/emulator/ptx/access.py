@@ -20,7 +20,6 @@ RESULT_ONLY_FOR = {
     "wgmma": {"mma_async"},
     "wmma": {"load", "mma"},
     "multimem": {"ld_reduce"},
-    "tcgen05": {"ld"},
 }
 
 READS_CARRY = frozenset({"addc", "subc", "madc"})

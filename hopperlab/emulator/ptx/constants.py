@@ -1,0 +1,156 @@
+"""Numbers in PTX: literals and constant expressions (PTX ISA 4.5), evaluated to Imm.
+
+Integers keep the value as written and their 64-bit pattern; 0f/0d literals keep their exact bits.
+"""
+
+import re
+import struct
+
+from .operands import Imm
+
+_MASK64 = (1 << 64) - 1
+_FLOAT_DIGITS = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+")
+_INTEGER = re.compile(r"(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(\d+))U?")
+_TOKEN = re.compile(
+    r"\s*(\(\s*\.[su]64\s*\)|0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"
+    r"|\d+[eE][+-]\d+|\w+|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^~!()?:<>])"
+)
+_PRECEDENCE = {
+    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7, "<<": 8, ">>": 8,
+    "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
+}  # fmt: skip
+
+
+class ConstantError(ValueError):
+    """A text that is not a constant expression."""
+
+
+def integer(value: int) -> Imm:
+    """An integer constant; bits are its 64-bit two's complement pattern."""
+    return Imm(value, "int", value & _MASK64)
+
+
+def double(value: float) -> Imm:
+    """A binary64 constant."""
+    return Imm(value, "f64", int.from_bytes(struct.pack("<d", value), "little"))
+
+
+def literal(text: str) -> Imm | None:
+    """The number that `text` spells, or None when it is no plain unsigned literal."""
+    head = text[:2]
+    if head in ("0f", "0F") and len(text) == 10:
+        bits = int(text[2:], 16)
+        return Imm(struct.unpack("<f", bits.to_bytes(4, "little"))[0], "f32", bits)
+    if head in ("0d", "0D") and len(text) == 18:
+        bits = int(text[2:], 16)
+        return Imm(struct.unpack("<d", bits.to_bytes(8, "little"))[0], "f64", bits)
+    if match := _INTEGER.fullmatch(text):
+        digits, base = next((d, b) for d, b in zip(match.groups(), (16, 2, 8, 10), strict=True) if d is not None)
+        return integer(int(digits, base))
+    if _FLOAT_DIGITS.fullmatch(text):
+        return double(float(text))
+    return None
+
+
+def evaluate(text: str) -> Imm:
+    """The value of a constant expression such as `-4`, `0x80|7` or `(1<<3)+2`. Raises ConstantError."""
+    found = literal(text)
+    if found is not None:
+        return found
+    if text[:1] == "-" and text[1:].isdigit() and (text[1:2] != "0" or len(text) == 2):
+        return integer(-int(text[1:]))
+    tokens = _tokens(text)
+    value, rest = _ternary(tokens, 0, text)
+    if rest != len(tokens):
+        raise ConstantError(f"not a constant: {text}")
+    if isinstance(value, Imm):
+        return value
+    return integer(value) if isinstance(value, int) else double(value)
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, at = [], 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise ConstantError(f"not a constant: {text}")
+        tokens.append(match[1])
+        at = match.end()
+    return tokens
+
+
+def _number(value) -> int | float:
+    return value.value if isinstance(value, Imm) else value
+
+
+def _ternary(tokens: list[str], at: int, text: str):
+    value, at = _binary(tokens, at, 1, text)
+    if at < len(tokens) and tokens[at] == "?":
+        yes, at = _ternary(tokens, at + 1, text)
+        if at >= len(tokens) or tokens[at] != ":":
+            raise ConstantError(f"':' is missing in {text}")
+        no, at = _ternary(tokens, at + 1, text)
+        value = yes if _number(value) else no
+    return value, at
+
+
+def _binary(tokens: list[str], at: int, lowest: int, text: str):
+    """Precedence climbing; a lone literal stays an Imm so that its exact bits survive."""
+    left, at = _unary(tokens, at, text)
+    while at < len(tokens) and _PRECEDENCE.get(tokens[at], 0) >= lowest:
+        operator = tokens[at]
+        right, at = _binary(tokens, at + 1, _PRECEDENCE[operator] + 1, text)
+        left = _apply(operator, _number(left), _number(right), text)
+    return left, at
+
+
+def _unary(tokens: list[str], at: int, text: str):
+    if at >= len(tokens):
+        raise ConstantError(f"an operand is missing in {text}")
+    token = tokens[at]
+    if token == "(":
+        value, at = _ternary(tokens, at + 1, text)
+        if at >= len(tokens) or tokens[at] != ")":
+            raise ConstantError(f"')' is missing in {text}")
+        return value, at + 1
+    if token[0] == "(":  # (.s64) or (.u64)
+        value, at = _unary(tokens, at + 1, text)
+        bits = int(_number(value)) & _MASK64
+        return (bits - (1 << 64) if ".s64" in token and bits >> 63 else bits), at
+    if token in "+-~!":
+        operand, at = _unary(tokens, at + 1, text)
+        return _signed(token, operand), at
+    found = literal(token)
+    if found is None:
+        raise ConstantError(f"not a constant: {token}")
+    return found, at + 1
+
+
+def _signed(token: str, operand):
+    value = _number(operand)
+    if token == "-" and isinstance(operand, Imm) and operand.kind == "f32":
+        return Imm(-value, "f32", operand.bits ^ 0x80000000)
+    return {"+": lambda: operand, "-": lambda: -value, "~": lambda: ~int(value), "!": lambda: int(not value)}[token]()
+
+
+def _apply(operator: str, a, b, text: str):
+    """C's arithmetic: division truncates towards zero."""
+    if operator in ("/", "%") and b == 0:
+        raise ConstantError(f"division by zero in {text}")
+    if isinstance(a, int) and isinstance(b, int):
+        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if operator in ("/", "%") else 0
+        table = {
+            "/": quotient, "%": a - quotient * b, "&": a & b, "|": a | b, "^": a ^ b,
+            "<<": (a << (b & 63)) & _MASK64, ">>": a >> (b & 63),
+        }  # fmt: skip
+        if operator in table:
+            return table[operator]
+    table = {"+": a + b, "-": a - b, "*": a * b, "==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b,
+             ">=": a >= b, "&&": bool(a) and bool(b), "||": bool(a) or bool(b)}  # fmt: skip
+    if operator == "/":
+        return a / b
+    if operator not in table:
+        raise ConstantError(f"'{operator}' needs integers: {text}")
+    value = table[operator]
+    return int(value) if isinstance(value, bool) else value

@@ -1,0 +1,254 @@
+"""Declarations: variables, parameters and registers with their initialisers, and function headers (PTX ISA 5, 11).
+
+Texts go in without their final ';', data from `ir` comes out. Errors are OperandError; the parser adds the line.
+"""
+
+import re
+import struct
+from dataclasses import dataclass
+
+from .constants import ConstantError, evaluate
+from .ir import TYPE_BITS, Function, Prototype, Relocation, Variable
+from .scope import OperandError, split_operands
+
+_WORD = re.compile(r"\s*\.([\w]+)(?:::\w+)?(?:\s*\(([^)]*)\)|\s+(\d+))?(?=[\s.]|$)")
+_DECLARATOR = re.compile(r"\s*([A-Za-z_$%][\w$]*)\s*(?:<\s*(\d+)\s*>\s*)?((?:\[[^\]]*\]\s*)*)(?:=\s*(.*\S)\s*)?", re.S)
+_INTEGERS = re.compile(r"\{[\s\d,]*\}")
+_MASKED = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)\s*\(\s*([A-Za-z_$%][\w$]*)\s*\)")
+_SYMBOLIC = re.compile(r"(generic\s*\(\s*)?([A-Za-z_$][\w$]*)\s*(?(1)\)\s*)(?:([+-])\s*(\S.*))?", re.S)
+_HEADER = re.compile(
+    r"\s*(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<kind>entry|func)\b(?P<attributes>(?:\s*\.\w+(?:\s*\([^)]*\))?)*)"
+    r"\s*(?P<ret>\([^()]*\))?\s*(?P<name>[A-Za-z_$%][\w$]*)\s*(?P<params>\([^()]*\))?(?P<directives>.*)",
+    re.S,
+)
+_DIRECTIVE = re.compile(r'\s*\.(\w+)\s*("[^"]*"\s*;?|[\d\s,]*)')
+_PROTOTYPE = re.compile(r"\s*(\([^()]*\))?\s*[A-Za-z_$%][\w$]*\s*(\([^()]*\))?\s*((?:\.\w+\s*\d*\s*)*)", re.S)
+_TRIPLES = frozenset({"maxntid", "reqntid", "reqnctapercluster"})
+_NUMBERS = frozenset({"minnctapersm", "maxnctapersm", "maxclusterrank", "maxnreg"})
+_FLAGS = frozenset({"explicitcluster", "blocksareclusters", "noreturn", "unique_pi"})
+_SPACES = frozenset({"reg", "param", "shared", "global", "const", "local", "tex"})
+_LINKAGES = frozenset({"visible", "extern", "weak", "common"})
+_MAX_BITS = {2: "<e", 4: "<f", 8: "<d"}
+
+
+@dataclass(slots=True)
+class _Words:
+    """The words before the names of a declaration."""
+
+    linkage: str = ""
+    space: str = ""
+    type: str = ""
+    align: int = 0
+    vector: int = 1
+    pointer: bool = False
+    pointer_space: str | None = None
+    pointer_align: int = 1
+
+
+def _words(text: str) -> tuple[_Words, int]:
+    """Read `.space .align 8 .v2 .f32` and the like; returns them and where the names start."""
+    words, at = _Words(), 0
+    while match := _WORD.match(text, at):
+        word, number, at = match[1], match[3], match.end()
+        if word in _LINKAGES:
+            words.linkage = word
+        elif word == "align":
+            if words.pointer:
+                words.pointer_align = int(number or 1)
+            else:
+                words.align = int(number or 1)
+        elif word == "ptr":
+            words.pointer = True
+        elif word in _SPACES:
+            if words.pointer:
+                words.pointer_space = word
+            else:
+                words.space = word
+        elif word in ("v2", "v4"):
+            words.vector = int(word[1])
+        elif word in TYPE_BITS:
+            words.type = word
+        elif word != "attribute":
+            raise OperandError("." + word, "unknown word in a declaration")
+    if not words.space or not words.type:
+        raise OperandError(" ".join(text.split()), "a declaration needs a state space and a type")
+    return words, at
+
+
+def is_declaration(directive: str) -> bool:
+    """True when a directive such as 'shared' starts a declaration."""
+    return directive in _SPACES or directive in _LINKAGES
+
+
+def registers(text: str) -> list[tuple[str, str, int]]:
+    """(name, type, lanes) of every register of `.reg .f32 %f<4>, x`."""
+    words, at = _words(text)
+    found = []
+    for piece in text[at:].split(","):
+        match = _DECLARATOR.fullmatch(piece)
+        if match is None or match[3] or match[4]:
+            raise OperandError(piece.strip(), "malformed register declaration")
+        names = [match[1]] if match[2] is None else [f"{match[1]}{i}" for i in range(int(match[2]))]
+        found.extend((name, words.type, words.vector) for name in names)
+    return found
+
+
+def variables(text: str) -> list[Variable]:
+    """Every variable of `.global .align 4 .b8 a[4] = {1, 2}, b`."""
+    words, at = _words(text)
+    names = text[at:]
+    pieces = [names] if "," not in names else split_operands(names)
+    found = []
+    for piece in pieces:
+        match = _DECLARATOR.fullmatch(piece)
+        if match is None:
+            raise OperandError(" ".join(piece.split()), "malformed declaration")
+        ranged = [match[1]] if match[2] is None else [f"{match[1]}{i}" for i in range(int(match[2]))]
+        found.extend(_variable(words, name, match[3], match[4]) for name in ranged)
+    return found
+
+
+def _variable(words: _Words, name: str, dimensions: str, init: str | None) -> Variable:
+    sizes = []
+    for size in re.findall(r"\[([^\]]*)\]", dimensions):
+        sizes.append(_constant(size) if size.strip() else None)
+    variable = Variable(
+        name, words.space, words.type, 1, 1, None, words.pointer, words.pointer_space, words.pointer_align,
+        words.vector, bool(sizes), words.linkage,
+    )  # fmt: skip
+    variable.align = words.align or max(variable.element_size, 1)
+    if None in sizes[1:]:
+        raise OperandError(name, "only the first dimension of an array may be left open")
+    if init is not None:
+        shape = ([s for s in sizes] or []) + ([words.vector] if words.vector > 1 else [])
+        variable.init, length = _initialiser(init, words.type, shape)
+        if sizes and sizes[0] is None:
+            sizes[0] = length
+    variable.count = 1
+    for size in sizes:
+        variable.count = None if size is None else variable.count * size
+    if sizes and sizes[0] is None:
+        variable.count = None
+    return variable
+
+
+def _constant(text: str) -> int:
+    try:
+        value = evaluate(text.strip()).value
+    except ConstantError as error:
+        raise OperandError(text, "not a constant") from error
+    if not isinstance(value, int) or value < 0:
+        raise OperandError(text, "an array size must be a natural number")
+    return value
+
+
+def _initialiser(text: str, type_: str, shape: list) -> tuple[bytes | list, int]:
+    """(contents, outermost length): bytes, or a list of bytes and Relocation pieces when addresses occur."""
+    size = TYPE_BITS[type_] // 8
+    if text[0] == '"':
+        data = text[1:-1].encode("utf-8").decode("unicode_escape").encode("latin-1") + b"\0"
+        return data.ljust(shape[0] or len(data), b"\0") if shape else data, len(data)
+    if size == 1 and _INTEGERS.fullmatch(text) and len(shape) == 1:
+        data = bytes(int(n) & 255 for n in text[1:-1].split(",") if n.strip())
+        return data.ljust(shape[0] or len(data), b"\0"), len(data)
+    items, length = _elements(text, type_, shape)
+    pieces: list = []
+    for item in items:
+        if isinstance(item, bytes) and pieces and isinstance(pieces[-1], bytes):
+            pieces[-1] += item
+        else:
+            pieces.append(item)
+    return (pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else pieces), length
+
+
+def _elements(text: str, type_: str, shape: list) -> tuple[list, int]:
+    """One entry an element, rows padded with zeros to `shape`; also the number of outermost entries written."""
+    text = text.strip()
+    size = TYPE_BITS[type_] // 8
+    if not text.startswith("{"):
+        return [_element(text, type_)], 1
+    if not text.endswith("}") or not shape:
+        raise OperandError(" ".join(text.split())[:60], "malformed initialiser")
+    inside = text[1:-1].strip()
+    pieces = split_operands(inside) if inside else []
+    width = 1
+    for dimension in shape[1:]:
+        width *= dimension
+    items: list = []
+    for piece in pieces:
+        if piece.strip().startswith("{"):
+            items += _elements(piece, type_, shape[1:])[0]
+        else:
+            items.append(_element(piece.strip(), type_))
+    rows = -(-len(items) // width)
+    total = (rows if shape[0] is None else shape[0]) * width
+    if len(items) > total:
+        raise OperandError(" ".join(text.split())[:60], f"{len(items)} initial values for {total} elements")
+    return items + [bytes(size)] * (total - len(items)), rows
+
+
+def _element(text: str, type_: str) -> bytes | Relocation:
+    """One initial value of the declared type."""
+    size = TYPE_BITS[type_] // 8
+    if match := _MASKED.fullmatch(text):
+        return Relocation(match[2], 0, size, False, int(match[1], 0))
+    if text[:1].isalpha() or text[:1] in ("_", "$"):
+        match = _SYMBOLIC.fullmatch(text)
+        if match is None:
+            raise OperandError(text, "malformed initial value")
+        addend = evaluate(match[4]).value if match[4] else 0
+        return Relocation(match[2], -addend if match[3] == "-" else addend, size, match[1] is not None)
+    try:
+        value = evaluate(text)
+    except ConstantError as error:
+        raise OperandError(text, "malformed initial value") from error
+    if type_ in ("f16", "f32", "f64") and not (value.kind == "f32" and type_ == "f32"):
+        return struct.pack(_MAX_BITS[size], float(value.value))
+    return (value.bits & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+def parameters(text: str | None) -> list[Variable]:
+    """The parameters of `(.param .b64 a, .param .align 8 .b8 b[16])`."""
+    inside = text.strip()[1:-1].strip() if text else ""
+    return [variable for piece in split_operands(inside) for variable in variables(piece)] if inside else []
+
+
+def header(text: str) -> Function:
+    """The Function that `.visible .entry k(…) .maxntid 128` announces, without a body."""
+    match = _HEADER.fullmatch(text)
+    if match is None:
+        raise OperandError(" ".join(text.split())[:60], "malformed function header")
+    function = Function(match["name"], match["kind"] == "entry", linkage=match["linkage"] or "")
+    function.ret = parameters(match["ret"])
+    function.params = parameters(match["params"])
+    _directives(function, match["attributes"])
+    _directives(function, match["directives"])
+    return function
+
+
+def _directives(function: Function, text: str) -> None:
+    text = re.sub(r"\.attribute\s*\([^)]*\)|\.abi_preserve(?:_control)?\s+\d+", "", text)
+    at = 0
+    while match := _DIRECTIVE.match(text, at):
+        name, value, at = match[1], match[2].strip(), match.end()
+        if name == "pragma":
+            function.pragmas.append(value.rstrip("; ").strip('"'))
+        elif name in _FLAGS:
+            function.directives[name] = True
+        elif name in _NUMBERS and value.isdigit():
+            function.directives[name] = int(value)
+        elif name in _TRIPLES and value:
+            sizes = [int(n) for n in value.split(",")]
+            function.directives[name] = tuple((sizes + [1, 1])[:3])
+        else:
+            raise OperandError(f".{name} {value}".strip(), "unknown function directive")
+    if text[at:].strip():
+        raise OperandError(text[at:].strip()[:60], "malformed function header")
+
+
+def prototype(name: str, text: str) -> Prototype:
+    """What `name: .callprototype (.param .b32 _) _ (.param .b64 _);` declares."""
+    match = _PROTOTYPE.fullmatch(text)
+    if match is None:
+        raise OperandError(" ".join(text.split())[:60], "malformed call prototype")
+    return Prototype(name, parameters(match[1]), parameters(match[2]))
