@@ -26,6 +26,12 @@ __device__ __forceinline__ void cp_async_ca_16(void* shared, const void* global)
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" :: "r"(shared_address(shared)), "l"(global) : "memory");
 }
 
+// Through L1, with zero fill. [9.7.9.25.3.1]
+__device__ __forceinline__ void cp_async_ca_16_zfill(void* shared, const void* global, unsigned bytes) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(shared_address(shared)), "l"(global), "r"(bytes) : "memory");
+}
+
 // Copies 4 bytes (.ca is the only form of 4 and 8 bytes). [9.7.9.25.3.1]
 __device__ __forceinline__ void cp_async_ca_4(void* shared, const void* global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(shared_address(shared)), "l"(global) : "memory");
