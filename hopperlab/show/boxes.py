@@ -19,12 +19,12 @@ MAX_LABELS = 160      # above this many cells, values are drawn as colour only
 
 def reference_box(tensor: np.ndarray, start: Sequence[int], box: Sequence[int], fill: float = 0.0,
                   element_strides: Sequence[int] | None = None) -> np.ndarray:
-    """The box a TMA load delivers, in NumPy: shape ceil(box / stride), `fill` where a coordinate leaves the tensor.
+    """The box a TMA load delivers, in NumPy: shape ceil(box / stride) (the innermost stride is ignored), `fill` where a coordinate leaves the tensor.
 
     tensor: any rank; start, box, element_strides: one entry a dimension, in the tensor's (array) order; start may be negative.
     Source: CUDA driver API, cuTensorMapEncodeTiled; PTX ISA 9.7.9.25, tiled mode.
     """
-    steps = tuple(element_strides or (1,) * tensor.ndim)
+    steps = _steps(tensor.ndim, element_strides)
     shape = tuple(-(-b // s) for b, s in zip(box, steps))
     out = np.full(shape, fill, dtype=tensor.dtype)
     for index in np.ndindex(*shape):
@@ -34,9 +34,14 @@ def reference_box(tensor: np.ndarray, start: Sequence[int], box: Sequence[int], 
     return out
 
 
+def _steps(rank: int, element_strides: Sequence[int] | None) -> tuple[int, ...]:
+    """The traversal strides that act, in array order: that of the innermost dimension is ignored (no interleave)."""
+    return (*(element_strides or (1,) * rank)[:-1], 1)
+
+
 def inside(shape: Sequence[int], start: Sequence[int], box: Sequence[int], element_strides: Sequence[int] | None = None) -> int:
     """How many elements of the box lie inside a tensor of this shape."""
-    steps = element_strides or (1,) * len(shape)
+    steps = _steps(len(shape), element_strides)
     count = 1
     for extent, first, width, step in zip(shape, start, box, steps):
         count *= sum(0 <= first + i * step < extent for i in range(-(-width // step)))
@@ -76,7 +81,7 @@ def _plane(tensor: np.ndarray, start: Sequence[int]) -> np.ndarray:
 
 
 def _is_inside(shape: Sequence[int], start: Sequence[int], landed: Sequence[int], steps: Sequence[int] | None) -> np.ndarray:
-    steps = steps or (1,) * len(shape)
+    steps = _steps(len(shape), steps)
     grids = np.meshgrid(*[c + np.arange(n) * s for c, n, s in zip(start, landed, steps)], indexing="ij")
     result = np.ones(tuple(landed), dtype=bool)
     for grid, extent in zip(grids, shape):

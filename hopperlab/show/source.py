@@ -6,6 +6,7 @@ Colours stand on an opaque card, like the figures, so that the listing reads in 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -34,11 +35,27 @@ class Listing:
         return f"{self.name}\n{self.numbered()}"
 
 
-def source(path: str, lines: tuple[int, int] | None = None, mark: Collection[int] = ()) -> Listing:
-    """The kernel file `path` (below `hopperlab/kernels`), whole or from `lines[0]` to `lines[1]` (1-based, inclusive)."""
-    from ..runtime import kernel_source
+def source(path: str, kernel: str | None = None, lines: tuple[int, int] | None = None, mark: Collection[int] = ()) -> Listing:
+    """The kernel file `path` (below `hopperlab/kernels`): whole, one kernel of it with its comment, or `lines` (1-based, inclusive)."""
+    import hopperlab
 
-    return listing(kernel_source(path), path, lines, mark)
+    text = hopperlab.kernel_source(path)
+    return listing(text, path, span_of(text, kernel) if kernel else lines, mark)
+
+
+def span_of(text: str, kernel: str) -> tuple[int, int]:
+    """First and last line (1-based) of the `extern "C"` kernel of this name, with the comment above it. Raises ValueError without one."""
+    rows = text.split("\n")
+    named = [i for i, row in enumerate(rows) if re.search(rf"\b{re.escape(kernel)}\s*\(", row)]
+    starts = [max((j for j in range(i + 1) if rows[j].startswith('extern "C"')), default=None) for i in named]
+    found = [(i, j) for i, j in zip(named, starts) if j is not None and i - j <= 2]
+    if not found:
+        raise ValueError(f"there is no extern \"C\" kernel {kernel!r} in this source")
+    first = found[0][1]
+    while first > 0 and rows[first - 1].startswith(("//", "template")):
+        first -= 1
+    last = next(i for i in range(found[0][0], len(rows)) if rows[i].startswith("}"))
+    return first + 1, last + 1
 
 
 def listing(text: str, name: str = "kernel", lines: tuple[int, int] | None = None, mark: Collection[int] = ()) -> Listing:

@@ -1,0 +1,30 @@
+"""Hazards and launches in words that are the same wherever the notebook runs: file names without folders, lines, kinds, in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+
+def hazards(run: Any) -> str:
+    """The hazards of a run (`hl.emulate(...) as run`), sorted by file, line and kind: kind, both source lines, and the message."""
+    found = sorted(run.hazards, key=lambda hazard: hazard.sort_key())
+    if not found:
+        return "No hazard: every access is ordered, whatever the landing order."
+    lines = [f"{len(found)} hazard{'s' if len(found) > 1 else ''} named:"]
+    for hazard in found:
+        lines.append(f"- {hazard.kind} at {place(hazard.where)}" + (f", against {place(hazard.other)}" if hazard.other else ""))
+    return "\n".join(lines)
+
+
+def place(site: Any) -> str:
+    """A source position as `file.cu:line`, without the folder; 'an unknown line' where the compiler left none."""
+    return f"{os.path.basename(site.file)}:{site.line}" if site is not None else "an unknown line"
+
+
+def lines_named(run: Any, file: str) -> Sequence[int]:
+    """The line numbers of `file` that the run's hazards name at either end, for marking in a listing."""
+    named = {site.line for hazard in run.hazards for site in (hazard.where, hazard.other)
+             if site is not None and os.path.basename(site.file) == os.path.basename(file)}
+    return sorted(named)
