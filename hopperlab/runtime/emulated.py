@@ -1,0 +1,86 @@
+"""Launches in the emulator: arguments become bytes, NumPy arrays become synthetic addresses.
+
+A kernel of a GPU machine also runs here, inside `hl.emulate`: then CuPy arrays get mirrors in host memory, which are
+copied in before the launch and back after it.
+"""
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from . import session as sessions
+from .arrays import address_of, is_cuda_array
+from .ptxas import PtxasInfo
+from .tensor_map import TensorMap
+
+MOST_PROGRAMS = 64
+_programs: OrderedDict[tuple, object] = OrderedDict()
+
+
+def program(ptx: str, info: PtxasInfo):
+    """The emulator's Program of a PTX text; the same text gives the same object, so that it is translated once."""
+    from .. import emulator
+    registers = tuple((name, use.registers) for name, use in info.items())
+    key = (ptx, registers)
+    if key in _programs:
+        _programs.move_to_end(key)
+        return _programs[key]
+    resources = {name: _resources(emulator, use) for name, use in info.items()}
+    made = emulator.Program(ptx, resources=resources or None)
+    _programs[key] = made
+    while len(_programs) > MOST_PROGRAMS:
+        _programs.popitem(last=False)
+    return made
+
+
+def _resources(emulator, use):
+    ignored = any(note.code == "C7508" for note in use.notes)
+    return emulator.Resources(registers=use.registers, setmaxnreg_ignored=ignored)
+
+
+def launch(prog, name: str, grid, block, args: Sequence, shared_mem: int) -> None:
+    """Run one kernel. `args` have been checked; `sessions.current()` says how, or else lazy with hazards raised."""
+    from .. import emulator
+    session = sessions.current() or emulator.Session(schedule="lazy")
+    mirrors = Mirrors()
+    packed = [mirrors.pack(value) for value in args]
+    try:
+        emulator.launch(prog, name, grid=grid, block=block, args=packed, shared_mem=shared_mem, session=session)
+    finally:
+        mirrors.copy_back()
+
+
+class Mirrors:
+    """Host copies of the CuPy arrays of one launch. Views of one array share its mirror."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[object, np.ndarray]] = {}
+
+    def pack(self, value) -> bytes:
+        """The bytes a kernel parameter gets for one checked argument."""
+        if isinstance(value, TensorMap):
+            return value.at(self._mirrored(value.array)) if value.place == "gpu" else bytes(value)
+        if is_cuda_array(value):
+            return self._mirrored(value).to_bytes(8, "little")
+        if isinstance(value, np.ndarray):
+            return address_of(value).to_bytes(8, "little")
+        return value.tobytes()
+
+    def _mirrored(self, array) -> int:
+        """Address, in the emulator, of a CuPy array's first element."""
+        import cupy
+        array = cupy.asarray(array)
+        owner = array
+        while owner.base is not None:
+            owner = owner.base
+        if owner.data.ptr not in self._copies:
+            self._copies[owner.data.ptr] = (owner, cupy.asnumpy(owner))
+        mirror = self._copies[owner.data.ptr][1]
+        return address_of(mirror) + array.data.ptr - owner.data.ptr
+
+    def copy_back(self) -> None:
+        """Give the CuPy arrays what the kernel wrote into their mirrors."""
+        for owner, mirror in self._copies.values():
+            owner.set(mirror)

@@ -1,0 +1,31 @@
+"""The course's own kernels, in hopperlab/kernels/: their source text, and loading one by file and name."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .module import RawKernel, RawModule
+from .toolchain import KERNELS
+
+
+def kernel_source(path: str) -> str:
+    """The text of a file below hopperlab/kernels/, such as kernel_source("gemm/warp_specialized.cu").
+
+    Raises FileNotFoundError, with the files that do exist.
+    """
+    file = KERNELS / path
+    if not file.is_file() or KERNELS not in file.resolve().parents:
+        known = sorted(str(p.relative_to(KERNELS).as_posix()) for p in KERNELS.rglob("*.cu*"))
+        raise FileNotFoundError(f"no kernel file {path!r}; there are: {', '.join(known)}")
+    return file.read_text(encoding="utf-8")
+
+
+def load_kernel(path: str, name: str, options: Sequence[str] = (), backend: str | None = None) -> RawKernel:
+    """Compile a file of the course's kernels and return one of its kernels.
+
+    path: below hopperlab/kernels/. name: an extern "C" name, or a template instance such as "copy<4>".
+    options: for NVRTC, such as ("-DSTAGES=4",). Raises NoteError when ptxas changed what the kernel does.
+    """
+    expressions = (name,) if "<" in name or "::" in name else None
+    module = RawModule(code=kernel_source(path), options=options, backend=backend, name_expressions=expressions, name=path,
+                       strict=True)
+    return module.get_function(name)

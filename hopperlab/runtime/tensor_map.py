@@ -1,0 +1,128 @@
+"""Tensor maps: what TMA is told about an array. Python writes shapes in the array's order; the driver's is the reverse.
+
+Every rule of cuTensorMapEncodeTiled is checked first (`hopper.tensormap`), since the driver answers each breach with
+CUDA_ERROR_INVALID_VALUE alone. On the GPU the driver then encodes the map; in the emulator it is our own 128-byte image.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..hopper import tensormap
+from .arrays import address_of, is_cuda_array
+from .errors import GpuError
+
+
+class TensorMap:
+    """A tensor map of an array, passed to a kernel by value (`const __grid_constant__ CUtensorMap`).
+
+    Make one with `TensorMap.tiled`. Attributes: `fields` (in the driver's order), `array` (kept alive), `place` ('gpu' or
+    'emulator', where the array lives), `value` (the 128 bytes as a numpy.void scalar, which CuPy passes by value).
+    """
+
+    def __init__(self, fields: tensormap.TensorMapFields, array, place: str):
+        tensormap.check(fields)
+        self.fields, self.array, self.place = fields, array, place
+        image = _encode_on_gpu(fields) if place == "gpu" else tensormap.pack(fields)
+        self.value = np.frombuffer(image, dtype=np.dtype("V128"))[0]
+
+    @classmethod
+    def tiled(cls, array, box: Sequence[int], swizzle: str = "none", interleave: str = "none", l2_promotion: str = "none",
+              oob_fill: str = "zero", element_strides: Sequence[int] | None = None, dtype: str | None = None) -> TensorMap:
+        """A tiled map of `array` (NumPy in the emulator, CuPy on the GPU), which may be a view with strides.
+
+        box:             elements of the tile along each axis of the array, in the array's order, as `array.shape`
+        swizzle:         "none", "32B", "64B" or "128B"; the last box edge must fit into it
+        interleave:      "none", "16B" or "32B"
+        l2_promotion:    "none", "64B", "128B" or "256B"
+        oob_fill:        "zero" or "nan", what a load gives outside the array
+        element_strides: steps in elements along each axis, in the array's order; None is 1 everywhere
+        dtype:           a driver type that NumPy has no name for ("tfloat32", "float32_ftz"); None takes the array's
+        Raises TensorMapError, which names the broken rule with its numbers. [CUDA driver API, cuTensorMapEncodeTiled]
+        """
+        place = "gpu" if is_cuda_array(array) else "emulator"
+        with _reported(array):
+            fields = _fields_of(array, place, box, element_strides, dtype, swizzle=swizzle, interleave=interleave,
+                                l2_promotion=l2_promotion, oob_fill=oob_fill)
+            return cls(fields, array, place)
+
+    def at(self, address: int) -> bytes:
+        """The emulator's 128-byte image of this map over the array at another address."""
+        from dataclasses import replace
+        return tensormap.pack(replace(self.fields, global_address=address))
+
+    def __bytes__(self) -> bytes:
+        return self.value.tobytes()
+
+    def describe(self, address: bool = True) -> str:
+        """Every field in the driver's order and units; address=False leaves the address out (it differs from run to run)."""
+        return tensormap.describe(self.fields, address=address)
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    __repr__ = __str__
+
+
+class _reported:
+    """Adds to a TensorMapError which array it is about, and lets notebooks show the message alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind, error, _trace) -> None:
+        if isinstance(error, tensormap.TensorMapError) and error.args:
+            shape, dtype = getattr(self.array, "shape", None), getattr(self.array, "dtype", None)
+            text = f"{error.args[0]}\n(array of shape {shape}, {dtype}; index 0 of the driver is the array's last axis)"
+            error.args = (text,)
+            error._render_traceback_ = lambda: [f"TensorMapError: {text}"]
+
+
+def _fields_of(array, place: str, box, element_strides, dtype: str | None, **modes: str) -> tensormap.TensorMapFields:
+    if place == "emulator" and not isinstance(array, np.ndarray):
+        raise TypeError(f"a tensor map describes a NumPy or CuPy array, not a {type(array).__name__}")
+    rank, itemsize = len(array.shape), array.dtype.itemsize
+    strides = array.strides if array.strides is not None else ()
+    if rank and array.shape[-1] > 1 and strides[-1] != itemsize:
+        raise tensormap.TensorMapError(
+            f"the last axis has a stride of {strides[-1]} bytes, but its elements have {itemsize}: TMA needs the innermost "
+            "dimension dense; transpose the view or copy it", "inner_stride")
+    return tensormap.TensorMapFields(
+        dtype=dtype or array.dtype.name, rank=rank,
+        global_address=array.data.ptr if place == "gpu" else address_of(array),
+        global_dim=array.shape[::-1], global_strides=strides[:-1][::-1], box_dim=_axes("box", box, rank),
+        element_strides=_axes("element_strides", element_strides, rank) if element_strides is not None else (), **modes)
+
+
+def _axes(what: str, values: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Array order to the driver's order, one number an axis."""
+    values = tuple(values) if isinstance(values, (tuple, list)) else (values,)
+    if len(values) != rank:
+        raise tensormap.TensorMapError(f"{what} {values} has {len(values)} entr{'y' if len(values) == 1 else 'ies'}; the "
+                                       f"array has {rank} axes, and {what} has one number for each", "lengths")
+    return values[::-1]
+
+
+def _encode_on_gpu(fields: tensormap.TensorMapFields) -> bytes:
+    """cuTensorMapEncodeTiled through cuda-bindings: the driver's own 128 bytes."""
+    import ctypes
+
+    from cuda.bindings import driver
+    u32, u64 = driver.cuuint32_t, driver.cuuint64_t
+    code = tensormap.DTYPES[fields.dtype].code
+    status, encoded = driver.cuTensorMapEncodeTiled(
+        driver.CUtensorMapDataType(code), fields.rank, fields.global_address,
+        [u64(n) for n in fields.global_dim], [u64(n) for n in fields.global_strides],
+        [u32(n) for n in fields.box_dim], [u32(n) for n in fields.element_strides],
+        driver.CUtensorMapInterleave(tensormap.INTERLEAVES.index(fields.interleave)),
+        driver.CUtensorMapSwizzle(tensormap.SWIZZLES.index(fields.swizzle)),
+        driver.CUtensorMapL2promotion(tensormap.L2_PROMOTIONS.index(fields.l2_promotion)),
+        driver.CUtensorMapFloatOOBfill(tensormap.OOB_FILLS.index(fields.oob_fill)))
+    if status.value:
+        raise GpuError(f"cuTensorMapEncodeTiled returned {status.name} for a map that keeps every documented rule:\n"
+                       f"{tensormap.describe(fields)}")
+    return ctypes.string_at(encoded.getPtr(), 128)
