@@ -66,6 +66,11 @@ class RawModule:
         return self._compiled.log
 
     @property
+    def warnings(self) -> str:
+        """The compiler's own warnings; empty when there were none."""
+        return self._compiled.warnings
+
+    @property
     def ptxas_info(self) -> PtxasInfo:
         """Registers, spills, shared memory and notes by kernel; empty for a module made from PTX."""
         return self._compiled.info

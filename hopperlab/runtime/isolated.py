@@ -1,0 +1,177 @@
+"""Launches in a worker process with a time limit: a crash or a hang costs the worker, not the notebook.
+
+A crashed kernel leaves a CUDA context unusable, and a deadlocked one never returns; the worker is then ended and the next
+launch starts a new one. Arrays travel to the worker and back by value.
+"""
+from __future__ import annotations
+
+import atexit
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import arguments
+from .arrays import asnumpy, is_cuda_array
+from .errors import IsolatedError
+from .module import RawKernel
+from .tensor_map import TensorMap
+
+START_SECONDS = 120.0       # a cold machine imports CuPy and makes a CUDA context in this time
+
+
+@dataclass(frozen=True)
+class IsolatedRun:
+    """What a launch in the worker gave: the place it ran in and the seconds between launch and completion."""
+
+    place: str
+    seconds: float
+
+
+def run_isolated(kernel: RawKernel, grid, block, args: Sequence, *, shared_mem: int = 0, timeout: float = 10.0,
+                 backend: str | None = None) -> IsolatedRun:
+    """Launch `kernel` in a worker process, wait for it, and put the results into the arrays of `args`.
+
+    timeout: seconds the launch may take once the worker is up. backend: None is the kernel's own place.
+    Raises LaunchError before anything runs; IsolatedError with kind 'timeout', 'crash', or the name of the exception
+    that was raised in the worker (such as 'HazardError' or 'GpuError').
+    """
+    place = backend or kernel.backend
+    arguments.check_launch(kernel.signature, kernel.use, grid, block, shared_mem)
+    arguments.check_arguments(kernel.signature, args, kernel.backend)
+    arrays, described = _describe(args)
+    module = kernel.module
+    request = {"place": place, "ptx": module.ptx, "cubin": module.cubin, "log": module.log, "name": module.name,
+               "kernel": kernel.mangled, "grid": grid, "block": block, "args": described, "shared_mem": shared_mem,
+               "arrays": [asnumpy(a) for a in arrays]}
+    answer = _worker(place).ask(request, timeout, kernel.name)
+    for array, values in zip(arrays, answer["arrays"]):
+        _put(array, values)
+    return IsolatedRun(place, answer["seconds"])
+
+
+def _describe(args: Sequence) -> tuple[list, list[tuple]]:
+    """The base arrays behind the arguments, and each argument as plain data that refers to them by index."""
+    owners: list = []
+    described: list[tuple] = []
+    for value in args:
+        if isinstance(value, TensorMap):
+            index, offset = _owner(value.array, owners)
+            described.append(("map", index, offset, value.fields))
+        elif isinstance(value, np.ndarray) or is_cuda_array(value):
+            described.append(("array", *_owner(value, owners)))
+        else:
+            scalar = value if isinstance(value, np.generic) else arguments.PYTHON_SCALARS[type(value)](value)
+            described.append(("scalar", scalar.dtype.name, scalar.tobytes()))
+    return owners, described
+
+
+def _owner(array, owners: list) -> tuple[int, int]:
+    """Index in `owners` of the array whose memory this one looks at (added at first sight), and the offset in bytes."""
+    owner = array
+    while getattr(owner, "base", None) is not None and hasattr(owner.base, "dtype"):
+        owner = owner.base
+    for index, known in enumerate(owners):
+        if known is owner:
+            break
+    else:
+        owners.append(owner)
+        index = len(owners) - 1
+    return index, _start(array) - _start(owner)
+
+
+def _start(array) -> int:
+    if is_cuda_array(array):
+        return array.__cuda_array_interface__["data"][0]
+    return array.__array_interface__["data"][0]
+
+
+def _put(array, values: np.ndarray) -> None:
+    if is_cuda_array(array):
+        array.set(values)
+    elif array.flags.writeable:
+        array[...] = values
+
+
+class _Worker:
+    """One worker process and the thread that reads its answers."""
+
+    def __init__(self, place: str):
+        self.place = place
+        self._process: subprocess.Popen | None = None
+        self._answers: queue.Queue = queue.Queue()
+
+    def ask(self, request: dict, timeout: float, name: str) -> dict:
+        """Send one launch and wait for the answer; ends the process when it hangs or dies."""
+        self._start()
+        try:
+            pickle.dump(request, self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.flush()
+            answer = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            self.end()
+            raise IsolatedError(f"{name} did not finish in {timeout:g} s and was ended. If it waits for a barrier nobody "
+                                "completes, `with hl.emulate():` names the barrier and the line", "timeout") from None
+        except (BrokenPipeError, OSError):
+            answer = None
+        if answer is None:
+            code = self._process.wait()
+            self.end()
+            raise IsolatedError(f"the worker process ended while it ran {name} (exit code {code})", "crash")
+        if "error" in answer:
+            if answer["fatal"]:
+                self.end()
+            raise IsolatedError(f"{answer['kind']}: {answer['error']}", answer["kind"])
+        return answer
+
+    def _start(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._answers = queue.Queue()
+        self._process = subprocess.Popen([sys.executable, "-m", "hopperlab.runtime.worker", self.place],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        threading.Thread(target=_read_answers, args=(self._process.stdout, self._answers), daemon=True).start()
+        try:
+            ready = self._answers.get(timeout=START_SECONDS)
+        except queue.Empty:
+            ready = None
+        if ready != "ready":
+            self.end()
+            raise IsolatedError(f"the worker process for the {self.place} did not start", "crash")
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+
+
+def _read_answers(stream, answers: queue.Queue) -> None:
+    """Put each answer of a worker on the queue, then None when the stream ends."""
+    try:
+        while True:
+            answers.put(pickle.load(stream))
+    except (EOFError, OSError, pickle.UnpicklingError, ValueError):
+        answers.put(None)
+
+
+_workers: dict[str, _Worker] = {}
+
+
+def _worker(place: str) -> _Worker:
+    if not _workers:
+        atexit.register(end_workers)
+    return _workers.setdefault(place, _Worker(place))
+
+
+def end_workers() -> None:
+    """End every worker process of this process."""
+    for worker in _workers.values():
+        worker.end()
