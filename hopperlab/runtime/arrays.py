@@ -93,7 +93,7 @@ def _returning_device_arrays(function):
 
 @lru_cache(maxsize=1)
 def _emulator_module() -> EmulatorArrays:
-    return EmulatorArrays("hopperlab.arrays", np)
+    return EmulatorArrays("numpy", np)
 
 
 def array_module(backend: str | None = None):

@@ -1,0 +1,85 @@
+"""The learner's copies: `work/`, filled from notebooks/ and exercises/, and one lesson reset from there.
+
+Nothing here overwrites what a learner wrote: `fill` copies only what is missing, `restore` keeps the old file.
+"""
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+FOLDERS = (("notebooks", ""), ("exercises", "exercises"))       # (where from, where to below work/)
+KEPT = ".replaced"
+
+
+class WorkspaceError(Exception):
+    """The course's files are not where they were looked for, or a lesson does not exist."""
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The course's folder: the nearest one at or above `start` (default: here) that holds notebooks/, else the package's."""
+    start = (start or Path.cwd()).resolve()
+    for folder in (start, *start.parents, Path(__file__).resolve().parent.parent):
+        if (folder / "notebooks").is_dir() and (folder / "hopperlab").is_dir():
+            return folder
+    raise WorkspaceError(f"no course found at {start} or above: run this in a clone of the course's repository "
+                         "(the folder that holds notebooks/ and hopperlab/)")
+
+
+def pristine(root: Path) -> dict[Path, Path]:
+    """Each notebook of the course by the place of its copy, both absolute."""
+    found = {}
+    for source, target in FOLDERS:
+        for path in sorted((root / source).glob("[0-9][0-9]*.ipynb")):
+            found[root / "work" / target / path.name] = path
+    return found
+
+
+def fill(root: Path) -> list[Path]:
+    """Copy every notebook that `work/` lacks; returns the new copies."""
+    made = []
+    for copy, original in pristine(root).items():
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(original, copy)
+            made.append(copy)
+    return made
+
+
+def restore(root: Path, lesson: str) -> list[tuple[Path, Path | None]]:
+    """Reset the copies of one lesson, given by number ('05', '5', '05x') or name.
+
+    Returns (copy, where the old one was kept, or None when there was none). Raises WorkspaceError for an unknown lesson.
+    """
+    originals = {copy: path for copy, path in pristine(root).items() if _matches(path.stem, lesson)}
+    if not originals:
+        known = ", ".join(sorted({p.stem for p in pristine(root).values()}))
+        raise WorkspaceError(f"no lesson {lesson!r}; there are: {known or 'none'}")
+    done = []
+    for copy, original in originals.items():
+        done.append((copy, _keep(copy)))
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(original, copy)
+    return done
+
+
+def _matches(stem: str, lesson: str) -> bool:
+    number = stem.split("_")[0]
+    wanted = Path(lesson).name.removesuffix(".ipynb")
+    short = re.fullmatch(r"(\d)(x?)", wanted)
+    return wanted in (stem, number) or bool(short and number == f"0{short[1]}{short[2]}")
+
+
+def _keep(copy: Path) -> Path | None:
+    if not copy.exists():
+        return None
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    kept = copy.parent / KEPT / f"{copy.stem}-{stamp}{copy.suffix}"
+    kept.parent.mkdir(exist_ok=True)
+    count = 1
+    while kept.exists():
+        count += 1
+        kept = kept.with_name(f"{copy.stem}-{stamp}-{count}{copy.suffix}")
+    copy.rename(kept)
+    return kept
