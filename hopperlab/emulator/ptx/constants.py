@@ -10,7 +10,7 @@ from .operands import Imm
 
 _MASK64 = (1 << 64) - 1
 _FLOAT_DIGITS = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+")
-_INTEGER = re.compile(r"(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(\d+))U?")
+_INTEGER = re.compile(r"(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9]\d*))U?")
 _TOKEN = re.compile(
     r"\s*(\(\s*\.[su]64\s*\)|0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"
     r"|\d+[eE][+-]\d+|\w+|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^~!()?:<>])"

@@ -28,7 +28,7 @@ _NUMBERS = frozenset({"minnctapersm", "maxnctapersm", "maxclusterrank", "maxnreg
 _FLAGS = frozenset({"explicitcluster", "blocksareclusters", "noreturn", "unique_pi"})
 _SPACES = frozenset({"reg", "param", "shared", "global", "const", "local", "tex"})
 _LINKAGES = frozenset({"visible", "extern", "weak", "common"})
-_MAX_BITS = {2: "<e", 4: "<f", 8: "<d"}
+_FLOAT_FORMAT = {2: "<e", 4: "<f", 8: "<d"}
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def _words(text: str) -> tuple[_Words, int]:
         elif word != "attribute":
             raise OperandError("." + word, "unknown word in a declaration")
     if not words.space or not words.type:
-        raise OperandError(" ".join(text.split()), "a declaration needs a state space and a type")
+        raise OperandError(text, "a declaration needs a state space and a type")
     return words, at
 
 
@@ -102,7 +102,7 @@ def variables(text: str) -> list[Variable]:
     for piece in pieces:
         match = _DECLARATOR.fullmatch(piece)
         if match is None:
-            raise OperandError(" ".join(piece.split()), "malformed declaration")
+            raise OperandError(piece, "malformed declaration")
         ranged = [match[1]] if match[2] is None else [f"{match[1]}{i}" for i in range(int(match[2]))]
         found.extend(_variable(words, name, match[3], match[4]) for name in ranged)
     return found
@@ -120,7 +120,7 @@ def _variable(words: _Words, name: str, dimensions: str, init: str | None) -> Va
     if None in sizes[1:]:
         raise OperandError(name, "only the first dimension of an array may be left open")
     if init is not None:
-        shape = ([s for s in sizes] or []) + ([words.vector] if words.vector > 1 else [])
+        shape = sizes + ([words.vector] if words.vector > 1 else [])
         variable.init, length = _initialiser(init, words.type, shape)
         if sizes and sizes[0] is None:
             sizes[0] = length
@@ -168,7 +168,7 @@ def _elements(text: str, type_: str, shape: list) -> tuple[list, int]:
     if not text.startswith("{"):
         return [_element(text, type_)], 1
     if not text.endswith("}") or not shape:
-        raise OperandError(" ".join(text.split())[:60], "malformed initialiser")
+        raise OperandError(text, "malformed initialiser")
     inside = text[1:-1].strip()
     pieces = split_operands(inside) if inside else []
     width = 1
@@ -183,7 +183,7 @@ def _elements(text: str, type_: str, shape: list) -> tuple[list, int]:
     rows = -(-len(items) // width)
     total = (rows if shape[0] is None else shape[0]) * width
     if len(items) > total:
-        raise OperandError(" ".join(text.split())[:60], f"{len(items)} initial values for {total} elements")
+        raise OperandError(text, f"{len(items)} initial values for {total} elements")
     return items + [bytes(size)] * (total - len(items)), rows
 
 
@@ -203,7 +203,7 @@ def _element(text: str, type_: str) -> bytes | Relocation:
     except ConstantError as error:
         raise OperandError(text, "malformed initial value") from error
     if type_ in ("f16", "f32", "f64") and not (value.kind == "f32" and type_ == "f32"):
-        return struct.pack(_MAX_BITS[size], float(value.value))
+        return struct.pack(_FLOAT_FORMAT[size], float(value.value))
     return (value.bits & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
@@ -217,7 +217,7 @@ def header(text: str) -> Function:
     """The Function that `.visible .entry k(…) .maxntid 128` announces, without a body."""
     match = _HEADER.fullmatch(text)
     if match is None:
-        raise OperandError(" ".join(text.split())[:60], "malformed function header")
+        raise OperandError(text, "malformed function header")
     function = Function(match["name"], match["kind"] == "entry", linkage=match["linkage"] or "")
     function.ret = parameters(match["ret"])
     function.params = parameters(match["params"])
@@ -243,12 +243,12 @@ def _directives(function: Function, text: str) -> None:
         else:
             raise OperandError(f".{name} {value}".strip(), "unknown function directive")
     if text[at:].strip():
-        raise OperandError(text[at:].strip()[:60], "malformed function header")
+        raise OperandError(text[at:], "malformed function header")
 
 
 def prototype(name: str, text: str) -> Prototype:
     """What `name: .callprototype (.param .b32 _) _ (.param .b64 _);` declares."""
     match = _PROTOTYPE.fullmatch(text)
     if match is None:
-        raise OperandError(" ".join(text.split())[:60], "malformed call prototype")
+        raise OperandError(text, "malformed call prototype")
     return Prototype(name, parameters(match[1]), parameters(match[2]))

@@ -7,12 +7,11 @@ F' L' C' was itself stated just before when it was inlined too, so the latest `.
 import re
 
 from .ir import Site
+from .names import readable_name
 
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _DEBUG_STR = re.compile(r"\.section\s+\.debug_str\s*\{([^}]*)\}")
 _DEBUG_ITEM = re.compile(r"([\w$]+)\s*:(?!:)|\.b8\s+([\d\s,]+)")
-_SOURCE_NAME = re.compile(r"\d+")
-_OPENERS = "INJXFL"
 
 
 def files(text: str) -> dict[int, str]:
@@ -20,8 +19,8 @@ def files(text: str) -> dict[int, str]:
     return {int(m[1]): m[2] for m in _FILE.finditer(text)}
 
 
-def debug_strings(text: str) -> dict[str, bytes]:
-    """What each label of `.section .debug_str`, and '.debug_str' itself, points to: bytes to the section's end."""
+def debug_strings(text: str) -> tuple[bytes, dict[str, int]]:
+    """The contents of `.section .debug_str` and where each of its labels, and '.debug_str' itself, points."""
     labels: dict[str, int] = {".debug_str": 0}
     data = bytearray()
     for section in _DEBUG_STR.finditer(text):
@@ -29,8 +28,8 @@ def debug_strings(text: str) -> dict[str, bytes]:
             if label:
                 labels[label] = len(data)
             else:
-                data.extend(int(n) for n in numbers.split(",") if n.strip())
-    return {label: bytes(data[at:]) for label, at in labels.items()}
+                data += bytes([int(n) & 255 for n in numbers.split(",") if n.strip()])
+    return bytes(data), labels
 
 
 class LineTable:
@@ -38,7 +37,7 @@ class LineTable:
 
     def __init__(self, text: str):
         self.files = files(text)
-        self._strings = debug_strings(text) if ".debug_str" in text else {}
+        self._strings, self._labels = debug_strings(text)
         self._names: dict[str, str | None] = {}
         self._sites: dict[tuple, Site] = {}
         self._latest: dict[tuple[str, str, str], Site] = {}
@@ -72,75 +71,11 @@ class LineTable:
         """The function a `label` or `label+offset` into .debug_str names."""
         if label not in self._names:
             base, _, offset = label.partition("+")
-            data = self._strings.get(base.strip())
+            start = self._labels.get(base.strip())
             name = None
-            if data is not None:
-                name = readable_name(data[int(offset or 0) :].split(b"\0", 1)[0].decode("utf-8", "replace"))
+            if start is not None:
+                start += int(offset or 0)
+                stop = self._strings.find(b"\0", start)
+                name = readable_name(self._strings[start : stop if stop >= 0 else None].decode("utf-8", "replace"))
             self._names[label] = name
         return self._names[label]
-
-
-def readable_name(mangled: str) -> str:
-    """`_ZN9hopperlab4waitILi3EEEvj` -> 'hopperlab::wait': the qualified name without template arguments and
-    parameters (Itanium C++ ABI 5.1). Operators, constructors and anything unusual stay as they are."""
-    if not mangled.startswith("_Z"):
-        return mangled
-    try:
-        nested = mangled[2] == "N"
-        parts, at = [], 3 if nested else 2
-        while nested and mangled[at] in "KVRO":
-            at += 1
-        while True:
-            if mangled[at].isdigit():
-                name, at = _source_name(mangled, at)
-                if not name.startswith(("_INTERNAL_", "_GLOBAL__N_")):
-                    parts.append(name)
-            elif mangled[at] == "I":
-                at = _skip_group(mangled, at)
-            elif mangled[at] == "L":  # internal linkage
-                at += 1
-            else:
-                break
-            if not nested and (at >= len(mangled) or mangled[at] != "I"):
-                break
-        complete = not nested or mangled[at] == "E"
-        return "::".join(parts) if parts and complete else mangled
-    except (IndexError, ValueError):
-        return mangled
-
-
-def _source_name(text: str, at: int) -> tuple[str, int]:
-    match = _SOURCE_NAME.match(text, at)
-    end = match.end() + int(match[0])
-    if end > len(text):
-        raise ValueError(text)
-    return text[match.end() : end], end
-
-
-def _skip_group(text: str, at: int) -> int:
-    """The position after the group that opens at `at` (template arguments, nested name, literal)."""
-    if text[at] == "L":
-        return _skip_literal(text, at)
-    at += 1
-    while text[at] != "E":
-        if text[at].isdigit():
-            _, at = _source_name(text, at)
-        elif text[at] in _OPENERS:
-            at = _skip_group(text, at)
-        elif text[at] in "ST" and text[at + 1] in "_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ":
-            at = text.index("_", at) + 1
-        else:
-            at += 1
-    return at + 1
-
-
-def _skip_literal(text: str, at: int) -> int:
-    """`Li3E`, `LNS1_4modeE2E`: a type, then a value up to E."""
-    at += 1
-    if text[at] == "_":
-        raise ValueError(text)
-    if text[at] == "N":
-        at = _skip_group(text, at)
-    elif text[at].isdigit():
-        _, at = _source_name(text, at)
-    return text.index("E", at) + 1

@@ -48,7 +48,8 @@ class Vec:
 
 @dataclass(frozen=True, slots=True)
 class Addr:
-    """`[base + offset]`, offset in bytes; an absolute address has an Imm base."""
+    """`[base + offset]`, offset in bytes; an absolute address has an Imm base. As a plain source (`mov.u64 d, a+8;`,
+    `mov.u64 d, a[2];`) it is the address itself."""
 
     base: Reg | Sym | Imm
     offset: int = 0

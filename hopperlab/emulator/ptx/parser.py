@@ -82,6 +82,8 @@ class _Parser:
         at, end = 0, len(self.text.rstrip())
         while at < end:
             at = self._top_level(at)
+        if self.result.version == (0, 0):
+            raise PtxSyntaxError(1, self.text.strip()[:80], "no PTX: '.version' is missing")
         return self.result
 
     def _top_level(self, at: int) -> int:
@@ -103,6 +105,7 @@ class _Parser:
                     if variable.name not in self.result.variables:
                         self.globals.declare(variable.name, Sym(variable.name))
                     self.result.variables[variable.name] = variable
+                    self.globals.element_sizes[variable.name] = variable.element_size
                 return match.end()
         except OperandError as error:
             raise error.at(self.line_at(start)) from error
@@ -251,6 +254,7 @@ class _FunctionParser:
                 written, variable.name = variable.name, self.scope.unique(variable.name)
                 self.scope.declare(written, Sym(variable.name))
                 function.variables.append(variable)
+                self.scope.element_sizes[variable.name] = variable.element_size
         else:
             raise OperandError("." + word, "unknown directive in a function")
 
@@ -303,4 +307,15 @@ class _FunctionParser:
             else:
                 self.function.branch_targets[owner] = unique
         self.scope = outer
+        if outer is None:
+            self._check_branches()
         return outer is None
+
+    def _check_branches(self) -> None:
+        """Every branch goes to a label that stands before an instruction, every brx.idx has a table."""
+        function = self.function
+        for instr in function.body:
+            if instr.op == "bra" and (not instr.operands or instr.operands[0].name not in function.labels):
+                raise PtxSyntaxError(instr.ptx_line, instr.opcode, "no label to branch to")
+            if instr.op == "brx" and (len(instr.operands) < 2 or instr.operands[1].name not in function.branch_targets):
+                raise PtxSyntaxError(instr.ptx_line, instr.opcode, "no .branchtargets table to branch through")

@@ -11,10 +11,12 @@ from .operands import Addr, Imm, Not, PredPair, Reg, Sink, Special, Sym, TensorA
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$.]*")
 _ADDRESS = re.compile(
-    r"\[\s*([A-Za-z_$%][\w$.]*|\d\w*)\s*(?:([+-])\s*([^,{}\[\]]+?))?\s*(?:,\s*(\{[^{}]*\}))?\s*\]"
+    r"\[\s*([A-Za-z_$%][\w$.]*|\d\w*)\s*(?:\+\s*([^,{}\[\]]+?))?\s*(?:,\s*(\{[^{}]*\}))?\s*\]"
 )
-_SYMBOL_OFFSET = re.compile(r"([A-Za-z_$][\w$]*)\s*([+-])\s*(\S.*)")
-_PIECE = re.compile(r"(?:[^,{}\[\]()]++|\{[^{}]*\}|\[(?:[^\[\]{}]++|\{[^{}]*\})*\]|\((?:[^()]++|\([^()]*\))*\))+")
+_SYMBOL_OFFSET = re.compile(r"([A-Za-z_$][\w$]*)\s*(?:\+\s*(\S.*)|\[\s*([^\]]+)\])")
+_BRACES = r"\{(?:[^{}]++|\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*\})*\})*\})*\}"  # arrays of up to four dimensions
+_PARENTHESES = r"\((?:[^()]++|\((?:[^()]++|\([^()]*\))*\))*\)"
+_PIECE = re.compile(rf"(?:[^,{{}}\[\]()]++|{_BRACES}|\[(?:[^\[\]{{}}]++|\{{[^{{}}]*\}})*\]|{_PARENTHESES})+")
 _SPECIAL = re.compile(
     r"%(?:(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)(?:\.[xyzw])?"
     r"|laneid|warpid|nwarpid|smid|nsmid|gridid|is_explicit_cluster|cluster_ctarank|cluster_nctarank"
@@ -28,6 +30,9 @@ class OperandError(ValueError):
     """An operand that cannot be resolved; the parser adds the line."""
 
     def __init__(self, offending: str, message: str):
+        if "\n" in offending.strip():
+            message += " (is a ';' missing?)"
+        offending = " ".join(offending.split())[:80]
         super().__init__(f"{message}: {offending!r}")
         self.offending = offending
         self.message = message
@@ -41,14 +46,15 @@ def split_operands(text: str) -> list[str]:
     """Split at the commas outside brackets. Raises OperandError where brackets do not match."""
     pieces = _PIECE.findall(text)
     if sum(map(len, pieces)) + len(pieces) - 1 != len(text):
-        raise OperandError(" ".join(text.split()), "operands are malformed (an empty one, or a bracket without its pair)")
+        raise OperandError(text, "operands are malformed (an empty one, or a bracket without its pair)")
     return pieces
 
 
 class Scope:
     """The names visible in one `{ }` block. `number` is 0 for the function's own block.
 
-    `names` maps a written name to its operand; `labels` maps a written label to its unique name.
+    `names` maps a written name to its operand; `labels` maps a written label to its unique name. `element_sizes`,
+    one table for a whole module, gives the bytes of an element of a variable by its unique name.
     """
 
     def __init__(self, parent: "Scope | None", number: int):
@@ -57,6 +63,7 @@ class Scope:
         self.names: dict[str, Reg | Sym | Vec] = {}
         self.labels: dict[str, str] = {}
         self.pending: list = []  # branches whose label is not known yet
+        self.element_sizes: dict[str, int] = {} if parent is None else parent.element_sizes
         self.cache: dict[str, object] = {}
 
     def unique(self, name: str) -> str:
@@ -119,7 +126,11 @@ class Scope:
         if "|" in text and _IDENTIFIER.match(text):
             return self._pair(text)
         if (match := _SYMBOL_OFFSET.fullmatch(text)) and type(base := self.lookup(match[1])) is Sym:
-            return Addr(base, self._offset(match[2], match[3]))
+            if match[2]:
+                return Addr(base, self._offset(match[2]))
+            return Addr(base, self._offset(match[3]) * self.element_sizes.get(base.name, 1))
+        if text.startswith("%%"):
+            raise OperandError(text, "an asm statement without operands keeps '%%' as it is: write one '%' there")
         if _IDENTIFIER.fullmatch(text):
             raise OperandError(text, "not declared")
         return evaluate(text)
@@ -145,14 +156,14 @@ class Scope:
         base = literal(match[1]) if match[1][0].isdigit() else self.lookup(match[1])
         if type(base) not in (Reg, Sym, Imm):
             raise OperandError(match[1], "not declared, or no base of an address")
-        offset = self._offset(match[2], match[3]) if match[2] else 0
-        if match[4] is not None:
-            return TensorAddr(base, offset, self._vector(match[4]).items)
+        offset = self._offset(match[2]) if match[2] else 0
+        if match[3] is not None:
+            return TensorAddr(base, offset, self._vector(match[3]).items)
         return Addr(base, offset)
 
     @staticmethod
-    def _offset(sign: str, text: str) -> int:
+    def _offset(text: str) -> int:
         value = evaluate(text.strip()).value
         if not isinstance(value, int):
             raise OperandError(text, "an offset must be an integer")
-        return -value if sign == "-" else value
+        return value
