@@ -37,6 +37,7 @@ def run(root: Path, jupyter_args: Sequence[str] = ()) -> int:
     print(f"Your copies are in {work}" + (f" ({len(made)} new)" if made else " (all there; nothing overwritten)"))
     command, address = _command(work, list(jupyter_args))
     process = subprocess.Popen(command, cwd=work)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)       # a plain `kill` ends the server too
     try:
         _announce(process, address)
         return process.wait()

@@ -1,0 +1,97 @@
+# The course's commands. Everything is installed into .venv; stamp files there remember what is done, so that a second
+# call starts at once. On Windows without make: python -m pip install -e .[lab], then python -m hopperlab lab.
+
+PYTHON   ?= python3
+LAB_ARGS ?=
+TEST_ARGS ?=
+# Which CuPy: auto asks the NVIDIA driver (none found: no CuPy); 13, 12 or none decides.
+CUDA     ?= auto
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+PINS   := $(STAMPS)/constraints.txt
+
+.PHONY: help lab test doctor install cupy gpu-outputs notebooks check-notebooks bench clean
+.DELETE_ON_ERROR:
+
+help:  ## list the targets
+	@echo "make TARGET"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
+	    printf '  %-16s %s\n' "$$name" "$$text"; done
+	@echo "Settings: PYTHON=python3.12   LAB_ARGS='--no-browser --port=8899'   TEST_ARGS='tests/runtime -x'   CUDA=auto|13|12|none"
+
+lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open JupyterLab on lesson 00
+	@echo "==> Starting JupyterLab"
+	@$(BIN)/hopperlab lab $(LAB_ARGS)
+
+test: $(STAMPS)/test cupy  ## install what is missing and run the whole test suite
+	@echo "==> Running the tests"
+	@$(BIN)/python -m pytest $(TEST_ARGS)
+
+doctor: $(STAMPS)/lab cupy  ## check this machine
+	@$(BIN)/hopperlab doctor
+
+install: $(STAMPS)/lab cupy  ## only install
+
+notebooks: $(STAMPS)/test  ## build the notebooks from their sources (keeps outputs that are still fresh)
+	@$(BIN)/python -m hopperlab.notebooks build
+
+check-notebooks: $(STAMPS)/test  ## say which stored outputs are stale or missing
+	@$(BIN)/python -m hopperlab.notebooks check
+
+gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks and store their outputs
+	@echo "==> Executing the notebooks on the GPU"
+	@$(BIN)/python -m hopperlab.notebooks execute --backend gpu
+
+bench: $(STAMPS)/test  ## time the emulator
+	@$(BIN)/python -m benchmarks.emulator
+
+clean:  ## remove .venv and everything made by builds and tests (work/ stays)
+	rm -rf $(VENV) build dist .pytest_cache *.egg-info
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+
+# --- what the targets above rest on -----------------------------------------------------------------------------------
+
+$(STAMPS)/venv:
+	@echo "==> Making a Python environment in $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "hopperlab needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make lab PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python has no venv module; on Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+# The pins in use: constraints.txt, with the lines of constraints-cuda12.txt in place of its own under CUDA 12.
+$(PINS): constraints.txt constraints-cuda12.txt | $(STAMPS)/venv
+	@rm -f $(STAMPS)/cupy-*
+	@cp constraints.txt $@
+
+$(STAMPS)/lab: pyproject.toml $(PINS)
+	@echo "==> Installing the course and JupyterLab (about 450 MB on disk; a minute or two, once)"
+	@$(PIP) install --quiet -c $(PINS) hatchling editables
+	@$(PIP) install --quiet -c $(PINS) --no-build-isolation -e '.[lab]'
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/lab $(PINS)
+	@echo "==> Installing what the tests need"
+	@$(PIP) install --quiet -c $(PINS) --no-build-isolation -e '.[test]'
+	@touch $@
+
+# CuPy comes only where a driver is found; without one this costs one look and installs nothing.
+cupy: | $(STAMPS)/lab  ## add the CuPy that fits the NVIDIA driver (part of lab and test)
+	@extra="$(CUDA)"; \
+	case "$$extra" in \
+	    auto) extra=$$($(BIN)/python hopperlab/runtime/driver.py) ;; \
+	    none) extra= ;; \
+	    *) extra=cuda$$extra ;; \
+	esac; \
+	if [ -n "$$extra" ] && [ ! -e $(STAMPS)/cupy-$$extra ]; then \
+	    echo "==> NVIDIA driver found: adding CuPy ($$extra)"; \
+	    if [ $$extra = cuda12 ]; then \
+	        names=$$(sed -n 's/^\([a-z0-9-]*\)==.*/\1/p' constraints-cuda12.txt | paste -sd'|' -); \
+	        { grep -vE "^($$names)==" constraints.txt; cat constraints-cuda12.txt; } > $(PINS); \
+	    fi; \
+	    $(PIP) install --quiet -c $(PINS) --no-build-isolation -e ".[$$extra]" && \
+	    touch $(PINS) $(STAMPS)/lab && { [ ! -e $(STAMPS)/test ] || touch $(STAMPS)/test; } && touch $(STAMPS)/cupy-$$extra; \
+	fi
