@@ -68,7 +68,7 @@ $(PINS): constraints.txt constraints-cuda12.txt | $(STAMPS)/venv
 	@cp constraints.txt $@
 
 $(STAMPS)/lab: pyproject.toml $(PINS)
-	@echo "==> Installing the course and JupyterLab (about 450 MB on disk; a minute or two, once)"
+	@echo "==> Installing the course and JupyterLab (about 750 MB on disk; a minute or two, once)"
 	@$(PIP) install --quiet -c $(PINS) hatchling editables
 	@$(PIP) install --quiet -c $(PINS) --no-build-isolation -e '.[lab]'
 	@touch $@

@@ -1,0 +1,166 @@
+"""Compilation: messages, cache keys, notes, what the PTX says of its files."""
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from hopperlab.runtime import cache, compile as compiling, toolchain
+from hopperlab.runtime.compile import Source, compile_source
+from hopperlab.runtime.errors import CompileError, NoteError
+
+ADD = """extern "C" __global__ void add(const float* a, float* b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) b[i] += a[i];
+}
+"""
+SETMAXNREG = 'extern "C" __global__ void f() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }'
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Counts real compilations."""
+    made = []
+    real = compiling._run_nvrtc
+    monkeypatch.setattr(compiling, "_run_nvrtc", lambda *a: made.append(a[0].name) or real(*a))
+    return made
+
+
+def test_ptx_and_cubin_come_from_one_compilation(runs):
+    result = compile_source(Source(ADD, "add.cu"))
+    assert ".target sm_90a" in result.ptx and ".entry add" in result.ptx
+    assert result.cubin[:4] == b"\x7fELF"
+    assert result.info["add"].registers > 0
+    assert runs == ["add.cu"]
+
+
+def test_the_second_time_comes_from_disk_and_is_equal(runs):
+    first, second = compile_source(Source(ADD)), compile_source(Source(ADD))
+    assert first == second and len(runs) == 1
+    assert "Compile time" not in first.log, "times would make equal compilations differ"
+
+
+@pytest.mark.parametrize("changed", [
+    Source(ADD + "\n"), Source(ADD, "other.cu"), Source(ADD, options=("-DX=1",)), Source(ADD, arch="sm_90"),
+], ids=["source", "name", "options", "target"])
+def test_whatever_changes_the_result_changes_the_key(runs, changed):
+    compile_source(Source(ADD))
+    compile_source(changed)
+    assert len(runs) == 2
+
+
+def test_a_changed_header_compiles_again(runs, tmp_path):
+    (tmp_path / "inner.cuh").write_text("#define VALUE 3\n")
+    (tmp_path / "outer.cuh").write_text('#include "inner.cuh"\n')
+    source = Source('#include "outer.cuh"\nextern "C" __global__ void f(int* a) { *a = VALUE; }', options=(f"-I{tmp_path}",))
+    assert re.search(r"\b3;", compile_source(source).ptx)
+    compile_source(source)
+    (tmp_path / "inner.cuh").write_text("#define VALUE 77\n")
+    assert re.search(r"\b77;", compile_source(source).ptx)
+    assert len(runs) == 2
+
+
+def test_another_compiler_version_compiles_again(runs, monkeypatch):
+    compile_source(Source(ADD))
+    monkeypatch.setattr(toolchain, "compiler_version", lambda: "99.0")
+    compile_source(Source(ADD))
+    assert len(runs) == 2
+
+
+def test_a_corrupt_cache_file_is_compiled_again(runs, own_cache):
+    first = compile_source(Source(ADD))
+    path, = own_cache.glob("*/*.hlc")
+    path.write_bytes(path.read_bytes()[:-7] + b"garbage")
+    assert compile_source(Source(ADD)) == first
+    assert len(runs) == 2
+    assert compile_source(Source(ADD)) == first and len(runs) == 2, "the good result is back on disk"
+
+
+def test_errors_carry_the_log_with_the_sources_own_lines():
+    with pytest.raises(CompileError) as caught:
+        compile_source(Source("// one\n// two\n" + ADD.replace("int n)", "int m)"), "lesson.cu"))
+    assert "lesson.cu does not compile" in str(caught.value)
+    assert 'lesson.cu(5): error: identifier "n" is undefined' in caught.value.log
+    assert "ptxas" not in caught.value.log and os.getcwd() not in caught.value.log
+    assert caught.value._render_traceback_() == [f"CompileError: {caught.value}"]
+
+
+def test_an_error_in_a_header_names_the_header(tmp_path):
+    (tmp_path / "broken.cuh").write_text("\n\nint f( {\n")
+    with pytest.raises(CompileError, match=r"(?m)^broken\.cuh\(3\): error"):
+        compile_source(Source('#include "broken.cuh"', options=(f"-I{tmp_path}",)))
+
+
+def test_what_ptxas_rejects_is_a_compile_error():
+    code = 'extern "C" __global__ void f() { asm volatile("setmaxnreg.dec.sync.aligned.u32 7;"); }'
+    with pytest.raises(CompileError, match="setmaxnreg"):
+        compile_source(Source(code))
+
+
+def test_a_failed_compilation_is_not_cached(own_cache):
+    with pytest.raises(CompileError):
+        compile_source(Source("nonsense"))
+    assert cache.size_and_count() == (0, 0)
+
+
+def test_an_unknown_option_is_a_compile_error_that_names_it():
+    with pytest.raises(CompileError, match="--no-such-option"):
+        compile_source(Source(ADD, options=("--no-such-option",)))
+
+
+def test_options_as_one_string_are_refused():
+    with pytest.raises(TypeError, match=r'options=\("-DX=1",\)'):
+        compile_source(Source(ADD, options="-DX=1"))
+
+
+def test_a_serious_note_is_an_error_where_it_is_asked_for():
+    result = compile_source(Source(SETMAXNREG, "roles.cu"))
+    with pytest.raises(NoteError, match="(?s)roles.cu compiles, but does not run as written.*C7508.*__launch_bounds__"):
+        compiling.check_notes(result)
+    compiling.check_notes(compile_source(Source(ADD)))
+
+
+def test_ptx_names_files_as_the_reader_knows_them():
+    code = '#include <hopperlab/mbarrier.cuh>\n#include "cuda_bf16.h"\n' + ADD
+    ptx = compile_source(Source(code, "lessons/add.cu")).ptx
+    files = re.findall(r'\.file\s+\d+ "([^"]+)"', ptx)
+    assert "lessons/add.cu" in files and not any(os.path.isabs(f) for f in files)
+    assert os.getcwd() not in ptx
+
+
+def test_the_working_folder_does_not_matter(tmp_path, monkeypatch):
+    here = compile_source(Source(ADD, "add.cu"), use_cache=False)
+    monkeypatch.chdir(tmp_path)
+    assert compile_source(Source(ADD, "add.cu"), use_cache=False).ptx == here.ptx
+
+
+def test_templates_by_name_expression():
+    code = "template <int N> __global__ void fill(int* a) { a[threadIdx.x] = N; }"
+    result = compile_source(Source(code, name_expressions=("fill<7>",)))
+    assert result.lowered["fill<7>"] in result.ptx
+    assert compile_source(Source(code, name_expressions=("fill<7>",))) == result
+
+
+def test_precompiled_headers_give_the_same_ptx():
+    code = "#include <cuda/std/cstdint>\n" + ADD
+    cold = compile_source(Source(code), use_cache=False)
+    warm = compile_source(Source(code), use_cache=False)
+    assert cold.ptx == warm.ptx and cold.log == warm.log
+    assert "precompiled" not in warm.log
+
+
+TWO = """
+from hopperlab.runtime.compile import Source, compile_source
+print(len(compile_source(Source(open({path!r}).read(), "add.cu")).ptx))
+"""
+
+
+def test_two_processes_at_once_agree(tmp_path, own_cache):
+    (tmp_path / "add.cu").write_text(ADD)
+    command = [sys.executable, "-c", TWO.format(path=str(tmp_path / "add.cu"))]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert [p.returncode for p in processes] == [0, 0]
+    assert outputs[0] == outputs[1]
+    assert cache.size_and_count()[1] == 1
