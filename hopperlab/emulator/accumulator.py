@@ -1,0 +1,227 @@
+"""Accumulators of wgmma: tiles that belong to operations in flight until wait_group, seen by registers as references.
+
+An Accumulator holds 16 rows a warp (four consecutive warps make the 64-row tile of a warpgroup) and the multiplications
+issued on it that have not landed. A register that holds part of it is an AccRef: `mov` copies the reference; any other
+use asks for its value, which is a hazard while an operation is in flight. Layout of D: PTX ISA 9.7.15.5.2.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import numbers
+
+
+@dataclass
+class Product:
+    """One wgmma of a cohort's warps, issued and perhaps not landed.
+
+    a: (warps, 16, K) values already in registers, or None; a_index: (groups, ...) granule ids of A; b_index likewise.
+    group_of: (warps,) which row of the group arrays is a warp's; number: (warps,) wgmma group each belongs to.
+    keep: (warps,) False where scale-d is false (D = A*B). shape: (K elements, dtypes, majors, signs).
+    """
+
+    a: np.ndarray | None
+    a_index: np.ndarray | None
+    b_index: np.ndarray
+    group_of: np.ndarray
+    number: np.ndarray
+    keep: np.ndarray
+    form: tuple
+
+    def take(self, units: np.ndarray) -> "Product":
+        """The same for some of the warps."""
+        groups, group_of = np.unique(self.group_of[units], return_inverse=True)
+        a = self.a[units] if self.a is not None else None
+        a_index = self.a_index[groups] if self.a_index is not None else None
+        return Product(a, a_index, self.b_index[groups], group_of, self.number[units], self.keep[units], self.form)
+
+
+class Accumulator:
+    """`tile`: (warps, 16, n) or None for zeros. `pending`: Products in issue order."""
+
+    __slots__ = ("M", "warps", "n", "tile", "pending", "dtype", "_registers", "_taken", "_merged", "__weakref__")
+
+    def __init__(self, M, warps: np.ndarray, n: int, tile, dtype=np.float32, pending=()):
+        self.M = M
+        self.warps, self.n, self.tile, self.dtype = warps, n, tile, dtype
+        self.pending: list[Product] = list(pending)
+        self._registers = self._taken = self._merged = None
+
+    @property
+    def lanes(self) -> int:
+        """Threads whose registers hold this."""
+        return 32 * len(self.warps)
+
+    def registers(self) -> np.ndarray:
+        """(n/2, lanes): register i of every lane."""
+        if self._registers is None:
+            if self.tile is None:
+                self._registers = np.zeros((self.n // 2, self.lanes), self.dtype)
+            else:
+                shaped = self.tile.reshape(len(self.warps), 2, 8, self.n // 8, 4, 2)        # warp, half, g, block, q, pair
+                self._registers = np.ascontiguousarray(shaped.transpose(3, 1, 5, 0, 2, 4)).reshape(self.n // 2, -1)
+        return self._registers
+
+    @staticmethod
+    def from_registers(M, warps: np.ndarray, values: list, dtype) -> "Accumulator":
+        """An accumulator from n/2 register arrays (or scalars)."""
+        n, lanes = 2 * len(values), 32 * len(warps)
+        if all(not v.ndim for v in values) and not any(v.view(np.uint32) for v in values):
+            return Accumulator(M, warps, n, None, dtype)
+        stacked = np.empty((len(values), lanes), dtype)
+        for row, value in zip(stacked, values):
+            row[:] = value.view(dtype)
+        shaped = stacked.reshape(n // 8, 2, 2, len(warps), 8, 4).transpose(3, 1, 4, 0, 5, 2)
+        return Accumulator(M, warps, n, np.ascontiguousarray(shaped).reshape(len(warps), 16, n), dtype)
+
+    # --- landing ----------------------------------------------------------------------------------------------------
+    def land_until(self, done: np.ndarray) -> None:
+        """Land every product whose group is complete for some warp (`done`: groups complete, by global warp id)."""
+        due = 0
+        for k, product in enumerate(self.pending):
+            if (product.number <= done[self.warps]).any():
+                due = k + 1
+        if due:
+            self.land(due)
+
+    def land(self, count: int | None = None) -> None:
+        """Compute the first `count` products (all by default)."""
+        batch = self.pending if count is None else self.pending[:count]
+        self.pending = [] if count is None else self.pending[count:]
+        while batch:
+            size = 1
+            while size < len(batch) and batch[size].keep.all() and _alike(batch[0], batch[size]):
+                size += 1
+            self._multiply(self.M, batch[:size])
+            batch = batch[size:]
+
+    def _multiply(self, M, products: list[Product]) -> None:
+        first = products[0]
+        a = np.concatenate([_operand_a(M, p) for p in products], axis=-1) if len(products) > 1 else _operand_a(M, first)
+        b = np.concatenate([_operand_b(M, p) for p in products], axis=-1) if len(products) > 1 else _operand_b(M, first)
+        count = len(self.warps)
+        if a.shape[1] == 64:
+            out = np.matmul(a, b.transpose(0, 2, 1)).reshape(count, 16, self.n)
+        else:
+            out = np.matmul(a, b[first.group_of].transpose(0, 2, 1))
+        sign = first.form[-1]
+        if sign != 1:
+            out = -out
+        out = out.astype(np.int64).astype(self.dtype) if self.dtype == np.int32 else out
+        if self.tile is not None and first.keep.any():
+            old = self.tile if first.keep.all() else np.where(first.keep[:, None, None], self.tile, self.dtype(0))
+            out = old + out
+        self.tile = out
+        self._registers = None
+
+    # --- lanes ------------------------------------------------------------------------------------------------------
+    def take(self, index: np.ndarray) -> "Accumulator | None":
+        """The part of whole warps `index` (lane positions), or None when it cuts a warp."""
+        if self._taken is not None and self._taken[0] is index:
+            return self._taken[1]
+        result = None
+        if len(index) % 32 == 0:
+            rows = index.reshape(-1, 32)
+            if ((rows[:, 0] % 32 == 0) & (rows[:, 31] - rows[:, 0] == 31)).all():
+                units = rows[:, 0] // 32
+                tile = self.tile[units] if self.tile is not None else None
+                result = Accumulator(self.M, self.warps[units], self.n, tile, self.dtype, [p.take(units) for p in self.pending])
+        self._taken = (index, result)
+        return result
+
+
+def _alike(one: Product, other: Product) -> bool:
+    return (one.form == other.form and (one.a is None) == (other.a is None) and len(one.group_of) == len(other.group_of)
+            and (one.group_of is other.group_of or (one.group_of == other.group_of).all()))
+
+
+def _whole_groups(product: Product) -> bool:
+    count = len(product.group_of)
+    return count == 4 * len(product.b_index) and (product.group_of == np.arange(count) // 4).all()
+
+
+def _operand_a(M, product: Product) -> np.ndarray:
+    """(groups, 64, K) when the warps are whole warpgroups in order, else (warps, 16, K)."""
+    _, kinds, majors, _ = product.form
+    whole = _whole_groups(product)
+    if product.a is not None:
+        return product.a.reshape(-1, 64, product.a.shape[-1]) if whole else product.a
+    values = numbers.operand(M.smem16[product.a_index], kinds[0], majors[0])
+    if whole:
+        return values
+    return values.reshape(len(values), 4, 16, -1)[product.group_of, np.arange(len(product.group_of)) % 4]
+
+
+def _operand_b(M, product: Product) -> np.ndarray:
+    """(groups, n, K)."""
+    _, kinds, majors, _ = product.form
+    return numbers.operand(M.smem16[product.b_index], kinds[1], majors[1])
+
+
+class AccRef:
+    """Register `i` of an accumulator: looks like a lane vector to cohort.py."""
+
+    __slots__ = ("acc", "i")
+    ndim = 1
+
+    def __init__(self, acc: Accumulator, i: int):
+        self.acc, self.i = acc, i
+
+    @property
+    def dtype(self):
+        """dtype of the value."""
+        return np.dtype(self.acc.dtype)
+
+    def take(self, index):
+        """Lanes `index`: still a reference when they are whole warps."""
+        part = self.acc.take(index)
+        return AccRef(part, self.i) if part is not None else self.value()[index]
+
+    def value(self) -> np.ndarray:
+        """The register's value by lane, as landed so far."""
+        return self.acc.registers()[self.i]
+
+    def settle(self, M, C, index: int) -> np.ndarray:
+        """The value for an instruction that uses it; in flight, that is a hazard."""
+        if self.acc.pending:
+            M.register_in_flight(C, self.acc, index)
+            self.acc.land()
+        return self.value()
+
+    def combine(self, values: list, places: list, n: int):
+        """Merge with the same register of other cohorts."""
+        refs = [v for v in values if isinstance(v, AccRef)]
+        if len(refs) == len(values) and n % 32 == 0 and all(v.i == self.i and v.acc.n == self.acc.n for v in refs):
+            merged = _merge([v.acc for v in refs], places, n)
+            if merged is not None:
+                return AccRef(merged, self.i)
+        out = np.zeros(n, self.dtype)
+        for value, place in zip(values, places):
+            if value is not None:
+                out[place] = value.value() if isinstance(value, AccRef) else value
+        return out
+
+
+def _merge(accs: list[Accumulator], places: list, n: int) -> Accumulator | None:
+    key = (places, [id(a) for a in accs])
+    first = accs[0]
+    if first._merged is not None and first._merged[0][0] is places and first._merged[0][1] == key[1]:
+        return first._merged[1]
+    units = []
+    for place in places:
+        rows = place.reshape(-1, 32) if len(place) % 32 == 0 else None
+        if rows is None or not ((rows[:, 0] % 32 == 0) & (rows[:, 31] - rows[:, 0] == 31)).all():
+            return None
+        units.append(rows[:, 0] // 32)
+    warps = np.empty(n // 32, np.int64)
+    tile = np.zeros((n // 32, 16, first.n), first.dtype)
+    for acc, at in zip(accs, units):
+        acc.land()
+        warps[at] = acc.warps
+        if acc.tile is not None:
+            tile[at] = acc.tile
+    result = Accumulator(first.M, warps, first.n, tile, first.dtype)
+    first._merged = (key, result)
+    return result

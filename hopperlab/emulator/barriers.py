@@ -1,0 +1,193 @@
+"""mbarriers: 64-bit words in shared memory, their phases, and what completing a phase publishes.
+
+The word in shared memory is the state (hopper/mbarrier.py has the arithmetic for one word); the arrays here mirror it for
+all CTAs at once, with the full phase count that the word's one parity bit cannot hold. PTX ISA 9.7.13.15.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from . import reports
+
+PENDING_SHIFT, EXPECTED_SHIFT, TX_SHIFT, PHASE_SHIFT = 0, 20, 40, 61
+FIELD = (1 << 20) - 1
+TX_FIELD = (1 << 21) - 1
+LIVE = 1 << 62
+
+
+class Barriers:
+    """All mbarriers of all resident CTAs; a barrier id is slot * capacity + its number in the CTA."""
+
+    def __init__(self, machine):
+        self.M = machine
+        self.capacity = machine.clocks.bars
+        size = machine.slots * self.capacity
+        self.number_at = np.full(max(1, machine.stride // 8), -1, np.int64)    # word in shared memory -> number
+        self.offsets: list[int] = []
+        self.live = np.zeros(size, bool)
+        self.phase, self.pending, self.expected, self.tx = (np.zeros(size, np.int64) for _ in range(4))
+        self.arrived_bytes = np.zeros(size, np.int64)          # bytes completed in the current phase, for reports
+        self.flipped = False
+
+    def reset_slots(self, slots: np.ndarray) -> None:
+        """New CTAs have no barriers."""
+        self.live.reshape(-1, self.capacity)[slots] = False
+
+    def ids(self, C, address, info) -> np.ndarray:
+        """Barrier id of every lane's shared address; raises for addresses where no barrier was initialised."""
+        M = self.M
+        address = M.lanes(C, address)
+        offset = address.astype(np.int64) & 0xFFFFFF
+        if (offset & 7).any() or (offset >= M.stride).any():
+            lane = int(np.flatnonzero((offset & 7 != 0) | (offset >= M.stride))[0])
+            raise M.fault(C, info.index, lane, f"mbarrier address {int(offset[lane]):#x}: an mbarrier is 8-byte aligned "
+                          f"in shared memory ({M.shared_limit} bytes)", "misaligned", int(offset[lane]))
+        number = self.number_at[offset >> 3]
+        ids = M.slot_of(C) * self.capacity + number
+        bad = (number < 0) | ~self.live[ids]
+        if bad.any():
+            lane = int(np.flatnonzero(bad)[0])
+            reports.no_barrier(M, info.index, int(C.gids[lane]), int(offset[lane]))
+        return ids
+
+    def init(self, C, address, count, info) -> None:
+        """mbarrier.init: phase 0, `count` arrivals a phase."""
+        M = self.M
+        offset = M.lanes(C, address).astype(np.int64) & 0xFFFFFF
+        number = self.number_at[offset >> 3]
+        for new in np.unique(offset[number < 0]):
+            if len(self.offsets) == self.capacity:
+                self._grow()
+            self.number_at[new >> 3] = len(self.offsets)
+            self.offsets.append(int(new))
+        ids = M.slot_of(C) * self.capacity + self.number_at[offset >> 3]
+        count = M.lanes(C, count).astype(np.int64)
+        self.live[ids] = True
+        self.phase[ids] = self.tx[ids] = self.arrived_bytes[ids] = 0
+        self.pending[ids] = self.expected[ids] = count
+        self._mirror(ids)
+        M.progress += 1
+
+    def invalidate(self, C, address, info) -> None:
+        """mbarrier.inval."""
+        self.live[self.ids(C, address, info)] = False
+
+    def _grow(self) -> None:
+        old, slots = self.capacity, self.M.slots
+        self.M.clocks.grow_barriers()
+        self.capacity = self.M.clocks.bars
+
+        def wider(table):
+            out = np.zeros((slots, self.capacity), table.dtype)
+            out[:, :old] = table.reshape(slots, old)
+            return out.reshape(-1)
+        names = ("live", "phase", "pending", "expected", "tx", "arrived_bytes")
+        for name in names:
+            setattr(self, name, wider(getattr(self, name)))
+
+    def _mirror(self, ids) -> None:
+        """Write the words to shared memory."""
+        M = self.M
+        word = (self.pending[ids] | self.expected[ids] << EXPECTED_SHIFT | (self.tx[ids] & TX_FIELD) << TX_SHIFT
+                | (self.phase[ids] & 1) << PHASE_SHIFT | LIVE)
+        offsets = np.asarray(self.offsets)[ids % self.capacity]
+        M.smem_views[8][(ids // self.capacity * M.stride + offsets) >> 3] = word.astype(np.uint64)
+
+    def words(self, ids) -> np.ndarray:
+        """Opaque state words (uint64), as mbarrier.arrive returns them."""
+        return ((self.phase[ids] & 1) << PHASE_SHIFT | self.pending[ids] | LIVE).astype(np.uint64)
+
+    def arrive(self, C, ids: np.ndarray, count, info, expect=None, release: bool = True) -> np.ndarray:
+        """arrive (after expect_tx of `expect` bytes, if given) by every lane; returns the state before."""
+        M = self.M
+        state = self.words(ids)
+        if release:
+            units = M.units(C)
+            vec = M.clocks.publish(C, units)
+            self._join(ids, units, vec, C)
+        if expect is not None:
+            np.add.at(self.tx, ids, expect)
+        count = np.broadcast_to(count, ids.shape)
+        unique, inverse = np.unique(ids, return_inverse=True)
+        total = np.bincount(inverse, weights=count).astype(np.int64)
+        if (total > self.pending[unique]).any():
+            for k in range(len(ids)):           # some phase ends among these lanes: one by one
+                self._arrive_one(ids[k], int(count[k]), C, k, info)
+        else:
+            self.pending[unique] -= total
+            self._complete(unique)
+        self._mirror(unique)
+        M.progress += 1
+        return state
+
+    def _arrive_one(self, barrier, count: int, C, lane: int, info) -> None:
+        if count > self.pending[barrier]:
+            reports.too_many_arrivals(self.M, info.index, int(C.gids[lane]), int(barrier))
+            count = int(self.pending[barrier])
+        self.pending[barrier] -= count
+        self._complete(np.array([barrier]))
+
+    def expect_tx(self, ids: np.ndarray, nbytes) -> None:
+        """expect_tx by every lane (no arrival)."""
+        np.add.at(self.tx, ids, np.broadcast_to(nbytes, ids.shape).astype(np.int64))
+        self._mirror(np.unique(ids))
+        self.M.progress += 1
+
+    def complete_tx(self, barrier: int, nbytes: int) -> None:
+        """An asynchronous operation signals `nbytes` to a barrier."""
+        self.tx[barrier] -= nbytes
+        self.arrived_bytes[barrier] += nbytes
+        ids = np.array([barrier])
+        self._complete(ids)
+        self._mirror(ids)
+        self.M.progress += 1
+
+    def _complete(self, ids: np.ndarray) -> None:
+        """Flip the phases that have no pending arrivals and no bytes outstanding."""
+        done = ids[(self.pending[ids] == 0) & (self.tx[ids] == 0) & self.live[ids]]
+        if not len(done):
+            return
+        clocks = self.M.clocks
+        self.phase[done] += 1
+        self.pending[done] = self.expected[done]
+        self.arrived_bytes[done] = 0
+        now = clocks.barrier_now[done]
+        now[np.arange(len(done)), 0, clocks.bar0 + done % self.capacity] = self.phase[done]
+        clocks.barrier_done[done] = np.maximum(clocks.barrier_done[done], now)
+        clocks.barrier_now[done] = 0
+        self.flipped = True
+        self.M.landing.note("phase flips", done)
+
+    def _join(self, ids, units, vec, C) -> None:
+        """Add what lanes publish to their barriers' clocks."""
+        clocks = self.M.clocks
+        mine = ids[units.starts]
+        mixed = units.all_full and C.n > len(mine) and (ids != np.repeat(mine, np.diff(np.append(units.starts, C.n)))).any()
+        if mixed:
+            for k, (start, end) in enumerate(zip(units.starts, np.append(units.starts[1:], C.n))):
+                for b in np.unique(ids[start:end]):
+                    clocks.barrier_now[b] = np.maximum(clocks.barrier_now[b], vec[k])
+        elif len(np.unique(mine)) == len(mine):
+            clocks.barrier_now[mine] = np.maximum(clocks.barrier_now[mine], vec)
+        else:
+            np.maximum.at(clocks.barrier_now, mine, vec)
+
+    def acquire(self, C, ids: np.ndarray) -> None:
+        """Lanes observed that a phase of their barrier completed."""
+        M = self.M
+        units = M.units(C)
+        vec = M.clocks.barrier_done[ids[units.starts]]
+        M.clocks.learn(C, units, vec)
+        M.clocks_changed = True
+
+    def describe(self, barrier: int) -> str:
+        """State of a barrier for a learner."""
+        pending, tx = int(self.pending[barrier]), int(self.tx[barrier])
+        parts = [f"mbarrier at shared address {self.offsets[barrier % self.capacity]:#x}",
+                 f"phase {int(self.phase[barrier])} (parity {int(self.phase[barrier]) & 1})",
+                 f"{pending} of {int(self.expected[barrier])} arrivals pending"]
+        if tx > 0:
+            parts.append(f"{tx} bytes expected and not yet arrived")
+        elif tx < 0:
+            parts.append(f"{-tx} bytes arrived that no expect_tx announced")
+        return ", ".join(parts)

@@ -1,0 +1,239 @@
+"""Happens-before: what every warp knows of every other agent of its CTA, as vector clocks.
+
+Agents (columns) are the warps' plain accesses, each warpgroup's wgmma groups, each warp's bulk groups and cp.async groups,
+and each mbarrier (its completed phases stand for the asynchronous copies that signalled it). Holders (rows) are warps, and
+a second row a warp for lanes that synchronised while the warp was diverged. Four planes: what is ordered before me (V),
+the same for one single lane of the column's warp (X, packed epoch << 5 | lane), and both again for what a proxy fence has
+made visible to the async proxy (P, PX). reference: PTX ISA, Memory Consistency Model (causality order, proxies).
+"""
+from __future__ import annotations
+
+import numpy as np
+
+V, X, P, PX = range(4)
+PLANES = 4
+FIRST_BARRIERS = 16
+
+
+class Units:
+    """The warps of a cohort: global warp id, first lane's position, and whether all living lanes are present."""
+
+    __slots__ = ("gw", "starts", "full", "all_full", "single", "lanes")
+
+    def __init__(self, cohort, alive: np.ndarray):
+        gids = cohort.gids
+        if cohort.full32():
+            self.gw = gids[::32] >> 5
+            self.starts = np.arange(0, cohort.n, 32)
+            self.full = np.ones(len(self.gw), bool)
+            counts = None
+        else:
+            warps = gids >> 5
+            self.starts = np.flatnonzero(np.concatenate(([True], warps[1:] != warps[:-1])))
+            self.gw = warps[self.starts]
+            counts = np.diff(np.append(self.starts, cohort.n))
+            self.full = counts == alive[self.gw]
+        self.all_full = bool(self.full.all())
+        self.single = None if counts is None else (counts == 1) & ~self.full
+        self.lanes = gids[self.starts] & 31
+
+
+class Clocks:
+    """Vector clocks of all resident CTAs. `slots` CTAs of `warps` warps each."""
+
+    def __init__(self, slots: int, warps: int, cp_async: bool, bulk: bool):
+        self.slots, self.warps = slots, warps
+        groups = -(-warps // 4)
+        self.wgmma0 = warps
+        self.bulk0 = self.wgmma0 + groups
+        self.readers = self.bulk0 + (warps if bulk else 0)      # columns that can be readers of shared memory
+        self.cp0 = self.readers
+        self.bar0 = self.cp0 + (warps if cp_async else 0)
+        self.has_cp, self.has_bulk = cp_async, bulk
+        self.bars = FIRST_BARRIERS
+        self.columns = self.bar0 + self.bars
+        self.K = np.zeros((slots * 2 * warps, PLANES, self.columns), np.int32)
+        self.epoch = np.ones(slots * warps, np.int32)
+        self.row_of = np.repeat(self._primary(np.arange(slots * warps)), 32).astype(np.int32)
+        self.fragmented = np.zeros(slots * warps, bool)
+        self.any_fragment = False
+        self.cp_done = np.zeros(slots * warps * 32, np.int32)
+        self.bulk_done = np.zeros(slots * warps * 32, np.int32)
+        self.barrier_now = np.zeros((slots * self.bars, PLANES, self.columns), np.int32)
+        self.barrier_done = np.zeros_like(self.barrier_now)
+        self.named = np.zeros((slots * 16, PLANES, self.columns), np.int32)
+        self.wgmma = np.zeros((slots * groups, PLANES, self.columns), np.int32)
+
+    def _primary(self, gw):
+        return (gw // self.warps) * (2 * self.warps) + gw % self.warps
+
+    # --- growth and reuse -------------------------------------------------------------------------------------------
+    def grow_barriers(self) -> None:
+        """Double the number of mbarriers a CTA may have."""
+        old = self.bars
+        self.bars *= 2
+        pad = [(0, 0), (0, 0), (0, old)]
+        self.columns += old
+        self.K, self.named, self.wgmma = (np.pad(a, pad) for a in (self.K, self.named, self.wgmma))
+        self.barrier_now, self.barrier_done = (self._regrow(a, old, pad) for a in (self.barrier_now, self.barrier_done))
+
+    def _regrow(self, table: np.ndarray, old: int, pad) -> np.ndarray:
+        shaped = np.pad(table, pad).reshape(self.slots, old, PLANES, self.columns)
+        out = np.zeros((self.slots, self.bars, PLANES, self.columns), np.int32)
+        out[:, :old] = shaped
+        return out.reshape(-1, PLANES, self.columns)
+
+    def reset_slots(self, slots: np.ndarray) -> None:
+        """New CTAs move into `slots`: nobody knows anything."""
+        w, groups = self.warps, len(self.wgmma) // self.slots
+        self.K.reshape(self.slots, 2 * w, PLANES, -1)[slots] = 0
+        self.epoch.reshape(self.slots, w)[slots] = 1
+        gw = (slots[:, None] * w + np.arange(w)).reshape(-1)
+        self.row_of.reshape(self.slots, w, 32)[slots] = self._primary(gw).reshape(len(slots), w, 1)
+        self.fragmented.reshape(self.slots, w)[slots] = False
+        for table in (self.cp_done, self.bulk_done):
+            table.reshape(self.slots, -1)[slots] = 0
+        for table, count in ((self.barrier_now, self.bars), (self.barrier_done, self.bars), (self.named, 16),
+                             (self.wgmma, groups)):
+            table.reshape(self.slots, count, PLANES, -1)[slots] = 0
+
+    # --- publish and learn ------------------------------------------------------------------------------------------
+    def publish(self, cohort, units: Units) -> np.ndarray:
+        """(units, 4, columns): what a release by these lanes makes known; starts a new epoch of their warps."""
+        gw = units.gw
+        vec = self._known(cohort, units)
+        at, own = np.arange(len(gw)), gw % self.warps
+        epoch = self.epoch[gw]
+        if units.all_full:
+            vec[at, V, own] = epoch
+        else:
+            single = units.single
+            many = ~single
+            vec[at[many], V, own[many]] = epoch[many]
+            vec[at[single], X, own[single]] = epoch[single] << 5 | units.lanes[single]
+        self._own_groups(vec, cohort, units, V, X)
+        self.epoch[gw] = epoch + 1
+        return vec
+
+    def _known(self, cohort, units: Units) -> np.ndarray:
+        gw = units.gw
+        vec = self.K[self.row_of[cohort.gids[units.starts]]]
+        if self.any_fragment:
+            mixed = units.full & self.fragmented[gw]
+            if mixed.any():
+                primary = self._primary(gw[mixed])
+                vec[mixed] = np.maximum(self.K[primary], self.K[primary + self.warps])
+        return vec
+
+    def _own_groups(self, vec, cohort, units: Units, plane: int, lane_plane: int) -> None:
+        """Completed cp.async and bulk groups belong to a thread: all lanes' minimum, or one lane's own."""
+        for present, done, first in ((self.has_cp, self.cp_done, self.cp0), (self.has_bulk, self.bulk_done, self.bulk0)):
+            if not present:
+                continue
+            at, column = np.arange(len(units.gw)), first + units.gw % self.warps
+            finished = done[cohort.gids]
+            if not finished.any():
+                continue
+            least = np.minimum.reduceat(finished, units.starts)
+            if units.all_full:
+                vec[at, plane, column] = np.maximum(vec[at, plane, column], least)
+                continue
+            single = units.single
+            many = ~single
+            vec[at[many], plane, column[many]] = np.maximum(vec[at[many], plane, column[many]], least[many])
+            vec[at[single], lane_plane, column[single]] = least[single] << 5 | units.lanes[single]
+
+    def learn(self, cohort, units: Units, vec: np.ndarray) -> None:
+        """These lanes acquire `vec` (units, 4, columns)."""
+        rows = self._rows_to_write(cohort, units)
+        self.K[rows] = np.maximum(self.K[rows], vec)
+        if self.any_fragment:
+            mixed = units.full & self.fragmented[units.gw]
+            if mixed.any():
+                second = self._primary(units.gw[mixed]) + self.warps
+                self.K[second] = np.maximum(self.K[second], vec[mixed])
+
+    def _rows_to_write(self, cohort, units: Units) -> np.ndarray:
+        """Primary rows for whole warps; the second row for lanes that synchronise on their own."""
+        primary = self._primary(units.gw)
+        if units.all_full:
+            return primary
+        part = ~units.full
+        second = primary + self.warps
+        fresh = part & ~self.fragmented[units.gw]
+        self.K[second[fresh]] = self.K[primary[fresh]]
+        again = part & self.fragmented[units.gw]
+        self.K[second[again]] = np.maximum(self.K[second[again]], self.K[primary[again]])
+        self.fragmented[units.gw[part]] = True
+        self.any_fragment = True
+        rows = np.where(part, second, primary)
+        counts = np.diff(np.append(units.starts, cohort.n))
+        self.row_of[cohort.gids] = np.repeat(rows, counts)
+        return rows
+
+    def warp_sync(self, cohort, units: Units) -> None:
+        """A warp-level synchronisation (`bar.warp.sync` or a converged collective) of whole warps."""
+        if not units.all_full:
+            return
+        gw = units.gw
+        primary = self._primary(gw)
+        if self.any_fragment:
+            torn = self.fragmented[gw]
+            if torn.any():
+                p = primary[torn]
+                self.K[p] = np.maximum(self.K[p], self.K[p + self.warps])
+                self.fragmented[gw[torn]] = False
+                self.row_of.reshape(-1, 32)[gw[torn]] = p[:, None]
+                self.any_fragment = bool(self.fragmented.any())
+        epoch = self.epoch[gw]
+        self.K[primary, V, gw % self.warps] = epoch
+        self.epoch[gw] = epoch + 1
+        if self.has_cp or self.has_bulk:
+            rows = self.K[primary]
+            self._own_groups(rows, cohort, units, V, X)
+            self.K[primary] = rows
+
+    def proxy_fence(self, cohort, units: Units) -> None:
+        """`fence.proxy.async`: all these lanes made or acquired so far becomes visible to the async proxy through them."""
+        rows = self.row_of[cohort.gids[units.starts]]
+        vec = self._known(cohort, units)
+        gw = units.gw
+        vec[:, P] = np.maximum(vec[:, P], vec[:, V])
+        vec[:, PX] = np.maximum(vec[:, PX], vec[:, X])
+        at, own, epoch = np.arange(len(gw)), gw % self.warps, self.epoch[gw]
+        if units.all_full:
+            vec[at, P, own] = epoch
+        else:
+            single = units.single
+            many = ~single
+            vec[at[many], P, own[many]] = epoch[many]
+            vec[at[single], PX, own[single]] = epoch[single] << 5 | units.lanes[single]
+        self._own_groups(vec, cohort, units, P, PX)
+        self.epoch[gw] = epoch + 1
+        self.K[rows] = np.maximum(self.K[rows], vec)
+        if self.any_fragment:
+            mixed = units.full & self.fragmented[gw]
+            primary = self._primary(gw[mixed])
+            for row in (primary, primary + self.warps):
+                self.K[row] = np.maximum(self.K[row], vec[mixed])
+
+    # --- questions --------------------------------------------------------------------------------------------------
+    def ordered(self, table: np.ndarray, rows, column, lane, epoch, fenced: bool = False) -> np.ndarray:
+        """True where an access (column, lane, epoch) is ordered before the holder `rows` of `table`
+        (with `fenced`: and visible to the async proxy)."""
+        plane, lane_plane = (P, PX) if fenced else (V, X)
+        ok = table[rows, plane, column] >= epoch
+        if ok.all():
+            return ok
+        single = table[rows, lane_plane, column]
+        return ok | ((single >> 5 >= epoch) & (single & 31 == lane))
+
+    def own_access(self, gids: np.ndarray, column, lane, epoch) -> np.ndarray:
+        """True where the access was made by the asking thread itself (and, for groups, has completed)."""
+        warp, same = (gids >> 5) % self.warps, lane == (gids & 31)
+        mine = same & (column == warp)
+        if self.has_bulk:
+            mine |= same & (column == self.bulk0 + warp) & (epoch <= self.bulk_done[gids])
+        if self.has_cp:
+            mine |= same & (column == self.cp0 + warp) & (epoch <= self.cp_done[gids])
+        return mine

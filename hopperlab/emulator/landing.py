@@ -1,0 +1,271 @@
+"""Asynchronous operations between issue and landing, and the schedule that decides when they land.
+
+'eager' lands at issue; 'lazy' when the program forces it (a wait for its group, or nothing else can run); 'random' draws
+each landing from the session's seed. Landing moves data and signals barriers; hazards were decided at issue.
+"""
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+from ..hopper import tile
+from . import reports
+from .session import Event
+
+EARLY = 0.3        # random: chance to land at issue
+DRAW = 0.5         # random: chance to land in a round
+
+
+class BarrierOp:
+    """A bulk or tensor copy that signals an mbarrier: `copy()` moves the data, then `nbytes` complete on `barrier`."""
+
+    __slots__ = ("barrier", "nbytes", "copy", "gid", "index", "slot")
+
+    def __init__(self, barrier: int, nbytes: int, copy, gid: int, index: int, slot: int):
+        self.barrier, self.nbytes, self.copy = barrier, nbytes, copy
+        self.gid, self.index, self.slot = gid, index, slot
+
+
+class GroupOp:
+    """A bulk or tensor store of one thread: `read()` captures shared memory, `write(data)` changes global memory."""
+
+    __slots__ = ("gid", "group", "read", "write", "data", "index", "slot")
+
+    def __init__(self, gid: int, group: int, read, write, index: int, slot: int):
+        self.gid, self.group, self.read, self.write, self.index, self.slot = gid, group, read, write, index, slot
+        self.data = None
+
+
+class CpAsyncOp:
+    """One cp.async instruction of many lanes. `group`: (n,) number of the group each lane's copy belongs to."""
+
+    __slots__ = ("gids", "group", "copy", "index")
+
+    def __init__(self, gids, group, copy, index: int):
+        self.gids, self.group, self.copy, self.index = gids, group, copy, index
+
+
+class Landing:
+    """All operations in flight of one launch."""
+
+    def __init__(self, machine):
+        self.M = machine
+        self.schedule = machine.session.schedule
+        self.rng = machine.rng
+        self.copies: list[BarrierOp] = []
+        self.stores: list[GroupOp] = []
+        self.cp: list[CpAsyncOp] = []
+        self.accumulators: weakref.WeakSet = weakref.WeakSet()
+        self.flipped = False
+        threads = machine.slots * machine.T
+        self.cp_commits = np.zeros(threads, np.int32)
+        self.bulk_commits = np.zeros(threads, np.int32)
+        self.trace = machine.session.trace
+
+    # --- issue ------------------------------------------------------------------------------------------------------
+    def issue_copy(self, op: BarrierOp) -> None:
+        """A copy towards shared memory starts."""
+        self._event("issue", op.gid, op.index, f"{op.nbytes} bytes")
+        if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
+            self._land_copy(op)
+        else:
+            self.copies.append(op)
+
+    def issue_store(self, op: GroupOp) -> None:
+        """A copy from shared to global memory starts."""
+        self._event("issue store", op.gid, op.index, "")
+        if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
+            op.data = op.read()
+            op.write(op.data)
+        else:
+            self.stores.append(op)
+
+    def issue_cp(self, op: CpAsyncOp) -> None:
+        """A cp.async of many lanes starts."""
+        if self.schedule == "eager":
+            op.copy(slice(None))
+        elif self.schedule == "random":
+            early = self.rng.random(len(op.gids)) < EARLY
+            op.copy(early)
+            self._keep_cp(op, ~early)
+        else:
+            self.cp.append(op)
+
+    def _keep_cp(self, op: CpAsyncOp, left) -> None:
+        if left.all():
+            self.cp.append(op)
+        elif left.any():
+            where = np.flatnonzero(left)
+            copy = op.copy
+            self.cp.append(CpAsyncOp(op.gids[where], op.group[where], lambda pick: copy(where[pick]), op.index))
+
+    def start_accumulator(self, acc) -> None:
+        """A wgmma was issued on `acc`."""
+        if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
+            acc.land()
+        else:
+            self.accumulators.add(acc)
+
+    # --- forced landings --------------------------------------------------------------------------------------------
+    def finish_cp(self, gids: np.ndarray, done: np.ndarray) -> None:
+        """cp.async.wait_group: groups up to `done` of each lane are complete."""
+        table = self.M.clocks.cp_done
+        table[gids] = np.maximum(table[gids], done)
+        pending, self.cp = self.cp, []
+        for op in pending:
+            due = op.group <= table[op.gids]
+            if due.all():
+                op.copy(slice(None))
+            elif due.any():
+                op.copy(due)
+                self._keep_cp(op, ~due)
+            else:
+                self.cp.append(op)
+
+    def finish_stores(self, gids: np.ndarray, done: np.ndarray, read_only: bool) -> None:
+        """cp.async.bulk.wait_group[.read]: groups up to `done` of each lane have read (and written)."""
+        table = self.M.clocks.bulk_done
+        table[gids] = np.maximum(table[gids], done)
+        left = []
+        for op in self.stores:
+            if op.group > table[op.gid]:
+                left.append(op)
+                continue
+            if op.data is None:
+                op.data = op.read()
+            if read_only:
+                left.append(op)
+            else:
+                op.write(op.data)
+        self.stores = left
+
+    def _land_copy(self, op: BarrierOp) -> None:
+        op.copy()
+        self._event("land", op.gid, op.index, f"{op.nbytes} bytes")
+        self.M.barriers.complete_tx(op.barrier, op.nbytes)
+
+    # --- the schedule's choices -------------------------------------------------------------------------------------
+    def pending(self) -> bool:
+        """True while copies that signal barriers are in flight."""
+        return bool(self.copies)
+
+    def advance(self) -> bool:
+        """Nothing can run: let some operations land; True when any did."""
+        if self.schedule == "random":
+            return self._advance_random()
+        wanted = self._wanted()
+        due = [op for op in self.copies if op.barrier in wanted] or self.copies
+        if not due:
+            return self._advance_stores()
+        chosen = set(map(id, due))
+        self.copies = [op for op in self.copies if id(op) not in chosen]
+        for op in due:
+            self._land_copy(op)
+        return True
+
+    def _advance_random(self) -> bool:
+        if not self.copies:
+            return self._advance_stores()
+        draw = self.rng.random(len(self.copies)) < DRAW
+        if not draw.any():
+            draw[self.rng.integers(len(draw))] = True
+        due = [op for op, now in zip(self.copies, draw) if now]
+        self.copies = [op for op, now in zip(self.copies, draw) if not now]
+        for k in self.rng.permutation(len(due)):
+            self._land_copy(due[k])
+        return True
+
+    def _wanted(self) -> set[int]:
+        """Barriers that parked threads wait for."""
+        from .waits import MbarrierWait
+        keys = [wait.keys for _, wait in self.M.parked if type(wait) is MbarrierWait]
+        return set(np.unique(np.concatenate(keys)).tolist()) if keys else set()
+
+    def _advance_stores(self) -> bool:
+        if not self.stores:
+            return False
+        for op in self.stores:
+            op.write(op.read() if op.data is None else op.data)
+        self.stores = []
+        return True
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+    def cta_ends(self, slots: np.ndarray) -> None:
+        """CTAs end: what still lands in or reads their shared memory is a hazard; stores then complete."""
+        gone = set(slots.tolist())
+        for op in [op for op in self.copies if op.slot in gone]:
+            reports.exit_in_flight(self.M, op.index, op.gid, "still writes its shared memory")
+            self.copies.remove(op)
+        left = []
+        for op in self.stores:
+            if op.slot not in gone:
+                left.append(op)
+                continue
+            if op.data is None:
+                reports.exit_in_flight(self.M, op.index, op.gid, "still reads its shared memory")
+                op.data = op.read()
+            op.write(op.data)
+        self.stores = left
+        self.cp = [op for op in self.cp if int(op.gids[0]) // self.M.T not in gone]
+
+    # --- timeline ---------------------------------------------------------------------------------------------------
+    def _event(self, what: str, gid: int, index: int, detail: str) -> None:
+        if not self.trace:
+            return
+        M = self.M
+        site = M.body[index].site
+        M.session.timeline.append(Event(M.step, f"{what} {M.body[index].op}", int(M.slot_cta[gid // M.T]),
+                                        gid % M.T // 32, site.outermost.line if site else 0, detail))
+
+    def note(self, what: str, barriers: np.ndarray) -> None:
+        """A barrier event for the timeline."""
+        if not self.trace:
+            return
+        M = self.M
+        capacity = M.barriers.capacity
+        for b in barriers.tolist():
+            M.session.timeline.append(Event(M.step, what, int(M.slot_cta[b // capacity]), -1, 0,
+                                            f"mbarrier {M.barriers.offsets[b % capacity]:#x}"))
+
+    def rounds(self) -> int:
+        """Virtual time."""
+        return self.M.step
+
+
+def read_rows(memory, fields, rows, fault) -> np.ndarray:
+    """The box of a tensor map from global memory: uint8 (n_rows, inner bytes), out-of-bounds elements filled."""
+    es = fields.elem_bytes
+    inner = tile.box_counts(fields)[0] * es
+    nan = fields.oob_fill == "nan"
+    out = np.empty((len(rows.address), inner), np.uint8)
+    partial = rows.first > 0 or rows.last * es < inner or not rows.inside.all()
+    if partial:
+        if nan:
+            out.view(np.uint16)[:] = tile.NAN_FILL
+        else:
+            out[:] = 0
+    low, high = rows.first * es, max(rows.first, rows.last) * es
+    if high > low and rows.inside.any():
+        address = rows.address[rows.inside] + low
+        allocation = memory.find(int(address.min()))
+        if allocation is None or int(address.max()) + high - low > allocation.end:
+            raise fault(int(address.min() if allocation is None else address.max()))
+        width = 16 if not ((address - allocation.address) | (high - low)).astype(np.int64).__and__(15).any() else (
+            es if not ((address - allocation.address) & (es - 1)).any() else 1)
+        source = wide_view(allocation, width)
+        index = ((address - allocation.address) // width)[:, None] + np.arange((high - low) // width)
+        data = np.ascontiguousarray(source[index]).view(np.uint8).reshape(len(address), -1)
+        if partial:
+            out[rows.inside, low:high] = data
+        else:
+            out = data
+    return out
+
+
+def wide_view(allocation, width: int) -> np.ndarray:
+    """An allocation's memory as `width`-byte items (16: complex128, moved but never computed with)."""
+    if width == 16:
+        words = allocation.view(8)
+        return words[:len(words) // 2 * 2].view(np.complex128)
+    return allocation.view(width)

@@ -1,0 +1,161 @@
+"""From a kernel and its arguments to a Machine: geometry, residency, the layout of shared memory and parameters."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from ..hopper import limits
+from .errors import DeadlockError, HazardError, LaunchError
+from .machine import Machine
+from .machine_constants import LOCAL_WINDOW, PARAM_WINDOW, SYSTEM_SHARED
+from .memory import GlobalMemory, default
+from .session import Session
+
+MOST_LANES = 1 << 18           # resident threads of one launch, for memory's sake
+
+
+@dataclass
+class Geometry:
+    """Grid, block and residency. `slots` CTAs are resident at a time; a slot has `warps` warps."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    slots: int
+    warps: int
+    threads: int
+    ctas: int
+    tid: list = field(default_factory=list)
+    cta_step: tuple[int, int, int] = (1, 1, 1)
+
+    def block_index(self, linear: int) -> tuple[int, int, int]:
+        """blockIdx (x, y, z) of a CTA by its linear number."""
+        return tuple(int(linear // step % size) for step, size in zip(self.cta_step, self.grid))
+
+
+@dataclass
+class Layout:
+    """Where variables and parameters lie. Addresses in `symbols` are those of the variable's own space."""
+
+    symbols: dict[str, np.uint64]
+    params: dict[str, int]
+    shared_bytes: int
+    dynamic_bytes: int
+    local_bytes: int
+    uses_shared: bool
+    features: frozenset[str]
+
+
+def _triple(value, what: str) -> tuple[int, int, int]:
+    given = tuple(int(v) for v in (value if isinstance(value, (tuple, list)) else (value,)))
+    if not 1 <= len(given) <= 3 or min(given) < 1:
+        raise LaunchError(f"{what} {value!r}: one to three sizes, each at least 1")
+    return given + (1,) * (3 - len(given))
+
+
+def geometry(grid, block, registers: int, shared: int) -> Geometry:
+    """The launch geometry, with as many resident CTAs as an H200 would hold (and memory here allows)."""
+    grid, block = _triple(grid, "grid"), _triple(block, "block")
+    threads, ctas = prod(block), prod(grid)
+    if threads > 1024:
+        raise LaunchError(f"block {block}: {threads} threads, but a CTA has at most 1024")
+    warps = -(-threads // 32)
+    per_sm = max(1, resident_ctas(threads, registers, shared))
+    slots = min(ctas, per_sm * limits.SMS, max(1, MOST_LANES // (warps * 32)))
+    t = np.arange(warps * 32)
+    tid = [(t % block[0]).astype(np.uint32), (t // block[0] % block[1]).astype(np.uint32),
+           (t // (block[0] * block[1])).astype(np.uint32)]
+    return Geometry(grid, block, slots, warps, threads, ctas, tid, (1, grid[0], grid[0] * grid[1]))
+
+
+def resident_ctas(threads: int, registers: int, shared: int) -> int:
+    """CTAs of this size that fit on one SM."""
+    return limits.resident_blocks(threads, max(registers, 16), shared)
+
+
+def layout(module, function, dynamic: int) -> Layout:
+    """Addresses of shared and local variables and parameters. Static shared memory comes first, then dynamic."""
+    symbols, place, extern = {}, SYSTEM_SHARED, []
+    shared = [v for v in (*module.variables.values(), *function.variables) if v.space == "shared"]
+    for v in shared:
+        if v.count is None:
+            extern.append(v)
+            continue
+        place = -(-place // v.align) * v.align
+        symbols[v.name] = np.uint64(place)
+        place += v.size
+    static_end = place
+    align = max([v.align for v in extern], default=1)
+    place = -(-place // max(align, 16)) * max(align, 16)
+    for v in extern:
+        symbols[v.name] = np.uint64(place)
+    local = 0
+    for v in function.variables:
+        if v.space == "local":
+            local = -(-local // max(v.align, 1)) * max(v.align, 1)
+            symbols[v.name] = np.uint64(LOCAL_WINDOW + local)
+            local += v.size
+    params, offset = {}, 0
+    for p in function.params:
+        offset = -(-offset // p.align) * p.align
+        params[p.name] = offset
+        symbols[p.name] = np.uint64(PARAM_WINDOW + offset)
+        offset += p.size
+    total = place + dynamic if (extern or dynamic) else static_end
+    return Layout(symbols, params, total, dynamic, local, bool(shared) or dynamic > 0, _features(function))
+
+
+def _features(function) -> frozenset[str]:
+    found = set()
+    for i in function.body:
+        if i.op == "cp" and "bulk" not in i.mods:
+            found.add("cp.async")
+        elif i.op == "cp" and "bulk_group" in i.mods or i.op == "cp" and i.mods[-1:] == ("commit_group",):
+            found.add("bulk_group")
+    return frozenset(found)
+
+
+def _pack(function, places: dict[str, int], args: list[bytes]) -> bytes:
+    if len(args) != len(function.params):
+        raise LaunchError(f"{function.name} takes {len(function.params)} arguments, {len(args)} given")
+    size = max((places[p.name] + p.size for p in function.params), default=0)
+    block = bytearray(size)
+    for p, raw in zip(function.params, args):
+        if len(raw) != p.size:
+            raise LaunchError(f"argument {p.name} of {function.name} is {p.size} bytes, {len(raw)} given")
+        block[places[p.name]:places[p.name] + p.size] = raw
+    return bytes(block)
+
+
+def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int = 0, cluster=None,
+           session: Session | None = None, memory: GlobalMemory | None = None) -> Session:
+    """Run a kernel to its end. args: the little-endian bytes of every parameter.
+
+    Raises LaunchError for an impossible launch, MemoryFault for a bad access, UnsupportedInstruction for an instruction
+    the emulator does not execute and, when the session says so, HazardError (DeadlockError) for hazards.
+    """
+    session = session or Session()
+    memory = memory or default()
+    function, resources = program.function(name), program.resources.get(name)
+    if cluster not in (None, 1, (1, 1, 1)):
+        raise LaunchError("clusters of more than one CTA are not implemented in the emulator")
+    place = layout(program.module, function, int(shared_mem))
+    if place.shared_bytes - SYSTEM_SHARED > limits.SHARED_PER_BLOCK:
+        raise LaunchError(f"{place.shared_bytes - SYSTEM_SHARED} bytes of shared memory, but a CTA has at most {limits.SHARED_PER_BLOCK}")
+    shape = geometry(grid, block, getattr(resources, "registers", 32) or 32, place.shared_bytes - SYSTEM_SHARED)
+    required = function.directives.get("reqntid")
+    if required and tuple(required) != shape.block:
+        raise LaunchError(f"{name} must be launched with block {tuple(required)}, not {shape.block}")
+    machine = Machine(program.translation(name), place, shape, _pack(function, place.params, args), memory, session, resources)
+    try:
+        machine.run()
+    finally:
+        memory.release_views()
+        session.launches += 1
+        machine.hazards.sort(key=lambda h: h.sort_key())
+        session.hazards.extend(machine.hazards)
+    if machine.hazards and session.hazards_mode == "raise":
+        kind = DeadlockError if any(h.kind == "deadlock" for h in machine.hazards) else HazardError
+        raise kind(machine.hazards)
+    return session

@@ -1,0 +1,156 @@
+"""Global memory: the caller's NumPy arrays at synthetic device addresses, with red zones between them.
+
+An allocation is the whole base buffer of an array, so that views of one base share one address range. Accesses outside
+every allocation are faults that name the nearest array.
+"""
+from __future__ import annotations
+
+import bisect
+import threading
+import weakref
+
+import numpy as np
+
+from .errors import MemoryFault
+
+FIRST_ADDRESS = 0x7_0000_0000
+RED_ZONE = 4096
+ALIGNMENT = 512
+LAST_ADDRESS = 1 << 46
+UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class Allocation:
+    """One base buffer: `address` .. `address + nbytes`, and typed views of its bytes."""
+
+    __slots__ = ("address", "nbytes", "name", "writable", "stamps", "_owner", "_views", "pointer")
+
+    def __init__(self, address: int, owner: np.ndarray, name: str):
+        self.address, self.nbytes, self.name = address, _extent(owner)[1], name
+        self.pointer = _extent(owner)[0]
+        self.writable = owner.flags.writeable
+        self._owner = weakref.ref(owner)
+        self._views: dict[int, np.ndarray] = {}
+        self.stamps = None          # shadow of the running launch, see shadow.py
+
+    @property
+    def end(self) -> int:
+        """First address past the allocation."""
+        return self.address + self.nbytes
+
+    def view(self, width: int) -> np.ndarray:
+        """The buffer as a 1-D array of unsigned `width`-byte words (a tail shorter than a word is cut off)."""
+        views = self._views
+        if width not in views:
+            if 1 not in views:
+                views[1] = _bytes_of(self._owner())
+            words = self.nbytes // width
+            views[width] = views[1][:words * width].view(UNSIGNED[width])
+        return views[width]
+
+    def release_views(self) -> None:
+        """Drop cached views after a launch, so that the caller's array can be freed."""
+        self._views.clear()
+        self.stamps = None
+
+
+def _extent(array: np.ndarray) -> tuple[int, int]:
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return low, high - low
+
+
+def _bytes_of(owner: np.ndarray) -> np.ndarray:
+    """The memory of `owner` as a flat uint8 array that shares it."""
+    low, nbytes = _extent(owner)
+    flat = owner.reshape(-1, order="A") if owner.flags.forc else None
+    if flat is not None and np.shares_memory(flat, owner):
+        return flat.view(np.ndarray).view(np.uint8)
+    raise MemoryFault("this array's base buffer is not contiguous: pass a view of a contiguous array")
+
+
+def owner_of(array: np.ndarray) -> np.ndarray:
+    """The ndarray that owns (or wraps) the memory `array` looks at."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+class GlobalMemory:
+    """All arrays that any launch has seen, by address."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._next = FIRST_ADDRESS
+        self._starts: list[int] = []
+        self._allocations: list[Allocation] = []
+        self._by_owner: dict[int, Allocation] = {}
+        self._anonymous = 0
+
+    def register(self, array: np.ndarray, name: str | None = None) -> Allocation:
+        """The allocation of `array`'s base buffer, made at first sight."""
+        owner = owner_of(array)
+        with self._lock:
+            known = self._by_owner.get(id(owner))
+            if known is not None and known._owner() is owner:
+                if name:
+                    known.name = name
+                return known
+            self._anonymous += 1
+            label = name or f"array {self._anonymous} ({owner.dtype}, shape {owner.shape})"
+            allocation = Allocation(self._next, owner, label)
+            step = allocation.nbytes + RED_ZONE
+            self._next += -(-step // ALIGNMENT) * ALIGNMENT
+            self._starts.append(allocation.address)
+            self._allocations.append(allocation)
+            self._by_owner[id(owner)] = allocation
+            weakref.finalize(owner, self._forget, id(owner), allocation.address)
+            return allocation
+
+    def address_of(self, array: np.ndarray, name: str | None = None) -> int:
+        """Synthetic device address of element 0 of `array`."""
+        allocation = self.register(array, name)
+        return allocation.address + array.__array_interface__["data"][0] - allocation.pointer
+
+    def _forget(self, key: int, address: int) -> None:
+        with self._lock:
+            place = bisect.bisect_left(self._starts, address)
+            if place < len(self._starts) and self._starts[place] == address:
+                del self._starts[place], self._allocations[place]
+            known = self._by_owner.get(key)
+            if known is not None and known.address == address:
+                del self._by_owner[key]
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation that holds `address`, or None."""
+        place = bisect.bisect_right(self._starts, address) - 1
+        if place < 0:
+            return None
+        allocation = self._allocations[place]
+        return allocation if address < allocation.end else None
+
+    def nearest(self, address: int) -> str:
+        """A learner's description of where a bad address lies."""
+        place = bisect.bisect_right(self._starts, address) - 1
+        if address == 0:
+            return "it is a null pointer"
+        if place < 0:
+            return "it lies below every array"
+        before = self._allocations[place]
+        beyond = address - before.end
+        if beyond < (1 << 32):
+            return (f"it lies {beyond} bytes past the end of {before.name} "
+                    f"({before.nbytes} bytes at {before.address:#x})")
+        return "it lies far from every array"
+
+    def release_views(self) -> None:
+        """Forget cached views of all arrays (called when a launch ends)."""
+        for allocation in self._allocations:
+            allocation.release_views()
+
+
+_DEFAULT = GlobalMemory()
+
+
+def default() -> GlobalMemory:
+    """The process's one global memory."""
+    return _DEFAULT

@@ -1,0 +1,16 @@
+"""What the engine does for every instruction that touches memory, other threads or time: one module a family.
+
+`RESOLVERS` maps the first component of an opcode to a function (instr, function) -> MachineOp or None (None: plain
+arithmetic, see isa/). To add an instruction, write a resolver and a handler beside its relatives and name it here.
+"""
+from . import atomics, bar, control, cp_async, loadstore, mbarrier, mma, moves, warp, wgmma
+
+RESOLVERS = {}
+for _module in (atomics, bar, control, cp_async, loadstore, mbarrier, mma, moves, warp, wgmma):
+    RESOLVERS.update(_module.RESOLVERS)
+
+
+def resolve(instr, function):
+    """The MachineOp of an instruction, or None when it is plain arithmetic."""
+    resolver = RESOLVERS.get(instr.op)
+    return resolver(instr, function) if resolver is not None else None

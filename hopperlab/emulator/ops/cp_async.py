@@ -1,0 +1,101 @@
+"""cp.async of 4, 8 or 16 bytes a thread, its groups and waits (PTX ISA 9.7.9.25.3). Other cp.* opcodes are in copies.py."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..landing import CpAsyncOp
+from ..ptx.ir import Imm
+from ..translate import MachineOp
+from . import copies
+from .common import find_global, flat_shared, unsupported
+
+
+@dataclass
+class Info:
+    """index: of the instruction; size: bytes written to shared memory (4, 8 or 16)."""
+
+    index: int
+    size: int
+
+
+def _cp(instr, function) -> MachineOp:
+    mods, ops = instr.mods, instr.operands
+    if mods[0] == "reduce" or "bulk" in mods:
+        return copies.resolve(instr, function)
+    if mods[:2] == ("async", "commit_group"):
+        return MachineOp(commit, None)
+    if mods[:2] == ("async", "wait_group"):
+        return MachineOp(wait, ops[0].value)
+    if mods[:2] == ("async", "wait_all"):
+        return MachineOp(wait_all, None)
+    if mods[:2] == ("async", "mbarrier"):
+        raise unsupported(instr, "cp.async.mbarrier.arrive is not implemented")
+    if mods[0] != "async" or type(ops[2]) is not Imm:
+        raise unsupported(instr)
+    info = Info(instr.index, ops[2].value)
+    sources = [(ops[0], None), (ops[1], None)]
+    hint = "L2::cache_hint" in mods
+    extra = ops[3:-1] if hint else ops[3:]
+    if extra:
+        sources.append((extra[0], "u32"))
+    return MachineOp(copy, info, tuple(sources))
+
+
+def copy(M, C, info: Info, target, source, size=None):
+    """cp.async: bytes past `size` are zero; the copy lands by its group's wait_group."""
+    flat = flat_shared(M, C, target, info.size, info.index)
+    source = M.lanes(C, source)
+    valid = None if size is None else M.lanes(C, size).astype(np.int64)
+    live = np.arange(C.n) if valid is None else np.flatnonzero(valid > 0)
+    parts = []
+    if len(live):
+        whole = len(live) == C.n
+        sub = C if whole else type(C)(C.gids[live], None, C.pc)
+        for allocation, where, offset in find_global(M, sub, source[live] if not whole else source, info.size, info.index):
+            lanes = live if where is None else live[where]
+            parts.append((allocation, lanes, offset))
+    group = M.landing.cp_commits[C.gids] + 1
+    if M.shadow is not None:
+        clocks = M.clocks
+        M.shadow.store(C.gids, flat, info.size, info.index, clocks.cp0 + (C.gids >> 5) % clocks.warps, group)
+        C.unsynced = True
+    M.session.count("cp_async_bytes", info.size * len(live))
+    M.landing.issue_cp(CpAsyncOp(C.gids, group, _mover(M, info.size, flat, valid, parts, C.n), info.index))
+
+
+def _mover(M, size: int, flat, valid, parts, n: int):
+    """copy(pick): move the lanes of `pick` (slice, mask or indices) from global to shared memory."""
+    width = min(size, 8)
+    words = size // width
+
+    def move(pick) -> None:
+        rows = np.zeros((n, words), f"u{width}")
+        for allocation, lanes, offset in parts:
+            rows[lanes] = allocation.view(width)[(offset // width)[:, None] + np.arange(words)]
+        if valid is not None and ((valid > 0) & (valid < size)).any():
+            raw = rows.view(np.uint8).reshape(n, size)
+            raw[np.arange(size) >= valid[:, None]] = 0
+        M.smem_views[width].reshape(-1, words)[flat[pick] // size] = rows[pick]
+    return move
+
+
+def commit(M, C, info):
+    """cp.async.commit_group: this thread's copies since the last commit become one group."""
+    M.landing.cp_commits[C.gids] += 1
+
+
+def wait(M, C, pending: int):
+    """cp.async.wait_group N: all but the N latest groups of this thread are complete and visible to it."""
+    M.landing.finish_cp(C.gids, np.maximum(M.landing.cp_commits[C.gids] - pending, 0).astype(np.int32))
+    C.unsynced = True
+
+
+def wait_all(M, C, info):
+    """cp.async.wait_all: commit, then wait for every group."""
+    commit(M, C, info)
+    wait(M, C, 0)
+
+
+RESOLVERS = {"cp": _cp}

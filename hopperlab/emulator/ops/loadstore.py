@@ -1,0 +1,254 @@
+"""ld and st in every space, vectors and qualifiers, and prefetch (PTX ISA 9.7.9.8 to 9.7.9.15)."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..ptx.ir import Addr, Reg, Sink, Sym, Vec
+from ..translate import DTYPES, HOME, MachineOp
+from .common import LOCAL_TAG, PARAM_TAG, SHARED_TAG, SPACES, VALUE, WIDTH, Access, find_global, flat_shared, unsupported, window
+
+QUALIFIERS = {"weak", "volatile", "relaxed", "acquire", "release", "nc", "mmio", "unified", "cta", "cluster", "gpu", "sys",
+              "ca", "cg", "cs", "lu", "cv", "wb", "wt"}
+
+
+def _decode(instr) -> tuple[Access, bool]:
+    space, count, kind, hint = "generic", 1, None, False
+    volatile = False
+    for mod in instr.mods:
+        if mod in SPACES:
+            space = "shared" if mod.startswith("shared") else "param" if mod.startswith("param") else mod
+        elif mod in ("v2", "v4"):
+            count = int(mod[1])
+        elif mod in WIDTH:
+            kind = mod
+        elif mod == "L2::cache_hint":
+            hint = True
+        elif mod in ("volatile", "relaxed", "acquire", "release", "mmio"):
+            volatile = True
+        elif mod not in QUALIFIERS and not mod.startswith(("L1::", "L2::")):
+            raise unsupported(instr, f"modifier .{mod} is not implemented")
+    if kind is None or kind == "b128":
+        raise unsupported(instr)
+    return Access(instr.index, VALUE.get(kind, kind), WIDTH[kind], count, space, 0, volatile), hint
+
+
+def _load(instr, function) -> MachineOp:
+    access, _ = _decode(instr)
+    target, address = instr.operands[0], instr.operands[1]
+    items = target.items if type(target) is Vec else (target,)
+    dsts = tuple((r, _fill(access, r)) for r in items)
+    if access.space == "param" and type(address.base) is Sym:
+        access.symbol, access.offset = address.base.name, address.offset
+        return MachineOp(load_param, access, (), dsts)
+    return MachineOp(load, access, ((address, None),), dsts, poll=access.volatile)
+
+
+def _fill(access: Access, reg) -> str:
+    """A load narrower than its register extends by the sign of the instruction's type: write() does that."""
+    return access.type
+
+
+def load_param(M, C, info: Access):
+    """ld.param of a kernel parameter: the same for every thread."""
+    start = M.layout.params[info.symbol] + info.offset
+    values = np.frombuffer(M.params, DTYPES[info.type], info.count, start)
+    return values[0] if info.count == 1 else tuple(values)
+
+
+def load(M, C, info: Access, address):
+    """ld from shared, global, local, const or generic addresses."""
+    if info.volatile:
+        C.polled = True
+    space = info.space
+    if space == "generic":
+        return _load_generic(M, C, info, address)
+    if space == "shared":
+        return _load_shared(M, C, info, address)
+    if space in ("global", "const"):
+        return _load_global(M, C, info, address)
+    if space == "param":
+        return _load_window(M, C, info, address)
+    return _load_local(M, C, info, address)
+
+
+def _load_generic(M, C, info, address):
+    tag = window(address if not address.ndim else address[0])
+    if address.ndim and not ((address >> np.uint64(40)) == np.uint64(tag)).all():
+        return _load_mixed(M, C, info, address)
+    if tag == SHARED_TAG:
+        return _load_shared(M, C, info, address)
+    if tag == LOCAL_TAG:
+        return _load_local(M, C, info, address)
+    if tag == PARAM_TAG:
+        return _load_window(M, C, info, address)
+    return _load_global(M, C, info, address)
+
+
+def _load_mixed(M, C, info, address):
+    """Lanes of one generic load point into different spaces."""
+    tags = address >> np.uint64(40)
+    outs = [np.empty(C.n, DTYPES[info.type]) for _ in range(info.count)]
+    for tag in np.unique(tags):
+        index = np.flatnonzero(tags == tag)
+        sub = type(C)(C.gids[index], None, C.pc)
+        values = _load_generic(M, sub, info, address[index])
+        for out, value in zip(outs, values if info.count > 1 else (values,)):
+            out[index] = value
+    return outs[0] if info.count == 1 else tuple(outs)
+
+
+def _columns(rows: np.ndarray, info: Access):
+    """(n, count) words -> one array a register."""
+    typed = rows.view(DTYPES[info.type])
+    return tuple(np.ascontiguousarray(typed[:, k]) for k in range(info.count))
+
+
+def _load_shared(M, C, info, address):
+    flat = flat_shared(M, C, address, info.nbytes, info.index)
+    M.count_shared(C, flat, info.nbytes, False)
+    if M.shadow is not None:
+        M.shadow.load(C.gids, flat, info.nbytes, info.index)
+        C.unsynced = True
+    if info.count == 1:
+        return M.smem_views[info.width][flat >> (info.width.bit_length() - 1)].view(DTYPES[info.type])
+    rows = M.smem_views[info.width].reshape(-1, info.count)[flat // info.nbytes]
+    return _columns(rows, info)
+
+
+def _load_global(M, C, info, address):
+    uniform = not address.ndim
+    address = address.reshape(1) if uniform else address
+    parts = find_global(M, C, address, info.nbytes, info.index)
+    M.session.count("global_load_bytes", info.nbytes * C.n)
+    if len(parts) == 1:
+        rows = _gather(parts[0][0], parts[0][2], info)
+    else:
+        rows = np.empty((len(address), info.count), f"u{info.width}")
+        for allocation, where, offset in parts:
+            rows[where] = _gather(allocation, offset, info).reshape(-1, info.count)
+    if info.count == 1:
+        flat = rows.reshape(-1).view(DTYPES[info.type])
+        return flat[0] if uniform else flat
+    columns = _columns(rows.reshape(-1, info.count), info)
+    return tuple(c[0] for c in columns) if uniform else columns
+
+
+def _gather(allocation, offset, info):
+    view = allocation.view(info.width)
+    if info.count == 1:
+        return view[offset >> (info.width.bit_length() - 1)]
+    first = offset // info.width
+    return view[first[:, None] + np.arange(info.count)]
+
+
+def _load_window(M, C, info, address):
+    """Generic loads of the parameter window (a by-value struct whose address was taken)."""
+    address = M.lanes(C, address)
+    start = (address & np.uint64(0xFFFFFF)).astype(np.int64)
+    raw = np.frombuffer(M.params, np.uint8)
+    rows = raw[start[:, None] + np.arange(info.nbytes)]
+    if info.count == 1:
+        return rows.view(DTYPES[info.type])[:, 0]
+    return _columns(rows, info)
+
+
+def _local_view(M, C, info, address):
+    size = M.layout.local_bytes
+    if M.local is None:
+        M.local = np.zeros((M.slots * M.T, -(-size // 16) * 16), np.uint8)
+    offset = (M.lanes(C, address).astype(np.int64)) & 0xFFFFFF
+    if (offset + info.nbytes > size).any():
+        lane = int(np.argmax(offset))
+        raise M.fault(C, info.index, lane, f"local address {int(offset[lane]):#x} of {size} bytes", "out-of-bounds", int(offset[lane]))
+    return offset
+
+
+def _load_local(M, C, info, address):
+    offset = _local_view(M, C, info, address)
+    rows = M.local[C.gids[:, None], offset[:, None] + np.arange(info.nbytes)]
+    return rows.view(DTYPES[info.type])[:, 0] if info.count == 1 else _columns(rows, info)
+
+
+def _store(instr, function) -> MachineOp:
+    access, _ = _decode(instr)
+    address, value = instr.operands[0], instr.operands[1]
+    items = value.items if type(value) is Vec else (value,)
+    if access.space == "param":
+        raise unsupported(instr, "calls of functions that are not inlined are not implemented; mark them __forceinline__")
+    return MachineOp(store, access, ((address, None), *((v, access.type) for v in items)))
+
+
+def store(M, C, info: Access, address, *values):
+    """st to shared, global, local or generic addresses."""
+    M.progress += 1
+    space = info.space
+    if space == "generic":
+        return _store_generic(M, C, info, address, values)
+    return _STORES[space](M, C, info, address, values)
+
+
+def _store_generic(M, C, info, address, values):
+    address = M.lanes(C, address)
+    tags = address >> np.uint64(40)
+    if (tags == tags[0]).all():
+        space = {SHARED_TAG: "shared", LOCAL_TAG: "local"}.get(int(tags[0]), "global")
+        return _STORES[space](M, C, info, address, values)
+    for tag in np.unique(tags):
+        index = np.flatnonzero(tags == tag)
+        sub = type(C)(C.gids[index], None, C.pc)
+        _store_generic(M, sub, info, address[index], tuple(v if not v.ndim else v[index] for v in values))
+
+
+def _rows(values, info: Access, n: int) -> np.ndarray:
+    """Register values -> (n, count) unsigned words."""
+    rows = np.empty((n, info.count), f"u{info.width}")
+    for k, value in enumerate(values):
+        rows[:, k] = value.view(rows.dtype)
+    return rows
+
+
+def _store_shared(M, C, info, address, values):
+    flat = flat_shared(M, C, address, info.nbytes, info.index)
+    M.count_shared(C, flat, info.nbytes, True)
+    if M.shadow is not None:
+        M.shadow.store(C.gids, flat, info.nbytes, info.index)
+        C.unsynced = True
+    if info.count == 1:
+        M.smem_views[info.width][flat >> (info.width.bit_length() - 1)] = values[0].view(f"u{info.width}")
+    else:
+        M.smem_views[info.width].reshape(-1, info.count)[flat // info.nbytes] = _rows(values, info, C.n)
+
+
+def _store_global(M, C, info, address, values):
+    address = M.lanes(C, address)
+    M.session.count("global_store_bytes", info.nbytes * C.n)
+    for allocation, where, offset in find_global(M, C, address, info.nbytes, info.index):
+        if not allocation.writable:
+            raise M.fault(C, info.index, 0, f"{allocation.name} is read-only", "out-of-bounds", int(address[0]))
+        view = allocation.view(info.width)
+        if info.count == 1:
+            value = values[0] if where is None or not values[0].ndim else values[0][where]
+            view[offset >> (info.width.bit_length() - 1)] = value.view(view.dtype)
+        else:
+            rows = _rows(values, info, C.n)
+            view[(offset // info.width)[:, None] + np.arange(info.count)] = rows if where is None else rows[where]
+
+
+def _store_local(M, C, info, address, values):
+    offset = _local_view(M, C, info, address)
+    M.local[C.gids[:, None], offset[:, None] + np.arange(info.nbytes)] = _rows(values, info, C.n).view(np.uint8).reshape(C.n, -1)
+
+
+_STORES = {"shared": _store_shared, "global": _store_global, "local": _store_local}
+
+
+def _prefetch(instr, function) -> MachineOp:
+    return MachineOp(no_effect, None)
+
+
+def no_effect(M, C, info):
+    """An instruction that changes only speed."""
+
+
+RESOLVERS = {"ld": _load, "ldu": _load, "st": _store, "prefetch": _prefetch, "prefetchu": _prefetch}
+__all__ = ["RESOLVERS", "HOME", "Addr", "Reg", "Sink", "no_effect"]

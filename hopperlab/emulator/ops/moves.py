@@ -1,0 +1,74 @@
+"""mov of special registers and symbols, and address-space conversions: cvta, isspacep, mapa (PTX ISA 9.7.9.2 to 9.7.9.23)."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..machine_constants import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from ..ptx.ir import Special, Sym
+from ..translate import DTYPES, MachineOp
+from .common import unsupported
+
+WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}
+TYPES = {"b32": "u32", "b64": "u64", "b16": "u16"}
+
+
+def _mov(instr, function):
+    source = instr.operands[1]
+    if type(source) not in (Special, Sym):
+        return None
+    kind = TYPES.get(instr.mods[-1], instr.mods[-1])
+    if type(source) is Special:
+        return MachineOp(move_special, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),), poll="clock" in source.name)
+    return MachineOp(move_symbol, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),))
+
+
+def move_special(M, C, info):
+    """A special register (PTX ISA 10)."""
+    name, dtype = info
+    value = M.special(C, name)
+    if name.startswith(("%clock", "%globaltimer")):
+        C.polled = True
+    return value if value.dtype == dtype else value.astype(dtype)
+
+
+def move_symbol(M, C, info):
+    """The address of a variable in its own space."""
+    name, dtype = info
+    return M.symbols[name].astype(dtype)
+
+
+def _cvta(instr, function) -> MachineOp:
+    to = instr.mods[0] == "to"
+    space, kind = instr.mods[1 if to else 0], TYPES.get(instr.mods[-1], instr.mods[-1])
+    base = WINDOWS.get(space, 0)
+    delta = DTYPES[kind]((-base if to else base) & 0xFFFF_FFFF_FFFF_FFFF)
+    return MachineOp(convert_address, delta, ((instr.operands[1], kind),), ((instr.operands[0], kind),))
+
+
+def convert_address(M, C, delta, address):
+    """Generic <-> state-space address: the window is added or taken off."""
+    return address + delta if delta else address
+
+
+def _isspacep(instr, function) -> MachineOp:
+    return MachineOp(is_space, instr.mods[0], ((instr.operands[1], "u64"),), ((instr.operands[0], "pred"),))
+
+
+def is_space(M, C, space, address):
+    """isspacep: does a generic address lie in this space's window?"""
+    tag = address >> np.uint64(40)
+    shared, local, param = (np.uint64(w >> 40) for w in (SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW))
+    if space.startswith("shared"):
+        return tag == shared
+    if space == "local":
+        return tag == local
+    if space.startswith("param"):
+        return tag == param
+    return (tag != shared) & (tag != local) & (tag != param)
+
+
+def _mapa(instr, function):
+    raise unsupported(instr, "clusters of more than one CTA are not implemented")
+
+
+RESOLVERS = {"mov": _mov, "cvta": _cvta, "isspacep": _isspacep, "mapa": _mapa}

@@ -1,0 +1,166 @@
+"""Instructions between the lanes of a warp: shfl, vote, match, redux, elect, activemask (PTX ISA 9.7.9.6, 9.7.13.9 …)."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ptx.ir import PredPair, Sink
+from ..translate import HOME, MachineOp
+from .common import unsupported
+
+LANES = np.arange(32)
+
+
+@dataclass
+class Info:
+    """A decoded warp instruction: its mode and type."""
+
+    index: int
+    mode: str
+    kind: str = "u32"
+    pair: bool = False
+
+
+def _pair(operand):
+    if type(operand) is PredPair:
+        return operand.first, operand.second
+    return operand, None
+
+
+def _shfl(instr, function) -> MachineOp:
+    mode = instr.mods[1] if instr.mods[0] == "sync" else instr.mods[0]
+    value, predicate = _pair(instr.operands[0])
+    info = Info(instr.index, mode, pair=predicate is not None)
+    sources = tuple((o, "u32") for o in instr.operands[1:4])
+    dsts = ((value, "u32"),) + (((predicate, "pred"),) if predicate is not None else ())
+    return MachineOp(shuffle, info, sources, dsts, collective=True, masked=True)
+
+
+def shuffle(M, C, info: Info, value, lane_b, clamp):
+    """shfl.sync: each lane reads another's register. PTX ISA 9.7.9.6."""
+    M.synced(C)
+    layout = C.layout()
+    rows = layout.expand(M.lanes(C, value))
+    b = layout.expand(M.lanes(C, lane_b)).astype(np.int64) & 31
+    c = layout.expand(M.lanes(C, clamp)).astype(np.int64)
+    segment, limit = (c >> 8) & 31, c & 31
+    low = LANES & segment
+    top = low | (limit & ~segment & 31)
+    if info.mode == "up":
+        source = LANES - b
+        inside = source >= (low | limit & ~segment & 31)
+    elif info.mode == "down":
+        source = LANES + b
+        inside = source <= top
+    elif info.mode == "bfly":
+        source = LANES ^ b
+        inside = source <= top
+    else:
+        source = low | (b & ~segment & 31)
+        inside = source <= top
+    source = np.where(inside, source, LANES)
+    out = layout.compress(np.take_along_axis(rows, source, axis=1))
+    return (out, layout.compress(np.broadcast_to(inside, rows.shape))) if info.pair else out
+
+
+def _vote(instr, function) -> MachineOp:
+    mode, kind = instr.mods[1], instr.mods[-1]
+    dtype = "u32" if mode == "ballot" else "pred"
+    return MachineOp(vote, Info(instr.index, mode, kind), ((instr.operands[1], "pred"),), ((instr.operands[0], dtype),),
+                     collective=True, masked=True)
+
+
+def vote(M, C, info: Info, predicate):
+    """vote.sync.{all,any,uni,ballot}."""
+    M.synced(C)
+    layout = C.layout()
+    rows = layout.expand(M.lanes(C, predicate), False)
+    if info.mode == "ballot":
+        return layout.spread((rows.astype(np.int64) << LANES).sum(axis=1).astype(np.uint32))
+    active = layout.active if layout.active is not None else np.ones_like(rows)
+    every, some = (rows | ~active).all(axis=1), (rows & active).any(axis=1)
+    result = {"all": every, "any": some, "uni": every | ~some}[info.mode]
+    return layout.spread(result)
+
+
+def _match(instr, function) -> MachineOp:
+    value, predicate = _pair(instr.operands[0])
+    info = Info(instr.index, instr.mods[0], pair=predicate is not None)
+    kind = "u64" if instr.mods[-1] == "b64" else "u32"
+    dsts = ((value, "u32"),) + (((predicate, "pred"),) if predicate is not None else ())
+    return MachineOp(match, info, ((instr.operands[1], kind),), dsts, collective=True, masked=True)
+
+
+def match(M, C, info: Info, value):
+    """match.{any,all}.sync: lanes that hold the same value."""
+    M.synced(C)
+    layout = C.layout()
+    rows = layout.expand(M.lanes(C, value))
+    active = layout.active if layout.active is not None else np.ones(rows.shape, bool)
+    same = (rows[:, :, None] == rows[:, None, :]) & active[:, None, :]
+    masks = (same.astype(np.int64) << LANES).sum(axis=2)
+    if info.mode == "any":
+        return layout.compress(masks.astype(np.uint32))
+    members = (active.astype(np.int64) << LANES).sum(axis=1)
+    agree = (np.where(active, masks, members[:, None]) == members[:, None]).all(axis=1)
+    out = layout.spread(np.where(agree, members, 0).astype(np.uint32))
+    return (out, layout.spread(agree)) if info.pair else out
+
+
+def _redux(instr, function) -> MachineOp:
+    mode, kind = instr.mods[1], instr.mods[-1]
+    kind = {"b32": "u32"}.get(kind, kind)
+    if kind not in ("u32", "s32"):
+        raise unsupported(instr, "redux.f32 needs sm_100a or newer; Hopper (sm_90a) does not have it")
+    return MachineOp(reduce, Info(instr.index, mode, kind), ((instr.operands[1], kind),), ((instr.operands[0], kind),),
+                     collective=True, masked=True)
+
+
+_REDUCE = {"add": (np.add, 0), "min": (np.minimum, None), "max": (np.maximum, None), "and": (np.bitwise_and, -1),
+           "or": (np.bitwise_or, 0), "xor": (np.bitwise_xor, 0)}
+
+
+def reduce(M, C, info: Info, value):
+    """redux.sync over the lanes of a warp."""
+    M.synced(C)
+    layout = C.layout()
+    value = M.lanes(C, value)
+    function, neutral = _REDUCE[info.mode]
+    if neutral is None:
+        limits = np.iinfo(value.dtype)
+        neutral = limits.max if info.mode == "min" else limits.min
+    fill = np.array(neutral, np.int64).astype(value.dtype)
+    rows = layout.expand(value, fill)
+    return layout.spread(function.reduce(rows, axis=1, dtype=value.dtype))
+
+
+def _elect(instr, function) -> MachineOp:
+    leader, predicate = _pair(instr.operands[0])
+    return MachineOp(elect, Info(instr.index, "elect"), (), ((leader, "u32"), (predicate, "pred")), collective=True, masked=True)
+
+
+def elect(M, C, info: Info):
+    """elect.sync: the lowest lane is the leader (measured on an H200)."""
+    M.synced(C)
+    layout = C.layout()
+    active = layout.active if layout.active is not None else np.ones((len(layout.warps), 32), bool)
+    first = active.argmax(axis=1)
+    leader = layout.spread(first.astype(np.uint32))
+    return leader, (C.gids & 31) == leader
+
+
+def _activemask(instr, function) -> MachineOp:
+    return MachineOp(active_mask, None, (), ((instr.operands[0], "u32"),))
+
+
+def active_mask(M, C, info):
+    """activemask: the lanes that happen to run together."""
+    layout = C.layout()
+    if layout.active is None:
+        return np.uint32(0xFFFFFFFF)
+    return layout.spread((layout.active.astype(np.int64) << LANES).sum(axis=1).astype(np.uint32))
+
+
+RESOLVERS = {"shfl": _shfl, "vote": _vote, "match": _match, "redux": _redux, "elect": _elect, "activemask": _activemask}
+__all__ = ["HOME", "RESOLVERS", "Sink"]

@@ -1,0 +1,173 @@
+"""wgmma: asynchronous multiplication by a warpgroup (PTX ISA 9.7.15)."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...hopper import wgmma as layout
+from ...hopper.wgmma import DescriptorError
+from .. import numbers
+from ..accumulator import AccRef, Accumulator, Product
+from ..ptx.ir import Imm, Vec
+from ..translate import MachineOp
+from ..waits import WgmmaWait
+from . import loadstore
+from .common import unsupported
+
+
+@dataclass
+class Info:
+    """A decoded wgmma.mma_async: shape, operand types, majors, A in registers (`rs` register count), sign of the product."""
+
+    index: int
+    n: int
+    k: int
+    kinds: tuple[str, str]
+    majors: tuple[str, str]
+    rs: int
+    sign: int
+    dtype: object
+
+
+def _wgmma(instr, function) -> MachineOp:
+    what = instr.mods[0]
+    if what == "fence":
+        return MachineOp(fence, None, collective=True)
+    if what == "commit_group":
+        return MachineOp(commit, None, collective=True)
+    if what == "wait_group":
+        return MachineOp(wait, instr.operands[0].value, gate=True, collective=True)
+    if what != "mma_async" or "sp" in instr.mods:
+        raise unsupported(instr)
+    return _mma_async(instr)
+
+
+def _mma_async(instr) -> MachineOp:
+    mods = [m for m in instr.mods[1:] if m not in ("sync", "aligned", "satfinite")]
+    shape, d_type, a_type, b_type = mods[:4]
+    m, rest = shape[1:].split("n")
+    n, k = (int(x) for x in rest.split("k"))
+    if d_type == "f16" or a_type == "b1":
+        raise unsupported(instr, f"wgmma with .{d_type} accumulators and .{a_type} inputs is not implemented")
+    if m != "64" or n not in layout.legal_n(a_type) or k != layout.K_BY_DTYPE[a_type]:
+        raise unsupported(instr, f"wgmma has no shape {shape} for .{a_type}")
+    d, a, b, scale, *immediates = instr.operands
+    values = [i.value for i in immediates if type(i) is Imm]
+    signs, majors = values[:2] or [1, 1], ["K", "K"]
+    trans = values[2:]
+    rs = len(a.items) if type(a) is Vec else 0
+    if trans:
+        majors = ["MN" if t else "K" for t in (trans if not rs else [0, *trans])]
+    sign = int(np.prod(signs)) if signs else 1
+    info = Info(instr.index, n, k, (a_type, b_type), tuple(majors), rs, sign, np.int32 if d_type == "s32" else np.float32)
+    sources = [(r, None) for r in d.items] + ([(r, "u32") for r in a.items] if rs else [(a, "u64")]) + [(b, "u64"), (scale, "pred")]
+    home = "u32" if d_type == "s32" else "f32"
+    return MachineOp(issue, info, tuple(sources), tuple((r, home) for r in d.items), collective=True, raw=True)
+
+
+def issue(M, C, info: Info, *values):
+    """wgmma.mma_async: the operation belongs to the current group and lands by its wait_group at the latest."""
+    half = info.n // 2
+    registers, rest = values[:half], values[half:]
+    units = M.units(C)
+    gw = units.gw
+    slot, warp = gw // M.warps, gw % M.warps
+    groups = slot * M.wgmma_groups + warp // 4
+    group_ids, first, group_of = np.unique(groups, return_index=True, return_inverse=True)
+    lanes = units.starts[first]
+    bases = slot[first] * (M.stride // 16)
+    desc_b = M.lanes(C, rest[-2])[lanes]
+    b_index = _granules(M, C, info, desc_b, bases, info.n, info.majors[1], lanes)
+    a_values = a_index = None
+    if info.rs:
+        a_values = _fragment(rest[:info.rs], info, len(gw))
+    else:
+        a_index = _granules(M, C, info, M.lanes(C, rest[0])[lanes], bases, 64, info.majors[0], lanes)
+    keep = M.lanes(C, rest[-1])[units.starts]
+    number = M.wgmma_commits[gw] + 1
+    old = _accumulator(M, C, info, registers, gw)
+    form = (info.k, info.kinds, info.majors, info.sign)
+    product = Product(a_values, a_index, b_index, group_of, number, keep, form)
+    acc = Accumulator(M, gw, info.n, old.tile, info.dtype, [*old.pending, product])
+    _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info)
+    M.session.count("wgmma", len(group_ids))
+    M.landing.start_accumulator(acc)
+    return tuple(AccRef(acc, i) for i in range(half))
+
+
+def _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info) -> None:
+    """Happens-before: what the four warps know, and which granules the operation reads."""
+    clocks = M.clocks
+    vec = clocks.publish(C, units)
+    if len(groups) == 4 * len(group_ids):
+        known = vec.reshape(len(group_ids), 4, *vec.shape[1:]).max(axis=1)
+        clocks.wgmma[group_ids] = np.maximum(clocks.wgmma[group_ids], known)
+    else:
+        np.maximum.at(clocks.wgmma, groups, vec)
+    if M.shadow is None:
+        return
+    count = len(group_ids)
+    touched = b_index.reshape(count, -1)
+    if a_index is not None:
+        touched = np.concatenate([a_index.reshape(count, -1), touched], axis=1)
+    column = clocks.wgmma0 + group_ids % M.wgmma_groups
+    M.shadow.wgmma_read(clocks.wgmma, group_ids, touched, C.gids[lanes], column, number[first], info.index)
+
+
+def _granules(M, C, info, descriptors, bases, rows: int, major: str, lanes) -> np.ndarray:
+    """Granule ids in M.smem16 of one operand of every warpgroup."""
+    distinct, which = np.unique(descriptors, return_inverse=True)
+    tables = []
+    for k, value in enumerate(distinct.tolist()):
+        try:
+            table = layout.operand_granules(value, rows, 32, major)
+        except DescriptorError as error:
+            lane = int(lanes[np.flatnonzero(which == k)[0]])
+            raise M.fault(C, info.index, lane, f"descriptor {value:#018x}: {error}", "illegal-descriptor", value) from None
+        if int(table.max()) + 16 > M.shared_limit:
+            lane = int(lanes[np.flatnonzero(which == k)[0]])
+            raise M.fault(C, info.index, lane, f"descriptor {value:#018x} reads shared address {int(table.max()):#x}, past the end "
+                          f"of shared memory at {M.shared_limit:#x}", "out-of-bounds", int(table.max()))
+        tables.append(table >> 4)
+    return np.stack(tables)[which] + bases[:, None, None]
+
+
+def _fragment(registers, info: Info, warps: int) -> np.ndarray:
+    """A from registers: (warps, 16, K) values. PTX ISA 9.7.15.5.1.1; K is 32 bytes of every row."""
+    raw = np.empty((warps, 2, 8, 2, 4, 4), np.uint8)          # warp, row half, g, k half, q, bytes of one register
+    for r, value in enumerate(registers):
+        lanes = np.broadcast_to(value, 32 * warps)
+        raw[:, r & 1, :, r >> 1] = np.ascontiguousarray(lanes).view(np.uint8).reshape(warps, 8, 4, 4)
+    return numbers.to_float(raw.reshape(warps, 16, 32), info.kinds[0])
+
+
+def _accumulator(M, C, info, registers, gw) -> Accumulator:
+    """The accumulator that registers hold: the one in flight when they are its references in order, else a new one."""
+    first = registers[0]
+    if isinstance(first, AccRef) and first.acc.n == info.n and len(first.acc.warps) == len(gw):
+        if all(isinstance(r, AccRef) and r.acc is first.acc and r.i == i for i, r in enumerate(registers)):
+            return first.acc
+    values = [r.settle(M, C, info.index) if isinstance(r, AccRef) else r for r in registers]
+    return Accumulator.from_registers(M, gw, values, info.dtype)
+
+
+def fence(M, C, info):
+    """wgmma.fence orders register accesses; values need nothing here."""
+    M.synced(C)
+
+
+def commit(M, C, info):
+    """wgmma.commit_group."""
+    M.wgmma_commits[M.units(C).gw] += 1
+    M.progress += 1
+
+
+def wait(M, C, pending: int):
+    """wgmma.wait_group N: blocks until all but the N latest groups of the warpgroup are complete."""
+    warps = C.gids >> 5
+    return WgmmaWait(warps, np.maximum(M.wgmma_commits[warps] - pending, 0))
+
+
+RESOLVERS = {"wgmma": _wgmma}
+__all__ = ["RESOLVERS", "loadstore"]

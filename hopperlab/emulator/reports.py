@@ -1,0 +1,133 @@
+"""Words for hazards: from two instructions and an agent to a message that says what to write."""
+from __future__ import annotations
+
+from .session import Hazard
+
+DEFAULT_FILE = "kernel.cu"
+
+
+def place(instr) -> str:
+    """file:line of an instruction, innermost frame first, with the line of the kernel it was inlined into."""
+    site = instr.site
+    if site is None or not site.line:
+        return f"PTX line {instr.ptx_line}"
+    text = f"{site.file}:{site.line}"
+    outer = site.outermost
+    if outer is not site:
+        text += f" (called from {outer.file}:{outer.line})"
+    return text
+
+
+def _add(M, kind: str, message: str, index: int, other: int | None, gid: int) -> None:
+    """Record a hazard once for each kind and pair of source positions."""
+    instr = M.body[index]
+    partner = M.body[other] if other is not None else None
+    key = (kind, place(instr), instr.opcode, place(partner) if partner else None, partner.opcode if partner else None)
+    if key in M.reported:
+        return
+    M.reported.add(key)
+    block, thread = M.block_index(gid), gid % M.T
+    text = f"{message} (first seen in block {block}, thread {thread})"
+    M.hazards.append(Hazard(kind, text, instr.site, partner.site if partner else None, block, thread))
+
+
+def _offset(M, flat: int) -> str:
+    return f"shared address {flat % M.stride:#x}"
+
+
+def agent_kind(M, column: int) -> str:
+    """'plain', 'wgmma', 'bulk', 'cp.async' or 'copy' (a bulk or tensor copy that signals an mbarrier)."""
+    clocks = M.clocks
+    if column < clocks.wgmma0:
+        return "plain"
+    if column < clocks.bulk0:
+        return "wgmma"
+    if column < clocks.cp0:
+        return "bulk"
+    return "cp.async" if column < clocks.bar0 else "copy"
+
+
+MISSING_WAIT = {
+    "copy": "Nothing makes this wait for the copy: the thread (or one it has synchronised with since) must wait on the "
+            "mbarrier {barrier} for the phase this copy completes, with that phase's parity, before it reads.",
+    "cp.async": "The copy's thread must run cp.async.wait_group deep enough to include it, and then other threads need a "
+                "__syncthreads() (or another barrier) before they read.",
+}
+RELEASE = {
+    "wgmma": "Wait with wgmma.wait_group until the group that reads it is done, and only then arrive on the barrier that "
+             "releases the buffer.",
+    "bulk": "The thread that issued the store must run cp.async.bulk.wait_group.read (and tell the others by a barrier) "
+            "before the buffer is written again.",
+    "plain": "The readers must arrive on the barrier that releases the buffer (after their last read), and the writer must "
+             "wait for it.",
+}
+
+
+def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int, gid: int, flat: int) -> None:
+    """Two accesses to the same bytes with no order between them. verb: 'read', 'write', 'async read', 'async write'."""
+    agent = agent_kind(M, column)
+    now, then = M.body[site], M.body[other]
+    what = f"{now.opcode.split('.shared')[0]} at {place(now)}"
+    before = f"{then.opcode.split('.shared')[0]} at {place(then)}"
+    where = _offset(M, flat)
+    if verb.endswith("read") and agent in ("copy", "cp.async"):
+        barrier = ""
+        if agent == "copy":
+            barrier = f"at shared address {M.barriers.offsets[column - M.clocks.bar0]:#x}"
+        _add(M, "read-before-arrival", f"{what} reads {where}, which {before} may still be writing. "
+             + MISSING_WAIT[agent].format(barrier=barrier), site, other, gid)
+    elif other_verb == "read" and (agent in ("wgmma", "bulk") or verb == "async write"):
+        _add(M, "overwrite-in-flight", f"{what} overwrites {where}, which {before} may still be reading. " + RELEASE[agent],
+             site, other, gid)
+    elif other_verb == "write" and agent in ("copy", "cp.async") or verb == "async write":
+        _add(M, "overwrite-in-flight", f"{what} overwrites {where} while {before} may still be writing it: two writes with no "
+             "order between them. Wait for the first one (and release the buffer) before the second starts.", site, other, gid)
+    else:
+        verbs = ("reads", "wrote") if verb.endswith("read") else ("writes", "read" if other_verb == "read" else "wrote")
+        _add(M, "race", f"{what} {verbs[0]} {where}, which {before} {verbs[1]} in another thread, with no barrier between "
+             "them: put a __syncthreads(), __syncwarp() or an mbarrier arrive and wait there.", site, other, gid)
+
+
+def missing_fence(M, site: int, other: int, gid: int, flat: int) -> None:
+    """A generic write is ordered before an async-proxy read, but was never made visible to that proxy."""
+    now, then = M.body[site], M.body[other]
+    _add(M, "missing-proxy-fence",
+         f"{now.opcode.split('.shared')[0]} at {place(now)} reads {_offset(M, flat)} through the async proxy, but "
+         f"{then.opcode.split('.shared')[0]} at {place(then)} wrote it through the generic proxy and no fence.proxy.async lies "
+         "between them. A barrier alone does not order the two proxies: each writing thread runs "
+         "fence.proxy.async.shared::cta after its writes and before the barrier.", site, other, gid)
+
+
+def no_barrier(M, index: int, gid: int, offset: int) -> None:
+    """An mbarrier operation on a word that is no live mbarrier."""
+    from .errors import MemoryFault
+    instr = M.body[index]
+    known = ", ".join(f"{o:#x}" for o in M.barriers.offsets) or "none"
+    message = (f"barrier-misuse: {instr.opcode} at {place(instr)}: no mbarrier was initialised at shared address {offset:#x} "
+               f"(initialised: {known}). Run mbarrier.init in one thread, then __syncthreads(), before the first use.")
+    _add(M, "barrier-misuse", message, index, None, gid)
+    raise MemoryFault(message, "barrier-misuse", offset, instr.site)
+
+
+def too_many_arrivals(M, index: int, gid: int, barrier: int) -> None:
+    """More arrivals in one phase than the barrier was initialised for."""
+    instr = M.body[index]
+    expected = int(M.barriers.expected[barrier])
+    _add(M, "barrier-misuse", f"{instr.opcode} at {place(instr)} arrives more often than the phase allows: the mbarrier was "
+         f"initialised with a count of {expected}. Arrive exactly that often a phase (one elected thread, or a larger count).",
+         index, None, gid)
+
+
+def exit_in_flight(M, index: int, gid: int, what: str) -> None:
+    """A CTA ended while an operation was under way in its shared memory."""
+    instr = M.body[index]
+    advice = ("wait on the copy's mbarrier" if "writes" in what else "run cp.async.bulk.wait_group.read 0 in the issuing thread")
+    _add(M, "exit-in-flight", f"the CTA ends while {instr.opcode.split('.shared')[0]} at {place(instr)} {what}: {advice} "
+         "before the last thread returns.", index, None, gid)
+
+
+def register_in_flight(M, index: int, gid: int) -> None:
+    """An accumulator register is used while a wgmma still owns it."""
+    instr = M.body[index]
+    _add(M, "register-in-flight", f"{instr.opcode} at {place(instr)} uses an accumulator of a wgmma that is still in flight: "
+         "run wgmma.wait_group first.", index, None, gid)

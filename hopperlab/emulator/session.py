@@ -1,0 +1,79 @@
+"""What a launch leaves behind: hazards, counters and the timeline. One Session may span several launches."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SCHEDULES = ("eager", "lazy", "random")
+HAZARD_MODES = ("raise", "collect")
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One synchronisation error, named at both of its ends.
+
+    kind:     the class of error ('read-before-arrival', 'overwrite-in-flight', 'missing-proxy-fence', 'race', 'deadlock' …)
+    message:  what happened and what is missing, in plain words
+    where:    source position of the access that came too early
+    other:    source position of the operation it collided with
+    block, thread: one CTA and thread that showed it
+    """
+
+    kind: str
+    message: str
+    where: object = None
+    other: object = None
+    block: tuple[int, int, int] | None = None
+    thread: int | None = None
+
+    def sort_key(self) -> tuple:
+        """Hazards are listed by file, line and kind, so that the order is the same under every schedule."""
+        return (*_position(self.where), self.kind, *_position(self.other))
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+def _position(site) -> tuple[str, int]:
+    return (site.file, site.line) if site is not None else ("", 0)
+
+
+@dataclass
+class Event:
+    """One entry of the timeline. `step` is the emulator's virtual time (scheduler rounds), not seconds."""
+
+    step: int
+    what: str
+    block: int
+    warp: int
+    line: int
+    detail: str = ""
+
+
+@dataclass
+class Session:
+    """How to run launches and what they showed.
+
+    schedule: 'eager' (operations land at once), 'lazy' (as late as the program can force) or 'random' (drawn from `seed`).
+    hazards:  'raise' ends a launch that showed hazards with HazardError; 'collect' only records them.
+    trace:    record timeline events (asynchronous operations and waits).
+    """
+
+    schedule: str = "lazy"
+    seed: int = 0
+    hazards_mode: str = "raise"
+    trace: bool = True
+    check: bool = True
+    hazards: list[Hazard] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
+    timeline: list[Event] = field(default_factory=list)
+    launches: int = 0
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule {self.schedule!r}: choose one of {', '.join(SCHEDULES)}")
+        if self.hazards_mode not in HAZARD_MODES:
+            raise ValueError(f"hazards {self.hazards_mode!r}: choose one of {', '.join(HAZARD_MODES)}")
+
+    def count(self, name: str, amount: int) -> None:
+        """Add to a counter."""
+        self.counters[name] = self.counters.get(name, 0) + int(amount)

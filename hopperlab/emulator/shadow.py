@@ -1,0 +1,232 @@
+"""Shadow of shared memory: who wrote each 4-byte word last, and who read each 16-byte granule since.
+
+A write stamp packs epoch | column | lane | instruction; a read stamp (one a granule and reader column) epoch | lane | word
+mask | instruction. Columns are the agents of clocks.py. Every access asks whether what it touches is ordered before it,
+and reports the pair of source lines when it is not; landing order plays no part.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from .clocks import P, PX, V, X, Clocks
+
+W_EPOCH, W_COLUMN, W_LANE = 34, 23, 18
+W_COLUMN_MASK, LANE_MASK, W_SITE_MASK = 0x7FF, 31, 0x3FFFF
+R_EPOCH, R_LANE, R_MASK = 32, 24, 20
+R_SITE_MASK = 0xFFFFF
+
+
+def pack_write(epoch, column, lane, site: int):
+    """Write stamp (int64)."""
+    return (np.int64(1) * epoch << W_EPOCH) | (np.int64(1) * column << W_COLUMN) | (np.int64(1) * lane << W_LANE) | site
+
+
+def pack_read(epoch, lane, mask, site: int):
+    """Read stamp (int64)."""
+    return (np.int64(1) * epoch << R_EPOCH) | (np.int64(1) * lane << R_LANE) | (np.int64(1) * mask << R_MASK) | site
+
+
+class SharedShadow:
+    """Stamps of the shared memory of all resident CTAs (`stride` bytes a slot)."""
+
+    def __init__(self, machine, clocks: Clocks, slots: int, stride: int):
+        self.machine, self.clocks = machine, clocks
+        self.stride, self.words, self.granules = stride, stride // 4, stride // 16
+        self.writes = np.zeros(slots * self.words, np.int64)
+        self.reads = np.zeros((slots * self.granules, clocks.readers), np.int64)
+        self.plain_writes = np.zeros(slots, bool)      # a CTA whose shared memory plain stores or cp.async have touched
+
+    def reset_slots(self, slots: np.ndarray) -> None:
+        """Shared memory of new CTAs has no history."""
+        for s in slots:
+            self.writes[s * self.words:(s + 1) * self.words] = 0
+            self.reads[s * self.granules:(s + 1) * self.granules] = 0
+        self.plain_writes[slots] = False
+
+    # --- generic proxy, lane by lane --------------------------------------------------------------------------------
+    def load(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
+        """Lanes read `nbytes` at byte positions `flat` (slot * stride + address)."""
+        words = max(1, nbytes >> 2)
+        first = flat >> 2
+        at = first if words == 1 else first[:, None] + np.arange(words)
+        stamps = self.writes[at]
+        if stamps.any():
+            self._check_writer(gids, at, stamps, site, "read")
+        self._mark_read(gids, flat, nbytes, site)
+
+    def _mark_read(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
+        clocks = self.clocks
+        granule, warp = flat >> 4, gids >> 5
+        mask = 15 if nbytes == 16 else ((1 << max(1, nbytes >> 2)) - 1) << ((flat >> 2) & 3)
+        stamp = pack_read(clocks.epoch[warp], gids & 31, 0, site)
+        index = granule * clocks.readers + warp % clocks.warps
+        flat_reads = self.reads.reshape(-1)
+        if nbytes == 16:
+            flat_reads[index] = stamp | (15 << R_MASK)
+        else:
+            flat_reads[index] = stamp
+            np.bitwise_or.at(flat_reads, index, mask << R_MASK)
+
+    def store(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int, column=None, epoch=None) -> None:
+        """Lanes write `nbytes` at `flat`. `column`, `epoch`: given for cp.async, whose writes belong to its groups."""
+        clocks = self.clocks
+        words = max(1, nbytes >> 2)
+        first = flat >> 2
+        at = first if words == 1 else first[:, None] + np.arange(words)
+        stamps = self.writes[at]
+        if stamps.any():
+            self._check_writer(gids, at, stamps, site, "write" if column is None else "async write")
+        mask = 15 if nbytes >= 16 else ((1 << words) - 1) << ((flat >> 2) & 3)
+        self._check_readers(gids, flat >> 4, mask, site, "write" if column is None else "async write")
+        warp = gids >> 5
+        stamp = pack_write(clocks.epoch[warp] if epoch is None else epoch,
+                           warp % clocks.warps if column is None else column, gids & 31, site)
+        self.writes[at] = stamp if words == 1 else stamp[:, None]
+        self.plain_writes[np.unique(flat // self.stride)] = True
+
+    def _check_writer(self, gids, at, stamps, site: int, verb: str) -> None:
+        column, epoch = (stamps >> W_COLUMN) & W_COLUMN_MASK, stamps >> W_EPOCH
+        lane = (stamps >> W_LANE) & LANE_MASK
+        clocks = self.clocks
+        rows, who = clocks.row_of[gids], gids
+        if at.ndim == 2:
+            rows, who = rows[:, None], who[:, None]
+        ok = clocks.ordered(clocks.K, rows, column, lane, epoch)
+        if ok.all():
+            return
+        ok |= clocks.own_access(who, column, lane, epoch)
+        bad = ~ok & (stamps != 0)
+        if bad.any():
+            self._report_writers(gids, at, stamps, bad, site, verb)
+
+    def _report_writers(self, gids, at, stamps, bad, site: int, verb: str) -> None:
+        """One report for each pair of instructions."""
+        sites = stamps[bad] & W_SITE_MASK
+        lanes = (np.nonzero(bad))[0]
+        places = at[bad]
+        for other in np.unique(sites):
+            k = int(np.flatnonzero(sites == other)[0])
+            column = int((stamps[bad][k] >> W_COLUMN) & W_COLUMN_MASK)
+            self.machine.report_pair(verb, site, "write", int(other), column, int(gids[lanes[k]]), int(places[k]) * 4)
+
+    def _check_readers(self, gids, granule, mask, site: int, verb: str) -> None:
+        stamps = self.reads[granule]                                     # (n, readers)
+        if not stamps.any():
+            return
+        clocks = self.clocks
+        touched = (stamps >> R_MASK) & (mask if np.ndim(mask) == 0 else mask[:, None]) & 15
+        epoch, lane = stamps >> R_EPOCH, (stamps >> R_LANE) & LANE_MASK
+        column = np.arange(stamps.shape[1])
+        rows = clocks.row_of[gids][:, None]
+        ok = clocks.ordered(clocks.K, rows, column, lane, epoch) | (touched == 0)
+        if not ok.all():
+            ok |= clocks.own_access(gids[:, None], column, lane, epoch)
+            ok |= column == (gids[:, None] >> 5) % clocks.warps      # lanes of one warp share a stamp: order unknown
+            if not ok.all():
+                self._report_readers(gids, granule, stamps, ~ok, site, verb)
+
+    def _report_readers(self, gids, granule, stamps, bad, site: int, verb: str) -> None:
+        where, column = np.nonzero(bad)
+        sites = stamps[bad] & R_SITE_MASK
+        for other in np.unique(sites):
+            k = int(np.flatnonzero(sites == other)[0])
+            self.machine.report_pair(verb, site, "read", int(other), int(column[k]), int(gids[where[k]]),
+                                     int(granule[where[k]]) * 16)
+
+    # --- async proxy: regions ---------------------------------------------------------------------------------------
+    def async_write(self, gid: int, spans, column: int, epoch: int, site: int) -> None:
+        """A bulk or tensor copy into shared memory, issued by thread `gid`; `spans`: (first byte, bytes) pieces."""
+        stamp = int(pack_write(epoch, column, 0, site))
+        row = int(self.clocks.row_of[gid])
+        for start, nbytes in spans:
+            w0, w1 = start >> 2, (start + nbytes + 3) >> 2
+            stamps = self.writes[w0:w1]
+            if stamps[0] == stamps[-1] and (stamps == stamps[0]).all():
+                stamps = stamps[:1]
+            if stamps.any():
+                self._check_region_writers(gid, row, w0, stamps, site, "async write", fenced=False)
+            self._check_region_readers(gid, row, start >> 4, (start + nbytes + 15) >> 4, site)
+            self.writes[w0:w1] = stamp
+
+    def async_read(self, gid: int, spans, column: int, epoch: int, site: int) -> None:
+        """A bulk or tensor store (or copy) that reads shared memory, issued by thread `gid`."""
+        stamp = int(pack_read(epoch, gid & 31, 15, site))
+        row = int(self.clocks.row_of[gid])
+        for start, nbytes in spans:
+            w0, w1 = start >> 2, (start + nbytes + 3) >> 2
+            stamps = self.writes[w0:w1]
+            if stamps.any():
+                self._check_region_writers(gid, row, w0, stamps, site, "async read", fenced=True)
+            self.reads[start >> 4:(start + nbytes + 15) >> 4, column] = stamp
+
+    def _check_region_writers(self, gid: int, row: int, w0: int, stamps, site: int, verb: str, fenced: bool) -> None:
+        unique, first = np.unique(stamps, return_index=True)
+        keep = unique != 0
+        unique, first = unique[keep], first[keep]
+        column, lane, epoch = (unique >> W_COLUMN) & W_COLUMN_MASK, (unique >> W_LANE) & LANE_MASK, unique >> W_EPOCH
+        clocks = self.clocks
+        rows = np.full(len(unique), row)
+        ok = clocks.ordered(clocks.K, rows, column, lane, epoch)
+        ok |= clocks.own_access(np.full(len(unique), gid), column, lane, epoch)
+        for k in np.flatnonzero(~ok):
+            self.machine.report_pair(verb, site, "write", int(unique[k] & W_SITE_MASK), int(column[k]), gid,
+                                     int(w0 + first[k]) * 4)
+        if fenced:
+            generic = (column < clocks.wgmma0) | ((column >= clocks.cp0) & (column < clocks.bar0))
+            seen = clocks.ordered(clocks.K, rows, column, lane, epoch, fenced=True)
+            for k in np.flatnonzero(ok & generic & ~seen):
+                self.machine.report_fence(site, int(unique[k] & W_SITE_MASK), gid, int(w0 + first[k]) * 4)
+
+    def _check_region_readers(self, gid: int, row: int, g0: int, g1: int, site: int) -> None:
+        newest = self.reads[g0:g1].max(axis=0)
+        columns = np.flatnonzero(newest)
+        if not len(columns):
+            return
+        stamps = newest[columns]
+        epoch, lane = stamps >> R_EPOCH, (stamps >> R_LANE) & LANE_MASK
+        clocks = self.clocks
+        ok = clocks.ordered(clocks.K, np.full(len(columns), row), columns, lane, epoch)
+        if ok.all():
+            return
+        ok |= clocks.own_access(np.full(len(columns), gid), columns, lane, epoch)
+        for k in np.flatnonzero(~ok):
+            self.machine.report_pair("async write", site, "read", int(stamps[k] & R_SITE_MASK), int(columns[k]), gid,
+                                     g0 * 16)
+
+    # --- wgmma operands ---------------------------------------------------------------------------------------------
+    def wgmma_read(self, table: np.ndarray, rows: np.ndarray, granule: np.ndarray, gids: np.ndarray, column: np.ndarray,
+                   epoch: np.ndarray, site: int) -> None:
+        """Warpgroups read granules: `granule` (groups, k) flat ids; `rows` index `table`, what each warpgroup knows."""
+        slots = granule[:, 0] // self.granules
+        words = granule[:, :, None] * 4
+        at = words + np.arange(4) if self.plain_writes[slots].any() else words
+        stamps = self.writes[at]
+        row = rows[:, None, None]
+        writer, stamp_epoch = (stamps >> W_COLUMN) & W_COLUMN_MASK, stamps >> W_EPOCH
+        lane = (stamps >> W_LANE) & LANE_MASK
+        ok = self.clocks.ordered(table, row, writer, lane, stamp_epoch) | (stamps == 0)
+        self._report_groups(ok, at, stamps, gids, site, False)
+        clocks = self.clocks
+        generic = (writer < clocks.wgmma0) | ((writer >= clocks.cp0) & (writer < clocks.bar0))
+        if (generic & (stamps != 0)).any():
+            seen = clocks.ordered(table, row, writer, lane, stamp_epoch, fenced=True) | ~generic | (stamps == 0) | ~ok
+            self._report_groups(seen, at, stamps, gids, site, True)
+        self.reads.reshape(-1)[granule * clocks.readers + column[:, None]] = pack_read(epoch, 0, 15, site)[:, None]
+
+    def _report_groups(self, ok, at, stamps, gids, site: int, fence: bool) -> None:
+        if ok.all():
+            return
+        group = np.nonzero(~ok)[0]
+        bad, places = stamps[~ok], at[~ok]
+        sites = bad & W_SITE_MASK
+        for other in np.unique(sites):
+            k = int(np.flatnonzero(sites == other)[0])
+            gid, place = int(gids[group[k]]), int(places[k]) * 4
+            if fence:
+                self.machine.report_fence(site, int(other), gid, place)
+            else:
+                column = int((bad[k] >> W_COLUMN) & W_COLUMN_MASK)
+                self.machine.report_pair("async read", site, "write", int(other), column, gid, place)
+
+
+__all__ = ["SharedShadow", "V", "X", "P", "PX"]

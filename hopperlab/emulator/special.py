@@ -1,0 +1,78 @@
+"""Special registers (PTX ISA 10): a scalar where all threads agree, else one value a lane, remembered by cohort."""
+from __future__ import annotations
+
+import numpy as np
+
+from .isa import UnsupportedInstruction
+
+AXES = {"x": 0, "y": 1, "z": 2, "w": 3}
+
+
+def read(M, C, name: str):
+    """Value of special register `name` for the cohort's lanes (uint32, or uint64 for clock64 and globaltimer)."""
+    value = C._cache.get(name)
+    if value is None:
+        base, _, axis = name.partition(".")
+        value = _value(M, C, base, AXES.get(axis, 0))
+        if not base.startswith(("%clock", "%globaltimer")):
+            C._cache[name] = value
+    return value
+
+
+def _value(M, C, base: str, axis: int):
+    g = M.geometry
+    if base == "%tid":
+        return g.tid[axis][C.gids % M.T] if g.block[axis] > 1 else np.uint32(0)
+    if base == "%ntid":
+        return np.uint32(g.block[axis])
+    if base == "%ctaid":
+        return _ctaid(M, C, axis)
+    if base == "%nctaid":
+        return np.uint32(g.grid[axis])
+    if base in ("%clock", "%clock_hi"):
+        return np.uint32(M.clock() >> (32 if base.endswith("hi") else 0) & 0xFFFFFFFF)
+    if base in ("%clock64", "%globaltimer"):
+        return np.uint64(M.clock())
+    table = _LANES.get(base)
+    if table is not None:
+        return table(M, C)
+    constant = {"%nwarpid": M.warps, "%nsmid": 132, "%gridid": 1, "%cluster_ctarank": 0, "%cluster_nctarank": 1,
+                "%cluster_nctaid": 1, "%cluster_ctaid": 0, "%nclusterid": g.grid[axis],
+                "%dynamic_smem_size": M.layout.dynamic_bytes, "%total_smem_size": M.shared_limit,
+                "%reserved_smem_offset_1": 0, "WARP_SZ": 32}.get(base)
+    if base == "%clusterid":
+        return _ctaid(M, C, axis)
+    if base == "%is_explicit_cluster":
+        return np.bool_(False)
+    if constant is None:
+        raise UnsupportedInstruction(base, 0, "this special register is not implemented")
+    return np.uint32(constant)
+
+
+def _ctaid(M, C, axis: int):
+    g = M.geometry
+    if g.grid[axis] == 1:
+        return np.uint32(0)
+    linear = M.slot_cta[M.slot_of(C)]
+    value = (linear // g.cta_step[axis]) % g.grid[axis]
+    return value.astype(np.uint32)
+
+
+def _mask(compare):
+    def make(M, C):
+        lane = (C.gids & 31).astype(np.int64)
+        bits = np.arange(32)
+        return (compare(bits[None, :], lane[:, None]).astype(np.int64) << bits).sum(axis=1).astype(np.uint32)
+    return make
+
+
+_LANES = {
+    "%laneid": lambda M, C: (C.gids & 31).astype(np.uint32),
+    "%warpid": lambda M, C: ((C.gids % M.T) >> 5).astype(np.uint32),
+    "%smid": lambda M, C: (M.slot_of(C) % 132).astype(np.uint32),
+    "%lanemask_eq": _mask(lambda b, n: b == n),
+    "%lanemask_lt": _mask(lambda b, n: b < n),
+    "%lanemask_le": _mask(lambda b, n: b <= n),
+    "%lanemask_gt": _mask(lambda b, n: b > n),
+    "%lanemask_ge": _mask(lambda b, n: b >= n),
+}

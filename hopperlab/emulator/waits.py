@@ -1,0 +1,80 @@
+"""What a parked cohort waits for. Each Wait is lane-aligned with its cohort and can be cut down to some of its lanes.
+
+mask(M): lanes that may go on. passed(M, C): what going on means for memory order. describe(M): for the deadlock report.
+`retries`: waking re-runs the instruction (no side effects); otherwise the Wait itself is resumed.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+
+class SpuriousFalse:
+    """Resume marker: a try_wait whose time limit passed, or a collective that goes on with a partial warp."""
+
+
+class Wait:
+    """Base: waits on `keys`, one a lane."""
+
+    can_time_out = False
+    retries = False
+
+    def __init__(self, keys: np.ndarray, extra=None):
+        self.keys, self.extra = keys, extra
+
+    def subset(self, index: np.ndarray) -> "Wait":
+        """The same wait for some of its lanes."""
+        extra = self.extra[index] if getattr(self.extra, "ndim", 0) else self.extra
+        return type(self)(self.keys[index], extra)
+
+    def mask(self, M) -> np.ndarray:
+        """Lanes that may go on."""
+        raise AssertionError("abstract")
+
+    def may_pass(self, M) -> bool:
+        """True when some lane may go on."""
+        return bool(self.mask(M).any())
+
+    def passed(self, M, C) -> None:
+        """Memory order gained by going on."""
+
+
+class MbarrierWait(Wait):
+    """mbarrier.try_wait: keys are barrier ids, extra the parity of the phase waited for."""
+
+    can_time_out = True
+    retries = True
+
+    def mask(self, M) -> np.ndarray:
+        """The phase with that parity is complete when the current phase's parity differs."""
+        return (M.barriers.phase[self.keys] & 1) != self.extra
+
+    def passed(self, M, C) -> None:
+        M.barriers.acquire(C, self.keys)
+
+
+class NamedWait(Wait):
+    """bar.sync: keys are slot * 16 + id, extra the generation joined."""
+
+    def mask(self, M) -> np.ndarray:
+        return M.named.generation[self.keys] != self.extra
+
+    def passed(self, M, C) -> None:
+        M.named.acquire(C, self.keys)
+
+
+class WgmmaWait(Wait):
+    """wgmma.wait_group: keys are global warp ids of the lanes, extra the group number that must be complete."""
+
+    retries = True
+
+    def mask(self, M) -> np.ndarray:
+        return M.wgmma_started(self.keys) >= self.extra
+
+    def passed(self, M, C) -> None:
+        M.finish_wgmma(C, self.keys, self.extra)
+
+
+class ConvergeWait:
+    """Lanes at a collective whose warp is not whole (only the deadlock report uses it)."""
+
+    can_time_out = False
