@@ -5,6 +5,7 @@ Plain data. Names are unique within a function (nested `{ }` blocks are alpha-re
 
 from dataclasses import dataclass, field
 
+from ..errors import EmulatorError
 from .access import registers as _registers
 from .operands import (
     CARRY,
@@ -34,7 +35,7 @@ TYPE_BITS = {
 }  # fmt: skip
 
 
-class PtxSyntaxError(SyntaxError):
+class PtxSyntaxError(EmulatorError):
     """PTX that cannot be parsed: `line` (1-based, in the PTX text), `offending` text and the reason."""
 
     def __init__(self, line: int, offending: str, message: str):

@@ -27,7 +27,8 @@ _STATEMENT = re.compile(
 _TOP_FUNCTION = re.compile(r'\s*(?:\.(?:visible|extern|weak|common)\s+)?\.(?:entry|func)\b(?:[^;{"]|"[^"]*"\s*;?)*([;{])')
 _TOP_SIMPLE = re.compile(
     r"\s*(?:\.version\s+(?P<major>\d+)\.(?P<minor>\d+)|\.target\s+(?P<target>\w+(?:[ \t]*,[ \t]*\w+)*)"
-    r"|\.address_size\s+(?P<size>\d+)|\.file\s[^\n]*|\.section\s+[^\s{]+\s*\{[^}]*\}|\.loc\s[^\n]*|\.pragma\s[^;]*;"
+    r"|\.address_size\s+(?P<size>\d+)|\.file\s[^\n]*|\.section\s+[^\s{]+\s*\{[^}]*\}|\.loc\s[^\n]*"
+    r'|\.pragma\s+"[^"]*"(?:\s*,\s*"[^"]*")*\s*;'
     r"|\.alias\s+(?P<alias>[\w$]+)\s*,\s*(?P<aliasee>[\w$]+)\s*;|;)"
 )
 _TOP_VARIABLE = re.compile(r'\s*\.[a-z](?:[^;"]|"[^"]*")*;')

@@ -45,7 +45,7 @@ class OperandError(ValueError):
 def split_operands(text: str) -> list[str]:
     """Split at the commas outside brackets. Raises OperandError where brackets do not match."""
     pieces = _PIECE.findall(text)
-    if sum(map(len, pieces)) + len(pieces) - 1 != len(text):
+    if ",".join(pieces) != text:
         raise OperandError(text, "operands are malformed (an empty one, or a bracket without its pair)")
     return pieces
 
