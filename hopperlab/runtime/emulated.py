@@ -27,17 +27,11 @@ def program(ptx: str, info: PtxasInfo):
     if key in _programs:
         _programs.move_to_end(key)
         return _programs[key]
-    resources = {name: _resources(emulator, use) for name, use in info.items()}
-    made = emulator.Program(ptx, resources=resources or None)
+    made = emulator.Program(ptx, resources=dict(info.kernels) or None)
     _programs[key] = made
     while len(_programs) > MOST_PROGRAMS:
         _programs.popitem(last=False)
     return made
-
-
-def _resources(emulator, use):
-    ignored = any(note.code == "C7508" for note in use.notes)
-    return emulator.Resources(registers=use.registers, setmaxnreg_ignored=ignored)
 
 
 def launch(prog, name: str, grid, block, args: Sequence, shared_mem: int) -> None:
