@@ -48,9 +48,10 @@ def is_live(word: Word) -> Word:
 
 def unpack(word: Word) -> MbarrierFields:
     """The fields of a barrier word. Raises MbarrierError if it is no live barrier (never initialised, or invalidated)."""
-    if not np.all(is_live(word)):
+    many = isinstance(word, np.ndarray)
+    if not (is_live(word).all() if many else is_live(word)):
         raise MbarrierError("this word is not an mbarrier: mbarrier.init has not run, or mbarrier.inval has (PTX ISA 9.7.13.15.9)")
-    if isinstance(word, np.ndarray):
+    if many:
         w = word.astype(np.int64)
         tx = (w << 3) >> 43
         return MbarrierFields(w >> 61 & 3, w & MAX_COUNT, w >> 20 & MAX_COUNT, tx)
@@ -66,13 +67,22 @@ def pack(fields: MbarrierFields) -> Word:
     Raises MbarrierError for counts outside 0..2^20-1 or a tx-count outside +-(2^20-1).
     """
     phase, pending, expected, tx = fields
-    for name, value, low in (("pending arrivals", pending, 0), ("expected arrivals", expected, 0), ("tx-count", tx, -MAX_COUNT)):
-        if not np.all((np.asarray(value) >= low) & (np.asarray(value) <= MAX_COUNT)):
-            raise MbarrierError(f"{name} = {value}: outside {low} to {MAX_COUNT} (PTX ISA 9.7.13.15.2)")
-    if any(isinstance(value, np.ndarray) for value in fields):
+    _in_range("pending arrivals", pending, 0)
+    _in_range("expected arrivals", expected, 0)
+    _in_range("tx-count", tx, -MAX_COUNT)
+    if isinstance(pending, np.ndarray) or isinstance(tx, np.ndarray) or isinstance(phase, np.ndarray):
         phase, pending, expected, tx = (np.asarray(value, dtype=np.int64).astype(np.uint64) for value in fields)
     low_part = pending | expected << 20 | (tx & (1 << _TX_BITS) - 1) << 40
     return low_part | (phase % _PHASES) << 61 | 1 << 63
+
+
+def _in_range(name: str, value: Word, low: int) -> None:
+    if isinstance(value, np.ndarray):
+        fits = bool(((value >= low) & (value <= MAX_COUNT)).all())
+    else:
+        fits = low <= value <= MAX_COUNT
+    if not fits:
+        raise MbarrierError(f"{name} = {value}: outside {low} to {MAX_COUNT} (PTX ISA 9.7.13.15.2)")
 
 
 def init(count: int) -> int:
@@ -92,18 +102,23 @@ def inval(word: Word) -> Word:
 
 
 def _settle(f: MbarrierFields) -> Word:
-    """Complete the phase where nothing is pending and the tx-count is zero, then pack (PTX ISA 9.7.13.15.3)."""
+    """Complete the phase where nothing is pending and the tx-count is zero, then pack (PTX ISA 9.7.13.15.6)."""
     done = (f.pending == 0) & (f.tx == 0)
     if isinstance(done, np.ndarray):
+        f = MbarrierFields(*np.broadcast_arrays(*f))
         return pack(f._replace(phase=f.phase + done, pending=np.where(done, f.expected, f.pending)))
     return pack(f._replace(phase=f.phase + 1, pending=f.expected) if done else f)
 
 
+def _all(test: Word) -> bool:
+    return bool(test.all()) if isinstance(test, np.ndarray) else bool(test)
+
+
 def _counted(f: MbarrierFields, n: int | np.ndarray, what: str) -> MbarrierFields:
     """`f` with n arrivals less pending; raises when n is not 1 or more, or more than are pending."""
-    if not np.all(np.asarray(n) >= 1):
+    if not _all(n >= 1):
         raise MbarrierError(f"{what} with count = {n}: the count is at least 1 (PTX ISA 9.7.13.15.13)")
-    if not np.all(np.asarray(n) <= np.asarray(f.pending)):
+    if not _all(n <= f.pending):
         raise MbarrierError(f"{what} of {n} with {f.pending} arrivals pending: more arrivals than this phase expects")
     return f._replace(pending=f.pending - n)
 
@@ -155,7 +170,7 @@ def arrive_no_complete(word: Word, n: int | np.ndarray = 1) -> Word:
     Raises MbarrierError if the phase would complete, which is undefined. Source: PTX ISA 9.7.13.15.13.
     """
     f = _counted(unpack(word), n, "mbarrier.arrive.noComplete")
-    if np.any((np.asarray(f.pending) == 0) & (np.asarray(f.tx) == 0)):
+    if not _all((f.pending != 0) | (f.tx != 0)):
         raise MbarrierError("mbarrier.arrive.noComplete completed the phase: undefined (PTX ISA 9.7.13.15.13)")
     return pack(f)
 

@@ -152,14 +152,14 @@ def _row_steps(fields: TensorMapFields) -> tuple[np.ndarray, np.ndarray]:
 def global_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
     """Where the rows of the box at tensor coordinates `start` (innermost first, may be negative) lie in global memory.
 
-    Row r of the result is row r of `tile_offsets`. Raises TensorMapError for im2col or interleaved maps and for a wrong
-    number of coordinates. Source: PTX ISA 5.5.2 to 5.5.4 (tiled mode); cuTensorMapEncodeTiled.
+    Row r of the result is row r of `tile_offsets`. Raises TensorMapError for im2col or interleaved maps, for a wrong
+    number of coordinates, and when coordinate 0 is not a multiple of 16 bytes (an H200 stops there with an illegal
+    instruction, measured). Source: PTX ISA 5.5.3 (tiled mode); cuTensorMapEncodeTiled.
     """
     _needs_no_interleave(fields)
     if fields.mode != "tiled":
         raise TensorMapError("global_rows is for tiled maps; an im2col map walks pixels: use im2col_rows")
-    if len(start) != fields.rank:
-        raise TensorMapError(f"{len(start)} coordinates {tuple(start)} for a tensor map of rank {fields.rank}")
+    _checked_start(fields, start)
     steps, offsets = _row_steps(fields)
     corner = np.asarray(start[1:], dtype=np.int64)[:, None]
     at = corner + steps
@@ -167,6 +167,17 @@ def global_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
     inside = ((at >= 0) & (at < size)).all(axis=0)
     shift = start[0] * fields.elem_bytes + sum(c * s for c, s in zip(start[1:], fields.global_strides))
     return GlobalRows(fields.global_address + shift + offsets, inside, *_inner_range(fields, start[0]))
+
+
+def _checked_start(fields: TensorMapFields, start: Sequence[int]) -> None:
+    """Raise TensorMapError unless `start` has one coordinate a dimension and starts on 16 bytes along dimension 0."""
+    if len(start) != fields.rank:
+        raise TensorMapError(f"{len(start)} coordinates {tuple(start)} for a tensor map of rank {fields.rank}")
+    if start[0] * fields.elem_bytes % 16:
+        raise TensorMapError(
+            f"coordinate 0 = {start[0]}: {start[0]} elements x {fields.elem_bytes} bytes = {start[0] * fields.elem_bytes} bytes is not a "
+            f"multiple of 16 ({16 // fields.elem_bytes} elements here); an H200 stops with an illegal instruction"
+        )
 
 
 def _inner_range(fields: TensorMapFields, c0: int) -> tuple[int, int]:
@@ -182,16 +193,17 @@ def im2col_rows(fields: TensorMapFields, start: Sequence[int], offsets: Sequence
     start: tensor coordinates (C, W[, H[, D]], N) of the first pixel; offsets: rank - 2 filter offsets in the order
     (W[, H[, D]]), added to every pixel. The walk steps W by its element stride inside the bounding box
     lower_corner <= w <= size - 1 + upper_corner; past its end it starts again at the lower corner, with one
-    step along the next dimension, and at last along N. Raises TensorMapError for a tiled or interleaved map and for a wrong
-    number of coordinates or offsets. Source: PTX ISA 5.5.4 (im2col mode).
+    step along the next dimension, and at last along N. Raises TensorMapError for a tiled or interleaved map, for a wrong
+    number of coordinates or offsets, and when coordinate 0 is not a multiple of 16 bytes. Source: PTX ISA 5.5.4 (im2col mode).
     """
     _needs_no_interleave(fields)
     spatial = fields.rank - 2
     if fields.mode != "im2col":
         raise TensorMapError("im2col_rows needs an im2col map (pixels_per_column given)")
     shifts = tuple(offsets) or (0,) * spatial
-    if len(start) != fields.rank or len(shifts) != spatial:
-        raise TensorMapError(f"rank {fields.rank} takes {fields.rank} coordinates and {spatial} offsets, not {tuple(start)}, {shifts}")
+    _checked_start(fields, start)
+    if len(shifts) != spatial:
+        raise TensorMapError(f"an im2col map of rank {fields.rank} takes {spatial} offsets, not {shifts}")
     at = _walk_pixels(fields, start) + np.asarray((*shifts, 0), dtype=np.int64)[:, None]
     size = np.asarray(fields.global_dim[1:], dtype=np.int64)[:, None]
     inside = ((at >= 0) & (at < size)).all(axis=0)
