@@ -20,18 +20,18 @@ _STATEMENT = re.compile(
     r"|(?P<loc>\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:[ \t]*,\s*function_name\s+([^,\n]+?)\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?)"
     r"|(?P<open>\{)"
     r"|(?P<close>\})"
-    r"|(?P<directive>\.([a-z_]+)\b([^;{}\"]*+(?:\"[^\"]*\"[^;{}\"]*+|\{[^{}]*\}[^;{}\"]*+)*);)"
+    r"|(?P<directive>\.([a-z_]+)\b([^;\"]*+(?:\"[^\"]*\"[^;\"]*+)*);)"
     r"|(?P<empty>;)"
     r")"
 )
-_TOP_FUNCTION = re.compile(r'\s*(?:\.(?:visible|extern|weak|common)\s+)?\.(?:entry|func)\b(?:[^;{"]|"[^"]*"\s*;?)*([;{])')
+_TOP_FUNCTION = re.compile(r'\s*(?:\.(?:visible|extern|weak|common)\s+)?\.(?:entry|func)\b(?:[^;{"]++|"[^"]*"\s*;?)*([;{])')
 _TOP_SIMPLE = re.compile(
     r"\s*(?:\.version\s+(?P<major>\d+)\.(?P<minor>\d+)|\.target\s+(?P<target>\w+(?:[ \t]*,[ \t]*\w+)*)"
     r"|\.address_size\s+(?P<size>\d+)|\.file\s[^\n]*|\.section\s+[^\s{]+\s*\{[^}]*\}|\.loc\s[^\n]*"
     r'|\.pragma\s+"[^"]*"(?:\s*,\s*"[^"]*")*\s*;'
     r"|\.alias\s+(?P<alias>[\w$]+)\s*,\s*(?P<aliasee>[\w$]+)\s*;|;)"
 )
-_TOP_VARIABLE = re.compile(r'\s*\.[a-z](?:[^;"]|"[^"]*")*;')
+_TOP_VARIABLE = re.compile(r'\s*\.[a-z](?:[^;"]++|"[^"]*")*;')
 _NEXT_TEXT = re.compile(r"\s*([^\n;]*)")
 _BLANK = re.compile(r"\s*")
 
