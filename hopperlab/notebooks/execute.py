@@ -18,6 +18,7 @@ from nbclient import NotebookClient
 from . import build, hashes
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+PLACE_LINE = "hopperlab: kernels run"      # what the runtime says on standard error when it chose the place by itself
 CELL_LIMIT = 600         # seconds a cell may take before the run is given up
 MARK = "hopperlab-place:"
 ASK = f"""
@@ -81,13 +82,15 @@ def _recount(cell: nbformat.NotebookNode, count: int) -> None:
 
 
 def clean(notebook: nbformat.NotebookNode) -> None:
-    """Drop what differs from run to run and helps no reader: widget views and state, execution times, versions of the kernel."""
+    """Drop what differs from run to run and helps no reader: widget views and state, execution times, the kernel's version, the line that names the place."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata["language_info"] = {"name": "python"}
     for cell in build.code_cells(notebook):
         cell.metadata.pop("execution", None)
         kept = []
         for output in cell.outputs:
+            if output.get("name") == "stderr" and output.text.startswith(PLACE_LINE):
+                continue
             data = output.get("data")
             if data is not None:
                 data.pop(WIDGET_VIEW, None)

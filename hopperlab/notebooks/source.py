@@ -1,6 +1,6 @@
 """Reading a lesson's text source: Markdown with code cells fenced as ```python id=name [ignore] [hide].
 
-A heading of level 1 or 2 starts a new Markdown cell. `ignore` marks a cell whose output nbval must not compare (times,
+A heading of level 1 or 2 starts a new Markdown cell, whose id is `text-` and its words. `ignore` marks a cell whose output nbval must not compare (times,
 pictures, widgets, the line that names the place); without it the output is compared wherever the notebook runs.
 """
 
@@ -90,7 +90,7 @@ def _cells(lines: list[str], at: int, path: Path):
 def _prose(lines: list[str], name: str):
     text = "\n".join(lines).strip()
     if text:
-        yield Cell(name, "markdown", text)
+        yield Cell(f"text-{name}", "markdown", text)
 
 
 def _code(lines: list[str], at: int, fence: re.Match, path: Path) -> tuple[Cell, int]:

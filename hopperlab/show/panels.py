@@ -60,12 +60,12 @@ class Panel:
         try:
             picture = self._launch(**self.values)
         except Exception as error:      # shown to the learner in the status line, whatever it is
-            self.status = f"Not launched: {error}"
+            self.status = f"Launches: {self.launches}. Not launched: {error}"
             self._paint(legal=False)
             return
         self.launches += 1
         self.picture = picture
-        self.status = f"Launches: {self.launches} (the last took {1e3 * (time.perf_counter() - began):.0f} ms with its figure)"
+        self.status = f"Launches: {self.launches}. The last one and its figure took {1e3 * (time.perf_counter() - began):.0f} ms."
         self._paint(legal=True)
 
     def _build(self) -> None:

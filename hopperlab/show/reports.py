@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -28,3 +29,24 @@ def lines_named(run: Any, file: str) -> Sequence[int]:
     named = {site.line for hazard in run.hazards for site in (hazard.where, hazard.other)
              if site is not None and os.path.basename(site.file) == os.path.basename(file)}
     return sorted(named)
+
+
+def explain(hazard: Any) -> str:
+    """One hazard in full, without folders in its file names: what happened, where, against what, and what to do."""
+    text = str(hazard)
+    for site in (hazard.where, hazard.other):
+        if site is not None and os.path.dirname(site.file):
+            text = text.replace(site.file, os.path.basename(site.file))
+    return text
+
+
+@contextmanager
+def kindest_place() -> Iterator[Any]:
+    """Launches inside the block run on the GPU where there is one; else in the emulator with every copy landing at once and hazards kept quiet."""
+    import hopperlab as hl
+
+    if hl.backend() == "gpu":
+        yield None
+        return
+    with hl.emulate(schedule="eager", hazards="collect") as run:
+        yield run

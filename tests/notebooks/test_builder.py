@@ -1,0 +1,157 @@
+"""The notebook builder: sources to cells, hashes that notice every change, and a check that finds each kind of fault."""
+
+import nbformat
+import pytest
+
+from hopperlab.notebooks import build, check, execute, hashes, source
+
+TEXT = """---
+title: A lesson
+minutes: 20
+---
+
+# A lesson
+
+Words.
+
+```python id=one
+print(1)
+```
+
+Between.
+
+```python id=two ignore hide
+2 + 2
+```
+
+## Next
+
+```python
+not_a_cell()
+```
+
+```cpp
+# include "not a heading"
+```
+"""
+
+
+@pytest.fixture
+def lesson(tmp_path):
+    """A lesson's source in its folder, as in notebooks/src."""
+    folder = tmp_path / "notebooks" / "src"
+    folder.mkdir(parents=True)
+    path = folder / "99_lesson.md"
+    path.write_text(TEXT)
+    return path
+
+
+def executed(path):
+    """Build, and store outputs as an execution would."""
+    build.build(path)
+    target = build.notebook_path(path)
+    notebook = nbformat.read(target, as_version=4)
+    for count, cell in enumerate(build.code_cells(notebook), 1):
+        cell.execution_count = count
+        cell.outputs = [nbformat.v4.new_output("stream", text=f"{count}\n")]
+    execute.stamp(notebook, {"backend": "emulator", "nvrtc": "13.0"})
+    build.write(notebook, target)
+    return target
+
+
+def change(target, edit):
+    notebook = nbformat.read(target, as_version=4)
+    edit(build.code_cells(notebook))
+    build.write(notebook, target)
+
+
+def test_cells_ids_and_tags(lesson):
+    cells = source.read(lesson).cells
+    assert [(c.id, c.kind) for c in cells] == [("text-a-lesson", "markdown"), ("one", "code"), ("text-after-one", "markdown"),
+                                               ("two", "code"), ("text-next", "markdown")]
+    notebook = build.assemble(source.read(lesson))
+    assert notebook.metadata.hopperlab == {"title": "A lesson", "minutes": 20}
+    assert notebook.cells[3].metadata.tags == ["nbval-ignore-output"] and notebook.cells[3].metadata.jupyter.source_hidden
+    assert "not_a_cell" in notebook.cells[4].source
+
+
+@pytest.mark.parametrize("old, new, message", [
+    ("title: A lesson\n", "", "title"), ("minutes: 20", "minutes: soon", "minutes"), ("id=two", "id=one", "two cells have the id 'one'"),
+    ("ignore hide", "ignore hid", "unknown flag"), ("## Next\n\n```python\nnot_a_cell()\n```\n\n```cpp\n# include \"not a heading\"\n```", "```python id=x\nopen", "never closed")])
+def test_bad_sources_are_named(lesson, old, new, message):
+    lesson.write_text(TEXT.replace(old, new))
+    with pytest.raises(source.SourceError, match=message):
+        source.read(lesson)
+
+
+def test_build_keeps_outputs_of_unchanged_cells_only(lesson):
+    target = executed(lesson)
+    lesson.write_text(TEXT.replace("print(1)", "print(1 + 0)").replace("Between.", "Other words."))
+    build.build(lesson)
+    one, two = build.code_cells(nbformat.read(target, as_version=4))
+    assert not one.outputs and one.execution_count is None
+    assert two.outputs and two.execution_count == 2
+
+
+def test_a_fresh_notebook_has_no_findings(lesson):
+    executed(lesson)
+    assert check.check(lesson) == []
+
+
+@pytest.mark.parametrize("edit, message", [
+    (lambda code: code[0].update(execution_count=7), "execution counts are"),
+    (lambda code: code[0].outputs.append(nbformat.v4.new_output("error", ename="ValueError", evalue="no")), "stored an error: ValueError: no"),
+    (lambda code: [cell.update(outputs=[]) for cell in code], "no stored outputs"),
+    (lambda code: code[0].metadata.pop("hopperlab"), "is stale"),
+    (lambda code: code[0].metadata["hopperlab"].update(place={}), "where its output came from"),
+    (lambda code: code[0].update(source="print(2)"), "differs from its source from cell 'one'"),
+    (lambda code: code[0].outputs.append(nbformat.v4.new_output("display_data", {"image/png": ""})), "is compared; mark it `ignore`"),
+    (lambda code: code[0].outputs.append(nbformat.v4.new_output("stream", name="stderr", text="warning")), "wrote to stderr"),
+])
+def test_each_fault_is_found(lesson, edit, message):
+    target = executed(lesson)
+    change(target, edit)
+    assert any(message in finding for finding in check.check(lesson)), check.check(lesson)
+
+
+def test_missing_notebook_is_found(lesson):
+    assert "missing" in check.check(lesson)[0]
+
+
+def test_long_cells_and_many_cells_are_found(lesson):
+    lesson.write_text(TEXT + "".join(f"\n```python id=more{i}\nprint({i})\n```\n" for i in range(24))
+                      + "\n```python id=long\n" + "x = 1\n" * 16 + "```\n")
+    executed(lesson)
+    findings = check.check(lesson)
+    assert any("27 code cells" in f for f in findings) and any("'long' has 16 lines" in f for f in findings)
+
+
+def test_hash_changes_with_cell_kernel_header_recording_and_toolchain(tmp_path):
+    (tmp_path / "kernels/include/hopperlab").mkdir(parents=True)
+    (tmp_path / "recordings").mkdir()
+    kernel, header = tmp_path / "kernels/k.cu", tmp_path / "kernels/include/hopperlab/h.cuh"
+    recording = tmp_path / "recordings/gemm.json"
+    kernel.write_text("#include <hopperlab/h.cuh>\n")
+    header.write_text("// one\n")
+    recording.write_text("{}")
+    cells = ["x = 1", "load('k.cu')", "recording('gemm')"]
+    first = list(hashes.cell_hashes(cells, tmp_path, "nvrtc 1"))
+    header.write_text("// two\n")
+    second = list(hashes.cell_hashes(cells, tmp_path, "nvrtc 1"))
+    assert first[0] == second[0] and first[1] != second[1] and first[2] != second[2]
+    recording.write_text('{"a": 1}')
+    third = list(hashes.cell_hashes(cells, tmp_path, "nvrtc 1"))
+    assert second[:2] == third[:2] and second[2] != third[2]
+    assert all(a != b for a, b in zip(third, hashes.cell_hashes(cells, tmp_path, "nvrtc 2")))
+    assert list(hashes.cell_hashes(["x = 2"], tmp_path, "nvrtc 1"))[0] != first[0]
+
+
+def test_clean_drops_widgets_and_keeps_what_they_fall_back_to():
+    cell = nbformat.v4.new_code_cell("panel", metadata={"execution": {"start": "now"}})
+    cell.outputs = [nbformat.v4.new_output("display_data", {execute.WIDGET_VIEW: {"model_id": "x"}, "image/png": "AA", "text/plain": "words"}),
+                    nbformat.v4.new_output("display_data", {execute.WIDGET_VIEW: {"model_id": "y"}}),
+                    nbformat.v4.new_output("stream", name="stderr", text=execute.PLACE_LINE + " in the emulator (no GPU)\n")]
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"widgets": {}, "language_info": {"name": "python", "version": "3.11"}})
+    execute.clean(notebook)
+    assert [sorted(output["data"]) for output in cell.outputs] == [["image/png", "text/plain"]]
+    assert "widgets" not in notebook.metadata and "execution" not in cell.metadata and notebook.metadata.language_info == {"name": "python"}

@@ -1,0 +1,55 @@
+"""The stored lessons: fresh, whole, and the same when they run here (nbval on copies)."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from hopperlab.notebooks import build, check, source
+
+SOURCES = build.lesson_sources()
+ROOT = Path(__file__).resolve().parents[2]
+CELL_LIMIT = 300      # seconds; nbval notices a dead kernel only here
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_stored_notebook_is_fresh_and_whole(path):
+    assert check.check(path) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_outputs_come_out_the_same_here(path, tmp_path):
+    pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
+    copy = tmp_path / build.notebook_path(path).name
+    shutil.copy(build.notebook_path(path), copy)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-m", "pytest", "--nbval", f"--nbval-cell-timeout={CELL_LIMIT}", "-q", "-p", "no:cacheprovider",
+                           "-p", "no:xdist", "--rootdir", str(tmp_path), str(copy)], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_lesson_follows_the_arc(path):
+    lesson = source.read(path)
+    text = "\n".join(cell.text for cell in lesson.cells if cell.kind == "markdown")
+    for part in ("**The question.**", "## Predict", "NumPy", "## Panel", "## What you now know", "## Exercise", "**What would you add next?**",
+                 "In CUTLASS, Triton, Gluon this is", "PTX ISA", "https://"):
+        assert part in text, f"{path.stem} lacks {part!r}"
+    assert 10 <= lesson.minutes <= 45
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_no_measured_number_is_typed_into_prose(path):
+    prose = "\n".join(cell.text for cell in source.read(path).cells if cell.kind == "markdown")
+    found = re.findall(r"\d[\d.,]*\s*(?:TFLOP/s|TB/s|GB/s|µs|ms\b|watts?\b|MHz)", prose)
+    assert not found, f"{path.stem}: {found} belong into a cell that prints them"
+
+
+def test_minutes_of_the_lessons_add_up():
+    total = sum(nbformat.read(build.notebook_path(path), as_version=4).metadata.hopperlab.minutes for path in SOURCES)
+    assert total <= 45 * len(SOURCES)
