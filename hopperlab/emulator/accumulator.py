@@ -19,7 +19,7 @@ class Product:
 
     a: (warps, 16, K) values already in registers, or None; a_index: (groups, ...) granule ids of A; b_index likewise.
     group_of: (warps,) which row of the group arrays is a warp's; number: (warps,) wgmma group each belongs to.
-    keep: (warps,) False where scale-d is false (D = A*B). shape: (K elements, dtypes, majors, signs).
+    quarter: (warps,) which 16 rows of the 64 a warp holds. keep: (warps,) False where scale-d is false (D = A*B). shape: (K elements, dtypes, majors, signs).
     """
 
     a: np.ndarray | None
@@ -28,6 +28,7 @@ class Product:
     group_of: np.ndarray
     number: np.ndarray
     keep: np.ndarray
+    quarter: np.ndarray
     form: tuple
 
     def take(self, units: np.ndarray) -> "Product":
@@ -35,7 +36,8 @@ class Product:
         groups, group_of = np.unique(self.group_of[units], return_inverse=True)
         a = self.a[units] if self.a is not None else None
         a_index = self.a_index[groups] if self.a_index is not None else None
-        return Product(a, a_index, self.b_index[groups], group_of, self.number[units], self.keep[units], self.form)
+        return Product(a, a_index, self.b_index[groups], group_of, self.number[units], self.keep[units],
+                       self.quarter[units], self.form)
 
 
 class Accumulator:
@@ -128,6 +130,8 @@ class Accumulator:
                 units = rows[:, 0] // 32
                 tile = self.tile[units] if self.tile is not None else None
                 result = Accumulator(self.M, self.warps[units], self.n, tile, self.dtype, [p.take(units) for p in self.pending])
+                if self.pending:
+                    self.M.landing.accumulators.add(result)
         self._taken = (index, result)
         return result
 
@@ -151,7 +155,7 @@ def _operand_a(M, product: Product) -> np.ndarray:
     values = numbers.operand(M.smem16[product.a_index], kinds[0], majors[0])
     if whole:
         return values
-    return values.reshape(len(values), 4, 16, -1)[product.group_of, np.arange(len(product.group_of)) % 4]
+    return values.reshape(len(values), 4, 16, -1)[product.group_of, product.quarter]
 
 
 def _operand_b(M, product: Product) -> np.ndarray:
@@ -180,14 +184,14 @@ class AccRef:
         return AccRef(part, self.i) if part is not None else self.value()[index]
 
     def value(self) -> np.ndarray:
-        """The register's value by lane, as landed so far."""
+        """The register's value by lane; what is in flight lands first (an earlier landing than forced, but a legal one)."""
+        self.acc.land()
         return self.acc.registers()[self.i]
 
     def settle(self, M, C, index: int) -> np.ndarray:
         """The value for an instruction that uses it; in flight, that is a hazard."""
         if self.acc.pending:
             M.register_in_flight(C, self.acc, index)
-            self.acc.land()
         return self.value()
 
     def combine(self, values: list, places: list, n: int):

@@ -192,8 +192,10 @@ class Machine:
         self.admit()
         with np.errstate(all="ignore"):
             while True:
-                if not self.heap and not self.unblock():
-                    break
+                if not self.heap:
+                    if not self.unblock():
+                        break
+                    continue
                 self.execute(self.pick())
                 if self.barriers.flipped or self.named.flipped or self.landing.flipped:
                     self.barriers.flipped = self.named.flipped = self.landing.flipped = False

@@ -16,7 +16,7 @@ import numpy as np
 from ..ptx import ir
 from .elements import ELEMENTS, Element
 from .formats import f32_f16
-from .op import Modifiers
+from .op import NEWER, Modifiers
 
 # Shapes of each pair of element widths: (m, n, k) of one mma.sync on sm_90a.
 _SHAPES = {
@@ -63,8 +63,9 @@ def mma(instr: ir.Instr) -> MmaOp:
     bitwise = mods.choose(("xor", "and"))
     mods.flag("popc")
     types = tuple(mods.left)
-    if len(types) != 4:
-        raise mods.fail("needs the types of D, A, B and C")
+    newer = next((mod for mod in types if mod in NEWER), None)
+    if newer is not None or len(types) != 4:
+        raise mods.fail(mods.unknown(newer, "type") if newer else "needs the types of D, A, B and C")
     _check(mods, shape, types, bitwise)
     return _build(shape, types, satfinite, bitwise)
 
@@ -83,7 +84,7 @@ def _check(mods: Modifiers, shape: tuple, types: tuple, bitwise: str | None) -> 
     d, a, b, c = types
     for name in (a, b):
         if name not in ELEMENTS:
-            raise mods.fail(Modifiers._unknown(name, "type"))
+            raise mods.fail(mods.unknown(name, "type"))
     family = _FAMILY.get(a, a)
     if family != _FAMILY.get(b, b) or d != c or d not in _ACCUMULATORS[family] or (bitwise is None) != (a != "b1"):
         raise mods.fail(f"sm_90a has no product of .{a} and .{b} with accumulators .{d} and .{c}")

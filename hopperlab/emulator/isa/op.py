@@ -111,16 +111,17 @@ class Modifiers:
         """Take the last modifier, which must be one of the `allowed` types."""
         last = self.left.pop() if self.left else ""
         if last not in allowed:
-            raise self.fail(self._unknown(last, "type"))
+            raise self.fail(self.unknown(last, "type"))
         return last
 
     def finish(self) -> None:
         """Raise UnsupportedInstruction if a modifier is left."""
         if self.left:
-            raise self.fail(self._unknown(self.left[0], "modifier"))
+            raise self.fail(self.unknown(self.left[0], "modifier"))
 
     @staticmethod
-    def _unknown(mod: str, what: str) -> str:
+    def unknown(mod: str, what: str) -> str:
+        """Why a modifier or type is not accepted."""
         if mod in NEWER:
             return f".{mod} needs {NEWER[mod]} or newer; Hopper (sm_90a) does not have it"
         return f"the {what} .{mod} is not one this instruction has on sm_90a" if mod else f"the {what} is missing"

@@ -88,7 +88,7 @@ def issue(M, C, info: Info, *values):
     number = M.wgmma_commits[gw] + 1
     old = _accumulator(M, C, info, registers, gw)
     form = (info.k, info.kinds, info.majors, info.sign)
-    product = Product(a_values, a_index, b_index, group_of, number, keep, form)
+    product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form)
     acc = Accumulator(M, gw, info.n, old.tile, info.dtype, [*old.pending, product])
     _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info)
     M.session.count("wgmma", len(group_ids))
