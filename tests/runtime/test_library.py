@@ -1,0 +1,31 @@
+"""The course's kernels by file and name."""
+import pytest
+
+import hopperlab as hl
+
+
+def test_source_text():
+    assert "setmaxnreg" in hl.kernel_source("gemm/warp_specialized.cu")
+    assert "asm" in hl.kernel_source("include/hopperlab/tma.cuh")
+
+
+@pytest.mark.parametrize("path", ["gemm/no_such.cu", "../cli.py", "gemm", "/etc/hostname"])
+def test_a_file_that_is_not_there(path):
+    with pytest.raises(FileNotFoundError, match="there are: .*gemm/warp_specialized.cu"):
+        hl.kernel_source(path)
+
+
+def test_a_kernel_by_name():
+    kernel = hl.load_kernel("gemm/warp_specialized.cu", "gemm", backend="emulator")
+    assert kernel.name == "gemm" and kernel.num_regs == 168 and kernel.module.name == "gemm/warp_specialized.cu"
+    assert not any(note.serious for note in kernel.module.ptxas_info.notes)
+
+
+def test_the_ptx_is_free_of_this_machines_paths():
+    ptx = hl.load_kernel("gemm/warp_specialized.cu", "gemm", backend="emulator").module.ptx
+    assert '.file\t1 "gemm/warp_specialized.cu"' in ptx and '"hopperlab/tma.cuh"' in ptx
+
+
+def test_options():
+    four = hl.load_kernel("gemm/warp_specialized.cu", "gemm", ("-DSTAGES=2",), backend="emulator")
+    assert four.module.ptx != hl.load_kernel("gemm/warp_specialized.cu", "gemm", backend="emulator").module.ptx
