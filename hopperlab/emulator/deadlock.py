@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .reports import place
+from .reports import name, place, user_site
 from .session import Hazard
 from .waits import MbarrierWait, NamedWait, WgmmaWait
 
@@ -27,38 +27,42 @@ def report(M, stuck: list) -> None:
     hints = _hints(M, stuck)
     if hints:
         message += "\nWhat would release them:\n" + "\n".join(f"  - {hint}" for hint in hints)
-    M.hazards.append(Hazard("deadlock", message, instr.site, None, M.block_index(gid), gid % M.T))
+    M.hazards.append(Hazard("deadlock", message, user_site(instr), None, M.block_index(gid), gid % M.T))
 
 
 def _describe(M, C, wait, instr) -> list[str]:
-    where = f"{instr.opcode} at {place(instr)}"
+    """One line for each different situation, with how many blocks are in it."""
+    where = f"{name(instr)} at {place(instr)}"
     if type(wait) is MbarrierWait:
-        return [_lane_line(M, C, wait, k, where) for k in _first_of_each(wait.keys)[:MOST_LINES]]
-    if type(wait) is NamedWait:
-        return [f"{_who(M, C, wait.keys == wait.keys[k])} in {where}: {M.named.describe(int(wait.keys[k]))}"
-                for k in _first_of_each(wait.keys)[:MOST_LINES]]
-    if type(wait) is WgmmaWait:
-        return [f"{_who(M, C, None)} in {where}: not all four warps of the warpgroup issued this wgmma group"]
-    return [f"{_who(M, C, None)} at {where}: spinning, or waiting for the rest of its warp"]
+        states = [(_span(M, C, wait.keys == b), f"waits in {where} for parity {int(wait.extra[k])} of the {M.barriers.describe(b)}")
+                  for b, k in _each(wait.keys)]
+    elif type(wait) is NamedWait:
+        states = [(_span(M, C, wait.keys == b), f"waits in {where}: {M.named.describe(b)}") for b, k in _each(wait.keys)]
+    elif type(wait) is WgmmaWait:
+        states = [(_span(M, C, None), f"waits in {where}: not all four warps of the warpgroup issued this wgmma group")]
+    else:
+        states = [(_span(M, C, None), f"stands at {where}: spinning, or waiting for the rest of its warp")]
+    grouped: dict[tuple, list] = {}
+    for (block, threads), text in states:
+        grouped.setdefault((threads, text), []).append(block)
+    return [f"{_blocks(blocks)}, {threads}: {text}" for (threads, text), blocks in grouped.items()]
 
 
-def _first_of_each(keys: np.ndarray) -> list[int]:
-    return np.unique(keys, return_index=True)[1].tolist()
+def _each(keys: np.ndarray) -> list[tuple[int, int]]:
+    values, first = np.unique(keys, return_index=True)
+    return list(zip(values.tolist(), first.tolist()))
 
 
-def _lane_line(M, C, wait, k: int, where: str) -> str:
-    barrier = int(wait.keys[k])
-    parity = int(wait.extra[k])
-    return f"{_who(M, C, wait.keys == barrier)} in {where}: parity {parity} of the {M.barriers.describe(barrier)}"
+def _blocks(blocks: list) -> str:
+    first = min(blocks, key=lambda b: b[::-1])
+    return f"block {first}" if len(blocks) == 1 else f"{len(blocks)} blocks (first {first})"
 
 
-def _who(M, C, mask) -> str:
+def _span(M, C, mask) -> tuple:
     gids = C.gids if mask is None else C.gids[mask]
-    block = M.block_index(int(gids[0]))
     threads = gids[gids // M.T == gids[0] // M.T] % M.T
     low, high = int(threads.min()), int(threads.max())
-    span = f"thread {low}" if low == high else f"threads {low} to {high}"
-    return f"block {block}, {span}"
+    return M.block_index(int(gids[0])), f"thread {low}" if low == high else f"threads {low} to {high}"
 
 
 def _hints(M, stuck: list) -> list[str]:
@@ -75,16 +79,16 @@ def _hints(M, stuck: list) -> list[str]:
 
 def _mbarrier_hint(M, barrier: int) -> str:
     b = M.barriers
-    name = f"mbarrier {b.offsets[barrier % b.capacity]:#x}"
+    label = f"mbarrier {b.offsets[barrier % b.capacity]:#x}"
     pending, tx, seen = int(b.pending[barrier]), int(b.tx[barrier]), int(b.arrived_bytes[barrier])
     if pending and seen and tx < 0:
-        return (f"{name}: {seen} bytes arrived but nobody announced them and {pending} arrival(s) are missing: a thread must run "
+        return (f"{label}: {seen} bytes arrived but nobody announced them and {pending} arrival(s) are missing: a thread must run "
                 "mbarrier.arrive.expect_tx with the copy's bytes")
     if pending:
-        return f"{name}: {pending} more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives"
+        return f"{label}: {pending} more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives"
     if tx > 0:
-        return (f"{name}: {tx} more bytes; {seen} arrived of {seen + tx} expected, so either a copy was never issued or "
+        return (f"{label}: {tx} more bytes; {seen} arrived of {seen + tx} expected, so either a copy was never issued or "
                 "expect_tx announced too many bytes")
     if tx < 0:
-        return f"{name}: expect_tx announced {-tx} bytes too few"
-    return f"{name}: nothing is missing in this phase; the waiter asks for a parity that has not come round (wrong parity?)"
+        return f"{label}: expect_tx announced {-tx} bytes too few"
+    return f"{label}: nothing is missing in this phase; the waiter asks for a parity that has not come round (wrong parity?)"

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from ..hopper import limits
 from .errors import DeadlockError, HazardError, LaunchError
@@ -128,6 +130,11 @@ def _pack(function, places: dict[str, int], args: list[bytes]) -> bytes:
     return bytes(block)
 
 
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
 def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int = 0, cluster=None,
            session: Session | None = None, memory: GlobalMemory | None = None) -> Session:
     """Run a kernel to its end. args: the little-endian bytes of every parameter.
@@ -149,7 +156,8 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
         raise LaunchError(f"{name} must be launched with block {tuple(required)}, not {shape.block}")
     machine = Machine(program.translation(name), place, shape, _pack(function, place.params, args), memory, session, resources)
     try:
-        machine.run()
+        with _blas().limit(limits=1, user_api="blas"):      # tiles are small: BLAS threads cost more than they bring
+            machine.run()
     finally:
         memory.release_views()
         session.launches += 1

@@ -39,6 +39,7 @@ class Machine:
         self.heap: list[int] = []
         self.parked: list[tuple[Cohort, object]] = []
         self.polling: list[Cohort] = []
+        self.later: list[Cohort] = []
         self.polled_at = self.spurious_at = -1
         self.converging: dict[int, list[Cohort]] = {}
         self.next_cta = 0
@@ -203,6 +204,11 @@ class Machine:
 
     def unblock(self) -> bool:
         """Nothing can run: admit CTAs, poll again, let operations land, release partial warps; False at the end."""
+        if self.later:
+            for C in self.later:
+                self.enqueue(C)
+            self.later = []
+            return True
         self.step += 1
         if self.admit():
             return True
@@ -293,10 +299,20 @@ class Machine:
                     C.pc, C.polled = following, False
                     self.polling.append(C)
                     return
+                if heap and self._others_wait(C):
+                    C.pc = following
+                    self.later.append(C)
+                    return
             C.pc = following
             if heap and (heap[0] <= following or following in ready):
                 self.enqueue(C)
                 return
+
+    def _others_wait(self, C: Cohort) -> bool:
+        """True when warps that are not in this cohort could run: a loop gives way to other roles once an iteration, so
+        that no role runs far ahead before the others have started."""
+        mine = C.warp_counts()[0]
+        return any(not np.isin(c.warp_counts()[0], mine, assume_unique=True).any() for cs in self.ready.values() for c in cs)
 
     def branch(self, C: Cohort, outcome) -> Cohort | None:
         """Follow a conditional branch; a divergent cohort splits and both halves queue."""
@@ -525,12 +541,16 @@ class Machine:
         gid = int(C.gids[lane])
         instr = self.body[index]
         where = reports.place(instr)
-        return MemoryFault(f"{kind}: {instr.opcode} at {where}, block {self.block_index(gid)}, thread {gid % self.T}: "
+        return MemoryFault(f"{kind}: {reports.name(instr)} at {where}, block {self.block_index(gid)}, thread {gid % self.T}: "
                            f"{text}", kind, address, instr.site)
 
     def report_pair(self, verb: str, site: int, other_verb: str, other: int, column: int, gid: int, flat: int) -> None:
         """Two accesses without an order (shadow.py)."""
         reports.unordered(self, verb, site, other_verb, other, column, gid, flat)
+
+    def report_early(self, site: int, other: int, gid: int, flat: int) -> None:
+        """Bytes were read before anything was written there (shadow.py)."""
+        reports.read_too_early(self, site, other, gid, flat)
 
     def report_fence(self, site: int, other: int, gid: int, flat: int) -> None:
         """Ordered, but not made visible to the async proxy (shadow.py)."""

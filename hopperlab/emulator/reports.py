@@ -1,21 +1,43 @@
 """Words for hazards: from two instructions and an agent to a message that says what to write."""
 from __future__ import annotations
 
+from .ptx.ir import Site
 from .session import Hazard
 
 DEFAULT_FILE = "kernel.cu"
 
 
+def short_file(path: str) -> str:
+    """A path without the machine's part: what follows 'kernels/' or 'include/', or the file name."""
+    for root in ("/hopperlab/kernels/include/", "/hopperlab/kernels/", "/include/"):
+        if root in path:
+            return path.rsplit(root, 1)[1]
+    return path.rsplit("/", 1)[-1]
+
+
+def user_site(instr):
+    """The outermost frame of an instruction's position, with a short file name; None without line information."""
+    site = instr.site
+    if site is None or not site.line:
+        return None
+    outer = site.outermost
+    return Site(short_file(outer.file), outer.line, outer.column, outer.function)
+
+
 def place(instr) -> str:
-    """file:line of an instruction, innermost frame first, with the line of the kernel it was inlined into."""
+    """file:line of an instruction: the kernel's own line first, then the wrapper it was inlined from."""
     site = instr.site
     if site is None or not site.line:
         return f"PTX line {instr.ptx_line}"
-    text = f"{site.file}:{site.line}"
     outer = site.outermost
-    if outer is not site:
-        text += f" (called from {outer.file}:{outer.line})"
-    return text
+    text = f"{short_file(outer.file)}:{outer.line}"
+    return text if outer is site else f"{text} (in {short_file(site.file)}:{site.line})"
+
+
+def name(instr) -> str:
+    """An instruction as a learner knows it: the opcode without its state spaces and completion mechanism."""
+    drop = ("shared", "global", "mbarrier::", "bulk_group", "L1::", "L2::", "tile")
+    return ".".join([instr.op, *(m for m in instr.mods if not m.startswith(drop))])
 
 
 def _add(M, kind: str, message: str, index: int, other: int | None, gid: int) -> None:
@@ -28,7 +50,7 @@ def _add(M, kind: str, message: str, index: int, other: int | None, gid: int) ->
     M.reported.add(key)
     block, thread = M.block_index(gid), gid % M.T
     text = f"{message} (first seen in block {block}, thread {thread})"
-    M.hazards.append(Hazard(kind, text, instr.site, partner.site if partner else None, block, thread))
+    M.hazards.append(Hazard(kind, text, user_site(instr), user_site(partner) if partner else None, block, thread))
 
 
 def _offset(M, flat: int) -> str:
@@ -67,8 +89,8 @@ def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int,
     """Two accesses to the same bytes with no order between them. verb: 'read', 'write', 'async read', 'async write'."""
     agent = agent_kind(M, column)
     now, then = M.body[site], M.body[other]
-    what = f"{now.opcode.split('.shared')[0]} at {place(now)}"
-    before = f"{then.opcode.split('.shared')[0]} at {place(then)}"
+    what = f"{name(now)} at {place(now)}"
+    before = f"{name(then)} at {place(then)}"
     where = _offset(M, flat)
     if verb.endswith("read") and agent in ("copy", "cp.async"):
         barrier = ""
@@ -88,12 +110,20 @@ def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int,
              "them: put a __syncthreads(), __syncwarp() or an mbarrier arrive and wait there.", site, other, gid)
 
 
+def read_too_early(M, site: int, other: int, gid: int, flat: int) -> None:
+    """`other` read bytes that nothing had written; `site` is the copy that writes them only now."""
+    copy, reader = M.body[site], M.body[other]
+    _add(M, "read-before-arrival", f"{name(reader)} at {place(reader)} reads {_offset(M, flat)} before {name(copy)} at "
+         f"{place(copy)} has written it: nothing was there yet. The reader must wait for the copy first (on its mbarrier, with the "
+         "parity of the phase the copy completes, or with cp.async.wait_group and a barrier).", other, site, gid)
+
+
 def missing_fence(M, site: int, other: int, gid: int, flat: int) -> None:
     """A generic write is ordered before an async-proxy read, but was never made visible to that proxy."""
     now, then = M.body[site], M.body[other]
     _add(M, "missing-proxy-fence",
-         f"{now.opcode.split('.shared')[0]} at {place(now)} reads {_offset(M, flat)} through the async proxy, but "
-         f"{then.opcode.split('.shared')[0]} at {place(then)} wrote it through the generic proxy and no fence.proxy.async lies "
+         f"{name(now)} at {place(now)} reads {_offset(M, flat)} through the async proxy, but "
+         f"{name(then)} at {place(then)} wrote it through the generic proxy and no fence.proxy.async lies "
          "between them. A barrier alone does not order the two proxies: each writing thread runs "
          "fence.proxy.async.shared::cta after its writes and before the barrier.", site, other, gid)
 
@@ -103,7 +133,7 @@ def no_barrier(M, index: int, gid: int, offset: int) -> None:
     from .errors import MemoryFault
     instr = M.body[index]
     known = ", ".join(f"{o:#x}" for o in M.barriers.offsets) or "none"
-    message = (f"barrier-misuse: {instr.opcode} at {place(instr)}: no mbarrier was initialised at shared address {offset:#x} "
+    message = (f"barrier-misuse: {name(instr)} at {place(instr)}: no mbarrier was initialised at shared address {offset:#x} "
                f"(initialised: {known}). Run mbarrier.init in one thread, then __syncthreads(), before the first use.")
     _add(M, "barrier-misuse", message, index, None, gid)
     raise MemoryFault(message, "barrier-misuse", offset, instr.site)
@@ -113,7 +143,7 @@ def too_many_arrivals(M, index: int, gid: int, barrier: int) -> None:
     """More arrivals in one phase than the barrier was initialised for."""
     instr = M.body[index]
     expected = int(M.barriers.expected[barrier])
-    _add(M, "barrier-misuse", f"{instr.opcode} at {place(instr)} arrives more often than the phase allows: the mbarrier was "
+    _add(M, "barrier-misuse", f"{name(instr)} at {place(instr)} arrives more often than the phase allows: the mbarrier was "
          f"initialised with a count of {expected}. Arrive exactly that often a phase (one elected thread, or a larger count).",
          index, None, gid)
 
@@ -122,12 +152,12 @@ def exit_in_flight(M, index: int, gid: int, what: str) -> None:
     """A CTA ended while an operation was under way in its shared memory."""
     instr = M.body[index]
     advice = ("wait on the copy's mbarrier" if "writes" in what else "run cp.async.bulk.wait_group.read 0 in the issuing thread")
-    _add(M, "exit-in-flight", f"the CTA ends while {instr.opcode.split('.shared')[0]} at {place(instr)} {what}: {advice} "
+    _add(M, "exit-in-flight", f"the CTA ends while {name(instr)} at {place(instr)} {what}: {advice} "
          "before the last thread returns.", index, None, gid)
 
 
 def register_in_flight(M, index: int, gid: int) -> None:
     """An accumulator register is used while a wgmma still owns it."""
     instr = M.body[index]
-    _add(M, "register-in-flight", f"{instr.opcode} at {place(instr)} uses an accumulator of a wgmma that is still in flight: "
+    _add(M, "register-in-flight", f"{name(instr)} at {place(instr)} uses an accumulator of a wgmma that is still in flight: "
          "run wgmma.wait_group first.", index, None, gid)

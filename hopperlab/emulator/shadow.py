@@ -146,7 +146,19 @@ class SharedShadow:
             if stamps.any():
                 self._check_region_writers(gid, row, w0, stamps, site, "async write", fenced=False)
             self._check_region_readers(gid, row, start >> 4, (start + nbytes + 15) >> 4, site)
+            if not stamps.all():
+                self._read_of_nothing(gid, w0, w1, site)
             self.writes[w0:w1] = stamp
+
+    def _read_of_nothing(self, gid: int, w0: int, w1: int, site: int) -> None:
+        """A first write into words that somebody has read already: that read came before its data."""
+        granules = np.arange(w0 >> 2, (w1 + 3) >> 2)
+        fresh = (self.writes[w0:w1].reshape(-1, 4) == 0).any(axis=1) if (w1 - w0) % 4 == 0 else np.ones(len(granules), bool)
+        newest = self.reads[granules[fresh]]
+        sites = np.unique(newest[newest != 0] & R_SITE_MASK)
+        for other in sites.tolist():
+            where = np.nonzero(((newest & R_SITE_MASK) == other) & (newest != 0))[0][0]
+            self.machine.report_early(site, other, gid, int(granules[fresh][where]) * 16)
 
     def async_read(self, gid: int, spans, column: int, epoch: int, site: int) -> None:
         """A bulk or tensor store (or copy) that reads shared memory, issued by thread `gid`."""

@@ -9,6 +9,8 @@ import struct
 from .operands import Imm
 
 _MASK64 = (1 << 64) - 1
+_FLOAT_PREFIXES = ("0f", "0F", "0d", "0D")
+_FLOAT_BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _FLOAT_DIGITS = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+")
 _INTEGER = re.compile(r"(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9]\d*))U?")
 _TOKEN = re.compile(
@@ -37,13 +39,10 @@ def double(value: float) -> Imm:
 
 def literal(text: str) -> Imm | None:
     """The number that `text` spells, or None when it is no plain unsigned literal."""
-    head = text[:2]
-    if head in ("0f", "0F") and len(text) == 10:
-        bits = int(text[2:], 16)
-        return Imm(struct.unpack("<f", bits.to_bytes(4, "little"))[0], "f32", bits)
-    if head in ("0d", "0D") and len(text) == 18:
-        bits = int(text[2:], 16)
-        return Imm(struct.unpack("<d", bits.to_bytes(8, "little"))[0], "f64", bits)
+    if text[:2] in _FLOAT_PREFIXES and (match := _FLOAT_BITS.fullmatch(text)):
+        bits = int(match[1] or match[2], 16)
+        kind, format_, size = ("f32", "<f", 4) if match[1] else ("f64", "<d", 8)
+        return Imm(struct.unpack(format_, bits.to_bytes(size, "little"))[0], kind, bits)
     if match := _INTEGER.fullmatch(text):
         digits, base = next((d, b) for d, b in zip(match.groups(), (16, 2, 8, 10), strict=True) if d is not None)
         return integer(int(digits, base))

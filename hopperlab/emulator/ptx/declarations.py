@@ -13,7 +13,8 @@ from .scope import OperandError, split_operands
 
 _WORD = re.compile(r"\s*\.([\w]+)(?:::\w+)?(?:\s*\(([^)]*)\)|\s+(\d+))?(?=[\s.]|$)")
 _DECLARATOR = re.compile(r"\s*([A-Za-z_$%][\w$]*)\s*(?:<\s*(\d+)\s*>\s*)?((?:\[[^\]]*\]\s*)*)(?:=\s*(.*\S)\s*)?", re.S)
-_INTEGERS = re.compile(r"\{[\s\d,]*\}")
+_INTEGERS = re.compile(r"\{\s*(?:\d+\s*(?:,\s*\d+\s*)*)?\}")
+_TRIPLE = re.compile(r"\d+\s*(?:,\s*\d+\s*){0,2}")
 _MASKED = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)\s*\(\s*([A-Za-z_$%][\w$]*)\s*\)")
 _SYMBOLIC = re.compile(r"(generic\s*\(\s*)?([A-Za-z_$][\w$]*)\s*(?(1)\)\s*)(?:([+-])\s*(\S.*))?", re.S)
 _HEADER = re.compile(
@@ -138,7 +139,7 @@ def _constant(text: str) -> int:
     except ConstantError as error:
         raise OperandError(text, "not a constant") from error
     if not isinstance(value, int) or value < 0:
-        raise OperandError(text, "an array size must be a natural number")
+        raise OperandError(text, "an array size or offset must be a natural number")
     return value
 
 
@@ -196,7 +197,7 @@ def _element(text: str, type_: str) -> bytes | Relocation:
         match = _SYMBOLIC.fullmatch(text)
         if match is None:
             raise OperandError(text, "malformed initial value")
-        addend = evaluate(match[4]).value if match[4] else 0
+        addend = _constant(match[4]) if match[4] else 0
         return Relocation(match[2], -addend if match[3] == "-" else addend, size, match[1] is not None)
     try:
         value = evaluate(text)
@@ -237,7 +238,7 @@ def _directives(function: Function, text: str) -> None:
             function.directives[name] = True
         elif name in _NUMBERS and value.isdigit():
             function.directives[name] = int(value)
-        elif name in _TRIPLES and value:
+        elif name in _TRIPLES and _TRIPLE.fullmatch(value):
             sizes = [int(n) for n in value.split(",")]
             function.directives[name] = tuple((sizes + [1, 1])[:3])
         else:

@@ -11,6 +11,7 @@ from .names import readable_name
 
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _DEBUG_STR = re.compile(r"\.section\s+\.debug_str\s*\{([^}]*)\}")
+_NUMBER = re.compile(r"\d+")
 _DEBUG_ITEM = re.compile(r"([\w$]+)\s*:(?!:)|\.b8\s+([\d\s,]+)")
 
 
@@ -28,7 +29,7 @@ def debug_strings(text: str) -> tuple[bytes, dict[str, int]]:
             if label:
                 labels[label] = len(data)
             else:
-                data += bytes([int(n) & 255 for n in numbers.split(",") if n.strip()])
+                data += bytes([int(n) & 255 for n in _NUMBER.findall(numbers)])
     return bytes(data), labels
 
 
