@@ -1,0 +1,84 @@
+"""`hopperlab lab` answers on the URL it prints, on copies in work/, and ends when it is told to."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jupyterlab", reason="JupyterLab comes with the lab extra")
+from hopperlab import lab
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def course(tmp_path):
+    (tmp_path / "hopperlab").mkdir()
+    (tmp_path / "notebooks").mkdir()
+    for path in (ROOT / "notebooks").glob("00*.ipynb"):
+        shutil.copy(path, tmp_path / "notebooks")
+    return tmp_path
+
+
+@pytest.fixture
+def server(course, tmp_path):
+    home = {name: str(tmp_path / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
+    process = subprocess.Popen([sys.executable, "-u", "-m", "hopperlab", "lab", "--course", str(course), "--no-browser"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **home})
+    yield process
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def url_of(process: subprocess.Popen) -> str:
+    for line in process.stdout:
+        if match := re.search(r"hopperlab: open\s+(\S+)", line):
+            return match[1]
+    raise AssertionError("no URL was printed")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="ends the server by SIGTERM")
+def test_it_prints_a_url_that_answers_and_ends_when_told(server, course):
+    url = url_of(server)
+    assert "/lab/tree/00_start_here.ipynb?token=" in url
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        assert answer.status == 200 and b"JupyterLab" in answer.read()
+    api = url.replace("/lab/tree/", "/api/contents/").split("?")[0] + "?content=0&token=" + url.split("token=")[1]
+    with urllib.request.urlopen(api, timeout=30) as answer:
+        assert answer.status == 200
+    assert (course / "work" / "00_start_here.ipynb").exists()
+    server.send_signal(signal.SIGTERM)
+    server.wait(timeout=30)
+    time.sleep(0.5)
+    with pytest.raises(OSError):
+        urllib.request.urlopen(url, timeout=5)
+
+
+def command_for(*args: str, tmp_path: Path) -> tuple[list[str], str | None]:
+    return lab._command(tmp_path, list(args))
+
+
+def test_arguments_are_passed_on(tmp_path):
+    command, url = command_for("--no-browser", "--port=9321", "--ip=0.0.0.0", tmp_path=tmp_path)
+    assert {"--no-browser", "--port=9321", "--ip=0.0.0.0"} <= set(command)
+    assert url.startswith("http://127.0.0.1:9321/lab/tree/00_start_here.ipynb?token=")
+    assert sum(a.startswith("--port") for a in command) == 1
+
+
+@pytest.mark.parametrize("argument", ["--IdentityProvider.token=abc", "--ServerApp.password=abc"])
+def test_an_own_token_or_password_is_left_alone(tmp_path, argument):
+    command, url = command_for(argument, tmp_path=tmp_path)
+    assert url is None and sum(a.startswith("--IdentityProvider.token") for a in command) == ("token" in argument)
+
+
+@pytest.mark.parametrize("user, expected", [(0, True), (1000, False)])
+def test_root_is_allowed(tmp_path, monkeypatch, user, expected):
+    monkeypatch.setattr(lab.os, "geteuid", lambda: user, raising=False)
+    assert ("--allow-root" in command_for(tmp_path=tmp_path)[0]) == expected
