@@ -31,7 +31,7 @@ constexpr int A_BYTES = BM * ROW_BYTES, B_BYTES = BN * ROW_BYTES, STAGE_BYTES = 
 constexpr int WARPS_M = BM == 256 ? 4 : 2, WARPS_N = 8 / WARPS_M;
 constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N;         // a warp's part of the tile
 constexpr int ROWS16 = WM / 16, COLS16 = WN / 16, COLS8 = WN / 8;
-constexpr int BLOCKS_PER_SM = BM * BN <= 128 * 128 ? 2 : 1; // what the registers are budgeted for
+constexpr int BLOCKS_PER_SM = BM * BN <= 128 * 128 && BN <= 128 ? 2 : 1; // what the registers are budgeted for
 static_assert(STAGES >= 2 && WN >= 16 && BM * BN <= 128 * 256);
 
 // Byte offset of 16-byte chunk `chunk` (0..3) of row `row` in a tile of 64-byte rows. It repeats every 8 rows.

@@ -1,0 +1,143 @@
+"""What an H200 does with kernels that are known to be wrong: right, wrong, hang, or launch failure.
+
+Each case runs in a process of its own (`python -m hopperlab.measure.bugs NAME RUNS`), because a failed launch costs the
+CUDA context and a deadlock never returns.
+"""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .recordings import Record
+
+RUNS = 20
+START_SECONDS, HANG_SECONDS = 60, 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """One wrong kernel. kind: which recipe below runs it; bug: the macro that plants the bug ('' for none); size: of the problem."""
+
+    kernel: str
+    bug: str
+    size: int
+    blocks: int = 132
+    runs: int = RUNS
+
+    @property
+    def name(self) -> str:
+        """A word for the command line."""
+        return f"{self.kernel}:{self.bug}:{self.size}:{self.blocks}"
+
+
+def _cases() -> Iterator[Case]:
+    for bug in ("BUG_WAIT_TOO_SHALLOW", "BUG_NO_BARRIER_AFTER_WAIT"):
+        yield Case("mma_multistage", bug, 2048)
+    for bug in ("BUG_NO_FULL_WAIT", "BUG_EARLY_RELEASE", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES", "BUG_PRODUCER_PARITY"):
+        yield Case("warp_specialized", bug, 2048)
+    for bug in ("BUG_NO_PROXY_FENCE", "BUG_REUSE_BEFORE_READ", "BUG_NO_FULL_WAIT", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES"):
+        yield Case("tma_scale", bug, 2048)
+    for bug in ("BUG_NO_FULL_WAIT", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES"):
+        yield Case("tma_copy", bug, 2048)
+    yield Case("tma_copy_ring", "BUG_REUSE_BEFORE_READ", 2048)
+    for number in (1, 2, 3, 4):
+        for blocks in (132, 1056, 4000):
+            yield Case(f"kernel_{number}", "", 20000, blocks, 300)
+
+
+CASES = tuple(_cases())
+
+
+def record(case: Case, hang_seconds: float = HANG_SECONDS) -> Record:
+    """Run one case in a fresh process and say what came of it."""
+    command = [sys.executable, "-m", "hopperlab.measure.bugs", case.name, str(case.runs)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    suite = "start_here" if case.kernel.startswith("kernel_") else "bugs"
+    options = (f"blocks={case.blocks}",) if suite == "start_here" else (case.bug,)
+    shape = (case.size * 512,) if suite == "start_here" else (case.size, case.size)
+    try:
+        ready = child.stdout.readline().strip()             # printed once kernel and data are ready
+        if ready != "ready":
+            raise RuntimeError(f"{case.name} did not start: {child.stderr.read()[-2000:]}")
+        out, err = child.communicate(timeout=hang_seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        return Record(suite, case.kernel, options, shape, runs=1, outcome="hang", note=f"ended by its time limit of {hang_seconds} s")
+    if child.returncode:
+        if "LAUNCH_FAILED" not in err and "LaunchFailure" not in err and "launch failure" not in err:
+            raise RuntimeError(f"{case.name} failed otherwise than by its launch: {err[-2000:]}")
+        return Record(suite, case.kernel, options, shape, runs=1, outcome="launch failure", note="the CUDA context was lost")
+    result = json.loads(out)
+    wrong = result["wrong"]
+    outcome = "right" if not wrong else "wrong" if wrong == case.runs else "sometimes wrong"
+    return Record(suite, case.kernel, options, shape, runs=case.runs, wrong=wrong, outcome=outcome, worst=result["worst"])
+
+
+def _product(case: Case):
+    import cupy
+
+    from . import launches
+    from .operands import bf16_bits, bf16_values
+    values = [np.random.default_rng(seed).integers(-4, 5, (case.size, case.size)).astype(np.float32) for seed in (1, 2)]
+    a, b = (cupy.asarray(bf16_bits(value)) for value in values)
+    c = cupy.empty_like(a)
+    expected = bf16_values(bf16_bits(bf16_values(a) @ bf16_values(b).T))
+    launch = launches.GEMMS[case.kernel](a, b, c, options=(f"-D{case.bug}=1",))
+    return launch, c, lambda: bf16_values(c) != expected
+
+
+def _movement(case: Case):
+    import cupy
+
+    from . import launches
+    x = cupy.random.default_rng(5).standard_normal((case.size, case.size), dtype=cupy.float32)
+    y = cupy.empty_like(x)
+    option = (f"-D{case.bug}=1",)
+    if case.kernel == "tma_scale":
+        return launches.tma_scale(x, y, 2.5, 264, option), y, lambda: y != x * cupy.float32(2.5)
+    if case.kernel == "tma_copy":
+        return launches.tma_copy(x, y, (64, 32), "128B", option), y, lambda: y != x
+    return launches.tma_copy_ring(x, y, (64, 32), "128B", 4, 264, option), y, lambda: y != x
+
+
+def _fold(case: Case):
+    import cupy
+
+    from . import launches
+    from .operands import folded
+    values = np.random.default_rng(7).integers(-1000, 1001, case.size * 512).astype(np.float32)
+    x, expected = cupy.asarray(values), cupy.asarray(folded(values))
+    y = cupy.empty_like(x)
+    return launches.fold(int(case.kernel[-1]), x, y, case.blocks), y, lambda: y != expected
+
+
+def _run(case: Case, runs: int, make: Callable) -> dict:
+    import cupy
+    launch, out, wrong_elements = make(case)
+    launch.kernel.cupy.attributes                           # loads the module, so that only launches are left
+    print("ready", flush=True)
+    wrong, worst = 0, 0.0
+    for _ in range(runs):
+        out.view("uint8").fill(0xFF)                        # NaN in bf16 and fp32
+        launch()
+        cupy.cuda.runtime.deviceSynchronize()
+        share = float(wrong_elements().mean())
+        wrong, worst = wrong + (share > 0), max(worst, share)
+    return {"wrong": int(wrong), "worst": round(worst, 6)}
+
+
+def main(arguments: list[str]) -> None:
+    """Run one case and print its result as JSON."""
+    case = next(case for case in CASES if case.name == arguments[0])
+    make = _fold if case.kernel.startswith("kernel_") else _product if "BUG" in case.bug and case.kernel in ("mma_multistage", "warp_specialized") else _movement
+    print(json.dumps(_run(case, int(arguments[1]), make)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

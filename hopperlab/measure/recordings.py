@@ -1,0 +1,144 @@
+"""Recordings: what was measured on a GPU, as JSON files in hopperlab/recordings/, each with the machine it came from.
+
+A file is {"header": {...}, "records": [{...}, ...]}. A record is flat; fields that do not apply are absent. Nothing else
+in the package holds a measured number.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent / "recordings"
+HEADER_FIELDS = ("gpu", "driver", "cuda", "libraries", "clocks", "power_limit_watts", "date", "method")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measured thing.
+
+    suite, kernel: what was run; options: NVRTC options or settings that made this variant; shape: (m, n, k) of a product,
+    (rows, columns) of a copy; dtype: of the operands. ms, ms_min, ms_max: median, least and greatest time of a launch.
+    tflops: 10^12 operations a second; gb_s: 10^9 bytes a second, read plus written (read alone in loads).
+    peer, peer_value: what it ran beside, interleaved, and its rate in the same unit; ratio: rate over the peer's, median,
+    least and greatest over the rounds. watts: mean board power while running alone; clock_mhz: SM clock meanwhile.
+    registers: a thread; spills: bytes; shared_bytes: dynamic shared memory a block; grid, block: the launch.
+    runs, wrong: launches tried and launches with a wrong result; outcome: 'right', 'wrong', 'sometimes wrong', 'hang',
+    'launch failure'; worst: largest fraction of wrong elements in a launch; note: one sentence.
+    """
+
+    suite: str
+    kernel: str
+    options: tuple[str, ...] = ()
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    ms: float | None = None
+    ms_min: float | None = None
+    ms_max: float | None = None
+    tflops: float | None = None
+    gb_s: float | None = None
+    peer: str | None = None
+    peer_value: float | None = None
+    ratio: float | None = None
+    ratio_min: float | None = None
+    ratio_max: float | None = None
+    watts: float | None = None
+    clock_mhz: int | None = None
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int | None = None
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    runs: int | None = None
+    wrong: int | None = None
+    outcome: str | None = None
+    worst: float | None = None
+    note: str = ""
+
+    def as_json(self) -> dict:
+        """The record without the fields that do not apply."""
+        return {key: value for key, value in asdict(self).items() if value not in (None, "", ())}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A file of records with its header. Iterate it, filter it with `where`, read the machine with `source`."""
+
+    name: str
+    header: Mapping[str, object]
+    records: tuple[Record, ...] = field(default=())
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def where(self, **wanted: object) -> list[Record]:
+        """Records whose fields equal all of `wanted`; a tuple field matches a list too."""
+        same = {key: tuple(value) if isinstance(value, list) else value for key, value in wanted.items()}
+        return [record for record in self.records if all(getattr(record, key) == value for key, value in same.items())]
+
+    def one(self, **wanted: object) -> Record:
+        """The only record that `where` finds. Raises LookupError when there is none or more than one."""
+        found = self.where(**wanted)
+        if len(found) != 1:
+            raise LookupError(f"recording {self.name!r} has {len(found)} records with {wanted}")
+        return found[0]
+
+    @property
+    def source(self) -> str:
+        """One line: 'recorded on NVIDIA H200, driver 580.…, CUDA 13.0, 2026-…'."""
+        head = self.header
+        return f"recorded on {head['gpu']}, driver {head['driver']}, CUDA {head['cuda']}, {head['date']}"
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """Names of the stored recordings, sorted."""
+    return sorted(path.stem for path in folder.glob("*.json"))
+
+
+def load(name: str, folder: Path = FOLDER) -> Recording:
+    """A stored recording. Raises FileNotFoundError with the names that exist, ValueError when the file breaks the schema."""
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"no recording {name!r}; there are: {', '.join(names(folder)) or 'none'}")
+    return parse(name, json.loads(path.read_text(encoding="utf-8")))
+
+
+def parse(name: str, data: Mapping) -> Recording:
+    """A recording from its JSON form. Raises ValueError that names what is missing, unknown or of the wrong type."""
+    if set(data) != {"header", "records"}:
+        raise ValueError(f"recording {name!r} has the keys {sorted(data)}, not header and records")
+    missing = [key for key in HEADER_FIELDS if key not in data["header"]]
+    if missing:
+        raise ValueError(f"the header of recording {name!r} lacks {', '.join(missing)}")
+    return Recording(name, data["header"], tuple(_record(name, i, item) for i, item in enumerate(data["records"])))
+
+
+def _record(name: str, index: int, item: Mapping) -> Record:
+    known = {f.name: f for f in fields(Record)}
+    unknown = sorted(set(item) - set(known))
+    if unknown:
+        raise ValueError(f"record {index} of {name!r} has unknown fields: {', '.join(unknown)}")
+    for key in ("suite", "kernel"):
+        if not isinstance(item.get(key), str):
+            raise ValueError(f"record {index} of {name!r} needs a {key}")
+    tuples = {"options", "shape", "grid", "block"}
+    for key, value in item.items():
+        wanted = list if key in tuples else str if known[key].type.startswith("str") else (int, float)
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise ValueError(f"record {index} of {name!r}: {key} is {value!r}")
+    return Record(**{key: tuple(value) if key in tuples else value for key, value in item.items()})
+
+
+def save(name: str, header: Mapping[str, object], records: Iterable[Record], folder: Path = FOLDER) -> Path:
+    """Write a recording and return its path. One record a line, so that a diff shows which one changed."""
+    lines = ",\n".join("    " + json.dumps(record.as_json()) for record in records)
+    text = '{\n  "header": ' + json.dumps(dict(header), indent=2).replace("\n", "\n  ") + ',\n  "records": [\n' + lines + "\n  ]\n}\n"
+    parse(name, json.loads(text))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,63 @@
+"""Timing on a GPU: events around single launches, variants interleaved round by round, a cold L2 before each launch.
+
+Interleaving matters: these boards are power-limited, so that two numbers compare only when they ran in the same minute.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+L2_FLUSH_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Times of one variant in milliseconds, in the order of the rounds."""
+
+    times: tuple[float, ...]
+
+    @property
+    def ms(self) -> float:
+        """Median."""
+        return median(self.times)
+
+    @property
+    def least(self) -> float:
+        """Fastest launch, in ms."""
+        return min(self.times)
+
+    @property
+    def most(self) -> float:
+        """Slowest launch, in ms."""
+        return max(self.times)
+
+
+def speed_ratios(sample: Sample, peer: Sample) -> tuple[float, float, float]:
+    """Speed of `sample` over `peer`: median, least and greatest of the ratios taken round by round."""
+    ratios = [theirs / mine for mine, theirs in zip(sample.times, peer.times, strict=True)]
+    return median(ratios), min(ratios), max(ratios)
+
+
+def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, warmups: int = 1, cold: bool = True) -> dict[str, Sample]:
+    """Time every variant once a round, `rounds` times, after `warmups` rounds that do not count.
+
+    variants: name -> a callable that launches on CuPy's current stream and does not wait. cold: write 512 MiB before each
+    launch, so that nothing of the operands is left in the L2; the write also keeps the GPU busy while Python prepares the
+    launch, so that the events enclose the kernel and nothing else.
+    """
+    import cupy
+    flush = cupy.empty(L2_FLUSH_BYTES, dtype=cupy.uint8) if cold else None
+    events: dict[str, list] = {name: [] for name in variants}
+    for turn in range(warmups + rounds):
+        for name, run in variants.items():
+            start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            if flush is not None:
+                flush.fill(turn & 0xFF)
+            start.record()
+            run()
+            end.record()
+            if turn >= warmups:
+                events[name].append((start, end))
+        cupy.cuda.runtime.deviceSynchronize()
+    return {name: Sample(tuple(cupy.cuda.get_elapsed_time(*pair) for pair in pairs)) for name, pairs in events.items()}
