@@ -18,7 +18,8 @@ _TRIPLE = re.compile(r"\d+\s*(?:,\s*\d+\s*){0,2}")
 _MASKED = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)\s*\(\s*([A-Za-z_$%][\w$]*)\s*\)")
 _SYMBOLIC = re.compile(r"(generic\s*\(\s*)?([A-Za-z_$][\w$]*)\s*(?(1)\)\s*)(?:([+-])\s*(\S.*))?", re.S)
 _HEADER = re.compile(
-    r"\s*(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<kind>entry|func)\b(?P<attributes>(?:\s*\.\w+(?:\s*\([^)]*\))?)*)"
+    r"\s*(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<kind>entry|func)\b"
+    r"(?P<attributes>(?:\s*\.\w+(?:\s*\([^)]*\))?)*)"
     r"\s*(?P<ret>\([^()]*\))?\s*(?P<name>[A-Za-z_$%][\w$]*)\s*(?P<params>\([^()]*\))?(?P<directives>.*)",
     re.S,
 )

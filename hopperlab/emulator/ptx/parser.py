@@ -17,7 +17,8 @@ _STATEMENT = re.compile(
     r"\s*+(?:"
     r"(?P<label>[A-Za-z_$%][\w$]*+)\s*+:(?!:)"
     r"|(?P<instr>(?:@\s*+(!?)\s*+([\w$%]++)\s++)?([a-z][\w.:]*+)([^;]*+);)"
-    r"|(?P<loc>\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:[ \t]*,\s*function_name\s+([^,\n]+?)\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?)"
+    r"|(?P<loc>\.loc\s+(\d+)\s+(\d+)\s+(\d+)"
+    r"(?:[ \t]*,\s*function_name\s+([^,\n]+?)\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?)"
     r"|(?P<open>\{)"
     r"|(?P<close>\})"
     r"|(?P<directive>\.([a-z_]+)\b([^;\"]*+(?:\"[^\"]*\"[^;\"]*+)*);)"
@@ -205,7 +206,8 @@ class _FunctionParser:
             if op in ("bra", "brx", "call"):
                 instr.operands = self._branch_operands(instr, operand_text)
                 return
-            pieces = operand_text.split(",") if "{" not in operand_text and "(" not in operand_text else split_operands(operand_text)
+            grouped = "{" in operand_text or "(" in operand_text
+            pieces = split_operands(operand_text) if grouped else operand_text.split(",")
             cached, resolve = scope.cache.get, scope.operand
             instr.operands = tuple([cached(piece) or resolve(piece) for piece in pieces])
 

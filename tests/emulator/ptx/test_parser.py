@@ -1,11 +1,23 @@
 """Statements and operands: every way of writing PTX that compilers and people use."""
 
 import math
+import random
 
 import pytest
 
 from hopperlab.emulator.ptx.ir import (
-    Addr, Imm, Label, Not, PredPair, PtxSyntaxError, Reg, Sink, Special, Sym, TensorAddr, Vec,
+    Addr,
+    Imm,
+    Label,
+    Not,
+    PredPair,
+    PtxSyntaxError,
+    Reg,
+    Sink,
+    Special,
+    Sym,
+    TensorAddr,
+    Vec,
 )  # fmt: skip
 from hopperlab.emulator.ptx.parser import parse
 
@@ -227,7 +239,8 @@ def test_branch_tables(module):
 
 
 def test_pragmas_and_directives(kernel):
-    directives = '.maxntid 384, 1, 1 .minnctapersm 1\n.explicitcluster .reqnctapercluster 2, 1, 1\n.maxnreg 168\n.pragma "x";'
+    directives = ".maxntid 384, 1, 1 .minnctapersm 1\n.explicitcluster .reqnctapercluster 2, 1, 1\n.maxnreg 168\n"
+    directives += '.pragma "x";'
     function = kernel('L: .pragma "nounroll"; bra L;', directives=directives)
     assert function.directives == {
         "maxntid": (384, 1, 1), "minnctapersm": 1, "explicitcluster": True, "reqnctapercluster": (2, 1, 1), "maxnreg": 168,
@@ -284,3 +297,30 @@ def test_errors_at_module_level(module):
         assert caught.value.line >= 4
     with pytest.raises(PtxSyntaxError, match="no PTX"):
         parse("")
+
+
+def test_damaged_text_gives_syntax_errors_only(kernel):
+    body = (
+        WAIT + "setp.lt.and.s32 p|q, %r1, %r2, !%p1; L: @!p bra L; mov.f32 %f1, 0f3F800000; mov.b64 %rd1, {%r1, 4*(2+1)};\n"
+        "ld.global.v2.b32 {%r1,_}, [t+8]; tt: .branchtargets L, L; brx.idx %r1, tt; { .param .b64 x[2]; call f, (x, x); }\n"
+    )
+    top = ".global .align 8 .u64 t[3] = {1, generic(f)+4, 0xFF(f)}; .func f(.param .b64 a, .param .b64 b) .noreturn;\n"
+    top += '.file 1 "a"'
+    text = (
+        f".version 9.0\n.target sm_90a\n{top}\n.entry k() .maxntid 1, 2, 3 {{ .reg .pred %p<3>, p, q; .reg .b32 %r<4>;"
+        f".reg .f32 %f<2>; .reg .b64 %rd<3>;\n.loc 1 2 3, function_name a+1, inlined_at 1 2 3\n{body} ret; }}"
+    )
+    parse(text)
+    rng = random.Random(16)
+    outcomes = set()
+    for _ in range(3000):
+        at = rng.randrange(len(text))
+        new = rng.choice("{}[]();,:.@!%_\"|+-<>=/*07aA \n") * rng.randrange(2)
+        damaged = text[:at] + new + text[at + rng.randrange(4) :]
+        try:
+            parse(damaged)
+            outcomes.add("parsed")
+        except PtxSyntaxError as error:
+            outcomes.add("refused")
+            assert 1 <= error.line <= damaged.count("\n") + 2
+    assert outcomes == {"parsed", "refused"}
