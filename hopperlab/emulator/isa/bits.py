@@ -261,16 +261,23 @@ def _low_mask(length, unsigned: type):
     return ~(~unsigned(0) << length.astype(unsigned))
 
 
+def _field_number(width: int) -> Callable:
+    """A bit position or length: its low byte counts for 32 bits; for 64 bits an H200 clamps it."""
+    if width == 32:
+        return lambda n: n & np.uint32(255)
+    return lambda n: np.minimum(n, np.uint32(255)).astype(np.uint64)
+
+
 def bfe(instr: ir.Instr) -> AluOp:
-    """bfe d, a, pos, len: a bit field, sign-extended for signed types. pos and len count to 255."""
+    """bfe d, a, pos, len: a bit field, sign-extended for signed types. pos and len are 0 to 255."""
     mods = Modifiers(instr)
     kind = mods.type(_FIELD_TYPES)
     mods.finish()
     unsigned, signed, width = NUMPY[f"u{BITS[kind]}"], NUMPY[f"s{BITS[kind]}"], BITS[kind]
-    byte = np.uint32(255)
+    number = _field_number(width)
 
     def extract(a, pos, length):
-        pos, length = (pos & byte).astype(unsigned), (length & byte).astype(unsigned)
+        pos, length = number(pos), number(length)
         if kind[0] == "u":
             return a >> pos & _low_mask(length, unsigned)
         # The sign is the field's top bit, or the value's where the field reaches beyond it.
@@ -289,10 +296,10 @@ def bfi(instr: ir.Instr) -> AluOp:
     mods = Modifiers(instr)
     dtype = _dtype(mods.type(("b32", "b64")))
     mods.finish()
-    unsigned, byte = NUMPY[dtype], np.uint32(255)
+    unsigned, number = NUMPY[dtype], _field_number(BITS[dtype])
 
     def fn(a, b, pos, length):
-        pos, length = (pos & byte).astype(unsigned), (length & byte).astype(unsigned)
+        pos, length = number(pos), number(length)
         mask = _low_mask(length, unsigned) << pos
         return (b & ~mask) | (a << pos & mask)
 

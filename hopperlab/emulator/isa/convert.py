@@ -181,8 +181,10 @@ def _narrower(source: str, target: str, mode: str) -> Callable:
 
 
 def _f64_16(x, target: str, mode: str):
-    """float64 to a 16-bit format; bf16 through a float32 rounded to odd."""
-    return f64_half(x, target, mode)
+    """float64 to f16 or bf16, whose NaN is the upper part of the float64's."""
+    r = f64_half(x, target, mode)
+    nan = x.astype(np.float16).view(np.uint16) if target == "f16" else x.astype(np.float32).view(np.uint32) >> np.uint32(16)
+    return np.where(x != x, nan.astype(np.uint16), r)
 
 
 def _float_float(mods: Modifiers, source: str, target: str) -> AluOp:
@@ -204,7 +206,7 @@ def _float_float(mods: Modifiers, source: str, target: str) -> AluOp:
 
     def fn(x):
         x = x if wide else to_f32(x, source)
-        if ftz and source == "f32":
+        if ftz and source == "f32" and target != "f16":  # the hardware does not flush towards f16
             x = flush(x)
         x = _TO_INTEGER[integral](x) if integral else x
         x = saturate(x) if sat else relu(x) if clamp else x

@@ -1,5 +1,6 @@
 """Arithmetic on f32 and f64: add, sub, mul, fma, mad, div, rcp, sqrt, rsqrt, min, max, abs, neg, copysign, and the
 approximations ex2, lg2, sin, cos, tanh (PTX ISA 9.7.3). Approximations are as exact as NumPy: more than on a GPU.
+NaN results of f32 are NaN with the host's pattern; on the hardware all but moves and cvt give 0x7fffffff.
 """
 
 from __future__ import annotations
@@ -139,7 +140,20 @@ def rsqrt(instr: ir.Instr) -> AluOp:
     return wrapped(lambda a: one / np.sqrt(a), dtype, 1, ftz)
 
 
-_APPROXIMATE = {"ex2": np.exp2, "lg2": np.log2, "sin": np.sin, "cos": np.cos, "tanh": np.tanh}
+_TURN = np.float32(0.15915494309189535)  # 1 / (2 pi)
+
+
+def _of_turns(fn: Callable) -> Callable:
+    """sin or cos of an angle counted in turns in float32, as the hardware does: large angles lose their fraction."""
+
+    def approx(x):
+        turns = x * _TURN
+        return fn((turns - np.rint(turns)).astype(np.float64) * (2 * np.pi)).astype(np.float32)
+
+    return approx
+
+
+_APPROXIMATE = {"ex2": np.exp2, "lg2": np.log2, "sin": _of_turns(np.sin), "cos": _of_turns(np.cos), "tanh": np.tanh}
 
 
 def approximate(instr: ir.Instr) -> AluOp:
@@ -159,8 +173,7 @@ def _mask_sign(x):
 
 def minmax(largest: bool, nan: bool) -> Callable:
     """min or max of floats: -0 is below +0; a NaN gives way to a number unless `nan` (PTX ISA 9.7.3.11)."""
-    pick = {(False, False): np.fmin, (True, False): np.fmax, (False, True): np.minimum, (True, True): np.maximum}
-    choose = pick[largest, nan]
+    choose = np.maximum if largest else np.minimum
     bitwise = np.bitwise_and if largest else np.bitwise_or
 
     def fn(a, b):
@@ -169,6 +182,8 @@ def minmax(largest: bool, nan: bool) -> Callable:
         if np.count_nonzero(odd):
             zero = bitwise(_mask_sign(a), _mask_sign(b)).view(r.dtype)
             r = np.where((a == 0) & (b == 0), zero, r)
+            if not nan:
+                r = np.where(a != a, b, np.where(b != b, a, r))
             r = canonical(r) if r.dtype == np.float32 else r
         return r
 

@@ -120,14 +120,16 @@ def f32_f16(x, mode: str = "rn"):
 
 
 def f32_tf32(x, mode: str = "rn"):
-    """float32 values rounded to tf32 (19 bits), as uint32 patterns whose low 13 bits are zero. NaN is 0x7fffffff."""
+    """float32 values rounded to tf32 (19 bits), as uint32 patterns whose low 13 bits are zero. NaN is 0x7fffe000, but
+    keeps its upper bits with `rna`."""
     bits = x.view(np.uint32)
     if mode == "rn":
         bits = bits + ((bits >> np.uint32(13)) & np.uint32(1)) + np.uint32(0xFFF)
     elif mode == "rna":
         bits = bits + np.uint32(0x1000)
     bits = bits & np.uint32(0xFFFFE000)
-    return np.where(x != x, np.uint32(0x7FFFFFFF), np.where(np.isinf(x), x.view(np.uint32), bits))
+    nan = x.view(np.uint32) & np.uint32(0xFFFFE000) if mode == "rna" else np.uint32(0x7FFFE000)
+    return np.where(x != x, nan, np.where(np.isinf(x), x.view(np.uint32), bits))
 
 
 def f64_f32(x, mode: str = "rn"):

@@ -17,6 +17,8 @@ from .op import DTYPE, AluOp, Modifiers
 
 KINDS = ("f16", "f16x2", "bf16", "bf16x2")
 _OOB_NAN = np.uint16(0x7FF7)
+_MAGNITUDE = np.uint16(0x7FFF)
+_INFINITE = {"f16": np.uint16(0x7C00), "bf16": np.uint16(0x7F80)}
 
 
 def _lanewise(fn: Callable, kind: str, count: int) -> AluOp:
@@ -60,7 +62,7 @@ def arithmetic(instr: ir.Instr) -> AluOp:
 
 
 def fma(instr: ir.Instr) -> AluOp:
-    """fma.rn{.ftz}{.sat}{.relu}{.oob}: one rounding. .oob gives 0 where a factor or term is the out-of-bounds NaN."""
+    """fma.rn{.ftz}{.sat}{.relu}{.oob}: one rounding. .oob gives 0 where a factor is the out-of-bounds NaN."""
     mods = Modifiers(instr)
     kind = mods.type(KINDS)
     mods.require(("rn",))
@@ -81,7 +83,7 @@ def fma(instr: ir.Instr) -> AluOp:
         s = saturate(s) if sat else relu(s) if clamp else s
         r = f64_half(s, base)
         if oob:
-            r = np.where((x[0] == _OOB_NAN) | (x[1] == _OOB_NAN) | (x[2] == _OOB_NAN), np.uint16(0), r)
+            r = np.where((x[0] & _MAGNITUDE == _OOB_NAN) | (x[1] & _MAGNITUDE == _OOB_NAN), np.uint16(0), r)
         return r
 
     return _lanewise(fn, kind, 3)
@@ -100,16 +102,20 @@ def extremum(instr: ir.Instr) -> AluOp:
 
 
 def sign(instr: ir.Instr) -> AluOp:
-    """abs, neg {.ftz}: on the patterns, so that a NaN keeps its payload."""
+    """abs, neg {.ftz}, on the patterns; NaN becomes 0x7fff."""
     mods = Modifiers(instr)
     kind = mods.type(KINDS)
     ftz = kind.startswith("f16") and mods.flag("ftz")
     mods.finish()
-    bit = np.uint16(0x8000)
-    change = (lambda x: x & ~bit) if instr.op == "abs" else (lambda x: x ^ bit)
-    if ftz:
-        return _lanewise(lambda x: change(_narrow(to_f32(x, "f16", True), "f16")), kind, 1)
-    return _lanewise(change, kind, 1)
+    infinite, negate = _INFINITE[kind.removesuffix("x2")], instr.op == "neg"
+
+    def fn(x):
+        x = _narrow(to_f32(x, "f16", True), "f16") if ftz else x
+        magnitude = x & _MAGNITUDE
+        r = x ^ np.uint16(0x8000) if negate else magnitude
+        return np.where(magnitude > infinite, _MAGNITUDE, r)
+
+    return _lanewise(fn, kind, 1)
 
 
 def approximate(instr: ir.Instr) -> AluOp:
