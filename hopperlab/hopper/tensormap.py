@@ -16,14 +16,14 @@ from hopperlab.hopper.tensormap_image import IMAGE_BYTES, MAGIC, REPLACE_BITS, p
 from hopperlab.hopper.tensormap_rules import RULES, violations
 from hopperlab.hopper.tile import (
     GlobalRows, box_counts, element_address, global_rows, granule_addresses, im2col_rows, row_count, row_pitch, smem_bytes,
-    tile_bytes, tile_offsets,
+    store_rows, tile_bytes, tile_offsets,
 )
 
 __all__ = [
     "ALIASES", "DTYPES", "IMAGE_BYTES", "INTERLEAVES", "L2_PROMOTIONS", "MAGIC", "MAX_RANK", "OOB_FILLS", "REPLACE_BITS",
     "RULES", "SWIZZLES", "ElementType", "GlobalRows", "TensorMapError", "TensorMapFields", "box_counts", "check",
     "describe", "dtype_name", "element_address", "global_rows", "granule_addresses", "im2col_rows", "load", "pack", "replace",
-    "row_count", "row_pitch", "smem_bytes", "tile_bytes", "tile_offsets", "unpack", "violations",
+    "row_count", "row_pitch", "smem_bytes", "store_rows", "tile_bytes", "tile_offsets", "unpack", "violations",
 ]
 
 

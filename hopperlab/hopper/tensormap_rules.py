@@ -2,17 +2,17 @@
 
 A rule yields a sentence for each breach, with the numbers and what is allowed. The driver itself returns
 CUDA_ERROR_INVALID_VALUE for all of them alike. Add a rule by adding a function to RULES. Rules that the documents leave out
-were found by asking driver 580 on an H200 (24,000 random maps, same verdict for all): _inner for im2col and interleaved maps,
+were found by asking driver 580 on an H200 (80,000 random maps): _inner for im2col and interleaved maps,
 the range of element_strides[0], _tile_size, _corner_limit. It does not enforce _swizzle_interleave, which the documents demand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import NamedTuple
 
 from hopperlab.hopper import swizzle as _swizzle
-from hopperlab.hopper import tile as _tile
 from hopperlab.hopper.tensormap_fields import (
     DTYPES, INTERLEAVES, L2_PROMOTIONS, MAX_RANK, OOB_FILLS, TensorMapFields,
 )
@@ -140,9 +140,12 @@ def _element_strides(f: TensorMapFields) -> Breaches:
 
 
 def _tile_size(f: TensorMapFields) -> Breaches:
-    if min(f.element_strides) >= 1 and _tile.tile_bytes(f) > MAX_TILE_BYTES:
-        counts = " x ".join(str(n) for n in _tile.box_counts(f))
-        yield f"the box holds {counts} elements x {f.elem_bytes} bytes = {_tile.tile_bytes(f)} bytes: at most {MAX_TILE_BYTES} fit"
+    counts = (f.channels_per_pixel or 0, f.pixels_per_column or 0)
+    if f.mode == "tiled":
+        counts = tuple(edge // max(1, step) for edge, step in zip(f.box_dim, f.element_strides))
+    size = prod(counts) * f.elem_bytes
+    if size > MAX_TILE_BYTES:
+        yield f"the box holds {' x '.join(map(str, counts))} elements x {f.elem_bytes} bytes = {size} bytes: at most {MAX_TILE_BYTES} fit"
 
 
 def _swizzle_inner(f: TensorMapFields) -> Breaches:
@@ -188,9 +191,10 @@ def _corner_area(f: TensorMapFields) -> Breaches:
 
 
 def _corner_limit(f: TensorMapFields) -> Breaches:
-    for dim, size, _, high in _pixel_box(f):
-        if size + high >= 1 << 31:
-            yield f"global_dim[{dim}] = {size} with upper corner {high}: size plus upper corner stay below 2^31"
+    for dim, size, low, high in _pixel_box(f):
+        end = (size + high + (1 << 31)) % (1 << 32) - (1 << 31)  # the driver counts in 32 signed bits
+        if size - low + high >= 1 and end <= low:
+            yield f"global_dim[{dim}] = {size} with upper corner {high}: a spatial size plus its upper corner stays below 2^31"
 
 
 def _channels(f: TensorMapFields) -> Breaches:

@@ -187,6 +187,22 @@ def _inner_range(fields: TensorMapFields, c0: int) -> tuple[int, int]:
     return first, max(first, min(count, fields.global_dim[0] - c0))
 
 
+def store_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
+    """Where a tensor store or reduction at `start` writes; like `global_rows`, but clipped as stores are.
+
+    Rows outside are skipped whole, but along dimension 0 the hardware clips in pieces of 16 bytes: a tensor row of 100 bytes
+    is written up to byte 112, into the padding behind it (measured on an H200 for 1- to 8-byte types and every
+    swizzle), so `last` is rounded up. Raises TensorMapError as `global_rows` does, and for a negative coordinate, at which
+    an H200 stops with an illegal instruction. Source: PTX ISA 9.7.9.27 (cp.async.bulk.tensor).
+    """
+    rows = global_rows(fields, start)
+    for i, c in enumerate(start):
+        if c < 0:
+            raise TensorMapError(f"coordinate {i} = {c} in a store: it must not be negative; an H200 stops with an illegal instruction")
+    piece = max(1, 16 // fields.elem_bytes)
+    return rows._replace(last=min(-(-rows.last // piece) * piece, box_counts(fields)[0]))
+
+
 def im2col_rows(fields: TensorMapFields, start: Sequence[int], offsets: Sequence[int] = ()) -> GlobalRows:
     """Where the pixels of one im2col column lie: pixel p of the result is row p of `tile_offsets`.
 
