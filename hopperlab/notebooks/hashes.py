@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 ROOT = PACKAGE.parent
 KERNEL = re.compile(r"[\w./-]+\.cuh?\b")
 INCLUDE = re.compile(r'^\s*#include\s+[<"]((?:hopperlab/)?[\w./-]+\.cuh)[>"]', re.MULTILINE)
-RECORDING = re.compile(r"""recording\(\s*["']([\w-]+)["']""")
+RECORDING = re.compile(r"""measure\.load\(\s*["']([\w-]+)["']""")
 
 
 def toolchain(root: Path = ROOT) -> str:

@@ -11,18 +11,14 @@ from . import style
 
 
 def lines(x: Sequence[float], series: Mapping[str, Sequence[float]], xlabel: str, ylabel: str, heading: str,
-          source: str = "", log_x: bool = False) -> style.Picture:
-    """One line a name in `series` (values in the unit that `ylabel` names) over the common `x`. None breaks a line."""
+          source: str = "", ticks: Sequence[str] | None = None) -> style.Picture:
+    """One line a name in `series` (values in the unit that `ylabel` names) over the common `x`. None breaks a line; `ticks` name the points."""
     figure, (axis,) = style.new_figure(3.5)
     for index, (name, values) in enumerate(series.items()):
         colour, marker = style.PALETTE[index % 8], style.MARKERS[index % 8]
         axis.plot(x, [float("nan") if v is None else v for v in values], color=colour, marker=marker, linewidth=2, label=name)
-    if log_x:
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(list(x), [f"{v:g}" for v in x])
-        axis.minorticks_off()
-    elif all(float(v).is_integer() for v in x) and len(x) <= 12:
-        axis.set_xticks(list(x))
+    if ticks is not None or (all(float(v).is_integer() for v in x) and len(x) <= 12):
+        axis.set_xticks(list(x), ticks)
     axis.set(xlabel=xlabel, ylabel=ylabel)
     axis.set_ylim(bottom=0)
     axis.grid(True, color=style.EMPTY)
@@ -30,7 +26,7 @@ def lines(x: Sequence[float], series: Mapping[str, Sequence[float]], xlabel: str
         axis.legend(fontsize=9, frameon=False)
     style.title(axis, heading)
     _source(figure, source)
-    return style.Picture(figure, _table(x, series, xlabel, ylabel, heading, source))
+    return style.Picture(figure, _table([t.replace("\n", " ") for t in ticks] if ticks else [f"{v:g}" for v in x], series, xlabel, ylabel, heading, source))
 
 
 def bars(values: Mapping[str, float], xlabel: str, heading: str, source: str = "", best: str | None = None) -> style.Picture:
@@ -57,9 +53,9 @@ def _source(figure, source: str) -> None:
         figure.supxlabel(source, fontsize=8, color=style.INK, x=0.01, ha="left")
 
 
-def _table(x: Sequence[float], series: Mapping[str, Sequence[float]], xlabel: str, ylabel: str, heading: str, source: str) -> str:
+def _table(x: Sequence[str], series: Mapping[str, Sequence[float]], xlabel: str, ylabel: str, heading: str, source: str) -> str:
     out = [heading] + ([f"  {source}"] if source else []) + [f"  {xlabel} | " + " | ".join(series) + f"   ({ylabel})"]
     for index, value in enumerate(x):
         cells = [series[name][index] for name in series]
-        out.append(f"  {value:g} | " + " | ".join("–" if c is None else f"{c:.4g}" for c in cells))
+        out.append(f"  {value} | " + " | ".join("–" if c is None else f"{c:.4g}" for c in cells))
     return "\n".join(out)

@@ -18,11 +18,13 @@ UNTOUCHED = 0xEE      # what tma_landing fills shared memory with first
 def land_bytes(source: Any, start: Sequence[int]) -> np.ndarray:
     """Load the box of the tensor map `source` at `start` (array order) and return shared memory as uint8, gaps included.
 
-    Bytes that the copy left alone are 0xEE. Launches one block of 128 threads. Raises TensorMapError for a wrong number of coordinates.
+    Bytes that the copy left alone are 0xEE. Launches one block of 128 threads. Raises TensorMapError for a wrong number
+    of coordinates, and for a start whose innermost coordinate is not a multiple of 16 bytes: nothing is launched then.
     """
     import hopperlab as hl
 
     fields = source.fields
+    tile.global_rows(fields, tuple(reversed(start)))         # refuses a start that the hardware would stop at
     kernel = hl.load_kernel("copy/tma_copy.cu", "tma_landing", (f"-DRANK={fields.rank}",))
     size = -(-tile.smem_bytes(fields) // 16) * 16
     out = hl.array_module().zeros(size, dtype=np.uint8)

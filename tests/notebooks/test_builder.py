@@ -134,7 +134,7 @@ def test_hash_changes_with_cell_kernel_header_recording_and_toolchain(tmp_path):
     kernel.write_text("#include <hopperlab/h.cuh>\n")
     header.write_text("// one\n")
     recording.write_text("{}")
-    cells = ["x = 1", "load('k.cu')", "recording('gemm')"]
+    cells = ["x = 1", "load('k.cu')", "measure.load('gemm')"]
     first = list(hashes.cell_hashes(cells, tmp_path, "nvrtc 1"))
     header.write_text("// two\n")
     second = list(hashes.cell_hashes(cells, tmp_path, "nvrtc 1"))

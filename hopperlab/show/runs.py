@@ -1,0 +1,117 @@
+"""Pictures made from a run in the emulator, and the launches behind the lessons' panels.
+
+The spans come from `run.timeline`; nothing here knows what a kernel should have done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..hopper import limits
+from .roofline import Point, roofline
+from .stages import stage_diagram
+from .style import Picture
+from .timelines import Span, gantt
+
+
+def ring_spans(run: Any, stages: int, block: int = 0) -> list[Span]:
+    """What block `block` did with its ring of `stages` buffers: one row a buffer.
+
+    A copy lasts from its issue to its landing. A buffer is in use from the flip of its full barrier to the flip of its
+    empty barrier (the second group of `stages` barriers in shared memory), where the kernel has one; else the bulk store
+    that takes the tile away is marked. Loads belong to tiles in the order of issue, equally many a tile.
+    """
+    events = [event for event in run.timeline if event.block == block]
+    issues = [event.step for event in events if event.what == "issue cp"]
+    lands = [event.step for event in events if event.what == "land cp"]
+    stores = [event.step for event in events if event.what == "issue store cp"]
+    flips: dict[str, list[int]] = {}
+    for event in events:
+        if event.what == "phase flips":
+            flips.setdefault(event.detail, []).append(event.step)
+    barriers = sorted(flips, key=lambda name: int(name.split()[-1], 16))
+    full = [flips[name] for name in barriers[:stages]]
+    empty = [flips[name] for name in barriers[stages:2 * stages]]
+    tiles = sum(len(steps) for steps in full)
+    last_step = max((event.step for event in events), default=0)
+    each = len(issues) // max(1, tiles)
+    spans = []
+    for tile in range(tiles):
+        row, turn = f"buffer {tile % stages}", tile // stages
+        last = (tile + 1) * each - 1
+        spans.append(Span(row, issues[tile * each], lands[last], "copy under way", f"copy {tile}"))
+        if tile % stages < len(empty):
+            released = [*empty[tile % stages], last_step + 1]    # the kernel may end before the last release is seen
+            spans.append(Span(row, full[tile % stages][turn], released[turn], "in use by the tensor cores", f"use {tile}"))
+        elif tile < len(stores):
+            spans.append(Span(row, stores[tile], stores[tile], "store issued"))
+    return sorted(spans, key=lambda span: int(span.row.split()[-1]))
+
+
+def ring_timeline(run: Any, stages: int, heading: str, block: int = 0) -> Picture:
+    """`ring_spans` as a picture: which copies were under way while which buffer was in use."""
+    return gantt(ring_spans(run, stages, block), heading)
+
+
+def launch_pipeline(stages: int, k: int, schedule: str) -> Picture:
+    """Lesson 03's panel: run the multistage product of 128 x 128 x k in the emulator and draw its ring.
+
+    The heading says whether the result was right, what was copied and what the ring costs. Raises LaunchError when the ring does not fit.
+    """
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    random = np.random.default_rng(stages + k)
+    a, b = (random.integers(-2, 3, size=(128, k)).astype(bfloat16) for _ in range(2))
+    c = np.zeros((128, 128), dtype=bfloat16)
+    shared = stages * 16384
+    kernel = hl.load_kernel("gemm/mma_multistage.cu", "gemm", (f"-DSTAGES={stages}",), backend="emulator")
+    sizes = [np.int32(v) for v in (128, 128, k)]
+    with hl.emulate(schedule=schedule, hazards="collect") as run:
+        kernel((1, 1), (256,), (a, b, c, *sizes), shared_mem=shared)
+    exact = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
+    right = "right" if (c == exact).all() else "WRONG"
+    blocks = limits.occupancy(256, 128, shared).blocks
+    heading = (f"{stages} stages: result {right}, {len(run.hazards)} hazards, {run.counters.get('cp_async_bytes', 0) // 1024} KiB copied\n"
+               f"{shared // 1024} KiB of shared memory a block: {blocks} block{'s' if blocks != 1 else ''} an SM")
+    return stage_diagram(stages, k // 32, heading)
+
+
+def launch_on_roof(size: int, depth: int, kernel: str, ceilings: dict[str, float], bandwidth: float) -> Picture:
+    """Lesson 00's panel: launch a kernel in the emulator, count the bytes it moved, and place it on the roof.
+
+    kernel: 'bf16 product' (size x size x depth) or 'fp32 scaling' (size x depth elements). Two points: each array moved once, and as counted.
+    """
+    flop, least, moved = (_product if kernel == "bf16 product" else _scaling)(size, depth)
+    points = [Point(f"each array once: {least // 1024} KiB", flop / least), Point(f"as counted: {moved // 1024} KiB", flop / moved)]
+    return roofline(ceilings, bandwidth, points, f"{kernel}, {size} x {depth}: {flop / 1e6:.2f} MFLOP")
+
+
+def _product(size: int, depth: int) -> tuple[float, int, int]:
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    a, b = np.ones((size, depth), dtype=bfloat16), np.ones((size, depth), dtype=bfloat16)
+    c = np.zeros((size, size), dtype=bfloat16)
+    gemm = hl.load_kernel("gemm/mma_multistage.cu", "gemm", ("-DSTAGES=4",), backend="emulator")
+    with hl.emulate() as run:
+        gemm((size // 128, size // 128), (256,), (a, b, c, np.int32(size), np.int32(size), np.int32(depth)), shared_mem=4 * 16384)
+    return 2.0 * size * size * depth, a.nbytes + b.nbytes + c.nbytes, _bytes(run, ("cp_async_bytes", "global_store_bytes"))
+
+
+def _scaling(size: int, depth: int) -> tuple[float, int, int]:
+    import hopperlab as hl
+
+    x, y = np.ones((size, depth), dtype=np.float32), np.zeros((size, depth), dtype=np.float32)
+    maps = [hl.TensorMap.tiled(array, box=(64, 32)) for array in (x, y)]
+    scale = hl.load_kernel("copy/tma_scale.cu", "tma_scale", backend="emulator")
+    with hl.emulate() as run:
+        scale((4,), (128,), (*maps, np.int32(size), np.int32(depth), np.float32(2)), shared_mem=2 * 8192)
+    return float(size * depth), x.nbytes + y.nbytes, _bytes(run, ("tma_load_bytes", "tma_store_bytes"))
+
+
+def _bytes(run: Any, names: Sequence[str]) -> int:
+    return sum(run.counters.get(name, 0) for name in names)
