@@ -43,8 +43,7 @@ def run_isolated(kernel: RawKernel, grid, block, args: Sequence, *, shared_mem: 
     """
     place = backend or kernel.backend
     arguments.check_launch(kernel.signature, kernel.use, grid, block, shared_mem)
-    arguments.check_arguments(kernel.signature, args, kernel.backend)
-    arrays, described = _describe(args)
+    arrays, described = _describe(arguments.check_arguments(kernel.signature, args, kernel.backend))
     module = kernel.module
     request = {"place": place, "ptx": module.ptx, "cubin": module.cubin, "log": module.log, "name": module.name,
                "kernel": kernel.mangled, "grid": grid, "block": block, "args": described, "shared_mem": shared_mem,
@@ -56,7 +55,7 @@ def run_isolated(kernel: RawKernel, grid, block, args: Sequence, *, shared_mem: 
 
 
 def _describe(args: Sequence) -> tuple[list, list[tuple]]:
-    """The base arrays behind the arguments, and each argument as plain data that refers to them by index."""
+    """The base arrays behind checked arguments, and each argument as plain data that refers to them by index."""
     owners: list = []
     described: list[tuple] = []
     for value in args:
@@ -66,8 +65,7 @@ def _describe(args: Sequence) -> tuple[list, list[tuple]]:
         elif isinstance(value, np.ndarray) or is_cuda_array(value):
             described.append(("array", *_owner(value, owners)))
         else:
-            scalar = value if isinstance(value, np.generic) else arguments.PYTHON_SCALARS[type(value)](value)
-            described.append(("scalar", scalar.dtype.name, scalar.tobytes()))
+            described.append(("scalar", value.dtype.name, value.tobytes()))
     return owners, described
 
 

@@ -61,3 +61,11 @@ def test_a_skipped_browser_test_fails_where_it_is_demanded(tmp_path):
 
 def test_work_is_ignored():
     assert "work/" in (ROOT / ".gitignore").read_text().split()
+
+
+def test_the_readme_links_to_what_exists_and_lists_every_lesson():
+    text = (ROOT / "README.md").read_text()
+    linked = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target]
+    assert [target for target in linked if not (ROOT / target).exists()] == []
+    lessons = {path.relative_to(ROOT).as_posix() for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")}
+    assert lessons == {target for target in linked if target.endswith(".ipynb")}
