@@ -23,9 +23,9 @@ extern "C" __global__ void reverse(int* a) {
 extern "C" __global__ void wild(int* a) { *reinterpret_cast<int*>(16) = a[0]; }
 extern "C" __global__ void endless(volatile int* a) { while (a[0] == 0) { } }
 extern "C" __global__ void load(const __grid_constant__ Map map, float* out) {
-    extern __shared__ __align__(1024) float tile[];
+    extern __shared__ __align__(1024) float box[];
     __shared__ unsigned long long barrier;
-    unsigned bar = (unsigned)__cvta_generic_to_shared(&barrier), dst = (unsigned)__cvta_generic_to_shared(tile);
+    unsigned bar = (unsigned)__cvta_generic_to_shared(&barrier), dst = (unsigned)__cvta_generic_to_shared(box);
     if (threadIdx.x == 0) {
         asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(bar) : "memory");
         asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 512;" :: "r"(bar) : "memory");
@@ -36,7 +36,7 @@ extern "C" __global__ void load(const __grid_constant__ Map map, float* out) {
     unsigned done = 0;
     while (!done) asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
                                : "=r"(done) : "r"(bar) : "memory");
-    for (int i = threadIdx.x; i < 8 * 32; i += 32) out[i] = tile[i];
+    for (int i = threadIdx.x; i < 8 * 32; i += 32) out[i] = box[i];
 }
 """
 
