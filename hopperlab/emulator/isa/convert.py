@@ -33,7 +33,7 @@ from .op import BITS, DTYPE, NUMPY, AluOp, Modifiers, expression, sources
 _INTS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
 _FLOATS = ("f16", "bf16", "f32", "f64")
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_MODES = ("rn", "rz", "rm", "rp", "rna")
+_MODES = ("rn", "rz", "rm", "rp")
 _WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 
@@ -79,16 +79,12 @@ def _int_int(mods: Modifiers, instr: ir.Instr, source: str, target: str) -> AluO
     low = max(_limits(source)[0], _limits(target)[0])
     high = min(_limits(source)[1], _limits(target)[1])
     template = "{0}" if held == source else f"{{0}}.astype(np.{NUMPY[source].__name__})"
-    if sat and (low, high) != _limits(source):
+    if sat and (low, high) == _limits(source):
+        raise mods.fail(f"every .{source} fits .{target}: .sat has nothing to clamp")
+    if sat:
         name = NUMPY[source].__name__
         template = f"np.minimum(np.maximum({template}, np.{name}({low})), np.{name}({high}))"
-    steps = [source]
-    if not sat or wanted == target:
-        steps.append(target)
-    elif sat:
-        steps += [target]
-    if wanted != target:
-        steps.append(wanted)
+    steps = (source, target, wanted)
     for before, after in zip(steps, steps[1:]):
         if before != after:
             template += f".astype(np.{NUMPY[after].__name__})"
@@ -107,9 +103,11 @@ def _exact_parts(x):
 
 
 def _int_float(mods: Modifiers, instr: ir.Instr, source: str, target: str) -> AluOp:
-    mode = mods.require(_MODES[:4])
-    sat = mods.flag("sat")
+    mode = mods.require(_MODES)
+    sat = target != "bf16" and mods.flag("sat")
     mods.finish()
+    if target == "bf16" and BITS[source] == 8:
+        raise mods.fail("8-bit integers do not convert to .bf16")
     held = _register_dtype(sources(instr)[0], source)
     kind = NUMPY[source]
     if mode == "rn" and not sat and target in ("f32", "f64") and held == source:
@@ -150,8 +148,11 @@ def float_to_int(x, target: str):
 def _float_int(mods: Modifiers, instr: ir.Instr, source: str, target: str) -> AluOp:
     to_integral = _TO_INTEGER[mods.require(_TO_INTEGER)]
     ftz = mods.flag("ftz") and source == "f32"
-    mods.flag("sat")
+    if source != "bf16":
+        mods.flag("sat")  # the conversion saturates anyway
     mods.finish()
+    if source == "bf16" and BITS[target] == 8:
+        raise mods.fail(".bf16 does not convert to 8-bit integers")
     wanted = _register_dtype(instr.operands[0], target)
     kind = NUMPY[wanted]
     wide = source in ("f32", "f64")
@@ -187,22 +188,41 @@ def _f64_16(x, target: str, mode: str):
     return np.where(x != x, nan.astype(np.uint16), r)
 
 
+def _check_float(mods: Modifiers, pair: tuple[str, str], integral, mode, flags: dict[str, bool]) -> None:
+    """The combinations that exist, as ptxas for sm_90a accepts them."""
+    source, target = pair
+    narrowing = _WIDTH[source] > _WIDTH[target]
+    bf16 = "bf16" in pair
+    if integral and source != target:
+        raise mods.fail(f".{integral} rounds to an integer of the same type only")
+    if mode is None and narrowing:
+        raise mods.fail("needs a rounding: .rn, .rz, .rm or .rp")
+    if mode is not None and not narrowing and (not bf16 or source == target):
+        raise mods.fail(f".{mode} has nothing to round here")
+    if flags["sat"] and bf16:
+        raise mods.fail(".sat does not exist for .bf16")
+    if flags["ftz"] and "f32" not in pair:
+        raise mods.fail(".ftz concerns .f32 only")
+    if (flags["relu"] or flags["satfinite"]) and not (source == "f32" and narrowing and mode in ("rn", "rz")):
+        raise mods.fail(".relu and .satfinite go with .rn or .rz from .f32 to .f16, .bf16 or a packed type")
+
+
 def _float_float(mods: Modifiers, source: str, target: str) -> AluOp:
     """Any of f16, bf16, f32, f64 to any; to a value of the same type with an integer rounding (.rni …)."""
-    integral = mods.choose(_TO_INTEGER)
-    mode = mods.choose(_MODES, "rn" if _WIDTH[target] < _WIDTH[source] or {source, target} == {"f16", "bf16"} else None)
-    ftz, sat = mods.flag("ftz"), mods.flag("sat")
-    clamp, finite = mods.flag("relu"), mods.flag("satfinite")
+    integral, mode = mods.choose(_TO_INTEGER), mods.choose(_MODES)
+    flags = {name: mods.flag(name) for name in ("ftz", "sat", "relu", "satfinite")}
     mods.finish()
-    if (clamp or finite) and target not in ("f16", "bf16"):
-        raise mods.fail(".relu and .satfinite are for f16, bf16, tf32 and packed results")
+    _check_float(mods, (source, target), integral, mode, flags)
+    ftz, sat, clamp, finite = flags.values()
     convert = _narrower(source, target, mode or "rn")
     wide = source in ("f32", "f64")
     ins, outs = (source if wide else "u16",), (target if target in ("f32", "f64") else "u16",)
     if not (integral or ftz or sat or clamp or finite):
+        if source == target and wide:
+            return expression("{0}", ins, outs)
         if wide and target in ("f32", "f64") and mode in (None, "rn"):
-            return expression("{0}" if source == target else f"{{0}}.astype(np.{NUMPY[target].__name__})", ins, outs)
-        return AluOp((lambda x: convert(x)) if wide else (lambda x: convert(to_f32(x, source))), ins, outs)
+            return expression(f"{{0}}.astype(np.{NUMPY[target].__name__})", ins, outs)
+        return AluOp(convert if wide else (lambda x: convert(to_f32(x, source))), ins, outs)
 
     def fn(x):
         x = x if wide else to_f32(x, source)
@@ -219,11 +239,11 @@ def _float_float(mods: Modifiers, source: str, target: str) -> AluOp:
 
 
 def _to_tf32(mods: Modifiers, source: str) -> AluOp:
-    """cvt.{rna,rn,rz}{.satfinite}{.relu}.tf32.f32; the result is a b32 whose low 13 bits are zero."""
+    """cvt.{rn,rz}{.relu}.tf32.f32 and cvt.rna{.satfinite}.tf32.f32; the result is a b32 whose low 13 bits are zero."""
     if source != "f32":
         raise mods.fail("only .f32 converts to .tf32")
     mode = mods.require(("rna", "rn", "rz"))
-    clamp, finite = mods.flag("relu"), mods.flag("satfinite")
+    clamp, finite = mode != "rna" and mods.flag("relu"), mode == "rna" and mods.flag("satfinite")
     mods.finish()
 
     def fn(x):
