@@ -89,12 +89,12 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
             for (int step = 0; step < BK; step += 16)           // 16 elements are 32 bytes inside a swizzled row
                 wgmma_m64n128k16_bf16(d, wgmma_descriptor_128B(a_tile + step * 2), wgmma_descriptor_128B(b_tile + step * 2), 1);
             wgmma_commit_group();
+            // While this warpgroup waits, the other one keeps the tensor core busy. After the wait all four warps' reads of
+            // the stage are done, so one thread may hand it back for the warpgroup.
             if (BUG_EARLY_RELEASE && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[s]);
-            // One group stays in flight, so that the tensor core never idles; the group before it has read its stage.
-            wgmma_wait_group<1>();
-            if (!BUG_EARLY_RELEASE && i > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[(i - 1) % STAGES]);
+            wgmma_wait_group<0>();
+            if (!BUG_EARLY_RELEASE && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[s]);
         }
-        wgmma_wait_group<0>();
         store_fragment(c, d, row0 + my_rows, col0, m, n);
     }
 }

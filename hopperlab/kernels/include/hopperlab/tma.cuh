@@ -14,64 +14,75 @@ __device__ __forceinline__ void prefetch_tensormap(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
 }
 
-// Loads the box at (c0) into `shared`; its bytes, out-of-bounds ones included, count on `barrier`. [9.7.9.25.5.2]
+// Loads the box whose corner is (c0 ...) into `shared`; its bytes, those outside the tensor included, count on `barrier`.
+// Coordinates may be negative or past the end: what lies outside is filled. [9.7.9.25.5.2]
 __device__ __forceinline__ void cp_async_bulk_tensor_1d_load(void* shared, const TensorMap* map, mbarrier_t* barrier,
                                                               int c0) {
-    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3}], [%2];"
+    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3}], [%2];"
                  :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)),
                     "r"(c0) : "memory");
 }
 
 __device__ __forceinline__ void cp_async_bulk_tensor_2d_load(void* shared, const TensorMap* map, mbarrier_t* barrier,
                                                               int c0, int c1) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];"
                  :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)),
                     "r"(c0), "r"(c1) : "memory");
 }
 
 __device__ __forceinline__ void cp_async_bulk_tensor_3d_load(void* shared, const TensorMap* map, mbarrier_t* barrier,
                                                               int c0, int c1, int c2) {
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5}], [%2];"
                  :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)),
                     "r"(c0), "r"(c1), "r"(c2) : "memory");
 }
 
 __device__ __forceinline__ void cp_async_bulk_tensor_4d_load(void* shared, const TensorMap* map, mbarrier_t* barrier,
                                                               int c0, int c1, int c2, int c3) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];"
                  :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)),
                     "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
 }
 
 __device__ __forceinline__ void cp_async_bulk_tensor_5d_load(void* shared, const TensorMap* map, mbarrier_t* barrier,
                                                               int c0, int c1, int c2, int c3, int c4) {
-    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
                  :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)),
                     "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
 }
 
-// Stores the box in `shared` to the tensor; what falls outside is not written. Join a group with commit. [9.7.9.25.5.2]
+// Stores the box in `shared` to the tensor; what falls outside is not written, and no coordinate may be negative. Part of
+// the thread's current bulk group. [9.7.9.25.5.2]
 __device__ __forceinline__ void cp_async_bulk_tensor_1d_store(const TensorMap* map, const void* shared, int c0) {
     asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%2}], [%1];"
                  :: "l"(map), "r"(shared_address(shared)), "r"(c0) : "memory");
 }
 
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_store(const TensorMap* map, const void* shared, int c0, int c1) {
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_store(const TensorMap* map, const void* shared,
+                                                               int c0, int c1) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
                  :: "l"(map), "r"(shared_address(shared)), "r"(c0), "r"(c1) : "memory");
 }
 
-__device__ __forceinline__ void cp_async_bulk_tensor_3d_store(const TensorMap* map, const void* shared, int c0, int c1, int c2) {
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_store(const TensorMap* map, const void* shared,
+                                                               int c0, int c1, int c2) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
                  :: "l"(map), "r"(shared_address(shared)), "r"(c0), "r"(c1), "r"(c2) : "memory");
 }
 
-__device__ __forceinline__ void cp_async_bulk_tensor_4d_store(const TensorMap* map, const void* shared, int c0, int c1, int c2, int c3) {
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_store(const TensorMap* map, const void* shared,
+                                                               int c0, int c1, int c2, int c3) {
     asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
                  :: "l"(map), "r"(shared_address(shared)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
 }
 
-__device__ __forceinline__ void cp_async_bulk_tensor_5d_store(const TensorMap* map, const void* shared, int c0, int c1, int c2, int c3, int c4) {
+__device__ __forceinline__ void cp_async_bulk_tensor_5d_store(const TensorMap* map, const void* shared,
+                                                               int c0, int c1, int c2, int c3, int c4) {
     asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];"
                  :: "l"(map), "r"(shared_address(shared)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
 }

@@ -1,5 +1,5 @@
-// wgmma: a warpgroup (four warps, the first a multiple of four) multiplies tiles that lie in shared memory, without waiting.
-// [PTX ISA 9.7.15] Operands are named by 64-bit matrix descriptors; the accumulator is spread over the 128 threads'
+// wgmma: a warpgroup (four warps, the first a multiple of four) multiplies tiles that lie in shared memory, and does not
+// wait. [PTX ISA 9.7.15] Operands are named by 64-bit matrix descriptors; the accumulator is spread over the 128 threads'
 // registers and belongs to the operation from issue until wait_group.
 #pragma once
 #include <hopperlab/shared.cuh>
@@ -32,10 +32,11 @@ __device__ __forceinline__ void wgmma_wait_group() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(PENDING) : "memory");
 }
 
-// d[64x64] = a[64x16] * b[16x64] + (accumulate ? d : 0), bf16 in, fp32 out, both tiles K-major in shared memory. Thread t of
-// the warpgroup (w = t/32, g = t%32/4, q = t%4) holds in d[i] row 16w + g + 8*(i/2%2), column 8*(i/4) + 2q + i%2.
-// [9.7.15.5.2]
-__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b, int accumulate) {
+// d[64x64] = a[64x16] * b[16x64] + (accumulate ? d : 0), bf16 in, fp32 out, both tiles K-major in shared memory.
+// Thread t of the warpgroup (w = t/32, g = t%32/4, q = t%4) holds in d[i] row 16w + g + 8*(i/2%2), column
+// 8*(i/4) + 2q + i%2. [9.7.15.5.2]
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b,
+                                                     int accumulate) {
     asm volatile("{\n"
                  ".reg .pred accumulate;\n"
                  "setp.ne.b32 accumulate, %34, 0;\n"
@@ -51,10 +52,11 @@ __device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned lo
                  : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
 
-// d[64x128] = a[64x16] * b[16x128] + (accumulate ? d : 0), bf16 in, fp32 out, both tiles K-major in shared memory. Thread t of
-// the warpgroup (w = t/32, g = t%32/4, q = t%4) holds in d[i] row 16w + g + 8*(i/2%2), column 8*(i/4) + 2q + i%2.
-// [9.7.15.5.2]
-__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b, int accumulate) {
+// d[64x128] = a[64x16] * b[16x128] + (accumulate ? d : 0), bf16 in, fp32 out, both tiles K-major in shared memory.
+// Thread t of the warpgroup (w = t/32, g = t%32/4, q = t%4) holds in d[i] row 16w + g + 8*(i/2%2), column
+// 8*(i/4) + 2q + i%2. [9.7.15.5.2]
+__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b,
+                                                     int accumulate) {
     asm volatile("{\n"
                  ".reg .pred accumulate;\n"
                  "setp.ne.b32 accumulate, %66, 0;\n"
@@ -76,10 +78,11 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned l
                  : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
 
-// d[64x256] = a[64x16] * b[16x256] + (accumulate ? d : 0), bf16 in, fp32 out, both tiles K-major in shared memory. Thread t of
-// the warpgroup (w = t/32, g = t%32/4, q = t%4) holds in d[i] row 16w + g + 8*(i/2%2), column 8*(i/4) + 2q + i%2.
-// [9.7.15.5.2]
-__device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned long long a, unsigned long long b, int accumulate) {
+// d[64x256] = a[64x16] * b[16x256] + (accumulate ? d : 0), bf16 in, fp32 out, both tiles K-major in shared memory.
+// Thread t of the warpgroup (w = t/32, g = t%32/4, q = t%4) holds in d[i] row 16w + g + 8*(i/2%2), column
+// 8*(i/4) + 2q + i%2. [9.7.15.5.2]
+__device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned long long a, unsigned long long b,
+                                                     int accumulate) {
     asm volatile("{\n"
                  ".reg .pred accumulate;\n"
                  "setp.ne.b32 accumulate, %130, 0;\n"
