@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import sys
 import tempfile
@@ -42,8 +43,7 @@ def examine() -> Iterator[Finding]:
         yield _driver(gpu)
     yield _cupy(gpu)
     yield from _compiler()
-    yield _place(gpu)
-    yield _emulator()
+    yield from _place(gpu)
     yield _packages()
     yield _disk_cache()
 
@@ -123,8 +123,8 @@ def _compiler() -> Iterator[Finding]:
     yield Finding("ok", "headers", f"a kernel compiles for sm_90a in {time.perf_counter() - start:.2f} s")
 
 
-def _place(gpu: Gpu | None) -> Finding:
-    import os
+def _place(gpu: Gpu | None) -> Iterator[Finding]:
+    """Which place is chosen and why, and whether a small kernel runs there and in the emulator."""
     choice = os.environ.get("HOPPERLAB_BACKEND", "auto").strip().lower() or "auto"
     try:
         if choice == "auto":
@@ -132,23 +132,29 @@ def _place(gpu: Gpu | None) -> Finding:
         else:
             place, why = backend.backend(choice), f"HOPPERLAB_BACKEND={choice}"
     except HopperlabError as problem:
-        return Finding("bad", "place", str(problem), "unset HOPPERLAB_BACKEND, or set it to auto")
-    return Finding("ok", "place", f"{place}: {why}")
+        yield Finding("bad", "place", str(problem), "unset HOPPERLAB_BACKEND, or set it to auto")
+        return
+    yield Finding("ok", "place", f"{place}: {why}")
+    for where in sorted({place, "emulator"}, reverse=True):
+        yield _run(where)
 
 
-def _emulator() -> Finding:
-    import numpy as np
-
+def _run(place: str) -> Finding:
+    from .runtime.arrays import array_module
     from .runtime.module import RawModule
+    subject = "emulator" if place == "emulator" else "GPU launch"
     start = time.perf_counter()
     try:
-        values = np.zeros(32, np.int32)
-        RawModule(code=TINY, backend="emulator", name="probe.cu").get_function("probe")((1,), (32,), (values,))
+        xp = array_module(place)
+        values = xp.zeros(32, xp.int32)
+        RawModule(code=TINY, backend=place, name="probe.cu").get_function("probe")((1,), (32,), (values,))
+        right = xp.asnumpy(values).tolist() == list(range(32))
     except Exception as problem:        # whatever it is, the screen must go on
-        return Finding("bad", "emulator", f"{type(problem).__name__}: {str(problem).splitlines()[0]}", toolchain.INSTALL)
-    if not np.array_equal(values, np.arange(32)):
-        return Finding("bad", "emulator", "a small kernel gave wrong values", "report this with the output of this command")
-    return Finding("ok", "emulator", f"a small kernel ran in {time.perf_counter() - start:.2f} s")
+        remedy = toolchain.INSTALL if place == "emulator" else "HOPPERLAB_BACKEND=emulator works meanwhile; try nvidia-smi"
+        return Finding("bad", subject, f"{type(problem).__name__}: {(str(problem).splitlines() or [''])[0]}", remedy)
+    if not right:
+        return Finding("bad", subject, "a small kernel gave wrong values", "report this with the output of this command")
+    return Finding("ok", subject, f"a small kernel ran in {time.perf_counter() - start:.2f} s")
 
 
 def _packages() -> Finding:

@@ -29,7 +29,7 @@ class DevicePointer:
 
 
 class DeviceArray(np.ndarray):
-    """A NumPy array with CuPy's `.data.ptr`, `.get()`, `.set()` and `.device`-free names. Views share its address range."""
+    """A NumPy array with CuPy's `.data.ptr`, `.get()` and `.set()`. Views share its address range."""
 
     @property
     def data(self) -> DevicePointer:

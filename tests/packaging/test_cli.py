@@ -78,8 +78,17 @@ def test_doctor_compares_driver_and_toolkit(gpu, state, words):
 
 def test_doctor_with_a_backend_that_is_not_there(monkeypatch, capsys):
     monkeypatch.setenv("HOPPERLAB_BACKEND", "tpu")
-    finding = doctor._place(None)
+    finding, = doctor._place(None)
     assert finding.state == "bad" and "unset HOPPERLAB_BACKEND" in str(finding)
+
+
+def test_doctor_names_what_went_wrong_in_a_small_launch(monkeypatch):
+    def broken(*args, **kwargs):
+        raise RuntimeError("the launch broke\nin two lines")
+    from hopperlab.runtime import emulated
+    monkeypatch.setattr(emulated, "launch", broken)
+    finding = doctor._run("emulator")
+    assert finding.state == "bad" and finding.text == "RuntimeError: the launch broke"
 
 
 def test_doctor_with_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
