@@ -62,11 +62,12 @@ def take(value, index):
 class Cohort:
     """`gids`: sorted int64 array of thread ids (slot * threads_per_slot + thread); `pc`: block id."""
 
-    __slots__ = ("gids", "n", "frame", "pc", "resume", "polled", "backs", "unsynced", "_cache")
+    __slots__ = ("gids", "n", "frame", "pc", "resume", "gave_way", "polled", "backs", "unsynced", "_cache")
 
     def __init__(self, gids: np.ndarray, frame: Frame, pc: int):
         self.gids, self.n, self.frame, self.pc = gids, len(gids), frame, pc
         self.resume = None
+        self.gave_way = -1
         self.polled = False
         self.backs = 0
         self.unsynced = True

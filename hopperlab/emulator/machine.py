@@ -34,6 +34,7 @@ class Machine:
         self.rng = np.random.default_rng(session.seed)
         self.step = 0
         self.ticks = 0
+        self.rounds = 0
         self.progress = 0
         self.ready: dict[int, list[Cohort]] = {}
         self.heap: list[int] = []
@@ -205,6 +206,7 @@ class Machine:
     def unblock(self) -> bool:
         """Nothing can run: admit CTAs, poll again, let operations land, release partial warps; False at the end."""
         if self.later:
+            self.rounds += 1
             for C in self.later:
                 self.enqueue(C)
             self.later = []
@@ -273,6 +275,10 @@ class Machine:
         blocks, ready, heap = self.blocks, self.ready, self.heap
         while True:
             block = blocks[C.pc]
+            if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
+                C.gave_way = self.rounds + 1
+                self.later.append(C)
+                return
             C = self.enter(C, block)
             if C is None:
                 return
@@ -309,8 +315,8 @@ class Machine:
                 return
 
     def _others_wait(self, C: Cohort) -> bool:
-        """True when warps that are not in this cohort could run: a loop gives way to other roles once an iteration, so
-        that no role runs far ahead before the others have started."""
+        """True when warps that are not in this cohort could run. Loops give way to them once an iteration, and so does a
+        block that arrives at a barrier, so that no role runs far ahead before the others have started."""
         mine = C.warp_counts()[0]
         return any(not np.isin(c.warp_counts()[0], mine, assume_unique=True).any() for cs in self.ready.values() for c in cs)
 

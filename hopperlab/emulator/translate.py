@@ -62,6 +62,7 @@ class Block:
     live_in: tuple[int, ...]
     collective: bool = False
     masked: bool = False
+    releases: bool = False
     gate: MachineOp | None = None
     gate_instr: Instr | None = None
     gate_srcs: tuple = ()
@@ -131,6 +132,7 @@ class Emitter:
         block.collective = any((op := self.t.ops.get(i.index)) is not None and op.collective for i in body)
         if block.gate is not None and block.gate.collective:
             block.collective = True
+        block.releases = any(i.op == "mbarrier" and i.mods[0] == "arrive" for i in body)
         block.masked = block.collective and all(op.masked for i in body if (op := self.t.ops.get(i.index)) and op.collective)
         self.lines, self.local, self.views, self.loaded = [], set(), {}, []
         self.body_defs: set[str] = set()

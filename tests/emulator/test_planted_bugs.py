@@ -27,8 +27,8 @@ CASES = [
     (warp_specialized, WS, "BUG_NO_FULL_WAIT", "read-before-arrival", "wgmma_m64n128k16_bf16(d", "cp_async_bulk_tensor_2d_load("),
     (warp_specialized, WS, "BUG_WRONG_PARITY", "read-before-arrival", "wgmma_m64n128k16_bf16(d", "cp_async_bulk_tensor_2d_load("),
     (warp_specialized, WS, "BUG_EARLY_RELEASE", "overwrite-in-flight", "cp_async_bulk_tensor_2d_load(", "wgmma_m64n128k16_bf16(d"),
-    (mma_multistage, MMA, "BUG_WAIT_TOO_SHALLOW", "read-before-arrival", "load_fragments(", "copy_tile<"),
-    (mma_multistage, MMA, "BUG_NO_BARRIER_AFTER_WAIT", "read-before-arrival", "load_fragments(", "copy_tile<"),
+    (mma_multistage, MMA, "BUG_WAIT_TOO_SHALLOW", "read-before-arrival", "load_fragments(", "copy_next_tile()"),
+    (mma_multistage, MMA, "BUG_NO_BARRIER_AFTER_WAIT", "read-before-arrival", "load_fragments(", "copy_next_tile()"),
 ]
 
 

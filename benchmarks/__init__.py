@@ -1,0 +1,1 @@
+"""Benchmarks of hopperlab itself; run them as modules (`python -m benchmarks.emulator`). None of them is a test."""
