@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-BANKS = 32
-BANK_BYTES = 4
-WARP = 32
+from hopperlab.hopper.limits import BANK_BYTES, BANKS, WARP_THREADS
+
+WARP = WARP_THREADS
 
 ACCESS_BYTES = (1, 2, 4, 8, 16)
 """Bytes a lane may access with one instruction: ld.shared.b8 up to ld.shared.v4.b32."""

@@ -50,7 +50,9 @@ def unpack(word: Word) -> MbarrierFields:
     """The fields of a barrier word. Raises MbarrierError if it is no live barrier (never initialised, or invalidated)."""
     many = isinstance(word, np.ndarray)
     if not (is_live(word).all() if many else is_live(word)):
-        raise MbarrierError("this word is not an mbarrier: mbarrier.init has not run, or mbarrier.inval has (PTX ISA 9.7.13.15.9)")
+        raise MbarrierError(
+            "this word is not an mbarrier: mbarrier.init has not run, or mbarrier.inval has (PTX ISA 9.7.13.15.9)"
+        )
     if many:
         w = word.astype(np.int64)
         tx = (w << 3) >> 43

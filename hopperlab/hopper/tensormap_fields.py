@@ -9,6 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields as _dataclass_fields
 from typing import NamedTuple
 
+from hopperlab.hopper.swizzle import SWIZZLES
+
+__all__ = [
+    "ALIASES", "DTYPES", "INTERLEAVES", "L2_PROMOTIONS", "MAX_RANK", "OOB_FILLS", "SWIZZLES", "ElementType", "TensorMapError",
+    "TensorMapFields", "dtype_name",
+]
+
 
 class TensorMapError(ValueError):
     """A tensor map that breaks a documented rule, or bytes that are no tensor map.
@@ -54,10 +61,11 @@ ALIASES = {
 """Types a tensor map has no code for and moves as plain bytes: TMA copies them bit by bit, zero fill is zero in all."""
 
 INTERLEAVES = ("none", "16B", "32B")
-SWIZZLES = ("none", "32B", "64B", "128B")
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
 OOB_FILLS = ("zero", "nan")
-"""Names in the order of their codes, from 0 (CUDA driver API: CUtensorMapInterleave, Swizzle, L2promotion, FloatOOBfill)."""
+"""Names in the order of their codes, from 0 (CUDA driver API: CUtensorMapInterleave, L2promotion, FloatOOBfill).
+
+The codes of CUtensorMapSwizzle are the places in SWIZZLES."""
 
 MAX_RANK = 5
 

@@ -11,9 +11,8 @@ import zlib
 from dataclasses import replace as _with
 from functools import lru_cache
 
-from hopperlab.hopper.swizzle import SWIZZLES
 from hopperlab.hopper.tensormap_fields import (
-    DTYPES, INTERLEAVES, L2_PROMOTIONS, MAX_RANK, OOB_FILLS, TensorMapError, TensorMapFields,
+    DTYPES, INTERLEAVES, L2_PROMOTIONS, MAX_RANK, OOB_FILLS, SWIZZLES, TensorMapError, TensorMapFields,
 )
 
 IMAGE_BYTES = 128

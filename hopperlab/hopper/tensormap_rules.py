@@ -89,7 +89,10 @@ def _address_interleave(f: TensorMapFields) -> Breaches:
 
 def _misaligned_address(f: TensorMapFields, align: int, why: str) -> str:
     over = f.global_address % align
-    return f"global_address = {f.global_address:#x} is {over} bytes past a multiple of {align}: {why}; start the view elsewhere or copy it"
+    return (
+        f"global_address = {f.global_address:#x} is {over} bytes past a multiple of {align}: {why}; "
+        "start the view elsewhere or copy it"
+    )
 
 
 def _global_dim(f: TensorMapFields) -> Breaches:
@@ -101,7 +104,8 @@ def _global_dim(f: TensorMapFields) -> Breaches:
 def _strides(f: TensorMapFields) -> Breaches:
     for i, stride in enumerate(f.global_strides):
         if stride % 16:
-            yield f"global_strides[{i}] = {stride} bytes: a stride is a multiple of 16 bytes; pad the rows to {-(-stride // 16) * 16}"
+            padded = -(-stride // 16) * 16
+            yield f"global_strides[{i}] = {stride} bytes: a stride is a multiple of 16 bytes; pad the rows to {padded}"
 
 
 def _strides_range(f: TensorMapFields) -> Breaches:
@@ -135,7 +139,8 @@ def _inner_text(f: TensorMapFields) -> str:
 def _element_strides(f: TensorMapFields) -> Breaches:
     for i, step in enumerate(f.element_strides):
         if not 1 <= step <= 8:
-            note = " (its value is ignored without interleave, but its range is not)" if i == 0 and f.interleave == "none" else ""
+            ignored = i == 0 and f.interleave == "none"
+            note = " (its value is ignored without interleave, but its range is not)" if ignored else ""
             yield f"element_strides[{i}] = {step}: a step is 1 to 8 elements{note}"
 
 
@@ -145,7 +150,8 @@ def _tile_size(f: TensorMapFields) -> Breaches:
         counts = tuple(edge // max(1, step) for edge, step in zip(f.box_dim, f.element_strides))
     size = prod(counts) * f.elem_bytes
     if size > MAX_TILE_BYTES:
-        yield f"the box holds {' x '.join(map(str, counts))} elements x {f.elem_bytes} bytes = {size} bytes: at most {MAX_TILE_BYTES} fit"
+        box = " x ".join(map(str, counts))
+        yield f"the box holds {box} elements x {f.elem_bytes} bytes = {size} bytes: at most {MAX_TILE_BYTES} fit"
 
 
 def _swizzle_inner(f: TensorMapFields) -> Breaches:
@@ -153,7 +159,10 @@ def _swizzle_inner(f: TensorMapFields) -> Breaches:
         return
     span = _swizzle.span_bytes(f.swizzle)
     if f.inner_bytes > span:
-        yield f"{_inner_text(f)}: swizzle {f.swizzle} holds inner boxes of at most {span} bytes ({span // f.elem_bytes} elements here)"
+        yield (
+            f"{_inner_text(f)}: swizzle {f.swizzle} holds inner boxes of at most {span} bytes "
+            f"({span // f.elem_bytes} elements here)"
+        )
 
 
 def _swizzle_interleave(f: TensorMapFields) -> Breaches:

@@ -173,9 +173,10 @@ def _checked_start(fields: TensorMapFields, start: Sequence[int]) -> None:
     """Raise TensorMapError unless `start` has one coordinate a dimension and starts on 16 bytes along dimension 0."""
     if len(start) != fields.rank:
         raise TensorMapError(f"{len(start)} coordinates {tuple(start)} for a tensor map of rank {fields.rank}")
-    if start[0] * fields.elem_bytes % 16:
+    at = start[0] * fields.elem_bytes
+    if at % 16:
         raise TensorMapError(
-            f"coordinate 0 = {start[0]}: {start[0]} elements x {fields.elem_bytes} bytes = {start[0] * fields.elem_bytes} bytes is not a "
+            f"coordinate 0 = {start[0]}: {start[0]} elements x {fields.elem_bytes} bytes = {at} bytes is not a "
             f"multiple of 16 ({16 // fields.elem_bytes} elements here); an H200 stops with an illegal instruction"
         )
 
@@ -198,7 +199,9 @@ def store_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
     rows = global_rows(fields, start)
     for i, c in enumerate(start):
         if c < 0:
-            raise TensorMapError(f"coordinate {i} = {c} in a store: it must not be negative; an H200 stops with an illegal instruction")
+            raise TensorMapError(
+                f"coordinate {i} = {c} in a store: it must not be negative; an H200 stops with an illegal instruction"
+            )
     piece = max(1, 16 // fields.elem_bytes)
     return rows._replace(last=min(-(-rows.last // piece) * piece, box_counts(fields)[0]))
 
