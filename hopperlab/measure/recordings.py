@@ -21,8 +21,8 @@ class Record:
     suite, kernel: what was run; options: NVRTC options or settings that made this variant; shape: (m, n, k) of a product,
     (rows, columns) of a copy; dtype: of the operands. ms, ms_min, ms_max: median, least and greatest time of a launch.
     tflops: 10^12 operations a second; gb_s: 10^9 bytes a second, read plus written (read alone in loads).
-    peer, peer_value: what it ran beside, interleaved, and its rate in the same unit; ratio: rate over the peer's, median,
-    least and greatest over the rounds. watts: mean board power while running alone; clock_mhz: SM clock meanwhile.
+    peer, peer_value: what it ran beside, interleaved, and its rate in the same unit; ratio, ratio_min, ratio_max: rate over
+    the peer's, median, least and greatest over the rounds. watts: mean board power while running alone; clock_mhz: SM clock meanwhile.
     registers: a thread; spills: bytes; shared_bytes: dynamic shared memory a block; grid, block: the launch.
     runs, wrong: launches tried and launches with a wrong result; outcome: 'right', 'wrong', 'sometimes wrong', 'hang',
     'launch failure'; worst: largest fraction of wrong elements in a launch; note: one sentence.

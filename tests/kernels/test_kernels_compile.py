@@ -1,0 +1,124 @@
+"""Every kernel of the course compiles for sm_90a, within its register budget, without spills, and no note changes what runs."""
+import re
+
+import pytest
+
+from hopperlab.runtime.library import kernel_source
+from hopperlab.runtime.module import RawModule
+from hopperlab.runtime.toolchain import KERNELS
+
+# file, options, {kernel: registers a thread at most}. 128 keeps two blocks of 256 on an SM; 168 is 65536 / 384, what
+# setmaxnreg starts from; 255 is the architecture's limit.
+BUDGETS = [
+    ("gemm/mma_multistage.cu", (), {"gemm": 128}),
+    ("gemm/mma_multistage.cu", ("-DSTAGES=2",), {"gemm": 128}),
+    ("gemm/mma_multistage.cu", ("-DSTAGES=7",), {"gemm": 128}),
+    ("gemm/mma_multistage.cu", ("-DBN=256",), {"gemm": 255}),
+    ("gemm/mma_multistage.cu", ("-DBM=256",), {"gemm": 255}),
+    ("gemm/mma_multistage.cu", ("-DBM=64", "-DBN=64"), {"gemm": 128}),
+    ("gemm/mma_multistage.cu", ("-DBM=64", "-DBN=256"), {"gemm": 255}),
+    ("gemm/mma_multistage.cu", ("-DCACHE_ALL",), {"gemm": 128}),
+    ("gemm/tma_wgmma.cu", (), {"gemm": 128}),
+    ("gemm/warp_specialized.cu", (), {"gemm": 168}),
+    ("gemm/warp_specialized.cu", ("-DSTAGES=6",), {"gemm": 168}),
+    ("copy/tma_copy.cu", (), {"tma_copy": 32, "tma_copy_ring": 32, "tma_landing": 40}),
+    ("copy/tma_copy.cu", ("-DRANK=5",), {"tma_landing": 40}),
+    ("copy/tma_scale.cu", (), {"tma_scale": 40}),
+    ("copy/bulk_copy.cu", (), {"bulk_copy": 32}),
+    ("copy/cp_async_copy.cu", (), {"cp_async_copy": 40}),
+    ("copy/vector_copy.cu", (), {"vector_copy": 40}),
+    ("micro/tma_vs_cp_async.cu", (), {"tma_load": 40, "cp_async_load": 40}),
+    *[(f"start_here/kernel_{number}.cu", (), {"fold": 40}) for number in (1, 2, 3, 4)],
+]
+
+
+def compiled(path: str, options: tuple[str, ...] = ()) -> RawModule:
+    return RawModule(code=kernel_source(path), options=options, name=path, backend="emulator")
+
+
+@pytest.mark.parametrize(("path", "options", "budget"), BUDGETS, ids=lambda value: value if isinstance(value, str) else None)
+def test_kernel_compiles_within_its_budget(path, options, budget):
+    info = compiled(path, options).ptxas_info
+    assert not [note for note in info.notes if note.serious]
+    for name, registers in budget.items():
+        use = info.kernels[name]
+        assert use.registers <= registers
+        assert (use.spill_stores, use.spill_loads, use.stack) == (0, 0, 0)
+
+
+def test_every_kernel_file_has_a_budget():
+    files = {path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.cu")}
+    assert files == {path for path, _, _ in BUDGETS}
+
+
+def test_headers_name_the_instruction_and_its_section():
+    for header in (KERNELS / "include" / "hopperlab").glob("*.cuh"):
+        text = header.read_text()
+        assert "#pragma once" in text
+        if "asm volatile" in text:
+            assert re.search(r"\[(PTX ISA )?\d+\.\d+", text), header.name
+
+
+@pytest.mark.parametrize("header", sorted(path.name for path in (KERNELS / "include" / "hopperlab").glob("*.cuh")))
+def test_header_compiles_on_its_own(header):
+    code = f'#include <hopperlab/{header}>\nextern "C" __global__ void nothing() {{}}\n'
+    assert RawModule(code=code, backend="emulator").kernel_names == ("nothing",)
+
+
+def test_every_wrapper_assembles():
+    """One kernel that calls every wrapper of the headers: ptxas accepts each instruction as written."""
+    module = RawModule(code=EVERY_WRAPPER, backend="emulator")
+    assert set(module.kernel_names) == {"copies", "ampere", "wgmma_64", "wgmma_128", "wgmma_256"}
+    for opcode in ("cp.async.bulk.tensor.5d.global", "mbarrier.test_wait.parity", "wgmma.mma_async.sync.aligned.m64n256k16", "ldmatrix"):
+        assert opcode in module.ptx
+
+
+EVERY_WRAPPER = r"""
+#include <hopperlab/cluster.cuh>
+#include <hopperlab/cp_async.cuh>
+#include <hopperlab/fence.cuh>
+#include <hopperlab/mma.cuh>
+#include <hopperlab/setmaxnreg.cuh>
+#include <hopperlab/tma.cuh>
+#include <hopperlab/wgmma.cuh>
+extern "C" __global__ void copies(const __grid_constant__ TensorMap map, uint4* global, int n) {
+    extern __shared__ __align__(1024) unsigned char tile[];
+    mbarrier_t* bar = reinterpret_cast<mbarrier_t*>(tile);
+    prefetch_tensormap(&map);
+    mbarrier_init(bar, 1); fence_mbarrier_init_release_cluster(); barrier_cluster_arrive(); barrier_cluster_wait();
+    mbarrier_expect_tx(bar, n); mbarrier_complete_tx(bar, n); mbarrier_arrive(bar); mbarrier_arrive_expect_tx(bar, n);
+    mbarrier_arrive_drop(bar); mbarrier_arrive_remote(mapa_shared_cluster(bar, cluster_ctarank()));
+    cp_async_bulk_tensor_1d_load(tile, &map, bar, n); cp_async_bulk_tensor_2d_load(tile, &map, bar, n, n);
+    cp_async_bulk_tensor_3d_load(tile, &map, bar, n, n, n); cp_async_bulk_tensor_4d_load(tile, &map, bar, n, n, n, n);
+    cp_async_bulk_tensor_5d_load(tile, &map, bar, n, n, n, n, n);
+    cp_async_bulk_tensor_1d_store(&map, tile, n); cp_async_bulk_tensor_2d_store(&map, tile, n, n);
+    cp_async_bulk_tensor_3d_store(&map, tile, n, n, n); cp_async_bulk_tensor_4d_store(&map, tile, n, n, n, n);
+    cp_async_bulk_tensor_5d_store(&map, tile, n, n, n, n, n);
+    cp_async_bulk_load(tile, global, n, bar); cp_async_bulk_store(global, tile, n); cp_async_bulk_prefetch_l2(global, n);
+    cp_async_bulk_commit_group(); cp_async_bulk_wait_group<1>(); cp_async_bulk_wait_group_read<0>();
+    cp_async_cg_16(tile, global); cp_async_cg_16_l2_128(tile, global); cp_async_cg_16_zfill(tile, global, n);
+    cp_async_ca_16(tile, global); cp_async_ca_16_zfill(tile, global, n); cp_async_ca_4(tile, global);
+    cp_async_commit_group(); cp_async_wait_group<2>(); cp_async_wait_all(); cp_async_mbarrier_arrive_noinc(bar);
+    fence_proxy_async(); fence_proxy_async_shared_cta(); bar_sync(1, 64); bar_arrive(2, 64);
+    if (elect_sync() && mbarrier_test_wait_parity(bar, 0)) mbarrier_wait_parity(bar, 0);
+    mbarrier_inval(bar);
+}
+extern "C" __global__ void __launch_bounds__(256, 1) ampere(float* out) {
+    extern __shared__ __align__(1024) unsigned char tile[];
+    unsigned a[4], b[4];
+    float d[4] = {};
+    ldmatrix_x4(a, shared_address(tile)); ldmatrix_x4_trans(b, shared_address(tile));
+    mma_m16n8k16_bf16(d, a, b[0], b[1]);
+    for (int i = 0; i < 4; i++) out[threadIdx.x * 4 + i] = d[i];
+}
+#define TENSOR_CORE(N) extern "C" __global__ void __launch_bounds__(256, 1) wgmma_##N(float* out) {       \
+    extern __shared__ __align__(1024) unsigned char tile[];                                              \
+    if (threadIdx.x < 128) setmaxnreg_dec<24>(); else {                                                  \
+        setmaxnreg_inc<240>();                                                                           \
+        float d[N / 2] = {};                                                                             \
+        unsigned long long k = wgmma_descriptor_128B(shared_address(tile));                              \
+        wgmma_fence(); wgmma_m64n##N##k16_bf16(d, k, k, 1); wgmma_commit_group(); wgmma_wait_group<0>(); \
+        for (int i = 0; i < N / 2; i++) out[threadIdx.x * N / 2 + i] = d[i];                             \
+    } }
+TENSOR_CORE(64) TENSOR_CORE(128) TENSOR_CORE(256)
+"""

@@ -1,0 +1,100 @@
+"""Recordings: what is stored can be read back, what breaks the schema is named, and the stored ones hold together."""
+import json
+from dataclasses import fields
+
+import pytest
+
+from hopperlab.measure import recordings
+from hopperlab.measure.record import FILES
+from hopperlab.measure.recordings import HEADER_FIELDS, Record
+
+HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200", "driver": "580.1", "cuda": "13.0", "date": "2026-01-01"}
+
+
+def test_round_trip(tmp_path):
+    records = [Record("gemm", "ours", ("STAGES=4",), (1, 2, 3), "bfloat16", ms=1.5, tflops=2.0, grid=(1, 2)), Record("bugs", "theirs", outcome="hang")]
+    recordings.save("some", HEADER, records, tmp_path)
+    back = recordings.load("some", tmp_path)
+    assert list(back) == records
+    assert recordings.names(tmp_path) == ["some"]
+    assert back.source == "recorded on NVIDIA H200, driver 580.1, CUDA 13.0, 2026-01-01"
+
+
+def test_where_and_one():
+    data = {"header": HEADER, "records": [{"suite": "s", "kernel": "a", "shape": [1, 2]}, {"suite": "s", "kernel": "b"}, {"suite": "s", "kernel": "b"}]}
+    recording = recordings.parse("some", data)
+    assert recording.one(shape=[1, 2]).kernel == "a"
+    assert len(recording.where(kernel="b")) == 2
+    with pytest.raises(LookupError, match="has 2 records"):
+        recording.one(kernel="b")
+    with pytest.raises(LookupError, match="has 0 records"):
+        recording.one(kernel="c")
+
+
+def test_missing_recording_names_those_there_are(tmp_path):
+    recordings.save("some", HEADER, [], tmp_path)
+    with pytest.raises(FileNotFoundError, match="'other'; there are: some"):
+        recordings.load("other", tmp_path)
+
+
+@pytest.mark.parametrize(("record", "message"), [
+    ({"suite": "s", "kernel": "a", "tflop": 1}, "unknown fields: tflop"),
+    ({"suite": "s"}, "needs a kernel"),
+    ({"suite": "s", "kernel": "a", "ms": "1"}, "ms is '1'"),
+    ({"suite": "s", "kernel": "a", "ms": True}, "ms is True"),
+    ({"suite": "s", "kernel": "a", "shape": 3}, "shape is 3"),
+    ({"suite": "s", "kernel": "a", "note": 3}, "note is 3"),
+])
+def test_bad_record_is_named(record, message):
+    with pytest.raises(ValueError, match=message):
+        recordings.parse("some", {"header": HEADER, "records": [record]})
+
+
+def test_bad_header_is_named():
+    with pytest.raises(ValueError, match="lacks driver"):
+        recordings.parse("some", {"header": {key: 1 for key in HEADER_FIELDS if key != "driver"}, "records": []})
+    with pytest.raises(ValueError, match="not header and records"):
+        recordings.parse("some", {"header": HEADER})
+
+
+@pytest.mark.parametrize("name", recordings.names())
+def test_stored_recording_keeps_the_schema(name):
+    recording = recordings.load(name)
+    assert len(recording)
+    assert "H200" in recording.header["gpu"] or "H100" in recording.header["gpu"]
+    assert (recordings.FOLDER / f"{name}.json").read_text() == written(recording)
+    for record in recording:
+        if record.ms is not None:
+            assert 0 < record.ms_min <= record.ms <= record.ms_max
+        if record.ratio is not None:
+            assert record.ratio_min <= record.ratio <= record.ratio_max
+        if record.wrong is not None:
+            assert record.outcome == ("right" if record.wrong == 0 else "wrong" if record.wrong == record.runs else "sometimes wrong")
+        assert not record.spills
+
+
+def written(recording) -> str:
+    """The text that save() writes for a recording."""
+    import tempfile
+    from pathlib import Path
+    with tempfile.TemporaryDirectory() as folder:
+        return recordings.save(recording.name, recording.header, recording.records, Path(folder)).read_text()
+
+
+def test_rates_follow_from_times():
+    for record in recordings.load("gemm"):
+        m, n, k = record.shape
+        assert record.tflops == pytest.approx(2 * m * n * k / record.ms / 1e9, rel=0.01)
+    for record in recordings.load("copy"):
+        rows, columns = record.shape
+        assert record.gb_s == pytest.approx(2 * rows * columns * 2 / record.ms / 1e6, rel=0.01)
+
+
+def test_all_recordings_are_stored():
+    assert set(recordings.names()) >= set(FILES.values())
+
+
+def test_every_field_of_a_record_is_explained():
+    for item in fields(Record):
+        assert item.name in Record.__doc__, item.name
+    assert json.dumps(Record("s", "k").as_json()) == '{"suite": "s", "kernel": "k"}'

@@ -1,0 +1,64 @@
+"""The arithmetic of measuring, which needs no GPU: medians, ratios, board queries, summaries."""
+import subprocess
+
+import pytest
+
+from hopperlab.measure import board
+from hopperlab.measure.record import main, summary
+from hopperlab.measure.recordings import Record
+from hopperlab.measure.timing import Sample, speed_ratios
+
+
+def test_sample_reports_median_and_extremes():
+    sample = Sample((3.0, 1.0, 2.0, 10.0))
+    assert (sample.ms, sample.least, sample.most) == (2.5, 1.0, 10.0)
+
+
+def test_ratios_are_taken_round_by_round():
+    ours, theirs = Sample((2.0, 4.0, 2.0)), Sample((1.0, 4.0, 3.0))
+    assert speed_ratios(ours, theirs) == (1.0, 0.5, 1.5)
+
+
+def test_samples_of_different_length_do_not_compare():
+    with pytest.raises(ValueError):
+        speed_ratios(Sample((1.0,)), Sample((1.0, 2.0)))
+
+
+def test_header_reads_the_board(monkeypatch):
+    answer = subprocess.CompletedProcess([], 0, stdout="NVIDIA H200, 580.1, 700.00, 1980, [N/A]\n", stderr="")
+    monkeypatch.setattr(board.subprocess, "run", lambda *args, **kwargs: answer)
+    head = board.header()
+    assert (head["gpu"], head["driver"], head["power_limit_watts"]) == ("NVIDIA H200", "580.1", 700.0)
+    assert head["clocks"] == {"sm_max_mhz": 1980.0, "memory_max_mhz": None}
+    assert head["cuda"].count(".") == 1
+    assert head["libraries"]["numpy"]
+
+
+def test_no_driver_says_so(monkeypatch):
+    def missing(*args, **kwargs):
+        raise FileNotFoundError("nvidia-smi")
+    monkeypatch.setattr(board.subprocess, "run", missing)
+    with pytest.raises(RuntimeError, match="is there an NVIDIA driver"):
+        board.header()
+
+
+def test_load_without_nvml_is_unknown_not_zero(monkeypatch):
+    monkeypatch.setattr(board, "_METERS", [])
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
+    calls = []
+    load = board.under_load(lambda: calls.append("run"), lambda: calls.append("wait"), seconds=0.01)
+    assert load == board.Load(None, None)
+    assert calls[:2] == ["run", "wait"] and calls[-1] == "wait"
+
+
+def test_summary_is_one_line():
+    line = summary(Record("gemm", "ours", ("STAGES=4",), (1, 2, 3), "bfloat16", tflops=600.0, peer="cuBLAS", ratio=0.75, ratio_min=0.7, ratio_max=0.8))
+    assert line.split("  ")[-1] == "0.750 (0.700 to 0.800) of cuBLAS"
+    assert "hang" in summary(Record("bugs", "ours", outcome="hang"))
+    assert "wrong: 3 of 20" in summary(Record("bugs", "ours", outcome="sometimes wrong", wrong=3, runs=20))
+
+
+def test_unknown_suite_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--suites", "nothing"])
+    assert "invalid choice" in capsys.readouterr().err
