@@ -19,8 +19,12 @@ _FLOATS = ("f32", "f64")
 _HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 
 
-def _template(op: str, floating: bool) -> str | None:
-    """The comparison as an expression: the ordered operators are false and the unordered ones true with a NaN."""
+def _template(op: str, kind: str) -> str | None:
+    """The comparison as an expression: the ordered operators are false and the unordered ones true with a NaN. None
+    when the type does not have the operator."""
+    floating = kind not in _INTS
+    if (op in ("lo", "ls", "hi", "hs") and kind[0] != "u") or (kind[0] == "b" and not floating and op not in ("eq", "ne")):
+        return None
     if op == "ne" and floating:
         return "({0} < {1}) | ({0} > {1})"
     if op in _SYMBOL:
@@ -40,12 +44,11 @@ class _Comparison:
 
     def __init__(self, mods: Modifiers):
         self.type = mods.type(_INTS + _FLOATS + _HALVES)
-        self.floating = self.type not in _INTS
         operators = (*_SYMBOL, *_INVERSE, "num", "nan")
         self.op = mods.require(operators)
         self.bool = mods.choose(_BOOL)
         self.ftz = mods.flag("ftz")
-        self.template = _template(self.op, self.floating)
+        self.template = _template(self.op, self.type)
         if self.template is None or (self.ftz and self.type == "f64"):
             raise mods.fail(f".{self.op} does not compare .{self.type}")
         self.compare = expression(self.template, ("f32", "f32"), ("pred",)).fn

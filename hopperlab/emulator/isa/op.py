@@ -104,6 +104,9 @@ class Modifiers:
         """Take the first modifier that is one of `names`; it is an error when there is none."""
         found = self.choose(names)
         if found is None:
+            newer = next((mod for mod in self.left if mod in NEWER), None)
+            if newer is not None:
+                raise self.fail(self.unknown(newer, "modifier"))
             raise self.fail(f"needs one of {', '.join('.' + name for name in names)}")
         return found
 
