@@ -15,12 +15,15 @@ def main(arguments: list[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, help_ in (("build", "text sources to notebooks, keeping outputs that are still fresh"),
                         ("execute", "build, then run each notebook here and store its outputs"),
-                        ("check", "say what is stale, missing, out of order or wrong")):
+                        ("check", "say what is stale, missing, out of order or wrong"),
+                        ("pictures", "draw the README's picture from a run")):
         sub = verbs.add_parser(verb, help=help_)
         sub.add_argument("lessons", nargs="*", help="lesson numbers or names; all when none is given")
         if verb == "execute":
             sub.add_argument("--backend", choices=("gpu", "emulator"), help="where to run (default: HOPPERLAB_BACKEND, else automatic)")
     options = parser.parse_args(arguments)
+    if options.verb == "pictures":
+        return _pictures()
     sources = build.lesson_sources(options.lessons)
     if options.verb == "check":
         return _check(sources)
@@ -46,6 +49,14 @@ def _execute(sources, backend: str | None) -> int:
             failed += 1
             print(f"  failed after {time.perf_counter() - began:.1f} s; the stored file is as it was\n{error}", file=sys.stderr, flush=True)
     return 1 if failed else 0
+
+
+def _pictures() -> int:
+    from . import pictures
+
+    for path in pictures.draw():
+        print(f"drew {path.name}")
+    return 0
 
 
 def _check(sources) -> int:

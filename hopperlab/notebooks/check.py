@@ -5,6 +5,7 @@ Imported by the tests; `python -m hopperlab.notebooks check` prints the findings
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -12,7 +13,7 @@ import nbformat
 from . import build, hashes, source
 
 MAX_CODE_CELLS, MAX_CELL_LINES, MAX_BYTES = 25, 15, 200_000
-COMPARED = {"stream", "execute_result", "display_data"}
+FOLDERS = re.compile(r"/(?:root|home|tmp|work|opt|usr)/[\w.-]+")
 PLAIN_ONLY = {"text/plain"}
 
 
@@ -65,6 +66,8 @@ def _cell_findings(cell: nbformat.NotebookNode, digest: str) -> list[str]:
         rich = set(output.get("data", {})) - PLAIN_ONLY
         if rich and not ignored:
             findings.append(f"cell {cell.id!r} shows {sorted(rich)} but is compared; mark it `ignore`")
+        if FOLDERS.search(str(output)):
+            findings.append(f"cell {cell.id!r} shows a folder of the machine it ran on: {FOLDERS.search(str(output))[0]!r}")
         if output.get("name") == "stderr":
             findings.append(f"cell {cell.id!r} wrote to stderr: {output.text[:120]!r}")
     return findings

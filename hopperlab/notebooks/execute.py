@@ -47,12 +47,12 @@ def execute(path: Path, backend: str | None = None) -> tuple[Path, float, dict]:
 
 def run(notebook: nbformat.NotebookNode, folder: Path, backend: str | None = None) -> dict:
     """Run every cell of `notebook` in a fresh kernel in `folder`, counts from 1; returns what the kernel said of its place."""
-    client = NotebookClient(notebook, timeout=CELL_LIMIT, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(notebook, timeout=CELL_LIMIT, kernel_name="python3", coalesce_streams=True, resources={"metadata": {"path": str(folder)}})
     with client.setup_kernel(env=_environment(backend)):
-        place = _ask_place(client)
         for index, cell in enumerate(notebook.cells):
             if cell.cell_type == "code":
                 client.execute_cell(cell, index)
+        place = _ask_place(client)
     for count, cell in enumerate(build.code_cells(notebook), 1):
         _recount(cell, count)
     return place
@@ -66,7 +66,11 @@ def _environment(backend: str | None) -> Mapping[str, str]:
 
 def _ask_place(client: NotebookClient) -> dict:
     probe = nbformat.v4.new_code_cell(ASK)
-    client.execute_cell(probe, 0, store_history=False)
+    client.nb.cells.append(probe)
+    try:
+        client.execute_cell(probe, len(client.nb.cells) - 1, store_history=False)
+    finally:
+        client.nb.cells.remove(probe)
     text = "".join(output.get("text", "") for output in probe.outputs)
     found = re.search(re.escape(MARK) + r"(\{.*\})", text)
     if not found:

@@ -9,7 +9,7 @@ from .charts import bars, lines
 from .landing import land, land_bytes
 from .panels import Choice, Panel, Slider, panel
 from .recorded import best_depth, boxes_chart, boxes_table, bugs_table, ceilings, folds_table, gemm_bars, percent_of_peer, stages_chart, timing_lesson
-from .reports import explain, hazards, kindest_place, lines_named
+from .reports import doctor, explain, hazards, kindest_place, lines_named
 from .roofline import Point, attainable, gemm_intensity, roofline
 from .runs import launch_on_roof, launch_pipeline, ring_spans, ring_timeline
 from .source import listing, source
@@ -21,7 +21,7 @@ from .voting import predict, vote
 
 __all__ = ["Choice", "Panel", "Picture", "Point", "Slider", "Span", "attainable", "bank_map", "bars", "best_depth",
            "box_explorer", "boxes_chart", "boxes_table", "bugs_table", "ceilings", "check_halo", "check_intensities",
-           "check_ring", "explain", "folds_table", "gantt", "gemm_bars", "gemm_intensity", "hazards", "inside", "kindest_place",
+           "check_ring", "doctor", "explain", "folds_table", "gantt", "gemm_bars", "gemm_intensity", "hazards", "inside", "kindest_place",
            "land", "land_bytes", "launch_on_roof", "launch_pipeline", "lines", "lines_named", "listing", "panel",
            "percent_of_peer", "predict", "reference_box", "ring_spans", "ring_timeline", "roofline", "source", "stage_diagram",
            "stage_plan", "stages_chart", "swizzled_tile", "tile_table", "timing_lesson", "vote", "wavefronts"]

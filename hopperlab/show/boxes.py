@@ -94,7 +94,7 @@ def _draw_tensor(axis: Axes, plane: np.ndarray, first: tuple[int, int], extent: 
     axis.add_patch(Rectangle((0, 0), columns, rows, facecolor=style.EMPTY, edgecolor=style.INK, linewidth=1))
     top, left = max(0, first[0]), max(0, first[1])
     bottom, right = min(rows, first[0] + extent[0]), min(columns, first[1] + extent[1])
-    axis.add_patch(Rectangle((first[1], first[0]), extent[1], extent[0], facecolor="none", edgecolor=style.VERMILION, hatch="xx", linewidth=2, alpha=0.5))
+    axis.add_patch(Rectangle((first[1], first[0]), extent[1], extent[0], facecolor="none", edgecolor=style.VERMILION, hatch="//", linewidth=2, alpha=0.5))
     if bottom > top and right > left:
         axis.add_patch(Rectangle((left, top), right - left, bottom - top, facecolor=style.SKY, edgecolor="none"))
     axis.add_patch(Rectangle((first[1], first[0]), extent[1], extent[0], facecolor="none", edgecolor=style.VERMILION, linewidth=2.5))
@@ -108,7 +108,7 @@ def _draw_landed(axis: Axes, view: np.ndarray, known: np.ndarray) -> None:
     for (row, column), value in np.ndenumerate(view):
         colour = style.SKY if known[row, column] else style.CARD
         axis.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor=style.VERMILION if not known[row, column] else style.CARD,
-                                 hatch=None if known[row, column] else "xx", linewidth=0.6))
+                                 hatch=None if known[row, column] else "//", linewidth=0.6))
         if view.size <= MAX_LABELS:
             axis.text(column + 0.5, row + 0.5, f"{value:g}", ha="center", va="center", fontsize=8, color=style.INK,
                       bbox=None if known[row, column] else {"facecolor": style.CARD, "edgecolor": "none", "pad": 0.6})

@@ -91,14 +91,16 @@ def boxes_chart(recording: Any) -> Picture:
 
 
 def boxes_table(recording: Any) -> str:
-    """Registers of both loaders and the ratio of their bandwidths at the smallest and the largest box, one block an SM, in words."""
+    """Registers of both loaders, and the ratio of their bandwidths at the smallest box and at the largest, in words."""
     lines = [recording.source]
     for kernel, who in (("tma_load", "TMA"), ("cp_async_load", "cp.async")):
-        registers = [record.registers for record in recording.where(kernel=kernel)]
-        lines.append(f"{who}: {min(registers)} to {max(registers)} registers in each of 128 threads")
-    single = [r for r in recording.where(kernel="tma_load") if _option(r, "blocks_per_sm") == 1]
-    for record in (min(single, key=lambda r: r.shape[0] * r.shape[1]), max(single, key=lambda r: r.shape[0] * r.shape[1])):
-        lines.append(f"box of {record.shape[0]} x {record.shape[1]}: TMA at {record.ratio:.2f} times the bandwidth of cp.async (1 block an SM)")
+        registers = sorted({record.registers for record in recording.where(kernel=kernel)})
+        lines.append(f"{who}: {' or '.join(map(str, registers))} registers in each of 128 threads")
+    ordered = sorted(recording.where(kernel="tma_load"), key=lambda r: (r.shape[0] * r.shape[1], _option(r, "blocks_per_sm")))
+    for record in (*ordered[:2], ordered[-1]):
+        blocks = _option(record, "blocks_per_sm")
+        lines.append(f"box of {record.shape[0]} x {record.shape[1]}, {blocks} block{'s' if blocks > 1 else ''} an SM: "
+                     f"TMA loads at {record.ratio:.2f} times the bandwidth of cp.async")
     return "\n".join(lines)
 
 
@@ -130,7 +132,8 @@ def timing_lesson(recording: Any) -> str:
         return _timed_here()
     lines = ["No GPU here, so no launch to time. " + recording.source + ":", "median, least and greatest time of single launches, cold L2, copying 1 GiB:"]
     for record in recording:
-        lines.append(f"  {record.kernel:16s} {record.ms:.4f} ms  ({record.ms_min:.4f} to {record.ms_max:.4f})  {record.gb_s:.0f} GB/s")
+        name = f"{record.kernel} {' '.join(record.options)}".strip()
+        lines.append(f"  {name:58s} {record.ms:.4f} ms ({record.ms_min:.4f} to {record.ms_max:.4f}) {record.gb_s:5.0f} GB/s")
     return "\n".join(lines)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 
@@ -50,3 +52,13 @@ def kindest_place() -> Iterator[Any]:
         return
     with hl.emulate(schedule="eager", hazards="collect") as run:
         yield run
+
+
+def doctor() -> str:
+    """What `hopperlab doctor` prints, with the home folder written as ~."""
+    from .. import cli
+
+    text = io.StringIO()
+    with redirect_stdout(text):
+        cli.main(["doctor"])
+    return text.getvalue().replace(str(Path.home()), "~").rstrip()

@@ -67,16 +67,38 @@ def listing(text: str, name: str = "kernel", lines: tuple[int, int] | None = Non
     return Listing(name, "\n".join(rows[first - 1:last]), first, tuple(sorted(mark)))
 
 
-def _to_html(shown: Listing) -> str:
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers.c_cpp import CppLexer
+# Colour by kind of token, from the inside of the tree of token types; the rest is ink. All are 4.5:1 or better on the card.
+COLOURS = {"Token.Comment.Preproc": "#7A3E00", "Token.Comment": "#3B7A1E", "Token.Keyword": "#8A1C7C", "Token.Literal.String": "#A31515",
+           "Token.Literal.Number": "#0050A0"}
 
-    formatter = HtmlFormatter(noclasses=True, nowrap=True, style="xcode")
-    rows = highlight(shown.text, CppLexer(stripnl=False, ensurenl=False), formatter).rstrip("\n").split("\n")
+
+def _to_html(shown: Listing) -> str:
+    rows = _coloured(shown.text).split("\n")
     body = []
     for number, row in enumerate(rows, shown.first):
-        back = f" background-color: {style.YELLOW};" if number in shown.marked else ""
-        body.append(f'<span style="color: #6E6E68;{back}">{number:4d}  </span>{row}')
+        back = f"; background-color: {style.YELLOW}" if number in shown.marked else ""
+        body.append(f'<span style="color: #6E6E68{back}">{number:4d}  </span>{row}')
     frame = f"background-color: {style.CARD}; color: {style.INK}; padding: 8px; font-size: 12px; line-height: 1.35; overflow-x: auto;"
     return f'<div><strong>{html.escape(shown.name)}</strong><pre style="{frame}">' + "\n".join(body) + "</pre></div>"
+
+
+def _coloured(text: str) -> str:
+    """The text as HTML, one span a run of tokens of one colour and line: a fifth of what a general formatter writes."""
+    from pygments.lexers.c_cpp import CppLexer
+
+    out: list[str] = []
+    run, colour = "", None
+    for kind, piece in CppLexer(stripnl=False, ensurenl=False).get_tokens(text):
+        wanted = next((value for name, value in COLOURS.items() if str(kind).startswith(name)), None)
+        if wanted != colour and piece.strip():
+            out.append(_span(run, colour))
+            run, colour = "", wanted
+        run += piece
+    return "".join([*out, _span(run, colour)])
+
+
+def _span(run: str, colour: str | None) -> str:
+    text = html.escape(run, quote=False)
+    if colour is None or not run.strip():
+        return text
+    return "\n".join(f'<span style="color: {colour}">{line}</span>' if line.strip() else line for line in text.split("\n"))

@@ -23,7 +23,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 CARD, INK, FAINT, EMPTY = "#FBFBF8", "#1A1A1A", "#B9B9B3", "#E9E9E4"
 
 WIDTH = 8.0          # inches; a notebook column shows it at about 760 pixels
-DOTS = 150           # dots per inch in the PNG; twice what the column shows, so text stays sharp
+DOTS = 130           # dots per inch in the PNG; more than the column shows, so that text stays sharp
 COLUMN = 760         # pixels a figure of WIDTH takes in a notebook
 
 
@@ -72,7 +72,7 @@ class Picture:
     _png: bytes | None = field(default=None, repr=False)
 
     def png(self) -> bytes:
-        """The figure as a PNG with a 128-colour palette (small) and no metadata (the same bytes every time)."""
+        """The figure as a PNG with a 48-colour palette (small) and no metadata (the same bytes every time)."""
         if self._png is None:
             self._png = self._render()
         return self._png
@@ -83,7 +83,7 @@ class Picture:
         raw = io.BytesIO()
         self.figure.savefig(raw, format="png", dpi=DOTS, facecolor=CARD, metadata={"Software": None})
         raw.seek(0)
-        image = Image.open(raw).convert("RGB").quantize(colors=128, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        image = Image.open(raw).convert("RGB").quantize(colors=48, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         small = io.BytesIO()
         image.save(small, format="PNG", optimize=True)
         return small.getvalue()

@@ -107,6 +107,7 @@ def test_a_fresh_notebook_has_no_findings(lesson):
     (lambda code: code[0].update(source="print(2)"), "differs from its source from cell 'one'"),
     (lambda code: code[0].outputs.append(nbformat.v4.new_output("display_data", {"image/png": ""})), "is compared; mark it `ignore`"),
     (lambda code: code[0].outputs.append(nbformat.v4.new_output("stream", name="stderr", text="warning")), "wrote to stderr"),
+    (lambda code: code[0].outputs.append(nbformat.v4.new_output("stream", text="see /home/someone/x")), "a folder of the machine it ran on: '/home/someone'"),
 ])
 def test_each_fault_is_found(lesson, edit, message):
     target = executed(lesson)
