@@ -4,6 +4,7 @@ They come from NVIDIA's wheels and need neither a GPU nor a driver; a CUDA toolk
 """
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import sys
@@ -49,14 +50,25 @@ def nvrtc():
     Raises ToolchainError, with the command that mends it, where the wheels are missing.
     """
     try:
+        if cuda_major() == 12:
+            _load_cuda12()
         from cuda.bindings import nvrtc as bindings
         bindings.nvrtcVersion()
-    except (ImportError, RuntimeError, OSError) as problem:
+    except (ImportError, RuntimeError, OSError, metadata.PackageNotFoundError) as problem:
         if sys.platform == "darwin":
             raise ToolchainError("NVRTC does not exist for macOS: kernels cannot be compiled here. Use Linux or Windows, "
                                  "or a hosted notebook.") from problem
         raise ToolchainError(f"NVRTC cannot be loaded ({problem}). Install it with:\n    {INSTALL}") from problem
     return bindings
+
+
+def _load_cuda12() -> None:
+    """Load NVRTC from the -cu12 wheel. Both wheels may be installed, cuda-bindings would take the newer one, and a
+    driver for CUDA 12 does not load what that makes; a library that is already loaded is the one it takes."""
+    files = [f.locate() for f in metadata.files("nvidia-cuda-nvrtc-cu12") or [] if ".so" in f.name or f.name.endswith(".dll")]
+    for file in sorted(files):              # the builtins come first in this order
+        if ".alt" not in file.name:
+            ctypes.CDLL(str(file))
 
 
 def nvrtc_version() -> tuple[int, int]:

@@ -70,6 +70,8 @@ def test_whatever_is_needed_is_pinned():
 
 def test_what_is_installed_is_what_is_pinned():
     pinned = pins("constraints.txt")
+    if metadata.version("cuda-bindings").startswith("12."):
+        pinned |= pins("constraints-cuda12.txt")
     wrong = {name: (metadata.version(name), pinned[name]) for name in closure("hopperlab", {"lab", "test"})
              if metadata.version(name) != pinned[name]}
     assert not wrong, "install with: pip install -c constraints.txt"
