@@ -59,6 +59,8 @@ class Clocks:
         self.any_fragment = False
         self.cp_done = np.zeros(slots * warps * 32, np.int32)
         self.bulk_done = np.zeros(slots * warps * 32, np.int32)
+        self.cp_issued = np.zeros(slots * warps * 32, np.int32)         # latest group in which a thread started a copy
+        self.bulk_issued = np.zeros(slots * warps * 32, np.int32)
         self.barrier_now = np.zeros((slots * self.bars, PLANES, self.columns), np.int32)
         self.barrier_done = np.zeros_like(self.barrier_now)
         self.named = np.zeros((slots * 16, PLANES, self.columns), np.int32)
@@ -91,7 +93,7 @@ class Clocks:
         gw = (slots[:, None] * w + np.arange(w)).reshape(-1)
         self.row_of.reshape(self.slots, w, 32)[slots] = self._primary(gw).reshape(len(slots), w, 1)
         self.fragmented.reshape(self.slots, w)[slots] = False
-        for table in (self.cp_done, self.bulk_done):
+        for table in (self.cp_done, self.bulk_done, self.cp_issued, self.bulk_issued):
             table.reshape(self.slots, -1)[slots] = 0
         for table, count in ((self.barrier_now, self.bars), (self.barrier_done, self.bars), (self.named, 16),
                              (self.wgmma, groups)):
@@ -126,22 +128,31 @@ class Clocks:
         return vec
 
     def _own_groups(self, vec, cohort, units: Units, plane: int, lane_plane: int) -> None:
-        """Completed cp.async and bulk groups belong to a thread: all lanes' minimum, or one lane's own."""
-        for present, done, first in ((self.has_cp, self.cp_done, self.cp0), (self.has_bulk, self.bulk_done, self.bulk0)):
-            if not present:
+        """Completed cp.async and bulk groups belong to a thread: what all lanes' groups have reached, or one lane's own."""
+        for present, done, issued, first in ((self.has_cp, self.cp_done, self.cp_issued, self.cp0),
+                                             (self.has_bulk, self.bulk_done, self.bulk_issued, self.bulk0)):
+            if not present or not done[cohort.gids].any():
                 continue
             at, column = np.arange(len(units.gw)), first + units.gw % self.warps
-            finished = done[cohort.gids]
-            if not finished.any():
-                continue
-            least = np.minimum.reduceat(finished, units.starts)
+            least = self._reached(units.gw, done, issued)
             if units.all_full:
                 vec[at, plane, column] = np.maximum(vec[at, plane, column], least)
                 continue
             single = units.single
             many = ~single
             vec[at[many], plane, column[many]] = np.maximum(vec[at[many], plane, column[many]], least[many])
-            vec[at[single], lane_plane, column[single]] = least[single] << 5 | units.lanes[single]
+            own = done[cohort.gids[units.starts[single]]]
+            vec[at[single], lane_plane, column[single]] = own << 5 | units.lanes[single]
+
+    @staticmethod
+    def _reached(gw, done, issued) -> np.ndarray:
+        """The group up to which all lanes of each warp are complete. A lane with nothing in flight holds nobody back, and its
+        count catches up, so that what it starts later is newer than what is published now."""
+        lanes, started = done.reshape(-1, 32)[gw], issued.reshape(-1, 32)[gw]
+        idle = started <= lanes
+        least = np.minimum(np.where(idle, np.iinfo(np.int32).max, lanes).min(axis=1), lanes.max(axis=1))
+        done.reshape(-1, 32)[gw] = np.where(idle, np.maximum(lanes, least[:, None]), lanes)
+        return least
 
     def learn(self, cohort, units: Units, vec: np.ndarray) -> None:
         """These lanes acquire `vec` (units, 4, columns)."""

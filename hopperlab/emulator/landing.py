@@ -11,6 +11,7 @@ import numpy as np
 
 from ..hopper import tile
 from . import reports
+from .clocks import V
 from .session import Event
 
 EARLY = 0.3        # random: chance to land at issue
@@ -62,6 +63,28 @@ class Landing:
         self.cp_commits = np.zeros(threads, np.int32)
         self.bulk_commits = np.zeros(threads, np.int32)
         self.trace = machine.session.trace
+        self.last_copy: dict[int, tuple] = {}      # barrier -> (column, phase, thread, instruction, slot) of its newest copy
+        self.last_store: dict[int, int] = {}       # thread -> instruction of its newest bulk store
+
+    # --- groups of a thread -----------------------------------------------------------------------------------------
+    def open_group(self, gids, bulk: bool) -> np.ndarray:
+        """Number of the group that a copy started now by each of these threads belongs to."""
+        clocks = self.M.clocks
+        issued = clocks.bulk_issued if bulk else clocks.cp_issued
+        issued[gids] = self.committed(gids, bulk) + 1
+        return issued[gids]
+
+    def committed(self, gids, bulk: bool) -> np.ndarray:
+        """Groups each thread has committed (a thread with nothing in flight keeps up with its warp, see clocks.py)."""
+        clocks = self.M.clocks
+        commits, done = (self.bulk_commits, clocks.bulk_done) if bulk else (self.cp_commits, clocks.cp_done)
+        commits[gids] = np.maximum(commits[gids], done[gids])
+        return commits[gids]
+
+    def commit(self, gids, bulk: bool) -> None:
+        """commit_group by these threads."""
+        commits = self.bulk_commits if bulk else self.cp_commits
+        commits[gids] = self.committed(gids, bulk) + 1
 
     # --- issue ------------------------------------------------------------------------------------------------------
     def issue_copy(self, op: BarrierOp) -> None:
@@ -75,6 +98,7 @@ class Landing:
     def issue_store(self, op: GroupOp) -> None:
         """A copy from shared to global memory starts."""
         self._event("issue store", op.gid, op.index, "")
+        self.last_store[op.gid] = op.index
         if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
             op.data = op.read()
             op.write(op.data)
@@ -192,22 +216,33 @@ class Landing:
 
     # --- the end ----------------------------------------------------------------------------------------------------
     def cta_ends(self, slots: np.ndarray) -> None:
-        """CTAs end: what still lands in or reads their shared memory is a hazard; stores then complete."""
+        """CTAs end: what nobody waited for in their shared memory is a hazard; what is still in flight then completes."""
         gone = set(slots.tolist())
-        for op in [op for op in self.copies if op.slot in gone]:
-            reports.exit_in_flight(self.M, op.index, op.gid, "still writes its shared memory")
-            self.copies.remove(op)
+        self._unwaited(gone)
+        self.copies = [op for op in self.copies if op.slot not in gone]
         left = []
         for op in self.stores:
-            if op.slot not in gone:
+            if op.slot in gone:
+                op.write(op.read() if op.data is None else op.data)
+            else:
                 left.append(op)
-                continue
-            if op.data is None:
-                reports.exit_in_flight(self.M, op.index, op.gid, "still reads its shared memory")
-                op.data = op.read()
-            op.write(op.data)
         self.stores = left
         self.cp = [op for op in self.cp if int(op.gids[0]) // self.M.T not in gone]
+
+    def _unwaited(self, gone: set[int]) -> None:
+        """Report copies whose phase no thread of the CTA saw complete, and stores whose reads no wait_group ended."""
+        M, clocks = self.M, self.M.clocks
+        for barrier, (column, phase, gid, index, slot) in list(self.last_copy.items()):
+            if slot in gone:
+                del self.last_copy[barrier]
+                rows = np.unique(clocks.row_of[slot * M.T:(slot + 1) * M.T])
+                if clocks.K[rows, V, column].max() < phase:
+                    reports.exit_in_flight(M, index, gid, "still writes its shared memory")
+        for gid, index in list(self.last_store.items()):
+            if gid // M.T in gone:
+                del self.last_store[gid]
+                if clocks.bulk_issued[gid] > clocks.bulk_done[gid]:
+                    reports.exit_in_flight(M, index, gid, "still reads its shared memory")
 
     # --- timeline ---------------------------------------------------------------------------------------------------
     def _event(self, what: str, gid: int, index: int, detail: str) -> None:

@@ -165,7 +165,9 @@ def _issue_load(M, info, gid: int, slot: int, barrier: int, nbytes: int, spans, 
     if M.shadow is not None:
         barriers, clocks = M.barriers, M.clocks
         column = clocks.bar0 + barrier % barriers.capacity
-        M.shadow.async_write(gid, spans, column, int(barriers.phase[barrier]) + 1, info.index)
+        phase = int(barriers.phase[barrier]) + 1
+        M.shadow.async_write(gid, spans, column, phase, info.index)
+        M.landing.last_copy[barrier] = (column, phase, gid, info.index, slot)
     M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, slot))
 
 
@@ -219,7 +221,7 @@ def tensor_store(M, C, info: Info, source, map_address, *coords):
 
 
 def _issue_store(M, info, gid: int, slot: int, spans, read, write) -> None:
-    group = int(M.landing.bulk_commits[gid]) + 1
+    group = int(M.landing.open_group(np.array([gid]), bulk=True)[0])
     M.progress += 1
     if M.shadow is not None:
         M.shadow.async_read(gid, spans, M.clocks.bulk0 + (gid >> 5) % M.clocks.warps, group, info.index)
@@ -266,13 +268,13 @@ def bulk_store(M, C, info: Info, source, target, size):
 
 def commit(M, C, info):
     """cp.async.bulk.commit_group."""
-    M.landing.bulk_commits[C.gids] += 1
+    M.landing.commit(C.gids, bulk=True)
 
 
 def wait(M, C, info):
     """cp.async.bulk.wait_group[.read] N of this thread."""
     pending, read_only = info
-    done = np.maximum(M.landing.bulk_commits[C.gids] - pending, 0).astype(np.int32)
+    done = np.maximum(M.landing.committed(C.gids, bulk=True) - pending, 0).astype(np.int32)
     M.landing.finish_stores(C.gids, done, read_only)
     C.unsynced = True
 

@@ -56,7 +56,7 @@ def copy(M, C, info: Info, target, source, size=None):
         for allocation, where, offset in find_global(M, sub, source[live] if not whole else source, info.size, info.index):
             lanes = live if where is None else live[where]
             parts.append((allocation, lanes, offset))
-    group = M.landing.cp_commits[C.gids] + 1
+    group = M.landing.open_group(C.gids, bulk=False)
     if M.shadow is not None:
         clocks = M.clocks
         M.shadow.store(C.gids, flat, info.size, info.index, clocks.cp0 + (C.gids >> 5) % clocks.warps, group)
@@ -83,12 +83,12 @@ def _mover(M, size: int, flat, valid, parts, n: int):
 
 def commit(M, C, info):
     """cp.async.commit_group: this thread's copies since the last commit become one group."""
-    M.landing.cp_commits[C.gids] += 1
+    M.landing.commit(C.gids, bulk=False)
 
 
 def wait(M, C, pending: int):
     """cp.async.wait_group N: all but the N latest groups of this thread are complete and visible to it."""
-    M.landing.finish_cp(C.gids, np.maximum(M.landing.cp_commits[C.gids] - pending, 0).astype(np.int32))
+    M.landing.finish_cp(C.gids, np.maximum(M.landing.committed(C.gids, bulk=False) - pending, 0).astype(np.int32))
     C.unsynced = True
 
 
