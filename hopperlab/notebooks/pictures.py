@@ -37,7 +37,7 @@ def draw(folder: Path = IMAGES) -> list[Path]:
     from hopperlab import show
 
     folder.mkdir(parents=True, exist_ok=True)
-    heading = f"A warp-specialised GEMM, run and drawn by the emulator: {TILES} tiles through {STAGES} buffers"
+    heading = f"A warp-specialised GEMM in the emulator: {TILES} tiles through {STAGES} buffers"
     path = folder / "pipeline.png"
     path.write_bytes(show.ring_timeline(pipeline_run(), STAGES, heading).png())
     return [path]

@@ -52,7 +52,7 @@ def box_explorer(tensor: np.ndarray, start: Sequence[int], box: Sequence[int], l
                  heading: str = "What lands where", element_strides: Sequence[int] | None = None) -> style.Picture:
     """Left: the tensor (its last two dimensions, at the slice the box starts in) with the box outlined. Right: `landed`, the shared-memory bytes as the kernel read them back.
 
-    tensor: rank 1 to 5; start, box: array order; landed: array of the box's shape. Filled elements are hatched.
+    tensor: rank 1 to 5; start, box: array order; landed: array of the box's shape. Filled elements stand on the bare card, in red.
     """
     plane = _plane(tensor, start)
     view = np.asarray(landed, dtype=np.float64).reshape(-1, landed.shape[-1])
@@ -106,12 +106,11 @@ def _draw_tensor(axis: Axes, plane: np.ndarray, first: tuple[int, int], extent: 
 def _draw_landed(axis: Axes, view: np.ndarray, known: np.ndarray) -> None:
     rows, columns = view.shape
     for (row, column), value in np.ndenumerate(view):
-        colour = style.SKY if known[row, column] else style.CARD
-        axis.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor=style.VERMILION if not known[row, column] else style.CARD,
-                                 hatch=None if known[row, column] else "//", linewidth=0.6))
+        colour, edge = (style.SKY, style.CARD) if known[row, column] else (style.CARD, style.VERMILION)
+        axis.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor=edge, linewidth=0.8))
         if view.size <= MAX_LABELS:
-            axis.text(column + 0.5, row + 0.5, f"{value:g}", ha="center", va="center", fontsize=8, color=style.INK,
-                      bbox=None if known[row, column] else {"facecolor": style.CARD, "edgecolor": "none", "pad": 0.6})
+            axis.text(column + 0.5, row + 0.5, f"{value:g}", ha="center", va="center", fontsize=8,
+                      color=style.INK if known[row, column] else style.VERMILION)
     axis.set(xlim=(0, columns), ylim=(rows, 0))
     axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axis.yaxis.set_major_locator(MaxNLocator(8, integer=True))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,6 @@ def kindest_place() -> Iterator[Any]:
 
 
 def doctor() -> str:
-    """What `hopperlab doctor` prints, with the home folder written as ~."""
-    from .. import cli
-
-    text = io.StringIO()
-    with redirect_stdout(text):
-        cli.main(["doctor"])
-    return text.getvalue().replace(str(Path.home()), "~").rstrip()
+    """What `hopperlab doctor` prints on this machine, with the home folder written as ~."""
+    done = subprocess.run([sys.executable, "-m", "hopperlab", "doctor"], capture_output=True, text=True, check=False)
+    return (done.stdout + done.stderr).replace(str(Path.home()), "~").rstrip()

@@ -22,21 +22,19 @@ def ring_spans(run: Any, stages: int, block: int = 0) -> list[Span]:
 
     A copy lasts from its issue to its landing. A buffer is in use from the flip of its full barrier to the flip of its
     empty barrier (the second group of `stages` barriers in shared memory), where the kernel has one; else the bulk store
-    that takes the tile away is marked. Loads belong to tiles in the order of issue, equally many a tile.
+    that takes the tile away is marked. Loads belong to tiles in the order of issue, equally many a tile. Time is the order of the
+    block's events, counted from 0.
     """
     events = [event for event in run.timeline if event.block == block]
-    issues = [event.step for event in events if event.what == "issue cp"]
-    lands = [event.step for event in events if event.what == "land cp"]
-    stores = [event.step for event in events if event.what == "issue store cp"]
+    issues, lands, stores = ([at for at, event in enumerate(events) if event.what == what] for what in ("issue cp", "land cp", "issue store cp"))
     flips: dict[str, list[int]] = {}
-    for event in events:
+    for at, event in enumerate(events):
         if event.what == "phase flips":
-            flips.setdefault(event.detail, []).append(event.step)
+            flips.setdefault(event.detail, []).append(at)
     barriers = sorted(flips, key=lambda name: int(name.split()[-1], 16))
     full = [flips[name] for name in barriers[:stages]]
     empty = [flips[name] for name in barriers[stages:2 * stages]]
     tiles = sum(len(steps) for steps in full)
-    last_step = max((event.step for event in events), default=0)
     each = len(issues) // max(1, tiles)
     spans = []
     for tile in range(tiles):
@@ -44,7 +42,7 @@ def ring_spans(run: Any, stages: int, block: int = 0) -> list[Span]:
         last = (tile + 1) * each - 1
         spans.append(Span(row, issues[tile * each], lands[last], "copy under way", f"copy {tile}"))
         if tile % stages < len(empty):
-            released = [*empty[tile % stages], last_step + 1]    # the kernel may end before the last release is seen
+            released = [*empty[tile % stages], len(events)]    # the kernel may end before the last release is seen
             spans.append(Span(row, full[tile % stages][turn], released[turn], "in use by the tensor cores", f"use {tile}"))
         elif tile < len(stores):
             spans.append(Span(row, stores[tile], stores[tile], "store issued"))
@@ -53,7 +51,7 @@ def ring_spans(run: Any, stages: int, block: int = 0) -> list[Span]:
 
 def ring_timeline(run: Any, stages: int, heading: str, block: int = 0) -> Picture:
     """`ring_spans` as a picture: which copies were under way while which buffer was in use."""
-    return gantt(ring_spans(run, stages, block), heading)
+    return gantt(ring_spans(run, stages, block), heading, "order of events in the emulator (what came after what; not seconds)")
 
 
 def launch_pipeline(stages: int, k: int, schedule: str) -> Picture:

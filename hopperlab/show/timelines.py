@@ -29,6 +29,7 @@ def gantt(spans: Sequence[Span], heading: str, xlabel: str = "virtual time (emul
     """Rows in order of first appearance, a bar a span (a mark where start == end), one colour and hatch a kind."""
     rows = list(dict.fromkeys(span.row for span in spans))
     kinds = list(dict.fromkeys(span.kind for span in spans))
+    last = max((span.end for span in spans), default=1)
     figure, (axis,) = style.new_figure(1.3 + 0.32 * max(3, len(rows)))
     for span in spans:
         colour = style.PALETTE[kinds.index(span.kind) % 8]
@@ -38,8 +39,8 @@ def gantt(spans: Sequence[Span], heading: str, xlabel: str = "virtual time (emul
         else:
             axis.plot([span.start], [y], marker=style.MARKERS[kinds.index(span.kind) % 8], color=colour, markersize=6)
         if span.label and span.end > span.start:
-            axis.text((span.start + span.end) / 2, y, span.label, ha="center", va="center", fontsize=8, color=style.ink_on(colour))
-    last = max((span.end for span in spans), default=1)
+            wide = span.end - span.start > 0.05 * last
+            axis.text((span.start + span.end) / 2, y, span.label if wide else span.label.split()[-1], ha="center", va="center", fontsize=8, color=style.ink_on(colour))
     axis.set(xlim=(-0.5, last + 0.5), ylim=(len(rows) - 0.4, -0.6), xlabel=xlabel)
     axis.set_yticks(range(len(rows)), rows)
     axis.grid(True, axis="x", color=style.EMPTY)
