@@ -38,12 +38,13 @@ class Barriers:
         M = self.M
         address = M.lanes(C, address)
         offset = address.astype(np.int64) & 0xFFFFFF
+        slot = M.target_slot(C, address, getattr(info, "cluster", False), info.index)
         if (offset & 7).any() or (offset >= M.stride).any():
             lane = int(np.flatnonzero((offset & 7 != 0) | (offset >= M.stride))[0])
             raise M.fault(C, info.index, lane, f"mbarrier address {int(offset[lane]):#x}: an mbarrier is 8-byte aligned "
                           f"in shared memory ({M.shared_limit} bytes)", "misaligned", int(offset[lane]))
         number = self.number_at[offset >> 3]
-        ids = M.slot_of(C) * self.capacity + number
+        ids = slot * self.capacity + number
         bad = (number < 0) | ~self.live[ids]
         if bad.any():
             lane = int(np.flatnonzero(bad)[0])
@@ -152,7 +153,7 @@ class Barriers:
         self.pending[done] = self.expected[done]
         self.arrived_bytes[done] = 0
         now = clocks.barrier_now[done]
-        now[np.arange(len(done)), 0, clocks.bar0 + done % self.capacity] = self.phase[done]
+        now[np.arange(len(done)), 0, clocks.barrier_column(done)] = self.phase[done]
         clocks.barrier_done[done] = np.maximum(clocks.barrier_done[done], now)
         clocks.barrier_now[done] = 0
         self.flipped = True

@@ -39,11 +39,15 @@ class Units:
 
 
 class Clocks:
-    """Vector clocks of all resident CTAs. `slots` CTAs of `warps` warps each."""
+    """Vector clocks of all resident clusters: `domains` of them, each `ctas` CTAs of `cta_warps` warps (ctas = 1: no clusters).
 
-    def __init__(self, slots: int, warps: int, cp_async: bool, bulk: bool):
-        self.slots, self.warps = slots, warps
-        groups = -(-warps // 4)
+    `warps` is the number of warps of a domain, so that a global warp id splits as (domain, warp) by it.
+    """
+
+    def __init__(self, domains: int, ctas: int, cta_warps: int, cp_async: bool, bulk: bool):
+        self.domains, self.ctas, self.warps = domains, ctas, ctas * cta_warps
+        slots, warps = domains, self.warps
+        groups = ctas * -(-cta_warps // 4)
         self.wgmma0 = warps
         self.bulk0 = self.wgmma0 + groups
         self.readers = self.bulk0 + (warps if bulk else 0)      # columns that can be readers of shared memory
@@ -51,7 +55,7 @@ class Clocks:
         self.bar0 = self.cp0 + (warps if cp_async else 0)
         self.has_cp, self.has_bulk = cp_async, bulk
         self.bars = FIRST_BARRIERS
-        self.columns = self.bar0 + self.bars
+        self.columns = self.bar0 + self.bars * ctas
         self.K = np.zeros((slots * 2 * warps, PLANES, self.columns), np.int32)
         self.epoch = np.ones(slots * warps, np.int32)
         self.row_of = np.repeat(self._primary(np.arange(slots * warps)), 32).astype(np.int32)
@@ -61,9 +65,10 @@ class Clocks:
         self.bulk_done = np.zeros(slots * warps * 32, np.int32)
         self.cp_issued = np.zeros(slots * warps * 32, np.int32)         # latest group in which a thread started a copy
         self.bulk_issued = np.zeros(slots * warps * 32, np.int32)
-        self.barrier_now = np.zeros((slots * self.bars, PLANES, self.columns), np.int32)
+        self.barrier_now = np.zeros((slots * ctas * self.bars, PLANES, self.columns), np.int32)
         self.barrier_done = np.zeros_like(self.barrier_now)
-        self.named = np.zeros((slots * 16, PLANES, self.columns), np.int32)
+        self.cluster = np.zeros((slots, PLANES, self.columns), np.int32)
+        self.named = np.zeros((slots * ctas * 16, PLANES, self.columns), np.int32)
         self.wgmma = np.zeros((slots * groups, PLANES, self.columns), np.int32)
 
     def _primary(self, gw):
@@ -74,30 +79,36 @@ class Clocks:
         """Double the number of mbarriers a CTA may have."""
         old = self.bars
         self.bars *= 2
-        pad = [(0, 0), (0, 0), (0, old)]
-        self.columns += old
-        self.K, self.named, self.wgmma = (np.pad(a, pad) for a in (self.K, self.named, self.wgmma))
+        pad = [(0, 0), (0, 0), (0, old * self.ctas)]
+        self.columns += old * self.ctas
+        self.K, self.named, self.wgmma, self.cluster = (np.pad(a, pad) for a in (self.K, self.named, self.wgmma, self.cluster))
         self.barrier_now, self.barrier_done = (self._regrow(a, old, pad) for a in (self.barrier_now, self.barrier_done))
 
     def _regrow(self, table: np.ndarray, old: int, pad) -> np.ndarray:
-        shaped = np.pad(table, pad).reshape(self.slots, old, PLANES, self.columns)
-        out = np.zeros((self.slots, self.bars, PLANES, self.columns), np.int32)
+        slots = self.domains * self.ctas
+        shaped = np.pad(table, pad).reshape(slots, old, PLANES, self.columns)
+        out = np.zeros((slots, self.bars, PLANES, self.columns), np.int32)
         out[:, :old] = shaped
         return out.reshape(-1, PLANES, self.columns)
 
-    def reset_slots(self, slots: np.ndarray) -> None:
-        """New CTAs move into `slots`: nobody knows anything."""
-        w, groups = self.warps, len(self.wgmma) // self.slots
-        self.K.reshape(self.slots, 2 * w, PLANES, -1)[slots] = 0
-        self.epoch.reshape(self.slots, w)[slots] = 1
-        gw = (slots[:, None] * w + np.arange(w)).reshape(-1)
-        self.row_of.reshape(self.slots, w, 32)[slots] = self._primary(gw).reshape(len(slots), w, 1)
-        self.fragmented.reshape(self.slots, w)[slots] = False
-        for table in (self.cp_done, self.bulk_done, self.cp_issued, self.bulk_issued):
-            table.reshape(self.slots, -1)[slots] = 0
-        for table, count in ((self.barrier_now, self.bars), (self.barrier_done, self.bars), (self.named, 16),
-                             (self.wgmma, groups)):
-            table.reshape(self.slots, count, PLANES, -1)[slots] = 0
+    def barrier_column(self, ids):
+        """Column of an mbarrier by its id (slot * bars + number). Numbers grow, so the CTA varies fastest."""
+        return self.bar0 + ids % self.bars * self.ctas + ids // self.bars % self.ctas
+
+    def barrier_number(self, column: int) -> int:
+        """Number within its CTA of the mbarrier that a column stands for."""
+        return (column - self.bar0) // self.ctas
+
+    def reset_domains(self, domains: np.ndarray) -> None:
+        """New CTAs move into `domains`: nobody knows anything."""
+        w, count = self.warps, self.domains
+        self.epoch.reshape(count, w)[domains] = 1
+        gw = (domains[:, None] * w + np.arange(w)).reshape(-1)
+        self.row_of.reshape(count, w, 32)[domains] = self._primary(gw).reshape(len(domains), w, 1)
+        self.fragmented.reshape(count, w)[domains] = False
+        for table in (self.cp_done, self.bulk_done, self.cp_issued, self.bulk_issued, self.K, self.barrier_now, self.barrier_done,
+                      self.named, self.wgmma, self.cluster):
+            table.reshape(count, -1)[domains] = 0
 
     # --- publish and learn ------------------------------------------------------------------------------------------
     def publish(self, cohort, units: Units) -> np.ndarray:

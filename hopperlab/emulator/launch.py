@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
@@ -30,6 +30,21 @@ class Geometry:
     ctas: int
     tid: list = field(default_factory=list)
     cta_step: tuple[int, int, int] = (1, 1, 1)
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    explicit_cluster: bool = False
+
+    @property
+    def cluster_ctas(self) -> int:
+        """CTAs of a cluster."""
+        return prod(self.cluster)
+
+    @cached_property
+    def cta_order(self) -> np.ndarray:
+        """Linear CTA numbers, cluster by cluster, by rank inside a cluster (x fastest)."""
+        per_axis = [np.arange(g).reshape(-1, c) for g, c in zip(self.grid, self.cluster)]
+        z, y, x = (per_axis[k] * self.cta_step[k] for k in (2, 1, 0))
+        linear = (z[:, None, None, :, None, None] + y[None, :, None, None, :, None] + x[None, None, :, None, None, :])
+        return linear.reshape(-1)
 
     def block_index(self, linear: int) -> tuple[int, int, int]:
         """blockIdx (x, y, z) of a CTA by its linear number."""
@@ -56,19 +71,24 @@ def _triple(value, what: str) -> tuple[int, int, int]:
     return given + (1,) * (3 - len(given))
 
 
-def geometry(grid, block, registers: int, shared: int) -> Geometry:
+def geometry(grid, block, registers: int, shared: int, cluster=None) -> Geometry:
     """The launch geometry, with as many resident CTAs as an H200 would hold (and memory here allows)."""
+    shape = _triple(cluster or 1, "cluster")
     grid, block = _triple(grid, "grid"), _triple(block, "block")
     threads, ctas = prod(block), prod(grid)
     if threads > 1024:
         raise LaunchError(f"block {block}: {threads} threads, but a CTA has at most 1024")
     warps = -(-threads // 32)
     per_sm = max(1, resident_ctas(threads, registers, shared))
-    slots = min(ctas, per_sm * limits.SMS, max(1, MOST_LANES // (warps * 32)))
+    size = prod(shape)
+    if size > limits.MAX_CLUSTER or any(g % c for g, c in zip(grid, shape)):
+        raise LaunchError(f"cluster {shape} on grid {grid}: every edge of the grid is a multiple of the cluster's, and a cluster has at "
+                          f"most {limits.MAX_CLUSTER} CTAs ({limits.MAX_CLUSTER_PORTABLE} without opting in)")
+    slots = max(size, min(ctas, per_sm * limits.SMS, max(1, MOST_LANES // (warps * 32))) // size * size)
     t = np.arange(warps * 32)
     tid = [(t % block[0]).astype(np.uint32), (t // block[0] % block[1]).astype(np.uint32),
            (t // (block[0] * block[1])).astype(np.uint32)]
-    return Geometry(grid, block, slots, warps, threads, ctas, tid, (1, grid[0], grid[0] * grid[1]))
+    return Geometry(grid, block, slots, warps, threads, ctas, tid, (1, grid[0], grid[0] * grid[1]), shape, cluster is not None)
 
 
 def resident_ctas(threads: int, registers: int, shared: int) -> int:
@@ -145,12 +165,11 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
     session = session or Session()
     memory = memory or default()
     function, resources = program.function(name), program.resources.get(name)
-    if cluster not in (None, 1, (1, 1, 1)):
-        raise LaunchError("clusters of more than one CTA are not implemented in the emulator")
+    cluster = function.directives.get("reqnctapercluster") or cluster
     place = layout(program.module, function, int(shared_mem))
     if place.shared_bytes - SYSTEM_SHARED > limits.SHARED_PER_BLOCK:
         raise LaunchError(f"{place.shared_bytes - SYSTEM_SHARED} bytes of shared memory, but a CTA has at most {limits.SHARED_PER_BLOCK}")
-    shape = geometry(grid, block, getattr(resources, "registers", 32) or 32, place.shared_bytes - SYSTEM_SHARED)
+    shape = geometry(grid, block, getattr(resources, "registers", 32) or 32, place.shared_bytes - SYSTEM_SHARED, cluster)
     required = function.directives.get("reqntid")
     if required and tuple(required) != shape.block:
         raise LaunchError(f"{name} must be launched with block {tuple(required)}, not {shape.block}")

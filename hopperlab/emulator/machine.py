@@ -31,6 +31,7 @@ class Machine:
         self.body = translation.function.body
         self.params, self.memory, self.session, self.info = params, memory, session, kernel_info
         self.warps, self.T, self.slots = geometry.warps, geometry.warps * 32, geometry.slots
+        self.cluster = geometry.cluster_ctas
         self.rng = np.random.default_rng(session.seed)
         self.step = 0
         self.ticks = 0
@@ -51,7 +52,7 @@ class Machine:
         self.symbols = layout.symbols
         self._init_shared()
         uses = layout.features
-        self.clocks = Clocks(self.slots, self.warps, "cp.async" in uses, "bulk_group" in uses)
+        self.clocks = Clocks(self.slots // self.cluster, self.cluster, self.warps, "cp.async" in uses, "bulk_group" in uses)
         self.shadow = SharedShadow(self, self.clocks, self.slots, self.stride) if session.check and self.stride else None
         self.landing = Landing(self)
         self.wgmma_groups = -(-self.warps // 4)
@@ -62,9 +63,11 @@ class Machine:
         self.reported: set = set()
         self.hazards: list = []
         from .barriers import Barriers
+        from .cluster import ClusterBarrier
         from .named import NamedBarriers
         self.barriers = Barriers(self)
         self.named = NamedBarriers(self)
+        self.cluster_barrier = ClusterBarrier(self)
 
     def _init_shared(self) -> None:
         self.shared_limit = self.layout.shared_bytes
@@ -106,13 +109,15 @@ class Machine:
     # --- admission --------------------------------------------------------------------------------------------------
     def admit(self) -> bool:
         """Start as many waiting CTAs as there are free slots; True when any started."""
-        total = self.geometry.ctas
-        if self.next_cta >= total:
+        size, left = self.cluster, self.geometry.ctas - self.next_cta
+        if left <= 0:
             return False
-        free = np.flatnonzero(self.slot_cta < 0)[:total - self.next_cta]
-        if not len(free):
+        idle = (self.slot_cta.reshape(-1, size) < 0).all(axis=1)
+        domains = np.flatnonzero(idle)[:left // size]
+        if not len(domains):
             return False
-        self.slot_cta[free] = np.arange(self.next_cta, self.next_cta + len(free))
+        free = (domains[:, None] * size + np.arange(size)).reshape(-1)
+        self.slot_cta[free] = self.geometry.cta_order[self.next_cta:self.next_cta + len(free)]
         self.next_cta += len(free)
         threads = self.geometry.threads
         self.slot_threads[free] = threads
@@ -129,7 +134,7 @@ class Machine:
         return True
 
     def _clean(self, slots: np.ndarray) -> None:
-        self.clocks.reset_slots(slots)
+        self.clocks.reset_domains(np.unique(slots // self.cluster))
         if self.shadow is not None:
             self.shadow.reset_slots(slots)
         if self.stride:
@@ -140,6 +145,7 @@ class Machine:
         for table in (self.landing.cp_commits, self.landing.bulk_commits):
             table.reshape(self.slots, self.T)[slots] = 0
         self.named.reset_slots(slots)
+        self.cluster_barrier.reset(np.unique(slots // self.cluster))
 
     # --- queues -----------------------------------------------------------------------------------------------------
     def enqueue(self, C: Cohort) -> None:
@@ -199,8 +205,8 @@ class Machine:
                         break
                     continue
                 self.execute(self.pick())
-                if self.barriers.flipped or self.named.flipped or self.landing.flipped:
-                    self.barriers.flipped = self.named.flipped = self.landing.flipped = False
+                if self.barriers.flipped or self.named.flipped or self.cluster_barrier.flipped:
+                    self.barriers.flipped = self.named.flipped = self.cluster_barrier.flipped = False
                     self.wake()
 
     def unblock(self) -> bool:
@@ -453,11 +459,13 @@ class Machine:
         np.subtract.at(self.slot_threads, C.gids // self.T, 1)
         if self.named.in_use:
             self.named.threads_left(slots)
+        self.cluster_barrier.threads_left(np.unique(slots // self.cluster))
         for pc in list(self.converging):
             for waiting in self.converging.pop(pc):
                 self.enqueue(waiting)
         ended = slots[self.slot_threads[slots] == 0]
         if len(ended):
+            self.cluster_barrier.cta_ends(ended)
             self.landing.cta_ends(ended)
             self.slot_cta[ended] = -1
 
@@ -524,7 +532,7 @@ class Machine:
                 self.landing.accumulators.discard(acc)
         groups = gw // self.warps * self.wgmma_groups + gw % self.warps // 4
         vec = self.clocks.wgmma[groups]
-        column = self.clocks.wgmma0 + gw % self.warps // 4
+        column = self.clocks.wgmma0 + groups % (self.wgmma_groups * self.cluster)
         at = np.arange(len(gw))
         vec[at, 0, column] = np.maximum(vec[at, 0, column], number)
         self.clocks.learn(C, units, vec)
@@ -537,6 +545,37 @@ class Machine:
     def count_shared(self, C: Cohort, flat: np.ndarray, nbytes: int, write: bool) -> None:
         """Count bytes that plain accesses move to or from shared memory."""
         self.session.count("shared_store_bytes" if write else "shared_load_bytes", nbytes * len(flat))
+
+    def rank_of(self, C: Cohort) -> np.ndarray:
+        """Rank of every lane's CTA in its cluster."""
+        return C.cached("rank", lambda: self.slot_of(C) % self.cluster)
+
+    def target_slot(self, C: Cohort, address: np.ndarray, cluster: bool, index: int) -> np.ndarray:
+        """Slot that per-lane shared addresses point into. Bits 24 and up of an address are a rank in the cluster; without
+        them a shared::cta address means the own CTA, a shared::cluster address rank 0 (measured on an H200)."""
+        slot = self.slot_of(C)
+        if self.cluster == 1 and not (int(address.max()) >> 24) & 0xFF:
+            return slot
+        rank = (address.astype(np.int64) >> 24) & 0xFF
+        own = self.rank_of(C)
+        if not cluster:
+            rank = np.where(rank == 0, own, rank)
+            if (rank != own).any():
+                lane = int(np.flatnonzero(rank != own)[0])
+                raise self.fault(C, index, lane, f"shared address {int(address[lane]) & 0xFFFFFFFF:#x} belongs to rank {int(rank[lane])} of "
+                                 f"the cluster, but this instruction reaches only its own CTA (rank {int(own[lane])}): use the "
+                                 "shared::cluster form", "out-of-bounds", int(address[lane]))
+            return slot
+        if (rank >= self.cluster).any():
+            lane = int(np.argmax(rank))
+            raise self.fault(C, index, lane, f"rank {int(rank[lane])} in a cluster of {self.cluster} CTAs", "cluster-lifetime",
+                             int(address[lane]))
+        target = slot - own + rank
+        gone = self.slot_threads[target] == 0
+        if gone.any():
+            reports.exited_peer(self, index, int(C.gids[int(np.flatnonzero(gone)[0])]), int(rank[gone][0]))
+        self.cluster_barrier.note_remote(C, target, slot, index)
+        return target
 
     def lanes(self, C: Cohort, value) -> np.ndarray:
         """A register value as one element a lane."""

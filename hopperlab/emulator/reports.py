@@ -95,7 +95,7 @@ def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int,
     if verb.endswith("read") and agent in ("copy", "cp.async"):
         barrier = ""
         if agent == "copy":
-            barrier = f"at shared address {M.barriers.offsets[column - M.clocks.bar0]:#x}"
+            barrier = f"at shared address {M.barriers.offsets[M.clocks.barrier_number(column)]:#x}"
         _add(M, "read-before-arrival", f"{what} reads {where}, which {before} may still be writing. "
              + MISSING_WAIT[agent].format(barrier=barrier), site, other, gid)
     elif other_verb == "read" and (agent in ("wgmma", "bulk") or verb == "async write"):
@@ -161,3 +161,11 @@ def register_in_flight(M, index: int, gid: int) -> None:
     instr = M.body[index]
     _add(M, "register-in-flight", f"{name(instr)} at {place(instr)} uses an accumulator of a wgmma that is still in flight: "
          "run wgmma.wait_group first.", index, None, gid)
+
+
+def exited_peer(M, index: int, gid: int, rank: int) -> None:
+    """Shared memory or a barrier of a CTA that is no longer (or not yet) there."""
+    instr = M.body[index]
+    _add(M, "cluster-lifetime", f"{name(instr)} at {place(instr)} reaches into the CTA of rank {rank}, which may have ended by then: "
+         "its shared memory would be gone. End every CTA of the cluster with a cluster barrier (barrier.cluster.arrive, then wait) after "
+         "the last remote access.", index, None, gid)

@@ -171,6 +171,14 @@ class SharedShadow:
                 self._check_region_writers(gid, row, w0, stamps, site, "async read", fenced=True)
             self.reads[start >> 4:(start + nbytes + 15) >> 4, column] = stamp
 
+    def async_read_of_copy(self, gid: int, spans, site: int) -> None:
+        """A copy between CTAs reads shared memory: what it reads must be written and visible to the async proxy."""
+        row = int(self.clocks.row_of[gid])
+        for start, nbytes in spans:
+            stamps = self.writes[start >> 2:(start + nbytes + 3) >> 2]
+            if stamps.any():
+                self._check_region_writers(gid, row, start >> 2, stamps, site, "async read", fenced=True)
+
     def _check_region_writers(self, gid: int, row: int, w0: int, stamps, site: int, verb: str, fenced: bool) -> None:
         unique, first = np.unique(stamps, return_index=True)
         keep = unique != 0

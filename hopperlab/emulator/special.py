@@ -36,14 +36,16 @@ def _value(M, C, base: str, axis: int):
     table = _LANES.get(base)
     if table is not None:
         return table(M, C)
-    constant = {"%nwarpid": M.warps, "%nsmid": 132, "%gridid": 1, "%cluster_ctarank": 0, "%cluster_nctarank": 1,
-                "%cluster_nctaid": 1, "%cluster_ctaid": 0, "%nclusterid": g.grid[axis],
+    if base in ("%cluster_ctaid", "%cluster_ctarank"):
+        return _in_cluster(M, C, base, axis)
+    constant = {"%nwarpid": M.warps, "%nsmid": 132, "%gridid": 1, "%cluster_nctarank": M.cluster,
+                "%cluster_nctaid": g.cluster[axis], "%nclusterid": g.grid[axis] // g.cluster[axis],
                 "%dynamic_smem_size": M.layout.dynamic_bytes, "%total_smem_size": M.shared_limit,
                 "%reserved_smem_offset_1": 0, "WARP_SZ": 32}.get(base)
     if base == "%clusterid":
-        return _ctaid(M, C, axis)
+        return _ctaid(M, C, axis) // np.uint32(g.cluster[axis])
     if base == "%is_explicit_cluster":
-        return np.bool_(False)
+        return np.bool_(g.explicit_cluster)
     if constant is None:
         raise UnsupportedInstruction(base, 0, "this special register is not implemented")
     return np.uint32(constant)
@@ -56,6 +58,17 @@ def _ctaid(M, C, axis: int):
     linear = M.slot_cta[M.slot_of(C)]
     value = (linear // g.cta_step[axis]) % g.grid[axis]
     return value.astype(np.uint32)
+
+
+def _in_cluster(M, C, base: str, axis: int):
+    if M.cluster == 1:
+        return np.uint32(0)
+    rank = M.rank_of(C)
+    if base == "%cluster_ctarank":
+        return rank.astype(np.uint32)
+    shape = M.geometry.cluster
+    step = (1, shape[0], shape[0] * shape[1])[axis]
+    return (rank // step % shape[axis]).astype(np.uint32)
 
 
 def _mask(compare):

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..ptx.ir import Sink, Vec
 from ..translate import DTYPES, MachineOp
+from . import cluster_copies
 from .common import SHARED_TAG, SPACES, VALUE, WIDTH, find_global, flat_shared, unsupported
 
 OPS = ("add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas")
@@ -22,6 +23,7 @@ class Info:
     width: int
     space: str
     returns: bool
+    cluster: bool = False
 
 
 def _decode(instr, returns: bool) -> Info:
@@ -31,7 +33,8 @@ def _decode(instr, returns: bool) -> Info:
     if op is None or kind not in WIDTH or kind in ("f16", "bf16", "f16x2", "bf16x2", "b128") or any(m.startswith("v") and m[1:].isdigit() for m in mods):
         raise unsupported(instr)
     space = next((m for m in mods if m in SPACES), "generic")
-    return Info(instr.index, op, VALUE.get(kind, kind), WIDTH[kind], "shared" if space.startswith("shared") else space, returns)
+    return Info(instr.index, op, VALUE.get(kind, kind), WIDTH[kind], "shared" if space.startswith("shared") else space, returns,
+                space in ("generic", "shared::cluster"))
 
 
 def _atom(instr, function) -> MachineOp:
@@ -45,7 +48,7 @@ def _atom(instr, function) -> MachineOp:
 
 def _red(instr, function) -> MachineOp:
     if "async" in instr.mods:
-        raise unsupported(instr)
+        return cluster_copies.red_async(instr)
     info = _decode(instr, False)
     address, *values = instr.operands
     return MachineOp(atomic, info, ((address, None), *((v, info.kind) for v in values)))
@@ -61,7 +64,7 @@ def atomic(M, C, info: Info, address, *values):
     if space == "generic":
         space = "shared" if int(address[0]) >> 40 == SHARED_TAG else "global"
     if space == "shared":
-        flat = flat_shared(M, C, address, info.width, info.index)
+        flat = flat_shared(M, C, address, info.width, info.index, info.cluster)
         view = M.smem_views[info.width].view(DTYPES[info.kind])
         old = _apply(M, view, flat >> (info.width.bit_length() - 1), info.op, values)
     else:

@@ -25,7 +25,22 @@ def _bar(instr, function) -> MachineOp:
 
 
 def _cluster(instr, mods) -> MachineOp:
-    raise unsupported(instr, "clusters are not implemented")
+    ordered = "relaxed" not in mods
+    if mods[1] == "arrive":
+        return MachineOp(cluster_arrive, ordered)
+    if mods[1] == "wait":
+        return MachineOp(cluster_wait, ordered, gate=True)
+    raise unsupported(instr)
+
+
+def cluster_arrive(M, C, release: bool):
+    """barrier.cluster.arrive[.relaxed]: this thread has come this far."""
+    M.cluster_barrier.arrive(C, release)
+
+
+def cluster_wait(M, C, acquire: bool):
+    """barrier.cluster.wait: until every living thread of the cluster has arrived."""
+    return M.cluster_barrier.wait(C, acquire)
 
 
 def _keys(M, C, barrier, threads, index):

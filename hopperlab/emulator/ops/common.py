@@ -26,6 +26,7 @@ class Access:
     offset: int = 0
     volatile: bool = False
     symbol: str | None = None
+    cluster: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -46,13 +47,16 @@ def window(address) -> int:
 SHARED_TAG, LOCAL_TAG, PARAM_TAG = (w >> 40 for w in (SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW))
 
 
-def flat_shared(M, C, address, nbytes: int, index: int) -> np.ndarray:
-    """Byte positions in M.smem of per-lane shared addresses; faults when outside or misaligned."""
+def flat_shared(M, C, address, nbytes: int, index: int, cluster: bool = False) -> np.ndarray:
+    """Byte positions in M.smem of per-lane shared addresses; faults when outside or misaligned.
+
+    cluster: a shared::cluster or generic address, whose bits 24 and up name the CTA by its rank.
+    """
     address = M.lanes(C, address).astype(np.int64)
     offset = address & 0xFFFFFF
     low, high = int(offset.min()), int(offset.max())
-    if high + nbytes > M.shared_limit or int(address.max()) >> 24:
-        lane = int(np.argmax(address))
+    if high + nbytes > M.shared_limit:
+        lane = int(np.argmax(offset))
         raise M.fault(C, index, lane, f"{nbytes} bytes at shared address {int(offset[lane]):#x}, but this CTA has "
                       f"{M.shared_limit - 0x400} bytes of shared memory (0x400 to {M.shared_limit:#x})",
                       "out-of-bounds", int(offset[lane]))
@@ -64,7 +68,9 @@ def flat_shared(M, C, address, nbytes: int, index: int) -> np.ndarray:
         lane = int(np.flatnonzero(offset & (nbytes - 1))[0])
         raise M.fault(C, index, lane, f"shared address {int(offset[lane]):#x} is not a multiple of {nbytes}",
                       "misaligned", int(offset[lane]))
-    return M.shared_base(C) + offset
+    if M.cluster == 1 and not (int(address.max()) >> 24) & 0xFF:
+        return M.shared_base(C) + offset
+    return M.target_slot(C, address, cluster, index) * M.stride + offset
 
 
 def find_global(M, C, address: np.ndarray, nbytes: int, index: int) -> list:

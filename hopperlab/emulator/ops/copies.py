@@ -10,17 +10,21 @@ from ...hopper.tensormap import TensorMapError
 from ..errors import LaunchError
 from ..landing import BarrierOp, GroupOp, read_rows
 from ..machine_constants import PARAM_WINDOW
+from ..ptx.ir import Imm
 from ..translate import MachineOp
-from . import loadstore
+from . import cluster_copies, loadstore
 from .common import find_global, unsupported
 
 
 @dataclass
 class Info:
-    """index: of the instruction; rank: dimensions of a tensor copy (0: plain bulk copy)."""
+    """index: of the instruction; rank: dimensions of a tensor copy (0: plain bulk copy); cluster: the destination is named
+    by a shared::cluster address; multicast: a mask operand names the CTAs that get the data."""
 
     index: int
     rank: int = 0
+    cluster: bool = False
+    multicast: bool = False
 
 
 def resolve(instr, function) -> MachineOp:
@@ -34,17 +38,17 @@ def resolve(instr, function) -> MachineOp:
         return MachineOp(loadstore.no_effect, None)
     if mods[0] == "reduce":
         raise unsupported(instr, "bulk reductions are not implemented")
-    if any(m.startswith(("multicast", "im2col")) for m in mods):
+    if any(m.startswith("im2col") for m in mods):
         raise unsupported(instr)
     if any(m in ("tile::gather4", "tile::scatter4") for m in mods):
         raise unsupported(instr, "gather4 and scatter4 need sm_100 or newer; Hopper (sm_90a) does not have them")
     spaces = [m for m in mods if m.split("::")[0] in ("shared", "global")]
     rank = next((int(m[0]) for m in mods if len(m) == 2 and m[1] == "d"), 0)
-    info = Info(instr.index, rank)
+    info = Info(instr.index, rank, spaces[0] == "shared::cluster", "multicast::cluster" in mods)
     if spaces[0] == "global":
         return _store(instr, info)
     if spaces[1] != "global":
-        raise unsupported(instr, "copies between CTAs are not implemented")
+        return cluster_copies.between_ctas(instr, info)
     return _load(instr, info)
 
 
@@ -58,8 +62,10 @@ def _load(instr, info: Info) -> MachineOp:
     if info.rank:
         if ops[1].offset:
             raise unsupported(instr, "an offset on the tensor map's address is not implemented")
-        return MachineOp(tensor_load, info, ((ops[0], None), (ops[2], None), *_tensor_sources(ops[1])))
-    return MachineOp(bulk_load, info, ((ops[0], None), (ops[3], None), (ops[1], None), (ops[2], "u32")))
+        mask = ops[3] if info.multicast else Imm(0, "int", 0)
+        return MachineOp(tensor_load, info, ((ops[0], None), (ops[2], None), (mask, "u32"), *_tensor_sources(ops[1])))
+    mask = ops[4] if info.multicast else Imm(0, "int", 0)
+    return MachineOp(bulk_load, info, ((ops[0], None), (ops[3], None), (mask, "u32"), (ops[1], None), (ops[2], "u32")))
 
 
 def _store(instr, info: Info) -> MachineOp:
@@ -131,63 +137,99 @@ def geometry(fields, offset: int):
 
 
 # --- loads ------------------------------------------------------------------------------------------------------------
-def tensor_load(M, C, info: Info, target, barrier, map_address, *coords):
+def destinations(M, C, info: Info, target: np.ndarray, ids: np.ndarray, mask: np.ndarray) -> list[list[tuple[int, int]]]:
+    """Per lane: the (slot, barrier id) pairs that its copy goes to: one CTA, or those of the multicast mask."""
+    slots = M.target_slot(C, target, info.cluster, info.index)
+    if not info.multicast:
+        return [[(int(slot), int(barrier))] for slot, barrier in zip(slots, ids)]
+    out, capacity = [], M.barriers.capacity
+    for lane, own in enumerate(M.slot_of(C).tolist()):
+        first, bits = own - own % M.cluster, int(mask[lane]) & 0xFFFF
+        if bits >> M.cluster:
+            raise M.fault(C, info.index, lane, f"multicast mask {bits:#06x} names ranks outside the cluster of {M.cluster} CTAs",
+                          "cluster-lifetime", bits)
+        ranks = [r for r in range(M.cluster) if bits >> r & 1]
+        out.append([(first + r, (first + r) * capacity + int(ids[lane]) % capacity) for r in ranks])
+    return out
+
+
+def tensor_load(M, C, info: Info, target, barrier, mask, map_address, *coords):
     """cp.async.bulk.tensor to shared memory: each lane starts one copy of its map's box."""
     ids = M.barriers.ids(C, barrier, info)
     target, maps = M.lanes(C, target), M.lanes(C, map_address)
     coords = [M.lanes(C, c) for c in coords]
+    where_to = destinations(M, C, info, target, ids, M.lanes(C, mask))
     for lane in range(C.n):
         fields = tensor_map(M, C, info, lane, int(maps[lane]))
         if fields.rank != info.rank:
             raise M.fault(C, info.index, lane, f"a {info.rank}-D copy with a tensor map of rank {fields.rank}", "out-of-bounds", 0)
         gid = int(C.gids[lane])
-        slot = gid // M.T
         offset = _shared_offset(M, C, info, lane, int(target[lane]), tile.smem_bytes(fields), 128)
-        where = tuple(int(c[lane]) for c in coords)
-        place = Tile(M, fields, slot, offset)
-        M.session.count("tma_load_bytes", place.nbytes)
+        rows = _rows(M, C, info, lane, tile.global_rows, fields, tuple(int(c[lane]) for c in coords))
+        fetch = _fetcher(M, C, info, lane, fields, rows)
         M.session.count("tma_loads", 1)
-        _issue_load(M, info, gid, slot, int(ids[lane]), place.nbytes, place.spans, _tensor_mover(M, C, info, lane, fields, where, place))
+        for slot, target_barrier in where_to[lane]:
+            place = Tile(M, fields, slot, offset)
+            M.session.count("tma_load_bytes", place.nbytes)
+            issue_load(M, info, gid, slot, target_barrier, place.nbytes, place.spans, _tensor_mover(M, place, fetch))
 
 
-def _tensor_mover(M, C, info, lane, fields, where, place):
+def _rows(M, C, info, lane, find, fields, where):
+    """Where the box at `where` lies; coordinates that the copy engine rejects are a fault with block, thread and line."""
+    try:
+        return find(fields, where)
+    except TensorMapError as error:
+        raise M.fault(C, info.index, lane, str(error), "misaligned", 0) from None
+
+
+def _fetcher(M, C, info, lane, fields, rows):
+    """A function that reads the box from global memory (once: a multicast shares the read)."""
     def fault(address):
-        return M.fault(C, info.index, lane, f"the box at {where} reads global address {address:#x}: {M.memory.nearest(address)}",
+        return M.fault(C, info.index, lane, f"the box reads global address {address:#x}: {M.memory.nearest(address)}",
                        "out-of-bounds", address)
+    cache: list = []
 
+    def fetch():
+        if not cache:
+            cache.append(read_rows(M.memory, fields, rows, fault).view(np.complex128))
+        return cache[0]
+    return fetch
+
+
+def _tensor_mover(M, place, fetch):
     def move() -> None:
-        rows = read_rows(M.memory, fields, tile.global_rows(fields, where), fault)
-        M.smem_wide[(place.granules + place.base) >> 4] = rows.view(np.complex128)
+        M.smem_wide[(place.granules + place.base) >> 4] = fetch()
     return move
 
 
-def _issue_load(M, info, gid: int, slot: int, barrier: int, nbytes: int, spans, move) -> None:
+def issue_load(M, info, gid: int, slot: int, barrier: int, nbytes: int, spans, move) -> None:
+    """Start a copy into shared memory that signals `barrier`."""
     if M.shadow is not None:
-        barriers, clocks = M.barriers, M.clocks
-        column = clocks.bar0 + barrier % barriers.capacity
-        phase = int(barriers.phase[barrier]) + 1
-        M.shadow.async_write(gid, spans, column, phase, info.index)
-        M.landing.last_copy[barrier] = (column, phase, gid, info.index, slot)
+        epoch = int(M.barriers.phase[barrier]) + 1
+        M.shadow.async_write(gid, spans, M.clocks.barrier_column(barrier), epoch, info.index)
+        M.landing.last_copy[barrier] = (M.clocks.barrier_column(barrier), epoch, gid, info.index, slot)
     M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, slot))
 
 
-def bulk_load(M, C, info: Info, target, barrier, source, size):
+def bulk_load(M, C, info: Info, target, barrier, mask, source, size):
     """cp.async.bulk to shared memory: `size` consecutive bytes."""
     ids = M.barriers.ids(C, barrier, info)
     target, source, size = M.lanes(C, target), M.lanes(C, source), M.lanes(C, size)
+    where_to = destinations(M, C, info, target, ids, M.lanes(C, mask))
     for lane in range(C.n):
         nbytes, address, gid = int(size[lane]), int(source[lane]), int(C.gids[lane])
         _check_size(M, C, info, lane, nbytes, address)
-        slot = gid // M.T
-        offset = _shared_offset(M, C, info, lane, int(target[lane]), nbytes, 16) + slot * M.stride
+        start = _shared_offset(M, C, info, lane, int(target[lane]), nbytes, 16)
         sub = type(C)(C.gids[lane:lane + 1], None, C.pc)
-        allocation, _, start = find_global(M, sub, np.array([address + nbytes - 1], np.uint64), 1, info.index)[0]
-        start = address - allocation.address
-        M.session.count("bulk_load_bytes", nbytes)
+        allocation = find_global(M, sub, np.array([address + nbytes - 1], np.uint64), 1, info.index)[0][0]
+        first = address - allocation.address
+        for slot, target_barrier in where_to[lane]:
+            M.session.count("bulk_load_bytes", nbytes)
+            place = start + slot * M.stride
 
-        def move(view=allocation, start=start, offset=offset, nbytes=nbytes):
-            M.smem[offset:offset + nbytes] = view.view(1)[start:start + nbytes]
-        _issue_load(M, info, gid, slot, int(ids[lane]), nbytes, [(offset, nbytes)], move)
+            def move(view=allocation, first=first, place=place, nbytes=nbytes):
+                M.smem[place:place + nbytes] = view.view(1)[first:first + nbytes]
+            issue_load(M, info, gid, slot, target_barrier, nbytes, [(place, nbytes)], move)
 
 
 def _check_size(M, C, info, lane, nbytes: int, address: int) -> None:
@@ -206,6 +248,7 @@ def tensor_store(M, C, info: Info, source, map_address, *coords):
         where = tuple(int(c[lane]) for c in coords)
         if min(where) < 0:
             raise M.fault(C, info.index, lane, f"a tensor store at {where}: the corner of a store may not be negative", "out-of-bounds", 0)
+        rows = _rows(M, C, info, lane, tile.store_rows, fields, where)
         gid = int(C.gids[lane])
         slot = gid // M.T
         offset = _shared_offset(M, C, info, lane, int(source[lane]), tile.smem_bytes(fields), 128)
@@ -215,8 +258,8 @@ def tensor_store(M, C, info: Info, source, map_address, *coords):
         def read(place=place):
             return M.smem_wide[(place.granules + place.base) >> 4].view(np.uint8).reshape(len(place.granules), -1)
 
-        def write(data, fields=fields, where=where, lane=lane):
-            _write_rows(M, C, info, lane, fields, tile.global_rows(fields, where), data)
+        def write(data, fields=fields, rows=rows, lane=lane):
+            _write_rows(M, C, info, lane, fields, rows, data)
         _issue_store(M, info, gid, slot, place.spans, read, write)
 
 

@@ -5,6 +5,7 @@ import numpy as np
 
 from ..ptx.ir import Addr, Reg, Sink, Sym, Vec
 from ..translate import DTYPES, HOME, MachineOp
+from . import cluster_copies
 from .common import LOCAL_TAG, PARAM_TAG, SHARED_TAG, SPACES, VALUE, WIDTH, Access, find_global, flat_shared, unsupported, window
 
 QUALIFIERS = {"weak", "volatile", "relaxed", "acquire", "release", "nc", "mmio", "unified", "cta", "cluster", "gpu", "sys",
@@ -13,6 +14,7 @@ QUALIFIERS = {"weak", "volatile", "relaxed", "acquire", "release", "nc", "mmio",
 
 def _decode(instr) -> tuple[Access, bool]:
     space, count, kind, hint = "generic", 1, None, False
+    cluster = not any(m.startswith("shared") for m in instr.mods) or "shared::cluster" in instr.mods
     volatile = False
     for mod in instr.mods:
         if mod in SPACES:
@@ -29,7 +31,7 @@ def _decode(instr) -> tuple[Access, bool]:
             raise unsupported(instr, f"modifier .{mod} is not implemented")
     if kind is None or kind == "b128":
         raise unsupported(instr)
-    return Access(instr.index, VALUE.get(kind, kind), WIDTH[kind], count, space, 0, volatile), hint
+    return Access(instr.index, VALUE.get(kind, kind), WIDTH[kind], count, space, 0, volatile, cluster=cluster), hint
 
 
 def _load(instr, function) -> MachineOp:
@@ -104,7 +106,7 @@ def _columns(rows: np.ndarray, info: Access):
 
 
 def _load_shared(M, C, info, address):
-    flat = flat_shared(M, C, address, info.nbytes, info.index)
+    flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
     M.count_shared(C, flat, info.nbytes, False)
     if M.shadow is not None:
         M.shadow.load(C.gids, flat, info.nbytes, info.index)
@@ -170,6 +172,8 @@ def _load_local(M, C, info, address):
 
 
 def _store(instr, function) -> MachineOp:
+    if "async" in instr.mods:
+        return cluster_copies.st_async(instr)
     access, _ = _decode(instr)
     address, value = instr.operands[0], instr.operands[1]
     items = value.items if type(value) is Vec else (value,)
@@ -208,7 +212,7 @@ def _rows(values, info: Access, n: int) -> np.ndarray:
 
 
 def _store_shared(M, C, info, address, values):
-    flat = flat_shared(M, C, address, info.nbytes, info.index)
+    flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
     M.count_shared(C, flat, info.nbytes, True)
     if M.shadow is not None:
         M.shadow.store(C.gids, flat, info.nbytes, info.index)

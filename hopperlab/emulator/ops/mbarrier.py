@@ -22,12 +22,14 @@ class Info:
     release: bool = True
     parity: bool = False
     drop: bool = False
+    cluster: bool = False          # a shared::cluster or generic address, which may name another CTA's barrier
 
 
 def _mbarrier(instr, function) -> MachineOp:
     mods, ops = instr.mods, instr.operands
     what = mods[0]
-    info = Info(instr.index, "expect_tx" in mods, "relaxed" not in mods, "parity" in mods, what == "arrive_drop")
+    info = Info(instr.index, "expect_tx" in mods, "relaxed" not in mods, "parity" in mods, what == "arrive_drop",
+                not any(m.startswith("shared") for m in mods) or "shared::cluster" in mods)
     if "noComplete" in mods:
         raise unsupported(instr)
     if what == "init":

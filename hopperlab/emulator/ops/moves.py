@@ -6,7 +6,6 @@ import numpy as np
 from ..machine_constants import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..ptx.ir import Special, Sym
 from ..translate import DTYPES, MachineOp
-from .common import unsupported
 
 WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}
 TYPES = {"b32": "u32", "b64": "u64", "b16": "u16"}
@@ -34,7 +33,10 @@ def move_special(M, C, info):
 def move_symbol(M, C, info):
     """The address of a variable in its own space."""
     name, dtype = info
-    return M.symbols[name].astype(dtype)
+    value = M.symbols[name]
+    if M.cluster > 1 and value < np.uint64(1 << 24):        # in a cluster a CTA's own shared addresses carry its rank
+        value = (M.rank_of(C).astype(np.uint64) << np.uint64(24)) | value
+    return value.astype(dtype)
 
 
 def _cvta(instr, function) -> MachineOp:
@@ -67,8 +69,27 @@ def is_space(M, C, space, address):
     return (tag != shared) & (tag != local) & (tag != param)
 
 
-def _mapa(instr, function):
-    raise unsupported(instr, "clusters of more than one CTA are not implemented")
+def _mapa(instr, function) -> MachineOp:
+    target, address, rank = instr.operands
+    kind = instr.mods[-1]
+    return MachineOp(map_address, kind, ((address, kind), (rank, "u32")), ((target, kind),))
 
 
-RESOLVERS = {"mov": _mov, "cvta": _cvta, "isspacep": _isspacep, "mapa": _mapa}
+def map_address(M, C, kind, address, rank):
+    """mapa: the address of the same variable in the CTA of another rank."""
+    dtype = DTYPES[kind]
+    rank = rank.astype(dtype)
+    return (address & dtype(0xFFFF_FFFF_FFFF_FFFF & ~(0xFF << 24) if kind == "u64" else 0x00FF_FFFF)) | (rank << dtype(24))
+
+
+def _getctarank(instr, function) -> MachineOp:
+    kind = instr.mods[-1]
+    return MachineOp(address_rank, kind, ((instr.operands[1], kind),), ((instr.operands[0], "u32"),))
+
+
+def address_rank(M, C, kind, address):
+    """getctarank: the rank that a shared::cluster address names."""
+    return ((address >> DTYPES[kind](24)) & DTYPES[kind](0xFF)).astype(np.uint32)
+
+
+RESOLVERS = {"mov": _mov, "cvta": _cvta, "isspacep": _isspacep, "mapa": _mapa, "getctarank": _getctarank}

@@ -111,7 +111,7 @@ def _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lane
     touched = b_index.reshape(count, -1)
     if a_index is not None:
         touched = np.concatenate([a_index.reshape(count, -1), touched], axis=1)
-    column = clocks.wgmma0 + group_ids % M.wgmma_groups
+    column = clocks.wgmma0 + group_ids % (M.wgmma_groups * M.cluster)
     M.shadow.wgmma_read(clocks.wgmma, group_ids, touched, C.gids[lanes], column, number[first], info.index)
 
 

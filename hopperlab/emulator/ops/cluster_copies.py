@@ -1,0 +1,105 @@
+"""Asynchronous transfers between the CTAs of a cluster: bulk copies, st.async and red.async (PTX ISA 9.7.9.25.4, 9.7.9.12,
+9.7.13.8). Each signals an mbarrier of the CTA it writes to."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..landing import BarrierOp
+from ..ptx.ir import Vec
+from ..translate import DTYPES, MachineOp
+from .common import VALUE, WIDTH, flat_shared, unsupported
+
+REDUCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+
+
+@dataclass
+class Info:
+    """A decoded transfer: value type, bytes an element, elements a lane, operation ('' for a store)."""
+
+    index: int
+    type: str = "u32"
+    width: int = 4
+    count: int = 1
+    op: str = ""
+    cluster: bool = True
+
+
+def between_ctas(instr, info) -> MachineOp:
+    """cp.async.bulk.shared::cluster.shared::cta: shared memory of this CTA to that of another."""
+    target, source, size, barrier = instr.operands[:4]
+    return MachineOp(copy, Info(instr.index), ((target, None), (source, None), (size, "u32"), (barrier, None)))
+
+
+def copy(M, C, info: Info, target, source, size, barrier):
+    """Each lane copies `size` bytes; they complete on the barrier of the destination's CTA."""
+    ids = M.barriers.ids(C, barrier, info)
+    size = M.lanes(C, size)
+    for lane in range(C.n):
+        sub = type(C)(C.gids[lane:lane + 1], None, C.pc)
+        nbytes, gid = int(size[lane]), int(C.gids[lane])
+        to = int(flat_shared(M, sub, M.lanes(C, target)[lane:lane + 1], 16, info.index, True)[0])
+        of = int(flat_shared(M, sub, M.lanes(C, source)[lane:lane + 1], 16, info.index)[0])
+        if nbytes % 16:
+            raise M.fault(C, info.index, lane, f"a bulk copy of {nbytes} bytes: the size is a multiple of 16", "misaligned", nbytes)
+        M.session.count("dsmem_copy_bytes", nbytes)
+        if M.shadow is not None:
+            M.shadow.async_read_of_copy(gid, [(of, nbytes)], info.index)
+
+        def move(to=to, of=of, nbytes=nbytes):
+            M.smem[to:to + nbytes] = M.smem[of:of + nbytes]
+        _issue(M, info, gid, int(ids[lane]), to, nbytes, move)
+
+
+def _issue(M, info: Info, gid: int, barrier: int, to: int, nbytes: int, move) -> None:
+    if M.shadow is not None and not info.op:          # reductions commute: several may be under way at once
+        epoch = int(M.barriers.phase[barrier]) + 1
+        M.shadow.async_write(gid, [(to, nbytes)], M.clocks.barrier_column(barrier), epoch, info.index)
+    M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, to // M.stride))
+
+
+def st_async(instr) -> MachineOp:
+    """st.async: a register (or vector) to another CTA's shared memory."""
+    address, value, barrier = instr.operands
+    kind = instr.mods[-1]
+    items = value.items if type(value) is Vec else (value,)
+    info = Info(instr.index, VALUE.get(kind, kind), WIDTH[kind], len(items))
+    return MachineOp(remote, info, ((address, None), (barrier, None), *((v, info.type) for v in items)))
+
+
+def red_async(instr) -> MachineOp:
+    """red.async: an arithmetic update of another CTA's shared memory."""
+    op = next((m for m in instr.mods if m in (*REDUCE, "inc", "dec")), None)
+    kind = instr.mods[-1]
+    if op is None or kind not in WIDTH:
+        raise unsupported(instr)
+    address, value, barrier = instr.operands
+    info = Info(instr.index, VALUE.get(kind, kind), WIDTH[kind], 1, op)
+    return MachineOp(remote, info, ((address, None), (barrier, None), (value, info.type)))
+
+
+def remote(M, C, info: Info, address, barrier, *values):
+    """st.async and red.async: one small transfer a lane."""
+    ids = M.barriers.ids(C, barrier, info)
+    nbytes = info.width * info.count
+    flat = flat_shared(M, C, address, nbytes, info.index, True)
+    rows = np.stack([M.lanes(C, v).view(DTYPES[info.type]) for v in values], axis=1)
+    view = M.smem_views[info.width].view(DTYPES[info.type])
+    M.session.count("dsmem_async_bytes", nbytes * C.n)
+    for lane in range(C.n):
+        first = int(flat[lane]) // info.width
+
+        def move(first=first, row=rows[lane]):
+            view[first:first + info.count] = _updated(info.op, view[first:first + info.count], row)
+        _issue(M, info, int(C.gids[lane]), int(ids[lane]), int(flat[lane]), nbytes, move)
+
+
+def _updated(op: str, old: np.ndarray, value: np.ndarray) -> np.ndarray:
+    if not op:
+        return value
+    if op == "inc":
+        return np.where(old >= value, 0, old + 1)
+    if op == "dec":
+        return np.where((old == 0) | (old > value), value, old - 1)
+    return REDUCE[op](old, value)
