@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from . import style
 
@@ -42,6 +43,7 @@ def gantt(spans: Sequence[Span], heading: str, xlabel: str = "virtual time (emul
             wide = span.end - span.start > 0.05 * last
             axis.text((span.start + span.end) / 2, y, span.label if wide else span.label.split()[-1], ha="center", va="center", fontsize=8, color=style.ink_on(colour))
     axis.set(xlim=(-0.5, last + 0.5), ylim=(len(rows) - 0.4, -0.6), xlabel=xlabel)
+    axis.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     axis.set_yticks(range(len(rows)), rows)
     axis.grid(True, axis="x", color=style.EMPTY)
     axis.set_axisbelow(True)
