@@ -63,7 +63,7 @@ def funnel(instr: ir.Instr) -> AluOp:
     limit = "{2} & np.uint32(31)" if mode == "wrap" else "np.minimum({2}, np.uint32(32))"
     if amount is not None:
         n = amount & 31 if mode == "wrap" else min(amount & 0xFFFFFFFF, 32)
-        near, far = f"np.uint32({n})", f"np.uint32({32 - n})"
+        near, far = f"{n}", f"{32 - n}"
     else:
         near, far = f"({limit})", f"(np.uint32(32) - ({limit}))"
     if direction == "l":
@@ -186,10 +186,10 @@ def _prmt_template(picks: list[int]) -> str:
         moved = f"{{{register}}}"
         reach = 0xFFFFFFFF
         if move > 0:
-            moved, reach = f"({moved} << np.uint32({move}))", 0xFFFFFFFF << move & 0xFFFFFFFF
+            moved, reach = f"({moved} << {move})", 0xFFFFFFFF << move & 0xFFFFFFFF
         elif move < 0:
-            moved, reach = f"({moved} >> np.uint32({-move}))", 0xFFFFFFFF >> -move
-        terms.append(moved if mask == reach else f"({moved} & np.uint32({mask}))")
+            moved, reach = f"({moved} >> {-move})", 0xFFFFFFFF >> -move
+        terms.append(moved if mask == reach else f"({moved} & {mask})")
     return " | ".join(terms)
 
 

@@ -131,6 +131,8 @@ def _int_float(mods: Modifiers, instr: ir.Instr, source: str, target: str) -> Al
 def float_to_int(x, target: str):
     """Integral float32 or float64 values, clamped to an integer type. NaN is 0, but for 64 bits (or from float64) the
     pattern 1 << (width - 1)."""
+    if target == "s32" and np.count_nonzero(np.abs(x) < 2.0**31) == x.size:
+        return x.astype(np.int32)
     low, high = _limits(target)
     kind, width = NUMPY[target], BITS[target]
     nan = x != x

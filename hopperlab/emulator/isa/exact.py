@@ -12,8 +12,9 @@ import numpy as np
 
 from .formats import TINY32, f64_f32, nudge, to_odd, two_sum
 
-_TIE_MASK = np.uint64(0x1FFFFFFF)
-_TIE = np.uint64(0x10000000)
+# Arrays of no dimension: NumPy combines them with arrays faster than scalars.
+_TIE_MASK = np.array(0x1FFFFFFF, dtype=np.uint64)
+_TIE = np.array(0x10000000, dtype=np.uint64)
 
 
 def _negative_zero(r, s, p, c):
@@ -107,7 +108,6 @@ def _exact_fma(a: float, b: float, c: float) -> tuple[float, float]:
 
 def _fma64_parts(a, b, c):
     """(r, e): float64 a*b+c to nearest and a number with the sign of the error (Boldo and Melquiond, 2008)."""
-    a, b, c = (np.array(x) for x in np.broadcast_arrays(a, b, c))
     p = a * b
     (ah, al), (bh, bl) = _split(a), _split(b)
     pe = ((ah * bh - p) + ah * bl + al * bh) + al * bl
@@ -124,9 +124,10 @@ def _fma64_parts(a, b, c):
     size = np.abs(p)
     big = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.abs(c))
     unsafe = ~plain & ~((size > 2.0**-900) & (size < 2.0**1000) & (big < 2.0**990))
-    for i in np.argwhere(unsafe):
-        i = tuple(i)
-        r[i], e[i] = _exact_fma(float(a[i]), float(b[i]), float(c[i]))
+    if np.count_nonzero(unsafe):
+        a, b, c, r, e = (np.array(x) for x in np.broadcast_arrays(a, b, c, r, e))
+        for i in map(tuple, np.argwhere(unsafe)):
+            r[i], e[i] = _exact_fma(float(a[i]), float(b[i]), float(c[i]))
     return r, e
 
 
@@ -146,7 +147,7 @@ def mul64(a, b, mode: str = "rn"):
     if mode == "rn":
         return a * b
     p = a * b
-    sign = np.where(np.signbit(p), -0.0, 0.0)  # keeps the sign of a zero product
+    sign = np.where(np.signbit(p), np.float64(-0.0), np.float64(0.0))  # keeps the sign of a zero product
     r, e = _fma64_parts(a, b, sign)
     return np.where(p != p, p, nudge(r, e, mode))[()]
 

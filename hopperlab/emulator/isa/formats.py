@@ -9,13 +9,15 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-TINY32 = np.float32(2.0**-126)  # the smallest normal number of each type
-TINY16 = np.float32(2.0**-14)
+# Constants are arrays of no dimension, which NumPy combines with arrays faster than scalars.
+TINY32 = np.array(2.0**-126, dtype=np.float32)  # the smallest normal number of each type
+TINY16 = np.array(2.0**-14, dtype=np.float32)
 _NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
 
-_U16 = np.uint32(16)
-_LOW16 = np.uint32(0xFFFF)
-_HIGH16 = np.uint32(0xFFFF0000)
+_U1 = np.array(1, dtype=np.uint32)
+_U16 = np.array(16, dtype=np.uint32)
+_LOW16 = np.array(0xFFFF, dtype=np.uint32)
+_HALF16 = np.array(0x7FFF, dtype=np.uint32)
 
 FP8 = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "tf32": 3.4011621342146535e38, "e4m3": 448.0, "e5m2": 57344.0}
@@ -23,13 +25,14 @@ LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "tf32": 3.401162134214
 
 def flush(x):
     """Subnormal numbers to zero of the same sign (.ftz)."""
-    tiny = TINY32 if x.dtype == np.float32 else np.finfo(x.dtype).tiny
-    return np.where(np.abs(x) < tiny, x * x.dtype.type(0), x)
+    small = np.abs(x) < (TINY32 if x.dtype == np.float32 else np.finfo(x.dtype).tiny)
+    return np.where(small, x * x.dtype.type(0), x) if np.count_nonzero(small) else x
 
 
 def flush16(x):
     """float32 values: what is subnormal in f16 to zero of the same sign."""
-    return np.where(np.abs(x) < TINY16, x * np.float32(0), x)
+    small = np.abs(x) < TINY16
+    return np.where(small, x * np.float32(0), x) if np.count_nonzero(small) else x
 
 
 def saturate(x):
@@ -87,7 +90,7 @@ def f16_f32(bits):
 def _bits32_bf16(bits, mode: str):
     """float32 patterns rounded to bf16, in the high half of a uint32 (the low half is not cleared)."""
     if mode == "rn":
-        return bits + ((bits >> _U16) & np.uint32(1)) + np.uint32(0x7FFF)
+        return bits + ((bits >> _U16) & _U1) + _HALF16
     if mode == "rz":
         return bits
     if mode == "rna":
@@ -145,9 +148,21 @@ def f64_f32_odd(x):
     return np.where(inexact & (x == x), r.view(np.uint32) | np.uint32(1), r.view(np.uint32)).view(np.float32)
 
 
+def _f64_bf16_normal(x):
+    """float64 to bf16 to nearest, where the result is no subnormal number: 45 bits of the pattern are rounded off."""
+    bits = x.view(np.uint64)
+    bits = bits + ((bits >> np.uint64(45)) & np.uint64(1)) + np.uint64(2**44 - 1)
+    high = (bits & np.uint64(0xFFFFE00000000000)).view(np.float64).astype(np.float32).view(np.uint32)
+    return np.where(x != x, np.uint16(0x7FFF), (high >> _U16).astype(np.uint16))
+
+
 def f64_half(x, kind: str, mode: str = "rn"):
     """float64 (exact, or rounded to odd) to f16 or bf16 patterns."""
-    return f32_f16(x, mode) if kind == "f16" else f32_bf16(f64_f32_odd(x), mode)
+    if kind == "f16":
+        return f32_f16(x, mode)
+    if mode == "rn" and not np.count_nonzero((np.abs(x) < 2.0**-126) & (x != 0)):
+        return _f64_bf16_normal(x)
+    return f32_bf16(f64_f32_odd(x), mode)
 
 
 def f32_fp8(x, kind: str):

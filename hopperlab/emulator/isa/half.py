@@ -75,9 +75,11 @@ def fma(instr: ir.Instr) -> AluOp:
     def fn(*x):
         a, b, c = (to_f32(v, base, ftz).astype(np.float64) for v in x)
         p = a * b
-        s, error = two_sum(p, c)
-        if np.count_nonzero(error):
-            s = to_odd(s, error)
+        s = p + c
+        if base == "bf16":  # with f16 a bit lost in float64 is too far down to matter
+            error = two_sum(p, c)[1]
+            if np.count_nonzero(error):
+                s = to_odd(s, error)
         if ftz:
             s = np.where(np.abs(s) < 2.0**-14, s * 0.0, s)
         s = saturate(s) if sat else relu(s) if clamp else s

@@ -79,7 +79,7 @@ def mov(instr: ir.Instr) -> AluOp:
             return AluOp(_pack128, ins, ("b128",))
         if len(ins) == 2:
             wide, shift = NUMPY[whole].__name__, BITS[part]
-            return expression(f"{{0}}.astype(np.{wide}) | {{1}}.astype(np.{wide}) << np.{wide}({shift})", ins, (whole,))
+            return expression(f"{{0}}.astype(np.{wide}) | {{1}}.astype(np.{wide}) << {shift}", ins, (whole,))
         return AluOp(_packer(part, whole), ins, (whole,))
     if type(destination) is ir.Vec:
         count = len(destination.items)
