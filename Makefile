@@ -45,8 +45,9 @@ gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks 
 	@echo "==> Executing the notebooks on the GPU"
 	@$(BIN)/python -m hopperlab.notebooks execute --backend gpu
 
-bench: $(STAMPS)/test  ## time the emulator
+bench: $(STAMPS)/test  ## time the emulator and the compiler
 	@$(BIN)/python -m benchmarks.emulator
+	@$(BIN)/python -m benchmarks.runtime
 
 clean:  ## remove .venv and everything made by builds and tests (work/ stays)
 	rm -rf $(VENV) build dist .pytest_cache *.egg-info
