@@ -145,9 +145,13 @@ class Barriers:
 
     def _complete(self, ids: np.ndarray) -> None:
         """Flip the phases that have no pending arrivals and no bytes outstanding."""
+        for b in ids[(self.pending[ids] == 0) & (self.tx[ids] < 0) & self.live[ids]].tolist():
+            reports.unannounced(self.M, b, -int(self.tx[b]))
         done = ids[(self.pending[ids] == 0) & (self.tx[ids] == 0) & self.live[ids]]
         if not len(done):
             return
+        for op in self.M.landing.in_flight(done):
+            reports.unannounced(self.M, op.barrier, op.nbytes)
         clocks = self.M.clocks
         self.phase[done] += 1
         self.pending[done] = self.expected[done]

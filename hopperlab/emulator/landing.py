@@ -174,6 +174,13 @@ class Landing:
         """True while copies that signal barriers are in flight."""
         return bool(self.copies)
 
+    def in_flight(self, barriers: np.ndarray) -> list[BarrierOp]:
+        """Copies still on their way that signal one of these barriers."""
+        if not self.copies:
+            return []
+        wanted = set(barriers.tolist())
+        return [op for op in self.copies if op.barrier in wanted]
+
     def advance(self) -> bool:
         """Nothing can run: let some operations land; True when any did."""
         if self.schedule == "random":
@@ -290,12 +297,27 @@ def read_rows(memory, fields, rows, fault) -> np.ndarray:
             es if not ((address - allocation.address) & (es - 1)).any() else 1)
         source = wide_view(allocation, width)
         index = ((address - allocation.address) // width)[:, None] + np.arange((high - low) // width)
-        data = np.ascontiguousarray(source[index]).view(np.uint8).reshape(len(address), -1)
+        data = _converted(np.ascontiguousarray(source[index]).view(np.uint8).reshape(len(address), -1), fields.dtype)
         if partial:
             out[rows.inside, low:high] = data
         else:
             out = data
     return out
+
+
+def _converted(data: np.ndarray, dtype: str) -> np.ndarray:
+    """What a load makes of in-bounds data: the tfloat32 types round to 10 bits of mantissa, the ftz types flush subnormals."""
+    if not dtype.startswith("tfloat32") and not dtype.endswith("_ftz"):
+        return data
+    bits = data.view(np.uint32)
+    exponent = bits & np.uint32(0x7F800000)
+    if dtype.endswith("_ftz"):
+        bits = np.where(exponent == 0, bits & np.uint32(0x80000000), bits)
+    if dtype.startswith("tfloat32"):
+        rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+        special = exponent == 0x7F800000
+        bits = np.where(special, bits & np.uint32(0xFFFFE000), rounded)
+    return bits.view(np.uint8)
 
 
 def wide_view(allocation, width: int) -> np.ndarray:

@@ -148,6 +148,18 @@ def too_many_arrivals(M, index: int, gid: int, barrier: int) -> None:
          index, None, gid)
 
 
+def unannounced(M, barrier: int, nbytes: int) -> None:
+    """A phase can end before all bytes of its copies are there, because expect_tx announced fewer."""
+    last = M.landing.last_copy.get(barrier)
+    if last is None:
+        return
+    _, _, gid, index, _ = last
+    instr = M.body[index]
+    _add(M, "barrier-misuse", f"{nbytes} bytes that {name(instr)} at {place(instr)} brings were never announced to its mbarrier (at shared "
+         f"address {M.barriers.offsets[barrier % M.barriers.capacity]:#x}), so the phase may end before they have arrived, or never: "
+         "the expect_tx of a phase must add up to the bytes of all its copies, parts out of bounds included.", index, None, gid)
+
+
 def exit_in_flight(M, index: int, gid: int, what: str) -> None:
     """A CTA ended while an operation was under way in its shared memory."""
     instr = M.body[index]
