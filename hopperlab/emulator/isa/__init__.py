@@ -48,5 +48,3 @@ def resolve(instr: ir.Instr) -> AluOp | None:
 def covered() -> frozenset[str]:
     """First components ('add', 'cvt', …) of the instructions that `resolve` knows."""
     return frozenset(_ANY) | _TYPED
-
-

@@ -36,7 +36,9 @@ def logic(instr: ir.Instr) -> AluOp:
 def shift(instr: ir.Instr) -> AluOp:
     """shl, shr: the amount is a u32, clamped to the width; shr.s fills with the sign."""
     mods = Modifiers(instr)
-    kind = mods.type(("b16", "b32", "b64") if instr.op == "shl" else ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64"))
+    kind = mods.type(
+        ("b16", "b32", "b64") if instr.op == "shl" else ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64")
+    )
     mods.finish()
     dtype = _dtype(kind)
     amount = constant(sources(instr)[1])
@@ -95,7 +97,9 @@ def _cofactors(table: int, pivot: int) -> tuple[int, int]:
 
 
 def _two(table: int, names: list[str]) -> str:
-    text = _TWO[table].format(x=names[0], y=names[1], zero=f"{names[0]} ^ {names[0]}", ones=f"~({names[0]} ^ {names[0]})")
+    text = _TWO[table].format(
+        x=names[0], y=names[1], zero=f"{names[0]} ^ {names[0]}", ones=f"~({names[0]} ^ {names[0]})"
+    )
     return f"({text})"
 
 

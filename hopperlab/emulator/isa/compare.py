@@ -11,7 +11,18 @@ from ..ptx import ir
 from .formats import halves_f32, join, to_f32
 from .op import DTYPE, NUMPY, AluOp, Modifiers, build, expression, sources
 
-_SYMBOL = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+_SYMBOL = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
 _INVERSE = {"equ": "!=", "neu": "==", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
 _BOOL = {"and": "&", "or": "|", "xor": "^"}
 _INTS = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64")
@@ -23,7 +34,9 @@ def _template(op: str, kind: str) -> str | None:
     """The comparison as an expression: the ordered operators are false and the unordered ones true with a NaN. None
     when the type does not have the operator."""
     floating = kind not in _INTS
-    if (op in ("lo", "ls", "hi", "hs") and kind[0] != "u") or (kind[0] == "b" and not floating and op not in ("eq", "ne")):
+    if (op in ("lo", "ls", "hi", "hs") and kind[0] != "u") or (
+        kind[0] == "b" and not floating and op not in ("eq", "ne")
+    ):
         return None
     if op == "ne" and floating:
         return "({0} < {1}) | ({0} > {1})"

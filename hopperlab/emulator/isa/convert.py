@@ -136,7 +136,9 @@ def float_to_int(x, target: str):
     low, high = _limits(target)
     kind, width = NUMPY[target], BITS[target]
     nan = x != x
-    indefinite = (1 << width - 1) - (1 << width if target[0] == "s" else 0) if width == 64 or x.dtype == np.float64 else 0
+    indefinite = (
+        (1 << width - 1) - (1 << width if target[0] == "s" else 0) if width == 64 or x.dtype == np.float64 else 0
+    )
     if width < 64:
         y = np.where(nan, np.float64(indefinite), x.astype(np.float64))
         return np.minimum(np.maximum(y, np.float64(low)), np.float64(high)).astype(np.int64).astype(kind)
@@ -186,7 +188,11 @@ def _narrower(source: str, target: str, mode: str) -> Callable:
 def _f64_16(x, target: str, mode: str):
     """float64 to f16 or bf16, whose NaN is the upper part of the float64's."""
     r = f64_half(x, target, mode)
-    nan = x.astype(np.float16).view(np.uint16) if target == "f16" else x.astype(np.float32).view(np.uint32) >> np.uint32(16)
+    nan = (
+        x.astype(np.float16).view(np.uint16)
+        if target == "f16"
+        else x.astype(np.float32).view(np.uint32) >> np.uint32(16)
+    )
     return np.where(x != x, nan.astype(np.uint16), r)
 
 

@@ -192,7 +192,9 @@ def minmax(largest: bool, nan: bool) -> Callable:
 
 def xorsign(fn: Callable) -> Callable:
     """.xorsign.abs: fn of the absolute values, with the product's sign."""
-    return lambda a, b: np.copysign(fn(np.abs(a), np.abs(b)), np.where(np.signbit(a) ^ np.signbit(b), -a.dtype.type(1), a.dtype.type(1)))
+    return lambda a, b: np.copysign(
+        fn(np.abs(a), np.abs(b)), np.where(np.signbit(a) ^ np.signbit(b), -a.dtype.type(1), a.dtype.type(1))
+    )
 
 
 def extremum(instr: ir.Instr) -> AluOp:

@@ -53,7 +53,7 @@ def clamp_finite(x, limit: float):
 
 
 def nudge(r, error, mode: str):
-    """From round-to-nearest to rz, rm or rp. `error` has the sign of (exact value - r), and is 0 or NaN where r is exact."""
+    """From round-to-nearest to rz, rm or rp. `error` has the sign of (exact value - r); 0 or NaN where r is exact."""
     kind = r.dtype.type
     if mode == "rz":
         return np.where(((r > 0) & (error < 0)) | ((r < 0) & (error > 0)), np.nextafter(r, kind(0)), r)
@@ -166,7 +166,7 @@ def f64_half(x, kind: str, mode: str = "rn"):
 
 
 def f32_fp8(x, kind: str):
-    """float32 values as e4m3 or e5m2 patterns (uint8), to nearest, clamped to the largest finite number. NaN is 0x7f."""
+    """float32 values as e4m3 or e5m2 patterns (uint8), to nearest, clamped to the largest finite one. NaN is 0x7f."""
     bits = clamp_finite(x, LARGEST[kind]).astype(FP8[kind]).view(np.uint8)
     return np.where(x != x, np.uint8(0x7F), bits)
 

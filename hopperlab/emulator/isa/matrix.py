@@ -1,4 +1,4 @@
-"""Matrix instructions of one warp: mma.sync, and the register side of ldmatrix, stmatrix and movmatrix (PTX ISA 9.7.14).
+"""Matrix instructions of a warp: mma.sync, and the register side of ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14).
 
 A fragment is a list of register arrays of shape (warps, 32). Every shape has one layout rule (lane = 4g + q, E elements
 a register): A row = g + 8 (i & 1), k = 4E (i >> 1) + Eq + e; B the same with n = g; C row = g + 8 (i >> 1),
@@ -39,8 +39,8 @@ _ACCUMULATORS = {
 @dataclass(frozen=True, slots=True)
 class MmaOp:
     """One mma.sync. `fn(a, b, c)` takes lists of (warps, 32) arrays, as many as `counts` says, in dtypes `ins` (one for
-    each of A, B, C: 'u32', 'f32', 's32' or 'f64'), and returns the list of D in dtype `out`. Arguments stay as they are;
-    results may share memory with each other. `shape` is (m, n, k), `types` (D, A, B, C) as written."""
+    each of A, B, C: 'u32', 'f32', 's32' or 'f64'), and returns the list of D in dtype `out`. Arguments stay as they
+    are. `shape` is (m, n, k), `types` (D, A, B, C) as written."""
 
     fn: Callable
     counts: tuple[int, int, int]

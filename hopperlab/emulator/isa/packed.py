@@ -135,5 +135,3 @@ def cvt_pack(instr: ir.Instr) -> AluOp:
 
     ins = ("s32", "s32") + (("u32",) if with_c else ())
     return AluOp(fn, ins, ("u32",))
-
-

@@ -10,7 +10,14 @@ import pytest
 from hopperlab.emulator.isa import UnsupportedInstruction, immediate, resolve
 from hopperlab.emulator.ptx import ir
 
-ORDERED = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+ORDERED = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 NAN = float("nan")
 VALUES = [0.0, -0.0, 1.0, -2.5, float("inf"), NAN]
 PAIRS = list(itertools.product(VALUES, VALUES))
@@ -76,7 +83,9 @@ def test_set(run):
     assert run("set.lt.u32.s32", a, b).tolist() == [0xFFFFFFFF, 0, 0]
     assert run("set.ge.f32.s32", a, b, dst="f32").tolist() == [0, 1, 1]
     low, high = np.float16([1, 5, 3]), np.float16([9, 1, 4])
-    pairs = [np.stack(v, axis=1).view(np.uint32)[:, 0] for v in ((low, high), (np.float16([2, 2, 3]), np.float16([8, 2, 4])))]
+    pairs = [
+        np.stack(v, axis=1).view(np.uint32)[:, 0] for v in ((low, high), (np.float16([2, 2, 3]), np.float16([8, 2, 4])))
+    ]
     assert run("set.eq.f16x2.f16x2", *pairs).tolist() == [0, 0, 0x3C003C00]
 
 
@@ -99,7 +108,8 @@ def test_testp(run):
 
 
 @pytest.mark.parametrize(
-    "opcode, why", [("setp.lo.f32", ".lo"), ("setp.equ.s32", ".equ"), ("setp.s32", "needs one of"), ("setp.lt.ftz.f64", ".f64")]
+    "opcode, why",
+    [("setp.lo.f32", ".lo"), ("setp.equ.s32", ".equ"), ("setp.s32", "needs one of"), ("setp.lt.ftz.f64", ".f64")],
 )
 def test_operators_that_do_not_exist(run, opcode, why):
     with pytest.raises(UnsupportedInstruction) as error:

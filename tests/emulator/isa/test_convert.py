@@ -96,7 +96,9 @@ def test_integer_to_float(run, source, target, mode):
             run.resolve(f"cvt.{mode}.bf16.{source}", np.uint16(0), dst="b16")
         return
     values = samples(source)
-    values += [v for v in (2**24 + 1, 2**25 + 2, 2**53 + 1, 2**54 + 6, 2049, 65519, 65520, 257) if v <= limits(source)[1]]
+    values += [
+        v for v in (2**24 + 1, 2**25 + 2, 2**53 + 1, 2**54 + 6, 2049, 65519, 65520, 257) if v <= limits(source)[1]
+    ]
     result = as_floats(run(f"cvt.{mode}.{target}.{source}", register(values, source), dst="b16"), target)
     assert result.tolist() == [nearest(Fraction(v), target, mode) if v else 0.0 for v in values]
 
@@ -142,7 +144,15 @@ def test_nan_to_integer(run):
     assert run("cvt.rzi.u32.f64", nan64).tolist() == [2**31] * 3
 
 
-NARROWING = [("f32", "f16"), ("f32", "bf16"), ("f64", "f32"), ("f64", "f16"), ("f64", "bf16"), ("f16", "bf16"), ("bf16", "f16")]
+NARROWING = [
+    ("f32", "f16"),
+    ("f32", "bf16"),
+    ("f64", "f32"),
+    ("f64", "f16"),
+    ("f64", "bf16"),
+    ("f16", "bf16"),
+    ("bf16", "f16"),
+]
 
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
@@ -225,7 +235,7 @@ def test_fp8(run, kind, dtype):
     every = np.arange(256, dtype=np.uint16)
     pairs = run(f"cvt.rn.f16x2.{kind}x2", every | np.uint16(0x3800)).astype(np.uint32)
     values = every.astype(np.uint8).view(dtype).astype(np.float32)
-    decoded = (pairs & 0xFFFF).astype(np.uint16).view(np.float16)[: 256]
+    decoded = (pairs & 0xFFFF).astype(np.uint16).view(np.float16)[:256]
     keep = (every | 0x3800) & 0xFF == every
     assert np.array_equal(decoded[keep], values[keep].astype(np.float16), equal_nan=True)
     nan = np.full(3, np.nan, np.float32)

@@ -82,7 +82,9 @@ def test_rounding(run, dtype, mode):
         check(fma, (a, b, c), lambda x, y, z: x * y + z, plain_fma, dtype, mode)
         divide = run(f"div.{mode}.{kind}", a, b)
         check(divide, (a, b), lambda x, y: x / y if y else None, lambda x, y: x / y, dtype, mode)
-        assert np.array_equal(run(f"rcp.{mode}.{kind}", b), run(f"div.{mode}.{kind}", np.ones_like(b), b), equal_nan=True)
+        assert np.array_equal(
+            run(f"rcp.{mode}.{kind}", b), run(f"div.{mode}.{kind}", np.ones_like(b), b), equal_nan=True
+        )
 
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
@@ -110,7 +112,10 @@ def test_fma_is_rounded_once(run):
     a = np.array([1 + 2**-12, 2.0**-75, 1 + 2**-23], np.float32)
     b = np.array([1 + 2**-12, 2.0**-75 * (1 + 2**-20), 1 - 2**-23], np.float32)
     c = np.array([2.0**-60, 2.0**-149, -1.0], np.float32)
-    expected = [rounded(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)), np.float32, "rn") for x, y, z in zip(a, b, c)]
+    expected = [
+        rounded(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)), np.float32, "rn")
+        for x, y, z in zip(a, b, c)
+    ]
     assert run("fma.rn.f32", a, b, c).tolist() == [float(x) for x in expected]
     assert expected[0] != np.float32(np.float64(a[0]) * np.float64(b[0]) + np.float64(c[0]))
 

@@ -111,6 +111,9 @@ def test_min_max_and_signs(run, kind):
 def test_approximations(run, kind):
     x = np.linspace(-4, 4, 101).astype(DTYPES[kind]).view(np.uint16)
     unit = 2.0 ** (-10 if kind == "f16" else -7)
-    for opcode, op in ((f"ex2.approx{'' if kind == 'f16' else '.ftz'}.{kind}", np.exp2), (f"tanh.approx.{kind}", np.tanh)):
+    for opcode, op in (
+        (f"ex2.approx{'' if kind == 'f16' else '.ftz'}.{kind}", np.exp2),
+        (f"tanh.approx.{kind}", np.tanh),
+    ):
         exact = op(wide(x, kind))
         assert np.all(np.abs(wide(run(opcode, x, dst="b16"), kind) - exact) <= unit * np.abs(exact))

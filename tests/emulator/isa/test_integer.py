@@ -57,7 +57,9 @@ def test_mad_and_sad(run, kind):
     dst = f"b{BITS[kind]}"
     rows = [(int(x), int(y), int(z)) for x, y, z in zip(a, b, c)]
     assert run(f"mad.lo.{kind}", a, b, c, dst=dst).tolist() == [wrap(x * y + z, kind) for x, y, z in rows]
-    assert run(f"mad.hi.{kind}", a, b, c, dst=dst).tolist() == [wrap((x * y >> BITS[kind]) + z, kind) for x, y, z in rows]
+    assert run(f"mad.hi.{kind}", a, b, c, dst=dst).tolist() == [
+        wrap((x * y >> BITS[kind]) + z, kind) for x, y, z in rows
+    ]
     assert run(f"sad.{kind}", a, b, c, dst=dst).tolist() == [wrap(z + abs(x - y), kind) for x, y, z in rows]
 
 
@@ -136,7 +138,9 @@ def test_dot_products(run, a_kind, b_kind):
             sum(x * y for x, y in zip(lanes(p, 16, a_kind == "s32"), lanes(q, 8, b_kind == "s32")[pick]))
             for p, q in zip(a, b)
         ]
-        assert run(f"dp2a.{half}.{a_kind}.{b_kind}", a, b, c).tolist() == [wrap(d + int(z), out) for d, z in zip(dot, c)]
+        assert run(f"dp2a.{half}.{a_kind}.{b_kind}", a, b, c).tolist() == [
+            wrap(d + int(z), out) for d, z in zip(dot, c)
+        ]
 
 
 def test_packed_16_bit(run):
