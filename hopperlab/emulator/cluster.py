@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import reports
 from .waits import Wait
 
 
@@ -28,7 +29,6 @@ class ClusterBarrier:
 
     def cta_ends(self, slots: np.ndarray) -> None:
         """CTAs end: every remote access to them must be ordered before."""
-        from . import reports
         clocks = self.M.clocks
         for slot in slots.tolist():
             touched = self.remote.pop(slot, None)

@@ -210,7 +210,7 @@ class Landing:
     def _wanted(self) -> set[int]:
         """Barriers that parked threads wait for."""
         from .waits import MbarrierWait
-        keys = [wait.keys for _, wait in self.M.parked if type(wait) is MbarrierWait]
+        keys = [wait.keys for _, wait in self.M.scheduler.parked if type(wait) is MbarrierWait]
         return set(np.unique(np.concatenate(keys)).tolist()) if keys else set()
 
     def _advance_stores(self) -> bool:

@@ -176,7 +176,7 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
     machine = Machine(program.translation(name), place, shape, _pack(function, place.params, args), memory, session, resources)
     try:
         with _blas().limit(limits=1, user_api="blas"):      # tiles are small: BLAS threads cost more than they bring
-            machine.run()
+            machine.scheduler.run()
     finally:
         memory.release_views()
         session.launches += 1

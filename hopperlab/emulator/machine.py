@@ -1,29 +1,26 @@
-"""The state of one launch and its scheduler: which threads run, which wait, which asynchronous operations are in flight.
+"""The state of one launch: resident CTAs, their threads and memory, and what handlers of instructions need to ask.
 
-Threads that stand at the same block run together (cohort.py); among runnable cohorts the one at the lowest block goes
-first, so that laggards catch up and merge. A cohort whose instruction must wait is parked with a Wait (waits.py). When
-nothing can run, the schedule decides which operations land; when nothing is in flight either, that is a deadlock.
+Which threads run next is scheduler.py's; what an instruction does is ops/'s; when operations land is landing.py's.
 """
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 
-from . import deadlock, reports
+from . import reports
+from .barriers import Barriers
 from .clocks import Clocks, Units
-from .cohort import ZERO, Cohort, Frame, merge, take
+from .cluster import ClusterBarrier
+from .cohort import Cohort, Frame, take
 from .errors import MemoryFault
 from .landing import Landing
+from .named import NamedBarriers
+from .scheduler import Scheduler
 from .shadow import SharedShadow
-from .translate import EXIT
-from .waits import ConvergeWait, SpuriousFalse
-
-MAX_BACK_EDGES = 20000                # a cohort that loops this long gives way to the others
+from .special import read as read_special
 
 
 class Machine:
-    """One launch. Built by launch.py; `run()` executes it to the end."""
+    """One launch. Built by launch.py; `scheduler.run()` executes it to the end."""
 
     def __init__(self, translation, layout, geometry, params: bytes, memory, session, kernel_info):
         self.translation, self.layout, self.geometry = translation, layout, geometry
@@ -35,15 +32,7 @@ class Machine:
         self.rng = np.random.default_rng(session.seed)
         self.step = 0
         self.ticks = 0
-        self.rounds = 0
         self.progress = 0
-        self.ready: dict[int, list[Cohort]] = {}
-        self.heap: list[int] = []
-        self.parked: list[tuple[Cohort, object]] = []
-        self.polling: list[Cohort] = []
-        self.later: list[Cohort] = []
-        self.polled_at = self.spurious_at = -1
-        self.converging: dict[int, list[Cohort]] = {}
         self.next_cta = 0
         self.alive = np.zeros(self.slots * self.warps, np.int64)
         self.slot_cta = np.full(self.slots, -1, np.int64)
@@ -55,16 +44,13 @@ class Machine:
         self.clocks = Clocks(self.slots // self.cluster, self.cluster, self.warps, "cp.async" in uses, "bulk_group" in uses)
         self.shadow = SharedShadow(self, self.clocks, self.slots, self.stride) if session.check and self.stride else None
         self.landing = Landing(self)
+        self.scheduler = Scheduler(self)
         self.wgmma_groups = -(-self.warps // 4)
         self.wgmma_commits = np.zeros(self.slots * self.warps, np.int64)
         self.wgmma_done = np.zeros(self.slots * self.warps, np.int64)
         self.local = None
-        self.special_cache: dict[str, object] = {}
         self.reported: set = set()
         self.hazards: list = []
-        from .barriers import Barriers
-        from .cluster import ClusterBarrier
-        from .named import NamedBarriers
         self.barriers = Barriers(self)
         self.named = NamedBarriers(self)
         self.cluster_barrier = ClusterBarrier(self)
@@ -99,8 +85,7 @@ class Machine:
 
     def special(self, C: Cohort, name: str):
         """Value of a special register: a scalar when it is the same for all, else one a lane."""
-        from .special import read
-        return read(self, C, name)
+        return read_special(self, C, name)
 
     def block_index(self, gid: int) -> tuple[int, int, int]:
         """blockIdx of a thread."""
@@ -130,7 +115,7 @@ class Machine:
         counts[-1] = threads - 32 * (self.warps - 1)
         self.alive = self.alive.copy()
         self.alive.reshape(self.slots, self.warps)[free] = counts
-        self.enqueue(Cohort(gids.astype(np.int64), Frame(len(self.translation.slots), len(gids)), 0))
+        self.scheduler.enqueue(Cohort(gids.astype(np.int64), Frame(len(self.translation.slots), len(gids)), 0))
         return True
 
     def _clean(self, slots: np.ndarray) -> None:
@@ -147,307 +132,6 @@ class Machine:
         self.named.reset_slots(slots)
         self.cluster_barrier.reset(np.unique(slots // self.cluster))
 
-    # --- queues -----------------------------------------------------------------------------------------------------
-    def enqueue(self, C: Cohort) -> None:
-        """Make a cohort runnable."""
-        waiting = self.ready.get(C.pc)
-        if waiting is None:
-            self.ready[C.pc] = [C]
-            heapq.heappush(self.heap, C.pc)
-        else:
-            waiting.append(C)
-
-    def pick(self) -> Cohort:
-        """The runnable cohort at the lowest block, merged with all others there."""
-        pc = heapq.heappop(self.heap)
-        cohorts = self.ready.pop(pc)
-        if len(cohorts) == 1:
-            return cohorts[0]
-        fresh = [c for c in cohorts if c.resume is None]
-        for c in cohorts:
-            if c.resume is not None:
-                self.enqueue(c)
-        if not fresh:
-            waiting = self.ready[pc]
-            first = waiting.pop()
-            if not waiting:
-                del self.ready[pc]
-                self.heap.remove(pc)
-                heapq.heapify(self.heap)
-            return first
-        return merge(fresh, self.blocks[pc].live_in)
-
-    def park(self, C: Cohort, wait) -> None:
-        """Set a cohort aside until its wait may be over."""
-        C.resume = None if wait.retries else wait
-        self.parked.append((C, wait))
-
-    def wake(self) -> bool:
-        """Make runnable every parked cohort of which some lane may now go on."""
-        woken, still = False, []
-        for C, wait in self.parked:
-            if wait.may_pass(self):
-                self.enqueue(C)
-                woken = True
-            else:
-                still.append((C, wait))
-        self.parked = still
-        return woken
-
-    # --- the loop ---------------------------------------------------------------------------------------------------
-    def run(self) -> None:
-        """Execute the launch to its end, or to a deadlock."""
-        self.admit()
-        with np.errstate(all="ignore"):
-            while True:
-                if not self.heap:
-                    if not self.unblock():
-                        break
-                    continue
-                self.execute(self.pick())
-                if self.barriers.flipped or self.named.flipped or self.cluster_barrier.flipped:
-                    self.barriers.flipped = self.named.flipped = self.cluster_barrier.flipped = False
-                    self.wake()
-
-    def unblock(self) -> bool:
-        """Nothing can run: admit CTAs, poll again, let operations land, release partial warps; False at the end."""
-        if self.later:
-            self.rounds += 1
-            for C in self.later:
-                self.enqueue(C)
-            self.later = []
-            return True
-        self.step += 1
-        if self.admit():
-            return True
-        if self.polling and self.polled_at != self.progress:
-            self._poll_again()
-            return True
-        if self.landing.advance():
-            self.progress += 1
-            self.wake()
-            if self.heap or self.polling or self.landing.pending():
-                return True
-        if self.wake():
-            return True
-        if self._release_partial():
-            return True
-        if self.polling:
-            self._stuck()
-        if self._spurious():
-            return True
-        if self.parked:
-            self._stuck()
-        return False
-
-    def _poll_again(self) -> None:
-        self.polled_at = self.progress
-        for C in self.polling:
-            self.enqueue(C)
-        self.polling = []
-
-    def _release_partial(self) -> bool:
-        """Lanes that waited for the rest of their warp at a masked collective go on without it."""
-        released = False
-        for pc in list(self.converging):
-            if not self.blocks[pc].masked:
-                continue
-            for C in self.converging.pop(pc):
-                C.resume = SpuriousFalse()
-                self.enqueue(C)
-                released = True
-        return released
-
-    def _spurious(self) -> bool:
-        """try_wait may return false after a time limit: give its waiters that answer once while nothing changes."""
-        if self.spurious_at == self.progress:
-            return False
-        self.spurious_at, self.polled_at = self.progress, -1
-        waiting = [(C, wait) for C, wait in self.parked if wait.can_time_out]
-        self.parked = [(C, wait) for C, wait in self.parked if not wait.can_time_out]
-        for C, _ in waiting:
-            C.resume = SpuriousFalse()
-            self.enqueue(C)
-        return bool(waiting)
-
-    def _stuck(self) -> None:
-        stuck = self.parked + [(C, ConvergeWait()) for cs in self.converging.values() for C in cs]
-        stuck += [(C, None) for C in self.polling]
-        deadlock.report(self, stuck)
-        self.parked, self.polling, self.converging = [], [], {}
-
-    def execute(self, C: Cohort) -> None:
-        """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap = self.blocks, self.ready, self.heap
-        while True:
-            block = blocks[C.pc]
-            if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
-                C.gave_way = self.rounds + 1
-                self.later.append(C)
-                return
-            C = self.enter(C, block)
-            if C is None:
-                return
-            frame = C.frame
-            R = frame.R
-            for slot in block.uses:
-                if R[slot] is None:
-                    frame.need(block.uses)
-                    break
-            following = block.fn(self, C, R)
-            if frame.base is not None:
-                frame.dirty |= block.defs
-            if following.__class__ is not int:
-                C = self.branch(C, following)
-                if C is None:
-                    return
-                following = C.pc
-            if following == EXIT:
-                self.exit(C)
-                return
-            if following <= block.id:
-                C.backs += 1
-                if C.polled or C.backs % MAX_BACK_EDGES == 0:
-                    C.pc, C.polled = following, False
-                    self.polling.append(C)
-                    return
-                if heap and self._others_wait(C):
-                    C.pc = following
-                    self.later.append(C)
-                    return
-            C.pc = following
-            if heap and (heap[0] <= following or following in ready):
-                self.enqueue(C)
-                return
-
-    def _others_wait(self, C: Cohort) -> bool:
-        """True when warps that are not in this cohort could run. Loops give way to them once an iteration, and so does a
-        block that arrives at a barrier, so that no role runs far ahead before the others have started."""
-        mine = C.warp_counts()[0]
-        return any(not np.isin(c.warp_counts()[0], mine, assume_unique=True).any() for cs in self.ready.values() for c in cs)
-
-    def branch(self, C: Cohort, outcome) -> Cohort | None:
-        """Follow a conditional branch; a divergent cohort splits and both halves queue."""
-        taken, yes, no = outcome
-        if not taken.ndim:
-            C.pc = yes if taken else no
-            return C
-        hits = int(np.count_nonzero(taken))
-        if hits == C.n or hits == 0:
-            C.pc = yes if hits else no
-            return C
-        live = self._live
-        first, second = C.split(taken, yes, no, live(yes), live(no))
-        for child in (first, second):
-            if child.pc == EXIT:
-                self.exit(child)
-            else:
-                if child.pc <= C.pc and child.polled:
-                    child.polled = False
-                    self.polling.append(child)
-                else:
-                    self.enqueue(child)
-        return None
-
-    def _live(self, pc: int):
-        return self.blocks[pc].live_in if pc >= 0 else ()
-
-    # --- block entry ------------------------------------------------------------------------------------------------
-    def enter(self, C: Cohort, block) -> Cohort | None:
-        """Convergence and gates at a block's head; the cohort that may run it, or None."""
-        if block.collective and type(C.resume) is not SpuriousFalse and (
-                block.id in self.converging or not C.whole(self.alive)):
-            C = self.converge(C, block)
-            if C is None:
-                return None
-        if block.gate is not None:
-            return self.pass_gate(C, block)
-        C.resume = None
-        return C
-
-    def converge(self, C: Cohort, block) -> Cohort | None:
-        """Wait at a collective until the warps are whole; whole warps go on."""
-        if C.resume is None:
-            waiting = self.converging.pop(block.id, None)
-            if waiting:
-                C = merge([C, *waiting], block.live_in)
-        if C.whole(self.alive):
-            return C
-        short = C.incomplete_lanes(self.alive)
-        if short.all():
-            self.converging.setdefault(block.id, []).append(C)
-            return None
-        rest, go = C.split(short, block.id, block.id, block.live_in, block.live_in)
-        self.converging.setdefault(block.id, []).append(rest)
-        return go
-
-    def pass_gate(self, C: Cohort, block) -> Cohort | None:
-        """Evaluate a blocking instruction; lanes that must wait are parked."""
-        wait = C.resume
-        C.resume = None
-        if type(wait) is SpuriousFalse:
-            if block.gate_dsts and block.gate_dsts[0] is not None:
-                self._set(C, block.gate_dsts[0][0], np.bool_(False))
-                C.polled = True
-                return C
-            wait = None
-        if wait is None:
-            if block.gate_guard is not None:
-                C = self._guarded_gate(C, block)
-                if C is None:
-                    return None
-                if C.resume == "skip":
-                    C.resume = None
-                    return C
-            values = [self._gate_value(C, s) for s in block.gate_srcs]
-            wait = block.gate.fn(self, C, block.gate.info, *values)
-            if wait is None:
-                return C
-        mask = wait.mask(self)
-        if mask.all():
-            passed = C
-        elif not mask.any():
-            self.park(C, wait)
-            return None
-        else:
-            passed, failed = C.split(mask, C.pc, C.pc, block.live_in, block.live_in)
-            self.park(failed, wait.subset(np.flatnonzero(~mask)))
-            wait = wait.subset(np.flatnonzero(mask))
-        wait.passed(self, passed)
-        if block.gate_dsts and block.gate_dsts[0] is not None:
-            self._set(passed, block.gate_dsts[0][0], np.bool_(True))
-        return passed
-
-    def _guarded_gate(self, C: Cohort, block) -> Cohort | None:
-        """Lanes whose guard is false pass a blocking instruction by."""
-        slot, negated = block.gate_guard
-        guard = C.frame.get(slot)
-        guard = np.broadcast_to(~guard if negated else guard, C.n)
-        if guard.all():
-            return C
-        if not guard.any():
-            C.resume = "skip"
-            return C
-        held, free = C.split(guard, C.pc, C.pc, block.live_in, block.live_in)
-        free.resume = "skip"
-        self.enqueue(free)
-        return held
-
-    def _set(self, C: Cohort, slot: int, value) -> None:
-        C.frame.R[slot] = value
-        if C.frame.base is not None:
-            C.frame.dirty.add(slot)
-
-    def _gate_value(self, C: Cohort, source):
-        kind, key, offset = source
-        if kind == "reg":
-            value = C.frame.get(key)
-            value = ZERO if value is None else value
-            return value + value.dtype.type(offset & 0xFFFFFFFF) if offset else value
-        if kind == "sym":
-            return self.symbols[key] + np.uint64(offset)
-        return key
-
     # --- exit -------------------------------------------------------------------------------------------------------
     def exit(self, C: Cohort) -> None:
         """Threads end; CTAs all of whose threads ended give their slot back."""
@@ -460,9 +144,7 @@ class Machine:
         if self.named.in_use:
             self.named.threads_left(slots)
         self.cluster_barrier.threads_left(np.unique(slots // self.cluster))
-        for pc in list(self.converging):
-            for waiting in self.converging.pop(pc):
-                self.enqueue(waiting)
+        self.scheduler.threads_left()
         ended = slots[self.slot_threads[slots] == 0]
         if len(ended):
             self.cluster_barrier.cta_ends(ended)

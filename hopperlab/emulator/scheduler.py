@@ -1,0 +1,240 @@
+"""Which cohort runs next: runnable ones at the lowest block first, so that laggards catch up and merge; parked, polling
+and yielding ones in their turn. When nothing can run, operations land as the schedule says; when none is left, deadlock."""
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from . import deadlock, gates
+from .cohort import Cohort, merge
+from .translate import EXIT
+from .waits import ConvergeWait, SpuriousFalse
+
+MAX_BACK_EDGES = 20000                # a cohort that loops this long gives way to the others
+
+
+class Scheduler:
+    """Queues of cohorts of one launch. `M` is the Machine, `blocks` the translated blocks."""
+
+    def __init__(self, machine):
+        self.M, self.blocks = machine, machine.blocks
+        self.rounds = 0
+        self.ready: dict[int, list[Cohort]] = {}
+        self.heap: list[int] = []
+        self.parked: list[tuple[Cohort, object]] = []
+        self.polling: list[Cohort] = []
+        self.later: list[Cohort] = []
+        self.polled_at = self.spurious_at = -1
+        self.converging: dict[int, list[Cohort]] = {}
+
+    def threads_left(self) -> None:
+        """Threads exited: lanes that wait for the rest of their warp may be whole now."""
+        for pc in list(self.converging):
+            for waiting in self.converging.pop(pc):
+                self.enqueue(waiting)
+
+    # --- queues -----------------------------------------------------------------------------------------------------
+    def enqueue(self, C: Cohort) -> None:
+        """Make a cohort runnable."""
+        waiting = self.ready.get(C.pc)
+        if waiting is None:
+            self.ready[C.pc] = [C]
+            heapq.heappush(self.heap, C.pc)
+        else:
+            waiting.append(C)
+
+    def pick(self) -> Cohort:
+        """The runnable cohort at the lowest block, merged with all others there."""
+        pc = heapq.heappop(self.heap)
+        cohorts = self.ready.pop(pc)
+        if len(cohorts) == 1:
+            return cohorts[0]
+        fresh = [c for c in cohorts if c.resume is None]
+        for c in cohorts:
+            if c.resume is not None:
+                self.enqueue(c)
+        if not fresh:
+            waiting = self.ready[pc]
+            first = waiting.pop()
+            if not waiting:
+                del self.ready[pc]
+                self.heap.remove(pc)
+                heapq.heapify(self.heap)
+            return first
+        return merge(fresh, self.blocks[pc].live_in)
+
+    def park(self, C: Cohort, wait) -> None:
+        """Set a cohort aside until its wait may be over."""
+        C.resume = None if wait.retries else wait
+        self.parked.append((C, wait))
+
+    def wake(self) -> bool:
+        """Make runnable every parked cohort of which some lane may now go on."""
+        woken, still = False, []
+        for C, wait in self.parked:
+            if wait.may_pass(self.M):
+                self.enqueue(C)
+                woken = True
+            else:
+                still.append((C, wait))
+        self.parked = still
+        return woken
+
+    # --- the loop ---------------------------------------------------------------------------------------------------
+    def run(self) -> None:
+        """Execute the launch to its end, or to a deadlock."""
+        self.M.admit()
+        with np.errstate(all="ignore"):
+            while True:
+                if not self.heap:
+                    if not self.unblock():
+                        break
+                    continue
+                self.execute(self.pick())
+                if self.M.barriers.flipped or self.M.named.flipped or self.M.cluster_barrier.flipped:
+                    self.M.barriers.flipped = self.M.named.flipped = self.M.cluster_barrier.flipped = False
+                    self.wake()
+
+    def unblock(self) -> bool:
+        """Nothing can run: admit CTAs, poll again, let operations land, release partial warps; False at the end."""
+        if self.later:
+            self.rounds += 1
+            for C in self.later:
+                self.enqueue(C)
+            self.later = []
+            return True
+        self.M.step += 1
+        if self.M.admit():
+            return True
+        if self.polling and self.polled_at != self.M.progress:
+            self._poll_again()
+            return True
+        if self.M.landing.advance():
+            self.M.progress += 1
+            self.wake()
+            if self.heap or self.polling or self.M.landing.pending():
+                return True
+        if self.wake():
+            return True
+        if self._release_partial():
+            return True
+        if self.polling:
+            self._stuck()
+        if self._spurious():
+            return True
+        if self.parked:
+            self._stuck()
+        return False
+
+    def _poll_again(self) -> None:
+        self.polled_at = self.M.progress
+        for C in self.polling:
+            self.enqueue(C)
+        self.polling = []
+
+    def _release_partial(self) -> bool:
+        """Lanes that waited for the rest of their warp at a masked collective go on without it."""
+        released = False
+        for pc in list(self.converging):
+            if not self.blocks[pc].masked:
+                continue
+            for C in self.converging.pop(pc):
+                C.resume = SpuriousFalse()
+                self.enqueue(C)
+                released = True
+        return released
+
+    def _spurious(self) -> bool:
+        """try_wait may return false after a time limit: give its waiters that answer once while nothing changes."""
+        if self.spurious_at == self.M.progress:
+            return False
+        self.spurious_at, self.polled_at = self.M.progress, -1
+        waiting = [(C, wait) for C, wait in self.parked if wait.can_time_out]
+        self.parked = [(C, wait) for C, wait in self.parked if not wait.can_time_out]
+        for C, _ in waiting:
+            C.resume = SpuriousFalse()
+            self.enqueue(C)
+        return bool(waiting)
+
+    def _stuck(self) -> None:
+        stuck = self.parked + [(C, ConvergeWait()) for cs in self.converging.values() for C in cs]
+        stuck += [(C, None) for C in self.polling]
+        deadlock.report(self.M, stuck)
+        self.parked, self.polling, self.converging = [], [], {}
+
+    def execute(self, C: Cohort) -> None:
+        """Run a cohort until it parks, exits, or another cohort should go first."""
+        blocks, ready, heap = self.blocks, self.ready, self.heap
+        while True:
+            block = blocks[C.pc]
+            if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
+                C.gave_way = self.rounds + 1
+                self.later.append(C)
+                return
+            C = gates.enter(self, C, block)
+            if C is None:
+                return
+            frame = C.frame
+            R = frame.R
+            for slot in block.uses:
+                if R[slot] is None:
+                    frame.need(block.uses)
+                    break
+            following = block.fn(self.M, C, R)
+            if frame.base is not None:
+                frame.dirty |= block.defs
+            if following.__class__ is not int:
+                C = self.branch(C, following)
+                if C is None:
+                    return
+                following = C.pc
+            if following == EXIT:
+                self.M.exit(C)
+                return
+            if following <= block.id:
+                C.backs += 1
+                if C.polled or C.backs % MAX_BACK_EDGES == 0:
+                    C.pc, C.polled = following, False
+                    self.polling.append(C)
+                    return
+                if heap and self._others_wait(C):
+                    C.pc = following
+                    self.later.append(C)
+                    return
+            C.pc = following
+            if heap and (heap[0] <= following or following in ready):
+                self.enqueue(C)
+                return
+
+    def _others_wait(self, C: Cohort) -> bool:
+        """True when warps that are not in this cohort could run. Loops give way to them once an iteration, and so does a
+        block that arrives at a barrier, so that no role runs far ahead before the others have started."""
+        mine = C.warp_counts()[0]
+        return any(not np.isin(c.warp_counts()[0], mine, assume_unique=True).any() for cs in self.ready.values() for c in cs)
+
+    def branch(self, C: Cohort, outcome) -> Cohort | None:
+        """Follow a conditional branch; a divergent cohort splits and both halves queue."""
+        taken, yes, no = outcome
+        if not taken.ndim:
+            C.pc = yes if taken else no
+            return C
+        hits = int(np.count_nonzero(taken))
+        if hits == C.n or hits == 0:
+            C.pc = yes if hits else no
+            return C
+        live = self._live
+        first, second = C.split(taken, yes, no, live(yes), live(no))
+        for child in (first, second):
+            if child.pc == EXIT:
+                self.M.exit(child)
+            else:
+                if child.pc <= C.pc and child.polled:
+                    child.polled = False
+                    self.polling.append(child)
+                else:
+                    self.enqueue(child)
+        return None
+
+    def _live(self, pc: int):
+        return self.blocks[pc].live_in if pc >= 0 else ()
