@@ -45,10 +45,13 @@ class DeviceArray(np.ndarray):
         self[...] = values
 
 
-def address_of(array: np.ndarray) -> int:
-    """Synthetic device address of a NumPy array's first element; its base buffer becomes known to the emulator."""
+def address_of(array: np.ndarray, name: str | None = None) -> int:
+    """Synthetic device address of a NumPy array's first element; its base buffer becomes known to the emulator.
+
+    name: what the emulator's messages call the buffer from now on.
+    """
     from ..emulator import memory
-    return memory.default().address_of(array)
+    return memory.default().address_of(array, name)
 
 
 class EmulatorArrays(types.ModuleType):

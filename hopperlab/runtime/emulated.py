@@ -39,7 +39,7 @@ def launch(prog, name: str, grid, block, args: Sequence, shared_mem: int) -> Non
     from .. import emulator
     session = sessions.current() or emulator.Session(schedule="lazy")
     mirrors = Mirrors()
-    packed = [mirrors.pack(value) for value in args]
+    packed = [mirrors.pack(value, f"argument {number}") for number, value in enumerate(args, 1)]
     try:
         emulator.launch(prog, name, grid=grid, block=block, args=packed, shared_mem=shared_mem, session=session)
     finally:
@@ -52,17 +52,20 @@ class Mirrors:
     def __init__(self) -> None:
         self._copies: dict[int, tuple[object, np.ndarray]] = {}
 
-    def pack(self, value) -> bytes:
-        """The bytes a kernel parameter gets for one checked argument."""
+    def pack(self, value, what: str) -> bytes:
+        """The bytes a kernel parameter gets for one checked argument, which messages call `what`."""
         if isinstance(value, TensorMap):
-            return value.at(self._mirrored(value.array)) if value.place == "gpu" else bytes(value)
+            if value.place == "gpu":
+                return value.at(self._mirrored(value.array, what))
+            address_of(value.array, _named(what, value.array))
+            return bytes(value)
         if is_cuda_array(value):
-            return self._mirrored(value).to_bytes(8, "little")
+            return self._mirrored(value, what).to_bytes(8, "little")
         if isinstance(value, np.ndarray):
-            return address_of(value).to_bytes(8, "little")
+            return address_of(value, _named(what, value)).to_bytes(8, "little")
         return value.tobytes()
 
-    def _mirrored(self, array) -> int:
+    def _mirrored(self, array, what: str) -> int:
         """Address, in the emulator, of a CuPy array's first element."""
         import cupy
         array = cupy.asarray(array)
@@ -72,9 +75,16 @@ class Mirrors:
         if owner.data.ptr not in self._copies:
             self._copies[owner.data.ptr] = (owner, cupy.asnumpy(owner))
         mirror = self._copies[owner.data.ptr][1]
-        return address_of(mirror) + array.data.ptr - owner.data.ptr
+        return address_of(mirror, _named(what, owner)) + array.data.ptr - owner.data.ptr
 
     def copy_back(self) -> None:
         """Give the CuPy arrays what the kernel wrote into their mirrors."""
         for owner, mirror in self._copies.values():
             owner.set(mirror)
+
+
+def _named(what: str, array) -> str:
+    """What messages call an argument's buffer: 'argument 2 (float32, shape (64, 64))', of its base where it is a view."""
+    while getattr(array, "base", None) is not None and hasattr(array.base, "dtype"):
+        array = array.base
+    return f"{what} ({array.dtype}, shape {array.shape})"

@@ -78,6 +78,6 @@ def test_a_map_of_a_device_array_is_moved_to_its_mirror():
     made.fields = tensormap.TensorMapFields("float32", 2, array[2:].data.ptr, (64, 62), (256,), (16, 4))
     made.array, made.place = array[2:], "gpu"
     mirrors = emulated.Mirrors()
-    moved = tensormap.unpack(mirrors.pack(made))
-    base = int.from_bytes(mirrors.pack(array), "little")
+    moved = tensormap.unpack(mirrors.pack(made, "argument 1"))
+    base = int.from_bytes(mirrors.pack(array, "argument 2"), "little")
     assert moved.global_address == base + 2 * 256 and moved.global_dim == (64, 62)

@@ -149,7 +149,8 @@ def test_a_kernel_that_reads_past_its_array_is_stopped(module):
     with pytest.raises(hl.MemoryFault) as caught:
         module.get_function("past_the_end")((1,), (32,), (a, b))
     text = str(caught.value)
-    assert "add.cu" in text and "5" in text, "the file and the line of the read"
+    assert "add.cu:5" in text and "thread 24" in text, "the file and the line of the read, and who read"
+    assert "0 bytes past the end of argument 1 (int32, shape (32,))" in text
     assert caught.value._render_traceback_()
 
 
