@@ -38,9 +38,11 @@ class Case:
 def _cases() -> Iterator[Case]:
     for bug in ("BUG_WAIT_TOO_SHALLOW", "BUG_NO_BARRIER_AFTER_WAIT"):
         yield Case("mma_multistage", bug, 2048)
-    for bug in ("BUG_NO_FULL_WAIT", "BUG_EARLY_RELEASE", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES", "BUG_PRODUCER_PARITY"):
+    for bug in ("BUG_NO_FULL_WAIT", "BUG_EARLY_RELEASE", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES",
+                "BUG_PRODUCER_PARITY"):
         yield Case("warp_specialized", bug, 2048)
-    for bug in ("BUG_NO_PROXY_FENCE", "BUG_REUSE_BEFORE_READ", "BUG_NO_FULL_WAIT", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES"):
+    for bug in ("BUG_NO_PROXY_FENCE", "BUG_REUSE_BEFORE_READ", "BUG_NO_FULL_WAIT", "BUG_WRONG_PARITY",
+                "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES"):
         yield Case("tma_scale", bug, 2048)
     for bug in ("BUG_NO_FULL_WAIT", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES"):
         yield Case("tma_copy", bug, 2048)
@@ -135,7 +137,8 @@ def _run(case: Case, runs: int, make: Callable) -> dict:
 def main(arguments: list[str]) -> None:
     """Run one case and print its result as JSON."""
     case = next(case for case in CASES if case.name == arguments[0])
-    make = _fold if case.kernel.startswith("kernel_") else _product if "BUG" in case.bug and case.kernel in ("mma_multistage", "warp_specialized") else _movement
+    products = ("mma_multistage", "warp_specialized")
+    make = _fold if case.kernel.startswith("kernel_") else _product if case.kernel in products else _movement
     print(json.dumps(_run(case, int(arguments[1]), make)))
 
 

@@ -75,13 +75,15 @@ tma_copy_ring(const __grid_constant__ TensorMap source, const __grid_constant__ 
             // Stores 0 .. i-1-AHEAD are issued; that of tile i - STAGES, which lay in this slot, must have been read.
             if (!BUG_REUSE_BEFORE_READ) cp_async_bulk_wait_group_read<STAGES - 1 - AHEAD>();
             mbarrier_arrive_expect_tx(&full[s], BOX_BYTES);
-            cp_async_bulk_tensor_2d_load(tiles + s * SLOT_BYTES, &source, &full[s], tile % across * BOX_COLS, tile / across * BOX_ROWS);
+            cp_async_bulk_tensor_2d_load(tiles + s * SLOT_BYTES, &source, &full[s],
+                                         tile % across * BOX_COLS, tile / across * BOX_ROWS);
         }
         int j = i - AHEAD;
         if (j >= 0) {
             int tile = blockIdx.x + j * gridDim.x, s = j % STAGES;
             mbarrier_wait_parity(&full[s], j / STAGES % 2);
-            cp_async_bulk_tensor_2d_store(&target, tiles + s * SLOT_BYTES, tile % across * BOX_COLS, tile / across * BOX_ROWS);
+            cp_async_bulk_tensor_2d_store(&target, tiles + s * SLOT_BYTES,
+                                          tile % across * BOX_COLS, tile / across * BOX_ROWS);
             cp_async_bulk_commit_group();
         }
     }

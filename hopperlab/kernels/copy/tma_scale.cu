@@ -21,7 +21,8 @@ constexpr int BOX_BYTES = BOX_ROWS * BOX_COLS * 4;
 constexpr int SLOT_BYTES = (BOX_BYTES + 1023) / 1024 * 1024;
 
 extern "C" __global__ void __launch_bounds__(128)
-tma_scale(const __grid_constant__ TensorMap source, const __grid_constant__ TensorMap target, int rows, int columns, float factor) {
+tma_scale(const __grid_constant__ TensorMap source, const __grid_constant__ TensorMap target, int rows, int columns,
+          float factor) {
     extern __shared__ __align__(1024) unsigned char slots[];
     __shared__ mbarrier_t full[2];
     require_aligned(slots, 1024);

@@ -39,7 +39,8 @@ __device__ __forceinline__ unsigned swizzled(int row, int chunk) {
     return row * ROW_BYTES + ((chunk ^ (row / 2 % 4)) * 16);
 }
 
-// One chunk of this thread's row and of every 64th row below it, ROWS in all; zeros where `inside` is false or no row is left.
+// One chunk of this thread's row and of every 64th row below it, ROWS in all; zeros where `inside` is false or no row is
+// left.
 template <int ROWS>
 __device__ __forceinline__ void copy_rows(unsigned char* to, const __nv_bfloat16* from, int k, int rows_left, bool inside) {
     #pragma unroll
@@ -59,7 +60,7 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
     int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-    // What this thread copies of every tile: chunk my_chunk of row my_row and of each 64th row below, for A and for B.
+    // What this thread copies of every tile: chunk my_chunk of row my_row and of each 64th row below, of A and of B.
     int my_row = threadIdx.x / 4, my_chunk = threadIdx.x % 4;
     const __nv_bfloat16* a_from = a + (size_t)(row0 + my_row) * k + my_chunk * 8;
     const __nv_bfloat16* b_from = b + (size_t)(col0 + my_row) * k + my_chunk * 8;
@@ -100,7 +101,7 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
     };
     auto wait_for_tile = [&]() {
         cp_async_wait_group<STAGES - 2 + BUG_WAIT_TOO_SHALLOW>();   // my copies of the next tile have landed;
-        if (!BUG_NO_BARRIER_AFTER_WAIT) __syncthreads();            // so have everyone's, and everyone has read the tile before
+        if (!BUG_NO_BARRIER_AFTER_WAIT) __syncthreads();            // so have everyone's, and all have read the tile before
     };
 
     unsigned read = shared_address(shared), read_end = read + STAGES * STAGE_BYTES;

@@ -49,7 +49,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         wgmma_fence();
         #pragma unroll
         for (int step = 0; step < BK; step += 16)               // 16 elements are 32 bytes inside a swizzled row
-            wgmma_m64n128k16_bf16(d, wgmma_descriptor_128B(a_tile + step * 2), wgmma_descriptor_128B(b_tile + step * 2), 1);
+            wgmma_m64n128k16_bf16(d, wgmma_descriptor_128B(a_tile + step * 2),
+                                  wgmma_descriptor_128B(b_tile + step * 2), 1);
         wgmma_commit_group();
         wgmma_wait_group<1>();                                  // tile i-1 has been read by my warpgroup ...
         __syncthreads();                                        // ... and by the other: its stage may be refilled

@@ -87,7 +87,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
             wgmma_fence();
             #pragma unroll
             for (int step = 0; step < BK; step += 16)           // 16 elements are 32 bytes inside a swizzled row
-                wgmma_m64n128k16_bf16(d, wgmma_descriptor_128B(a_tile + step * 2), wgmma_descriptor_128B(b_tile + step * 2), 1);
+                wgmma_m64n128k16_bf16(d, wgmma_descriptor_128B(a_tile + step * 2),
+                                      wgmma_descriptor_128B(b_tile + step * 2), 1);
             wgmma_commit_group();
             // While this warpgroup waits, the other one keeps the tensor core busy. After the wait all four warps' reads of
             // the stage are done, so one thread may hand it back for the warpgroup.

@@ -42,7 +42,8 @@ tma_load(const __grid_constant__ TensorMap map, unsigned* out, int rows, int col
             if (i < mine) {                                         // load i goes where load i - STAGES landed
                 int box = blockIdx.x + i * gridDim.x, s = i % STAGES;
                 mbarrier_arrive_expect_tx(&full[s], BOX_BYTES);
-                cp_async_bulk_tensor_2d_load(slots + s * BOX_BYTES, &map, &full[s], box % across * BOX_COLS, box / across * BOX_ROWS);
+                cp_async_bulk_tensor_2d_load(slots + s * BOX_BYTES, &map, &full[s],
+                                             box % across * BOX_COLS, box / across * BOX_ROWS);
             }
             int j = i - (STAGES - 1);
             if (j >= 0) mbarrier_wait_parity(&full[j % STAGES], j / STAGES % 2);
