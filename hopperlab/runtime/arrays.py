@@ -54,6 +54,13 @@ def address_of(array: np.ndarray, name: str | None = None) -> int:
     return memory.default().address_of(array, name)
 
 
+def base_of(array):
+    """The array (NumPy or CuPy) that owns the memory `array` looks at: itself, unless it is a view."""
+    while getattr(array, "base", None) is not None and hasattr(array.base, "dtype"):
+        array = array.base
+    return array
+
+
 class EmulatorArrays(types.ModuleType):
     """NumPy, with every array a function returns seen as a DeviceArray. Stands where `cupy` stands on the GPU."""
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import session as sessions
-from .arrays import address_of, is_cuda_array
+from .arrays import address_of, base_of, is_cuda_array
 from .ptxas import PtxasInfo
 from .tensor_map import TensorMap
 
@@ -69,9 +69,7 @@ class Mirrors:
         """Address, in the emulator, of a CuPy array's first element."""
         import cupy
         array = cupy.asarray(array)
-        owner = array
-        while owner.base is not None:
-            owner = owner.base
+        owner = base_of(array)
         if owner.data.ptr not in self._copies:
             self._copies[owner.data.ptr] = (owner, cupy.asnumpy(owner))
         mirror = self._copies[owner.data.ptr][1]
@@ -85,6 +83,5 @@ class Mirrors:
 
 def _named(what: str, array) -> str:
     """What messages call an argument's buffer: 'argument 2 (float32, shape (64, 64))', of its base where it is a view."""
-    while getattr(array, "base", None) is not None and hasattr(array.base, "dtype"):
-        array = array.base
-    return f"{what} ({array.dtype}, shape {array.shape})"
+    base = base_of(array)
+    return f"{what} ({base.dtype}, shape {base.shape})"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import arguments
-from .arrays import asnumpy, is_cuda_array
+from .arrays import asnumpy, base_of, is_cuda_array
 from .errors import IsolatedError
 from .module import RawKernel
 from .tensor_map import TensorMap
@@ -71,9 +71,7 @@ def _describe(args: Sequence) -> tuple[list, list[tuple]]:
 
 def _owner(array, owners: list) -> tuple[int, int]:
     """Index in `owners` of the array whose memory this one looks at (added at first sight), and the offset in bytes."""
-    owner = array
-    while getattr(owner, "base", None) is not None and hasattr(owner.base, "dtype"):
-        owner = owner.base
+    owner = base_of(array)
     for index, known in enumerate(owners):
         if known is owner:
             break
