@@ -76,7 +76,7 @@ def _gpu(gpu: Gpu | None) -> Finding:
     text = f"{gpu.name}, compute capability {gpu.capability[0]}.{gpu.capability[1]}, {gpu.multiprocessors} multiprocessors"
     if gpu.capability != backend.HOPPER:
         return Finding("note", "GPU", f"{text}: not Hopper (9.0), so lessons use the emulator",
-                       "HOPPERLAB_BACKEND=gpu runs the Ampere-style kernels of lessons 00 to 03 on it")
+                       "HOPPERLAB_BACKEND=gpu runs kernels without Hopper's instructions on it")
     return Finding("ok", "GPU", text)
 
 
