@@ -191,9 +191,11 @@ def div_rem(instr: ir.Instr) -> AluOp:
 def min_max(instr: ir.Instr) -> AluOp:
     """min, max {.relu}: .relu (s32, s16x2) also clamps at 0."""
     mods = Modifiers(instr)
+    clamp = mods.flag("relu")  # written before or after the type
     kind = mods.type(SCALAR + _PACKED)
-    clamp = kind in ("s32", "s16x2") and mods.flag("relu")
     mods.finish()
+    if clamp and kind not in ("s32", "s16x2"):
+        raise mods.fail(f".relu is for .s32 and .s16x2, not .{kind}")
     if len(instr.operands) != 3:
         raise mods.fail("three inputs need sm_100 or newer; Hopper (sm_90a) takes two")
     choose = np.minimum if instr.op == "min" else np.maximum

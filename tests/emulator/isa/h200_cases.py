@@ -53,6 +53,7 @@ def integer_cases():
             yield f"{op}.{a}.{b}", "r", "rrr"
     for op in ("mad.hi.sat.s32", "mad24.hi.sat.s32"):
         yield op, "r", "rrr"
+    yield "max.s32.relu", "r", "rr"
     yield "setp.lt.and.s32", "pp", "rrp"
     yield "set.gt.u32.s32", "r", "rr"
     yield "set.gt.xor.s32.u32", "r", "rrp"
@@ -94,6 +95,17 @@ def bit_cases():
     yield from (("mov.b32", "(hh)", "r"), ("mov.b64", "(rr)", "d"), ("mov.b64", "(hhhh)", "d"))
     yield from (("mov.b32", "r", "(hh)"), ("mov.b64", "d", "(rr)"), ("mov.b64", "d", "(hhhh)"))
     yield "fns.b32", "r", "rrr"
+
+
+def video_cases():
+    """Lanes of 16 and 8 bits."""
+    operations = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax")
+    kinds = ("u32.u32.u32", "s32.s32.s32", "u32.s32.u32", "s32.u32.s32")
+    for count, op, kind, suffix in product("24", operations, kinds, ("", ".sat", ".add")):
+        yield f"{op}{count}.{kind}{suffix}", "r", "rrr"
+    for count, op, kind in product("24", ORDER, ("u32.s32", "s32.s32")):
+        yield f"vset{count}.{kind}.{op}", "r", "rrr"
+    yield "vset4.u32.u32.lt.add", "r", "rrr"
 
 
 def float_cases():
@@ -156,6 +168,7 @@ def half_cases():
         for op in ("eq", "ne", "lt", "equ", "neu", "geu", "num", "nan"):
             yield f"setp.{op}.{kind}", p, w * 2
             yield f"set.{op}.{kind}.{kind}", w, w * 2
+            yield f"set.{op}.u32.{kind}", "r", w * 2
         yield f"setp.lt.and.{kind}", p, w * 2 + "p"
 
 
@@ -232,7 +245,16 @@ def matrix_cases():
 
 def all_cases():
     """Every case once, in a fixed order."""
-    families = (integer_cases, bit_cases, float_cases, approximate_cases, half_cases, conversion_cases, matrix_cases)
+    families = (
+        integer_cases,
+        bit_cases,
+        video_cases,
+        float_cases,
+        approximate_cases,
+        half_cases,
+        conversion_cases,
+        matrix_cases,
+    )
     return list(dict.fromkeys(case for family in families for case in family()))
 
 

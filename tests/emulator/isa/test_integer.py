@@ -175,3 +175,23 @@ def test_three_inputs_need_a_newer_gpu(run):
         run.resolve("min.s32", np.int32(1), np.int32(2), np.int32(3))
     with pytest.raises(UnsupportedInstruction, match="sm_100"):
         run.resolve("max.f32", np.float32(1), np.float32(2), np.float32(3))
+
+
+def test_relu_before_and_after_the_type(run):
+    a, b = np.array([-5, 3, -1], np.int32), np.array([-7, 2, 4], np.int32)
+    assert run("max.relu.s32", a, b).tolist() == run("max.s32.relu", a, b).tolist() == [0, 3, 4]
+    with pytest.raises(UnsupportedInstruction, match="relu"):
+        run.resolve("max.u32.relu", np.uint32(1), np.uint32(2))
+
+
+def test_simd_video(run):
+    a, b, c = (numbers("u32", s) for s in (70, 71, 72))
+    rows = [(lanes(x, 8, False), lanes(y, 8, False), int(z)) for x, y, z in zip(a, b, c)]
+    pack = lambda values: sum((v & 0xFF) << 8 * i for i, v in enumerate(values))  # noqa: E731
+    differences = [[abs(x - y) for x, y in zip(p, q)] for p, q, _ in rows]
+    assert run("vabsdiff4.u32.u32.u32", a, b, c).tolist() == [pack(d) for d in differences]
+    expected = [(sum(d) + row[2]) % 2**32 for d, row in zip(differences, rows)]
+    assert run("vabsdiff4.u32.u32.u32.add", a, b, c).tolist() == expected
+    expected = [pack(min(255, x + y) for x, y in zip(p, q)) for p, q, _ in rows]
+    assert run("vadd4.u32.u32.u32.sat", a, b, c).tolist() == expected
+    assert run("vset4.u32.u32.lt", a, b, c).tolist() == [pack(int(x < y) for x, y in zip(p, q)) for p, q, _ in rows]
