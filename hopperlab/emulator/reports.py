@@ -119,10 +119,11 @@ def read_too_early(M, site: int, other: int, gid: int, flat: int) -> None:
 
 
 def missing_fence(M, site: int, other: int, gid: int, flat: int) -> None:
-    """A generic write is ordered before an async-proxy read, but was never made visible to that proxy."""
+    """A generic write is ordered before an async-proxy access, but was never made visible to that proxy."""
     now, then = M.body[site], M.body[other]
+    verb = "overwrites" if now.op == "cp" and "mbarrier::complete_tx::bytes" in now.mods else "reads"
     _add(M, "missing-proxy-fence",
-         f"{name(now)} at {place(now)} reads {_offset(M, flat)} through the async proxy, but "
+         f"{name(now)} at {place(now)} {verb} {_offset(M, flat)} through the async proxy, but "
          f"{name(then)} at {place(then)} wrote it through the generic proxy and no fence.proxy.async lies "
          "between them. A barrier alone does not order the two proxies: each writing thread runs "
          "fence.proxy.async.shared::cta after its writes and before the barrier.", site, other, gid)

@@ -144,7 +144,7 @@ class SharedShadow:
             if stamps[0] == stamps[-1] and (stamps == stamps[0]).all():
                 stamps = stamps[:1]
             if stamps.any():
-                self._check_region_writers(gid, row, w0, stamps, site, "async write", fenced=False)
+                self._check_region_writers(gid, row, w0, stamps, site, "async write", fenced=True)
             self._check_region_readers(gid, row, start >> 4, (start + nbytes + 15) >> 4, site)
             if not stamps.all():
                 self._read_of_nothing(gid, w0, w1, site)

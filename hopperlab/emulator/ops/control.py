@@ -8,12 +8,30 @@ from . import loadstore
 from .common import unsupported
 
 
+SCOPES = {"cta", "cluster", "gpu", "sys"}
+
+
 def _fence(instr, function) -> MachineOp:
+    """fence and membar. Only fence.proxy.async on shared memory changes what the checker knows: the others order generic
+    accesses that the emulator performs in order anyway, or proxies (alias, tensormap) whose caches it does not have."""
     mods = instr.mods
-    if "proxy" in mods or any(m.startswith("proxy") for m in mods):
-        if "async" in mods or any(m.startswith("async") for m in mods):
-            return MachineOp(proxy_fence, None)
+    if instr.op == "membar" and mods in (("cta",), ("gl",), ("sys",)):
         return MachineOp(loadstore.no_effect, None)
+    if mods and mods[0] in ("proxy", "mbarrier_init"):
+        return _special_fence(instr)
+    if instr.op == "fence" and mods[0] in ("sc", "acq_rel", "acquire", "release") and len(mods) > 1 and mods[-1] in SCOPES:
+        return MachineOp(loadstore.no_effect, None)
+    raise unsupported(instr)
+
+
+def _special_fence(instr) -> MachineOp:
+    kind, rest = ".".join(instr.mods[:2]), instr.mods[2:]
+    if kind == "proxy.async" and rest in ((), ("shared::cta",), ("shared::cluster",)):
+        return MachineOp(proxy_fence, None)
+    known = (kind == "proxy.async" and rest == ("global",) or kind == "mbarrier_init.release" and rest == ("cluster",)
+             or kind in ("proxy.alias", "proxy.async::generic", "proxy.tensormap::generic"))
+    if not known:
+        raise unsupported(instr)
     return MachineOp(loadstore.no_effect, None)
 
 

@@ -1,0 +1,299 @@
+"""missing-proxy-fence and writes under a reader: who must fence, where, and what counts. Each error has a clean twin.
+
+A plain store becomes visible to the copy engine and to wgmma by a fence.proxy.async on its way there: by every writer
+after the write and before the barrier, or by the issuing thread after the barrier. Anything else is not enough.
+"""
+import numpy as np
+import pytest
+from support.emulated import SCHEDULES, kinds, lines_with, run, told
+
+STORE = r"""
+extern "C" __global__ void __launch_bounds__(128) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[128];
+    int t = threadIdx.x;
+    if (WHEN == 1) fence_proxy_async_shared_cta();              // before the write
+    s[t] = x[t] * 2;
+    if (WHEN == 2) fence_proxy_async_shared_cta();              // every writer, before the barrier
+    if (WHEN == 3 && t == 64) fence_proxy_async_shared_cta();   // one thread that is not the issuer, before the barrier
+    if (WHEN == 7 && t == 0) fence_proxy_async_shared_cta();    // the issuer, but before the barrier
+    if (WHEN == 8) asm volatile("fence.proxy.async.global;" ::: "memory");
+    if (WHEN == 9) __threadfence_block();
+    if (WHEN == 10) fence_proxy_async();                        // all state spaces
+    __syncthreads();
+    if (WHEN == 4 && t == 0) fence_proxy_async_shared_cta();    // the issuer, after the barrier
+    if (WHEN == 5 && t == 64) fence_proxy_async_shared_cta();   // another thread, after the barrier
+    if (WHEN == 6) fence_proxy_async_shared_cta();              // everyone, after the barrier
+    if (t == 0) {
+        cp_async_bulk_store(y, s, 512);                         // the store
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group<0>();
+    }
+}"""
+ENOUGH = {2, 4, 6, 10}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("when", range(11))
+def test_where_the_fence_stands(when, schedule):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    session = run(STORE, (x, y), block=(128,), schedule=schedule, options=(f"-DWHEN={when}",))
+    assert (y == 2 * x).all()
+    assert kinds(session) == ([] if when in ENOUGH else ["missing-proxy-fence"]), told(session)
+    for h in session.hazards:
+        assert h.where.line in lines_with("// the store", source=STORE) and h.other.line in lines_with("s[t] =", source=STORE)
+
+
+WARP = r"""
+extern "C" __global__ void k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    if (FENCE) fence_proxy_async_shared_cta();
+    if (SYNC) __syncwarp();
+    if (t == 0) {
+        cp_async_bulk_store(y, s, 128);
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group<0>();
+    }
+}"""
+
+
+@pytest.mark.parametrize("fence, sync, found", [(1, 1, []), (0, 1, ["missing-proxy-fence"]), (1, 0, ["race"])])
+def test_one_warp_needs_fence_and_syncwarp(fence, sync, found):
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    session = run(WARP, (x, y), options=(f"-DFENCE={fence}", f"-DSYNC={sync}"))
+    assert kinds(session) == found, told(session)
+
+
+CHAIN = r"""
+extern "C" __global__ void __launch_bounds__(64) k(const float* x, float* y) {     // written, handed on by an mbarrier, sent off
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 0) mbarrier_init(&full, 32);
+    __syncthreads();
+    if (t < 32) {
+        s[t] = x[t];
+        if (WHO == 0) fence_proxy_async_shared_cta();
+        mbarrier_arrive(&full);
+    } else if (t == 32) {
+        if (WHO == 1) fence_proxy_async_shared_cta();               // before the wait: covers nothing that the wait brings
+        mbarrier_wait_parity(&full, 0);
+        if (WHO == 2) fence_proxy_async_shared_cta();
+        cp_async_bulk_store(y, s, 128);
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group<0>();
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("who, found", [(0, []), (1, ["missing-proxy-fence"]), (2, []), (3, ["missing-proxy-fence"])])
+def test_fence_on_either_side_of_an_mbarrier(who, found, schedule):
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    session = run(CHAIN, (x, y), block=(64,), schedule=schedule, options=(f"-DWHO={who}",))
+    assert kinds(session) == found, told(session)
+
+
+GEMM = r"""
+extern "C" __global__ void __launch_bounds__(128) k(const uint4* a, const uint4* b, float* d) {
+    extern __shared__ __align__(1024) unsigned char s[];            // A 64x64, B 64x64, both 128B-swizzled bf16
+    int t = threadIdx.x;
+    for (int i = t; i < 512; i += 128) {
+        int at = i * 16;
+        at ^= (at & 0x380) >> 3;
+#if HOW == 0
+        *(uint4*)(s + at) = a[i];                                   // plain stores
+        *(uint4*)(s + 8192 + at) = b[i];
+#else
+        cp_async_cg_16(s + at, a + i);                              // cp.async is the generic proxy, too
+        cp_async_cg_16(s + 8192 + at, b + i);
+#endif
+    }
+    cp_async_wait_all();
+    if (FENCE) fence_proxy_async_shared_cta();
+    __syncthreads();
+    float acc[32];
+    wgmma_fence();
+    for (int k = 0; k < 4; k++)
+        wgmma_m64n64k16_bf16(acc, wgmma_descriptor_128B(shared_address(s) + k * 32), wgmma_descriptor_128B(shared_address(s) + 8192 + k * 32), k > 0);
+    wgmma_commit_group();
+    if (OVERWRITE == 1) *(uint4*)(s + t * 16) = a[t];               // while wgmma still reads
+    wgmma_wait_group<0>();
+    if (OVERWRITE == 2) { __syncthreads(); *(uint4*)(s + t * 16) = a[t]; }
+    if (OVERWRITE == 3) *(uint4*)(s + t * 16) = a[t];               // own warpgroup's wait: its reads are over
+    int row = 16 * (t / 32) + t % 32 / 4, col = 2 * (t % 4);
+    for (int i = 0; i < 32; i++) d[(row + 8 * (i / 2 % 2)) * 64 + col + 8 * (i / 4) + i % 2] = acc[i];
+}"""
+
+
+def gemm(schedule="lazy", how=0, fence=1, overwrite=0):
+    import ml_dtypes
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-4, 5, (64, 64)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    d = np.zeros((64, 64), np.float32)
+    session = run(GEMM, (a, b, d), block=(128,), schedule=schedule, shared_mem=16384,
+                  options=(f"-DHOW={how}", f"-DFENCE={fence}", f"-DOVERWRITE={overwrite}"))
+    return d, a.astype(np.float32) @ b.astype(np.float32).T, session
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("how", [0, 1])
+def test_operands_written_by_threads_need_the_fence(how, schedule):
+    d, exact, session = gemm(schedule, how)
+    assert (d == exact).all() and not session.hazards, told(session)
+    d, exact, session = gemm(schedule, how, fence=0)
+    assert (d == exact).all() and kinds(session) == ["missing-proxy-fence"], told(session)
+    where = lines_with("// plain stores" if how == 0 else "// cp.async is the generic", source=GEMM)
+    assert any(h.other.line in where for h in session.hazards) and all("wgmma" in str(h) for h in session.hazards)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("overwrite, found", [(1, ["overwrite-in-flight"]), (2, []), (3, [])])
+def test_a_plain_store_over_what_wgmma_reads(overwrite, found, schedule):
+    _, _, session = gemm(schedule, overwrite=overwrite)
+    assert kinds(session) == found, told(session)
+
+
+REUSE = r"""
+extern "C" __global__ void __launch_bounds__(128) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[128];
+    int t = threadIdx.x;
+    for (int i = 0; i < 3; i++) {
+        s[t] = x[i * 128 + t];                                  // the write
+        fence_proxy_async_shared_cta();
+        __syncthreads();
+        if (t == 0) {
+            cp_async_bulk_store(y + i * 128, s, 512);           // the store
+            cp_async_bulk_commit_group();
+            if (WAIT == 1) cp_async_bulk_wait_group_read<0>();
+            if (WAIT == 2) cp_async_bulk_wait_group<0>();
+            if (WAIT == 3) cp_async_bulk_wait_group_read<1>();  // one too shallow
+        }
+        if (WAIT == 4 && t == 32) cp_async_bulk_wait_group_read<0>();   // another thread's groups
+        if (BARRIER) __syncthreads();
+    }
+    if (t == 0) cp_async_bulk_wait_group<0>();
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("wait, barrier, clean", [(1, 1, True), (2, 1, True), (0, 1, False), (1, 0, False), (3, 1, False), (4, 1, False)])
+def test_the_source_of_a_store_is_written_again(wait, barrier, clean, schedule):
+    x, y = np.arange(384, dtype=np.float32), np.zeros(384, np.float32)
+    session = run(REUSE, (x, y), block=(128,), schedule=schedule, options=(f"-DWAIT={wait}", f"-DBARRIER={barrier}"))
+    if clean:
+        assert (y == x).all() and not session.hazards, told(session)
+        return
+    assert "overwrite-in-flight" in kinds(session), told(session)
+    first = next(h for h in session.hazards if h.kind == "overwrite-in-flight")
+    assert first.where.line in lines_with("// the write", source=REUSE) and first.other.line in lines_with("// the store", source=REUSE)
+
+
+OVER = r"""
+extern "C" __global__ void k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 0) mbarrier_init(&full, 1);
+    s[t] = -1;                                                  // the plain write
+    if (FENCE) fence_proxy_async_shared_cta();
+    __syncthreads();
+    if (t == 0) {
+        mbarrier_arrive_expect_tx(&full, 128);
+        cp_async_bulk_load(s, x, 128, &full);
+    }
+    mbarrier_wait_parity(&full, 0);
+    y[t] = s[t];
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("fence", [0, 1])
+def test_a_load_over_plain_writes_needs_the_fence_too(fence, schedule):
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    session = run(OVER, (x, y), schedule=schedule, options=(f"-DFENCE={fence}",))
+    assert (y == x).all()
+    assert kinds(session) == ([] if fence else ["missing-proxy-fence"]), told(session)
+
+
+READ_THEN_LOAD = r"""
+extern "C" __global__ void __launch_bounds__(64) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[64];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        if (t == 0) {
+            mbarrier_arrive_expect_tx(&full, 256);
+            cp_async_bulk_load(s, x + i * 64, 256, &full);      // the load
+        }
+        mbarrier_wait_parity(&full, i);
+        y[i * 64 + t] = s[63 - t];                              // the read
+        if (BARRIER) __syncthreads();
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("barrier", [0, 1])
+def test_reads_before_the_next_load_need_a_barrier_and_no_fence(barrier, schedule):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    session = run(READ_THEN_LOAD, (x, y), block=(64,), schedule=schedule, options=(f"-DBARRIER={barrier}",))
+    assert kinds(session) == ([] if barrier else ["overwrite-in-flight"]), told(session)
+
+
+TWO_LOADS = r"""
+extern "C" __global__ void k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full[2];
+    if (threadIdx.x) return;
+    mbarrier_init(&full[0], 1);
+    mbarrier_init(&full[1], 1);
+    for (int i = 0; i < 2; i++) {
+        mbarrier_arrive_expect_tx(&full[i], 128);
+        cp_async_bulk_load(s, x + i * 32, 128, &full[i]);
+        if (WAIT) mbarrier_wait_parity(&full[i], 0);
+    }
+    mbarrier_wait_parity(&full[0], 0);
+    mbarrier_wait_parity(&full[1], 0);
+    y[0] = s[0];
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("wait", [0, 1])
+def test_two_loads_into_one_place_have_no_order(wait, schedule):
+    x, y = np.arange(64, dtype=np.float32), np.zeros(1, np.float32)
+    session = run(TWO_LOADS, (x, y), schedule=schedule, options=(f"-DWAIT={wait}",))
+    assert kinds(session) == ([] if wait else ["overwrite-in-flight"]), told(session)
+
+
+STORE_THEN_LOAD = r"""
+extern "C" __global__ void k(const float* x, float* y) {        // the issuing thread's plain store is not part of its copy
+    __shared__ __align__(128) float s[32];
+    __shared__ volatile float extra;
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    if (t == 0) {
+        if (ORDER == 0) mbarrier_arrive_expect_tx(&full, 128);
+        extra = x[1] * 7;                                       // the store
+        cp_async_bulk_load(s, x, 128, &full);
+        if (ORDER == 1) mbarrier_arrive_expect_tx(&full, 128);  // release: carries the store
+    }
+    if (t >= 32) {
+        mbarrier_wait_parity(&full, 0);
+        y[t - 32] = s[t - 32] + extra;
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_copy_does_not_release_its_issuers_stores(order, schedule):
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    session = run(STORE_THEN_LOAD, (x, y), block=(64,), schedule=schedule, options=(f"-DORDER={order}",))
+    assert kinds(session) == ([] if order else ["race"]), told(session)
