@@ -116,7 +116,8 @@ def _encode_on_gpu(fields: tensormap.TensorMapFields) -> bytes:
     code = tensormap.DTYPES[fields.dtype].code
     status, encoded = driver.cuTensorMapEncodeTiled(
         driver.CUtensorMapDataType(code), fields.rank, fields.global_address,
-        [u64(n) for n in fields.global_dim], [u64(n) for n in fields.global_strides],
+        [u64(n) for n in fields.global_dim],
+        [u64(n) for n in fields.global_strides or (16,)],       # rank 1 has none, but the driver refuses a null pointer
         [u32(n) for n in fields.box_dim], [u32(n) for n in fields.element_strides],
         driver.CUtensorMapInterleave(tensormap.INTERLEAVES.index(fields.interleave)),
         driver.CUtensorMapSwizzle(tensormap.SWIZZLES.index(fields.swizzle)),
