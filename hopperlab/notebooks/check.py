@@ -12,7 +12,7 @@ import nbformat
 
 from . import build, hashes, source
 
-MAX_CODE_CELLS, MAX_CELL_LINES, MAX_BYTES = 25, 15, 200_000
+MAX_CODE_CELLS, MAX_CELL_LINES, MAX_COLUMNS, MAX_BYTES = 25, 15, 110, 200_000
 FOLDERS = re.compile(r"/(?:root|home|tmp|work|opt|usr)/[\w.-]+")
 PLAIN_ONLY = {"text/plain"}
 
@@ -80,4 +80,7 @@ def _shape(notebook: nbformat.NotebookNode) -> list[str]:
         lines = cell.source.count("\n") + 1
         if lines > MAX_CELL_LINES:
             findings.append(f"cell {cell.id!r} has {lines} lines, more than {MAX_CELL_LINES}")
+        widest = max(map(len, cell.source.split("\n")))
+        if widest > MAX_COLUMNS:
+            findings.append(f"cell {cell.id!r} has a line of {widest} characters, more than {MAX_COLUMNS}")
     return findings

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..hopper import limits
+from ..measure import launches
 from .roofline import Point, roofline
 from .stages import stage_diagram
 from .style import Picture
@@ -54,28 +55,34 @@ def ring_timeline(run: Any, stages: int, heading: str, block: int = 0) -> Pictur
     return gantt(ring_spans(run, stages, block), heading, "order of events in the emulator (what came after what; not seconds)")
 
 
-def launch_pipeline(stages: int, k: int, schedule: str) -> Picture:
-    """Lesson 03's panel: run the multistage product of 128 x 128 x k in the emulator and draw its ring.
+def launch_pipeline(stages: int, tile: str, k: int, cache: str, schedule: str) -> Picture:
+    """Lesson 03's panel: run the multistage product of one tile ('128x128' or '128x256') and k columns in the emulator, and draw its ring.
 
-    The heading says whether the result was right, what was copied and what the ring costs. Raises LaunchError when the ring does not fit.
+    cache: begins with the cache operator of cp.async, 'cg' or 'ca'. The heading says whether the result was right, what was copied and what the ring costs. Raises LaunchError when the ring does not fit.
     """
     import hopperlab as hl
+
+    columns = int(tile.split("x")[1])
+    a, b, c = _operands(128, columns, k, seed=stages + k)
+    through_l1 = ("-DCACHE_ALL=1",) if cache.startswith("ca") else ()
+    launch = launches.mma_multistage(a, b, c, stages, bn=columns, options=through_l1, backend="emulator")
+    with hl.emulate(schedule=schedule, hazards="collect") as run:
+        launch()
+    exact = (a.astype(np.float32) @ b.astype(np.float32).T).astype(c.dtype)
+    right = "right" if (c == exact).all() else "WRONG"
+    fit = limits.occupancy(256, launch.kernel.num_regs, launch.shared_mem)
+    heading = (f"{stages} stages of {tile}: result {right}, {len(run.hazards)} hazards, {run.counters['cp_async_bytes'] // 1024} KiB copied\n"
+               f"{launch.shared_mem // 1024} KiB of shared memory a block; blocks an SM: {fit.blocks}, limited by {fit.limited_by}")
+    return stage_diagram(stages, k // 32, heading)
+
+
+def _operands(m: int, n: int, k: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Small integers in bf16, so that every sum is exact: a (m, k), b (n, k), and an empty c (m, n)."""
     from ml_dtypes import bfloat16
 
-    random = np.random.default_rng(stages + k)
-    a, b = (random.integers(-2, 3, size=(128, k)).astype(bfloat16) for _ in range(2))
-    c = np.zeros((128, 128), dtype=bfloat16)
-    shared = stages * 16384
-    kernel = hl.load_kernel("gemm/mma_multistage.cu", "gemm", (f"-DSTAGES={stages}",), backend="emulator")
-    sizes = [np.int32(v) for v in (128, 128, k)]
-    with hl.emulate(schedule=schedule, hazards="collect") as run:
-        kernel((1, 1), (256,), (a, b, c, *sizes), shared_mem=shared)
-    exact = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
-    right = "right" if (c == exact).all() else "WRONG"
-    blocks = limits.occupancy(256, 128, shared).blocks
-    heading = (f"{stages} stages: result {right}, {len(run.hazards)} hazards, {run.counters.get('cp_async_bytes', 0) // 1024} KiB copied\n"
-               f"{shared // 1024} KiB of shared memory a block: {blocks} block{'s' if blocks != 1 else ''} an SM")
-    return stage_diagram(stages, k // 32, heading)
+    random = np.random.default_rng(seed)
+    a, b = (random.integers(-2, 3, size=(rows, k)).astype(bfloat16) for rows in (m, n))
+    return a, b, np.zeros((m, n), dtype=bfloat16)
 
 
 def launch_on_roof(size: int, depth: int, kernel: str, ceilings: dict[str, float], bandwidth: float) -> Picture:
@@ -90,13 +97,11 @@ def launch_on_roof(size: int, depth: int, kernel: str, ceilings: dict[str, float
 
 def _product(size: int, depth: int) -> tuple[float, int, int]:
     import hopperlab as hl
-    from ml_dtypes import bfloat16
 
-    a, b = np.ones((size, depth), dtype=bfloat16), np.ones((size, depth), dtype=bfloat16)
-    c = np.zeros((size, size), dtype=bfloat16)
-    gemm = hl.load_kernel("gemm/mma_multistage.cu", "gemm", ("-DSTAGES=4",), backend="emulator")
+    a, b, c = _operands(size, size, depth, seed=size)
+    launch = launches.mma_multistage(a, b, c, backend="emulator")
     with hl.emulate() as run:
-        gemm((size // 128, size // 128), (256,), (a, b, c, np.int32(size), np.int32(size), np.int32(depth)), shared_mem=4 * 16384)
+        launch()
     return 2.0 * size * size * depth, a.nbytes + b.nbytes + c.nbytes, _bytes(run, ("cp_async_bytes", "global_store_bytes"))
 
 
@@ -104,10 +109,9 @@ def _scaling(size: int, depth: int) -> tuple[float, int, int]:
     import hopperlab as hl
 
     x, y = np.ones((size, depth), dtype=np.float32), np.zeros((size, depth), dtype=np.float32)
-    maps = [hl.TensorMap.tiled(array, box=(64, 32)) for array in (x, y)]
-    scale = hl.load_kernel("copy/tma_scale.cu", "tma_scale", backend="emulator")
+    launch = launches.tma_scale(x, y, 2.0, blocks=4, backend="emulator")
     with hl.emulate() as run:
-        scale((4,), (128,), (*maps, np.int32(size), np.int32(depth), np.float32(2)), shared_mem=2 * 8192)
+        launch()
     return float(size * depth), x.nbytes + y.nbytes, _bytes(run, ("tma_load_bytes", "tma_store_bytes"))
 
 

@@ -70,13 +70,17 @@ def test_ring_timeline_of_a_specialised_product_alternates_copy_and_use():
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
 def test_pipeline_panel_checks_its_product(schedule):
-    picture = show.launch_pipeline(3, 64, schedule)
-    assert "result right, 0 hazards" in picture.figure.axes[0].get_title(loc="left")
+    title = show.launch_pipeline(3, "128x128", 64, "cg", schedule).figure.axes[0].get_title(loc="left")
+    assert "result right, 0 hazards, 32 KiB copied" in title and "48 KiB of shared memory a block; blocks an SM: 2" in title
+
+
+def test_pipeline_panel_knows_the_wide_tile():
+    assert "4 stages of 128x256: result right" in show.launch_pipeline(4, "128x256", 128, "ca", "lazy").figure.axes[0].get_title(loc="left")
 
 
 def test_pipeline_panel_refuses_what_no_sm_holds():
     with pytest.raises(Exception, match="shared memory"):
-        show.launch_pipeline(15, 64, "lazy")
+        show.launch_pipeline(15, "128x128", 64, "cg", "lazy")
 
 
 def test_roof_panel_counts_more_bytes_than_the_arrays_hold():

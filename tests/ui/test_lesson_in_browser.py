@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.browser
 RUN_LIMIT = 240       # seconds for Run All; the emulator needs far less
 
 
