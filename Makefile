@@ -13,8 +13,9 @@ STAMPS := $(VENV)/stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test doctor install cupy gpu-outputs notebooks check-notebooks bench clean
+.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks check-notebooks bench clean
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 
 help:  ## list the targets
 	@echo "make TARGET"
@@ -40,6 +41,9 @@ notebooks: $(STAMPS)/test  ## build the notebooks from their sources (keeps outp
 
 check-notebooks: $(STAMPS)/test  ## say which stored outputs are stale or missing
 	@$(BIN)/python -m hopperlab.notebooks check
+
+gpu-test: $(STAMPS)/test cupy  ## on a Hopper machine: only the tests that need the GPU
+	@$(BIN)/python -m pytest -m gpu $(TEST_ARGS)
 
 gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks and store their outputs
 	@echo "==> Executing the notebooks on the GPU"
