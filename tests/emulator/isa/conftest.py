@@ -85,11 +85,20 @@ class Runner:
         if alu.inline is not None:
             inlined = eval(alu.inline.format(*(f"args[{i}]" for i in range(len(args)))), {"np": np, "args": args})
             assert _equal(np.asarray(inlined), np.asarray(results[0]))
-        sizes = {a.shape for a in args}
-        for lane in range(0, 3 if any(sizes) else 0):
-            alone = alu.fn(*(a[lane] if a.ndim else a for a in args))
-            for x, y in zip(alone if isinstance(alone, tuple) else (alone,), results):
-                assert _equal(np.asarray(x), np.asarray(y)[lane] if np.ndim(y) else np.asarray(y))
+        arrays = [i for i, a in enumerate(args) if a.ndim]
+        for lane in range(3 if arrays else 0):
+            Runner._same(alu.fn(*(a[lane] if a.ndim else a for a in args)), [np.asarray(r)[..., lane] for r in results])
+        for i in arrays[:2]:  # one array, the rest uniform
+            mixed = [a[0] if a.ndim and j != i else a for j, a in enumerate(args)]
+            spread = [np.full(args[i].shape, a) if j in arrays else a for j, a in enumerate(mixed)]
+            wide = alu.fn(*spread)
+            Runner._same(alu.fn(*mixed), wide if isinstance(wide, tuple) else (wide,))
+
+    @staticmethod
+    def _same(result, expected):
+        for x, y in zip(result if isinstance(result, tuple) else (result,), expected, strict=True):
+            x = np.asarray(x)
+            assert _equal(np.broadcast_to(x, np.shape(y)), np.asarray(y))
 
 
 @pytest.fixture
