@@ -113,6 +113,7 @@ class Barriers:
         total = np.bincount(inverse, weights=count).astype(np.int64)
         if (total > self.pending[unique]).any():
             for k in range(len(ids)):           # some phase ends among these lanes: one by one
+                state[k] = self.words(ids[k])
                 self._arrive_one(ids[k], int(count[k]), C, k, info)
         else:
             self.pending[unique] -= total
@@ -158,7 +159,7 @@ class Barriers:
         self.arrived_bytes[done] = 0
         now = clocks.barrier_now[done]
         now[np.arange(len(done)), 0, clocks.barrier_column(done)] = self.phase[done]
-        clocks.barrier_done[done] = np.maximum(clocks.barrier_done[done], now)
+        clocks.barrier_done[done] = clocks.join(clocks.barrier_done[done], now)
         clocks.barrier_now[done] = 0
         self.flipped = True
         self.M.landing.note("phase flips", done)
@@ -171,9 +172,9 @@ class Barriers:
         if mixed:
             for k, (start, end) in enumerate(zip(units.starts, np.append(units.starts[1:], C.n))):
                 for b in np.unique(ids[start:end]):
-                    clocks.barrier_now[b] = np.maximum(clocks.barrier_now[b], vec[k])
+                    clocks.barrier_now[b] = clocks.join(clocks.barrier_now[b], vec[k])
         elif len(np.unique(mine)) == len(mine):
-            clocks.barrier_now[mine] = np.maximum(clocks.barrier_now[mine], vec)
+            clocks.barrier_now[mine] = clocks.join(clocks.barrier_now[mine], vec)
         else:
             np.maximum.at(clocks.barrier_now, mine, vec)
 

@@ -111,6 +111,23 @@ class Clocks:
             table.reshape(count, -1)[domains] = 0
 
     # --- publish and learn ------------------------------------------------------------------------------------------
+    @staticmethod
+    def join(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+        """What a holder of `old` knows after it also learned `new` (both (..., 4, columns)).
+
+        A lane plane has room for one lane: where two meet, the older one's time counts for its whole warp, so that what
+        several lanes published one by one is never forgotten (at worst another lane's race up to that time is not seen).
+        """
+        out = np.maximum(old, new)
+        for plane, lanes in ((V, X), (P, PX)):
+            one, other = old[..., lanes, :], new[..., lanes, :]
+            if one.any() and other.any():
+                differ = (one != 0) & (other != 0) & ((one ^ other) & 31 != 0)
+                if differ.any():
+                    older = np.where(differ, np.minimum(one, other) >> 5, 0)
+                    out[..., plane, :] = np.maximum(out[..., plane, :], older)
+        return out
+
     def publish(self, cohort, units: Units) -> np.ndarray:
         """(units, 4, columns): what a release by these lanes makes known; starts a new epoch of their warps."""
         gw = units.gw
@@ -168,12 +185,12 @@ class Clocks:
     def learn(self, cohort, units: Units, vec: np.ndarray) -> None:
         """These lanes acquire `vec` (units, 4, columns)."""
         rows = self._rows_to_write(cohort, units)
-        self.K[rows] = np.maximum(self.K[rows], vec)
+        self.K[rows] = self.join(self.K[rows], vec)
         if self.any_fragment:
             mixed = units.full & self.fragmented[units.gw]
             if mixed.any():
                 second = self._primary(units.gw[mixed]) + self.warps
-                self.K[second] = np.maximum(self.K[second], vec[mixed])
+                self.K[second] = self.join(self.K[second], vec[mixed])
 
     def _rows_to_write(self, cohort, units: Units) -> np.ndarray:
         """Primary rows for whole warps; the second row for lanes that synchronise on their own."""

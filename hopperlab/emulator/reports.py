@@ -149,6 +149,13 @@ def too_many_arrivals(M, index: int, gid: int, barrier: int) -> None:
          index, None, gid)
 
 
+def completes(M, index: int, gid: int, barrier: int) -> None:
+    """An arrive.noComplete that ends its phase."""
+    instr = M.body[index]
+    _add(M, "barrier-misuse", f"{name(instr)} at {place(instr)} says noComplete, but leaves none of the {int(M.barriers.pending[barrier])} "
+         "pending arrivals: it completes the phase, which is undefined. Use mbarrier.arrive without .noComplete.", index, None, gid)
+
+
 def unannounced(M, barrier: int, nbytes: int) -> None:
     """A phase can end before all bytes of its copies are there, because expect_tx announced fewer."""
     last = M.landing.last_copy.get(barrier)

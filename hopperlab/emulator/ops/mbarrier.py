@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import reports
 from ..ptx.ir import Imm, Sink
 from ..translate import MachineOp
 from ..waits import MbarrierWait
@@ -22,6 +23,7 @@ class Info:
     release: bool = True
     parity: bool = False
     drop: bool = False
+    no_complete: bool = False      # the program promises that this arrival ends no phase
     cluster: bool = False          # a shared::cluster or generic address, which may name another CTA's barrier
 
 
@@ -29,9 +31,10 @@ def _mbarrier(instr, function) -> MachineOp:
     mods, ops = instr.mods, instr.operands
     what = mods[0]
     info = Info(instr.index, "expect_tx" in mods, "relaxed" not in mods, "parity" in mods, what == "arrive_drop",
-                not any(m.startswith("shared") for m in mods) or "shared::cluster" in mods)
-    if "noComplete" in mods:
-        raise unsupported(instr)
+                cluster=not any(m.startswith("shared") for m in mods) or "shared::cluster" in mods)
+    info.no_complete = "noComplete" in mods
+    if what == "pending_count":
+        return MachineOp(pending_count, info, ((ops[1], "u64"),), ((ops[0], "u32"),))
     if what == "init":
         return MachineOp(init, info, ((ops[0], None), (ops[1], "u32")))
     if what == "inval":
@@ -70,11 +73,27 @@ def arrive(M, C, info, address, count):
     """mbarrier.arrive[.expect_tx] and arrive_drop; returns the state before."""
     ids = M.barriers.ids(C, address, info)
     amount = M.lanes(C, count).astype(np.int64)
+    if info.no_complete:
+        _must_not_complete(M, C, info, ids, amount)
     if info.expect:
         return M.barriers.arrive(C, ids, np.int64(1), info, expect=amount, release=info.release)
     if info.drop:
         np.subtract.at(M.barriers.expected, ids, amount)
     return M.barriers.arrive(C, ids, amount, info, release=info.release)
+
+
+def _must_not_complete(M, C, info, ids, amount) -> None:
+    """.noComplete arrivals that leave nothing pending are undefined behaviour."""
+    left = M.barriers.pending[ids].copy()
+    np.subtract.at(left, np.arange(len(ids)), np.array([amount[ids == b].sum() for b in ids]))
+    if (left <= 0).any():
+        lane = int(np.flatnonzero(left <= 0)[0])
+        reports.completes(M, info.index, int(C.gids[lane]), int(ids[lane]))
+
+
+def pending_count(M, C, info, state):
+    """mbarrier.pending_count: arrivals that were pending before the arrive that returned this state."""
+    return (state & np.uint64(0xFFFFF)).astype(np.uint32)
 
 
 def transaction(M, C, info, address, nbytes):
