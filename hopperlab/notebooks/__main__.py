@@ -63,6 +63,8 @@ def _check(sources) -> int:
     findings = [finding for path in sources for finding in check.check(path)]
     for finding in findings:
         print(finding)
+    for path in sources:
+        print(f"{path.stem}: outputs from {check.places(path)}")
     print(f"{len(sources)} notebooks checked, {len(findings)} findings")
     return 1 if findings else 0
 

@@ -84,3 +84,17 @@ def _shape(notebook: nbformat.NotebookNode) -> list[str]:
         if widest > MAX_COLUMNS:
             findings.append(f"cell {cell.id!r} has a line of {widest} characters, more than {MAX_COLUMNS}")
     return findings
+
+
+def places(path: Path) -> str:
+    """Where the stored outputs of one lesson came from, in words: 'NVIDIA H200, driver 580…, CUDA 13.0' or 'emulator'."""
+    target = build.notebook_path(path)
+    if not target.exists():
+        return "nowhere"
+    found = []
+    for cell in build.code_cells(nbformat.read(target, as_version=4)):
+        place = cell.metadata.get("hopperlab", {}).get("place", {})
+        words = f"{place['gpu']}, driver {place['driver']}, CUDA {place['cuda']}" if "gpu" in place else place.get("backend", "nowhere")
+        if words not in found:
+            found.append(words)
+    return "; ".join(found) or "nowhere"

@@ -91,12 +91,14 @@ def boxes_chart(recording: Any) -> Picture:
 
 
 def boxes_table(recording: Any) -> str:
-    """Registers of both loaders, and the ratio of their bandwidths at the smallest box and at the largest, in words."""
+    """Registers and instructions of both loaders, and the ratio of their bandwidths at the smallest box and at the largest, in words."""
     lines = [recording.source]
     for kernel, who in (("tma_load", "TMA"), ("cp_async_load", "cp.async")):
         registers = sorted({record.registers for record in recording.where(kernel=kernel)})
         lines.append(f"{who}: {' or '.join(map(str, registers))} registers in each of 128 threads")
     ordered = sorted(recording.where(kernel="tma_load"), key=lambda r: (r.shape[0] * r.shape[1], _option(r, "blocks_per_sm")))
+    for rows, columns in sorted({record.shape for record in (ordered[0], ordered[-1])}):
+        lines.append(f"box of {rows} x {columns} bf16: {rows * columns // 8} cp.async of 16 bytes, or 1 TMA copy")
     for record in (*ordered[:2], ordered[-1]):
         blocks = _option(record, "blocks_per_sm")
         lines.append(f"box of {record.shape[0]} x {record.shape[1]}, {blocks} block{'s' if blocks > 1 else ''} an SM: "

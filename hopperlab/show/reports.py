@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -35,12 +36,12 @@ def lines_named(run: Any, file: str) -> Sequence[int]:
 
 
 def explain(hazard: Any) -> str:
-    """One hazard in full, without folders in its file names: what happened, where, against what, and what to do."""
+    """One hazard in full, in lines of 100 characters, without folders in its file names: what happened, where, against what, and what to do."""
     text = str(hazard)
     for site in (hazard.where, hazard.other):
         if site is not None and os.path.dirname(site.file):
             text = text.replace(site.file, os.path.basename(site.file))
-    return text
+    return "\n".join(textwrap.fill(line, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False) for line in text.split("\n"))
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def _to_html(shown: Listing) -> str:
     for number, row in enumerate(rows, shown.first):
         back = f"; background-color: {style.YELLOW}" if number in shown.marked else ""
         body.append(f'<span style="color: #6E6E68{back}">{number:4d}  </span>{row}')
-    frame = f"background-color: {style.CARD}; color: {style.INK}; padding: 8px; font-family: monospace; font-size: 12px; line-height: 1.35; overflow-x: auto;"
+    frame = f"background-color: {style.CARD}; color: {style.INK}; padding: 8px; font-family: monospace; font-size: 12px; line-height: 1.35; white-space: pre; overflow-x: auto;"
     return f'<div><strong>{html.escape(shown.name)}</strong><pre style="{frame}">' + "\n".join(body) + "</pre></div>"
 
 

@@ -156,3 +156,11 @@ def test_clean_drops_widgets_and_keeps_what_they_fall_back_to():
     execute.clean(notebook)
     assert [sorted(output["data"]) for output in cell.outputs] == [["image/png", "text/plain"]]
     assert "widgets" not in notebook.metadata and "execution" not in cell.metadata and notebook.metadata.language_info == {"name": "python"}
+
+
+def test_places_are_named(lesson):
+    assert check.places(lesson) == "nowhere"
+    target = executed(lesson)
+    assert check.places(lesson) == "emulator"
+    change(target, lambda code: code[1].metadata["hopperlab"].update(place={"backend": "gpu", "gpu": "NVIDIA H200", "driver": "580", "cuda": "13.0"}))
+    assert check.places(lesson) == "emulator; NVIDIA H200, driver 580, CUDA 13.0"
