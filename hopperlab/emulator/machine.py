@@ -12,6 +12,7 @@ from .clocks import Clocks, Units
 from .cluster import ClusterBarrier
 from .cohort import Cohort, Frame, take
 from .errors import MemoryFault
+from .global_shadow import GlobalShadow
 from .landing import Landing
 from .named import NamedBarriers
 from .scheduler import Scheduler
@@ -43,6 +44,7 @@ class Machine:
         uses = layout.features
         self.clocks = Clocks(self.slots // self.cluster, self.cluster, self.warps, "cp.async" in uses, "bulk_group" in uses)
         self.shadow = SharedShadow(self, self.clocks, self.slots, self.stride) if session.check and self.stride else None
+        self.global_shadow = GlobalShadow(self) if session.check else None
         self.landing = Landing(self)
         self.scheduler = Scheduler(self)
         self.wgmma_groups = -(-self.warps // 4)
@@ -110,6 +112,8 @@ class Machine:
         if len(used):
             self._clean(used)
         self.uncleaned[free] = True
+        if self.global_shadow is not None:
+            self.global_shadow.admit(domains)
         gids = (free[:, None] * self.T + np.arange(threads)).reshape(-1)
         counts = np.full(self.warps, 32)
         counts[-1] = threads - 32 * (self.warps - 1)

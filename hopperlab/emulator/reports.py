@@ -118,6 +118,38 @@ def read_too_early(M, site: int, other: int, gid: int, flat: int) -> None:
          "parity of the phase the copy completes, or with cp.async.wait_group and a barrier).", other, site, gid)
 
 
+def _element(allocation, offset: int) -> str:
+    return f"byte {offset} of {allocation.name}"
+
+
+def global_race(M, verb: str, site: int, other_verb: str, other: int, column: int, gid: int, allocation, offset: int) -> None:
+    """Two accesses to the same bytes of global memory with no order between them."""
+    now, then = M.body[site], M.body[other]
+    agent = agent_kind(M, column)
+    here = f"{name(now)} at {place(now)}"
+    before = f"{name(then)} at {place(then)}"
+    if agent == "bulk" and verb.endswith("read"):
+        _add(M, "read-before-arrival", f"{here} reads {_element(allocation, offset)}, which {before} may still be writing: the thread "
+             "that issued the store runs cp.async.bulk.wait_group 0 (not .read), and then a barrier or a fence and a flag tell the others.",
+             site, other, gid)
+    elif agent == "bulk" or verb == "async write":
+        _add(M, "overwrite-in-flight", f"{here} writes {_element(allocation, offset)}, which {before} still {other_verb}s with no order "
+             "between them: wait for the first (cp.async.bulk.wait_group 0, then a barrier) before the second starts.", site, other, gid)
+    else:
+        verbs = {"read": "reads", "async read": "reads", "write": "writes"}[verb], {"read": "read", "write": "wrote"}[other_verb]
+        _add(M, "race", f"{here} {verbs[0]} {_element(allocation, offset)}, which {before} {verbs[1]} in another thread, with nothing that "
+             "orders the two: inside a block use __syncthreads(); between blocks __threadfence() and an atomic or volatile flag "
+             "that the other side reads first; or split the kernel.", site, other, gid)
+
+
+def global_fence(M, site: int, other: int, gid: int, allocation, offset: int) -> None:
+    """A generic write of this kernel is read by the copy engine without a proxy fence."""
+    now, then = M.body[site], M.body[other]
+    _add(M, "missing-proxy-fence", f"{name(now)} at {place(now)} reads {_element(allocation, offset)} through the async proxy, but "
+         f"{name(then)} at {place(then)} wrote it in this kernel through the generic proxy and no fence.proxy.async lies between them. "
+         "After the writes (or after the barrier that follows them) run fence.proxy.async, then start the copy.", site, other, gid)
+
+
 def missing_fence(M, site: int, other: int, gid: int, flat: int) -> None:
     """A generic write is ordered before an async-proxy access, but was never made visible to that proxy."""
     now, then = M.body[site], M.body[other]
@@ -189,3 +221,11 @@ def exited_peer(M, index: int, gid: int, rank: int) -> None:
     _add(M, "cluster-lifetime", f"{name(instr)} at {place(instr)} reaches into the CTA of rank {rank}, which may have ended by then: "
          "its shared memory would be gone. End every CTA of the cluster with a cluster barrier (barrier.cluster.arrive, then wait) after "
          "the last remote access.", index, None, gid)
+
+
+def stale_constant(M, site: int, other: int, gid: int, allocation, offset: int) -> None:
+    """ld.global.nc of data that this kernel wrote."""
+    now, then = M.body[site], M.body[other]
+    _add(M, "race", f"{name(now)} at {place(now)} reads {_element(allocation, offset)} through the read-only cache, but {name(then)} at "
+         f"{place(then)} writes it in the same kernel: the cache may hold the old value. Drop const __restrict__ or __ldg() there.",
+         site, other, gid)

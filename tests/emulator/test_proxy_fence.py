@@ -273,14 +273,14 @@ def test_two_loads_into_one_place_have_no_order(wait, schedule):
 STORE_THEN_LOAD = r"""
 extern "C" __global__ void k(const float* x, float* y) {        // the issuing thread's plain store is not part of its copy
     __shared__ __align__(128) float s[32];
-    __shared__ volatile float extra;
+    __shared__ float extra;
     __shared__ mbarrier_t full;
     int t = threadIdx.x;
     if (t == 0) mbarrier_init(&full, 1);
     __syncthreads();
     if (t == 0) {
         if (ORDER == 0) mbarrier_arrive_expect_tx(&full, 128);
-        extra = x[1] * 7;                                       // the store
+        asm volatile("st.shared.f32 [%0], %1;" :: "r"(shared_address(&extra)), "f"(x[1] * 7) : "memory");   // the store
         cp_async_bulk_load(s, x, 128, &full);
         if (ORDER == 1) mbarrier_arrive_expect_tx(&full, 128);  // release: carries the store
     }

@@ -24,6 +24,7 @@ class Info:
     space: str
     returns: bool
     cluster: bool = False
+    release: bool = False
 
 
 def _decode(instr, returns: bool) -> Info:
@@ -34,7 +35,7 @@ def _decode(instr, returns: bool) -> Info:
         raise unsupported(instr)
     space = next((m for m in mods if m in SPACES), "generic")
     return Info(instr.index, op, VALUE.get(kind, kind), WIDTH[kind], "shared" if space.startswith("shared") else space, returns,
-                space in ("generic", "shared::cluster"))
+                space in ("generic", "shared::cluster"), bool({"release", "acq_rel"} & set(mods)))
 
 
 def _atom(instr, function) -> MachineOp:
@@ -70,11 +71,30 @@ def atomic(M, C, info: Info, address, *values):
     else:
         old = np.empty(C.n, DTYPES[info.kind])
         for allocation, where, offset in find_global(M, C, address, info.width, info.index):
+            _note(M, C, info, allocation, where, offset)
             view = allocation.view(info.width).view(DTYPES[info.kind])
             part = values if where is None else [v[where] for v in values]
             result = _apply(M, view, offset >> (info.width.bit_length() - 1), info.op, part)
             old[slice(None) if where is None else where] = result
     return old if info.returns else None
+
+
+def _note(M, C, info: Info, allocation, where, offset) -> None:
+    """Atomics synchronise: they race with plain accesses only, and carry what fences published."""
+    shadow = M.global_shadow
+    if shadow is None:
+        return
+    sub = C if where is None else type(C)(C.gids[where], None, C.pc)
+    shadow.write(sub.gids, allocation, offset, info.width, info.index, sync=True)
+    warps, first = np.unique(sub.gids >> 5, return_index=True)
+    if len(warps) == 1 or len(np.unique(offset >> 2)) == len(offset):
+        shadow.acquire(sub, allocation, offset)
+        shadow.release(sub, allocation, offset, info.release)
+        return
+    for start, end in zip(first, np.append(first[1:], sub.n)):       # warps that meet at a word: one after the other
+        one = type(C)(sub.gids[start:end], None, C.pc)
+        shadow.acquire(one, allocation, offset[start:end])
+        shadow.release(one, allocation, offset[start:end], info.release)
 
 
 _UFUNC = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}

@@ -27,6 +27,8 @@ class Access:
     volatile: bool = False
     symbol: str | None = None
     cluster: bool = False
+    constant: bool = False
+    release: bool = False
 
     @property
     def nbytes(self) -> int:

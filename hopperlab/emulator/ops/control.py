@@ -12,24 +12,23 @@ SCOPES = {"cta", "cluster", "gpu", "sys"}
 
 
 def _fence(instr, function) -> MachineOp:
-    """fence and membar. Only fence.proxy.async on shared memory changes what the checker knows: the others order generic
-    accesses that the emulator performs in order anyway, or proxies (alias, tensormap) whose caches it does not have."""
+    """fence and membar. The emulator performs accesses in order anyway; fences change what the checker knows. The proxies
+    alias and tensormap have no caches here."""
     mods = instr.mods
     if instr.op == "membar" and mods in (("cta",), ("gl",), ("sys",)):
-        return MachineOp(loadstore.no_effect, None)
+        return MachineOp(memory_fence, None)
     if mods and mods[0] in ("proxy", "mbarrier_init"):
         return _special_fence(instr)
     if instr.op == "fence" and mods[0] in ("sc", "acq_rel", "acquire", "release") and len(mods) > 1 and mods[-1] in SCOPES:
-        return MachineOp(loadstore.no_effect, None)
+        return MachineOp(memory_fence, None)
     raise unsupported(instr)
 
 
 def _special_fence(instr) -> MachineOp:
     kind, rest = ".".join(instr.mods[:2]), instr.mods[2:]
-    if kind == "proxy.async" and rest in ((), ("shared::cta",), ("shared::cluster",)):
-        return MachineOp(proxy_fence, None)
-    known = (kind == "proxy.async" and rest == ("global",) or kind == "mbarrier_init.release" and rest == ("cluster",)
-             or kind in ("proxy.alias", "proxy.async::generic", "proxy.tensormap::generic"))
+    if kind == "proxy.async" and rest in ((), ("shared::cta",), ("shared::cluster",), ("global",)):
+        return MachineOp(proxy_fence, rest[0] if rest else "")
+    known = (kind == "mbarrier_init.release" and rest == ("cluster",) or kind in ("proxy.alias", "proxy.async::generic", "proxy.tensormap::generic"))
     if not known:
         raise unsupported(instr)
     return MachineOp(loadstore.no_effect, None)
@@ -37,7 +36,16 @@ def _special_fence(instr) -> MachineOp:
 
 def proxy_fence(M, C, info):
     """fence.proxy.async: generic accesses so far become visible to the async proxy."""
-    M.clocks.proxy_fence(C, M.units(C))
+    if info != "global":
+        M.clocks.proxy_fence(C, M.units(C))
+    if M.global_shadow is not None and not (info or "").startswith("shared"):
+        M.global_shadow.proxy_fence(C)
+
+
+def memory_fence(M, C, info):
+    """fence.sc, fence.acq_rel, membar: later synchronising writes publish what this thread has made and learned so far."""
+    if M.global_shadow is not None:
+        M.global_shadow.fence(C)
 
 
 def _setmaxnreg(instr, function) -> MachineOp:

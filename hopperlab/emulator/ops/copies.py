@@ -167,6 +167,8 @@ def tensor_load(M, C, info: Info, target, barrier, mask, map_address, *coords):
         offset = _shared_offset(M, C, info, lane, int(target[lane]), tile.smem_bytes(fields), 128)
         rows = _rows(M, C, info, lane, tile.global_rows, fields, tuple(int(c[lane]) for c in coords))
         fetch = _fetcher(M, C, info, lane, fields, rows)
+        if M.global_shadow is not None:
+            _note_rows(M, gid, fields, rows, info.index, None)
         M.session.count("tma_loads", 1)
         for slot, target_barrier in where_to[lane]:
             place = Tile(M, fields, slot, offset)
@@ -180,6 +182,25 @@ def _rows(M, C, info, lane, find, fields, where):
         return find(fields, where)
     except TensorMapError as error:
         raise M.fault(C, info.index, lane, str(error), "misaligned", 0) from None
+
+
+def _note_rows(M, gid: int, fields, rows, index: int, group: int | None) -> None:
+    """Global-memory order of a tensor copy: the words its rows cover are read, or (group given) written."""
+    low, high = rows.first * fields.elem_bytes, rows.last * fields.elem_bytes
+    if high <= low or not rows.inside.any():
+        return
+    address = rows.address[rows.inside] + low
+    allocation = M.memory.find(int(address.min()))
+    if allocation is None or int(address.max()) + high - low > allocation.end:
+        return                                              # the copy itself reports the fault
+    if group is None and (allocation.stamps is None or allocation.stamps.who is None):
+        return
+    words = (((address - allocation.address) >> 2)[:, None] + np.arange((high - low + 3) >> 2)).reshape(-1)
+    words = np.minimum(words, -(-allocation.nbytes // 4) - 1)
+    if group is None:
+        M.global_shadow.async_read(gid, allocation, 0, 0, index, words)
+    else:
+        M.global_shadow.async_write(gid, allocation, words, group, index)
 
 
 def _fetcher(M, C, info, lane, fields, rows):
@@ -223,6 +244,8 @@ def bulk_load(M, C, info: Info, target, barrier, mask, source, size):
         sub = type(C)(C.gids[lane:lane + 1], None, C.pc)
         allocation = find_global(M, sub, np.array([address + nbytes - 1], np.uint64), 1, info.index)[0][0]
         first = address - allocation.address
+        if M.global_shadow is not None:
+            M.global_shadow.async_read(gid, allocation, first, first + nbytes, info.index)
         for slot, target_barrier in where_to[lane]:
             M.session.count("bulk_load_bytes", nbytes)
             place = start + slot * M.stride
@@ -260,15 +283,18 @@ def tensor_store(M, C, info: Info, source, map_address, *coords):
 
         def write(data, fields=fields, rows=rows, lane=lane):
             _write_rows(M, C, info, lane, fields, rows, data)
-        _issue_store(M, info, gid, slot, place.spans, read, write)
+        group = _issue_store(M, info, gid, slot, place.spans, read, write)
+        if M.global_shadow is not None:
+            _note_rows(M, gid, fields, rows, info.index, group)
 
 
-def _issue_store(M, info, gid: int, slot: int, spans, read, write) -> None:
+def _issue_store(M, info, gid: int, slot: int, spans, read, write) -> int:
     group = int(M.landing.open_group(np.array([gid]), bulk=True)[0])
     M.progress += 1
     if M.shadow is not None:
         M.shadow.async_read(gid, spans, M.clocks.bulk0 + (gid >> 5) % M.clocks.warps, group, info.index)
     M.landing.issue_store(GroupOp(gid, group, read, write, info.index, slot))
+    return group
 
 
 def _write_rows(M, C, info, lane, fields, rows, data) -> None:
@@ -306,7 +332,9 @@ def bulk_store(M, C, info: Info, source, target, size):
 
         def write(data, view=allocation, start=start, nbytes=nbytes):
             view.view(1)[start:start + nbytes] = data
-        _issue_store(M, info, gid, slot, [(offset, nbytes)], read, write)
+        group = _issue_store(M, info, gid, slot, [(offset, nbytes)], read, write)
+        if M.global_shadow is not None:
+            M.global_shadow.async_write(gid, allocation, np.arange(start >> 2, (start + nbytes) >> 2), group, info.index)
 
 
 def commit(M, C, info):
@@ -319,6 +347,8 @@ def wait(M, C, info):
     pending, read_only = info
     done = np.maximum(M.landing.committed(C.gids, bulk=True) - pending, 0).astype(np.int32)
     M.landing.finish_stores(C.gids, done, read_only)
+    if M.global_shadow is not None and not read_only:
+        M.global_shadow.written[C.gids] = np.maximum(M.global_shadow.written[C.gids], done)
     C.unsynced = True
 
 

@@ -56,6 +56,8 @@ def copy(M, C, info: Info, target, source, size=None):
         for allocation, where, offset in find_global(M, sub, source[live] if not whole else source, info.size, info.index):
             lanes = live if where is None else live[where]
             parts.append((allocation, lanes, offset))
+            if M.global_shadow is not None:
+                M.global_shadow.read(C.gids[lanes], allocation, offset, info.size, info.index)
     group = M.landing.open_group(C.gids, bulk=False)
     if M.shadow is not None:
         clocks = M.clocks

@@ -1,6 +1,8 @@
 """ld and st in every space, vectors and qualifiers, and prefetch (PTX ISA 9.7.9.8 to 9.7.9.15)."""
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from ..ptx.ir import Addr, Reg, Sink, Sym, Vec
@@ -8,6 +10,7 @@ from ..translate import DTYPES, HOME, MachineOp
 from . import cluster_copies
 from .common import LOCAL_TAG, PARAM_TAG, SHARED_TAG, SPACES, VALUE, WIDTH, Access, find_global, flat_shared, unsupported, window
 
+SHARED = SimpleNamespace(address=-1)      # where synchronising accesses to shared memory publish (global_shadow.py)
 QUALIFIERS = {"weak", "volatile", "relaxed", "acquire", "release", "nc", "mmio", "unified", "cta", "cluster", "gpu", "sys",
               "ca", "cg", "cs", "lu", "cv", "wb", "wt"}
 
@@ -31,7 +34,8 @@ def _decode(instr) -> tuple[Access, bool]:
             raise unsupported(instr, f"modifier .{mod} is not implemented")
     if kind is None or kind == "b128":
         raise unsupported(instr)
-    return Access(instr.index, VALUE.get(kind, kind), WIDTH[kind], count, space, 0, volatile, cluster=cluster), hint
+    return Access(instr.index, VALUE.get(kind, kind), WIDTH[kind], count, space, 0, volatile, cluster=cluster,
+                  constant="nc" in instr.mods, release="release" in instr.mods), hint
 
 
 def _load(instr, function) -> MachineOp:
@@ -108,7 +112,10 @@ def _columns(rows: np.ndarray, info: Access):
 def _load_shared(M, C, info, address):
     flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
     M.count_shared(C, flat, info.nbytes, False)
-    if M.shadow is not None:
+    if info.volatile:
+        if M.global_shadow is not None:
+            M.global_shadow.acquire(C, SHARED, flat)
+    elif M.shadow is not None:
         M.shadow.load(C.gids, flat, info.nbytes, info.index)
         C.unsynced = True
     if info.count == 1:
@@ -122,6 +129,8 @@ def _load_global(M, C, info, address):
     address = address.reshape(1) if uniform else address
     parts = find_global(M, C, address, info.nbytes, info.index)
     M.session.count("global_load_bytes", info.nbytes * C.n)
+    if M.global_shadow is not None:
+        _note_read(M, C, info, parts)
     if len(parts) == 1:
         rows = _gather(parts[0][0], parts[0][2], info)
     else:
@@ -133,6 +142,15 @@ def _load_global(M, C, info, address):
         return flat[0] if uniform else flat
     columns = _columns(rows.reshape(-1, info.count), info)
     return tuple(c[0] for c in columns) if uniform else columns
+
+
+def _note_read(M, C, info, parts) -> None:
+    for allocation, where, offset in parts:
+        gids = C.gids if where is None else C.gids[where]
+        offset = np.broadcast_to(offset, gids.shape)
+        M.global_shadow.read(gids, allocation, offset, info.nbytes, info.index, info.volatile, info.constant)
+        if info.volatile:
+            M.global_shadow.acquire(C if where is None else type(C)(gids, None, C.pc), allocation, offset)
 
 
 def _gather(allocation, offset, info):
@@ -161,7 +179,8 @@ def _local_view(M, C, info, address):
     offset = (M.lanes(C, address).astype(np.int64)) & 0xFFFFFF
     if (offset + info.nbytes > size).any():
         lane = int(np.argmax(offset))
-        raise M.fault(C, info.index, lane, f"local address {int(offset[lane]):#x} of {size} bytes", "out-of-bounds", int(offset[lane]))
+        why = ("; the stack for calls that recurse or go through pointers is used up: does the recursion end?" if "%stack" in M.symbols else "")
+        raise M.fault(C, info.index, lane, f"local address {int(offset[lane]):#x} of {size} bytes{why}", "out-of-bounds", int(offset[lane]))
     return offset
 
 
@@ -214,7 +233,10 @@ def _rows(values, info: Access, n: int) -> np.ndarray:
 def _store_shared(M, C, info, address, values):
     flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
     M.count_shared(C, flat, info.nbytes, True)
-    if M.shadow is not None:
+    if info.volatile:
+        if M.global_shadow is not None:
+            M.global_shadow.release(C, SHARED, flat, info.release)
+    elif M.shadow is not None:
         M.shadow.store(C.gids, flat, info.nbytes, info.index)
         C.unsynced = True
     if info.count == 1:
@@ -229,6 +251,11 @@ def _store_global(M, C, info, address, values):
     for allocation, where, offset in find_global(M, C, address, info.nbytes, info.index):
         if not allocation.writable:
             raise M.fault(C, info.index, 0, f"{allocation.name} is read-only", "out-of-bounds", int(address[0]))
+        if M.global_shadow is not None:
+            gids = C.gids if where is None else C.gids[where]
+            M.global_shadow.write(gids, allocation, offset, info.nbytes, info.index, info.volatile)
+            if info.volatile:
+                M.global_shadow.release(C if where is None else type(C)(gids, None, C.pc), allocation, offset, info.release)
         view = allocation.view(info.width)
         if info.count == 1:
             value = values[0] if where is None or not values[0].ndim else values[0][where]

@@ -1,0 +1,308 @@
+"""Shadow of global memory: who wrote and read each 4-byte word last, in this launch, and what is ordered before what.
+
+Inside a cluster order comes from clocks.py. Across clusters it comes from fences and synchronising accesses (volatile,
+relaxed, release, acquire, atomic): a release publishes what its thread knew at its last fence, and a thread that reads the
+word learns it. Knowledge across clusters is kept a cluster, not a thread: it may miss a hazard but invents none.
+reference: PTX ISA 8.7 to 8.10 (memory consistency model).
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from . import reports
+from .clocks import P, PX, V, X
+
+SERIAL, COLUMN, LANE, SYNC = 32, 16, 8, 4          # bit positions in `who`; bits 0 to 3 are the bytes of the word
+LOG_LIMIT = 1 << 21                                # lane reads remembered of an array before its first write
+
+
+class Words:
+    """Stamps of one allocation: writer and last reader of every word, and reads that came before the first write."""
+
+    __slots__ = ("who", "when", "reader", "read_when", "log", "logged")
+
+    def __init__(self):
+        self.who = self.when = self.reader = self.read_when = None
+        self.log: list[tuple] = []
+        self.logged = 0
+
+    def open(self, words: int) -> None:
+        """First write: from now on every access is stamped; earlier reads are entered."""
+        self.who, self.when, self.reader, self.read_when = (np.zeros(words, np.int64) for _ in range(4))
+        for at, who, when in self.log:
+            self.reader[at], self.read_when[at] = who, when
+        self.log = []
+
+
+class GlobalShadow:
+    """Order of accesses to global memory in one launch."""
+
+    def __init__(self, machine):
+        self.M, self.clocks = machine, machine.clocks
+        domains = self.clocks.domains
+        self.serial = np.zeros(domains, np.int64)          # which cluster lives in a domain: 1, 2, … in order of admission
+        self.born = 0
+        self.cross: dict[int, dict[int, np.ndarray]] = {}  # domain -> {serial: (2, columns) V and P known of that cluster}
+        self.fenced: dict[int, tuple] = {}                 # warp -> what it knew at its last fence
+        self.published: dict[tuple, dict] = {}             # (allocation address, word) -> {serial: (2, columns)}
+        self.fence_epoch = np.zeros(len(self.clocks.epoch), np.int64)     # epoch of each warp's last proxy fence on global memory
+        self.fence_known: dict[int, np.ndarray] = {}       # warp -> V when it ran that fence
+        self.written = np.zeros(len(self.clocks.bulk_done), np.int32)     # bulk groups of a thread that have written
+
+    def admit(self, domains: np.ndarray) -> None:
+        """New clusters move in."""
+        for d in domains.tolist():
+            self.born += 1
+            self.serial[d] = self.born
+            self.cross.pop(d, None)
+            for warp in range(d * self.clocks.warps, (d + 1) * self.clocks.warps):
+                self.fenced.pop(warp, None)
+                self.fence_known.pop(warp, None)
+            self.fence_epoch[d * self.clocks.warps:(d + 1) * self.clocks.warps] = 0
+        self.written.reshape(self.clocks.domains, -1)[domains] = 0
+
+    # --- stamps -----------------------------------------------------------------------------------------------------
+    def _stamps(self, gids: np.ndarray, site: int, mask, sync: bool) -> tuple[np.ndarray, np.ndarray]:
+        warp = gids >> 5
+        serial = self.serial[warp // self.clocks.warps]
+        who = serial << SERIAL | (warp % self.clocks.warps) << COLUMN | (gids & 31) << LANE | int(sync) << SYNC | mask
+        return who, self.clocks.epoch[warp].astype(np.int64) << 20 | site
+
+    @staticmethod
+    def _places(offset: np.ndarray, nbytes: int):
+        """Word indices (n,) or (n, words), and the byte mask inside the word."""
+        first = offset >> 2
+        if nbytes <= 4:
+            return first, ((1 << nbytes) - 1) << (offset & 3) if nbytes < 4 else 15
+        return first[:, None] + np.arange(nbytes >> 2), 15
+
+    def _of(self, allocation) -> Words:
+        if allocation.stamps is None:
+            allocation.stamps = Words()
+        return allocation.stamps
+
+    # --- accesses by lanes ------------------------------------------------------------------------------------------
+    def read(self, gids: np.ndarray, allocation, offset: np.ndarray, nbytes: int, site: int, sync: bool = False,
+             constant: bool = False) -> None:
+        """Lanes read. sync: volatile, relaxed, acquire or atomic. constant: ld.global.nc."""
+        words = self._of(allocation)
+        at, mask = self._places(offset, nbytes)
+        who, when = self._stamps(gids, site, mask, sync)
+        if words.who is None:
+            if words.logged < LOG_LIMIT:
+                words.logged += at.size
+                words.log.append((at, who if at.ndim == 1 else who[:, None], when if at.ndim == 1 else when[:, None]))
+            return
+        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "read", "write")
+        if constant:
+            self._stale(gids, allocation, words, at, site)
+        words.reader[at], words.read_when[at] = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
+
+    def _stale(self, gids, allocation, words: Words, at, site: int) -> None:
+        """ld.global.nc promises that nothing in this kernel writes what it reads."""
+        bad = words.who[at] != 0
+        if bad.any():
+            k = int(np.flatnonzero(bad.reshape(-1))[0])
+            other = int(words.when[at].reshape(-1)[k] & 0xFFFFF)
+            gid = int(np.broadcast_to(gids if at.ndim == 1 else gids[:, None], bad.shape).reshape(-1)[k])
+            reports.stale_constant(self.M, site, other, gid, allocation, int(at.reshape(-1)[k]) * 4)
+
+    def write(self, gids: np.ndarray, allocation, offset: np.ndarray, nbytes: int, site: int, sync: bool = False) -> None:
+        """Lanes write."""
+        words = self._of(allocation)
+        if words.who is None:
+            words.open(-(-allocation.nbytes // 4))
+        at, mask = self._places(offset, nbytes)
+        who, when = self._stamps(gids, site, mask, sync)
+        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "write", "write")
+        self._check(gids, allocation, words.reader[at], words.read_when[at], at, who, site, "write", "read")
+        words.who[at], words.when[at] = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
+
+    def _check(self, gids, allocation, who, when, at, mine, site: int, verb: str, other_verb: str) -> None:
+        if not who.any():
+            return
+        if at.ndim == 2:
+            gids, mine = gids[:, None], mine[:, None]
+        overlap = (who & mine & 15) != 0
+        both_sync = ((who >> SYNC) & (mine >> SYNC) & 1) == 1
+        ok = ~overlap | both_sync | self._ordered(gids, who, when, P_needed=False)
+        if not ok.all():
+            self._report(np.broadcast_to(gids, ok.shape), allocation, who, when, at, ~ok, site, verb, other_verb)
+
+    def _ordered(self, gids, who, when, P_needed: bool) -> np.ndarray:
+        clocks = self.clocks
+        gids = np.broadcast_to(gids, who.shape)
+        serial, column, lane = who >> SERIAL, (who >> COLUMN) & 0xFFFF, (who >> LANE) & 31
+        epoch = when >> 20
+        domain = (gids >> 5) // clocks.warps
+        here = serial == self.serial[domain]
+        ok = who == 0
+        near = here & ~ok
+        if near.any():
+            if P_needed:
+                known = self._fenced_near(gids[near], column[near], epoch[near])
+            else:
+                known = clocks.ordered(clocks.K, clocks.row_of[gids[near]], column[near], lane[near], epoch[near])
+                own = (column[near] == (gids[near] >> 5) % clocks.warps) & (lane[near] == (gids[near] & 31))
+                known = known | own | self._own_bulk(gids[near], column[near], lane[near], epoch[near])
+            ok[near] = known
+        far = ~here & ~ok
+        if far.any():
+            ok[far] = self._known_far(domain[far], serial[far], column[far], epoch[far], 1 if P_needed else 0)
+        return ok
+
+    def _fenced_near(self, gids, column, epoch):
+        """Did the writer's warp run the fence after its write, or this warp after learning of it?"""
+        clocks = self.clocks
+        domain = (gids >> 5) // clocks.warps
+        by_writer = self.fence_epoch[domain * clocks.warps + np.minimum(column, clocks.warps - 1)] >= epoch
+        known = self.fence_known.get(int(gids[0]) >> 5)
+        if known is None:
+            return by_writer
+        return by_writer | (known[np.minimum(column, len(known) - 1)] >= epoch)
+
+    def _own_bulk(self, gids, column, lane, epoch):
+        clocks = self.clocks
+        if not clocks.has_bulk:
+            return False
+        return (column == clocks.bulk0 + (gids >> 5) % clocks.warps) & (lane == (gids & 31)) & (epoch <= self.written[gids])
+
+    def _known_far(self, domain, serial, column, epoch, plane: int) -> np.ndarray:
+        ok = np.zeros(len(domain), bool)
+        for pair in np.unique(np.stack([domain, serial], axis=1), axis=0):
+            known = self.cross.get(int(pair[0]), {}).get(int(pair[1]))
+            if known is not None:
+                pick = (domain == pair[0]) & (serial == pair[1])
+                inside = np.minimum(column[pick], known.shape[1] - 1)
+                ok[pick] = known[plane, inside] >= epoch[pick]
+        return ok
+
+    def _report(self, gids, allocation, who, when, at, bad, site: int, verb: str, other_verb: str) -> None:
+        sites = when[bad] & 0xFFFFF
+        for other in np.unique(sites).tolist():
+            k = int(np.flatnonzero(sites == other)[0])
+            column = int((who[bad][k] >> COLUMN) & 0xFFFF)
+            reports.global_race(self.M, verb, site, other_verb, other, column, int(gids[bad][k]), allocation, int(at[bad][k]) * 4)
+
+    # --- the async proxy --------------------------------------------------------------------------------------------
+    def async_read(self, gid: int, allocation, first: int, last: int, site: int, pieces=None) -> None:
+        """A copy by the engine reads bytes first..last (or `pieces` word indices) of an allocation."""
+        words = allocation.stamps
+        if words is None or words.who is None:
+            return
+        at = np.arange(first >> 2, (last + 3) >> 2) if pieces is None else pieces
+        who, when = words.who[at], words.when[at]
+        hit = who != 0
+        if not hit.any():
+            return
+        at, who, when = at[hit], who[hit], when[hit]
+        gids = np.full(len(at), gid)
+        ordered = self._ordered(gids, who, when, P_needed=False)
+        if not ordered.all():
+            self._report(gids, allocation, who, when, at, ~ordered, site, "async read", "write")
+        generic = ((who >> COLUMN) & 0xFFFF) < self.clocks.wgmma0
+        unseen = ordered & generic & ~self._ordered(gids, who, when, P_needed=True)
+        for other in np.unique(when[unseen] & 0xFFFFF).tolist():
+            k = int(np.flatnonzero(unseen & ((when & 0xFFFFF) == other))[0])
+            reports.global_fence(self.M, site, other, gid, allocation, int(at[k]) * 4)
+
+    def async_write(self, gid: int, allocation, at: np.ndarray, group: int, site: int, reduction: bool = False) -> None:
+        """A bulk or tensor store writes words `at`; it belongs to bulk group `group` of its thread."""
+        words = self._of(allocation)
+        if words.who is None:
+            words.open(-(-allocation.nbytes // 4))
+        clocks = self.clocks
+        who = int(self.serial[(gid >> 5) // clocks.warps]) << SERIAL | (clocks.bulk0 + (gid >> 5) % clocks.warps) << COLUMN
+        who |= (gid & 31) << LANE | int(reduction) << SYNC | 15
+        gids = np.full(len(at), gid)
+        for old, old_when, kind in ((words.who[at], words.when[at], "write"), (words.reader[at], words.read_when[at], "read")):
+            if not old.any():
+                continue
+            ok = self._ordered(gids, old, old_when, P_needed=False)
+            if reduction:
+                ok |= (old >> SYNC) & 1 == 1
+            if not ok.all():
+                self._report(gids, allocation, old, old_when, at, ~ok, site, "async write", kind)
+        words.who[at], words.when[at] = who, group << 20 | site
+
+    # --- synchronisation across clusters ----------------------------------------------------------------------------
+    def _snapshot(self, gw: int, vec: np.ndarray) -> dict:
+        """What a warp knows: its own cluster's columns (V and P), and what its cluster knows of others."""
+        domain = gw // self.clocks.warps
+        known = {s: v.copy() for s, v in self.cross.get(domain, {}).items()}
+        own = vec[[V, P]].astype(np.int64)
+        for plane, single in ((0, X), (1, PX)):
+            own[plane] = np.maximum(own[plane], vec[single] >> 5)
+        known[int(self.serial[domain])] = own
+        return known
+
+    def fence(self, C) -> None:
+        """fence or membar of gpu scope or wider: later synchronising writes publish what is known now."""
+        units = self.M.units(C)
+        vec = self.clocks.publish(C, units)
+        for k, gw in enumerate(units.gw.tolist()):
+            self.fenced[gw] = (vec[k].copy(), {s: v.copy() for s, v in self.cross.get(gw // self.clocks.warps, {}).items()})
+
+    def release(self, C, allocation, offset: np.ndarray, now: bool) -> None:
+        """A synchronising write (now: with .release): publish at its word what the last fence covered."""
+        units = self.M.units(C)
+        vec = self.clocks.publish(C, units) if now else None
+        lanes = np.unique(C.gids >> 5, return_index=True)[1]
+        for k, lane in enumerate(lanes.tolist()):
+            gw = int(C.gids[lane]) >> 5
+            if vec is not None:
+                known = self._snapshot(gw, vec[k])
+            elif gw in self.fenced:
+                known = self._snapshot(gw, self.fenced[gw][0])
+                known.update({s: v for s, v in self.fenced[gw][1].items() if s not in known})
+            else:
+                continue
+            mine = np.flatnonzero(C.gids >> 5 == gw)
+            for word in np.unique(offset[mine] >> 2).tolist():
+                merge_known(self.published.setdefault((allocation.address, word), {}), known)
+
+    def acquire(self, C, allocation, offset: np.ndarray) -> None:
+        """A synchronising read: its cluster learns what was published at the word."""
+        if not self.published:
+            return
+        clocks = self.clocks
+        for word in np.unique(offset >> 2).tolist():
+            known = self.published.get((allocation.address, word))
+            if not known:
+                continue
+            lanes = C.gids[offset >> 2 == word]
+            for domain in np.unique((lanes >> 5) // clocks.warps).tolist():
+                own = known.get(int(self.serial[domain]))
+                merge_known(self.cross.setdefault(domain, {}), {s: v for s, v in known.items() if s != self.serial[domain]})
+                if own is not None:
+                    rows = np.unique(clocks.row_of[lanes[(lanes >> 5) // clocks.warps == domain]])
+                    width = min(own.shape[1], clocks.columns)
+                    clocks.K[rows, V, :width] = np.maximum(clocks.K[rows, V, :width], own[0, :width].astype(np.int32))
+
+    def proxy_fence(self, C) -> None:
+        """fence.proxy.async on global memory: what these warps made and know becomes visible to the async proxy."""
+        units = self.M.units(C)
+        vec = self.clocks.publish(C, units)
+        for k, gw in enumerate(units.gw.tolist()):
+            own = np.maximum(vec[k, V], vec[k, X] >> 5)
+            self.fence_epoch[gw] = own[gw % self.clocks.warps]
+            self.fence_known[gw] = own
+        for domain in np.unique((C.gids >> 5) // self.clocks.warps).tolist():
+            for known in self.cross.get(domain, {}).values():
+                known[1] = np.maximum(known[1], known[0])
+
+
+def merge_known(into: dict, known: dict) -> None:
+    """Element-wise maximum of {serial: (2, columns)}; tables may differ in width."""
+    for serial, vec in known.items():
+        old = into.get(serial)
+        if old is None:
+            into[serial] = vec.copy()
+        elif old.shape == vec.shape:
+            np.maximum(old, vec, out=old)
+        else:
+            width = max(old.shape[1], vec.shape[1])
+            both = np.zeros((2, width), np.int64)
+            both[:, :old.shape[1]] = old
+            both[:, :vec.shape[1]] = np.maximum(both[:, :vec.shape[1]], vec)
+            into[serial] = both

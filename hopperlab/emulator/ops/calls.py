@@ -1,0 +1,150 @@
+"""Calls of what no module defines: vprintf, __assertfail, malloc and free (CUDA Programming Guide, device-side functions).
+
+Arguments lie in local memory, where link.py puts them.
+"""
+from __future__ import annotations
+
+import re
+import sys
+
+import numpy as np
+
+from .. import reports
+from ..errors import EmulatorError
+from ..link import target_of
+from ..ptx.ir import Reg
+from ..translate import MachineOp
+from . import loadstore
+from .common import LOCAL_TAG, Access, unsupported
+
+HEAP_BYTES = 8 << 20               # cudaLimitMallocHeapSize, as the runtime sets it
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXeEfFgGaAcsp%])")
+LONG = ("l", "ll", "j", "z", "t")
+
+
+def _call(instr, function) -> MachineOp:
+    returned, target, arguments = target_of(instr)
+    if type(target) is Reg:
+        return MachineOp(not_callable, instr.index, ((target, "u64"),))
+    handler = HANDLERS.get(target.name)
+    if handler is None:
+        raise unsupported(instr, f"function {target.name} is declared, but this module does not define it")
+    return MachineOp(handler, instr.index, tuple((o, None) for o in (*arguments, *returned)))
+
+
+def not_callable(M, C, index, pointer):
+    """A call through a pointer that holds no function's address."""
+    value = int(M.lanes(C, pointer)[0])
+    raise M.fault(C, index, 0, f"a call of {value:#x}, which is not the address of a device function", "out-of-bounds", value)
+
+
+def _read(M, C, index: int, address, kind: str) -> np.ndarray:
+    """One value a lane from a generic or local address."""
+    width = int(kind[1:]) // 8
+    access = Access(index, kind, width, 1, "generic")
+    address = M.lanes(C, address)
+    if not (int(address[0]) >> 40):
+        return loadstore.load(M, C, Access(index, kind, width, 1, "local"), address)
+    return M.lanes(C, loadstore.load(M, C, access, address))
+
+
+def _write(M, C, index: int, address, kind: str, values: np.ndarray) -> None:
+    loadstore.store(M, C, Access(index, kind, int(kind[1:]) // 8, 1, "local"), M.lanes(C, address), values)
+
+
+def _string(M, C, index: int, lane: int, address: int) -> str:
+    """The C string at a generic address of one thread."""
+    if address == 0:
+        return "(null)"
+    if address >> 40 == LOCAL_TAG:
+        raw = M.local[C.gids[lane], address & 0xFFFFFF:].tobytes()
+    else:
+        allocation = M.memory.find(address)
+        if allocation is None:
+            raise M.fault(C, index, lane, f"a string at {address:#x}: {M.memory.nearest(address)}", "out-of-bounds", address)
+        raw = allocation.view(1)[address - allocation.address:].tobytes()
+    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def vprintf(M, C, index, format_at, arguments_at, returned=None):
+    """printf: each lane prints in lane order, as soon as it runs (on a GPU the text comes when the host synchronises)."""
+    formats = _read(M, C, index, format_at, "u64")
+    arguments = _read(M, C, index, arguments_at, "u64")
+    counts = np.zeros(C.n, np.uint32)
+    for lane in range(C.n):
+        sub = type(C)(C.gids[lane:lane + 1], None, C.pc)
+        text, counts[lane] = _formatted(M, sub, index, _string(M, C, index, lane, int(formats[lane])), int(arguments[lane]))
+        sys.stdout.write(text)
+    if returned is not None:
+        _write(M, C, index, returned, "u32", counts)
+
+
+def _formatted(M, C, index: int, pattern: str, at: int) -> tuple[str, int]:
+    """The text of one thread's printf and how many arguments it had. Arguments lie at `at`, each aligned to its size."""
+    place, count = at, 0
+
+    def argument(kind: str):
+        nonlocal place, count
+        width = int(kind[1:]) // 8
+        place = -(-place // width) * width
+        value = _read(M, C, index, np.array([place], np.uint64), kind)[0]
+        place, count = place + width, count + 1
+        return value
+
+    def convert(match: re.Match) -> str:
+        flags, width, precision, length, conversion = match.groups()
+        if conversion == "%":
+            return "%"
+        size = "64" if length in LONG else "32"
+        if width == "*":
+            width = str(int(argument("s32")))
+        if precision == "*":
+            precision = str(int(argument("s32")))
+        spec = f"%{flags}{width or ''}" + (f".{precision}" if precision is not None else "")
+        if conversion in "di":
+            value = int(argument("s" + size))
+            return f"{spec}d" % ((value + 128) % 256 - 128 if length == "hh" else (value + 32768) % 65536 - 32768 if length == "h" else value)
+        if conversion in "ouxX":
+            value = int(argument("u" + size)) & {"hh": 0xFF, "h": 0xFFFF}.get(length, -1)
+            return f"{spec}{'d' if conversion == 'u' else conversion}" % value
+        if conversion == "c":
+            return f"{spec}c" % chr(int(argument("u32")) & 0xFF)
+        if conversion == "p":
+            return f"%{flags}{width or ''}s" % hex(int(argument("u64")))
+        if conversion == "s":
+            return f"{spec}s" % _string(M, C, index, 0, int(argument("u64")))
+        value = float(argument("f64"))
+        return value.hex() if conversion in "aA" else f"{spec}{conversion}" % value
+    return _CONVERSION.sub(convert, pattern), count
+
+
+def assertfail(M, C, index, *at):
+    """assert: the kernel ends with the condition, the file, line and function that failed, and the thread."""
+    condition, file, function = (_string(M, C, index, 0, int(_read(M, C, index, at[k], "u64")[0])) for k in (0, 1, 3))
+    line, gid = int(_read(M, C, index, at[2], "u32")[0]), int(C.gids[0])
+    more = f" and {C.n - 1} more threads" if C.n > 1 else ""
+    raise EmulatorError(f"{file}:{line}: {function}: block {M.block_index(gid)}, thread {gid % M.T}{more}: assertion "
+                        f"`{condition}` failed (at {reports.place(M.body[index])})")
+
+
+def malloc(M, C, index, size_at, returned):
+    """malloc: zeroed memory of the device heap, null when the heap of 8 MiB is used up."""
+    sizes = _read(M, C, index, size_at, "u64")
+    heap = M.memory.heap
+    out = np.zeros(C.n, np.uint64)
+    for lane, nbytes in enumerate(sizes.tolist()):
+        if nbytes and heap.used + nbytes <= HEAP_BYTES:
+            out[lane] = heap.take(M.memory, nbytes)
+    M.progress += 1
+    _write(M, C, index, returned, "u64", out)
+
+
+def free(M, C, index, at):
+    """free: gives memory of the device heap back; freeing anything else is a fault."""
+    for lane, address in enumerate(_read(M, C, index, at, "u64").tolist()):
+        if address and not M.memory.heap.give(address):
+            raise M.fault(C, index, lane, f"free of {address:#x}, which malloc did not return (or which was freed before)", "out-of-bounds", address)
+
+
+HANDLERS = {"vprintf": vprintf, "__assertfail": assertfail, "malloc": malloc, "free": free}
+RESOLVERS = {"call": _call}
