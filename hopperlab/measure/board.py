@@ -12,16 +12,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LIBRARIES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "numpy", "ml_dtypes", "cuda-bindings", "nvidia-cublas", "nvidia-cuda-nvrtc")
-METHOD = ("medians of single launches timed with events, variants interleaved in one process, a 512 MiB write before each launch "
-          "so that the L2 is cold, random normal inputs unless noted; power by the board's energy counter while running alone")
+LIBRARIES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "numpy", "ml_dtypes", "cuda-bindings", "nvidia-cublas",
+             "nvidia-cuda-nvrtc")
+METHOD = ("medians of single launches timed with events, variants interleaved in one process, a 512 MiB write before each "
+          "launch so that the L2 is cold, random normal inputs unless noted; power by the board's energy counter while "
+          "running alone")
 
 
 def header() -> dict[str, object]:
     """The header of a recording: GPU, driver, CUDA, library versions, clocks (MHz), power limit (W), date (UTC)."""
-    name, driver, limit, clock, memory_clock = query("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory")
+    name, driver, limit, clock, memory_clock = query("name", "driver_version", "power.limit", "clocks.max.sm",
+                                                     "clocks.max.memory")
     return {"gpu": name, "driver": driver, "cuda": _cuda(), "libraries": _libraries(),
-            "clocks": {"sm_max_mhz": _number(clock), "memory_max_mhz": _number(memory_clock)}, "power_limit_watts": _number(limit),
+            "clocks": {"sm_max_mhz": _number(clock), "memory_max_mhz": _number(memory_clock)},
+            "power_limit_watts": _number(limit),
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"), "method": METHOD}
 
 

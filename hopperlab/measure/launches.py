@@ -125,7 +125,8 @@ def tma_landing(source, out, box: Sequence[int], coordinates: Sequence[int], box
     return Launch(kernel, (1,), (128,), (source_map, out, np.int32(out.size), np.int32(box_bytes), *place), out.size)
 
 
-def tma_scale(source, target, factor: float, blocks: int = SMS, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+def tma_scale(source, target, factor: float, blocks: int = SMS, options: Sequence[str] = (),
+              backend: str | None = None) -> Launch:
     """target = factor * source, float32, 2-D, by copy/tma_scale.cu with 64 x 32 boxes and the 128-byte swizzle."""
     kernel = load_kernel("copy/tma_scale.cu", "tma_scale", tuple(options), backend=backend)
     maps = tuple(TensorMap.tiled(array, box=(64, 32), swizzle="128B") for array in (source, target))
@@ -155,7 +156,8 @@ def vector_copy(source, target, unroll: int = 4, options: Sequence[str] = (), ba
     return Launch(kernel, (_ceil(vectors, 256 * unroll),), (256,), (source, target, np.int64(vectors)))
 
 
-def box_load(how: str, matrix, out, box: tuple[int, int], stages: int = 4, blocks: int = SMS, backend: str | None = None) -> Launch:
+def box_load(how: str, matrix, out, box: tuple[int, int], stages: int = 4, blocks: int = SMS,
+             backend: str | None = None) -> Launch:
     """Load every box of a bf16 matrix and use none, by micro/tma_vs_cp_async.cu. how: 'tma' or 'cp_async'.
 
     matrix: rows and columns multiples of the box's; out: uint32 zeros, one a block.

@@ -23,7 +23,7 @@ def normal_bf16(xp, shape: tuple[int, ...], seed: int):
 
 
 def integer_bf16(xp, shape: tuple[int, ...], seed: int, largest: int = 4):
-    """Integers from -largest to largest as bf16 bits: every product and every fp32 sum of up to 2^24 / largest^2 terms is exact."""
+    """Integers from -largest to largest as bf16 bits: fp32 sums of up to 2^24 / largest^2 products are exact."""
     values = np.random.default_rng(seed).integers(-largest, largest + 1, shape).astype(np.float32)
     return xp.asarray(bf16_bits(values))
 

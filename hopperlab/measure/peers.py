@@ -7,7 +7,7 @@ GEMM_DTYPES = ("bfloat16", "float16", "tf32", "float32")
 
 
 def cublas(a, b, c) -> Callable[[], None]:
-    """c = a * b^T through cuBLAS (cublasGemmEx), fp32 accumulate. a: m x k, b: n x k, c: m x n, CuPy arrays of bf16 bits (uint16)."""
+    """c = a * b^T through cublasGemmEx, fp32 accumulate. a: m x k, b: n x k, c: m x n, CuPy arrays of bf16 bits (uint16)."""
     import cupy
     import numpy as np
     from cupy_backends.cuda.libs import cublas as library
@@ -52,8 +52,8 @@ def torch_product(size: int, dtype: str) -> Callable[[], None] | None:
 def device_copy(source, target) -> Callable[[], None]:
     """cudaMemcpyAsync, device to device, on CuPy's current stream."""
     import cupy
-    kind = cupy.cuda.runtime.memcpyDeviceToDevice
+    runtime, current = cupy.cuda.runtime, cupy.cuda.get_current_stream
 
     def run() -> None:
-        cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, kind, cupy.cuda.get_current_stream().ptr)
+        runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, runtime.memcpyDeviceToDevice, current().ptr)
     return run

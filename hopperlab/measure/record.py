@@ -13,7 +13,8 @@ from . import bugs, recordings, suites
 from .board import header
 from .recordings import Record
 
-FILES = {"ceilings": "ceilings", "gemm": "gemm", "stages": "stages", "copy": "copy", "boxes": "tma_vs_cp_async", "timing": "timing", "bugs": "bugs"}
+FILES = {"ceilings": "ceilings", "gemm": "gemm", "stages": "stages", "copy": "copy", "boxes": "tma_vs_cp_async",
+         "timing": "timing", "bugs": "bugs"}
 
 
 def summary(record: Record) -> str:

@@ -22,7 +22,8 @@ class Record:
     (rows, columns) of a copy; dtype: of the operands. ms, ms_min, ms_max: median, least and greatest time of a launch.
     tflops: 10^12 operations a second; gb_s: 10^9 bytes a second, read plus written (read alone in loads).
     peer, peer_value: what it ran beside, interleaved, and its rate in the same unit; ratio, ratio_min, ratio_max: rate over
-    the peer's, median, least and greatest over the rounds. watts: mean board power while running alone; clock_mhz: SM clock meanwhile.
+    the peer's, median, least and greatest over the rounds. watts: mean board power while running alone; clock_mhz: SM clock
+    meanwhile.
     registers: a thread; spills: bytes; shared_bytes: dynamic shared memory a block; grid, block: the launch.
     runs, wrong: launches tried and launches with a wrong result; outcome: 'right', 'wrong', 'sometimes wrong', 'hang',
     'launch failure'; worst: largest fraction of wrong elements in a launch; note: one sentence.
@@ -136,7 +137,8 @@ def _record(name: str, index: int, item: Mapping) -> Record:
 def save(name: str, header: Mapping[str, object], records: Iterable[Record], folder: Path = FOLDER) -> Path:
     """Write a recording and return its path. One record a line, so that a diff shows which one changed."""
     lines = ",\n".join("    " + json.dumps(record.as_json()) for record in records)
-    text = '{\n  "header": ' + json.dumps(dict(header), indent=2).replace("\n", "\n  ") + ',\n  "records": [\n' + lines + "\n  ]\n}\n"
+    head = json.dumps(dict(header), indent=2).replace("\n", "\n  ")
+    text = f'{{\n  "header": {head},\n  "records": [\n{lines}\n  ]\n}}\n'
     parse(name, json.loads(text))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"

@@ -1,4 +1,4 @@
-"""What is measured: one function a recording, each returning records. All need a Hopper GPU, CuPy, and PyTorch for some peers.
+"""What is measured: one function a recording, each returning records. All need a Hopper GPU and CuPy, some peers PyTorch.
 
 Every result is compared with its peer's before it is timed; a wrong one raises AssertionError instead of being recorded.
 """
@@ -40,7 +40,17 @@ def _times(sample: Sample) -> dict:
 
 def _beside(sample: Sample, name: str, peer: Sample, value: float) -> dict:
     ratio, least, most = speed_ratios(sample, peer)
-    return {"peer": name, "peer_value": round(value, 2), "ratio": round(ratio, 4), "ratio_min": round(least, 4), "ratio_max": round(most, 4)}
+    return {"peer": name, "peer_value": round(value, 2), "ratio": round(ratio, 4), "ratio_min": round(least, 4),
+            "ratio_max": round(most, 4)}
+
+
+def _tflops(shape: tuple[int, int, int], sample: Sample) -> float:
+    m, n, k = shape
+    return round(2 * m * n * k / sample.ms / 1e9, 1)
+
+
+def _gb_s(moved: int, sample: Sample) -> float:
+    return round(moved / sample.ms / 1e6, 1)
 
 
 def _load(run: Callable[[], None], seconds: float) -> dict:
@@ -60,21 +70,22 @@ def ceilings(rounds: int = 9) -> list[Record]:
     runs |= {dtype: run for dtype, run in products.items() if run is not None}
     samples = interleaved(runs, rounds)
     copied = samples.pop("device copy")
-    records = [Record("ceilings", "device copy", gb_s=round(2 * source.nbytes / copied.ms / 1e6, 1), shape=(source.nbytes,), dtype="bytes",
+    records = [Record("ceilings", "device copy", (), (source.nbytes,), "bytes", gb_s=_gb_s(2 * source.nbytes, copied),
                       note="cudaMemcpy, bytes read plus bytes written", **_times(copied), **_load(runs["device copy"], 1.5))]
     for dtype, sample in samples.items():
         records.append(Record("ceilings", "cuBLAS product", shape=(8192, 8192, 8192), dtype=dtype, **_times(sample),
-                              tflops=round(2 * 8192 ** 3 / sample.ms / 1e9, 1), **_load(runs[dtype], 1.5)))
+                              tflops=_tflops((8192, 8192, 8192), sample), **_load(runs[dtype], 1.5)))
     return records
 
 
 def _gemm_variants(a, b, c) -> dict[str, tuple[str, tuple[str, ...], Launch]]:
     """name -> (kernel, options, launch) of every product in the ladder."""
-    made = {"mma_multistage": ("mma_multistage", ("STAGES=4", "BM=128", "BN=128"), launches.mma_multistage(a, b, c)),
-            "mma_multistage wide": ("mma_multistage", ("STAGES=4", "BM=128", "BN=256"), launches.mma_multistage(a, b, c, bn=256)),
-            "tma_wgmma": ("tma_wgmma", ("STAGES=4",), launches.tma_wgmma(a, b, c)),
-            "warp_specialized": ("warp_specialized", ("STAGES=4",), launches.warp_specialized(a, b, c))}
-    return made
+    made = {f"mma {bn}": _multistage(a, b, c, 4, bn) for bn in (128, 256)}
+    return made | {name: (name, ("STAGES=4",), launches.GEMMS[name](a, b, c)) for name in ("tma_wgmma", "warp_specialized")}
+
+
+def _multistage(a, b, c, depth: int, bn: int) -> tuple[str, tuple[str, ...], Launch]:
+    return "mma_multistage", (f"STAGES={depth}", "BM=128", f"BN={bn}"), launches.mma_multistage(a, b, c, depth, bn=bn)
 
 
 def _check_product(name: str, run: Callable[[], None], c, expected) -> None:
@@ -112,11 +123,11 @@ def gemm(rounds: int = 9) -> list[Record]:
         for name, run in runs.items():
             _check_product(name, run, c, expected)
         samples = interleaved(runs, rounds)
-        best = 2 * m * n * k / samples["cuBLAS"].ms / 1e9
+        best = _tflops((m, n, k), samples["cuBLAS"])
         seconds = 1.5 if (m, n, k) == (8192, 8192, 8192) else 0
         for name, sample in samples.items():
             kernel, options, launch = variants.get(name, ("cuBLAS", (), None))
-            records.append(Record("gemm", kernel, options, (m, n, k), "bfloat16", tflops=round(2 * m * n * k / sample.ms / 1e9, 1),
+            records.append(Record("gemm", kernel, options, (m, n, k), "bfloat16", tflops=_tflops((m, n, k), sample),
                                   **_times(sample), **_beside(sample, "cuBLAS", samples["cuBLAS"], best), **_facts(launch),
                                   **_load(runs[name], seconds)))
     return records
@@ -130,8 +141,7 @@ def stages(rounds: int = 9, size: int = 4096) -> list[Record]:
     peers.cublas(a, b, expected)()
     made: dict[str, tuple[str, tuple[str, ...], Launch | None]] = {}
     for depth in range(2, 9):
-        made[f"mma {depth}"] = ("mma_multistage", (f"STAGES={depth}", "BM=128", "BN=128"), launches.mma_multistage(a, b, c, depth))
-        made[f"wide {depth}"] = ("mma_multistage", (f"STAGES={depth}", "BM=128", "BN=256"), launches.mma_multistage(a, b, c, depth, bn=256))
+        made |= {f"mma {depth} {bn}": _multistage(a, b, c, depth, bn) for bn in (128, 256)}
     for depth in range(2, 7):
         made[f"tma {depth}"] = ("tma_wgmma", (f"STAGES={depth}",), launches.tma_wgmma(a, b, c, depth))
         made[f"ws {depth}"] = ("warp_specialized", (f"STAGES={depth}",), launches.warp_specialized(a, b, c, depth))
@@ -141,9 +151,9 @@ def stages(rounds: int = 9, size: int = 4096) -> list[Record]:
     samples = interleaved(runs, rounds)
     peer = samples["cuBLAS"]
     made["cuBLAS"] = ("cuBLAS", (), None)
-    flops = 2 * size ** 3
-    return [Record("stages", made[name][0], made[name][1], (size,) * 3, "bfloat16", tflops=round(flops / sample.ms / 1e9, 1),
-                   **_times(sample), **_beside(sample, "cuBLAS", peer, flops / peer.ms / 1e9), **_facts(made[name][2]))
+    shape = (size, size, size)
+    return [Record("stages", made[name][0], made[name][1], shape, "bfloat16", tflops=_tflops(shape, sample), **_times(sample),
+                   **_beside(sample, "cuBLAS", peer, _tflops(shape, peer)), **_facts(made[name][2]))
             for name, sample in samples.items()]
 
 
@@ -155,7 +165,8 @@ def _copy_variants(source, target) -> Mapping[str, tuple[tuple[str, ...], Launch
             "bulk_copy": (("STAGES=4", "CHUNK_BYTES=4096"), launches.bulk_copy(flat, out)),
             "bulk_copy 16K": (("STAGES=4", "CHUNK_BYTES=16384"), launches.bulk_copy(flat, out, chunk=16384, blocks=2 * SMS))}
     for swizzle in ("none", "128B"):
-        made[f"tma_copy {swizzle}"] = (("BOX_ROWS=64", "BOX_COLS=64", f"swizzle={swizzle}"), launches.tma_copy(source, target, swizzle=swizzle))
+        made[f"tma_copy {swizzle}"] = (("BOX_ROWS=64", "BOX_COLS=64", f"swizzle={swizzle}"),
+                                       launches.tma_copy(source, target, swizzle=swizzle))
     made["tma_copy wide"] = (("BOX_ROWS=32", "BOX_COLS=256", "swizzle=none"), launches.tma_copy(source, target, (32, 256)))
     made["tma_copy_ring"] = (("BOX_ROWS=32", "BOX_COLS=256", "STAGES=4"), launches.tma_copy_ring(source, target, (32, 256)))
     return made
@@ -180,8 +191,8 @@ def copies(rounds: int = 9) -> list[Record]:
     for name, sample in samples.items():
         options, launch = made.get(name, ((), None))
         records.append(Record("copy", launch.kernel.name if launch else name, options, COPY_SHAPE, "bfloat16",
-                              gb_s=round(moved / sample.ms / 1e6, 1), **_times(sample),
-                              **_beside(sample, "cudaMemcpy", peer, moved / peer.ms / 1e6), **_facts(launch), **_load(runs[name], 0.6)))
+                              gb_s=_gb_s(moved, sample), **_times(sample), **_facts(launch), **_load(runs[name], 0.6),
+                              **_beside(sample, "cudaMemcpy", peer, _gb_s(moved, peer))))
     return records
 
 
@@ -206,12 +217,12 @@ def boxes(rounds: int = 9) -> list[Record]:
     records = []
     for name, sample in samples.items():
         how, box, launch = made[name]
-        other = samples[name.replace("cp_async", "tma") if how == "cp_async" else name.replace("tma", "cp_async")]
+        rival = "tma" if how == "cp_async" else "cp_async"
+        other = samples[name.replace(how, rival)]
         records.append(Record("boxes", f"{how}_load", (f"BOX_ROWS={box[0]}", f"BOX_COLS={box[1]}", "STAGES=4",
                                                        f"blocks_per_sm={launch.grid[0] // SMS}"), box, "bfloat16",
-                              gb_s=round(matrix.nbytes / sample.ms / 1e6, 1), **_times(sample),
-                              **_beside(sample, "tma_load" if how == "cp_async" else "cp_async_load", other, matrix.nbytes / other.ms / 1e6),
-                              **_facts(launch)))
+                              gb_s=_gb_s(matrix.nbytes, sample), **_times(sample), **_facts(launch),
+                              **_beside(sample, f"{rival}_load", other, _gb_s(matrix.nbytes, other))))
     return records
 
 
@@ -232,11 +243,13 @@ def habits(rounds: int = 21) -> list[Record]:
     source = cupy.random.default_rng(5).integers(0, 256, size=1 << 24, dtype=cupy.uint8)
     launch = launches.vector_copy(source, cupy.empty_like(source))
     run = launch.bound()
-    ways = {"host clock, no synchronise": _host_times(run, lambda: None, rounds), "host clock, synchronised": _host_times(run, _wait, rounds),
-            "events, warm L2": interleaved({"x": run}, rounds, 3, cold=False)["x"], "events, cold L2": interleaved({"x": run}, rounds, 3)["x"]}
-    return [Record("timing", "vector_copy", (way,), (source.nbytes,), "bytes", gb_s=round(2 * source.nbytes / sample.ms / 1e6, 1),
+    ways = {"host clock, no synchronise": _host_times(run, lambda: None, rounds),
+            "host clock, synchronised": _host_times(run, _wait, rounds),
+            "events, warm L2": interleaved({"x": run}, rounds, 3, cold=False)["x"],
+            "events, cold L2": interleaved({"x": run}, rounds, 3)["x"]}
+    return [Record("timing", "vector_copy", (way,), (source.nbytes,), "bytes", gb_s=_gb_s(2 * source.nbytes, sample),
                    **_times(sample), **_facts(launch)) for way, sample in ways.items()]
 
 
-SUITES: Mapping[str, Callable[..., list[Record]]] = {"ceilings": ceilings, "gemm": gemm, "stages": stages, "copy": copies, "boxes": boxes,
-                                                       "timing": habits}
+SUITES: Mapping[str, Callable[..., list[Record]]] = {
+    "ceilings": ceilings, "gemm": gemm, "stages": stages, "copy": copies, "boxes": boxes, "timing": habits}

@@ -39,7 +39,8 @@ def speed_ratios(sample: Sample, peer: Sample) -> tuple[float, float, float]:
     return median(ratios), min(ratios), max(ratios)
 
 
-def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, warmups: int = 1, cold: bool = True) -> dict[str, Sample]:
+def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, warmups: int = 1,
+                cold: bool = True) -> dict[str, Sample]:
     """Time every variant once a round, `rounds` times, after `warmups` rounds that do not count.
 
     variants: name -> a callable that launches on CuPy's current stream and does not wait. cold: write 512 MiB before each

@@ -1,7 +1,7 @@
 """Measuring on a real GPU: events give plausible times, peers agree with us, a bug costs its own process only."""
 import numpy as np
 
-from hopperlab.measure import board, bugs, launches, operands, peers, timing
+from hopperlab.measure import board, bugs, launches, operands, peers, record, recordings, timing
 
 
 def test_times_grow_with_the_work(cupy):
@@ -49,3 +49,11 @@ def test_a_hang_and_a_failed_launch_are_outcomes():
     assert (hang.outcome, hang.wrong) == ("hang", None)
     right = bugs.record(cases["tma_scale", "BUG_NO_PROXY_FENCE"])
     assert right.runs == 20 and right.outcome in ("right", "sometimes wrong", "wrong")
+
+
+def test_record_writes_a_recording(cupy, tmp_path, capsys):
+    assert record.main(["--suites", "timing", "boxes", "--rounds", "3", "--out", str(tmp_path)]) == 0
+    assert recordings.names(tmp_path) == ["timing", "tma_vs_cp_async"]
+    asked, waited = (recordings.load("timing", tmp_path).records[i].ms for i in (0, 1))
+    assert asked < waited                                   # without a synchronise one times the asking
+    assert "timing.json: 4 records" in capsys.readouterr().out
