@@ -14,7 +14,7 @@ import numpy as np
 from . import isa
 from .isa import UnsupportedInstruction
 from .ptx import cfg
-from .ptx.ir import Addr, Function, Imm, Instr, Label, Not, Reg, Sink, Special, Sym
+from .ptx.ir import CARRY, Addr, Function, Imm, Instr, Label, Not, Reg, Sink, Special, Sym
 
 DTYPES = {
     "pred": np.bool_, "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "f16": np.float16,
@@ -87,7 +87,7 @@ class Translation:
                 self.ops[instr.index] = op
         gates = {i for i, op in self.ops.items() if op.gate}
         graph = cfg.build(function, split_before=lambda i: i.index in gates, split_after=lambda i: i.index in gates)
-        self.slots = {name: k for k, name in enumerate(function.registers)}
+        self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name])}
         self.tainted = self._tainted()
         emitter = Emitter(self)
         self.blocks = [emitter.block(b, graph) for b in graph.blocks]
@@ -336,19 +336,22 @@ class Emitter:
             self.lines.append(f"g{instr.index} = {self.guard}")
             self.guard = f"g{instr.index}"
         dsts, sources = _flat_dsts(instr), _flat_sources(instr)
-        if getattr(alu, "reads_cc", False) or getattr(alu, "writes_cc", False):
-            raise UnsupportedInstruction(instr.opcode, instr.ptx_line, "carry chains are not implemented")
         args = [self.read(s, d) for s, d in zip(sources, alu.ins, strict=True)]
+        outs = alu.outs
+        if alu.reads_cc:
+            args.append(self._register(CARRY, None))
+        if alu.writes_cc:
+            dsts, outs = [*dsts, CARRY], (*outs, "pred")
         if alu.inline is not None:
             expression = "(" + alu.inline.format(*args) + ")"
         else:
             expression = f"{self._function(alu.fn)}({', '.join(args)})"
-        if len(alu.outs) == 1:
-            self.write(dsts[0], expression, alu.outs[0])
+        if len(outs) == 1:
+            self.write(dsts[0], expression, outs[0])
             return
-        parts = [f"o{instr.index}_{k}" for k in range(len(alu.outs))]
+        parts = [f"o{instr.index}_{k}" for k in range(len(outs))]
         self.lines.append(f"{', '.join(parts)} = {expression}")
-        for dst, part, dtype in zip(dsts, parts, alu.outs, strict=True):
+        for dst, part, dtype in zip(dsts, parts, outs, strict=True):
             self.write(dst, part, dtype)
 
     def _function(self, fn) -> str:

@@ -303,3 +303,23 @@ def test_local_arrays_indexed_at_run_time():
         for i in range(16):
             total = total * 3 + int(inverse[(i + t) % 16]) * t
         assert out[t] == np.int64(total).astype(np.int32)
+
+
+def test_carry_chains_of_wide_arithmetic_and_large_angles():
+    source = r"""
+    extern "C" __global__ void wide(const long long* a, const float* x, unsigned long long* out, float* s) {
+        int t = threadIdx.x;
+        __int128 product = (__int128)a[t] * a[31 - t] + a[t];
+        out[t] = (unsigned long long)product;
+        out[32 + t] = (unsigned long long)(product >> 64);
+        s[t] = sinf(x[t]);
+    }"""
+    rng = np.random.default_rng(19)
+    a = rng.integers(-(1 << 62), 1 << 62, 32)
+    x = (rng.standard_normal(32) * 10.0 ** rng.integers(0, 12, 32)).astype(np.float32)
+    out, s = np.zeros(64, np.uint64), np.zeros(32, np.float32)
+    run(source, "wide", (1,), (32,), (a, x, out, s))
+    for t in range(32):
+        product = int(a[t]) * int(a[31 - t]) + int(a[t])
+        assert int(out[t]) | int(out[32 + t]) << 64 == product & (1 << 128) - 1
+    assert np.allclose(s, np.sin(x.astype(np.float64)), atol=3e-7)
