@@ -309,9 +309,10 @@ def test_carry_chains_of_wide_arithmetic_and_large_angles():
     source = r"""
     extern "C" __global__ void wide(const long long* a, const float* x, unsigned long long* out, float* s) {
         int t = threadIdx.x;
-        __int128 product = (__int128)a[t] * a[31 - t] + a[t];
-        out[t] = (unsigned long long)product;
-        out[32 + t] = (unsigned long long)(product >> 64);
+        unsigned long long low = a[t] * a[31 - t], high = __mul64hi(a[t], a[31 - t]), sign = a[t] >> 63;
+        asm("add.cc.u64 %0, %0, %2;\n\taddc.u64 %1, %1, %3;" : "+l"(low), "+l"(high) : "l"(a[t]), "l"(sign));
+        out[t] = low;
+        out[32 + t] = high;
         s[t] = sinf(x[t]);
     }"""
     rng = np.random.default_rng(19)
