@@ -11,7 +11,7 @@ from threadpoolctl import ThreadpoolController
 from ..hopper import limits
 from .errors import DeadlockError, HazardError, LaunchError
 from .machine import Machine
-from .machine_constants import LOCAL_WINDOW, PARAM_WINDOW, SYSTEM_SHARED
+from .machine_constants import LOCAL_BASE, PARAM_WINDOW, SYSTEM_SHARED
 from .memory import GlobalMemory, default
 from .session import Session
 
@@ -96,9 +96,12 @@ def resident_ctas(threads: int, registers: int, shared: int) -> int:
     return limits.resident_blocks(threads, max(registers, 16), shared)
 
 
-def layout(module, function, dynamic: int) -> Layout:
-    """Addresses of shared and local variables and parameters. Static shared memory comes first, then dynamic."""
-    symbols, place, extern = {}, SYSTEM_SHARED, []
+def layout(module, function, dynamic: int, elsewhere: dict[str, int] | None = None) -> Layout:
+    """Addresses of shared and local variables and parameters. Static shared memory comes first, then dynamic.
+
+    elsewhere: addresses of the module's global and constant variables and functions.
+    """
+    symbols, place, extern = {n: np.uint64(a) for n, a in (elsewhere or {}).items()}, SYSTEM_SHARED, []
     shared = [v for v in (*module.variables.values(), *function.variables) if v.space == "shared"]
     for v in shared:
         if v.count is None:
@@ -116,7 +119,7 @@ def layout(module, function, dynamic: int) -> Layout:
     for v in function.variables:
         if v.space == "local":
             local = -(-local // max(v.align, 1)) * max(v.align, 1)
-            symbols[v.name] = np.uint64(LOCAL_WINDOW + local)
+            symbols[v.name] = np.uint64(LOCAL_BASE + local)
             local += v.size
     params, offset = {}, 0
     for p in function.params:
@@ -166,7 +169,7 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
     memory = memory or default()
     function, resources = program.function(name), program.resources.get(name)
     cluster = function.directives.get("reqnctapercluster") or cluster
-    place = layout(program.module, function, int(shared_mem))
+    place = layout(program.module, function, int(shared_mem), program.variables(memory).addresses)
     if place.shared_bytes - SYSTEM_SHARED > limits.SHARED_PER_BLOCK:
         raise LaunchError(f"{place.shared_bytes - SYSTEM_SHARED} bytes of shared memory, but a CTA has at most {limits.SHARED_PER_BLOCK}")
     shape = geometry(grid, block, getattr(resources, "registers", 32) or 32, place.shared_bytes - SYSTEM_SHARED, cluster)

@@ -75,10 +75,33 @@ def owner_of(array: np.ndarray) -> np.ndarray:
     return array
 
 
-class GlobalMemory:
-    """All arrays that any launch has seen, by address."""
+class Heap:
+    """What device code has from malloc: `used` bytes, and the blocks by address."""
 
     def __init__(self) -> None:
+        self.used = 0
+        self._blocks: dict[int, np.ndarray] = {}
+
+    def take(self, memory: "GlobalMemory", nbytes: int) -> int:
+        """The address of a new block."""
+        block = np.zeros(nbytes, np.uint8)
+        address = memory.register(block, "memory from malloc").address
+        self._blocks[address] = block
+        self.used += nbytes
+        return address
+
+    def give(self, address: int) -> bool:
+        """Give a block back; False when there is none at `address`."""
+        block = self._blocks.pop(address, None)
+        self.used -= 0 if block is None else len(block)
+        return block is not None
+
+
+class GlobalMemory:
+    """All arrays that any launch has seen, by address, and the device heap."""
+
+    def __init__(self) -> None:
+        self.heap = Heap()
         self._lock = threading.RLock()
         self._next = FIRST_ADDRESS
         self._starts: list[int] = []

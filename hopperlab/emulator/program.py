@@ -4,9 +4,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import LaunchError
+from .link import link
 from .ops import resolve
 from .ptx.parser import parse
 from .translate import Translation
+from .variables import Variables
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,23 @@ class KernelInfo:
 
 
 class Program:
-    """PTX text with its kernels. resources: per kernel, what the compiler reported (attribute `registers`)."""
+    """PTX text with its kernels and variables. resources: per kernel, what the compiler reported (attribute `registers`).
+
+    `fresh()` gives a Program of the same text with variables of its own, as loading a module a second time does.
+    """
 
     def __init__(self, ptx: str, resources: dict | None = None):
         self.ptx, self.resources = ptx, resources or {}
         self._module = None
+        self._functions: dict[str, object] = {}
         self._translations: dict[str, Translation] = {}
+        self._variables: Variables | None = None
+
+    def fresh(self) -> "Program":
+        """The same text, parsed and translated once, with variables that hold their initial values again."""
+        twin = Program(self.ptx, self.resources)
+        twin._module, twin._functions, twin._translations = self.module, self._functions, self._translations
+        return twin
 
     @property
     def module(self):
@@ -56,11 +69,19 @@ class Program:
         return KernelInfo(f.name, params, f.directives.get("maxntid"), f.directives.get("reqnctapercluster"), shared)
 
     def function(self, name: str):
-        """The parsed kernel `name`; LaunchError names the kernels there are."""
-        found = self.module.kernels.get(name)
-        if found is None:
-            raise LaunchError(f"no kernel {name!r} in this module; it has: {', '.join(self.module.kernels) or 'none'}")
-        return found
+        """The kernel `name`, with what it calls linked in (link.py); LaunchError names the kernels there are."""
+        if name not in self._functions:
+            found = self.module.kernels.get(name)
+            if found is None:
+                raise LaunchError(f"no kernel {name!r} in this module; it has: {', '.join(self.module.kernels) or 'none'}")
+            self._functions[name] = link(self.module, found)
+        return self._functions[name]
+
+    def variables(self, memory) -> Variables:
+        """The module's global and constant variables in `memory`; their contents last as long as this Program."""
+        if self._variables is None or self._variables.memory is not memory:
+            self._variables = Variables(self.module, memory)
+        return self._variables
 
     def translation(self, name: str) -> Translation:
         """The kernel translated to NumPy code."""
