@@ -90,3 +90,11 @@ def _wait_for(url: str, server: subprocess.Popen, log: Path, seconds: float = 60
         except (urllib.error.URLError, OSError):
             time.sleep(0.3)
     raise RuntimeError(f"JupyterLab did not answer within {seconds:.0f} s:\n{log.read_text()[-3000:]}")
+
+
+@pytest.fixture(scope="session")
+def shots(tmp_path_factory) -> Path:
+    """Where screenshots go: SCREENSHOTS, or a temporary folder."""
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

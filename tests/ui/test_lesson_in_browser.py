@@ -5,83 +5,24 @@ Screenshots go to a temporary folder, named in the test's output (SCREENSHOTS ov
 
 from __future__ import annotations
 
-import os
 import re
 import time
-from pathlib import Path
 
 import pytest
+from support import browser
 
 pytestmark = pytest.mark.browser
-RUN_LIMIT = 240       # seconds for Run All; the emulator needs far less
 
 
 @pytest.fixture(scope="module")
-def page(chromium, lab):
-    """The lesson opened in a fresh, wide window."""
+def ran(chromium, lab):
+    """Lesson 05 in a wide window, after Run All."""
     url, token, _ = lab
     context = chromium.new_context(viewport={"width": 1400, "height": 1000})
-    tab = context.new_page()
-    tab.goto(f"{url}/lab/tree/05_tma_tiles.ipynb?token={token}&reset", wait_until="domcontentloaded")
-    tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
-    tab.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=90_000)
-    yield tab
+    page = browser.open_lesson(context, url, token, "05_tma_tiles.ipynb")
+    browser.run_all(page)
+    yield page
     context.close()
-
-
-@pytest.fixture(scope="module")
-def shots(tmp_path_factory) -> Path:
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def ran(page, lab):
-    """Run All, then wait until the kernel is idle and the stored notebook would have counts 1..n."""
-    _menu(page, "Run", "Run All Cells")
-    _until_idle(page)
-    return page
-
-
-def _menu(page, menu: str, item: str) -> None:
-    page.locator(f".lm-MenuBar-itemLabel:text-is('{menu}')").click()
-    page.locator(f".lm-Menu-itemLabel:text-is('{item}')").click()
-
-
-def _cells(page) -> list[dict]:
-    """Every cell's type, count and output types, from JupyterLab's own model (cells out of view are not in the page)."""
-    return page.evaluate("""() => {
-        const panel = window.jupyterapp.shell.currentWidget;
-        return panel.content.model.cells ? Array.from({length: panel.content.model.cells.length}, (_, i) => {
-            const cell = panel.content.model.cells.get(i).toJSON();
-            return {type: cell.cell_type, count: cell.execution_count, id: cell.id,
-                    outputs: (cell.outputs || []).map(o => ({kind: o.output_type, text: (o.text || o.evalue || '').toString().slice(0, 300)}))};
-        }) : [];
-    }""")
-
-
-def _until_idle(page) -> None:
-    deadline = time.monotonic() + RUN_LIMIT
-    while time.monotonic() < deadline:
-        code = [cell for cell in _cells(page) if cell["type"] == "code"]
-        errors = [(cell["id"], out["text"]) for cell in code for out in cell["outputs"] if out["kind"] == "error"]
-        assert not errors, f"error outputs: {errors}"
-        if code and all(cell["count"] for cell in code):
-            return
-        page.wait_for_timeout(500)
-    counts = [(cell["id"], cell["count"]) for cell in code]
-    pytest.fail(f"Run All was not done after {RUN_LIMIT} s: {counts}")
-
-
-def _scroll_to(page, cell_id: str) -> None:
-    page.evaluate("""async (id) => {
-        const content = window.jupyterapp.shell.currentWidget.content;
-        const index = Array.from({length: content.model.cells.length}, (_, i) => content.model.cells.get(i).id).indexOf(id);
-        content.activeCellIndex = index;
-        await content.scrollToItem(index, 'start');
-    }""", cell_id)
-    page.wait_for_timeout(1200)
 
 
 def _panel(page):
@@ -112,14 +53,14 @@ def _wait_for_more(page, before: int) -> None:
 
 
 def test_runs_top_to_bottom_without_errors(ran, shots):
-    code = [cell for cell in _cells(ran) if cell["type"] == "code"]
+    code = [cell for cell in browser.cells(ran) if cell["type"] == "code"]
     assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
     assert sum(bool(cell["outputs"]) for cell in code) > len(code) // 2
     ran.screenshot(path=shots / "lesson_05_end.png")
 
 
 def test_keyboard_moves_the_box(ran, shots):
-    _scroll_to(ran, "panel")
+    browser.scroll_to(ran, "panel")
     launches, figure = _launches(ran), _figure(ran)
     handle = _panel(ran).locator(".noUi-handle").nth(3)           # start row
     handle.focus()
@@ -131,7 +72,7 @@ def test_keyboard_moves_the_box(ran, shots):
 
 
 def test_mouse_moves_the_box(ran, shots):
-    _scroll_to(ran, "panel")
+    browser.scroll_to(ran, "panel")
     launches, figure = _launches(ran), _figure(ran)
     handle = _panel(ran).locator(".noUi-handle").nth(4)           # start column
     spot = handle.bounding_box()
@@ -146,7 +87,7 @@ def test_mouse_moves_the_box(ran, shots):
 
 
 def test_an_illegal_box_is_explained_and_not_launched(ran, shots):
-    _scroll_to(ran, "panel")
+    browser.scroll_to(ran, "panel")
     launches = _launches(ran)
     handle = _panel(ran).locator(".noUi-handle").nth(2)           # box columns: 8 -> 7 is 28 bytes
     handle.focus()
@@ -167,7 +108,7 @@ def test_dark_theme_is_readable(ran, shots):
     ran.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
     ran.wait_for_timeout(2500)
     for cell in ("panel", "first-picture", "kernel-source", "measure-plot"):
-        _scroll_to(ran, cell)
+        browser.scroll_to(ran, cell)
         ran.screenshot(path=shots / f"lesson_05_dark_{cell}.png")
     dark = ran.evaluate("getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim()")
     assert dark and dark not in ("white", "#fff", "#ffffff")

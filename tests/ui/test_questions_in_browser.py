@@ -1,0 +1,54 @@
+"""Lesson 00 and 03 in JupyterLab: they run top to bottom, and votes and predictions stand beside the answers, also when given late."""
+
+from __future__ import annotations
+
+import pytest
+from support import browser
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def window(chromium):
+    """One window for the module's lessons."""
+    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
+    yield context
+    context.close()
+
+
+def _wait_for_text(page, text: str) -> None:
+    page.locator(f".jp-OutputArea-output:has-text({text!r})").last.wait_for(timeout=30_000)
+
+
+def test_a_vote_changes_the_verdict_beside_it(window, lab, shots):
+    url, token, _ = lab
+    page = browser.open_lesson(window, url, token, "00_start_here.ipynb")
+    browser.run_all(page)
+    browser.scroll_to(page, "vote")
+    tick = page.locator(".widget-checkbox input").nth(2)          # kernel 3
+    tick.focus()
+    page.keyboard.press("Space")
+    assert tick.is_checked()
+    page.screenshot(path=shots / "lesson_00_vote.png")
+    browser.scroll_to(page, "verdict")
+    _wait_for_text(page, "4 of 4 judged rightly")
+    page.screenshot(path=shots / "lesson_00_verdict.png")
+    browser.scroll_to(page, "roofline")
+    page.screenshot(path=shots / "lesson_00_roofline.png")
+    page.close()
+
+
+def test_a_prediction_stands_beside_the_recorded_value(window, lab, shots):
+    url, token, _ = lab
+    page = browser.open_lesson(window, url, token, "03_ampere_pipeline.ipynb")
+    browser.run_all(page)
+    browser.scroll_to(page, "predict")
+    field = page.locator(".widget-text input").first
+    field.fill("50")
+    field.press("Enter")
+    browser.scroll_to(page, "answer")
+    _wait_for_text(page, "You said 50")
+    page.screenshot(path=shots / "lesson_03_answer.png")
+    browser.scroll_to(page, "panel")
+    page.screenshot(path=shots / "lesson_03_panel.png")
+    page.close()
