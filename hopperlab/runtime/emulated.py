@@ -20,18 +20,16 @@ _programs: OrderedDict[tuple, object] = OrderedDict()
 
 
 def program(ptx: str, info: PtxasInfo):
-    """The emulator's Program of a PTX text; the same text gives the same object, so that it is translated once."""
+    """The emulator's Program of a PTX text, with device variables of its own. The same text is translated only once."""
     from .. import emulator
     registers = tuple((name, use.registers) for name, use in info.items())
     key = (ptx, registers)
-    if key in _programs:
-        _programs.move_to_end(key)
-        return _programs[key]
-    made = emulator.Program(ptx, resources=dict(info.kernels) or None)
-    _programs[key] = made
-    while len(_programs) > MOST_PROGRAMS:
-        _programs.popitem(last=False)
-    return made
+    if key not in _programs:
+        _programs[key] = emulator.Program(ptx, resources=dict(info.kernels) or None)
+        while len(_programs) > MOST_PROGRAMS:
+            _programs.popitem(last=False)
+    _programs.move_to_end(key)
+    return _programs[key].fresh()
 
 
 def launch(prog, name: str, grid, block, args: Sequence, shared_mem: int) -> None:

@@ -155,4 +155,16 @@ def test_a_kernel_that_reads_past_its_array_is_stopped(module):
 
 
 def test_the_same_text_is_translated_once(module):
-    assert hl.RawModule(code=ADD, backend="emulator", name="add.cu").program is module.program
+    again = hl.RawModule(code=ADD, backend="emulator", name="add.cu")
+    assert again.program.translation("add") is module.program.translation("add")
+
+
+def test_two_modules_have_device_variables_of_their_own():
+    code = '__device__ int counter = 5; extern "C" __global__ void count(int* a) { counter += 1; *a = counter; }'
+    one, two = (hl.RawModule(code=code, backend="emulator").get_function("count") for _ in range(2))
+    a = np.zeros(1, np.int32)
+    seen = []
+    for kernel in (one, one, two):
+        kernel((1,), (1,), (a,))
+        seen.append(int(a[0]))
+    assert seen == [6, 7, 6], "a variable lives as long as its module"
