@@ -109,8 +109,9 @@ def _control(control: Slider | Choice):
     import ipywidgets as widgets
 
     style_ = {"description_width": "initial"}
+    layout = widgets.Layout(width="340px", margin="2px 20px 2px 0")
     if isinstance(control, Choice):
-        return widgets.Dropdown(options=list(control.values), value=control.start, description=control.label, style=style_)
+        return widgets.Dropdown(options=list(control.values), value=control.start, description=control.label, style=style_, layout=layout)
     label = f"{control.label} ({control.unit})" if control.unit else control.label
     return widgets.SelectionSlider(options=[(f"{v:g}", v) for v in control.values], value=control.start, description=label,
-                                   continuous_update=False, style=style_, layout=widgets.Layout(width="330px"))
+                                   continuous_update=False, style=style_, layout=layout)
