@@ -129,6 +129,23 @@ class Barriers:
         self.pending[barrier] -= count
         self._complete(np.array([barrier]))
 
+    def raise_pending(self, ids: np.ndarray) -> None:
+        """One more arrival pending for every lane (cp.async.mbarrier.arrive without .noinc)."""
+        np.add.at(self.pending, ids, 1)
+        self._mirror(np.unique(ids))
+
+    def arrive_later(self, barrier: int, count: int, known: np.ndarray, gid: int, index: int) -> None:
+        """`count` arrivals by asynchronous operations of thread `gid` and its neighbours; `known` (4, columns) goes with them."""
+        clocks = self.M.clocks
+        for _ in range(count):
+            if known.shape[-1] < clocks.columns:        # barriers were added meanwhile
+                known = np.pad(known, [(0, 0), (0, clocks.columns - known.shape[-1])])
+            clocks.barrier_now[barrier] = clocks.join(clocks.barrier_now[barrier], known)
+            self.pending[barrier] -= 1
+            self._complete(np.array([barrier]))
+        self._mirror(np.array([barrier]))
+        self.M.progress += 1
+
     def expect_tx(self, ids: np.ndarray, nbytes) -> None:
         """expect_tx by every lane (no arrival)."""
         np.add.at(self.tx, ids, np.broadcast_to(nbytes, ids.shape).astype(np.int64))

@@ -47,6 +47,16 @@ class CpAsyncOp:
         self.gids, self.group, self.copy, self.index = gids, group, copy, index
 
 
+class ArrivalOp:
+    """cp.async.mbarrier.arrive of lanes `gids` on one barrier: arrives when their copies up to group `number` have landed.
+    `known` is what the arrival makes known: those copies, and nothing else of its threads."""
+
+    __slots__ = ("barrier", "gids", "number", "known", "index", "slot")
+
+    def __init__(self, barrier: int, gids, number, known, index: int, slot: int):
+        self.barrier, self.gids, self.number, self.known, self.index, self.slot = barrier, gids, number, known, index, slot
+
+
 class Landing:
     """All operations in flight of one launch."""
 
@@ -80,6 +90,16 @@ class Landing:
         commits, done = (self.bulk_commits, clocks.bulk_done) if bulk else (self.cp_commits, clocks.cp_done)
         commits[gids] = np.maximum(commits[gids], done[gids])
         return commits[gids]
+
+    def close_groups(self, gids) -> np.ndarray:
+        """Close the running group of each thread that has started cp.async, so that later copies are in newer ones; returns
+        its number, the same for all these threads of a warp (0: no copies)."""
+        started = self.M.clocks.cp_issued[gids]
+        newest = np.zeros(len(self.cp_commits) >> 5, np.int32)
+        np.maximum.at(newest, gids >> 5, started)
+        number = np.where(started > 0, newest[gids >> 5], 0)
+        self.cp_commits[gids] = np.maximum(self.committed(gids, bulk=False), number)
+        return number
 
     def commit(self, gids, bulk: bool) -> None:
         """commit_group by these threads."""
@@ -124,6 +144,14 @@ class Landing:
             copy = op.copy
             self.cp.append(CpAsyncOp(op.gids[where], op.group[where], lambda pick: copy(where[pick]), op.index))
 
+    def issue_arrival(self, op: ArrivalOp) -> None:
+        """A cp.async.mbarrier.arrive starts."""
+        self._event("issue arrival", int(op.gids[0]), op.index, f"{len(op.gids)} threads")
+        if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
+            self._land_copy(op)
+        else:
+            self.copies.append(op)
+
     def start_accumulator(self, acc) -> None:
         """A wgmma was issued on `acc`."""
         if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
@@ -136,9 +164,13 @@ class Landing:
         """cp.async.wait_group: groups up to `done` of each lane are complete."""
         table = self.M.clocks.cp_done
         table[gids] = np.maximum(table[gids], done)
+        self._land_cp(table)
+
+    def _land_cp(self, limit: np.ndarray) -> None:
+        """Land every cp.async whose group is at most its thread's `limit`."""
         pending, self.cp = self.cp, []
         for op in pending:
-            due = op.group <= table[op.gids]
+            due = op.group <= limit[op.gids]
             if due.all():
                 op.copy(slice(None))
             elif due.any():
@@ -164,7 +196,13 @@ class Landing:
                 op.write(op.data)
         self.stores = left
 
-    def _land_copy(self, op: BarrierOp) -> None:
+    def _land_copy(self, op: BarrierOp | ArrivalOp) -> None:
+        if type(op) is ArrivalOp:
+            limit = np.zeros(len(self.cp_commits), np.int32)
+            limit[op.gids] = op.number
+            self._land_cp(limit)
+            self.M.barriers.arrive_later(op.barrier, len(op.gids), op.known, int(op.gids[0]), op.index)
+            return
         op.copy()
         self._event("land", op.gid, op.index, f"{op.nbytes} bytes")
         self.M.barriers.complete_tx(op.barrier, op.nbytes)
@@ -179,7 +217,7 @@ class Landing:
         if not self.copies:
             return []
         wanted = set(barriers.tolist())
-        return [op for op in self.copies if op.barrier in wanted]
+        return [op for op in self.copies if op.barrier in wanted and type(op) is BarrierOp]
 
     def advance(self) -> bool:
         """Nothing can run: let some operations land; True when any did."""

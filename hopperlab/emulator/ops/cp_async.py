@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..landing import CpAsyncOp
+from ..clocks import V, X
+from ..landing import ArrivalOp, CpAsyncOp
 from ..ptx.ir import Imm
 from ..translate import MachineOp
 from . import copies
@@ -14,10 +15,11 @@ from .common import find_global, flat_shared, unsupported
 
 @dataclass
 class Info:
-    """index: of the instruction; size: bytes written to shared memory (4, 8 or 16)."""
+    """index: of the instruction; size: bytes written to shared memory (4, 8 or 16); noinc: the arrival is in the count."""
 
     index: int
     size: int
+    noinc: bool = False
 
 
 def _cp(instr, function) -> MachineOp:
@@ -31,7 +33,7 @@ def _cp(instr, function) -> MachineOp:
     if mods[:2] == ("async", "wait_all"):
         return MachineOp(wait_all, None)
     if mods[:2] == ("async", "mbarrier"):
-        raise unsupported(instr, "cp.async.mbarrier.arrive is not implemented")
+        return MachineOp(arrive, Info(instr.index, 0, "noinc" in mods), ((ops[0], None),))
     if mods[0] != "async" or type(ops[2]) is not Imm:
         raise unsupported(instr)
     info = Info(instr.index, ops[2].value)
@@ -98,6 +100,34 @@ def wait_all(M, C, info):
     """cp.async.wait_all: commit, then wait for every group."""
     commit(M, C, info)
     wait(M, C, 0)
+
+
+def arrive(M, C, info: Info, address):
+    """cp.async.mbarrier.arrive[.noinc]: each lane arrives when all copies it has started so far have landed. Without .noinc
+    the pending count first grows by one, so that the arrival changes nothing but the time. PTX ISA 9.7.13.15.15."""
+    ids = M.barriers.ids(C, address, info)
+    number = M.landing.close_groups(C.gids)
+    if not info.noinc:
+        M.barriers.raise_pending(ids)
+    for barrier in np.unique(ids).tolist():
+        lanes = np.flatnonzero(ids == barrier)
+        gids = C.gids[lanes]
+        known = _copies_of(M.clocks, gids, number[lanes])
+        M.landing.issue_arrival(ArrivalOp(barrier, gids, number[lanes], known, info.index, int(gids[0]) // M.T))
+    M.progress += 1
+
+
+def _copies_of(clocks, gids, number) -> np.ndarray:
+    """(4, columns): that these threads' copies up to `number` have landed; one thread of a warp speaks for itself alone."""
+    known = np.zeros((4, clocks.columns), np.int32)
+    for warp in np.unique(gids >> 5):
+        here = (gids >> 5 == warp) & (number > 0)
+        column = clocks.cp0 + int(warp) % clocks.warps
+        if here.sum() == 1:
+            known[X, column] = int(number[here][0]) << 5 | int(gids[here][0]) & 31
+        elif here.any():
+            known[V, column] = number[here].max()
+    return known
 
 
 RESOLVERS = {"cp": _cp}
