@@ -41,14 +41,16 @@ class Product:
 
 
 class Accumulator:
-    """`tile`: (warps, 16, n) or None for zeros. `pending`: Products in issue order."""
+    """`tile`: (warps, 16, n) or None for zeros. `pending`: Products in issue order. `number`: (warps,) newest group that
+    accumulates here, or None; it is in flight until wait_group covers it, whenever it lands."""
 
-    __slots__ = ("M", "warps", "n", "tile", "pending", "dtype", "_registers", "_taken", "_merged", "__weakref__")
+    __slots__ = ("M", "warps", "n", "tile", "pending", "dtype", "number", "_registers", "_taken", "_merged", "__weakref__")
 
     def __init__(self, M, warps: np.ndarray, n: int, tile, dtype=np.float32, pending=()):
         self.M = M
         self.warps, self.n, self.tile, self.dtype = warps, n, tile, dtype
         self.pending: list[Product] = list(pending)
+        self.number = self.pending[-1].number if self.pending else None
         self._registers = self._taken = self._merged = None
 
     @property
@@ -118,6 +120,10 @@ class Accumulator:
         self.tile = out
         self._registers = None
 
+    def in_flight(self) -> bool:
+        """True while some wgmma on it has not been waited for."""
+        return self.number is not None and bool((self.number > self.M.wgmma_done[self.warps]).any())
+
     # --- lanes ------------------------------------------------------------------------------------------------------
     def take(self, index: np.ndarray) -> "Accumulator | None":
         """The part of whole warps `index` (lane positions), or None when it cuts a warp."""
@@ -130,6 +136,7 @@ class Accumulator:
                 units = rows[:, 0] // 32
                 tile = self.tile[units] if self.tile is not None else None
                 result = Accumulator(self.M, self.warps[units], self.n, tile, self.dtype, [p.take(units) for p in self.pending])
+                result.number = self.number[units] if self.number is not None else None
                 if self.pending:
                     self.M.landing.accumulators.add(result)
         self._taken = (index, result)
@@ -190,7 +197,7 @@ class AccRef:
 
     def settle(self, M, C, index: int) -> np.ndarray:
         """The value for an instruction that uses it; in flight, that is a hazard."""
-        if self.acc.pending:
+        if self.acc.in_flight():
             M.register_in_flight(C, self.acc, index)
         return self.value()
 
@@ -221,11 +228,15 @@ def _merge(accs: list[Accumulator], places: list, n: int) -> Accumulator | None:
         units.append(rows[:, 0] // 32)
     warps = np.empty(n // 32, np.int64)
     tile = np.zeros((n // 32, 16, first.n), first.dtype)
+    number = np.zeros(n // 32, np.int64)
     for acc, at in zip(accs, units):
         acc.land()
         warps[at] = acc.warps
+        if acc.number is not None:
+            number[at] = acc.number
         if acc.tile is not None:
             tile[at] = acc.tile
     result = Accumulator(first.M, warps, first.n, tile, first.dtype)
+    result.number = number
     first._merged = (key, result)
     return result
