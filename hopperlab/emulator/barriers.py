@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import reports
+from .checks_barrier import BarrierChecks
 
 PENDING_SHIFT, EXPECTED_SHIFT, TX_SHIFT, PHASE_SHIFT = 0, 20, 40, 61
 FIELD = (1 << 20) - 1
@@ -28,6 +29,7 @@ class Barriers:
         self.phase, self.pending, self.expected, self.tx = (np.zeros(size, np.int64) for _ in range(4))
         self.arrived_bytes = np.zeros(size, np.int64)          # bytes completed in the current phase, for reports
         self.flipped = False
+        self.checks = BarrierChecks(machine, size) if machine.shadow is not None else None
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """New CTAs have no barriers."""
@@ -49,6 +51,8 @@ class Barriers:
         if bad.any():
             lane = int(np.flatnonzero(bad)[0])
             reports.no_barrier(M, info.index, int(C.gids[lane]), int(offset[lane]))
+        if self.checks is not None:
+            self.checks.used(C, ids, info)
         return ids
 
     def init(self, C, address, count, info) -> None:
@@ -63,6 +67,8 @@ class Barriers:
             self.offsets.append(int(new))
         ids = M.slot_of(C) * self.capacity + self.number_at[offset >> 3]
         count = M.lanes(C, count).astype(np.int64)
+        if self.checks is not None:
+            self.checks.initialised(C, ids, M.shared_base(C) + offset, self.live[ids], count, info)
         self.live[ids] = True
         self.phase[ids] = self.tx[ids] = self.arrived_bytes[ids] = 0
         self.pending[ids] = self.expected[ids] = count
@@ -71,7 +77,10 @@ class Barriers:
 
     def invalidate(self, C, address, info) -> None:
         """mbarrier.inval."""
+        M = self.M
         self.live[self.ids(C, address, info)] = False
+        if M.shadow is not None:
+            M.shadow.barrier_gone(M.shared_base(C) + (M.lanes(C, address).astype(np.int64) & 0xFFFFFF))
 
     def _grow(self) -> None:
         old, slots = self.capacity, self.M.slots
@@ -85,6 +94,8 @@ class Barriers:
         names = ("live", "phase", "pending", "expected", "tx", "arrived_bytes")
         for name in names:
             setattr(self, name, wider(getattr(self, name)))
+        if self.checks is not None:
+            self.checks.grow(slots, old, self.capacity)
 
     def _mirror(self, ids) -> None:
         """Write the words to shared memory."""
@@ -102,12 +113,14 @@ class Barriers:
         """arrive (after expect_tx of `expect` bytes, if given) by every lane; returns the state before."""
         M = self.M
         state = self.words(ids)
+        units = M.units(C)
+        vec = M.clocks.publish(C, units) if release else None
         if release:
-            units = M.units(C)
-            vec = M.clocks.publish(C, units)
             self._join(ids, units, vec, C)
+        if self.checks is not None:
+            self.checks.contribute(C, ids, units, vec)
         if expect is not None:
-            np.add.at(self.tx, ids, expect)
+            self._expect(ids, expect, info)
         count = np.broadcast_to(count, ids.shape)
         unique, inverse = np.unique(ids, return_inverse=True)
         total = np.bincount(inverse, weights=count).astype(np.int64)
@@ -117,7 +130,7 @@ class Barriers:
                 self._arrive_one(ids[k], int(count[k]), C, k, info)
         else:
             self.pending[unique] -= total
-            self._complete(unique)
+            self._complete(unique, info.index, int(C.gids[0]))
         self._mirror(unique)
         M.progress += 1
         return state
@@ -127,7 +140,7 @@ class Barriers:
             reports.too_many_arrivals(self.M, info.index, int(C.gids[lane]), int(barrier))
             count = int(self.pending[barrier])
         self.pending[barrier] -= count
-        self._complete(np.array([barrier]))
+        self._complete(np.array([barrier]), info.index, int(C.gids[lane]))
 
     def raise_pending(self, ids: np.ndarray) -> None:
         """One more arrival pending for every lane (cp.async.mbarrier.arrive without .noinc)."""
@@ -141,28 +154,44 @@ class Barriers:
             if known.shape[-1] < clocks.columns:        # barriers were added meanwhile
                 known = np.pad(known, [(0, 0), (0, clocks.columns - known.shape[-1])])
             clocks.barrier_now[barrier] = clocks.join(clocks.barrier_now[barrier], known)
+            if self.checks is not None:
+                self.checks.landed(barrier, known)
             self.pending[barrier] -= 1
-            self._complete(np.array([barrier]))
+            self._complete(np.array([barrier]), index, gid)
         self._mirror(np.array([barrier]))
         self.M.progress += 1
 
-    def expect_tx(self, ids: np.ndarray, nbytes) -> None:
-        """expect_tx by every lane (no arrival)."""
+    def _expect(self, ids: np.ndarray, nbytes, info) -> None:
         np.add.at(self.tx, ids, np.broadcast_to(nbytes, ids.shape).astype(np.int64))
+        if self.checks is not None:
+            self.checks.announced(ids, info.index)
+
+    def expect_tx(self, ids: np.ndarray, nbytes, info) -> None:
+        """expect_tx by every lane (no arrival)."""
+        self._expect(ids, nbytes, info)
         self._mirror(np.unique(ids))
         self.M.progress += 1
 
-    def complete_tx(self, barrier: int, nbytes: int) -> None:
-        """An asynchronous operation signals `nbytes` to a barrier."""
+    def complete_tx(self, barrier: int, nbytes: int, site: int | None = None, gid: int = 0) -> None:
+        """An asynchronous operation (instruction `site` of thread `gid`) signals `nbytes` to a barrier.
+
+        The copy engine signals in pieces: where fewer bytes were announced, the phase ends when the running count meets
+        the announced one, and the rest counts in the next phase (seen on an H200; when exactly, timing decides).
+        """
+        ids, first = np.array([barrier]), int(self.tx[barrier])
+        if site is not None and self.checks is not None and self.pending[barrier] == 0 and 0 < first < nbytes:
+            reports.unannounced(self.M, barrier, nbytes - first)
+            self.tx[barrier] = 0
+            self._complete(ids, site, gid)
+            nbytes -= first
         self.tx[barrier] -= nbytes
         self.arrived_bytes[barrier] += nbytes
-        ids = np.array([barrier])
-        self._complete(ids)
+        self._complete(ids, site, gid)
         self._mirror(ids)
         self.M.progress += 1
 
-    def _complete(self, ids: np.ndarray) -> None:
-        """Flip the phases that have no pending arrivals and no bytes outstanding."""
+    def _complete(self, ids: np.ndarray, site: int | None = None, gid: int = 0) -> None:
+        """Flip the phases that have no pending arrivals and no bytes outstanding; `site` brought the last of them."""
         for b in ids[(self.pending[ids] == 0) & (self.tx[ids] < 0) & self.live[ids]].tolist():
             reports.unannounced(self.M, b, -int(self.tx[b]))
         done = ids[(self.pending[ids] == 0) & (self.tx[ids] == 0) & self.live[ids]]
@@ -170,6 +199,8 @@ class Barriers:
             return
         for op in self.M.landing.in_flight(done):
             reports.unannounced(self.M, op.barrier, op.nbytes)
+        if self.checks is not None:
+            self.checks.completing(done, site, gid)
         clocks = self.M.clocks
         self.phase[done] += 1
         self.pending[done] = self.expected[done]
@@ -195,9 +226,11 @@ class Barriers:
         else:
             np.maximum.at(clocks.barrier_now, mine, vec)
 
-    def acquire(self, C, ids: np.ndarray) -> None:
-        """Lanes observed that a phase of their barrier completed."""
+    def acquire(self, C, ids: np.ndarray, site: int) -> None:
+        """Lanes observed, in instruction `site`, that a phase of their barrier completed."""
         M = self.M
+        if self.checks is not None:
+            self.checks.observed(C, ids, site)
         units = M.units(C)
         vec = M.clocks.barrier_done[ids[units.starts]]
         M.clocks.learn(C, units, vec)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .register_budget import RegisterWait
 from .reports import name, place, user_site
 from .session import Hazard
 from .waits import MbarrierWait, NamedWait, WgmmaWait
@@ -38,6 +39,8 @@ def _describe(M, C, wait, instr) -> list[str]:
                   for b, k in _each(wait.keys)]
     elif type(wait) is NamedWait:
         states = [(_span(M, C, wait.keys == b), f"waits in {where}: {M.named.describe(b)}") for b, k in _each(wait.keys)]
+    elif type(wait) is RegisterWait:
+        states = [(_span(M, C, None), f"waits in {where}: {wait.describe(M, C)}")]
     elif type(wait) is WgmmaWait:
         states = [(_span(M, C, None), f"waits in {where}: not all four warps of the warpgroup issued this wgmma group")]
     else:

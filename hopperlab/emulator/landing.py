@@ -205,7 +205,7 @@ class Landing:
             return
         op.copy()
         self._event("land", op.gid, op.index, f"{op.nbytes} bytes")
-        self.M.barriers.complete_tx(op.barrier, op.nbytes)
+        self.M.barriers.complete_tx(op.barrier, op.nbytes, op.index, op.gid)
 
     # --- the schedule's choices -------------------------------------------------------------------------------------
     def pending(self) -> bool:

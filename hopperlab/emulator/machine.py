@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import reports
+from . import checks_collective, reports
 from .barriers import Barriers
 from .clocks import Clocks, Units
 from .cluster import ClusterBarrier
@@ -15,6 +15,7 @@ from .errors import MemoryFault
 from .global_shadow import GlobalShadow
 from .landing import Landing
 from .named import NamedBarriers
+from .register_budget import RegisterPool
 from .scheduler import Scheduler
 from .shadow import SharedShadow
 from .special import read as read_special
@@ -56,6 +57,7 @@ class Machine:
         self.barriers = Barriers(self)
         self.named = NamedBarriers(self)
         self.cluster_barrier = ClusterBarrier(self)
+        self.registers = RegisterPool(self)
 
     def _init_shared(self) -> None:
         self.shared_limit = self.layout.shared_bytes
@@ -134,6 +136,7 @@ class Machine:
         for table in (self.landing.cp_commits, self.landing.bulk_commits):
             table.reshape(self.slots, self.T)[slots] = 0
         self.named.reset_slots(slots)
+        self.registers.reset_slots(slots)
         self.cluster_barrier.reset(np.unique(slots // self.cluster))
 
     # --- exit -------------------------------------------------------------------------------------------------------
@@ -153,6 +156,7 @@ class Machine:
         if len(ended):
             self.cluster_barrier.cta_ends(ended)
             self.landing.cta_ends(ended)
+            checks_collective.cta_ends(self, ended)
             self.slot_cta[ended] = -1
 
     # --- helpers of handlers ----------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .checks_named import NamedChecks
+
 
 class NamedBarriers:
     """Arrivals and generations of every CTA's sixteen barriers; a key is slot * 16 + id."""
@@ -16,13 +18,14 @@ class NamedBarriers:
         self.votes = np.zeros((size, 3), np.int64)     # (popc, and, or) of bar.red in the running generation
         self.result = np.zeros((size, 3), np.int64)
         self.flipped = self.in_use = False
+        self.checks = NamedChecks(machine, size) if machine.session.check else None
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """New CTAs: nobody has arrived anywhere."""
         for table in (self.arrived, self.needed):
             table.reshape(-1, 16)[slots] = 0
 
-    def arrive(self, C, keys: np.ndarray, threads, predicate=None) -> np.ndarray:
+    def arrive(self, C, keys: np.ndarray, threads, info, predicate=None) -> np.ndarray:
         """All lanes arrive at their barrier; returns the generation each joined. threads: 0 for the whole CTA."""
         M = self.M
         self.in_use = True
@@ -32,6 +35,8 @@ class NamedBarriers:
         joined = self.generation[keys]
         if predicate is not None:
             self._vote(keys, predicate)
+        if self.checks is not None:
+            self.checks.arriving(C, keys, threads, info)
         np.add.at(self.arrived, keys, 1)
         self.needed[keys] = threads
         self._complete(np.unique(keys))
@@ -51,6 +56,8 @@ class NamedBarriers:
         needed = np.where(self.needed[keys] == 0, living, self.needed[keys])
         done = keys[(self.arrived[keys] >= needed) & (self.arrived[keys] > 0)]
         if len(done):
+            if self.checks is not None:
+                self.checks.completing(done)
             self.result[done] = self.votes[done]
             self.arrived[done] = 0
             self.generation[done] += 1

@@ -89,6 +89,10 @@ def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int,
     """Two accesses to the same bytes with no order between them. verb: 'read', 'write', 'async read', 'async write'."""
     agent = agent_kind(M, column)
     now, then = M.body[site], M.body[other]
+    if then.op == "mbarrier":
+        if not verb.endswith("read"):
+            barrier_overwritten(M, site, other, gid, flat)
+        return
     what = f"{name(now)} at {place(now)}"
     before = f"{name(then)} at {place(then)}"
     where = _offset(M, flat)
@@ -161,6 +165,15 @@ def missing_fence(M, site: int, other: int, gid: int, flat: int) -> None:
          "fence.proxy.async.shared::cta after its writes and before the barrier.", site, other, gid)
 
 
+def barrier_overwritten(M, site: int, other: int, gid: int, flat: int) -> None:
+    """Bytes of a live mbarrier are written by something that is no mbarrier instruction."""
+    now, then = M.body[site], M.body[other]
+    _add(M, "barrier-misuse",
+         f"{name(now)} at {place(now)} writes {_offset(M, flat)}, which belongs to the mbarrier initialised at {place(then)}: its "
+         "phase and counts are lost. Give barriers memory of their own (check sizes and offsets of the buffers beside it), or end "
+         "the barrier's life with mbarrier.inval first.", site, other, gid)
+
+
 def no_barrier(M, index: int, gid: int, offset: int) -> None:
     """An mbarrier operation on a word that is no live mbarrier."""
     from .errors import MemoryFault
@@ -197,7 +210,8 @@ def unannounced(M, barrier: int, nbytes: int) -> None:
     instr = M.body[index]
     _add(M, "barrier-misuse", f"{nbytes} bytes that {name(instr)} at {place(instr)} brings were never announced to its mbarrier (at shared "
          f"address {M.barriers.offsets[barrier % M.barriers.capacity]:#x}), so the phase may end before they have arrived, or never: "
-         "the expect_tx of a phase must add up to the bytes of all its copies, parts out of bounds included.", index, None, gid)
+         "the expect_tx of a phase must add up to the bytes of all its copies, parts out of bounds included.", index,
+         int(M.barriers.checks.expect_site[barrier]) or None, gid)
 
 
 def exit_in_flight(M, index: int, gid: int, what: str) -> None:

@@ -6,7 +6,7 @@ import heapq
 
 import numpy as np
 
-from . import deadlock, gates
+from . import checks_collective, deadlock, gates
 from .cohort import Cohort, merge
 from .translate import EXIT
 from .waits import ConvergeWait, SpuriousFalse
@@ -160,7 +160,9 @@ class Scheduler:
     def _stuck(self) -> None:
         stuck = self.parked + [(C, ConvergeWait()) for cs in self.converging.values() for C in cs]
         stuck += [(C, None) for C in self.polling]
-        deadlock.report(self.M, stuck)
+        self.M.registers.stuck()
+        if not checks_collective.stuck(self.M):
+            deadlock.report(self.M, stuck)
         self.parked, self.polling, self.converging = [], [], {}
 
     def execute(self, C: Cohort) -> None:

@@ -1,8 +1,9 @@
 """Shadow of shared memory: who wrote each 4-byte word last, and who read each 16-byte granule since.
 
-A write stamp packs epoch | column | lane | instruction; a read stamp (one a granule and reader column) epoch | lane | word
+A write stamp packs epoch | column | lane | instruction; a read stamp (one a granule and reader column) epoch | lane | byte
 mask | instruction. Columns are the agents of clocks.py. Every access asks whether what it touches is ordered before it,
-and reports the pair of source lines when it is not; landing order plays no part.
+and reports the pair of source lines when it is not; landing order plays no part. Verdicts are byte-exact: a word that
+1- or 2-byte stores have written holds MIXED, and its four bytes have stamps of their own in `parts`.
 """
 from __future__ import annotations
 
@@ -12,8 +13,11 @@ from .clocks import P, PX, V, X, Clocks
 
 W_EPOCH, W_COLUMN, W_LANE = 34, 23, 18
 W_COLUMN_MASK, LANE_MASK, W_SITE_MASK = 0x7FF, 31, 0x3FFFF
-R_EPOCH, R_LANE, R_MASK = 32, 24, 20
-R_SITE_MASK = 0xFFFFF
+R_EPOCH, R_LANE, R_MASK = 39, 34, 18
+R_SITE_MASK = 0x3FFFF
+WHOLE = 0xFFFF                     # byte mask of a granule
+MIXED = np.int64(-1)
+NEVER = (1 << 29) - 1              # an epoch nothing is ever ordered after: the word is an mbarrier
 
 
 def pack_write(epoch, column, lane, site: int):
@@ -35,6 +39,9 @@ class SharedShadow:
         self.writes = np.zeros(slots * self.words, np.int64)
         self.reads = np.zeros((slots * self.granules, clocks.readers), np.int64)
         self.plain_writes = np.zeros(slots, bool)      # a CTA whose shared memory plain stores or cp.async have touched
+        self.parts: np.ndarray | None = None           # stamps of single bytes, where `writes` says MIXED
+        self.fed: set = set()                          # instructions that read something that had been written
+        self.unfed: dict = {}                          # the others: (thread, byte position)
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """Shared memory of new CTAs has no history."""
@@ -51,18 +58,23 @@ class SharedShadow:
         at = first if words == 1 else first[:, None] + np.arange(words)
         stamps = self.writes[at]
         if stamps.any():
+            self.fed.add(site)
+            if self.parts is not None:
+                stamps = self._check_parts(gids, flat, nbytes, stamps, site, "read")
             self._check_writer(gids, at, stamps, site, "read")
+        elif site not in self.fed:
+            self.unfed.setdefault(site, (int(gids[0]), int(flat[0])))
         self._mark_read(gids, flat, nbytes, site)
 
     def _mark_read(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
         clocks = self.clocks
         granule, warp = flat >> 4, gids >> 5
-        mask = 15 if nbytes == 16 else ((1 << max(1, nbytes >> 2)) - 1) << ((flat >> 2) & 3)
+        mask = WHOLE if nbytes == 16 else ((1 << nbytes) - 1) << (flat & 15)
         stamp = pack_read(clocks.epoch[warp], gids & 31, 0, site)
         index = granule * clocks.readers + warp % clocks.warps
         flat_reads = self.reads.reshape(-1)
         if nbytes == 16:
-            flat_reads[index] = stamp | (15 << R_MASK)
+            flat_reads[index] = stamp | (WHOLE << R_MASK)
         else:
             flat_reads[index] = stamp
             np.bitwise_or.at(flat_reads, index, mask << R_MASK)
@@ -71,18 +83,71 @@ class SharedShadow:
         """Lanes write `nbytes` at `flat`. `column`, `epoch`: given for cp.async, whose writes belong to its groups."""
         clocks = self.clocks
         words = max(1, nbytes >> 2)
-        first = flat >> 2
+        first, verb = flat >> 2, "write" if column is None else "async write"
         at = first if words == 1 else first[:, None] + np.arange(words)
         stamps = self.writes[at]
         if stamps.any():
-            self._check_writer(gids, at, stamps, site, "write" if column is None else "async write")
-        mask = 15 if nbytes >= 16 else ((1 << words) - 1) << ((flat >> 2) & 3)
-        self._check_readers(gids, flat >> 4, mask, site, "write" if column is None else "async write")
+            if self.parts is not None:
+                stamps = self._check_parts(gids, flat, nbytes, stamps, site, verb)
+            self._check_writer(gids, at, stamps, site, verb)
+        mask = WHOLE if nbytes >= 16 else ((1 << nbytes) - 1) << (flat & 15)
+        self._check_readers(gids, flat >> 4, mask, site, verb)
         warp = gids >> 5
         stamp = pack_write(clocks.epoch[warp] if epoch is None else epoch,
                            warp % clocks.warps if column is None else column, gids & 31, site)
-        self.writes[at] = stamp if words == 1 else stamp[:, None]
+        if nbytes < 4:
+            self._write_parts(flat, nbytes, stamp)
+        else:
+            self.writes[at] = stamp if words == 1 else stamp[:, None]
         self.plain_writes[np.unique(flat // self.stride)] = True
+
+    # --- parts of words ---------------------------------------------------------------------------------------------
+    def _write_parts(self, flat: np.ndarray, nbytes: int, stamp) -> None:
+        """1- or 2-byte stores: their words become MIXED, and what was known of the words goes to their bytes."""
+        if self.parts is None:
+            self.parts = np.zeros(len(self.writes) * 4, np.int64)
+        words = np.unique(flat >> 2)
+        words = words[self.writes[words] != MIXED]
+        self.parts.reshape(-1, 4)[words] = self.writes[words][:, None]
+        self.writes[words] = MIXED
+        for k in range(nbytes):
+            self.parts[flat + k] = stamp
+
+    def _check_parts(self, gids, flat: np.ndarray, nbytes: int, stamps: np.ndarray, site: int, verb: str) -> np.ndarray:
+        """Check the bytes of MIXED words that lanes touch; returns `stamps` without those words."""
+        mixed = stamps < 0
+        if not mixed.any():
+            return stamps
+        touched = flat[:, None] + np.arange(nbytes)
+        own = np.where(self.writes[touched >> 2] < 0, self.parts[touched], 0)
+        if own.any():
+            self._check_writer(gids, touched >> 2, own, site, verb)
+        return np.where(mixed, 0, stamps)
+
+    def _region_stamps(self, w0: int, w1: int) -> tuple[np.ndarray, np.ndarray]:
+        """(different write stamps of words w0..w1-1, first word of each)."""
+        stamps = self.writes[w0:w1]
+        if stamps[0] == stamps[-1] and stamps[0] >= 0 and (stamps == stamps[0]).all():
+            return stamps[:1], np.zeros(1, np.int64)
+        unique, first = np.unique(stamps, return_index=True)
+        if unique[0] < 0:
+            words = np.flatnonzero(stamps < 0)
+            own = self.parts.reshape(-1, 4)[w0 + words]
+            more, where = np.unique(own, return_index=True)
+            unique = np.concatenate([unique[1:], more])
+            first = np.concatenate([first[1:], words[where // 4]])
+        return unique, first
+
+    # --- mbarriers --------------------------------------------------------------------------------------------------
+    def barrier_born(self, gids: np.ndarray, flat: np.ndarray, site: int) -> None:
+        """mbarrier.init wrote the 8 bytes at `flat`: a plain write, and from now on nobody else's memory."""
+        self.store(gids, flat, 8, site)
+        stamp = pack_write(NEVER, self.clocks.bar0, 0, site)
+        self.writes[(flat >> 2)[:, None] + np.arange(2)] = stamp
+
+    def barrier_gone(self, flat: np.ndarray) -> None:
+        """mbarrier.inval: the bytes are plain memory again."""
+        self.writes[(flat >> 2)[:, None] + np.arange(2)] = 0
 
     def _check_writer(self, gids, at, stamps, site: int, verb: str) -> None:
         column, epoch = (stamps >> W_COLUMN) & W_COLUMN_MASK, stamps >> W_EPOCH
@@ -114,7 +179,7 @@ class SharedShadow:
         if not stamps.any():
             return
         clocks = self.clocks
-        touched = (stamps >> R_MASK) & (mask if np.ndim(mask) == 0 else mask[:, None]) & 15
+        touched = (stamps >> R_MASK) & (mask if np.ndim(mask) == 0 else mask[:, None]) & WHOLE
         epoch, lane = stamps >> R_EPOCH, (stamps >> R_LANE) & LANE_MASK
         column = np.arange(stamps.shape[1])
         rows = clocks.row_of[gids][:, None]
@@ -140,11 +205,9 @@ class SharedShadow:
         row = int(self.clocks.row_of[gid])
         for start, nbytes in spans:
             w0, w1 = start >> 2, (start + nbytes + 3) >> 2
-            stamps = self.writes[w0:w1]
-            if stamps[0] == stamps[-1] and (stamps == stamps[0]).all():
-                stamps = stamps[:1]
+            stamps, first = self._region_stamps(w0, w1)
             if stamps.any():
-                self._check_region_writers(gid, row, w0, stamps, site, "async write", fenced=True)
+                self._check_region_writers(gid, row, w0, stamps, first, site, "async write", fenced=True)
             self._check_region_readers(gid, row, start >> 4, (start + nbytes + 15) >> 4, site)
             if not stamps.all():
                 self._read_of_nothing(gid, w0, w1, site)
@@ -162,25 +225,30 @@ class SharedShadow:
 
     def async_read(self, gid: int, spans, column: int, epoch: int, site: int) -> None:
         """A bulk or tensor store (or copy) that reads shared memory, issued by thread `gid`."""
-        stamp = int(pack_read(epoch, gid & 31, 15, site))
+        stamp = int(pack_read(epoch, gid & 31, WHOLE, site))
         row = int(self.clocks.row_of[gid])
+        written = False
         for start, nbytes in spans:
             w0, w1 = start >> 2, (start + nbytes + 3) >> 2
-            stamps = self.writes[w0:w1]
+            stamps, first = self._region_stamps(w0, w1)
             if stamps.any():
-                self._check_region_writers(gid, row, w0, stamps, site, "async read", fenced=True)
+                written = True
+                self._check_region_writers(gid, row, w0, stamps, first, site, "async read", fenced=True)
             self.reads[start >> 4:(start + nbytes + 15) >> 4, column] = stamp
+        if written:
+            self.fed.add(site)
+        else:
+            self.unfed.setdefault(site, (gid, spans[0][0]))
 
     def async_read_of_copy(self, gid: int, spans, site: int) -> None:
         """A copy between CTAs reads shared memory: what it reads must be written and visible to the async proxy."""
         row = int(self.clocks.row_of[gid])
         for start, nbytes in spans:
-            stamps = self.writes[start >> 2:(start + nbytes + 3) >> 2]
+            stamps, first = self._region_stamps(start >> 2, (start + nbytes + 3) >> 2)
             if stamps.any():
-                self._check_region_writers(gid, row, start >> 2, stamps, site, "async read", fenced=True)
+                self._check_region_writers(gid, row, start >> 2, stamps, first, site, "async read", fenced=True)
 
-    def _check_region_writers(self, gid: int, row: int, w0: int, stamps, site: int, verb: str, fenced: bool) -> None:
-        unique, first = np.unique(stamps, return_index=True)
+    def _check_region_writers(self, gid: int, row: int, w0: int, unique, first, site: int, verb: str, fenced: bool) -> None:
         keep = unique != 0
         unique, first = unique[keep], first[keep]
         column, lane, epoch = (unique >> W_COLUMN) & W_COLUMN_MASK, (unique >> W_LANE) & LANE_MASK, unique >> W_EPOCH
@@ -221,6 +289,9 @@ class SharedShadow:
         words = granule[:, :, None] * 4
         at = words + np.arange(4) if self.plain_writes[slots].any() else words
         stamps = self.writes[at]
+        if self.parts is not None and (stamps < 0).any():
+            own = np.where((stamps < 0)[..., None], self.parts[(at << 2)[..., None] + np.arange(4)], stamps[..., None])
+            stamps, at = own.reshape(*stamps.shape[:2], -1), np.repeat(at, 4, axis=2)
         row = rows[:, None, None]
         writer, stamp_epoch = (stamps >> W_COLUMN) & W_COLUMN_MASK, stamps >> W_EPOCH
         lane = (stamps >> W_LANE) & LANE_MASK
@@ -231,7 +302,7 @@ class SharedShadow:
         if (generic & (stamps != 0)).any():
             seen = clocks.ordered(table, row, writer, lane, stamp_epoch, fenced=True) | ~generic | (stamps == 0) | ~ok
             self._report_groups(seen, at, stamps, gids, site, True)
-        self.reads.reshape(-1)[granule * clocks.readers + column[:, None]] = pack_read(epoch, 0, 15, site)[:, None]
+        self.reads.reshape(-1)[granule * clocks.readers + column[:, None]] = pack_read(epoch, 0, WHOLE, site)[:, None]
 
     def _report_groups(self, ok, at, stamps, gids, site: int, fence: bool) -> None:
         if ok.all():

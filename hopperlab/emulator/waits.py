@@ -39,17 +39,24 @@ class Wait:
 
 
 class MbarrierWait(Wait):
-    """mbarrier.try_wait: keys are barrier ids, extra the parity of the phase waited for."""
+    """mbarrier.try_wait: keys are barrier ids, extra the parity of the phase waited for, site the instruction."""
 
     can_time_out = True
     retries = True
+
+    def __init__(self, keys: np.ndarray, extra, site: int):
+        super().__init__(keys, extra)
+        self.site = site
+
+    def subset(self, index: np.ndarray) -> "MbarrierWait":
+        return MbarrierWait(self.keys[index], self.extra[index], self.site)
 
     def mask(self, M) -> np.ndarray:
         """The phase with that parity is complete when the current phase's parity differs."""
         return (M.barriers.phase[self.keys] & 1) != self.extra
 
     def passed(self, M, C) -> None:
-        M.barriers.acquire(C, self.keys)
+        M.barriers.acquire(C, self.keys, self.site)
 
 
 class NamedWait(Wait):

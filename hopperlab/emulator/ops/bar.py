@@ -1,26 +1,39 @@
 """bar.sync, bar.arrive, bar.red, barrier.* and bar.warp.sync (PTX ISA 9.7.13.1, 9.7.13.2)."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from .. import checks_collective
 from ..ptx.ir import Imm, Reg
 from ..translate import MachineOp
 from ..waits import NamedWait
 from .common import unsupported
 
 
+@dataclass
+class Info:
+    """index: of the instruction; aligned: all lanes of the warp must run it together."""
+
+    index: int
+    aligned: bool
+
+
 def _bar(instr, function) -> MachineOp:
     mods = [m for m in instr.mods if m not in ("cta", "aligned")]
     if mods[0] == "warp":
-        return MachineOp(warp_sync, None, collective=True)
+        mask = instr.operands[0] if instr.operands else Imm(0xFFFFFFFF, "int", 0xFFFFFFFF)
+        return MachineOp(warp_sync, instr.index, ((mask, "u32"),), collective=True, masked=True)
     if mods[0] == "cluster":
         return _cluster(instr, mods)
     operands = instr.operands
+    info = Info(instr.index, instr.op == "bar" or "aligned" in instr.mods)
     if mods[0] == "sync":
         threads = operands[1] if len(operands) > 1 else Imm(0, "int", 0)
-        return MachineOp(sync, instr.index, ((operands[0], "u32"), (threads, "u32")), gate=True)
+        return MachineOp(sync, info, ((operands[0], "u32"), (threads, "u32")), gate=True)
     if mods[0] == "arrive":
-        return MachineOp(arrive, instr.index, ((operands[0], "u32"), (operands[1], "u32")))
+        return MachineOp(arrive, info, ((operands[0], "u32"), (operands[1], "u32")))
     raise unsupported(instr, "bar.red is not implemented")
 
 
@@ -51,20 +64,21 @@ def _keys(M, C, barrier, threads, index):
     return M.slot_of(C) * 16 + barrier, threads
 
 
-def sync(M, C, index, barrier, threads):
+def sync(M, C, info, barrier, threads):
     """bar.sync: arrive, and wait until `threads` threads (0: the whole CTA) have."""
-    keys, threads = _keys(M, C, barrier, threads, index)
-    return NamedWait(keys, M.named.arrive(C, keys, threads))
+    keys, threads = _keys(M, C, barrier, threads, info.index)
+    return NamedWait(keys, M.named.arrive(C, keys, threads, info))
 
 
-def arrive(M, C, index, barrier, threads):
+def arrive(M, C, info, barrier, threads):
     """bar.arrive: arrive without waiting."""
-    keys, threads = _keys(M, C, barrier, threads, index)
-    M.named.arrive(C, keys, threads)
+    keys, threads = _keys(M, C, barrier, threads, info.index)
+    M.named.arrive(C, keys, threads, info)
 
 
-def warp_sync(M, C, info):
+def warp_sync(M, C, index, mask):
     """bar.warp.sync: orders memory among the warp's lanes."""
+    checks_collective.masked(M, C, index, mask)
     M.synced(C)
 
 

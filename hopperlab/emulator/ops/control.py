@@ -1,8 +1,10 @@
 """Fences, setmaxnreg, griddepcontrol, nanosleep, trap (PTX ISA 9.7.13.3 to 9.7.13.5, 9.7.19)."""
 from __future__ import annotations
 
+from .. import checks_collective
 from ..errors import EmulatorError
 from ..ptx.ir import Imm
+from ..register_budget import RegisterWait
 from ..translate import MachineOp
 from . import loadstore
 from .common import unsupported
@@ -52,13 +54,31 @@ def _setmaxnreg(instr, function) -> MachineOp:
     count = instr.operands[0].value if type(instr.operands[0]) is Imm else 0
     if not 24 <= count <= 256 or count % 8:
         raise unsupported(instr, f"setmaxnreg {count}: the count is 24 to 256 in steps of 8")
-    return MachineOp(set_registers, (instr.mods[0], count), collective=True)
+    info = (instr.index, instr.mods[0], count)
+    return MachineOp(more_registers if info[1] == "inc" else fewer_registers, info, collective=True, gate=info[1] == "inc")
 
 
-def set_registers(M, C, info):
-    """setmaxnreg: warps of a warpgroup change their share of the register file."""
-    direction, count = info
-    M.session.count(f"setmaxnreg_{direction}", len(M.units(C).gw))
+def fewer_registers(M, C, info):
+    """setmaxnreg.dec: warps give registers back to their CTA's pool."""
+    _check_registers(M, C, info)
+    M.session.count("setmaxnreg_dec", C.n // 32)
+    M.registers.set(C.gids[::32] >> 5, info[2], info[0])
+
+
+def more_registers(M, C, info):
+    """setmaxnreg.inc: warps wait until the pool has what they ask for."""
+    _check_registers(M, C, info)
+    if M.registers.counts:
+        return RegisterWait(C.gids >> 5, info[2], info[0])
+    M.session.count("setmaxnreg_inc", C.n // 32)
+    return None
+
+
+def _check_registers(M, C, info) -> None:
+    site, direction, count = info
+    checks_collective.whole_warpgroups(M, C, site)
+    if M.session.check:
+        M.registers.check(C, site, direction, count)
 
 
 def _nothing(instr, function) -> MachineOp:

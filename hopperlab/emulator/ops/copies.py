@@ -229,6 +229,7 @@ def issue_load(M, info, gid: int, slot: int, barrier: int, nbytes: int, spans, m
         epoch = int(M.barriers.phase[barrier]) + 1
         M.shadow.async_write(gid, spans, M.clocks.barrier_column(barrier), epoch, info.index)
         M.landing.last_copy[barrier] = (M.clocks.barrier_column(barrier), epoch, gid, info.index, slot)
+        M.barriers.checks.issued(barrier, gid)
     M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, slot))
 
 

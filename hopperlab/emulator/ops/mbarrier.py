@@ -102,7 +102,7 @@ def transaction(M, C, info, address, nbytes):
     ids = M.barriers.ids(C, address, info)
     amount = M.lanes(C, nbytes).astype(np.int64)
     if what == "expect_tx":
-        M.barriers.expect_tx(ids, amount)
+        M.barriers.expect_tx(ids, amount, info)
     else:
         for barrier, count in zip(ids.tolist(), amount.tolist()):
             M.barriers.complete_tx(barrier, count)
@@ -115,12 +115,12 @@ def _parity(M, C, info, value):
 
 def try_wait(M, C, info, address, value):
     """mbarrier.try_wait: blocks until the phase is complete (or a time limit)."""
-    return MbarrierWait(M.barriers.ids(C, address, info), _parity(M, C, info, value))
+    return MbarrierWait(M.barriers.ids(C, address, info), _parity(M, C, info, value), info.index)
 
 
 def test_wait(M, C, info, address, value):
     """mbarrier.test_wait: asks without blocking; lanes that see the phase complete acquire."""
-    wait = MbarrierWait(M.barriers.ids(C, address, info), _parity(M, C, info, value))
+    wait = MbarrierWait(M.barriers.ids(C, address, info), _parity(M, C, info, value), info.index)
     mask = wait.mask(M)
     if mask.all():
         wait.passed(M, C)

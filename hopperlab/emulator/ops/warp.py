@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ptx.ir import PredPair, Sink
+from .. import checks_collective
+from ..ptx.ir import Imm, PredPair, Sink
 from ..translate import HOME, MachineOp
 from .common import unsupported
 
@@ -32,14 +33,25 @@ def _shfl(instr, function) -> MachineOp:
     mode = instr.mods[1] if instr.mods[0] == "sync" else instr.mods[0]
     value, predicate = _pair(instr.operands[0])
     info = Info(instr.index, mode, pair=predicate is not None)
-    sources = tuple((o, "u32") for o in instr.operands[1:4])
+    sources = tuple((o, "u32") for o in (*instr.operands[1:4], _mask(instr, 4)))
     dsts = ((value, "u32"),) + (((predicate, "pred"),) if predicate is not None else ())
     return MachineOp(shuffle, info, sources, dsts, collective=True, masked=True)
 
 
-def shuffle(M, C, info: Info, value, lane_b, clamp):
-    """shfl.sync: each lane reads another's register. PTX ISA 9.7.9.6."""
+def _mask(instr, place: int):
+    """The member mask operand (all lanes where the form has none)."""
+    return instr.operands[place] if len(instr.operands) > place else Imm(0xFFFFFFFF, "int", 0xFFFFFFFF)
+
+
+def _meet(M, C, info: Info, mask) -> None:
+    """The lanes that `mask` names run this together: memory is ordered among them."""
+    checks_collective.masked(M, C, info.index, mask)
     M.synced(C)
+
+
+def shuffle(M, C, info: Info, value, lane_b, clamp, mask):
+    """shfl.sync: each lane reads another's register. PTX ISA 9.7.9.6."""
+    _meet(M, C, info, mask)
     layout = C.layout()
     rows = layout.expand(M.lanes(C, value))
     b = layout.expand(M.lanes(C, lane_b)).astype(np.int64) & 31
@@ -67,13 +79,13 @@ def shuffle(M, C, info: Info, value, lane_b, clamp):
 def _vote(instr, function) -> MachineOp:
     mode, kind = instr.mods[1], instr.mods[-1]
     dtype = "u32" if mode == "ballot" else "pred"
-    return MachineOp(vote, Info(instr.index, mode, kind), ((instr.operands[1], "pred"),), ((instr.operands[0], dtype),),
-                     collective=True, masked=True)
+    return MachineOp(vote, Info(instr.index, mode, kind), ((instr.operands[1], "pred"), (_mask(instr, 2), "u32")),
+                     ((instr.operands[0], dtype),), collective=True, masked=True)
 
 
-def vote(M, C, info: Info, predicate):
+def vote(M, C, info: Info, predicate, mask):
     """vote.sync.{all,any,uni,ballot}."""
-    M.synced(C)
+    _meet(M, C, info, mask)
     layout = C.layout()
     rows = layout.expand(M.lanes(C, predicate), False)
     if info.mode == "ballot":
@@ -89,12 +101,13 @@ def _match(instr, function) -> MachineOp:
     info = Info(instr.index, instr.mods[0], pair=predicate is not None)
     kind = "u64" if instr.mods[-1] == "b64" else "u32"
     dsts = ((value, "u32"),) + (((predicate, "pred"),) if predicate is not None else ())
-    return MachineOp(match, info, ((instr.operands[1], kind),), dsts, collective=True, masked=True)
+    sources = ((instr.operands[1], kind), (_mask(instr, 2), "u32"))
+    return MachineOp(match, info, sources, dsts, collective=True, masked=True)
 
 
-def match(M, C, info: Info, value):
+def match(M, C, info: Info, value, mask):
     """match.{any,all}.sync: lanes that hold the same value."""
-    M.synced(C)
+    _meet(M, C, info, mask)
     layout = C.layout()
     rows = layout.expand(M.lanes(C, value))
     active = layout.active if layout.active is not None else np.ones(rows.shape, bool)
@@ -113,17 +126,17 @@ def _redux(instr, function) -> MachineOp:
     kind = {"b32": "u32"}.get(kind, kind)
     if kind not in ("u32", "s32"):
         raise unsupported(instr, "redux.f32 needs sm_100a or newer; Hopper (sm_90a) does not have it")
-    return MachineOp(reduce, Info(instr.index, mode, kind), ((instr.operands[1], kind),), ((instr.operands[0], kind),),
-                     collective=True, masked=True)
+    return MachineOp(reduce, Info(instr.index, mode, kind), ((instr.operands[1], kind), (_mask(instr, 2), "u32")),
+                     ((instr.operands[0], kind),), collective=True, masked=True)
 
 
 _REDUCE = {"add": (np.add, 0), "min": (np.minimum, None), "max": (np.maximum, None), "and": (np.bitwise_and, -1),
            "or": (np.bitwise_or, 0), "xor": (np.bitwise_xor, 0)}
 
 
-def reduce(M, C, info: Info, value):
+def reduce(M, C, info: Info, value, mask):
     """redux.sync over the lanes of a warp."""
-    M.synced(C)
+    _meet(M, C, info, mask)
     layout = C.layout()
     value = M.lanes(C, value)
     function, neutral = _REDUCE[info.mode]
@@ -137,12 +150,12 @@ def reduce(M, C, info: Info, value):
 
 def _elect(instr, function) -> MachineOp:
     leader, predicate = _pair(instr.operands[0])
-    return MachineOp(elect, Info(instr.index, "elect"), (), ((leader, "u32"), (predicate, "pred")), collective=True, masked=True)
+    return MachineOp(elect, Info(instr.index, "elect"), ((_mask(instr, 1), "u32"),), ((leader, "u32"), (predicate, "pred")), collective=True, masked=True)
 
 
-def elect(M, C, info: Info):
+def elect(M, C, info: Info, mask):
     """elect.sync: the lowest lane is the leader (measured on an H200)."""
-    M.synced(C)
+    _meet(M, C, info, mask)
     layout = C.layout()
     active = layout.active if layout.active is not None else np.ones((len(layout.warps), 32), bool)
     first = active.argmax(axis=1)

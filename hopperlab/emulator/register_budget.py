@@ -1,0 +1,109 @@
+"""setmaxnreg: the registers of a CTA as one pool that warps give to and take from (PTX ISA 9.7.19.5).
+
+Measured on an H200: with R0 registers a thread at entry, the sum over warpgroups is at most R0 times their number, without
+slack; setmaxnreg.inc blocks until the pool has enough. R0 and whether ptxas ignores setmaxnreg (C7508) come from the
+compiler's report; without one (foreign PTX) nothing is checked.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from . import reports_misuse as reports
+from .waits import Wait
+
+
+class RegisterPool:
+    """Registers a thread of every warp; `budget`: what all warps of a CTA may hold together."""
+
+    def __init__(self, machine):
+        self.M = machine
+        self.entry = getattr(machine.info, "registers", 0) or 0
+        notes = getattr(machine.info, "notes", ()) or ()
+        self.ignored = any(getattr(note, "code", "") == "C7508" for note in notes)
+        self.counts = self.entry > 0 and not self.ignored
+        self.budget = self.entry * machine.warps
+        self.now = np.full(machine.slots * machine.warps, self.entry, np.int64)
+        self.site = np.full(machine.slots * machine.warps, -1, np.int64)
+
+    def reset_slots(self, slots: np.ndarray) -> None:
+        """New CTAs start with the registers of the launch."""
+        for table, value in ((self.now, self.entry), (self.site, -1)):
+            table.reshape(self.M.slots, -1)[slots] = value
+
+    def check(self, C, site: int, direction: str, count: int) -> None:
+        """Report setmaxnreg that is ignored, or that goes the wrong way."""
+        M = self.M
+        if self.ignored:
+            reports.registers(M, site, int(C.gids[0]), "does nothing: ptxas ignores setmaxnreg in this kernel (note C7508), because it does "
+                              "not know the registers at entry. Give the kernel __launch_bounds__(threads, 1).")
+        if not self.counts:
+            return
+        warps = C.gids[::32] >> 5
+        wrong = np.flatnonzero(self.now[warps] < count if direction == "dec" else self.now[warps] > count)
+        if len(wrong):
+            held = int(self.now[warps[wrong[0]]])
+            want = "at least" if direction == "dec" else "at most"
+            before = int(self.site[warps[wrong[0]]])
+            reports.registers(M, site, int(warps[wrong[0]]) * 32, f"asks for {count} registers while the warp has {held}: setmaxnreg.{direction} "
+                              f"needs {want} as many as it names before it runs, otherwise it is undefined. Use setmaxnreg."
+                              f"{'inc' if direction == 'dec' else 'dec'}, or another count (ptxas gave this kernel {self.entry} at entry).",
+                              before if before >= 0 else None)
+
+    def set(self, warps: np.ndarray, count: int, site: int) -> None:
+        """The warps now hold `count` registers a thread."""
+        if (self.now[warps] > count).any():
+            self.M.named.flipped = True           # wakes whoever waits for registers
+        self.now[warps], self.site[warps] = count, site
+        self.M.progress += 1
+
+    def free(self, slots: np.ndarray) -> np.ndarray:
+        """Registers (times 32 threads) that nobody holds, by slot."""
+        return self.budget - self.now.reshape(self.M.slots, -1)[slots].sum(axis=1)
+
+    def stuck(self) -> None:
+        """Nothing can run: explain the warps that wait for registers nobody will give back."""
+        M = self.M
+        for C, wait in M.scheduler.parked:
+            if type(wait) is RegisterWait:
+                gid = int(C.gids[0])
+                slot = gid // M.T
+                given = self.site.reshape(M.slots, -1)[slot]
+                other = next((int(s) for s in given if s >= 0), None)
+                reports.registers(M, wait.site, gid, f"can never be satisfied: {wait.describe(M, C)}. The counts of all warpgroups together "
+                                  f"may be at most {self.entry} (at entry) times {-(-M.warps // 4)} warpgroups = "
+                                  f"{self.entry * -(-M.warps // 4)}: lower some of them, for example 40, 232, 232.", other)
+
+
+class RegisterWait(Wait):
+    """setmaxnreg.inc: keys are global warp ids of the lanes, extra the registers wanted, site the instruction."""
+
+    retries = True
+
+    def __init__(self, keys: np.ndarray, extra: int, site: int):
+        super().__init__(keys, extra)
+        self.site = site
+
+    def subset(self, index: np.ndarray) -> "RegisterWait":
+        return RegisterWait(self.keys[index], self.extra, self.site)
+
+    def mask(self, M) -> np.ndarray:
+        """Warps are served in order while the pool lasts."""
+        warps = self.keys[::32]
+        need = np.maximum(self.extra - M.registers.now[warps], 0)
+        slots, first = np.unique(warps // M.warps, return_index=True)
+        total = np.cumsum(need)
+        before = np.repeat(total[first] - need[first], np.diff(np.append(first, len(warps))))
+        free = np.repeat(M.registers.free(slots), np.diff(np.append(first, len(warps))))
+        return np.repeat((total - before <= free) | (need == 0), 32)
+
+    def passed(self, M, C) -> None:
+        M.session.count("setmaxnreg_inc", C.n // 32)
+        M.registers.set(C.gids[::32] >> 5, self.extra, self.site)
+
+    def describe(self, M, C) -> str:
+        """The state of the pool for a learner."""
+        slot = int(C.gids[0]) // M.T
+        held = M.registers.now.reshape(M.slots, -1)[slot]
+        groups = [int(held[k:k + 4].max()) for k in range(0, M.warps, 4)]
+        return (f"warps want {self.extra} registers a thread, the warpgroups hold {', '.join(map(str, groups))} now, and "
+                f"{int(M.registers.free(np.array([slot]))[0]) // 4} of the pool's {M.registers.budget // 4} are free")

@@ -1,0 +1,144 @@
+"""Words for hazards of barriers, warpgroups and registers: what is wrong, at both lines, and what to write instead."""
+from __future__ import annotations
+
+from .reports import _add as add
+from .reports import name, place
+
+
+def _both(M, site: int, other: int | None) -> tuple[str, str]:
+    now = M.body[site]
+    then = M.body[other] if other is not None else None
+    return f"{name(now)} at {place(now)}", f"{name(then)} at {place(then)}" if then is not None else "an instruction"
+
+
+def _barrier(M, barrier: int) -> str:
+    return f"the mbarrier at shared address {M.barriers.offsets[barrier % M.barriers.capacity]:#x}"
+
+
+# --- mbarriers --------------------------------------------------------------------------------------------------------
+def init_twice(M, site: int, other: int, gid: int, flat: int) -> None:
+    """mbarrier.init of a live barrier."""
+    what, before = _both(M, site, other)
+    again = "more than one thread runs it" if site == other else f"{before} has initialised it already"
+    add(M, "barrier-misuse", f"{what} initialises the mbarrier at shared address {flat % M.stride:#x}, but {again}. Let one thread "
+        "initialise each barrier, once; to start it anew, run mbarrier.inval first, when nobody uses it any more.", site, other, gid)
+
+
+def bad_count(M, site: int, gid: int, count: int) -> None:
+    """mbarrier.init with an impossible count."""
+    what, _ = _both(M, site, None)
+    add(M, "barrier-misuse", f"{what} asks for {count} arrivals a phase: the count is 1 to 1048575. Give the number of "
+        "arrivals that end a phase.", site, None, gid)
+
+
+def init_unseen(M, site: int, other: int, gid: int) -> None:
+    """A barrier is used by a thread that has not synchronised with the one that initialised it."""
+    what, before = _both(M, site, other)
+    add(M, "barrier-misuse", f"{what} uses an mbarrier that {before} initialised in another thread, with nothing between them that "
+        "makes the initialisation visible: put a __syncthreads() after the init (in a cluster: fence.mbarrier_init and a cluster "
+        "barrier), before any other thread touches the barrier.", site, other, gid)
+
+
+def phase_overrun(M, site: int, other: int | None, gid: int, barrier: int) -> None:
+    """A phase may complete before a waiter of the phase before it has looked. Silent when a copy of that phase was already
+    reported for overwriting what is still read: one missing release, one report."""
+    last = M.landing.last_copy.get(barrier)
+    if last is not None and any(key[:2] == ("overwrite-in-flight", place(M.body[last[3]])) for key in M.reported):
+        return
+    what, ender = _both(M, site, other)
+    add(M, "phase-overrun", f"{what} waits for a phase of {_barrier(M, barrier)}, but the next phase, which {ender} ends, does not wait "
+        "for this waiter: both phases may be over before it looks, the parity is then the old one again, and it waits for "
+        "a phase that is past. Something in each phase (an arrival, or the copy whose bytes it counts) must come after every "
+        "wait for the phase before: let the waiters arrive on an 'empty' barrier, and wait for that one before the next phase starts.",
+        site, other, gid)
+
+
+# --- named barriers ---------------------------------------------------------------------------------------------------
+def thread_counts(M, site: int, other: int, gid: int, key: int, now: int, before: int) -> None:
+    """Threads name different counts for one generation of a named barrier."""
+    what, first = _both(M, site, other)
+    whole = "the whole block"
+    add(M, "barrier-misuse", f"{what} meets at barrier {key % 16} with a count of {now or whole}, but {first}, waiting "
+        f"there, said {before or whole}. All threads that meet at a named barrier name the same count: those that wait "
+        "(bar.sync) and those that only arrive (bar.arrive) together.", site, other, gid)
+
+
+def odd_count(M, site: int, gid: int, count: int) -> None:
+    """A named barrier's thread count that is no multiple of 32."""
+    what, _ = _both(M, site, None)
+    add(M, "barrier-misuse", f"{what} names {count} threads: whole warps arrive, so the count is a multiple of 32.", site, None, gid)
+
+
+def released_by_exit(M, site: int, other: int | None, gid: int, missing: int) -> None:
+    """bar.sync of the whole CTA completed because threads had ended."""
+    what, _ = _both(M, site, None)
+    where = f" (at {place(M.body[other])})" if other is not None else ""
+    add(M, "barrier-misuse", f"{what} waits for all threads of the block, but {missing} of them have ended{where} without coming here. The hardware "
+        "lets the others go on; the program says otherwise. Keep every thread until the last barrier and guard only its work, or meet at "
+        "a named barrier (bar.sync id, count) with the threads that do come.", site, other, gid)
+
+
+# --- collectives ------------------------------------------------------------------------------------------------------
+def divergent(M, site: int, other: int | None, gid: int, missing: str) -> None:
+    """A collective instruction without all the threads it needs."""
+    what, elsewhere = _both(M, site, other)
+    where = f"; they are at {elsewhere.split(' at ', 1)[-1]} ({elsewhere.split(' at ', 1)[0]})" if other is not None else ""
+    instr = M.body[site]
+    rule = ("all 128 threads of the warpgroup run it together" if instr.op in ("wgmma", "setmaxnreg")
+            else "every thread its mask names runs it" if instr.op in ("shfl", "vote", "match", "redux", "elect") or "warp" in instr.mods
+            else "all threads of the warp run it together")
+    add(M, "divergent-collective", f"{what} is collective: {rule}, but {missing}{where}. Move it out of the branch (or narrow the mask "
+        "to the threads that do come), so that the same instruction is reached by all.", site, other, gid)
+
+
+# --- wgmma ------------------------------------------------------------------------------------------------------------
+def missing_wgmma_fence(M, site: int, other: int, gid: int, what: str) -> None:
+    """A register of a wgmma was computed after the last wgmma.fence of its warp."""
+    product, writer = _both(M, site, other)
+    add(M, "register-in-flight", f"{product} takes {what} that {writer} wrote, with no wgmma.fence between them: "
+        "the tensor core may read the register before that write. Run wgmma.fence.sync.aligned after the last write and before the "
+        "first wgmma that uses it. If the source has one, the compiler has moved the write past it: pin each register "
+        'before the fence with asm volatile("" : "+f"(d[i]) :: "memory").', site, other, gid)
+
+
+def other_shape(M, site: int, other: int, gid: int) -> None:
+    """An accumulator handed from a wgmma of one shape to another without a fence."""
+    product, before = _both(M, site, other)
+    add(M, "register-in-flight", f"{product} accumulates on registers of {before}, whose shape differs, with no wgmma.fence between "
+        "them. Only products of the same shape follow each other without one.", site, other, gid)
+
+
+def fragment_overwritten(M, site: int, other: int, gid: int) -> None:
+    """Registers that hold A of a wgmma in flight are written."""
+    writer, product = _both(M, site, other)
+    add(M, "register-in-flight", f"{writer} writes a register that holds A of {product}, which is still in flight and may not have "
+        "read it yet: run wgmma.wait_group before the fragment changes, or use a second set of registers.", site, other, gid)
+
+
+def layouts_differ(M, site: int, other: int, gid: int, operand: str, reader: str, writer: str, flat: int) -> None:
+    """A tile is read in another layout than the one TMA wrote."""
+    what, copy = _both(M, site, other)
+    add(M, "layout-mismatch", f"{what} reads {operand} at shared address {flat % M.stride:#x} as {reader}, but {copy} wrote it as "
+        f"{writer}: the rows it sees are made of pieces of other columns. Use one swizzle in both places (tensor map: "
+        "CU_TENSOR_MAP_SWIZZLE_128B, 64B, 32B; descriptor bits 63:62: 1, 2, 3) and rows as wide as its span.", site, other, gid)
+
+
+def descriptor(M, site: int, gid: int, value: int, why: str) -> None:
+    """A matrix descriptor that breaks a rule."""
+    what, _ = _both(M, site, None)
+    add(M, "illegal-descriptor", f"{what}: descriptor {value:#018x} {why}", site, None, gid)
+
+
+# --- registers of a block ---------------------------------------------------------------------------------------------
+def registers(M, site: int, gid: int, why: str, other: int | None = None) -> None:
+    """setmaxnreg that is ignored, illegal or can never be satisfied."""
+    what, _ = _both(M, site, other)
+    add(M, "register-budget", f"{what} {why}", site, other, gid)
+
+
+def never_written(M, site: int, gid: int, flat: int) -> None:
+    """An instruction only ever read shared memory that nothing had written."""
+    what, _ = _both(M, site, None)
+    add(M, "uninitialised-read", f"{what} reads shared address {flat % M.stride:#x}, and in the whole launch it never read a byte that "
+        "anyone had written: shared memory holds leftovers of earlier kernels, not zeros. Check the address (which buffer, which "
+        "stage, which offset), or write before reading.", site, None, gid)
