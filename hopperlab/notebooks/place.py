@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 
+from ..runtime import toolchain
+
 
 def describe() -> dict[str, str]:
     """A small JSON-able record: `backend`, `nvrtc`, and on a GPU `gpu`, `driver`, `cuda` and `cupy`."""
@@ -30,8 +32,8 @@ def _gpu() -> dict[str, str]:
 
     device = cupy.cuda.Device()
     name = cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
-    cuda = cupy.cuda.runtime.runtimeGetVersion()
-    return {"gpu": name, "driver": _driver(), "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}", "cupy": cupy.__version__}
+    cuda = ".".join(str(part) for part in toolchain.nvrtc_version())
+    return {"gpu": name, "driver": _driver(), "cuda": cuda, "cupy": cupy.__version__}
 
 
 def _driver() -> str:
