@@ -85,18 +85,14 @@ class BarrierChecks:
             np.maximum.at(self.contributed, ids, np.repeat(known, ends - units.starts, axis=0))
 
     def issued(self, barrier: int, gid: int) -> None:
-        """A copy that will signal `barrier` was issued by thread `gid`: its bytes arrive after what that thread did."""
+        """A copy (or asynchronous arrival) that will signal `barrier` was issued by thread `gid`: it comes after what that
+        thread did."""
         clocks, warp = self.clocks, gid >> 5
         row = clocks.K[clocks.row_of[gid]]
         known = np.maximum(row[V, :self.warps], row[X, :self.warps] >> 5)
         known[warp % self.warps] = clocks.epoch[warp]
         self.contributed[barrier] = np.maximum(self.contributed[barrier], known)
         clocks.epoch[warp] += 1
-
-    def landed(self, barrier: int, known: np.ndarray) -> None:
-        """An asynchronous arrival (cp.async.mbarrier.arrive) with what its thread knew at issue (4, columns)."""
-        mine = np.maximum(known[V, :self.warps], known[X, :self.warps] >> 5)
-        self.contributed[barrier] = np.maximum(self.contributed[barrier], mine)
 
     def observed(self, C, ids: np.ndarray, site: int) -> None:
         """Lanes saw that the latest phase of their barrier has completed."""

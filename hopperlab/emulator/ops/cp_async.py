@@ -113,6 +113,9 @@ def arrive(M, C, info: Info, address):
         lanes = np.flatnonzero(ids == barrier)
         gids = C.gids[lanes]
         known = _copies_of(M.clocks, gids, number[lanes])
+        if M.barriers.checks is not None:
+            for gid in gids[np.unique(gids >> 5, return_index=True)[1]].tolist():
+                M.barriers.checks.issued(barrier, gid)
         M.landing.issue_arrival(ArrivalOp(barrier, gids, number[lanes], known, info.index, int(gids[0]) // M.T))
     M.progress += 1
 
