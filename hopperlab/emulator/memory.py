@@ -17,7 +17,7 @@ FIRST_ADDRESS = 0x7_0000_0000
 RED_ZONE = 4096
 ALIGNMENT = 512
 LAST_ADDRESS = 1 << 46
-UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}      # 16: moved, never computed with
 
 
 class Allocation:

@@ -19,11 +19,12 @@ from .ptx.ir import CARRY, Addr, Function, Imm, Instr, Label, Not, Reg, Sink, Sp
 DTYPES = {
     "pred": np.bool_, "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "f16": np.float16,
     "u32": np.uint32, "s32": np.int32, "f32": np.float32, "u64": np.uint64, "s64": np.int64, "f64": np.float64,
+    "b128": np.complex128,         # moved, never computed with
 }
 HOME = {
     "pred": "pred", "b8": "u8", "u8": "u8", "s8": "u8", "b16": "u16", "u16": "u16", "s16": "u16", "f16": "u16", "bf16": "u16",
     "b32": "u32", "u32": "u32", "s32": "u32", "f32": "f32", "f16x2": "u32", "bf16x2": "u32", "tf32": "u32",
-    "b64": "u64", "u64": "u64", "s64": "u64", "f64": "f64",
+    "b64": "u64", "u64": "u64", "s64": "u64", "f64": "f64", "b128": "b128",
 }
 EXIT = -1
 

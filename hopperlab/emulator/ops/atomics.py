@@ -1,21 +1,23 @@
 """atom and red on global and shared memory (PTX ISA 9.7.13.6, 9.7.13.7). Lanes of one instruction apply in lane order."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..ptx.ir import Sink, Vec
 from ..translate import DTYPES, MachineOp
-from . import cluster_copies
+from . import cluster_copies, updates
 from .common import SHARED_TAG, SPACES, VALUE, WIDTH, find_global, flat_shared, unsupported
 
-OPS = ("add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas")
+QUALIFIERS = {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "noftz", "L2::cache_hint", "async"}
+VECTORS = {"f32": (2, 4), "f16": (2, 4, 8), "bf16": (2, 4, 8), "f16x2": (2, 4), "bf16x2": (2, 4)}
 
 
 @dataclass
 class Info:
-    """A decoded atomic: operation, value dtype, bytes, space."""
+    """A decoded atomic: operation, value dtype, bytes an element, elements a lane, space; fn(old, value…) -> new."""
 
     index: int
     op: str
@@ -25,26 +27,58 @@ class Info:
     returns: bool
     cluster: bool = False
     release: bool = False
+    count: int = 1
+    fn: Callable | None = None
+    fn_shared: Callable | None = None
 
 
 def _decode(instr, returns: bool) -> Info:
     mods = instr.mods
-    op = next((m for m in mods if m in OPS), None)
-    kind = mods[-1]
-    if op is None or kind not in WIDTH or kind in ("f16", "bf16", "f16x2", "bf16x2", "b128") or any(m.startswith("v") and m[1:].isdigit() for m in mods):
-        raise unsupported(instr)
+    op, kind = next((m for m in mods if m in updates.OPS), None), mods[-1]
+    vector = next((m for m in mods if m in ("v2", "v4", "v8")), None)
+    rest = set(mods[:-1]) - QUALIFIERS - set(SPACES) - {op, vector}
+    if op is None or kind not in WIDTH or rest:
+        raise unsupported(instr, f"modifier .{sorted(rest)[0]} is not known here" if rest else "no such operation and type")
+    count = int(vector[1]) if vector else 1
+    if count > 1 and count not in VECTORS.get(kind, ()) or not _legal(op, kind, count):
+        raise unsupported(instr, f"there is no .{op} of .{kind}" + (f" in vectors of {count}" if vector else ""))
     space = next((m for m in mods if m in SPACES), "generic")
     return Info(instr.index, op, VALUE.get(kind, kind), WIDTH[kind], "shared" if space.startswith("shared") else space, returns,
-                space in ("generic", "shared::cluster"), bool({"release", "acq_rel"} & set(mods)))
+                space in ("generic", "shared::cluster"), bool({"release", "acq_rel"} & set(mods)), count,
+                updates.update(op, kind, True), updates.update(op, kind))
+
+
+def _legal(op: str, kind: str, count: int) -> bool:
+    """Which types an operation has (PTX ISA 9.7.13.6)."""
+    if op in ("exch", "cas"):
+        return kind[0] == "b" and "bf" not in kind and (kind != "b16" or op == "cas") and kind != "b8"
+    if kind in updates.HALVES:
+        return op == "add" or op in ("min", "max") and count > 1
+    if op in ("and", "or", "xor"):
+        return kind in ("b32", "b64")
+    if op in ("inc", "dec"):
+        return kind == "u32"
+    if op == "add":
+        return kind in ("u32", "s32", "u64", "s64", "f32", "f64")
+    return kind in ("u32", "s32", "u64", "s64")
+
+
+def _values(instr, values: list, info: Info) -> tuple:
+    """The value operands: vectors flattened, a cache policy left out."""
+    if "L2::cache_hint" in instr.mods:
+        values = values[:-1]
+    flat = [item for v in values for item in (v.items if type(v) is Vec else (v,))]
+    if len(flat) != info.count * (2 if info.op == "cas" else 1):
+        raise unsupported(instr, f"{len(flat)} values")
+    return tuple((v, info.kind) for v in flat)
 
 
 def _atom(instr, function) -> MachineOp:
     info = _decode(instr, True)
     target, address, *values = instr.operands
-    if any(type(v) is Vec for v in values):
-        raise unsupported(instr)
-    dsts = () if type(target) is Sink else ((target, info.kind),)
-    return MachineOp(atomic, info, ((address, None), *((v, info.kind) for v in values)), dsts, poll=True)
+    targets = target.items if type(target) is Vec else (target,)
+    dsts = () if type(target) is Sink else tuple((t, info.kind) for t in targets)
+    return MachineOp(atomic, info, ((address, None), *_values(instr, values, info)), dsts, poll=True)
 
 
 def _red(instr, function) -> MachineOp:
@@ -52,31 +86,56 @@ def _red(instr, function) -> MachineOp:
         return cluster_copies.red_async(instr)
     info = _decode(instr, False)
     address, *values = instr.operands
-    return MachineOp(atomic, info, ((address, None), *((v, info.kind) for v in values)))
+    return MachineOp(atomic, info, ((address, None), *_values(instr, values, info)))
+
+
+def _multimem(instr, function) -> MachineOp:
+    raise unsupported(instr, "multimem addresses span several GPUs, which the emulator does not model")
 
 
 def atomic(M, C, info: Info, address, *values):
-    """atom or red: returns the old values (atom)."""
+    """atom or red: returns the old values (atom), one array an element."""
     if info.returns:
         C.polled = True
-    address = M.lanes(C, address)
     values = [M.lanes(C, v) for v in values]
-    space = info.space
-    if space == "generic":
-        space = "shared" if int(address[0]) >> 40 == SHARED_TAG else "global"
+    if info.count > 1:
+        values = [np.stack(values, axis=1)]
+    old = _somewhere(M, C, info, M.lanes(C, address), values)
+    if not info.returns:
+        return None
+    return old if info.count == 1 else tuple(np.ascontiguousarray(old[:, k]) for k in range(info.count))
+
+
+def _somewhere(M, C, info: Info, address, values):
+    """Lanes of a generic atomic may point into shared and global memory at once."""
+    if info.space == "generic":
+        shared = (address >> np.uint64(40)) == np.uint64(SHARED_TAG)
+        if shared.all() or not shared.any():
+            return _one_space(M, C, info, "shared" if shared[0] else "global", address, values)
+        old = np.empty_like(values[0])
+        for space, mask in (("shared", shared), ("global", ~shared)):
+            where = np.flatnonzero(mask)
+            sub = type(C)(C.gids[where], None, C.pc)
+            old[where] = _one_space(M, sub, info, space, address[where], [v[where] for v in values])
+        return old
+    return _one_space(M, C, info, info.space, address, values)
+
+
+def _one_space(M, C, info: Info, space: str, address, values):
+    nbytes, shift = info.width * info.count, info.width.bit_length() - 1
     if space == "shared":
-        flat = flat_shared(M, C, address, info.width, info.index, info.cluster)
-        view = M.smem_views[info.width].view(DTYPES[info.kind])
-        old = _apply(M, view, flat >> (info.width.bit_length() - 1), info.op, values)
-    else:
-        old = np.empty(C.n, DTYPES[info.kind])
-        for allocation, where, offset in find_global(M, C, address, info.width, info.index):
-            _note(M, C, info, allocation, where, offset)
-            view = allocation.view(info.width).view(DTYPES[info.kind])
-            part = values if where is None else [v[where] for v in values]
-            result = _apply(M, view, offset >> (info.width.bit_length() - 1), info.op, part)
-            old[slice(None) if where is None else where] = result
-    return old if info.returns else None
+        flat = flat_shared(M, C, address, nbytes, info.index, info.cluster)
+        view = M.smem_wide if info.width == 16 else M.smem_views[info.width].view(DTYPES[info.kind])
+        return _apply(M, view, flat >> shift, replace(info, fn=info.fn_shared), values)
+    old = np.empty_like(values[0])
+    for allocation, where, offset in find_global(M, C, address, nbytes, info.index):
+        if not allocation.writable:
+            raise M.fault(C, info.index, 0, f"{allocation.name} is read-only", "out-of-bounds", int(address[0]))
+        _note(M, C, info, allocation, where, offset)
+        view = allocation.view(info.width).view(DTYPES[info.kind])
+        part = values if where is None else [v[where] for v in values]
+        old[slice(None) if where is None else where] = _apply(M, view, offset >> shift, info, part)
+    return old
 
 
 def _note(M, C, info: Info, allocation, where, offset) -> None:
@@ -85,7 +144,7 @@ def _note(M, C, info: Info, allocation, where, offset) -> None:
     if shadow is None:
         return
     sub = C if where is None else type(C)(C.gids[where], None, C.pc)
-    shadow.write(sub.gids, allocation, offset, info.width, info.index, sync=True)
+    shadow.write(sub.gids, allocation, offset, info.width * info.count, info.index, sync=True)
     warps, first = np.unique(sub.gids >> 5, return_index=True)
     if len(warps) == 1 or len(np.unique(offset >> 2)) == len(offset):
         shadow.acquire(sub, allocation, offset)
@@ -97,40 +156,32 @@ def _note(M, C, info: Info, allocation, where, offset) -> None:
         shadow.release(one, allocation, offset[start:end], info.release)
 
 
-_UFUNC = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-
-
-def _apply(M, view, index, op: str, values) -> np.ndarray:
+def _apply(M, view, index, info: Info, values) -> np.ndarray:
     """Read, change, write, lane by lane where lanes meet; counts as progress when something changed."""
+    if info.count > 1:
+        index = index[:, None] + np.arange(info.count)
     old = view[index]
-    if len(np.unique(index)) == len(index):
-        new = _result(op, old, values)
+    if index.size == 1 or len(np.unique(index)) == index.size:
+        new = info.fn(old, *values)
         view[index] = new
         if not np.array_equal(new, old):
             M.progress += 1
         return old
-    old = old.copy()
-    for lane, place in enumerate(index.tolist()):
+    if not info.returns and info.fn in _ADDITIVE:
+        M.progress += 1
+        info.fn.at(view, index, values[0])
+        return old
+    flat = old.reshape(-1)
+    rows = [v.reshape(-1) for v in values]
+    for lane, place in enumerate(index.reshape(-1).tolist()):
         before = view[place]
-        old[lane] = before
-        after = _result(op, before, [v[lane] for v in values])
+        flat[lane] = before
+        after = info.fn(before, *(v[lane] for v in rows))
         view[place] = after
         if after != before:
             M.progress += 1
     return old
 
 
-def _result(op: str, old, values):
-    value = values[0]
-    if op in _UFUNC:
-        return _UFUNC[op](old, value)
-    if op == "exch":
-        return value
-    if op == "cas":
-        return np.where(old == value, values[1], old)
-    if op == "inc":
-        return np.where(old >= value, 0, old + 1).astype(value.dtype)
-    return np.where((old == 0) | (old > value), value, old - 1).astype(value.dtype)
-
-
-RESOLVERS = {"atom": _atom, "red": _red}
+_ADDITIVE = tuple(updates.UFUNC.values())
+RESOLVERS = {"atom": _atom, "red": _red, "multimem": _multimem}

@@ -41,6 +41,11 @@ def unsupported(instr, why: str = "this form is not implemented") -> Unsupported
     return UnsupportedInstruction(instr.opcode, instr.ptx_line, why)
 
 
+def no_sm_90a(instr, what: str, where: str) -> UnsupportedInstruction:
+    """The error for what Hopper does not have: `where` names the architecture that has it."""
+    return unsupported(instr, f"{what}: {where} has it, Hopper (sm_90a) does not")
+
+
 def window(address) -> int:
     """The window bits of a generic address."""
     return int(address) >> 40

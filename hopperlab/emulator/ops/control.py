@@ -81,7 +81,10 @@ def _check_registers(M, C, info) -> None:
         M.registers.check(C, site, direction, count)
 
 
-def _nothing(instr, function) -> MachineOp:
+def _griddepcontrol(instr, function) -> MachineOp:
+    """Launches run one after another here: the grids before this one are complete, and the next waits for all of this one."""
+    if instr.mods not in (("wait",), ("launch_dependents",)):
+        raise unsupported(instr)
     return MachineOp(loadstore.no_effect, None)
 
 
@@ -106,6 +109,5 @@ def trap(M, C, index):
                         "the kernel ended itself (an assert, or __trap())")
 
 
-RESOLVERS = {"fence": _fence, "membar": _fence, "setmaxnreg": _setmaxnreg, "griddepcontrol": _nothing, "pmevent": _nothing,
-             "nanosleep": _nanosleep, "trap": _trap, "brkpt": _trap, "createpolicy": _nothing, "applypriority": _nothing,
-             "discard": _nothing}
+RESOLVERS = {"fence": _fence, "membar": _fence, "setmaxnreg": _setmaxnreg, "griddepcontrol": _griddepcontrol,
+             "nanosleep": _nanosleep, "trap": _trap, "brkpt": _trap}

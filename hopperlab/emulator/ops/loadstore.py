@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from ..memory import UNSIGNED
 from ..ptx.ir import Addr, Reg, Sink, Sym, Vec
 from ..translate import DTYPES, HOME, MachineOp
 from . import cluster_copies
-from .common import LOCAL_TAG, PARAM_TAG, SHARED_TAG, SPACES, VALUE, WIDTH, Access, find_global, flat_shared, unsupported, window
+from .common import LOCAL_TAG, PARAM_TAG, SHARED_TAG, SPACES, VALUE, WIDTH, Access, find_global, flat_shared, no_sm_90a, unsupported, window
 
 SHARED = SimpleNamespace(address=-1)      # where synchronising accesses to shared memory publish (global_shadow.py)
 QUALIFIERS = {"weak", "volatile", "relaxed", "acquire", "release", "nc", "mmio", "unified", "cta", "cluster", "gpu", "sys",
@@ -24,6 +25,8 @@ def _decode(instr) -> tuple[Access, bool]:
             space = "shared" if mod.startswith("shared") else "param" if mod.startswith("param") else mod
         elif mod in ("v2", "v4"):
             count = int(mod[1])
+        elif mod == "v8":
+            raise no_sm_90a(instr, "a 256-bit access", "sm_100")
         elif mod in WIDTH:
             kind = mod
         elif mod == "L2::cache_hint":
@@ -32,8 +35,10 @@ def _decode(instr) -> tuple[Access, bool]:
             volatile = True
         elif mod not in QUALIFIERS and not mod.startswith(("L1::", "L2::")):
             raise unsupported(instr, f"modifier .{mod} is not implemented")
-    if kind is None or kind == "b128":
+    if kind is None or kind == "b128" and count > 1:
         raise unsupported(instr)
+    if count == 4 and WIDTH[kind] == 8:
+        raise no_sm_90a(instr, "a 256-bit access", "sm_100")
     return Access(instr.index, VALUE.get(kind, kind), WIDTH[kind], count, space, 0, volatile, cluster=cluster,
                   constant="nc" in instr.mods, release="release" in instr.mods), hint
 
@@ -119,7 +124,8 @@ def _load_shared(M, C, info, address):
         M.shadow.load(C.gids, flat, info.nbytes, info.index)
         C.unsynced = True
     if info.count == 1:
-        return M.smem_views[info.width][flat >> (info.width.bit_length() - 1)].view(DTYPES[info.type])
+        view = M.smem_views[info.width] if info.width < 16 else M.smem_wide
+        return view[flat >> (info.width.bit_length() - 1)].view(DTYPES[info.type])
     rows = M.smem_views[info.width].reshape(-1, info.count)[flat // info.nbytes]
     return _columns(rows, info)
 
@@ -134,7 +140,7 @@ def _load_global(M, C, info, address):
     if len(parts) == 1:
         rows = _gather(parts[0][0], parts[0][2], info)
     else:
-        rows = np.empty((len(address), info.count), f"u{info.width}")
+        rows = np.empty((len(address), info.count), UNSIGNED[info.width])
         for allocation, where, offset in parts:
             rows[where] = _gather(allocation, offset, info).reshape(-1, info.count)
     if info.count == 1:
@@ -224,7 +230,7 @@ def _store_generic(M, C, info, address, values):
 
 def _rows(values, info: Access, n: int) -> np.ndarray:
     """Register values -> (n, count) unsigned words."""
-    rows = np.empty((n, info.count), f"u{info.width}")
+    rows = np.empty((n, info.count), UNSIGNED[info.width])
     for k, value in enumerate(values):
         rows[:, k] = value.view(rows.dtype)
     return rows
@@ -240,7 +246,8 @@ def _store_shared(M, C, info, address, values):
         M.shadow.store(C.gids, flat, info.nbytes, info.index)
         C.unsynced = True
     if info.count == 1:
-        M.smem_views[info.width][flat >> (info.width.bit_length() - 1)] = values[0].view(f"u{info.width}")
+        view = M.smem_views[info.width] if info.width < 16 else M.smem_wide
+        view[flat >> (info.width.bit_length() - 1)] = values[0].view(view.dtype)
     else:
         M.smem_views[info.width].reshape(-1, info.count)[flat // info.nbytes] = _rows(values, info, C.n)
 
@@ -273,13 +280,9 @@ def _store_local(M, C, info, address, values):
 _STORES = {"shared": _store_shared, "global": _store_global, "local": _store_local}
 
 
-def _prefetch(instr, function) -> MachineOp:
-    return MachineOp(no_effect, None)
-
-
 def no_effect(M, C, info):
     """An instruction that changes only speed."""
 
 
-RESOLVERS = {"ld": _load, "ldu": _load, "st": _store, "prefetch": _prefetch, "prefetchu": _prefetch}
+RESOLVERS = {"ld": _load, "ldu": _load, "st": _store}
 __all__ = ["RESOLVERS", "HOME", "Addr", "Reg", "Sink", "no_effect"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..machine_constants import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
-from ..ptx.ir import Special, Sym
+from ..ptx.ir import Special, Sym, Vec
 from ..translate import DTYPES, MachineOp
 
 WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}
@@ -12,13 +12,35 @@ TYPES = {"b32": "u32", "b64": "u64", "b16": "u16"}
 
 
 def _mov(instr, function):
-    source = instr.operands[1]
+    target, source = instr.operands
+    if instr.mods[-1] == "b128" and Vec in (type(target), type(source)):
+        return _mov128(target, source)
     if type(source) not in (Special, Sym):
         return None
     kind = TYPES.get(instr.mods[-1], instr.mods[-1])
     if type(source) is Special:
         return MachineOp(move_special, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),), poll="clock" in source.name)
     return MachineOp(move_symbol, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),))
+
+
+def _mov128(target, source) -> MachineOp:
+    """mov.b128 between a register and its two 64-bit halves (or four 32-bit quarters)."""
+    parts = (target if type(target) is Vec else source).items
+    kind = "u64" if len(parts) == 2 else "u32"
+    if type(target) is Vec:
+        return MachineOp(unpack128, kind, ((source, "b128"),), tuple((p, kind) for p in parts))
+    return MachineOp(pack128, kind, tuple((p, kind) for p in parts), ((target, "b128"),))
+
+
+def pack128(M, C, kind, *parts):
+    """mov.b128 d, {low, …, high}."""
+    return np.stack([M.lanes(C, p) for p in parts], axis=1).view(np.complex128)[:, 0]
+
+
+def unpack128(M, C, kind, value):
+    """mov.b128 {low, …, high}, s."""
+    rows = np.ascontiguousarray(M.lanes(C, value))[:, None].view(DTYPES[kind])
+    return tuple(np.ascontiguousarray(rows[:, k]) for k in range(rows.shape[1]))
 
 
 def move_special(M, C, info):
