@@ -33,6 +33,8 @@ class Barriers:
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """New CTAs have no barriers."""
+        if self.checks is not None:
+            self.checks.reset_slots(slots)
         self.live.reshape(-1, self.capacity)[slots] = False
 
     def ids(self, C, address, info) -> np.ndarray:

@@ -14,7 +14,7 @@ class BarrierChecks:
     """Tables of all mbarriers: who initialised, who has waited since the last flip, and what the running phase is made of."""
 
     PER_BARRIER = ("init_site", "init_warp", "init_lane", "init_epoch", "expect_site")
-    PER_WARP = ("seen", "waited", "wait_site", "wait_thread", "contributed")
+    PER_WARP = ("seen", "waited", "wait_site", "wait_thread", "contributed", "passed")
 
     def __init__(self, machine, size: int):
         self.M, self.clocks = machine, machine.clocks
@@ -23,6 +23,14 @@ class BarrierChecks:
             setattr(self, name, np.zeros(size, np.int64))
         for name in self.PER_WARP:
             setattr(self, name, np.zeros((size, self.warps), np.int64))
+        # What has happened before each warp's present moment, also by ways that publish no memory (bytes that arrived).
+        self.past = np.zeros((len(machine.clocks.epoch), self.warps), np.int64)
+        self.met = np.zeros((machine.slots * 16, self.warps), np.int64)
+
+    def reset_slots(self, slots: np.ndarray) -> None:
+        """New CTAs have no past."""
+        for table in (self.past, self.met):
+            table.reshape(self.M.slots, -1)[slots] = 0
 
     def grow(self, slots: int, old: int, new: int) -> None:
         """A CTA may have `new` barriers instead of `old`."""
@@ -50,7 +58,7 @@ class BarrierChecks:
         warp = C.gids >> 5
         self.init_site[ids], self.init_lane[ids] = info.index, C.gids & 31
         self.init_warp[ids], self.init_epoch[ids] = warp % self.warps, self.clocks.epoch[warp]
-        for table in (self.seen, self.waited, self.contributed):
+        for table in (self.seen, self.waited, self.contributed, self.passed):
             table[ids] = 0
 
     def used(self, C, ids: np.ndarray, info) -> None:
@@ -77,7 +85,7 @@ class BarrierChecks:
             own = units.gw % self.warps
             vec[np.arange(len(own)), V, own] = self.clocks.epoch[units.gw]
             self.clocks.epoch[units.gw] += 1
-        known = np.maximum(vec[:, V, :self.warps], vec[:, X, :self.warps] >> 5)
+        known = np.maximum(np.maximum(vec[:, V, :self.warps], vec[:, X, :self.warps] >> 5), self.past[units.gw])
         ends = np.append(units.starts[1:], C.n)
         if C.n == len(units.starts) or (ids == np.repeat(ids[units.starts], ends - units.starts)).all():
             np.maximum.at(self.contributed, ids[units.starts], known)
@@ -89,7 +97,7 @@ class BarrierChecks:
         thread did."""
         clocks, warp = self.clocks, gid >> 5
         row = clocks.K[clocks.row_of[gid]]
-        known = np.maximum(row[V, :self.warps], row[X, :self.warps] >> 5)
+        known = np.maximum(np.maximum(row[V, :self.warps], row[X, :self.warps] >> 5), self.past[warp])
         known[warp % self.warps] = clocks.epoch[warp]
         self.contributed[barrier] = np.maximum(self.contributed[barrier], known)
         clocks.epoch[warp] += 1
@@ -100,6 +108,15 @@ class BarrierChecks:
         column = warp % self.warps
         self.waited[ids, column] = self.clocks.epoch[warp]
         self.wait_site[ids, column], self.wait_thread[ids, column] = site, C.gids
+        units = self.M.units(C)
+        self.past[units.gw] = np.maximum(self.past[units.gw], self.passed[ids[units.starts]])
+
+    def meet(self, C, keys: np.ndarray) -> None:
+        """Lanes arrive at named barriers (or leave them): whoever leaves has all arrivals in its past."""
+        if len(self.M.barriers.offsets):
+            units = self.M.units(C)
+            np.maximum.at(self.met, keys[units.starts], self.past[units.gw])
+            self.past[units.gw] = np.maximum(self.past[units.gw], self.met[keys[units.starts]])
 
     def completing(self, done: np.ndarray, site: int | None, gid: int) -> None:
         """Phases end. A wait on the phase before is safe if and only if something in this phase came after that wait;
@@ -110,6 +127,7 @@ class BarrierChecks:
             for k, column in zip(*np.nonzero(late)):
                 where = int(self.wait_site[done[k], column])
                 reports.phase_overrun(self.M, where, site, int(self.wait_thread[done[k], column]), int(done[k]))
+        self.passed[done] = np.maximum(self.passed[done], self.contributed[done])
         self.waited[done] = 0
         self.contributed[done] = 0
 

@@ -37,6 +37,7 @@ class NamedBarriers:
             self._vote(keys, predicate)
         if self.checks is not None:
             self.checks.arriving(C, keys, threads, info)
+            self._meet(C, keys)
         np.add.at(self.arrived, keys, 1)
         self.needed[keys] = threads
         self._complete(np.unique(keys))
@@ -71,10 +72,15 @@ class NamedBarriers:
     def acquire(self, C, keys: np.ndarray) -> None:
         """Lanes leave their barrier: they know what all who arrived had published."""
         M = self.M
+        self._meet(C, keys)
         units = M.units(C)
         M.clocks.learn(C, units, M.clocks.named[keys[units.starts]])
         C.unsynced = True
         M.synced(C)
+
+    def _meet(self, C, keys: np.ndarray) -> None:
+        if self.M.barriers.checks is not None:
+            self.M.barriers.checks.meet(C, keys)
 
     def describe(self, key: int) -> str:
         """State of a barrier for a learner."""
