@@ -211,8 +211,10 @@ class Clocks:
         return rows
 
     def warp_sync(self, cohort, units: Units) -> None:
-        """A warp-level synchronisation (`bar.warp.sync` or a converged collective) of whole warps."""
+        """A warp-level synchronisation (`bar.warp.sync` or a converged collective) of the lanes that take part."""
         if not units.all_full:
+            if not units.single.all():
+                self.learn(cohort, units, self.publish(cohort, units))
             return
         gw = units.gw
         primary = self._primary(gw)

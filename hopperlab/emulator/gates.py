@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import masks
 from .cohort import ZERO, Cohort, merge
 from .waits import SpuriousFalse
 
@@ -24,7 +25,7 @@ def enter(S, C: Cohort, block) -> Cohort | None:
 
 
 def converge(S, C: Cohort, block) -> Cohort | None:
-    """Wait at a collective until the warps are whole; whole warps go on."""
+    """Wait at a collective until the lanes it names are here; whole warps, and masks that are satisfied, go on."""
     if C.resume is None:
         waiting = S.converging.pop(block.id, None)
         if waiting:
@@ -32,6 +33,10 @@ def converge(S, C: Cohort, block) -> Cohort | None:
     if C.whole(S.M.alive):
         return C
     short = C.incomplete_lanes(S.M.alive)
+    if block.masked and block.mask != masks.FULL:
+        short &= ~masks.ready(C, block)
+        if not short.any():
+            return C
     if short.all():
         S.converging.setdefault(block.id, []).append(C)
         return None

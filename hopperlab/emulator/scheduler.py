@@ -6,9 +6,8 @@ import heapq
 
 import numpy as np
 
-from . import checks_collective, deadlock, gates
+from . import checks_collective, deadlock, gates, masks
 from .cohort import Cohort, merge
-from .progress import Progress
 from .translate import EXIT
 from .waits import ConvergeWait, SpuriousFalse
 
@@ -86,26 +85,16 @@ class Scheduler:
     def run(self) -> None:
         """Execute the launch to its end, or to a deadlock."""
         self.M.admit()
-        progress = Progress(self.M.translation.function.name)
-        try:
-            with np.errstate(all="ignore"):
-                self._loop(progress)
-        finally:
-            progress.close()
-
-    def _loop(self, progress: Progress) -> None:
-        M = self.M
-        while True:
-            if not self.heap:
-                if not self.unblock():
-                    break
-                continue
-            self.execute(self.pick())
-            if progress.active:
-                progress.tick(M.ended, M.geometry.ctas)
-            if M.barriers.flipped or M.named.flipped or M.cluster_barrier.flipped:
-                M.barriers.flipped = M.named.flipped = M.cluster_barrier.flipped = False
-                self.wake()
+        with np.errstate(all="ignore"):
+            while True:
+                if not self.heap:
+                    if not self.unblock():
+                        break
+                    continue
+                self.execute(self.pick())
+                if self.M.barriers.flipped or self.M.named.flipped or self.M.cluster_barrier.flipped:
+                    self.M.barriers.flipped = self.M.named.flipped = self.M.cluster_barrier.flipped = False
+                    self.wake()
 
     def unblock(self) -> bool:
         """Nothing can run: admit CTAs, poll again, let operations land, release partial warps; False at the end."""
@@ -145,16 +134,32 @@ class Scheduler:
         self.polling = []
 
     def _release_partial(self) -> bool:
-        """Lanes that waited for the rest of their warp at a masked collective go on without it."""
-        released = False
-        for pc in list(self.converging):
-            if not self.blocks[pc].masked:
-                continue
-            for C in self.converging.pop(pc):
-                C.resume = SpuriousFalse()
-                self.enqueue(C)
-                released = True
-        return released
+        """Lanes that wait at a masked collective for lanes that have ended go on without them. Where none does, those at the
+        lowest block go on anyway: their handler reports who is missing."""
+        waiting = checks_collective.waiting(self.M)
+        others = np.concatenate([c.gids for c in waiting]) if waiting else np.zeros(0, np.int64)
+        places = sorted(pc for pc in self.converging if self.blocks[pc].masked)
+        for pc in places:
+            block, cohorts = self.blocks[pc], self.converging[pc]
+            C = merge(cohorts, block.live_in)
+            go = masks.ready(C, block, masks.exited(C, others))
+            if go.any():
+                self._let_go(C, block, go)
+                return True
+        if places:
+            block = self.blocks[places[0]]
+            C = merge(self.converging[places[0]], block.live_in)
+            self._let_go(C, block, np.ones(C.n, bool))
+        return bool(places)
+
+    def _let_go(self, C: Cohort, block, go: np.ndarray) -> None:
+        """Lanes `go` of the cohort that waits at a block run; the rest waits on."""
+        del self.converging[block.id]
+        if not go.all():
+            C, rest = C.split(go, block.id, block.id, block.live_in, block.live_in)
+            self.converging[block.id] = [rest]
+        C.resume = SpuriousFalse()
+        self.enqueue(C)
 
     def _spurious(self) -> bool:
         """try_wait may return false after a time limit: give its waiters that answer once while nothing changes."""

@@ -11,7 +11,7 @@ from typing import Callable
 
 import numpy as np
 
-from . import isa
+from . import isa, masks
 from .isa import UnsupportedInstruction
 from .ptx import cfg
 from .ptx.ir import CARRY, Addr, Function, Imm, Instr, Label, Not, Reg, Sink, Special, Sym
@@ -63,6 +63,7 @@ class Block:
     live_in: tuple[int, ...]
     collective: bool = False
     masked: bool = False
+    mask: int | tuple = 0xFFFFFFFF
     releases: bool = False
     gate: MachineOp | None = None
     gate_instr: Instr | None = None
@@ -87,7 +88,9 @@ class Translation:
             if op is not None:
                 self.ops[instr.index] = op
         gates = {i for i, op in self.ops.items() if op.gate}
-        graph = cfg.build(function, split_before=lambda i: i.index in gates, split_after=lambda i: i.index in gates)
+        self.masks = masks.of_function(function, self.ops)
+        heads = gates | masks.splits(self.masks)
+        graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates)
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name])}
         self.tainted = self._tainted()
         emitter = Emitter(self)
@@ -134,7 +137,10 @@ class Emitter:
         if block.gate is not None and block.gate.collective:
             block.collective = True
         block.releases = any(i.op == "mbarrier" and i.mods[0] == "arrive" for i in body)
-        block.masked = block.collective and all(op.masked for i in body if (op := self.t.ops.get(i.index)) and op.collective)
+        gathers = [op.masked for i in body if (op := self.t.ops.get(i.index)) is not None and op.collective]
+        block.masked = bool(gathers) and all(gathers) and not (block.gate is not None and block.gate.collective)
+        if block.masked:
+            block.mask = self._mask(body, block, b)
         self.lines, self.local, self.views, self.loaded = [], set(), {}, []
         self.body_defs: set[str] = set()
         ended = False
@@ -179,6 +185,13 @@ class Emitter:
         if type(operand) is Sym:
             return ("sym", operand.name, 0)
         raise UnsupportedInstruction("gate operand", 0, f"operand {operand!r}")
+
+    def _mask(self, body, block: Block, b) -> int | tuple:
+        """The member mask of a block's first collective: a constant, or (slot,) of a register that is live at its head."""
+        mask = self.t.masks[next(i.index for i in body if i.index in self.t.masks)]
+        if type(mask) is int:
+            return mask
+        return (self.t.slots[mask],) if mask in b.live_in else masks.FULL
 
     def _leave(self, b) -> None:
         """Write live results back to R and drop what died here."""

@@ -87,13 +87,19 @@ def vote(M, C, info: Info, predicate, mask):
     """vote.sync.{all,any,uni,ballot}."""
     _meet(M, C, info, mask)
     layout = C.layout()
-    rows = layout.expand(M.lanes(C, predicate), False)
+    members, masks = _members(M, C, layout, mask)
+    ballot = (layout.expand(M.lanes(C, predicate), False).astype(np.int64) << LANES).sum(axis=1)[:, None] & masks
     if info.mode == "ballot":
-        return layout.spread((rows.astype(np.int64) << LANES).sum(axis=1).astype(np.uint32))
-    active = layout.active if layout.active is not None else np.ones_like(rows)
-    every, some = (rows | ~active).all(axis=1), (rows & active).any(axis=1)
-    result = {"all": every, "any": some, "uni": every | ~some}[info.mode]
-    return layout.spread(result)
+        return layout.compress(ballot.astype(np.uint32))
+    every, some = ballot == members, ballot != 0
+    return layout.compress({"all": every, "any": some, "uni": every | ~some}[info.mode])
+
+
+def _members(M, C, layout, mask):
+    """(warps, 32) bits of the lanes that run with each lane, and the masks themselves."""
+    masks = layout.expand(M.lanes(C, mask)).astype(np.int64)
+    present = np.full(len(masks), 0xFFFFFFFF, np.int64) if layout.active is None else (layout.active.astype(np.int64) << LANES).sum(axis=1)
+    return masks & present[:, None], masks
 
 
 def _match(instr, function) -> MachineOp:
@@ -110,15 +116,14 @@ def match(M, C, info: Info, value, mask):
     _meet(M, C, info, mask)
     layout = C.layout()
     rows = layout.expand(M.lanes(C, value))
-    active = layout.active if layout.active is not None else np.ones(rows.shape, bool)
-    same = (rows[:, :, None] == rows[:, None, :]) & active[:, None, :]
-    masks = (same.astype(np.int64) << LANES).sum(axis=2)
+    members, _ = _members(M, C, layout, mask)
+    same = rows[:, :, None] == rows[:, None, :]
+    equal = (same.astype(np.int64) << LANES).sum(axis=2) & members
     if info.mode == "any":
-        return layout.compress(masks.astype(np.uint32))
-    members = (active.astype(np.int64) << LANES).sum(axis=1)
-    agree = (np.where(active, masks, members[:, None]) == members[:, None]).all(axis=1)
-    out = layout.spread(np.where(agree, members, 0).astype(np.uint32))
-    return (out, layout.spread(agree)) if info.pair else out
+        return layout.compress(equal.astype(np.uint32))
+    agree = equal == members
+    out = layout.compress(np.where(agree, members, 0).astype(np.uint32))
+    return (out, layout.compress(agree)) if info.pair else out
 
 
 def _redux(instr, function) -> MachineOp:
@@ -145,7 +150,11 @@ def reduce(M, C, info: Info, value, mask):
         neutral = limits.max if info.mode == "min" else limits.min
     fill = np.array(neutral, np.int64).astype(value.dtype)
     rows = layout.expand(value, fill)
-    return layout.spread(function.reduce(rows, axis=1, dtype=value.dtype))
+    members, _ = _members(M, C, layout, mask)
+    if layout.active is None and (members == 0xFFFFFFFF).all():
+        return layout.spread(function.reduce(rows, axis=1, dtype=value.dtype))
+    inside = (members[:, :, None] >> LANES & 1).astype(bool)
+    return layout.compress(function.reduce(np.where(inside, rows[:, None, :], fill), axis=2, dtype=value.dtype))
 
 
 def _elect(instr, function) -> MachineOp:
@@ -157,9 +166,9 @@ def elect(M, C, info: Info, mask):
     """elect.sync: the lowest lane is the leader (measured on an H200)."""
     _meet(M, C, info, mask)
     layout = C.layout()
-    active = layout.active if layout.active is not None else np.ones((len(layout.warps), 32), bool)
-    first = active.argmax(axis=1)
-    leader = layout.spread(first.astype(np.uint32))
+    members, _ = _members(M, C, layout, mask)
+    lowest = np.log2((members & -members).astype(np.float64)).astype(np.uint32)
+    leader = layout.compress(lowest)
     return leader, (C.gids & 31) == leader
 
 

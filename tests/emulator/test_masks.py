@@ -1,0 +1,165 @@
+"""Member masks: exactly the named lanes meet, each mask's lanes among themselves, and memory is ordered among them."""
+import numpy as np
+import pytest
+from support.emulated import SCHEDULES, kinds, run, told
+
+
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_tiles_of_a_warp_run_one_instruction_with_different_masks(size):
+    source = r"""
+    extern "C" __global__ void k(const int* in, int* out) {
+        int t = threadIdx.x, x = in[t];
+        unsigned mask = ((1u << SIZE) - 1) << (t / SIZE * SIZE);
+        out[t] = __any_sync(mask, x == 3);
+        out[32 + t] = __all_sync(mask, x < 6);
+        out[64 + t] = __reduce_add_sync(mask, x);
+        out[96 + t] = __reduce_max_sync(mask, x);
+        out[128 + t] = __ballot_sync(mask, x & 1);
+        out[160 + t] = __match_any_sync(mask, x & 1);
+        out[192 + t] = __shfl_down_sync(mask, x, 1, SIZE);
+        int leader;
+        asm volatile("{ .reg .pred p; elect.sync %0|p, %1; }" : "=r"(leader) : "r"(mask));
+        out[224 + t] = leader;
+    }"""
+    x = np.random.default_rng(size).integers(0, 8, 32).astype(np.int32)
+    out = np.zeros((8, 32), np.int32)
+    session = run(source, (x, out), options=(f"-DSIZE={size}",))
+    assert not session.hazards, told(session)
+    tiles = x.reshape(-1, size)
+    spread = lambda values: np.repeat(values, size)                      # noqa: E731
+    assert (out[0] == spread((tiles == 3).any(1))).all() and (out[1] == spread((tiles < 6).all(1))).all()
+    assert (out[2] == spread(tiles.sum(1))).all() and (out[3] == spread(tiles.max(1))).all()
+    first = np.arange(0, 32, size)
+    odd = np.array([sum(1 << int(f + i) for i in range(size) if x[f + i] & 1) for f in first])
+    every = np.array([sum(1 << int(f + i) for i in range(size)) for f in first])
+    assert (out[4].view(np.uint32) == spread(odd)).all()
+    assert (out[5].view(np.uint32) == np.where(x & 1, spread(odd), spread(every ^ odd))).all()
+    assert (out[6] == np.concatenate([np.append(tile[1:], tile[-1]) for tile in tiles])).all()
+    assert (out[7] == spread(first)).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_lanes_outside_the_mask_go_on_to_the_next_round(schedule):
+    """Half the lanes stand at a shuffle inside the loop, the others at the ballot of the next round: each waits for its own."""
+    source = r"""
+    extern "C" __global__ void k(int* out) {
+        int t = threadIdx.x, sum = 0;
+        for (int i = 0; i < 5; i++) {
+            unsigned m = __ballot_sync(~0u, (t + i) % 3 == 0);
+            if ((t + i) % 3 == 0) sum += __shfl_sync(m, t * 10 + i, __ffs(m) - 1) + __popc(m);
+            sum ^= __shfl_xor_sync(~0u, sum, 1);
+        }
+        out[t] = sum;
+    }"""
+    out = np.zeros(32, np.int32)
+    session = run(source, (out,), schedule=schedule)
+    sums = np.zeros(32, np.int64)
+    for i in range(5):
+        inside = (np.arange(32) + i) % 3 == 0
+        sums[inside] += int(np.flatnonzero(inside)[0]) * 10 + i + inside.sum()
+        sums = sums ^ sums[np.arange(32) ^ 1]
+    assert out.tolist() == sums.tolist() and not session.hazards, told(session)
+
+
+def test_masked_lanes_do_not_wait_for_a_spinning_lane():
+    """Lanes 1 to 31 meet by themselves and then release lane 0, which spins until they do."""
+    source = r"""
+    extern "C" __global__ void k(volatile int* flag, int* out) {
+        int t = threadIdx.x;
+        if (t == 0) { while (*flag == 0) {} out[0] = 7; }
+        else {
+            int sum = __reduce_add_sync(0xfffffffe, t);
+            out[t] = sum;
+            __threadfence();
+            if (t == 5) *flag = 1;
+        }
+    }"""
+    flag, out = np.zeros(1, np.int32), np.zeros(32, np.int32)
+    run(source, (flag, out))
+    assert out[0] == 7 and (out[1:] == 496).all()
+
+
+def test_a_mask_may_name_lanes_that_have_ended():
+    source = r"""
+    extern "C" __global__ void k(int* out) {
+        int t = threadIdx.x;
+        if (t >= 20) return;
+        if (t % 2) out[t] = __reduce_add_sync(0xaaaaaaaa, t);       // names 21, 23 …, which are gone
+    }"""
+    out = np.zeros(32, np.int32)
+    run(source, (out,))
+    assert (out[1:20:2] == 100).all() and out[::2].sum() == 0
+
+
+SYNC = r"""
+extern "C" __global__ void k(const int* in, int* out) {
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t < 16) {
+        s[t] = in[t];
+        if (SYNCS) __syncwarp(0xffff);
+        out[t] = s[15 - t];
+    } else {
+        s[t] = in[t] + 1;
+        if (SYNCS) __syncwarp(0xffff0000);
+        out[t] = s[47 - t];
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("syncs", [0, 1])
+def test_syncwarp_of_half_a_warp_orders_memory(syncs, schedule):
+    x, out = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    session = run(SYNC, (x, out), schedule=schedule, options=(f"-DSYNCS={syncs}",))
+    assert kinds(session) == ([] if syncs else ["race"]), told(session)
+    if syncs:
+        assert out.tolist() == [15 - t for t in range(16)] + [48 - t for t in range(16, 32)]
+
+
+def test_a_mask_that_misses_its_caller_or_names_who_never_comes():
+    source = r"""
+    extern "C" __global__ void k(int* out) {
+        int t = threadIdx.x;
+        if (CASE == 0 && t < 16) out[t] = __shfl_sync(0xff, t, 0);          // lanes 8 to 15 are not in it
+        if (CASE == 1) { if (t < 16) out[t] = __shfl_sync(~0u, t, 0); else out[t] = __ballot_sync(~0u, t & 1); }
+    }"""
+    for case in (0, 1):
+        session = run(source, (np.zeros(32, np.int32),), options=(f"-DCASE={case}",))
+        assert kinds(session) == ["divergent-collective"], told(session)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_cooperative_groups(schedule):
+    source = r"""
+    #include <cooperative_groups.h>
+    namespace cg = cooperative_groups;
+    extern "C" __global__ void k(const int* in, int* out) {
+        __shared__ int s[64];
+        cg::thread_block block = cg::this_thread_block();
+        auto tile = cg::tiled_partition<8>(block);
+        int t = block.thread_rank(), x = in[t];
+        for (int d = 4; d; d /= 2) x += tile.shfl_xor(x, d);
+        s[t] = x + tile.any(in[t] == 9);
+        block.sync();
+        int y = s[63 - t];
+        if (in[t] % 2) {
+            auto active = cg::coalesced_threads();
+            y += 1000 * active.size() + 100000 * (active.thread_rank() == 0);
+        }
+        tile.sync();
+        out[t] = y;
+    }"""
+    x = np.random.default_rng(4).integers(0, 10, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    session = run(source, (x, out), block=(64,), schedule=schedule)
+    assert not session.hazards, told(session)
+    tiles = x.reshape(8, 8)
+    s = np.repeat(tiles.sum(1) + (tiles == 9).any(1), 8)
+    y = s[::-1].copy()
+    odd = x % 2 == 1
+    for w in (slice(0, 32), slice(32, 64)):
+        first = int(np.flatnonzero(odd[w])[0])
+        y[w][odd[w]] += 1000 * odd[w].sum()
+        y[w][first] += 100000
+    assert out.tolist() == y.tolist()
