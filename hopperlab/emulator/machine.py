@@ -35,7 +35,7 @@ class Machine:
         self.step = 0
         self.ticks = 0
         self.progress = 0
-        self.next_cta = 0
+        self.next_cta = self.ended = 0
         self.alive = np.zeros(self.slots * self.warps, np.int64)
         self.slot_cta = np.full(self.slots, -1, np.int64)
         self.slot_threads = np.zeros(self.slots, np.int64)
@@ -158,6 +158,7 @@ class Machine:
             self.landing.cta_ends(ended)
             checks_collective.cta_ends(self, ended)
             self.slot_cta[ended] = -1
+            self.ended += len(ended)
 
     # --- helpers of handlers ----------------------------------------------------------------------------------------
     def guarded(self, C: Cohort, fn, info, guard, old: tuple, args: tuple):

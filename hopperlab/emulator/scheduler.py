@@ -8,6 +8,7 @@ import numpy as np
 
 from . import checks_collective, deadlock, gates, masks
 from .cohort import Cohort, merge
+from .progress import Progress
 from .translate import EXIT
 from .waits import ConvergeWait, SpuriousFalse
 
@@ -85,16 +86,26 @@ class Scheduler:
     def run(self) -> None:
         """Execute the launch to its end, or to a deadlock."""
         self.M.admit()
-        with np.errstate(all="ignore"):
-            while True:
-                if not self.heap:
-                    if not self.unblock():
-                        break
-                    continue
-                self.execute(self.pick())
-                if self.M.barriers.flipped or self.M.named.flipped or self.M.cluster_barrier.flipped:
-                    self.M.barriers.flipped = self.M.named.flipped = self.M.cluster_barrier.flipped = False
-                    self.wake()
+        progress = Progress(self.M.translation.function.name)
+        try:
+            with np.errstate(all="ignore"):
+                self._loop(progress)
+        finally:
+            progress.close()
+
+    def _loop(self, progress: Progress) -> None:
+        M = self.M
+        while True:
+            if not self.heap:
+                if not self.unblock():
+                    break
+                continue
+            self.execute(self.pick())
+            if progress.active:
+                progress.tick(M.ended, M.geometry.ctas)
+            if M.barriers.flipped or M.named.flipped or M.cluster_barrier.flipped:
+                M.barriers.flipped = M.named.flipped = M.cluster_barrier.flipped = False
+                self.wake()
 
     def unblock(self) -> bool:
         """Nothing can run: admit CTAs, poll again, let operations land, release partial warps; False at the end."""

@@ -134,6 +134,7 @@ def test_barrier_and_shared_memory_inside_a_function():
     assert (out == x[:128].sum() - x[128:].sum()).all()
 
 
+@pytest.mark.emulator_only
 def test_functions_with_register_parameters():
     ptx = """.version 8.0
 .target sm_90a

@@ -117,6 +117,7 @@ def test_arrive_drop_lowers_the_count_of_later_phases():
     assert out.tolist() == [0, 1, 1, 1] and not session.hazards
 
 
+@pytest.mark.emulator_only
 def test_no_complete_and_pending_count():
     source = r"""
     extern "C" __global__ void k(unsigned* out) {
@@ -345,6 +346,7 @@ def test_an_invalidated_barrier_is_dead():
         run(source, (np.zeros(1, np.int32),))
 
 
+@pytest.mark.emulator_only
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("peek", ["mbarrier_test_wait_parity", "mbarrier_try_wait_parity"])
 def test_peek_then_wait(peek, schedule):
@@ -374,6 +376,7 @@ def test_peek_then_wait(peek, schedule):
         assert (y.reshape(2, 64) == x.reshape(2, 64)[:, ::-1]).all() and not session.hazards, told(session)
 
 
+@pytest.mark.emulator_only
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_word_lies_in_shared_memory(schedule):
     """A raw read of the 64-bit word shows that the state changes with every arrival."""

@@ -43,6 +43,7 @@ def test_initial_values_and_relocations():
     assert out.tolist() == [9, 9 - 3, 5, ord("w"), 0, 1, 2, 3, 0, 4, 5]
 
 
+@pytest.mark.emulator_only
 def test_contents_last_from_launch_to_launch_but_not_to_another_module():
     first, second, out = module(), module(), np.zeros(1, np.int32)
     for expected in (5 + 31, 5 + 63):
@@ -77,6 +78,7 @@ def test_a_store_into_constant_memory_is_refused():
         hl.RawModule(ptx=ptx, backend="emulator").get_function("spoil")((1,), (1,), ())
 
 
+@pytest.mark.emulator_only
 def test_masked_addresses_in_an_initialiser():
     ptx = """.version 8.0
 .target sm_90a

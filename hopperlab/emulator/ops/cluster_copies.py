@@ -10,8 +10,11 @@ from ..landing import BarrierOp
 from ..ptx.ir import Vec
 from ..translate import DTYPES, MachineOp
 from .common import VALUE, WIDTH, flat_shared, unsupported
+from .updates import update
 
-REDUCE = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+SHARED_REDUCTIONS = {"add": ("u32", "s32", "u64"), "min": ("u32", "s32"), "max": ("u32", "s32"), "inc": ("u32",), "dec": ("u32",),
+                     "and": ("b32",), "or": ("b32",), "xor": ("b32",)}
+"""Operations and types of reductions into shared memory (PTX ISA 9.7.9.25.4.2, 9.7.13.8)."""
 
 
 @dataclass
@@ -29,7 +32,10 @@ class Info:
 def between_ctas(instr, info) -> MachineOp:
     """cp.async.bulk.shared::cluster.shared::cta: shared memory of this CTA to that of another."""
     target, source, size, barrier = instr.operands[:4]
-    return MachineOp(copy, Info(instr.index), ((target, None), (source, None), (size, "u32"), (barrier, None)))
+    if info.op and info.kind not in SHARED_REDUCTIONS[info.op]:
+        raise unsupported(instr, f"there is no reduction .{info.op} of .{info.kind} in shared memory")
+    form = Info(instr.index, VALUE.get(info.kind, info.kind), WIDTH.get(info.kind, 1), 1, info.op)
+    return MachineOp(copy, form, ((target, None), (source, None), (size, "u32"), (barrier, None)))
 
 
 def copy(M, C, info: Info, target, source, size, barrier):
@@ -48,7 +54,11 @@ def copy(M, C, info: Info, target, source, size, barrier):
             M.shadow.async_read_of_copy(gid, [(of, nbytes)], info.index)
 
         def move(to=to, of=of, nbytes=nbytes):
-            M.smem[to:to + nbytes] = M.smem[of:of + nbytes]
+            data = M.smem[of:of + nbytes]
+            if info.op:
+                dtype = DTYPES[info.type]
+                data = _updated(info.op, M.smem[to:to + nbytes].view(dtype), data.view(dtype)).view(np.uint8)
+            M.smem[to:to + nbytes] = data
         _issue(M, info, gid, int(ids[lane]), to, nbytes, move)
 
 
@@ -70,10 +80,9 @@ def st_async(instr) -> MachineOp:
 
 def red_async(instr) -> MachineOp:
     """red.async: an arithmetic update of another CTA's shared memory."""
-    op = next((m for m in instr.mods if m in (*REDUCE, "inc", "dec")), None)
-    kind = instr.mods[-1]
-    if op is None or kind not in WIDTH:
-        raise unsupported(instr)
+    op, kind = next((m for m in instr.mods if m in SHARED_REDUCTIONS), None), instr.mods[-1]
+    if op is None or kind not in SHARED_REDUCTIONS[op]:
+        raise unsupported(instr, f"there is no red.async .{op or '?'} of .{kind}")
     address, value, barrier = instr.operands
     info = Info(instr.index, VALUE.get(kind, kind), WIDTH[kind], 1, op)
     return MachineOp(remote, info, ((address, None), (barrier, None), (value, info.type)))
@@ -96,10 +105,4 @@ def remote(M, C, info: Info, address, barrier, *values):
 
 
 def _updated(op: str, old: np.ndarray, value: np.ndarray) -> np.ndarray:
-    if not op:
-        return value
-    if op == "inc":
-        return np.where(old >= value, 0, old + 1)
-    if op == "dec":
-        return np.where((old == 0) | (old > value), value, old - 1)
-    return REDUCE[op](old, value)
+    return update(op, "")(old, value) if op else value

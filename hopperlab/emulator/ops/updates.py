@@ -23,7 +23,7 @@ def update(op: str, kind: str, ftz: bool = False) -> Callable:
         return _halves(op, kind)
     if op == "add" and kind == "f32" and ftz:
         return lambda old, value: flush(flush(old) + flush(value))
-    if op in ("min", "max") and kind[0] == "f":
+    if op in ("min", "max") and kind.startswith("f"):
         return minmax(op == "max", False)
     if op in UFUNC:
         return UFUNC[op]
