@@ -17,12 +17,15 @@ class LaunchError(EmulatorError):
 class MemoryFault(EmulatorError):
     """An access outside every array, outside shared memory, or misaligned.
 
-    Attributes: `kind` ('out-of-bounds' or 'misaligned'), `address`, `site` (source position or None).
+    Attributes: `kind` ('out-of-bounds' or 'misaligned'), `address`, `site` (source position or None), and where it was
+    seen: `index` of the instruction, `block`, `thread`.
     """
 
-    def __init__(self, message: str, kind: str = "out-of-bounds", address: int | None = None, site=None):
+    def __init__(self, message: str, kind: str = "out-of-bounds", address: int | None = None, site=None,
+                 index: int | None = None, block: tuple | None = None, thread: int | None = None):
         super().__init__(message)
         self.kind, self.address, self.site = kind, address, site
+        self.index, self.block, self.thread = index, block, thread
 
 
 class HazardError(EmulatorError):

@@ -9,7 +9,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ..hopper import limits
-from .errors import DeadlockError, HazardError, LaunchError
+from . import checks_end
+from .errors import DeadlockError, HazardError, LaunchError, MemoryFault
 from .machine import Machine
 from .machine_constants import LOCAL_BASE, PARAM_WINDOW, SYSTEM_SHARED
 from .memory import GlobalMemory, default
@@ -180,6 +181,11 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
     try:
         with _blas().limit(limits=1, user_api="blas"):      # tiles are small: BLAS threads cost more than they bring
             machine.scheduler.run()
+        checks_end.unwritten(machine)
+    except MemoryFault as fault:
+        checks_end.fault_as_hazard(machine, fault)
+        if session.hazards_mode == "raise":
+            raise
     finally:
         memory.release_views()
         session.launches += 1

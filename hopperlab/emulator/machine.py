@@ -8,6 +8,7 @@ import numpy as np
 
 from . import checks_collective, reports
 from .barriers import Barriers
+from .checks_wgmma import TileMarks
 from .clocks import Clocks, Units
 from .cluster import ClusterBarrier
 from .cohort import Cohort, Frame, take
@@ -16,6 +17,7 @@ from .global_shadow import GlobalShadow
 from .landing import Landing
 from .named import NamedBarriers
 from .register_budget import RegisterPool
+from .register_times import Fences
 from .scheduler import Scheduler
 from .shadow import SharedShadow
 from .special import read as read_special
@@ -58,6 +60,8 @@ class Machine:
         self.named = NamedBarriers(self)
         self.cluster_barrier = ClusterBarrier(self)
         self.registers = RegisterPool(self)
+        self.fences = Fences(self)
+        self.marks = TileMarks(self)
 
     def _init_shared(self) -> None:
         self.shared_limit = self.layout.shared_bytes
@@ -278,7 +282,7 @@ class Machine:
         instr = self.body[index]
         where = reports.place(instr)
         return MemoryFault(f"{kind}: {reports.name(instr)} at {where}, block {self.block_index(gid)}, thread {gid % self.T}: "
-                           f"{text}", kind, address, instr.site)
+                           f"{text}", kind, address, instr.site, index, self.block_index(gid), gid % self.T)
 
     def report_pair(self, verb: str, site: int, other_verb: str, other: int, column: int, gid: int, flat: int) -> None:
         """Two accesses without an order (shadow.py)."""

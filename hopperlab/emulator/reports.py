@@ -182,7 +182,7 @@ def no_barrier(M, index: int, gid: int, offset: int) -> None:
     message = (f"barrier-misuse: {name(instr)} at {place(instr)}: no mbarrier was initialised at shared address {offset:#x} "
                f"(initialised: {known}). Run mbarrier.init in one thread, then __syncthreads(), before the first use.")
     _add(M, "barrier-misuse", message, index, None, gid)
-    raise MemoryFault(message, "barrier-misuse", offset, instr.site)
+    raise MemoryFault(message, "barrier-misuse", offset, instr.site, index, M.block_index(gid), gid % M.T)
 
 
 def too_many_arrivals(M, index: int, gid: int, barrier: int) -> None:

@@ -101,13 +101,6 @@ def missing_wgmma_fence(M, site: int, other: int, gid: int, what: str) -> None:
         'before the fence with asm volatile("" : "+f"(d[i]) :: "memory").', site, other, gid)
 
 
-def other_shape(M, site: int, other: int, gid: int) -> None:
-    """An accumulator handed from a wgmma of one shape to another without a fence."""
-    product, before = _both(M, site, other)
-    add(M, "register-in-flight", f"{product} accumulates on registers of {before}, whose shape differs, with no wgmma.fence between "
-        "them. Only products of the same shape follow each other without one.", site, other, gid)
-
-
 def fragment_overwritten(M, site: int, other: int, gid: int) -> None:
     """Registers that hold A of a wgmma in flight are written."""
     writer, product = _both(M, site, other)

@@ -11,7 +11,7 @@ from typing import Callable
 
 import numpy as np
 
-from . import isa, masks
+from . import isa, masks, register_times
 from .isa import UnsupportedInstruction
 from .ptx import cfg
 from .ptx.ir import CARRY, Addr, Function, Imm, Instr, Label, Not, Reg, Sink, Special, Sym
@@ -91,7 +91,10 @@ class Translation:
         self.masks = masks.of_function(function, self.ops)
         heads = gates | masks.splits(self.masks)
         graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates)
-        self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name])}
+        self.times = register_times.plan(function, self.ops)
+        self.times.extend_live(graph)
+        extra = [name + register_times.TIME for name in sorted(self.times.tracked)]
+        self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
         self.tainted = self._tainted()
         emitter = Emitter(self)
         self.blocks = [emitter.block(b, graph) for b in graph.blocks]
@@ -311,6 +314,8 @@ class Emitter:
         self.local.add(reg.name)
         self.body_defs.add(reg.name)
         self.views.pop(reg.name, None)
+        if self.t.times.fragments or self.t.times.tracked:
+            register_times.wrote(self, reg)
 
     def _lives(self, reg: Reg) -> bool:
         return True
@@ -383,6 +388,8 @@ class Emitter:
                     for s, d in op.srcs]
         else:
             args = [self.read(s, d) for s, d in op.srcs]
+        if op.raw:
+            register_times.used(self, instr, args[-1])
         call = f"{self._function(op.fn)}({', '.join(['M', 'C', self._info(instr, op), *args])})"
         self._results(instr, op, call)
 

@@ -144,4 +144,4 @@ def test_misaligned_bulk_copy_is_a_fault(schedule):
     x = bytes_of(256, 2)
     for size, at in ((24, 0), (32, 8), (512, 0)):
         with pytest.raises(hl.MemoryFault, match="bulk"):
-            run(source, (x, np.int32(size), np.int32(at)), schedule=schedule)
+            run(source, (x, np.int32(size), np.int32(at)), schedule=schedule, hazards="raise")

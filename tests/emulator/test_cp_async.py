@@ -270,4 +270,4 @@ def test_misaligned_and_out_of_bounds_copies_are_faults():
                                (0, 32, 512, "out-of-bounds")):
         x = np.zeros(size, np.uint8)
         with pytest.raises(hl.MemoryFault, match=says):
-            run(source, (x, np.int32(at), np.int32(to)))
+            run(source, (x, np.int32(at), np.int32(to)), hazards="raise")

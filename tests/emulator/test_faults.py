@@ -10,7 +10,7 @@ from support.emulated import lines_with, run, run_ptx
 def fault(source, args, match, marker="// here", **launch):
     """The MemoryFault of a kernel; checks that it names the marked line."""
     with pytest.raises(hl.MemoryFault, match=match) as caught:
-        run(source, args, **launch)
+        run(source, args, **launch, hazards="raise")
     (line,) = lines_with(marker, source=source)
     assert caught.value.site.outermost.line == line and f":{line}" in str(caught.value), str(caught.value)
     return str(caught.value)

@@ -328,7 +328,7 @@ def test_a_barrier_that_was_never_initialised():
         out[0] = 1;
     }"""
     with pytest.raises(hl.MemoryFault, match="no mbarrier was initialised") as caught:
-        run(source, (np.zeros(1, np.int32),))
+        run(source, (np.zeros(1, np.int32),), hazards="raise")
     assert caught.value.site.outermost.line in lines_with("// never initialised", source=source)
 
 
@@ -343,7 +343,7 @@ def test_an_invalidated_barrier_is_dead():
         out[0] = 1;
     }"""
     with pytest.raises(hl.MemoryFault, match="no mbarrier was initialised"):
-        run(source, (np.zeros(1, np.int32),))
+        run(source, (np.zeros(1, np.int32),), hazards="raise")
 
 
 @pytest.mark.emulator_only

@@ -46,13 +46,13 @@ def tensor_map(M, C, info: Info, lane: int, address: int):
     try:
         return _usable(M, C, info, lane, tensormap.load(image))
     except TensorMapError as error:
-        raise M.fault(C, info.index, lane, f"the tensor map: {error}", "out-of-bounds", address) from None
+        raise M.fault(C, info.index, lane, f"the tensor map: {error}", "illegal-descriptor", address) from None
 
 
 def _usable(M, C, info: Info, lane: int, fields):
     """The map, if this instruction may use it."""
     if fields.rank != info.rank:
-        raise M.fault(C, info.index, lane, f"a {info.rank}-D copy with a tensor map of rank {fields.rank}", "out-of-bounds", 0)
+        raise M.fault(C, info.index, lane, f"a {info.rank}-D copy with a tensor map of rank {fields.rank}", "illegal-descriptor", 0)
     if (fields.mode == "im2col") != info.mode.startswith("im2col"):
         raise M.fault(C, info.index, lane, f"a copy in {info.mode} mode with a tensor map in {fields.mode} mode", "out-of-bounds", 0)
     if fields.interleave != "none":

@@ -43,6 +43,7 @@ def tensor_load(M, C, info: Info, target, barrier, mask, map_address, *coords):
         M.session.count("tma_loads", 1)
         for slot, target_barrier in where_to[lane]:
             place = Tile(M, fields, slot, offset)
+            M.marks.written(fields, place)
             M.session.count("tma_load_bytes", place.nbytes)
             issue_load(M, info, gid, slot, target_barrier, place.nbytes, place.spans, _tensor_mover(M, place, fetch))
 

@@ -47,6 +47,7 @@ def tensor_store(M, C, info: Info, source, map_address, *coords):
         slot = gid // M.T
         offset = shared_offset(M, C, info, lane, int(source[lane]), tile.smem_bytes(fields), 128)
         place = Tile(M, fields, slot, offset)
+        M.marks.stored(gid, info.index, fields, place)
         M.session.count("tma_reduce_bytes" if info.op else "tma_store_bytes", place.nbytes)
 
         def read(place=place):

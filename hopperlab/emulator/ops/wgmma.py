@@ -7,7 +7,7 @@ import numpy as np
 
 from ...hopper import wgmma as layout
 from ...hopper.wgmma import DescriptorError
-from .. import numbers
+from .. import checks_collective, checks_wgmma, numbers
 from ..accumulator import AccRef, Accumulator, Product
 from ..ptx.ir import Imm, Vec
 from ..translate import MachineOp
@@ -70,6 +70,7 @@ def issue(M, C, info: Info, *values):
     """wgmma.mma_async: the operation belongs to the current group and lands by its wait_group at the latest."""
     half = info.n // 2
     registers, rest = values[:half], values[half:]
+    checks_collective.whole_warpgroups(M, C, info.index)
     units = M.units(C)
     gw = units.gw
     slot, warp = gw // M.warps, gw % M.warps
@@ -77,15 +78,19 @@ def issue(M, C, info: Info, *values):
     group_ids, first, group_of = np.unique(groups, return_index=True, return_inverse=True)
     lanes = units.starts[first]
     bases = slot[first] * (M.stride // 16)
-    desc_b = M.lanes(C, rest[-2])[lanes]
-    b_index = _granules(M, C, info, desc_b, bases, info.n, info.majors[1], lanes)
+    desc_a, desc_b = None if info.rs else rest[0], rest[-2]
+    b_index = _granules(M, C, info, M.lanes(C, desc_b)[lanes], bases, info.n, info.majors[1], lanes)
     a_values = a_index = None
     if info.rs:
         a_values = _fragment(rest[:info.rs], info, len(gw))
     else:
-        a_index = _granules(M, C, info, M.lanes(C, rest[0])[lanes], bases, 64, info.majors[0], lanes)
+        a_index = _granules(M, C, info, M.lanes(C, desc_a)[lanes], bases, 64, info.majors[0], lanes)
     keep = M.lanes(C, rest[-1])[units.starts]
     number = M.wgmma_commits[gw] + 1
+    if info.rs:
+        M.fences.issue(info.index, gw, number)
+    if M.shadow is not None:
+        checks_wgmma.check(M, C, info, lanes, group_of, desc_a, desc_b, a_index, b_index)
     old = _accumulator(M, C, info, registers, gw)
     form = (info.k, info.kinds, info.majors, info.sign)
     product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form)
@@ -154,6 +159,7 @@ def _accumulator(M, C, info, registers, gw) -> Accumulator:
 
 def fence(M, C, info):
     """wgmma.fence orders register accesses; values need nothing here."""
+    M.fences.run(M.units(C).gw)
     M.synced(C)
 
 

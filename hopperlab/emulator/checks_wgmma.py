@@ -1,0 +1,111 @@
+"""What a wgmma's descriptors must satisfy, and whether its tiles lie in shared memory as it reads them.
+
+TMA marks each 16-byte granule it writes with its swizzle and the granule's place in its row. A wgmma takes eight rows at
+a time, the same piece of each; where the marks of such eight differ, descriptor and tensor map disagree. Granules that
+anything else has written since have no mark. The same marks serve tensor stores. PTX ISA 9.7.15.5.1; sm90a.md (a), (b).
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from ..hopper import wgmma as layout
+from ..hopper.swizzle import SWIZZLES
+from . import reports_misuse as reports
+from .shadow import W_SITE_MASK
+
+RESERVED = 0x3FF1_C000_C000_C000 & ~(7 << 49)      # bits no field of a descriptor uses
+MARKED, MODE = 0x8000, 8
+
+
+class TileMarks:
+    """One mark a granule of the shared memory of all CTAs, for kernels that use both tensor loads and a reader of tiles."""
+
+    def __init__(self, machine):
+        self.M = machine
+        body = machine.body
+        self.loads = np.array([i.op == "cp" and "tensor" in i.mods and i.mods[-1] != "bulk_group" for i in body], bool)
+        readers = any(i.op == "wgmma" or i.op == "cp" and "tensor" in i.mods and "bulk_group" in i.mods for i in body)
+        self.on = machine.shadow is not None and readers and bool(self.loads.any())
+        self.marks = np.zeros(machine.slots * machine.stride // 16 if self.on else 0, np.uint16)
+
+    def written(self, fields, place) -> None:
+        """A tensor load writes the granules of `place` (copies.Tile)."""
+        if self.on:
+            mark = MARKED | SWIZZLES.index(fields.swizzle) << MODE
+            self.marks[(place.granules + place.base) >> 4] = (mark + np.arange(place.granules.shape[1])).astype(np.uint16)
+
+    def _writers(self, granules: np.ndarray) -> np.ndarray:
+        return self.M.shadow.writes[granules * 4] & W_SITE_MASK
+
+    def read(self, C, site: int, operand: str, granules: np.ndarray, descriptors: np.ndarray, lanes: np.ndarray) -> None:
+        """A wgmma reads `granules` (groups, rows, pieces); `descriptors`, `lanes`: one of each group."""
+        if not self.on:
+            return
+        marks = self.marks[granules]
+        eight = marks.reshape(len(marks), -1, 8, marks.shape[-1])
+        differ = eight != eight[:, :, :1]
+        if not differ.any():
+            return
+        places = granules.reshape(eight.shape)
+        writers = self._writers(places)
+        known = ((eight & MARKED) != 0) & self.loads[writers]
+        bad = np.argwhere(differ & known & known[:, :, :1])
+        if len(bad):
+            g = tuple(bad[0])
+            desc = layout.decode(int(descriptors[g[0]]))
+            reader = (f"{_words(desc.swizzle)} with {desc.stride_bytes} bytes from one group of 8 rows to the next"
+                      + (f" and {desc.leading_bytes} from one 16-byte piece to the next" if desc.swizzle == "none" else ""))
+            writer = _words(SWIZZLES[int(eight[g]) >> MODE & 3])
+            reports.layouts_differ(self.M, site, int(writers[g]), int(C.gids[lanes[g[0]]]), operand, reader, writer, int(places[g]) * 16)
+
+    def stored(self, gid: int, site: int, fields, place) -> None:
+        """A tensor store reads `place`: with a swizzle, it must be the one the tile was loaded with."""
+        if not self.on:
+            return
+        granules = (place.granules + place.base) >> 4
+        marks, writers = self.marks[granules], self._writers(granules)
+        known = ((marks & MARKED) != 0) & self.loads[writers]
+        bad = np.argwhere(known & ((marks & 0xFF) != np.arange(granules.shape[1])) & ((marks >> MODE & 3) != SWIZZLES.index(fields.swizzle)))
+        if len(bad):
+            g = tuple(bad[0])
+            reports.layouts_differ(self.M, site, int(writers[g]), gid, "a tile", _words(fields.swizzle),
+                                   _words(SWIZZLES[int(marks[g]) >> MODE & 3]), int(granules[g]) * 16)
+
+
+def _words(swizzle: str) -> str:
+    return "plain rows" if swizzle == "none" else f"rows swizzled by {swizzle[:-1]} bytes"
+
+
+def descriptors(M, C, site: int, operand: str, value: np.ndarray, lanes: np.ndarray, group_of: np.ndarray) -> None:
+    """One descriptor for the whole warpgroup, no bit set that has no meaning."""
+    if value.ndim and not (value == value[0]).all():
+        same = np.repeat(value[lanes][group_of], 32) == value
+        if not same.all():
+            lane = int(np.flatnonzero(~same)[0])
+            reports.descriptor(M, site, int(C.gids[lane]), int(value[lane]), f"of {operand} is not that of the other threads: all 128 threads of a "
+                               "warpgroup give the same descriptor (it names the whole tile). Compute it from values that are equal in "
+                               "the warpgroup, not from the thread, lane or warp.")
+    for desc in {int(value)} if not value.ndim else set(value[lanes].tolist()):
+        if desc & RESERVED:
+            bits = [b for b in range(64) if desc & RESERVED & 1 << b]
+            reports.descriptor(M, site, int(C.gids[0]), desc, f"of {operand} sets bits {bits}, which have no meaning: start, leading and stride offset "
+                               "are 14 bits each, in units of 16 bytes ((x & 0x3FFFF) >> 4), at bits 0, 16 and 32; the swizzle is at 62.")
+
+
+def fed(M, C, site: int, operand: str, granules: np.ndarray, lanes: np.ndarray) -> None:
+    """Remember whether an operand's tile was ever written (see shadow.py, unfed)."""
+    key, shadow = (site, operand), M.shadow
+    if key not in shadow.fed:
+        if shadow.writes[granules * 4].any():
+            shadow.fed.add(key)
+        else:
+            shadow.unfed.setdefault(key, (int(C.gids[lanes[0]]), int(granules.flat[0]) * 16))
+
+
+def check(M, C, info, lanes, group_of, desc_a, desc_b, a_index, b_index) -> None:
+    """All of the above for one wgmma; desc_a and a_index are None when A lies in registers."""
+    for operand, desc, index in (("A", desc_a, a_index), ("B", desc_b, b_index)):
+        if index is not None:
+            descriptors(M, C, info.index, operand, desc, lanes, group_of)
+            M.marks.read(C, info.index, operand, index, M.lanes(C, desc)[lanes], lanes)
+            fed(M, C, info.index, operand, index, lanes)

@@ -1,0 +1,204 @@
+"""When the registers of a wgmma were computed: every warp needs a wgmma.fence between that and the wgmma (PTX ISA 9.7.15.7.1).
+
+Registers that can reach a wgmma by renames (mov, selp, packing) and that something computes get a second register, their
+time: how many fences the warp had run, and the instruction. Renames carry their source's time, constants have none, and
+a wgmma's own results need no fence for the next one of its shape. What the compiler moved behind a fence that the source
+puts after the write is silent. translate.py calls plan, wrote and used.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import reports_misuse as reports
+from .ptx.ir import Vec
+
+TIME = "@time"                   # suffix of the second register's name
+RENAMES = ("mov", "selp")
+SITE_BITS = 18
+SITE_MASK = (1 << SITE_BITS) - 1
+COUNTS = 16383                   # fence counts wrap: a time is 1..COUNTS
+NO_TIME = np.uint32(0)
+
+
+@dataclass
+class Plan:
+    """tracked: registers with a time. fragments: registers that hold A of a wgmma -> instructions of those wgmma."""
+
+    tracked: frozenset[str]
+    fragments: dict[str, tuple[int, ...]]
+
+    def extend_live(self, graph) -> None:
+        """A time lives as long as its register."""
+        for b in graph.blocks:
+            b.live_in |= {n + TIME for n in b.live_in if n in self.tracked}
+            b.live_out |= {n + TIME for n in b.live_out if n in self.tracked}
+
+
+def operands(instr) -> tuple[tuple, tuple]:
+    """(D, A) registers of a wgmma.mma_async; A is empty when it lies in shared memory."""
+    d, a = instr.operands[0], instr.operands[1]
+    return d.items, (a.items if type(a) is Vec else ())
+
+
+def plan(function, ops) -> Plan:
+    """Which registers of a kernel need times."""
+    products = [i for i in function.body if i.index in ops and ops[i.index].raw]
+    fragments: dict[str, tuple[int, ...]] = {}
+    reach = set()
+    for i in products:
+        d, a = operands(i)
+        reach.update(r.name for r in (*d, *a))
+        for r in a:
+            fragments[r.name] = (*fragments.get(r.name, ()), i.index)
+    if not products:
+        return Plan(frozenset(), {})
+    renames = [([d.name for d in i.dsts()], [s.name for s in i.srcs()]) for i in function.body if i.op in RENAMES]
+    _close(reach, [(sources, targets) for targets, sources in renames])
+    computed = {d.name for i in function.body if i.op not in (*RENAMES, "wgmma") for d in i.dsts()} & reach
+    _close(computed, renames)
+    return Plan(frozenset(computed & reach), fragments)
+
+
+def _close(names: set, edges: list) -> None:
+    """Add the first names of every edge whose second names meet `names`, until nothing changes."""
+    grown = True
+    while grown:
+        before = len(names)
+        for gained, given in edges:
+            if not names.isdisjoint(given):
+                names.update(gained)
+        grown = len(names) > before
+
+
+# --- emitting ---------------------------------------------------------------------------------------------------------
+def _time(emitter, name: str) -> str:
+    """Expression of a register's time."""
+    shadow = name + TIME
+    if shadow not in emitter.local:
+        emitter.local.add(shadow)
+        emitter.loaded.append(shadow)
+    return f"r{emitter.t.slots[shadow]}"
+
+
+def wrote(emitter, reg) -> None:
+    """The instruction being emitted has just written `reg`."""
+    times, instr = emitter.t.times, emitter.instr
+    if reg.name in times.tracked:
+        _stamp(emitter, reg, instr)
+    if reg.name in times.fragments and instr.op not in (*RENAMES, "wgmma"):
+        line = f"{emitter._function(overwritten)}(M, C, {instr.index}, {times.fragments[reg.name]!r})"
+        if not emitter.lines or line not in emitter.lines[-4:]:
+            emitter.lines.append(line)
+
+
+def _stamp(emitter, reg, instr) -> None:
+    if instr.op == "wgmma":
+        value = emitter._bind(NO_TIME, "u32")
+    elif instr.op in RENAMES:
+        sources = [_time(emitter, s.name) for s in instr.srcs() if s.name in emitter.t.times.tracked]
+        value = emitter._bind(NO_TIME, "u32")
+        for source in sources:
+            value = source if value[0] == "K" else f"np.maximum({value}, {source})"
+    else:
+        value = f"{emitter._function(now)}(M, C, {instr.index})"
+    if emitter.guard is not None:
+        value = f"np.where({emitter.guard}, {value}, {_time(emitter, reg.name)})"
+    shadow = reg.name + TIME
+    emitter.lines.append(f"r{emitter.t.slots[shadow]} = {value}")
+    emitter.local.add(shadow)
+    emitter.body_defs.add(shadow)
+
+
+def used(emitter, instr, scale: str) -> None:
+    """A wgmma is about to be emitted; `scale`: expression of scale-d."""
+    tracked = emitter.t.times.tracked
+    d, a = ([_time(emitter, r.name) for r in rs if r.name in tracked] for rs in operands(instr))
+    if d or a:
+        listed = [f"({''.join(t + ', ' for t in group)})" for group in (d, a)]
+        emitter.lines.append(f"{emitter._function(check)}(M, C, {instr.index}, {scale}, {listed[0]}, {listed[1]})")
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+class Fences:
+    """How many wgmma.fence every warp has run, and the latest group of every wgmma with A in registers."""
+
+    def __init__(self, machine):
+        self.M = machine
+        self.count = np.zeros(machine.slots * machine.warps, np.int64)
+        self.serial = 0
+        self.issued: dict[int, np.ndarray] = {}
+
+    def run(self, warps: np.ndarray) -> None:
+        """wgmma.fence by these warps."""
+        self.count[warps] += 1
+        self.serial += 1
+
+    def issue(self, site: int, warps: np.ndarray, number: np.ndarray) -> None:
+        """A wgmma with A in registers was issued as part of group `number` of every warp."""
+        table = self.issued.setdefault(site, np.zeros(len(self.count), np.int64))
+        table[warps] = number
+
+    def base(self, C):
+        """The cohort's present time without the instruction: a scalar when all warps agree."""
+        known = C._cache.get("fences")
+        if known is None or known[0] != self.serial:
+            counts = self.count[C.gids >> 5] % COUNTS + 1 << SITE_BITS
+            value = np.uint32(counts[0]) if (counts == counts[0]).all() else counts.astype(np.uint32)
+            known = C._cache["fences"] = (self.serial, value)
+        return known[1]
+
+
+def now(M, C, site: int):
+    """The time of a register that instruction `site` computes now."""
+    return M.fences.base(C) | np.uint32(site)
+
+
+def check(M, C, site: int, scale, d_times: tuple, a_times: tuple) -> None:
+    """A wgmma takes registers: none may have been computed since the warp's last wgmma.fence."""
+    if not M.session.check:
+        return
+    base = M.fences.base(C) >> SITE_BITS
+    for what, times, read in (("an accumulator register", d_times, scale), ("a register of its A fragment", a_times, np.True_)):
+        for time in times:
+            late = ((time >> SITE_BITS) == base) & read
+            if late.any():
+                lane = int(np.flatnonzero(np.broadcast_to(late, C.n))[0])
+                writer = int(time if not time.ndim else time[lane]) & SITE_MASK
+                if _moved(M, writer, site):
+                    continue
+                reports.missing_wgmma_fence(M, site, writer, int(C.gids[lane]), what)
+
+
+def _moved(M, writer: int, product: int) -> bool:
+    """True when the source writes the register before a fence and the compiler emitted the write behind it: NVRTC moves register
+    arithmetic across inline assembly, and ptxas then puts a fence of its own (C7519). Not the author's error."""
+    wrote, used = _position(M, writer), _position(M, product)
+    if wrote is None or used is None:
+        return False
+    for i in M.body[:writer]:
+        if i.op == "wgmma" and i.mods[0] == "fence":
+            fence = _position(M, i.index)
+            if fence is not None and wrote[0] == fence[0] == used[0] and wrote < fence <= used:
+                return True
+    return False
+
+
+def _position(M, index: int) -> tuple | None:
+    site = M.body[index].site
+    return (site.outermost.file, site.outermost.line, site.outermost.column) if site is not None and site.line else None
+
+
+def overwritten(M, C, site: int, products: tuple) -> None:
+    """A register that holds A of some wgmma was computed anew: none of those may be in flight."""
+    if not M.session.check:
+        return
+    for product in products:
+        issued = M.fences.issued.get(product)
+        if issued is None:
+            continue
+        warps = C.gids >> 5
+        busy = issued[warps] > M.wgmma_done[warps]
+        if busy.any():
+            reports.fragment_overwritten(M, site, product, int(C.gids[int(np.argmax(busy))]))
