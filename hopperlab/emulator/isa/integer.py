@@ -90,19 +90,23 @@ def _add_carry(a, b, carry):
     return r, (r < a) | (carry & (r == a))
 
 
-def _sub_borrow(a, b, borrow):
-    """(a - b - borrow, borrow out) of unsigned integers."""
-    if borrow is None:
-        return a - b, a < b
-    return a - b - borrow, (a < b) | (borrow & (a == b))
+def _sub_carry(a, b, carry):
+    """(a + ~b + carry, carry out) of unsigned integers: no borrow sets the flag."""
+    if carry is None:
+        return a - b, a >= b
+    return _add_carry(a, ~b, carry)
 
 
 def _carrying(instr: ir.Instr, kind: str) -> AluOp:
-    """add.cc, addc, sub.cc, subc: the carry flag in and out. A borrow sets the flag (PTX ISA 9.7.2)."""
+    """add.cc, addc, sub.cc, subc: the carry flag in and out (PTX ISA 9.7.2).
+
+    A subtraction adds the complement, so its flag is set where it did not borrow. In chains of one kind this is the borrow
+    of the PTX ISA; NVRTC's 128-bit division ends a chain of subc.cc with an addc and counts on it.
+    """
     if BITS.get(kind, 16) < 32:
         raise Modifiers(instr).fail("only 32 and 64 bits have carry")
     dtype = f"u{BITS[kind]}"
-    step = _sub_borrow if instr.op.startswith("sub") else _add_carry
+    step = _sub_carry if instr.op.startswith("sub") else _add_carry
     reads, writes = instr.op in ("addc", "subc"), "cc" in instr.mods
     return AluOp(_flagged(step, reads, writes), (dtype, dtype), (dtype,), None, reads, writes)
 

@@ -102,6 +102,14 @@ def test_carry_chain_adds_and_subtracts_long_numbers(run, kind):
         assert whole([low, mid, high]) == expected
 
 
+def test_a_subtraction_sets_the_carry_where_it_does_not_borrow(run):
+    a, b = np.array([5, 3, 3], np.uint32), np.array([3, 3, 5], np.uint32)
+    _, carry = run("sub.cc.u32", a, b)
+    zero = np.zeros(3, np.uint32)
+    assert run("addc.u32", zero, zero, carry=carry).tolist() == [1, 1, 0]
+    assert run("subc.u32", zero, zero, carry=carry).tolist() == [0, 0, 2**32 - 1]
+
+
 def test_mad_carry(run):
     a, b, c, d = (numbers("u32", s).astype(np.uint32) for s in range(30, 34))
     low, carry = run("mad.lo.cc.u32", a, b, c)
