@@ -1,0 +1,40 @@
+// From wgmma accumulators to C: plain stores guarded at the edges, or bf16 tiles in shared memory for a TMA store.
+// A warpgroup's accumulator of 64 rows x 2 * COUNT columns holds in d[i] of thread t (w = t / 32, g = t % 32 / 4,
+// q = t % 4) row 16w + g + 8 (i / 2 % 2), column 8 (i / 4) + 2q + i % 2. [PTX ISA 9.7.15.5.2]
+#pragma once
+#include <hopperlab/stmatrix.cuh>
+
+// The accumulator to C (m x n, row-major), its corner at row0, col0. Any n: pairs are stored as one word where 4 bytes
+// are aligned. Of the 32 bytes of a sector a warp writes 16 at once, the other half with a later instruction.
+template <int COUNT>
+__device__ __forceinline__ void store_accumulator(__nv_bfloat16* c, const float (&d)[COUNT], int row0, int col0, int m, int n) {
+    int thread = threadIdx.x % 128, lane = thread % 32;
+    int row = row0 + 16 * (thread / 32) + lane / 4, col = col0 + 2 * (lane % 4);
+    #pragma unroll
+    for (int i = 0; i < COUNT; i += 2) {                        // d[i], d[i+1] are neighbours in a row
+        int y = row + 8 * (i / 2 % 2), x = col + 8 * (i / 4);
+        __nv_bfloat16* out = c + (size_t)y * n + x;
+        if (y < m && x + 1 < n && n % 2 == 0) {
+            *reinterpret_cast<__nv_bfloat162*>(out) = __floats2bfloat162_rn(d[i], d[i + 1]);
+        } else if (y < m) {
+            if (x < n) out[0] = __float2bfloat16(d[i]);
+            if (x + 1 < n) out[1] = __float2bfloat16(d[i + 1]);
+        }
+    }
+}
+
+// Columns 64 * chunk .. + 63 of the accumulator as a bf16 tile of 64 rows x 128 bytes at `tile` (1024-byte aligned), in
+// the 128-byte swizzle, as a tensor map with a 64 x 64 box and that swizzle stores it. Each stmatrix writes 16 rows x 16
+// columns of a warp; the swizzle spreads the 8 rows of a matrix over all banks.
+template <int COUNT>
+__device__ __forceinline__ void stage_chunk(unsigned tile, const float (&d)[COUNT], int chunk) {
+    int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane % 16;
+    unsigned row_address = tile + row * 128;
+    #pragma unroll
+    for (int x = 0; x < 64; x += 16) {                          // lanes 0-15: columns x .. x + 7; lanes 16-31: the next 8
+        const float* e = d + (64 * chunk + x) / 2;
+        unsigned column16 = (x / 8 + lane / 16) ^ (row % 8);    // which 16 bytes of the row
+        stmatrix_x4(row_address + column16 * 16, pack_bf16x2(e[0], e[1]), pack_bf16x2(e[2], e[3]),
+                    pack_bf16x2(e[4], e[5]), pack_bf16x2(e[6], e[7]));
+    }
+}

@@ -1,0 +1,179 @@
+"""The steps of the product ladder, ready to call: c = a * b^T in bf16 by any kernel of kernels/gemm, in either place.
+
+`LADDER` names the steps in climbing order; `launch(step, a, b, c)` is one function for all. What a kernel needs (grid, shared
+memory, boxes) is in its header; here it is written once. a: m x k, b: n x k, c: m x n; ml_dtypes.bfloat16 or uint16 bits.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from ..runtime.arrays import is_cuda_array
+from ..runtime.library import load_kernel
+from ..runtime.tensor_map import TensorMap
+from . import gemm_choice
+from .gemm_choice import Final, StreamK
+from .launches import SMS, Launch, mma_multistage, tma_wgmma, warp_specialized
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _sizes(a, b, c) -> tuple[int, int, int]:
+    (m, k), (n, other) = a.shape, b.shape
+    if k != other or tuple(c.shape) != (m, n):
+        raise ValueError(f"a is {a.shape}, b is {b.shape} and c is {c.shape}: they must be m x k, n x k and m x n")
+    return m, n, k
+
+
+def _map(array, rows: int, columns: int = 64, promotion: str = "none") -> TensorMap:
+    dtype = "bfloat16" if array.dtype == np.uint16 else None
+    return TensorMap.tiled(array, box=(rows, columns), swizzle="128B", dtype=dtype, l2_promotion=promotion)
+
+
+def _numbers(m: int, n: int, k: int) -> tuple[np.int32, ...]:
+    return np.int32(m), np.int32(n), np.int32(k)
+
+
+def _plain(path: str, rows: int, columns: int, block: tuple[int, ...], a, b, c, options: Sequence[str] = (),
+           backend: str | None = None) -> Launch:
+    """A kernel without tensor maps: one block a tile of rows x columns."""
+    m, n, k = _sizes(a, b, c)
+    kernel = load_kernel(path, "gemm", tuple(options), backend=backend)
+    return Launch(kernel, (_ceil(n, columns), _ceil(m, rows)), block, (a, b, c, *_numbers(m, n, k)))
+
+
+def naive(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/naive.cu: a thread an element of C. Any m, n, k."""
+    return _plain("gemm/naive.cu", 8, 32, (32, 8), a, b, c, options, backend)
+
+
+def shared_tile(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/shared_tile.cu: 64 x 64 tiles through shared memory. Any m, n, k."""
+    return _plain("gemm/shared_tile.cu", 64, 64, (256,), a, b, c, options, backend)
+
+
+def register_double_buffer(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/register_double_buffer.cu: Volta's software pipelining. k a multiple of 8."""
+    if a.shape[1] % 8:
+        raise ValueError(f"k is {a.shape[1]}; the 16-byte loads of register_double_buffer need a multiple of 8")
+    return _plain("gemm/register_double_buffer.cu", 128, 128, (256,), a, b, c, options, backend)
+
+
+def tma_mma(a, b, c, stages: int = 3, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/tma_mma.cu: TMA and mma.sync. k a multiple of 8."""
+    m, n, k = _sizes(a, b, c)
+    kernel = load_kernel("gemm/tma_mma.cu", "gemm", (f"-DSTAGES={stages}", *options), backend=backend)
+    return Launch(kernel, (_ceil(n, 128), _ceil(m, 128)), (256,), (_map(a, 128), _map(b, 128), c, *_numbers(m, n, k)),
+                  stages * 32768 + 64)
+
+
+def two_consumers_128x256(a, b, c, stages: int = 4, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/two_consumers_128x256.cu: a 128 x 256 tile. k a multiple of 8; at most 4 stages."""
+    m, n, k = _sizes(a, b, c)
+    kernel = load_kernel("gemm/two_consumers_128x256.cu", "gemm", (f"-DSTAGES={stages}", *options), backend=backend)
+    return Launch(kernel, (_ceil(n, 256), _ceil(m, 128)), (384,), (_map(a, 128), _map(b, 256), c, *_numbers(m, n, k)),
+                  stages * 49152 + 64)
+
+
+def cluster_multicast(a, b, c, stages: int = 4, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/cluster_multicast.cu: two CTAs share B. k a multiple of 8; at most 4 stages."""
+    m, n, k = _sizes(a, b, c)
+    kernel = load_kernel("gemm/cluster_multicast.cu", "gemm", (f"-DSTAGES={stages}", *options), backend=backend)
+    return Launch(kernel, (2 * _ceil(m, 256), _ceil(n, 256)), (384,), (_map(a, 128), _map(b, 128), c, *_numbers(m, n, k)),
+                  stages * 49152 + 64)
+
+
+def _persistent_grid(m: int, n: int, bm: int, bn: int, cluster: int, blocks: int) -> tuple[int]:
+    return (cluster * max(1, min(_ceil(m, cluster * bm) * _ceil(n, bn), blocks // cluster)),)
+
+
+def persistent(a, b, c, stages: int = 4, group: int = 8, blocks: int = SMS, options: Sequence[str] = (),
+               backend: str | None = None) -> Launch:
+    """gemm/persistent.cu: at most `blocks` CTAs, tiles in groups of `group` rows. k a multiple of 8."""
+    m, n, k = _sizes(a, b, c)
+    kernel = load_kernel("gemm/persistent.cu", "gemm", (f"-DSTAGES={stages}", f"-DGROUP={group}", *options), backend=backend)
+    return Launch(kernel, _persistent_grid(m, n, 128, 256, 2, blocks), (384,),
+                  (_map(a, 128), _map(b, 128), c, *_numbers(m, n, k)), stages * 49152 + 64)
+
+
+def pingpong(a, b, c, stages: int = 6, group: int = 16, blocks: int = SMS, options: Sequence[str] = (),
+             backend: str | None = None) -> Launch:
+    """gemm/pingpong.cu: the two consumers on different 128 x 128 tiles. k a multiple of 8."""
+    m, n, k = _sizes(a, b, c)
+    kernel = load_kernel("gemm/pingpong.cu", "gemm", (f"-DSTAGES={stages}", f"-DGROUP={group}", *options), backend=backend)
+    return Launch(kernel, _persistent_grid(m, n, 128, 128, 1, blocks), (384,),
+                  (_map(a, 128), _map(b, 128), c, *_numbers(m, n, k)), stages * 32768 + 128)
+
+
+def overlapped_store(a, b, c, stages: int = 3, slots: int = 4, group: int = 8, blocks: int = SMS, options: Sequence[str] = (),
+                     backend: str | None = None) -> Launch:
+    """gemm/overlapped_store.cu: C by stmatrix and TMA. k and n multiples of 8."""
+    m, n, k = _sizes(a, b, c)
+    kernel = load_kernel("gemm/overlapped_store.cu", "gemm",
+                         (f"-DSTAGES={stages}", f"-DGROUP={group}", f"-DC_SLOTS={slots}", *options), backend=backend)
+    return Launch(kernel, _persistent_grid(m, n, 128, 256, 2, blocks), (384,),
+                  (_map(a, 128), _map(b, 128), _map(c, 64), *_numbers(m, n, k)), stages * 49152 + slots * 16384 + 64)
+
+
+def stream_k(a, b, c, choice: StreamK = StreamK(), options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/stream_k.cu: k-blocks dealt out evenly over `choice.blocks` CTAs. k a multiple of 8.
+
+    The launch owns a workspace of fp32 sums, zero between launches; launches of one `Launch` must not overlap.
+    """
+    m, n, k = _sizes(a, b, c)
+    rows, columns = _ceil(m, 128), _ceil(n, choice.bn)
+    blocks = min(choice.blocks, rows * columns * _ceil(k, 64))
+    if is_cuda_array(c):
+        import cupy as xp
+    else:
+        xp = np
+    sums, counters = xp.zeros((rows * 128, columns * choice.bn), np.float32), xp.zeros(2 * rows * columns, np.int32)
+    kernel = load_kernel("gemm/stream_k.cu", "gemm", (*choice.options, *options), backend=backend)
+    maps = (_map(a, 128), _map(b, choice.bn), _map(sums, 64, 32))
+    return Launch(kernel, (blocks,), (384,), (*maps, sums, counters, c, *_numbers(m, n, k)), choice.shared_bytes)
+
+
+def final(a, b, c, choice: Final | None = None, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/final.cu with the given choice; None takes what `gemm_choice.choose` picks (which may be stream_k).
+
+    k a multiple of 8. Where n is none, C is stored by plain stores.
+    """
+    m, n, k = _sizes(a, b, c)
+    picked = choice or gemm_choice.choose(m, n, k)
+    if isinstance(picked, StreamK):
+        return stream_k(a, b, c, picked, options, backend)
+    if n % 8:
+        picked = picked.without_tma_store()
+    kernel = load_kernel("gemm/final.cu", "gemm", (*picked.options, *options), backend=backend)
+    promoted = partial(_map, promotion="256B")
+    a_map, b_map = promoted(a, picked.bm), promoted(b, picked.bn // picked.cluster)
+    c_map = _map(c, 64) if picked.tma_store else a_map          # a map is needed, though nobody reads it
+    return Launch(kernel, _persistent_grid(m, n, picked.bm, picked.bn, picked.cluster, picked.blocks), (384,),
+                  (a_map, b_map, c_map, c, *_numbers(m, n, k)), picked.shared_bytes)
+
+
+def _multistage(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    return mma_multistage(a, b, c, bn=256, options=options, backend=backend)
+
+
+def _single_stage(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    return tma_wgmma(a, b, c, stages=2, options=options, backend=backend)
+
+
+LADDER: Mapping[str, Callable[..., Launch]] = {
+    "naive": naive, "shared_tile": shared_tile, "register_double_buffer": register_double_buffer,
+    "mma_multistage": _multistage, "tma_mma": tma_mma, "tma_wgmma_2": _single_stage, "tma_wgmma": tma_wgmma,
+    "warp_specialized": warp_specialized, "two_consumers_128x256": two_consumers_128x256,
+    "cluster_multicast": cluster_multicast, "persistent": persistent, "pingpong": pingpong,
+    "overlapped_store": overlapped_store, "stream_k": stream_k, "final": final}
+
+
+def launch(step: str, a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """c = a * b^T by a step of the ladder, with its own defaults. Raises KeyError that lists the steps."""
+    if step not in LADDER:
+        raise KeyError(f"no step {step!r}; the ladder has {', '.join(LADDER)}")
+    return LADDER[step](a, b, c, options=options, backend=backend)
