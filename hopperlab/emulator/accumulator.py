@@ -19,7 +19,7 @@ class Product:
 
     a: (warps, 16, K) values already in registers, or None; a_index: (groups, ...) granule ids of A; b_index likewise.
     group_of: (warps,) which row of the group arrays is a warp's; number: (warps,) wgmma group each belongs to.
-    quarter: (warps,) which 16 rows of the 64 a warp holds. keep: (warps,) False where scale-d is false (D = A*B). shape: (K elements, dtypes, majors, signs).
+    quarter: (warps,) which 16 rows of the 64 a warp holds. keep: (warps,) False where scale-d is false (D = A*B). form: (K elements, dtypes, majors, sign, saturates).
     """
 
     a: np.ndarray | None
@@ -30,6 +30,7 @@ class Product:
     keep: np.ndarray
     quarter: np.ndarray
     form: tuple
+    index: int = -1
 
     def take(self, units: np.ndarray) -> "Product":
         """The same for some of the warps."""
@@ -37,11 +38,11 @@ class Product:
         a = self.a[units] if self.a is not None else None
         a_index = self.a_index[groups] if self.a_index is not None else None
         return Product(a, a_index, self.b_index[groups], group_of, self.number[units], self.keep[units],
-                       self.quarter[units], self.form)
+                       self.quarter[units], self.form, self.index)
 
 
 class Accumulator:
-    """`tile`: (warps, 16, n) or None for zeros. `pending`: Products in issue order. `number`: (warps,) newest group that
+    """`tile`: (warps, 16, n) or None for zeros; of float16, registers hold pairs. `pending`: Products in issue order. `number`: (warps,) newest group that
     accumulates here, or None; it is in flight until wait_group covers it, whenever it lands."""
 
     __slots__ = ("M", "warps", "n", "tile", "pending", "dtype", "number", "_registers", "_taken", "_merged", "__weakref__")
@@ -59,24 +60,30 @@ class Accumulator:
         return 32 * len(self.warps)
 
     def registers(self) -> np.ndarray:
-        """(n/2, lanes): register i of every lane."""
+        """(n/2, lanes), or (n/4, lanes) of packed f16: register i of every lane."""
         if self._registers is None:
             if self.tile is None:
                 self._registers = np.zeros((self.n // 2, self.lanes), self.dtype)
             else:
                 shaped = self.tile.reshape(len(self.warps), 2, 8, self.n // 8, 4, 2)        # warp, half, g, block, q, pair
                 self._registers = np.ascontiguousarray(shaped.transpose(3, 1, 5, 0, 2, 4)).reshape(self.n // 2, -1)
+            if self.dtype == np.float16:
+                pairs = self._registers.reshape(self.n // 4, 2, -1).transpose(0, 2, 1)
+                self._registers = np.ascontiguousarray(pairs).view(np.uint32)[..., 0]
         return self._registers
 
     @staticmethod
     def from_registers(M, warps: np.ndarray, values: list, dtype) -> "Accumulator":
-        """An accumulator from n/2 register arrays (or scalars)."""
-        n, lanes = 2 * len(values), 32 * len(warps)
+        """An accumulator from n/2 register arrays or scalars (n/4 of packed f16)."""
+        packed = dtype == np.float16
+        n, lanes = (4 if packed else 2) * len(values), 32 * len(warps)
         if all(not v.ndim for v in values) and not any(v.view(np.uint32) for v in values):
             return Accumulator(M, warps, n, None, dtype)
-        stacked = np.empty((len(values), lanes), dtype)
+        stacked = np.empty((len(values), lanes), np.uint32 if packed else dtype)
         for row, value in zip(stacked, values):
-            row[:] = value.view(dtype)
+            row[:] = value.view(stacked.dtype)
+        if packed:
+            stacked = np.ascontiguousarray(stacked.view(np.float16).reshape(len(values), lanes, 2).transpose(0, 2, 1))
         shaped = stacked.reshape(n // 8, 2, 2, len(warps), 8, 4).transpose(3, 1, 4, 0, 5, 2)
         return Accumulator(M, warps, n, np.ascontiguousarray(shaped).reshape(len(warps), 16, n), dtype)
 
@@ -93,10 +100,13 @@ class Accumulator:
     def land(self, count: int | None = None) -> None:
         """Compute the first `count` products (all by default)."""
         batch = self.pending if count is None else self.pending[:count]
+        if self.M.trace is not None:
+            for product in batch:
+                self.M.trace.warps("land", "land wgmma", self.warps, product.index)
         self.pending = [] if count is None else self.pending[count:]
         while batch:
-            size = 1
-            while size < len(batch) and batch[size].keep.all() and _alike(batch[0], batch[size]):
+            size, most = 1, 1 if self.dtype == np.float16 or batch[0].form[4] else len(batch)
+            while size < most and batch[size].keep.all() and _alike(batch[0], batch[size]):
                 size += 1
             self._multiply(self.M, batch[:size])
             batch = batch[size:]
@@ -110,14 +120,17 @@ class Accumulator:
             out = np.matmul(a, b.transpose(0, 2, 1)).reshape(count, 16, self.n)
         else:
             out = np.matmul(a, b[first.group_of].transpose(0, 2, 1))
-        sign = first.form[-1]
+        sign, saturates = first.form[3:]
         if sign != 1:
             out = -out
-        out = out.astype(np.int64).astype(self.dtype) if self.dtype == np.int32 else out
+        if self.dtype == np.int32:
+            out = out.astype(np.int64) if saturates else out.astype(np.int64).astype(np.int32)
         if self.tile is not None and first.keep.any():
             old = self.tile if first.keep.all() else np.where(first.keep[:, None, None], self.tile, self.dtype(0))
             out = old + out
-        self.tile = out
+        if saturates:
+            out = np.clip(out, -(1 << 31), (1 << 31) - 1)
+        self.tile = out if out.dtype == self.dtype else out.astype(self.dtype)
         self._registers = None
 
     def in_flight(self) -> bool:
@@ -155,7 +168,7 @@ def _whole_groups(product: Product) -> bool:
 
 def _operand_a(M, product: Product) -> np.ndarray:
     """(groups, 64, K) when the warps are whole warpgroups in order, else (warps, 16, K)."""
-    _, kinds, majors, _ = product.form
+    kinds, majors = product.form[1:3]
     whole = _whole_groups(product)
     if product.a is not None:
         return product.a.reshape(-1, 64, product.a.shape[-1]) if whole else product.a
@@ -167,7 +180,7 @@ def _operand_a(M, product: Product) -> np.ndarray:
 
 def _operand_b(M, product: Product) -> np.ndarray:
     """(groups, n, K)."""
-    _, kinds, majors, _ = product.form
+    kinds, majors = product.form[1:3]
     return numbers.operand(M.smem16[product.b_index], kinds[1], majors[1])
 
 
@@ -183,7 +196,7 @@ class AccRef:
     @property
     def dtype(self):
         """dtype of the value."""
-        return np.dtype(self.acc.dtype)
+        return np.dtype(np.uint32 if self.acc.dtype == np.float16 else self.acc.dtype)
 
     def take(self, index):
         """Lanes `index`: still a reference when they are whole warps."""

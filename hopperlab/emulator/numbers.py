@@ -23,6 +23,8 @@ def to_float(raw: np.ndarray, kind: str) -> np.ndarray:
         return (raw.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     if kind in ("e4m3", "e5m2"):
         return _table(kind)[raw]
+    if kind == "b1":
+        return np.unpackbits(raw, axis=-1, bitorder="little").astype(np.float64)
     return raw.view(np.int8 if kind == "s8" else np.uint8).astype(np.float64)
 
 

@@ -18,7 +18,8 @@ from .common import unsupported
 
 @dataclass
 class Info:
-    """A decoded wgmma.mma_async: shape, operand types, majors, A in registers (`rs` register count), sign of the product."""
+    """A decoded wgmma.mma_async: shape, operand types, majors, A in registers (`rs` register count), sign of the product,
+    dtype of D, its registers a lane, and whether it saturates."""
 
     index: int
     n: int
@@ -28,6 +29,8 @@ class Info:
     rs: int
     sign: int
     dtype: object
+    registers: int
+    saturates: bool
 
 
 def _wgmma(instr, function) -> MachineOp:
@@ -44,14 +47,12 @@ def _wgmma(instr, function) -> MachineOp:
 
 
 def _mma_async(instr) -> MachineOp:
-    mods = [m for m in instr.mods[1:] if m not in ("sync", "aligned", "satfinite")]
-    shape, d_type, a_type, b_type = mods[:4]
-    m, rest = shape[1:].split("n")
-    n, k = (int(x) for x in rest.split("k"))
-    if d_type == "f16" or a_type == "b1":
-        raise unsupported(instr, f"wgmma with .{d_type} accumulators and .{a_type} inputs is not implemented")
-    if m != "64" or n not in layout.legal_n(a_type) or k != layout.K_BY_DTYPE[a_type]:
-        raise unsupported(instr, f"wgmma has no shape {shape} for .{a_type}")
+    mods = [m for m in instr.mods[1:] if m not in ("sync", "aligned", "satfinite", "and", "popc")]
+    if len(mods) != 4:
+        raise unsupported(instr)
+    shape, d_type, a_type, b_type = mods
+    _check(instr, shape, d_type, a_type, b_type)
+    n, k = (int(x) for x in shape[1:].split("n")[1].split("k"))
     d, a, b, scale, *immediates = instr.operands
     values = [i.value for i in immediates if type(i) is Imm]
     signs, majors = values[:2] or [1, 1], ["K", "K"]
@@ -60,16 +61,30 @@ def _mma_async(instr) -> MachineOp:
     if trans:
         majors = ["MN" if t else "K" for t in (trans if not rs else [0, *trans])]
     sign = int(np.prod(signs)) if signs else 1
-    info = Info(instr.index, n, k, (a_type, b_type), tuple(majors), rs, sign, np.int32 if d_type == "s32" else np.float32)
+    home, dtype, registers = {"s32": ("u32", np.int32, n // 2), "f32": ("f32", np.float32, n // 2), "f16": ("u32", np.float16, n // 4)}[d_type]
+    if len(d.items) != registers or rs not in (0, 4):
+        raise unsupported(instr, f"{len(d.items)} registers for D, {registers} are needed" if not rs else f"{rs} registers for A, 4 are needed")
+    info = Info(instr.index, n, k, (a_type, b_type), tuple(majors), rs, sign, dtype, registers, "satfinite" in instr.mods)
     sources = [(r, None) for r in d.items] + ([(r, "u32") for r in a.items] if rs else [(a, "u64")]) + [(b, "u64"), (scale, "pred")]
-    home = "u32" if d_type == "s32" else "f32"
     return MachineOp(issue, info, tuple(sources), tuple((r, home) for r in d.items), collective=True, raw=True)
+
+
+def _check(instr, shape: str, d_type: str, a_type: str, b_type: str) -> None:
+    """Shapes and types that wgmma has (PTX ISA 9.7.15.2, 9.7.15.3)."""
+    if a_type not in layout.K_BY_DTYPE:
+        raise unsupported(instr, f"wgmma has no operands of .{a_type}")
+    mixed = any({a_type, b_type} <= pair for pair in ({"e4m3", "e5m2"}, {"s8", "u8"}))
+    if a_type != b_type and not mixed or d_type not in layout.ACCUMULATORS[a_type]:
+        raise unsupported(instr, f"wgmma does not multiply .{a_type} by .{b_type} into .{d_type}")
+    if shape not in {f"m64n{n}k{layout.K_BY_DTYPE[a_type]}" for n in layout.legal_n(a_type)}:
+        raise unsupported(instr, f"wgmma has no shape {shape} for .{a_type}")
+    if a_type == "b1" and not {"and", "popc"} <= set(instr.mods) or "satfinite" in instr.mods and a_type not in ("s8", "u8"):
+        raise unsupported(instr, "single bits need .and.popc" if a_type == "b1" else ".satfinite is for s8 and u8")
 
 
 def issue(M, C, info: Info, *values):
     """wgmma.mma_async: the operation belongs to the current group and lands by its wait_group at the latest."""
-    half = info.n // 2
-    registers, rest = values[:half], values[half:]
+    registers, rest = values[:info.registers], values[info.registers:]
     checks_collective.whole_warpgroups(M, C, info.index)
     units = M.units(C)
     gw = units.gw
@@ -92,13 +107,13 @@ def issue(M, C, info: Info, *values):
     if M.shadow is not None:
         checks_wgmma.check(M, C, info, lanes, group_of, desc_a, desc_b, a_index, b_index)
     old = _accumulator(M, C, info, registers, gw)
-    form = (info.k, info.kinds, info.majors, info.sign)
-    product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form)
+    form = (info.k, info.kinds, info.majors, info.sign, info.saturates)
+    product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form, info.index)
     acc = Accumulator(M, gw, info.n, old.tile, info.dtype, [*old.pending, product])
     _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info)
-    M.session.count("wgmma", len(group_ids))
-    M.landing.start_accumulator(acc)
-    return tuple(AccRef(acc, i) for i in range(half))
+    M.counting.add("wgmma", len(group_ids), info.index)
+    M.landing.start_accumulator(acc, info.index)
+    return tuple(AccRef(acc, i) for i in range(info.registers))
 
 
 def _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info) -> None:
@@ -150,7 +165,7 @@ def _fragment(registers, info: Info, warps: int) -> np.ndarray:
 def _accumulator(M, C, info, registers, gw) -> Accumulator:
     """The accumulator that registers hold: the one in flight when they are its references in order, else a new one."""
     first = registers[0]
-    if isinstance(first, AccRef) and first.acc.n == info.n and len(first.acc.warps) == len(gw):
+    if isinstance(first, AccRef) and first.acc.n == info.n and first.acc.dtype == info.dtype and len(first.acc.warps) == len(gw):
         if all(isinstance(r, AccRef) and r.acc is first.acc and r.i == i for i, r in enumerate(registers)):
             return first.acc
     values = [r.settle(M, C, info.index) if isinstance(r, AccRef) else r for r in registers]
