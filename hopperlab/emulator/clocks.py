@@ -69,6 +69,7 @@ class Clocks:
         self.barrier_done = np.zeros_like(self.barrier_now)
         self.cluster = np.zeros((slots, PLANES, self.columns), np.int32)
         self.named = np.zeros((slots * ctas * 16, PLANES, self.columns), np.int32)
+        self.named_done = np.zeros_like(self.named)
         self.wgmma = np.zeros((slots * groups, PLANES, self.columns), np.int32)
 
     def _primary(self, gw):
@@ -81,7 +82,8 @@ class Clocks:
         self.bars *= 2
         pad = [(0, 0), (0, 0), (0, old * self.ctas)]
         self.columns += old * self.ctas
-        self.K, self.named, self.wgmma, self.cluster = (np.pad(a, pad) for a in (self.K, self.named, self.wgmma, self.cluster))
+        self.K, self.named, self.named_done, self.wgmma, self.cluster = (
+            np.pad(a, pad) for a in (self.K, self.named, self.named_done, self.wgmma, self.cluster))
         self.barrier_now, self.barrier_done = (self._regrow(a, old, pad) for a in (self.barrier_now, self.barrier_done))
 
     def _regrow(self, table: np.ndarray, old: int, pad) -> np.ndarray:
@@ -107,7 +109,7 @@ class Clocks:
         self.row_of.reshape(count, w, 32)[domains] = self._primary(gw).reshape(len(domains), w, 1)
         self.fragmented.reshape(count, w)[domains] = False
         for table in (self.cp_done, self.bulk_done, self.cp_issued, self.bulk_issued, self.K, self.barrier_now, self.barrier_done,
-                      self.named, self.wgmma, self.cluster):
+                      self.named, self.named_done, self.wgmma, self.cluster):
             table.reshape(count, -1)[domains] = 0
 
     # --- publish and learn ------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def _describe(M, C, wait, instr) -> list[str]:
     if type(wait) is MbarrierWait:
         states = [(_span(M, C, wait.keys == b), f"waits in {where} for parity {int(wait.extra[k])} of the {M.barriers.describe(b)}")
                   for b, k in _each(wait.keys)]
-    elif type(wait) is NamedWait:
+    elif isinstance(wait, NamedWait):
         states = [(_span(M, C, wait.keys == b), f"waits in {where}: {M.named.describe(b)}") for b, k in _each(wait.keys)]
     elif type(wait) is RegisterWait:
         states = [(_span(M, C, None), f"waits in {where}: {wait.describe(M, C)}")]

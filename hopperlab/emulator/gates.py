@@ -79,7 +79,7 @@ def pass_gate(S, C: Cohort, block) -> Cohort | None:
         wait = wait.subset(np.flatnonzero(mask))
     wait.passed(S.M, passed)
     if block.gate_dsts and block.gate_dsts[0] is not None:
-        _set(S, passed, block.gate_dsts[0][0], np.bool_(True))
+        _set(S, passed, block.gate_dsts[0][0], wait.value(S.M))
     return passed
 
 
@@ -111,6 +111,9 @@ def _gate_value(S, C: Cohort, source):
         value = C.frame.get(key)
         value = ZERO if value is None else value
         return value + value.dtype.type(offset & 0xFFFFFFFF) if offset else value
+    if kind == "not":
+        value = C.frame.get(key)
+        return ~(np.bool_(False) if value is None else value)
     if kind == "sym":
         return S.M.symbols[key] + np.uint64(offset)
     return key

@@ -59,6 +59,9 @@ class NamedBarriers:
         if len(done):
             if self.checks is not None:
                 self.checks.completing(done)
+            clocks = M.clocks
+            clocks.named_done[done] = clocks.join(clocks.named_done[done], clocks.named[done])
+            clocks.named[done] = 0
             self.result[done] = self.votes[done]
             self.arrived[done] = 0
             self.generation[done] += 1
@@ -74,7 +77,7 @@ class NamedBarriers:
         M = self.M
         self._meet(C, keys)
         units = M.units(C)
-        M.clocks.learn(C, units, M.clocks.named[keys[units.starts]])
+        M.clocks.learn(C, units, M.clocks.named_done[keys[units.starts]])
         C.unsynced = True
         M.synced(C)
 

@@ -183,6 +183,8 @@ class Emitter:
             return ("const", np.uint64(base.bits + operand.offset), 0)
         if type(operand) is Reg:
             return ("reg", self.t.slots[operand.name], 0)
+        if type(operand) is Not:
+            return ("not", self.t.slots[operand.reg.name], 0)
         if type(operand) is Imm:
             return ("const", DTYPES[dtype or "u32"](operand.value & 0xFFFFFFFF), 0)
         if type(operand) is Sym:

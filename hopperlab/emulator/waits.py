@@ -37,6 +37,10 @@ class Wait:
     def passed(self, M, C) -> None:
         """Memory order gained by going on."""
 
+    def value(self, M):
+        """What the instruction returns to lanes that go on (if it returns anything)."""
+        return np.bool_(True)
+
 
 class MbarrierWait(Wait):
     """mbarrier.try_wait: keys are barrier ids, extra the parity of the phase waited for, site the instruction."""
@@ -67,6 +71,21 @@ class NamedWait(Wait):
 
     def passed(self, M, C) -> None:
         M.named.acquire(C, self.keys)
+
+
+class VoteWait(NamedWait):
+    """bar.red: what `column` of the barrier's votes says is the instruction's result."""
+
+    def __init__(self, keys: np.ndarray, extra, column: int):
+        super().__init__(keys, extra)
+        self.column = column
+
+    def subset(self, index: np.ndarray) -> "VoteWait":
+        return VoteWait(self.keys[index], self.extra[index], self.column)
+
+    def value(self, M) -> np.ndarray:
+        votes = M.named.result[self.keys, self.column]
+        return votes.astype(np.uint32) if self.column == 0 else votes != 0
 
 
 class WgmmaWait(Wait):

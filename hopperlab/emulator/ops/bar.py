@@ -8,7 +8,7 @@ import numpy as np
 from .. import checks_collective
 from ..ptx.ir import Imm, Reg
 from ..translate import MachineOp
-from ..waits import NamedWait
+from ..waits import NamedWait, VoteWait
 from .common import unsupported
 
 
@@ -18,6 +18,16 @@ class Info:
 
     index: int
     aligned: bool
+
+
+@dataclass
+class Vote(Info):
+    """bar.red: which of (number of true, all true, some true) is asked for."""
+
+    column: int = 0
+
+
+VOTES = {("popc", "u32"): 0, ("and", "pred"): 1, ("or", "pred"): 2}
 
 
 def _bar(instr, function) -> MachineOp:
@@ -34,7 +44,12 @@ def _bar(instr, function) -> MachineOp:
         return MachineOp(sync, info, ((operands[0], "u32"), (threads, "u32")), gate=True)
     if mods[0] == "arrive":
         return MachineOp(arrive, info, ((operands[0], "u32"), (operands[1], "u32")))
-    raise unsupported(instr, "bar.red is not implemented")
+    if mods[0] == "red" and tuple(mods[1:]) in VOTES:
+        threads = operands[2] if len(operands) > 3 else Imm(0, "int", 0)
+        info = Vote(info.index, info.aligned, VOTES[tuple(mods[1:])])
+        dtype = "u32" if info.column == 0 else "pred"
+        return MachineOp(vote, info, ((operands[1], "u32"), (threads, "u32"), (operands[-1], "pred")), ((operands[0], dtype),), gate=True)
+    raise unsupported(instr)
 
 
 def _cluster(instr, mods) -> MachineOp:
@@ -68,6 +83,12 @@ def sync(M, C, info, barrier, threads):
     """bar.sync: arrive, and wait until `threads` threads (0: the whole CTA) have."""
     keys, threads = _keys(M, C, barrier, threads, info.index)
     return NamedWait(keys, M.named.arrive(C, keys, threads, info))
+
+
+def vote(M, C, info, barrier, threads, predicate):
+    """bar.red: a bar.sync that also counts or combines one predicate a thread."""
+    keys, threads = _keys(M, C, barrier, threads, info.index)
+    return VoteWait(keys, M.named.arrive(C, keys, threads, info, M.lanes(C, predicate)), info.column)
 
 
 def arrive(M, C, info, barrier, threads):
