@@ -18,6 +18,7 @@ _NAMES = {
     "asnumpy": "runtime.arrays",
     "synchronize": "runtime.arrays",
     "emulate": "runtime.session",
+    "explore": "runtime.explore",
     "backend": "runtime.backend",
     "run_isolated": "runtime.isolated",
     "HopperlabError": "runtime.errors",

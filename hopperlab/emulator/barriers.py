@@ -116,6 +116,8 @@ class Barriers:
         M = self.M
         state = self.words(ids)
         units = M.units(C)
+        if M.trace is not None:
+            M.trace.arrive(C, ids, info.index, expect)
         vec = M.clocks.publish(C, units) if release else None
         if release:
             self._join(ids, units, vec, C)
@@ -124,6 +126,7 @@ class Barriers:
         if expect is not None:
             self._expect(ids, expect, info)
         count = np.broadcast_to(count, ids.shape)
+        M.counting.add("mbarrier_arrivals", count.sum(), info.index)
         unique, inverse = np.unique(ids, return_inverse=True)
         total = np.bincount(inverse, weights=count).astype(np.int64)
         if (total > self.pending[unique]).any():
@@ -152,6 +155,7 @@ class Barriers:
     def arrive_later(self, barrier: int, count: int, known: np.ndarray, gid: int, index: int) -> None:
         """`count` arrivals by asynchronous operations of thread `gid` and its neighbours; `known` (4, columns) goes with them."""
         clocks = self.M.clocks
+        self.M.counting.add("mbarrier_arrivals", count, index)
         for _ in range(count):
             if known.shape[-1] < clocks.columns:        # barriers were added meanwhile
                 known = np.pad(known, [(0, 0), (0, clocks.columns - known.shape[-1])])
@@ -162,7 +166,9 @@ class Barriers:
         self.M.progress += 1
 
     def _expect(self, ids: np.ndarray, nbytes, info) -> None:
-        np.add.at(self.tx, ids, np.broadcast_to(nbytes, ids.shape).astype(np.int64))
+        nbytes = np.broadcast_to(nbytes, ids.shape).astype(np.int64)
+        np.add.at(self.tx, ids, nbytes)
+        self.M.counting.add("mbarrier_expected_bytes", nbytes.sum(), info.index)
         if self.checks is not None:
             self.checks.announced(ids, info.index)
 
@@ -179,6 +185,7 @@ class Barriers:
         the announced one, and the rest counts in the next phase (seen on an H200; when exactly, timing decides).
         """
         ids, first = np.array([barrier]), int(self.tx[barrier])
+        self.M.counting.add("mbarrier_completed_bytes", nbytes, site)
         if site is not None and self.checks is not None and self.pending[barrier] == 0 and 0 < first < nbytes:
             reports.unannounced(self.M, barrier, nbytes - first)
             self.tx[barrier] = 0
@@ -210,7 +217,9 @@ class Barriers:
         clocks.barrier_done[done] = clocks.join(clocks.barrier_done[done], now)
         clocks.barrier_now[done] = 0
         self.flipped = True
-        self.M.landing.note("phase flips", done)
+        self.M.counting.add("mbarrier_phases", len(done))
+        if self.M.trace is not None:
+            self.M.trace.barriers("phase flips", done)
 
     def _join(self, ids, units, vec, C) -> None:
         """Add what lanes publish to their barriers' clocks."""

@@ -111,6 +111,13 @@ class Cohort:
             return warps, np.full(len(warps), 32)
         return self.cached("warp_counts", lambda: np.unique(self.gids >> 5, return_counts=True))
 
+    def count_warps(self) -> int:
+        """How many warps have a lane here."""
+        count = self._cache.get("count")
+        if count is None:
+            count = self._cache["count"] = self.n >> 5 if self.full32() else len(self.warp_counts()[0])
+        return count
+
     def incomplete_lanes(self, alive: np.ndarray) -> np.ndarray:
         """Mask of lanes whose warp is not wholly present."""
         warps, counts = self.warp_counts()

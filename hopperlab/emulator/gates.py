@@ -78,6 +78,8 @@ def pass_gate(S, C: Cohort, block) -> Cohort | None:
         S.park(failed, wait.subset(np.flatnonzero(~mask)))
         wait = wait.subset(np.flatnonzero(mask))
     wait.passed(S.M, passed)
+    if S.M.trace is not None:
+        S.M.trace.passed(passed, wait, block.gate_instr.index)
     if block.gate_dsts and block.gate_dsts[0] is not None:
         _set(S, passed, block.gate_dsts[0][0], wait.value(S.M))
     return passed

@@ -12,10 +12,10 @@ import numpy as np
 from ..hopper import tile
 from . import reports
 from .clocks import V
-from .session import Event
 
 EARLY = 0.3        # random: chance to land at issue
 DRAW = 0.5         # random: chance to land in a round
+PAIRINGS = {"late-wgmma": ("eager", "lazy"), "late-copies": ("lazy", "eager")}      # schedule: copies, products
 
 
 class BarrierOp:
@@ -62,7 +62,8 @@ class Landing:
 
     def __init__(self, machine):
         self.M = machine
-        self.schedule = machine.session.schedule
+        chosen = machine.session.schedule
+        self.schedule, self.products = PAIRINGS.get(chosen, (chosen, chosen))
         self.rng = machine.rng
         self.copies: list[BarrierOp] = []
         self.stores: list[GroupOp] = []
@@ -72,7 +73,7 @@ class Landing:
         threads = machine.slots * machine.T
         self.cp_commits = np.zeros(threads, np.int32)
         self.bulk_commits = np.zeros(threads, np.int32)
-        self.trace = machine.session.trace
+        self.trace = machine.trace
         self.last_copy: dict[int, tuple] = {}      # barrier -> (column, phase, thread, instruction, slot) of its newest copy
         self.last_store: dict[int, int] = {}       # thread -> instruction of its newest bulk store
 
@@ -109,7 +110,7 @@ class Landing:
     # --- issue ------------------------------------------------------------------------------------------------------
     def issue_copy(self, op: BarrierOp) -> None:
         """A copy towards shared memory starts."""
-        self._event("issue", op.gid, op.index, f"{op.nbytes} bytes")
+        self._event("issue", "issue cp", op.gid, op.index, f"{op.nbytes} bytes")
         if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
             self._land_copy(op)
         else:
@@ -117,21 +118,22 @@ class Landing:
 
     def issue_store(self, op: GroupOp) -> None:
         """A copy from shared to global memory starts."""
-        self._event("issue store", op.gid, op.index, "")
+        self._event("issue", "issue store cp", op.gid, op.index)
         self.last_store[op.gid] = op.index
         if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
-            op.data = op.read()
-            op.write(op.data)
+            self._write(op)
         else:
             self.stores.append(op)
 
     def issue_cp(self, op: CpAsyncOp) -> None:
         """A cp.async of many lanes starts."""
+        if self.trace is not None:
+            self.trace.threads("issue", "issue cp.async", op.gids, op.index)
         if self.schedule == "eager":
-            op.copy(slice(None))
+            self._copy(op, slice(None))
         elif self.schedule == "random":
             early = self.rng.random(len(op.gids)) < EARLY
-            op.copy(early)
+            self._copy(op, early)
             self._keep_cp(op, ~early)
         else:
             self.cp.append(op)
@@ -146,15 +148,35 @@ class Landing:
 
     def issue_arrival(self, op: ArrivalOp) -> None:
         """A cp.async.mbarrier.arrive starts."""
-        self._event("issue arrival", int(op.gids[0]), op.index, f"{len(op.gids)} threads")
+        self._event("issue", "issue arrival cp", int(op.gids[0]), op.index, f"{len(op.gids)} threads")
         if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
             self._land_copy(op)
         else:
             self.copies.append(op)
 
-    def start_accumulator(self, acc) -> None:
-        """A wgmma was issued on `acc`."""
-        if self.schedule == "eager" or (self.schedule == "random" and self.rng.random() < EARLY):
+    def _copy(self, op: CpAsyncOp, pick) -> None:
+        """A cp.async lands for some of its lanes."""
+        op.copy(pick)
+        if self.trace is not None and len(op.gids[pick]):
+            self.trace.threads("land", "land cp.async", op.gids[pick], op.index)
+
+    def _read(self, op: GroupOp) -> None:
+        """A store reads its source, if it has not yet."""
+        if op.data is None:
+            op.data = op.read()
+            self._event("land", "read store cp", op.gid, op.index)
+
+    def _write(self, op: GroupOp) -> None:
+        """A store lands in global memory."""
+        self._read(op)
+        op.write(op.data)
+        self._event("land", "land store cp", op.gid, op.index)
+
+    def start_accumulator(self, acc, index: int) -> None:
+        """A wgmma was issued on `acc` by instruction `index`."""
+        if self.trace is not None:
+            self.trace.warps("issue", "issue wgmma", acc.warps, index)
+        if self.products == "eager" or (self.products == "random" and self.rng.random() < EARLY):
             acc.land()
         else:
             self.accumulators.add(acc)
@@ -172,9 +194,9 @@ class Landing:
         for op in pending:
             due = op.group <= limit[op.gids]
             if due.all():
-                op.copy(slice(None))
+                self._copy(op, slice(None))
             elif due.any():
-                op.copy(due)
+                self._copy(op, due)
                 self._keep_cp(op, ~due)
             else:
                 self.cp.append(op)
@@ -188,12 +210,11 @@ class Landing:
             if op.group > table[op.gid]:
                 left.append(op)
                 continue
-            if op.data is None:
-                op.data = op.read()
             if read_only:
+                self._read(op)
                 left.append(op)
             else:
-                op.write(op.data)
+                self._write(op)
         self.stores = left
 
     def _land_copy(self, op: BarrierOp | ArrivalOp) -> None:
@@ -201,10 +222,11 @@ class Landing:
             limit = np.zeros(len(self.cp_commits), np.int32)
             limit[op.gids] = op.number
             self._land_cp(limit)
+            self._event("arrive", "arrive cp", int(op.gids[0]), op.index, f"{len(op.gids)} threads")
             self.M.barriers.arrive_later(op.barrier, len(op.gids), op.known, int(op.gids[0]), op.index)
             return
         op.copy()
-        self._event("land", op.gid, op.index, f"{op.nbytes} bytes")
+        self._event("land", "land cp", op.gid, op.index, f"{op.nbytes} bytes")
         self.M.barriers.complete_tx(op.barrier, op.nbytes, op.index, op.gid)
 
     # --- the schedule's choices -------------------------------------------------------------------------------------
@@ -255,7 +277,7 @@ class Landing:
         if not self.stores:
             return False
         for op in self.stores:
-            op.write(op.read() if op.data is None else op.data)
+            self._write(op)
         self.stores = []
         return True
 
@@ -268,7 +290,7 @@ class Landing:
         left = []
         for op in self.stores:
             if op.slot in gone:
-                op.write(op.read() if op.data is None else op.data)
+                self._write(op)
             else:
                 left.append(op)
         self.stores = left
@@ -290,23 +312,9 @@ class Landing:
                     reports.exit_in_flight(M, index, gid, "still reads its shared memory")
 
     # --- timeline ---------------------------------------------------------------------------------------------------
-    def _event(self, what: str, gid: int, index: int, detail: str) -> None:
-        if not self.trace:
-            return
-        M = self.M
-        site = M.body[index].site
-        M.session.timeline.append(Event(M.step, f"{what} {M.body[index].op}", int(M.slot_cta[gid // M.T]),
-                                        gid % M.T // 32, site.outermost.line if site else 0, detail))
-
-    def note(self, what: str, barriers: np.ndarray) -> None:
-        """A barrier event for the timeline."""
-        if not self.trace:
-            return
-        M = self.M
-        capacity = M.barriers.capacity
-        for b in barriers.tolist():
-            M.session.timeline.append(Event(M.step, what, int(M.slot_cta[b // capacity]), -1, 0,
-                                            f"mbarrier {M.barriers.offsets[b % capacity]:#x}"))
+    def _event(self, kind: str, what: str, gid: int, index: int, detail: str = "") -> None:
+        if self.trace is not None:
+            self.trace.thread(kind, what, gid, index, detail)
 
     def rounds(self) -> int:
         """Virtual time."""

@@ -188,6 +188,7 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
             raise
     finally:
         memory.release_views()
+        machine.counting.finish(name)
         session.launches += 1
         machine.hazards.sort(key=lambda h: h.sort_key())
         session.hazards.extend(machine.hazards)

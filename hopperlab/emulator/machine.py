@@ -12,6 +12,7 @@ from .checks_wgmma import TileMarks
 from .clocks import Clocks, Units
 from .cluster import ClusterBarrier
 from .cohort import Cohort, Frame, take
+from .counting import Counting
 from .errors import MemoryFault
 from .global_shadow import GlobalShadow
 from .landing import Landing
@@ -21,6 +22,7 @@ from .register_times import Fences
 from .scheduler import Scheduler
 from .shadow import SharedShadow
 from .special import read as read_special
+from .timeline import Tracer
 
 
 class Machine:
@@ -48,6 +50,8 @@ class Machine:
         self.clocks = Clocks(self.slots // self.cluster, self.cluster, self.warps, "cp.async" in uses, "bulk_group" in uses)
         self.shadow = SharedShadow(self, self.clocks, self.slots, self.stride) if session.check and self.stride else None
         self.global_shadow = GlobalShadow(self) if session.check else None
+        self.counting = Counting(self)
+        self.trace = Tracer(self) if session.trace else None
         self.landing = Landing(self)
         self.scheduler = Scheduler(self)
         self.wgmma_groups = -(-self.warps // 4)
@@ -236,10 +240,6 @@ class Machine:
     def register_in_flight(self, C: Cohort, acc, index: int) -> None:
         """An accumulator is used before wait_group."""
         reports.register_in_flight(self, index, int(C.gids[0]))
-
-    def count_shared(self, C: Cohort, flat: np.ndarray, nbytes: int, write: bool) -> None:
-        """Count bytes that plain accesses move to or from shared memory."""
-        self.session.count("shared_store_bytes" if write else "shared_load_bytes", nbytes * len(flat))
 
     def rank_of(self, C: Cohort) -> np.ndarray:
         """Rank of every lane's CTA in its cluster."""

@@ -68,6 +68,8 @@ class Scheduler:
     def park(self, C: Cohort, wait) -> None:
         """Set a cohort aside until its wait may be over."""
         C.resume = None if wait.retries else wait
+        if self.M.trace is not None:
+            self.M.trace.wait(C, wait, self.blocks[C.pc].gate_instr.index)
         self.parked.append((C, wait))
 
     def wake(self) -> bool:
@@ -194,7 +196,7 @@ class Scheduler:
 
     def execute(self, C: Cohort) -> None:
         """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap = self.blocks, self.ready, self.heap
+        blocks, ready, heap, runs = self.blocks, self.ready, self.heap, self.M.counting.runs
         while True:
             block = blocks[C.pc]
             if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
@@ -210,6 +212,7 @@ class Scheduler:
                 if R[slot] is None:
                     frame.need(block.uses)
                     break
+            runs[block.id] += C.count_warps()
             following = block.fn(self.M, C, R)
             if frame.base is not None:
                 frame.dirty |= block.defs

@@ -3,7 +3,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-SCHEDULES = ("eager", "lazy", "random")
+from .counters import Counters
+from .timeline import Event, Timeline
+
+SCHEDULES = ("eager", "lazy", "random", "late-wgmma", "late-copies")
+TRACES = (True, False, "print")
 HAZARD_MODES = ("raise", "collect")
 
 
@@ -38,42 +42,37 @@ def _position(site) -> tuple[str, int]:
 
 
 @dataclass
-class Event:
-    """One entry of the timeline. `step` is the emulator's virtual time (scheduler rounds), not seconds."""
-
-    step: int
-    what: str
-    block: int
-    warp: int
-    line: int
-    detail: str = ""
-
-
-@dataclass
 class Session:
     """How to run launches and what they showed.
 
-    schedule: 'eager' (operations land at once), 'lazy' (as late as the program can force) or 'random' (drawn from `seed`).
+    schedule: 'eager' (operations land at once), 'lazy' (as late as the program can force), 'random' (drawn from `seed`), or a
+    pairing: 'late-wgmma' (copies at once, wgmma as late as possible), 'late-copies' (the converse).
     hazards:  'raise' ends a launch that showed hazards with HazardError; 'collect' only records them.
-    trace:    record timeline events (asynchronous operations and waits).
+    trace:    True records the timeline, False does not, 'print' also prints each event as it happens.
     """
 
     schedule: str = "lazy"
     seed: int = 0
     hazards_mode: str = "raise"
-    trace: bool = True
+    trace: bool | str = True
     check: bool = True
     hazards: list[Hazard] = field(default_factory=list)
-    counters: dict[str, int] = field(default_factory=dict)
-    timeline: list[Event] = field(default_factory=list)
+    counters: Counters = field(default_factory=Counters)
+    timeline: Timeline = field(default_factory=Timeline)
     launches: int = 0
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule {self.schedule!r}: choose one of {', '.join(SCHEDULES)}")
+        if self.trace not in TRACES:
+            raise ValueError(f"trace {self.trace!r}: choose True, False or 'print'")
+        self.timeline.printing = self.trace == "print"
         if self.hazards_mode not in HAZARD_MODES:
             raise ValueError(f"hazards {self.hazards_mode!r}: choose one of {', '.join(HAZARD_MODES)}")
 
     def count(self, name: str, amount: int) -> None:
         """Add to a counter."""
-        self.counters[name] = self.counters.get(name, 0) + int(amount)
+        self.counters.add(name, amount)
+
+
+__all__ = ["Event", "HAZARD_MODES", "Hazard", "SCHEDULES", "Session", "TRACES"]

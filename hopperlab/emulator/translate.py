@@ -94,6 +94,7 @@ class Translation:
         self.times = register_times.plan(function, self.ops)
         self.times.extend_live(graph)
         extra = [name + register_times.TIME for name in sorted(self.times.tracked)]
+        self.spans = [(b.start, b.end) for b in graph.blocks]
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
         self.tainted = self._tainted()
         emitter = Emitter(self)

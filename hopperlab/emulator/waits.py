@@ -61,6 +61,7 @@ class MbarrierWait(Wait):
 
     def passed(self, M, C) -> None:
         M.barriers.acquire(C, self.keys, self.site)
+        M.counting.add("mbarrier_waits", C.count_warps(), self.site)
 
 
 class NamedWait(Wait):

@@ -36,6 +36,9 @@ def launch(prog, name: str, grid, block, args: Sequence, shared_mem: int) -> Non
     """Run one kernel. `args` have been checked; `sessions.current()` says how, or else lazy with hazards raised."""
     from .. import emulator
     session = sessions.current() or emulator.Session(schedule="lazy")
+    how = sessions.forced()
+    if how is not None and how.watch is not None:
+        how.watch(args)
     mirrors = Mirrors()
     packed = [mirrors.pack(value, f"argument {number}") for number, value in enumerate(args, 1)]
     try:

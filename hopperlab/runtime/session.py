@@ -4,8 +4,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 _current: ContextVar = ContextVar("hopperlab_session", default=None)
+_forced: ContextVar = ContextVar("hopperlab_forced", default=None)
+
+
+@dataclass
+class Forced:
+    """A schedule that every launch of a block runs under, whatever its own `emulate` asks for (explore.py, sanitize.py).
+
+    `sessions` holds what the launches showed; hazards are collected, never raised. `watch`, if given, is called with the
+    arguments of each launch before it runs.
+    """
+
+    schedule: str
+    seed: int = 0
+    watch: object = None
+    trace: bool | str = False
+    sessions: list = field(default_factory=list)
+
+    def session(self):
+        """A session under this schedule, remembered here."""
+        from .. import emulator
+        made = emulator.Session(schedule=self.schedule, seed=self.seed, hazards_mode="collect", trace=self.trace)
+        self.sessions.append(made)
+        return made
+
+    def hazards(self) -> list:
+        """All hazards so far, in the order of the launches."""
+        return [hazard for session in self.sessions for hazard in session.hazards]
 
 
 def current():
@@ -13,17 +41,37 @@ def current():
     return _current.get()
 
 
+def forced() -> Forced | None:
+    """The schedule that is forced on every launch here, or None."""
+    return _forced.get()
+
+
 @contextmanager
-def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise") -> Iterator:
+def force(how: Forced) -> Iterator[Forced]:
+    """Every launch inside the block runs in the emulator under `how`."""
+    token = _forced.set(how)
+    inside = _current.set(how.session())
+    try:
+        yield how
+    finally:
+        _current.reset(inside)
+        _forced.reset(token)
+
+
+@contextmanager
+def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise", trace: bool | str = True) -> Iterator:
     """Run every launch inside the block in the emulator, also on a machine with a GPU.
 
-    schedule: when asynchronous operations land: 'eager' at once, 'lazy' at the last moment, 'random' drawn from `seed`
+    schedule: when asynchronous operations land: 'eager' at once, 'lazy' at the last moment, 'random' drawn from `seed`,
+              'late-wgmma' copies at once and wgmma at the last moment, 'late-copies' the converse
     hazards:  'raise' ends a launch that shows hazards with HazardError; 'collect' records them and goes on
+    trace:    'print' prints every event as it happens; False leaves `run.timeline` empty
     Yields the run: `run.hazards`, `run.counters`, `run.timeline` add up over the launches of the block.
     On a GPU, CuPy arrays are copied to the host before each launch and back after it.
     """
     from .. import emulator
-    session = emulator.Session(schedule=schedule, seed=seed, hazards_mode=hazards)
+    how = _forced.get()
+    session = emulator.Session(schedule=schedule, seed=seed, hazards_mode=hazards, trace=trace) if how is None else how.session()
     token = _current.set(session)
     try:
         yield session

@@ -123,6 +123,7 @@ def _somewhere(M, C, info: Info, address, values):
 
 def _one_space(M, C, info: Info, space: str, address, values):
     nbytes, shift = info.width * info.count, info.width.bit_length() - 1
+    M.counting.add(f"{space}_atomic_requests", C.count_warps(), info.index)
     if space == "shared":
         flat = flat_shared(M, C, address, nbytes, info.index, info.cluster)
         view = M.smem_wide if info.width == 16 else M.smem_views[info.width].view(DTYPES[info.kind])

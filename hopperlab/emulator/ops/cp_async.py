@@ -55,6 +55,7 @@ def copy(M, C, info: Info, target, source, size=None):
     if len(live):
         whole = len(live) == C.n
         sub = C if whole else type(C)(C.gids[live], None, C.pc)
+        M.counting.in_global(sub, source if whole else source[live], info.size, "cp_async", info.index)
         for allocation, where, offset in find_global(M, sub, source[live] if not whole else source, info.size, info.index):
             lanes = live if where is None else live[where]
             parts.append((allocation, lanes, offset))
@@ -65,7 +66,6 @@ def copy(M, C, info: Info, target, source, size=None):
         clocks = M.clocks
         M.shadow.store(C.gids, flat, info.size, info.index, clocks.cp0 + (C.gids >> 5) % clocks.warps, group)
         C.unsynced = True
-    M.session.count("cp_async_bytes", info.size * len(live))
     M.landing.issue_cp(CpAsyncOp(C.gids, group, _mover(M, info.size, flat, valid, parts, C.n), info.index))
 
 

@@ -116,7 +116,7 @@ def _columns(rows: np.ndarray, info: Access):
 
 def _load_shared(M, C, info, address):
     flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
-    M.count_shared(C, flat, info.nbytes, False)
+    M.counting.shared(C, flat, info.nbytes, False, info.index)
     if info.volatile:
         if M.global_shadow is not None:
             M.global_shadow.acquire(C, SHARED, flat)
@@ -134,7 +134,7 @@ def _load_global(M, C, info, address):
     uniform = not address.ndim
     address = address.reshape(1) if uniform else address
     parts = find_global(M, C, address, info.nbytes, info.index)
-    M.session.count("global_load_bytes", info.nbytes * C.n)
+    M.counting.in_global(C, address, info.nbytes, "global_load", info.index)
     if M.global_shadow is not None:
         _note_read(M, C, info, parts)
     if len(parts) == 1:
@@ -238,7 +238,7 @@ def _rows(values, info: Access, n: int) -> np.ndarray:
 
 def _store_shared(M, C, info, address, values):
     flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
-    M.count_shared(C, flat, info.nbytes, True)
+    M.counting.shared(C, flat, info.nbytes, True, info.index)
     if info.volatile:
         if M.global_shadow is not None:
             M.global_shadow.release(C, SHARED, flat, info.release)
@@ -254,7 +254,7 @@ def _store_shared(M, C, info, address, values):
 
 def _store_global(M, C, info, address, values):
     address = M.lanes(C, address)
-    M.session.count("global_store_bytes", info.nbytes * C.n)
+    M.counting.in_global(C, address, info.nbytes, "global_store", info.index)
     for allocation, where, offset in find_global(M, C, address, info.nbytes, info.index):
         if not allocation.writable:
             raise M.fault(C, info.index, 0, f"{allocation.name} is read-only", "out-of-bounds", int(address[0]))

@@ -56,7 +56,7 @@ def load_matrix(M, C, info: Info, address):
     """ldmatrix: 8x8 matrices of 16-bit elements, one 16-byte row an address."""
     M.synced(C)
     flat, sub = _rows(M, C, info, address)
-    M.count_shared(sub, flat, 16, False)
+    M.counting.matrix(flat, info.count, False, info.index)
     if M.shadow is not None:
         M.shadow.load(sub.gids, flat, 16, info.index)
         C.unsynced = True
@@ -76,7 +76,7 @@ def store_matrix(M, C, info: Info, address, *registers):
     M.synced(C)
     M.progress += 1
     flat, sub = _rows(M, C, info, address)
-    M.count_shared(sub, flat, 16, True)
+    M.counting.matrix(flat, info.count, True, info.index)
     if M.shadow is not None:
         M.shadow.store(sub.gids, flat, 16, info.index)
         C.unsynced = True

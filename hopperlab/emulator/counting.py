@@ -1,0 +1,169 @@
+"""Counts while a launch runs: wavefronts and sectors of every warp access, warp instructions, traffic by engine.
+
+An access pattern is worked out once (hopper/banks.py) and remembered: patterns that differ by whole words, or by whole
+sectors, need the same wavefronts or sectors. counters.py says what every name means.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from ..hopper import banks
+from . import reports
+
+SECTOR = 32
+_WEIGHTS = np.random.default_rng(32).integers(1, 1 << 62, 32) | 1      # tells rows of 32 offsets apart by one 64-bit sum
+_ABSENT = -(1 << 40)
+MOST_PATTERNS = 1 << 16
+
+CONTROL = {"bra", "brx", "ret", "exit", "call", "trap", "nanosleep", "griddepcontrol", "setmaxnreg"}
+BARRIER = {"bar", "barrier", "fence", "membar"}
+WARP = {"shfl", "vote", "match", "redux", "elect", "activemask"}
+MEMORY = {"ld", "ldu", "st", "atom", "red", "prefetch", "prefetchu", "ldmatrix", "stmatrix", "discard", "multimem"}
+MOVE = {"mov", "mapa", "cvta", "isspacep", "getctarank", "selp", "movmatrix", "createpolicy"}
+
+
+def instruction_class(instr) -> str:
+    """The class (counters.CLASSES) that a PTX instruction counts in."""
+    op = instr.op
+    if op in ("wgmma", "mma", "wmma"):
+        return "tensor"
+    for name, ops in (("control", CONTROL), ("barrier", BARRIER), ("warp", WARP), ("memory", MEMORY), ("move", MOVE)):
+        if op in ops:
+            return name
+    if op in ("cp", "mbarrier", "cvt"):
+        return {"cp": "async_copy", "mbarrier": "mbarrier", "cvt": "convert"}[op]
+    kind = instr.mods[-1] if instr.mods else ""
+    return "float" if kind[:1] == "f" or kind[:2] == "bf" else "integer" if kind[1:].isdigit() or kind == "pred" else "other"
+
+
+_patterns: dict[tuple, tuple[int, ...]] = {}
+
+
+def _measured(kind: str, nbytes: int, offsets: np.ndarray) -> tuple[int, ...]:
+    """(wavefronts, conflicts) or (sectors,) of one warp whose lanes touch `nbytes` at these offsets (_ABSENT: no access)."""
+    on = offsets != _ABSENT
+    at = np.where(on, offsets - int(offsets[on].min()) // SECTOR * SECTOR, 0)
+    if kind == "sectors":
+        return (len(np.unique(at[on] // SECTOR)),)
+    if kind == "matrix":
+        return banks.matrix_wavefronts(at, nbytes), banks.matrix_conflicts(at, nbytes)
+    store = kind == "store"
+    return banks.wavefronts(at, nbytes, on, store), banks.conflicts(at, nbytes, on, store)
+
+
+class Counting:
+    """The counts of one launch. `M` is its Machine; `runs[block]` counts the warps that ran a block."""
+
+    def __init__(self, machine):
+        self.M = machine
+        self.runs = [0] * len(machine.blocks)
+        self.detail: dict[int, dict[str, int]] = {}
+        self.before = dict(machine.session.counters)
+        self._last: dict[tuple, tuple] = {}
+
+    def add(self, name: str, amount: int, index: int | None = None) -> None:
+        """Add to a counter; `index` is the instruction that caused it."""
+        counts = self.detail.get(index)
+        if counts is None:
+            counts = self.detail[index] = {}
+        counts[name] = counts.get(name, 0) + int(amount)
+
+    # --- warp accesses ----------------------------------------------------------------------------------------------
+    def _rows(self, C, values: np.ndarray, grain: int) -> np.ndarray:
+        """(warps, 32) offsets from each warp's first lane, down to a multiple of `grain`; absent lanes are _ABSENT."""
+        if C.full32():
+            rows = values.reshape(-1, 32)
+            return rows - (rows[:, :1] & -grain)
+        layout = C.layout()
+        rows = layout.expand(values)
+        first = rows[np.arange(len(rows)), layout.active.argmax(axis=1)]
+        return np.where(layout.active, rows - (first & -grain)[:, None], _ABSENT)
+
+    def _sum(self, kind: str, nbytes: int, rows: np.ndarray, index: int) -> tuple[int, ...]:
+        """What `_measured` gives, added over the warps. The pattern an instruction had the last time is tried first."""
+        last = self._last.get((kind, index))
+        if last is not None and last[0].shape == rows.shape and np.array_equal(last[0], rows):
+            return last[1]
+        if len(rows) == 1 or (rows[1:] == rows[0]).all():
+            total = tuple(len(rows) * part for part in self._pattern(kind, nbytes, rows[0]))
+        else:
+            _, first, counts = np.unique(rows @ _WEIGHTS, return_index=True, return_counts=True)
+            parts = [self._pattern(kind, nbytes, rows[k]) for k in first.tolist()]
+            total = tuple(int((np.array(column) * counts).sum()) for column in zip(*parts))
+        self._last[(kind, index)] = (rows, total)
+        return total
+
+    @staticmethod
+    def _pattern(kind: str, nbytes: int, row: np.ndarray) -> tuple[int, ...]:
+        key = (kind, nbytes, row.tobytes())
+        known = _patterns.get(key)
+        if known is None:
+            if len(_patterns) >= MOST_PATTERNS:
+                _patterns.clear()
+            known = _patterns[key] = _measured(kind, nbytes, row)
+        return known
+
+    def shared(self, C, flat: np.ndarray, nbytes: int, write: bool, index: int) -> None:
+        """ld.shared or st.shared of `nbytes` a lane at positions `flat` in M.smem."""
+        M, kind = self.M, "store" if write else "load"
+        if M.cluster > 1:
+            remote = int(np.count_nonzero(flat // M.stride != C.gids // M.T))
+            if remote:
+                self.add(f"dsmem_{kind}_bytes", nbytes * remote, index)
+        rows = self._rows(C, flat, 4)
+        wavefronts, conflicts = self._sum(kind, nbytes, rows, index)
+        self._access(f"shared_{kind}", index, (("requests", len(rows)), ("bytes", nbytes * len(flat)), ("wavefronts", wavefronts),
+                                               ("conflicts", conflicts)))
+
+    def matrix(self, flat: np.ndarray, num: int, write: bool, index: int) -> None:
+        """ldmatrix or stmatrix: positions in M.smem of the 8 * num rows of every warp."""
+        kind = "store" if write else "load"
+        given = flat.reshape(-1, 8 * num)
+        rows = np.full((len(given), 32), _ABSENT)
+        rows[:, :8 * num] = given - (given[:, :1] & -4)
+        wavefronts, conflicts = self._sum("matrix", num, rows, index)
+        self.add(f"matrix_{kind}_requests", len(rows), index)
+        self._access(f"shared_{kind}", index, (("bytes", 128 * num * len(rows)), ("wavefronts", wavefronts), ("conflicts", conflicts)))
+
+    def in_global(self, C, address: np.ndarray, nbytes: int, what: str, index: int) -> None:
+        """ld.global, st.global or cp.async (`what`: global_load, global_store, cp_async) at per-lane (or one) addresses."""
+        if len(address) == 1:
+            warps = C.count_warps()
+            self._access(what, index, (("requests", warps), ("bytes", nbytes * C.n), ("sectors", warps)))
+            return
+        rows = self._rows(C, address.view(np.int64), SECTOR)
+        sectors, = self._sum("sectors", nbytes, rows, index)
+        self._access(what, index, (("requests", len(rows)), ("bytes", nbytes * len(address)), ("sectors", sectors)))
+
+    def _access(self, prefix: str, index: int, amounts: tuple) -> None:
+        counts = self.detail.setdefault(index, {})
+        for suffix, amount in amounts:
+            name = f"{prefix}_{suffix}"
+            counts[name] = counts.get(name, 0) + amount
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+    def finish(self, kernel: str) -> None:
+        """Add everything to the session's counters, by instruction and by launch."""
+        M, into = self.M, self.M.session.counters
+        self._count_blocks()
+        for index, counts in self.detail.items():
+            for name, amount in counts.items():
+                into.add(name, amount)
+            if index is not None:
+                into.add_instruction(kernel, reports.place(M.body[index]), M.body[index], counts)
+        launch = {name: amount - self.before.get(name, 0) for name, amount in into.items()}
+        into.raise_to("peak_registers", self._registers())
+        launch["peak_registers"] = self._registers()
+        into.add_launch(kernel, {name: amount for name, amount in launch.items() if amount})
+
+    def _count_blocks(self) -> None:
+        """Warp instructions: every instruction of a block, as often as warps ran it."""
+        graph, body = self.M.translation.spans, self.M.body
+        for (start, end), runs in zip(graph, self.runs):
+            if runs:
+                for instr in body[start:end]:
+                    self.add("warp_instructions", runs, instr.index)
+                    self.add(f"warp_instructions_{instruction_class(instr)}", runs, None)
+
+    def _registers(self) -> int:
+        return int(getattr(self.M.info, "registers", 0) or 0)

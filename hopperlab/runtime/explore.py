@@ -1,0 +1,206 @@
+"""`hl.explore(launch)`: one launch under many schedules. Says which is the first whose values differ or that shows hazards."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import session as sessions
+from .arrays import asnumpy, base_of, is_cuda_array
+from .errors import HopperlabError
+from .tensor_map import TensorMap
+
+FIXED = ("lazy", "eager", "late-wgmma", "late-copies")
+"""Schedules without a seed. lazy comes first: the others are compared with it."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One array whose values under a schedule are not those of lazy: first index, both values there, how many differ."""
+
+    array: str
+    index: tuple[int, ...]
+    value: object
+    expected: object
+    count: int
+    size: int
+
+    def __str__(self) -> str:
+        return (f"{self.array} differs in {self.count} of {self.size} elements, first at {list(self.index)}: {self.value} here, "
+                f"{self.expected} under lazy")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one schedule showed. `error` is a fault that ended it, such as MemoryFault; None otherwise."""
+
+    schedule: str
+    seed: int
+    hazards: tuple = ()
+    differences: tuple[Difference, ...] = ()
+    error: Exception | None = None
+
+    @property
+    def name(self) -> str:
+        """'lazy', 'random(3)': how to ask `hl.emulate` for the same schedule."""
+        return f"random({self.seed})" if self.schedule == "random" else self.schedule
+
+    @property
+    def clean(self) -> bool:
+        """No hazard, no fault, the values of lazy."""
+        return not (self.hazards or self.differences or self.error)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}:"] + [f"    {d}" for d in self.differences] + [f"    {h}" for h in self.hazards]
+        if self.error is not None:
+            lines.append(f"    {type(self.error).__name__}: {self.error}")
+        return "\n".join(lines)
+
+
+@dataclass
+class Exploration:
+    """The trials of `explore`, in order. `first` is the first with a hazard, a fault or other values (None when all are clean)."""
+
+    trials: list[Trial] = field(default_factory=list)
+    asked: int = 0
+    arrays: int = 0
+    exempt: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """True when every schedule gave the same values, without hazards."""
+        return self.first is None
+
+    @property
+    def first(self) -> Trial | None:
+        """The first trial that is not clean."""
+        return next((trial for trial in self.trials if not trial.clean), None)
+
+    @property
+    def hazards(self) -> list:
+        """The hazards of the first trial that is not clean."""
+        return list(self.first.hazards) if self.first else []
+
+    def __bool__(self) -> bool:
+        return self.clean
+
+    def __repr__(self) -> str:
+        left_out = f" ({self.exempt} exempt)" if self.exempt else ""
+        if self.clean:
+            return f"clean: {len(self.trials)} schedules gave the same values in {self.arrays} arrays{left_out}, without hazards"
+        return f"schedule {len(self.trials)} of {self.asked} is the first that is not clean. {self.first}"
+
+
+def explore(launch: Callable[[], object], seeds: int = 20, *, exempt: Sequence | str = (), stop: bool = True) -> Exploration:
+    """Run `launch()` under eager, lazy, both pairings of late and early operations, and `seeds` random schedules.
+
+    launch: launches kernels, and may do anything else that is repeatable. Arrays that the kernels get as arguments (also
+            through tensor maps) are restored before every run, and compared byte for byte after it with those of lazy.
+    exempt: arrays whose values may differ (floating-point atomics, dynamic tile orders), or "all"; hazards count nevertheless.
+    stop:   end with the first schedule that is not clean; False runs all of them.
+    The same call gives the same result. Afterwards the arrays hold what the lazy schedule wrote. Raises HopperlabError when no
+    kernel was launched; an exception of `launch` that is no EmulatorError comes through, with the arrays restored.
+    """
+    if seeds < 0:
+        raise ValueError(f"seeds = {seeds}: the number of random schedules cannot be negative")
+    plan = [(name, 0) for name in FIXED] + [("random", seed) for seed in range(seeds)]
+    result, watched = Exploration(asked=len(plan)), _Watched(exempt)
+    try:
+        for schedule, seed in plan:
+            trial = watched.run(launch, schedule, seed)
+            result.trials.append(trial)
+            if stop and not trial.clean:
+                break
+    finally:
+        watched.finish()
+    result.arrays, result.exempt = len(watched.before), len(watched.left_out())
+    return result
+
+
+class _Watched:
+    """The arrays of the launches, in the order in which they were first seen: before any run, and after the first."""
+
+    def __init__(self, exempt: Sequence | str):
+        self.all_exempt = isinstance(exempt, str)
+        if self.all_exempt and exempt != "all":
+            raise ValueError(f'exempt={exempt!r}: give arrays, or "all"')
+        self.exempt = [] if self.all_exempt else [base_of(a) for a in exempt]
+        self.before: list[np.ndarray] = []
+        self.expected: list[np.ndarray] | None = None
+        self.names: list[str] = []
+        self.now: list = []
+        self.known: list = []
+
+    def run(self, launch: Callable[[], object], schedule: str, seed: int) -> Trial:
+        """One trial, from the values that the arrays had at first."""
+        self.restore()
+        self.now = []
+        how, error = sessions.Forced(schedule, seed, self._see), None
+        from ..emulator import EmulatorError
+        with sessions.force(how):
+            try:
+                launch()
+            except EmulatorError as fault:
+                error = fault
+        if not any(session.launches for session in how.sessions) and error is None:
+            raise HopperlabError("explore: the callable launched no kernel in the emulator")
+        after = [asnumpy(a).copy() for a in self.now]
+        if self.expected is None:
+            self.expected = after
+        return Trial(schedule, seed, tuple(how.hazards()), self._differences(after), error)
+
+    def _see(self, args: Sequence) -> None:
+        """Arrays of one launch; called before it runs."""
+        for number, value in enumerate(args, 1):
+            array = value.array if isinstance(value, TensorMap) else value
+            if not (isinstance(array, np.ndarray) and array.ndim or is_cuda_array(array)) or isinstance(array, np.void):
+                continue
+            owner = base_of(array)
+            if any(owner is seen for seen in self.now):
+                continue
+            if len(self.now) == len(self.before):
+                self.before.append(asnumpy(owner).copy())
+                self.names.append(f"argument {number} ({owner.dtype}, shape {owner.shape})")
+            self.now.append(owner)
+            if self.expected is None:                    # later runs restore these; an array that is new in each run needs no restoring
+                self.known.append((owner, asnumpy(owner).copy()))
+
+    def _differences(self, after: list[np.ndarray]) -> tuple[Difference, ...]:
+        if self.all_exempt:
+            return ()
+        found = []
+        for name, array, new, old in zip(self.names, self.now, after, self.expected):
+            if any(array is e for e in self.exempt) or new.shape != old.shape:
+                continue
+            item = new.dtype.itemsize
+            rows = [np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(-1, item) for a in (new, old)]
+            wrong = np.flatnonzero((rows[0] != rows[1]).any(axis=1))
+            if len(wrong):
+                index = tuple(int(i) for i in np.unravel_index(int(wrong[0]), new.shape))
+                found.append(Difference(name, index, new[index], old[index], len(wrong), new.size))
+        return tuple(found)
+
+    def left_out(self) -> list:
+        """Arrays that are exempt from the comparison."""
+        return list(self.before) if self.all_exempt else self.exempt
+
+    def restore(self) -> None:
+        """Give every array the values that it had when it was first seen."""
+        for owner, values in self.known:
+            _put(owner, values)
+
+    def finish(self) -> None:
+        """The arrays of the last run get the values of lazy, where there are any; else those from before."""
+        self.restore()
+        if self.expected is not None:
+            for owner, values in zip(self.now, self.expected):
+                if owner.shape == values.shape:
+                    _put(owner, values)
+
+
+def _put(array, values: np.ndarray) -> None:
+    if is_cuda_array(array):
+        array.set(values)
+    elif array.flags.writeable:
+        np.asarray(array)[...] = values
