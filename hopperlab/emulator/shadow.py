@@ -40,6 +40,7 @@ class SharedShadow:
         self.reads = np.zeros((slots * self.granules, clocks.readers), np.int64)
         self.plain_writes = np.zeros(slots, bool)      # a CTA whose shared memory plain stores or cp.async have touched
         self.parts: np.ndarray | None = None           # stamps of single bytes, where `writes` says MIXED
+        self.atomics: set = set()                      # atomic instructions seen
         self.fed: set = set()                          # instructions that read something that had been written
         self.unfed: dict = {}                          # the others: (thread, byte position)
 
@@ -79,8 +80,9 @@ class SharedShadow:
             flat_reads[index] = stamp
             np.bitwise_or.at(flat_reads, index, mask << R_MASK)
 
-    def store(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int, column=None, epoch=None) -> None:
-        """Lanes write `nbytes` at `flat`. `column`, `epoch`: given for cp.async, whose writes belong to its groups."""
+    def store(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int, column=None, epoch=None, atomic: bool = False) -> None:
+        """Lanes write `nbytes` at `flat`. `column`, `epoch`: given for cp.async, whose writes belong to its groups. Atomics
+        do not race with each other, only with plain accesses."""
         clocks = self.clocks
         words = max(1, nbytes >> 2)
         first, verb = flat >> 2, "write" if column is None else "async write"
@@ -89,6 +91,9 @@ class SharedShadow:
         if stamps.any():
             if self.parts is not None:
                 stamps = self._check_parts(gids, flat, nbytes, stamps, site, verb)
+            if atomic:
+                self.atomics.add(site)
+                stamps = np.where(np.isin(stamps & W_SITE_MASK, list(self.atomics)), 0, stamps)
             self._check_writer(gids, at, stamps, site, verb)
         mask = WHOLE if nbytes >= 16 else ((1 << nbytes) - 1) << (flat & 15)
         self._check_readers(gids, flat >> 4, mask, site, verb)

@@ -10,6 +10,7 @@ from ..ptx.ir import Sink, Vec
 from ..translate import DTYPES, MachineOp
 from . import cluster_copies, updates
 from .common import SHARED_TAG, SPACES, VALUE, WIDTH, find_global, flat_shared, unsupported
+from .loadstore import SHARED
 
 QUALIFIERS = {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "noftz", "L2::cache_hint", "async"}
 VECTORS = {"f32": (2, 4), "f16": (2, 4, 8), "bf16": (2, 4, 8), "f16x2": (2, 4), "bf16x2": (2, 4)}
@@ -126,6 +127,7 @@ def _one_space(M, C, info: Info, space: str, address, values):
     M.counting.add(f"{space}_atomic_requests", C.count_warps(), info.index)
     if space == "shared":
         flat = flat_shared(M, C, address, nbytes, info.index, info.cluster)
+        _note_shared(M, C, info, flat, nbytes)
         view = M.smem_wide if info.width == 16 else M.smem_views[info.width].view(DTYPES[info.kind])
         return _apply(M, view, flat >> shift, replace(info, fn=info.fn_shared), values)
     old = np.empty_like(values[0])
@@ -146,13 +148,29 @@ def _note(M, C, info: Info, allocation, where, offset) -> None:
         return
     sub = C if where is None else type(C)(C.gids[where], None, C.pc)
     shadow.write(sub.gids, allocation, offset, info.width * info.count, info.index, sync=True)
+    _synchronise(shadow, sub, allocation, offset, info)
+
+
+def _note_shared(M, C, info: Info, flat, nbytes: int) -> None:
+    """The same in shared memory."""
+    if M.shadow is not None:
+        M.shadow.store(C.gids, flat, nbytes, info.index, atomic=True)
+        C.unsynced = True
+    if M.global_shadow is not None:
+        _synchronise(M.global_shadow, C, SHARED, flat, info)
+
+
+def _synchronise(shadow, sub, allocation, offset, info: Info) -> None:
+    """Learn what was published at the words, and publish there."""
+    if not (info.release or shadow.published or shadow.fenced):
+        return
     warps, first = np.unique(sub.gids >> 5, return_index=True)
     if len(warps) == 1 or len(np.unique(offset >> 2)) == len(offset):
         shadow.acquire(sub, allocation, offset)
         shadow.release(sub, allocation, offset, info.release)
         return
     for start, end in zip(first, np.append(first[1:], sub.n)):       # warps that meet at a word: one after the other
-        one = type(C)(sub.gids[start:end], None, C.pc)
+        one = type(sub)(sub.gids[start:end], None, sub.pc)
         shadow.acquire(one, allocation, offset[start:end])
         shadow.release(one, allocation, offset[start:end], info.release)
 
