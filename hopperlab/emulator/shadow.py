@@ -288,12 +288,16 @@ class SharedShadow:
 
     # --- wgmma operands ---------------------------------------------------------------------------------------------
     def wgmma_read(self, table: np.ndarray, rows: np.ndarray, granule: np.ndarray, gids: np.ndarray, column: np.ndarray,
-                   epoch: np.ndarray, site: int) -> None:
-        """Warpgroups read granules: `granule` (groups, k) flat ids; `rows` index `table`, what each warpgroup knows."""
+                   epoch: np.ndarray, site: int, split: int = 0) -> None:
+        """Warpgroups read granules: `granule` (groups, k) flat ids, B's from `split` on; `rows` index `table`, what each
+        warpgroup knows."""
         slots = granule[:, 0] // self.granules
         words = granule[:, :, None] * 4
         at = words + np.arange(4) if self.plain_writes[slots].any() else words
         stamps = self.writes[at]
+        starts = [0, split] if split else [0]
+        if all((stamps[:, a:b] == stamps[:, a:a + 1, :1]).all() for a, b in zip(starts, [*starts[1:], None])):
+            stamps, at = stamps[:, starts, :1], at[:, starts, :1]         # the usual case: one copy wrote each whole tile
         if self.parts is not None and (stamps < 0).any():
             own = np.where((stamps < 0)[..., None], self.parts[(at << 2)[..., None] + np.arange(4)], stamps[..., None])
             stamps, at = own.reshape(*stamps.shape[:2], -1), np.repeat(at, 4, axis=2)

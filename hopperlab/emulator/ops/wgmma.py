@@ -128,11 +128,12 @@ def _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lane
     if M.shadow is None:
         return
     count = len(group_ids)
-    touched = b_index.reshape(count, -1)
+    touched, split = b_index.reshape(count, -1), 0
     if a_index is not None:
+        split = a_index[0].size
         touched = np.concatenate([a_index.reshape(count, -1), touched], axis=1)
     column = clocks.wgmma0 + group_ids % (M.wgmma_groups * M.cluster)
-    M.shadow.wgmma_read(clocks.wgmma, group_ids, touched, C.gids[lanes], column, number[first], info.index)
+    M.shadow.wgmma_read(clocks.wgmma, group_ids, touched, C.gids[lanes], column, number[first], info.index, split)
 
 
 def _granules(M, C, info, descriptors, bases, rows: int, major: str, lanes) -> np.ndarray:
