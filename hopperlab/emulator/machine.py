@@ -57,7 +57,7 @@ class Machine:
         self.wgmma_groups = -(-self.warps // 4)
         self.wgmma_commits = np.zeros(self.slots * self.warps, np.int64)
         self.wgmma_done = np.zeros(self.slots * self.warps, np.int64)
-        self.local = None
+        self.local = self.workspace = None
         self.reported: set = set()
         self.hazards: list = []
         self.barriers = Barriers(self)

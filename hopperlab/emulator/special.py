@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .errors import LaunchError
 from .isa import UnsupportedInstruction
+from .machine_constants import SYSTEM_SHARED
 
 AXES = {"x": 0, "y": 1, "z": 2, "w": 3}
 
@@ -21,6 +23,8 @@ def read(M, C, name: str):
 
 def _value(M, C, base: str, axis: int):
     g = M.geometry
+    if axis == 3:                           # .w of every vector register: 0 for positions, 1 for sizes
+        return np.uint32("n" in base.removeprefix("%cluster_"))
     if base == "%tid":
         return g.tid[axis][C.gids % M.T] if g.block[axis] > 1 else np.uint32(0)
     if base == "%ntid":
@@ -33,15 +37,25 @@ def _value(M, C, base: str, axis: int):
         return np.uint32(M.clock() >> (32 if base.endswith("hi") else 0) & 0xFFFFFFFF)
     if base in ("%clock64", "%globaltimer"):
         return np.uint64(M.clock())
+    if base in ("%globaltimer_lo", "%globaltimer_hi"):
+        return np.uint32(M.clock() >> (32 if base.endswith("hi") else 0) & 0xFFFFFFFF)
+    if base in ("%envreg1", "%envreg2"):
+        return np.uint32(_grid_workspace(M) >> (32 if base == "%envreg1" else 0) & 0xFFFFFFFF)
+    if base == "%gridid":
+        return np.uint64(M.session.launches + 1)
+    if base == "%current_graph_exec":
+        return np.uint64(0)
     table = _LANES.get(base)
     if table is not None:
         return table(M, C)
     if base in ("%cluster_ctaid", "%cluster_ctarank"):
         return _in_cluster(M, C, base, axis)
-    constant = {"%nwarpid": M.warps, "%nsmid": 132, "%gridid": 1, "%cluster_nctarank": M.cluster,
+    size = -(-(M.shared_limit - SYSTEM_SHARED) // 128) * 128
+    constant = {"%nwarpid": 64, "%nsmid": 132, "%cluster_nctarank": M.cluster,
                 "%cluster_nctaid": g.cluster[axis], "%nclusterid": g.grid[axis] // g.cluster[axis],
-                "%dynamic_smem_size": M.layout.dynamic_bytes, "%total_smem_size": M.shared_limit,
-                "%reserved_smem_offset_1": 0, "WARP_SZ": 32}.get(base)
+                "%dynamic_smem_size": M.layout.dynamic_bytes, "%total_smem_size": size, "%aggr_smem_size": size + SYSTEM_SHARED,
+                "%reserved_smem_offset_begin": 0, "%reserved_smem_offset_end": SYSTEM_SHARED, "%reserved_smem_offset_cap": SYSTEM_SHARED,
+                "%reserved_smem_offset_0": 0, "%reserved_smem_offset_1": 0, "WARP_SZ": 32}.get(base)
     if base == "%clusterid":
         return _ctaid(M, C, axis) // np.uint32(g.cluster[axis])
     if base == "%is_explicit_cluster":
@@ -49,6 +63,17 @@ def _value(M, C, base: str, axis: int):
     if constant is None:
         raise UnsupportedInstruction(base, 0, "this special register is not implemented")
     return np.uint32(constant)
+
+
+def _grid_workspace(M) -> int:
+    """Address of the words through which this_grid().sync() of cooperative groups meets; all CTAs must be resident."""
+    if M.geometry.slots < M.geometry.ctas:
+        raise LaunchError(f"a grid-wide barrier needs all {M.geometry.ctas} CTAs on the GPU at once, but only {M.geometry.slots} fit: "
+                          "launch a smaller grid (a cooperative launch of this one would fail)")
+    if M.workspace is None:
+        M.workspace = np.zeros(64, np.uint8)
+        M.workspace.view(np.uint32)[0] = 64
+    return M.memory.address_of(M.workspace, "the grid barrier's workspace")
 
 
 def _ctaid(M, C, axis: int):

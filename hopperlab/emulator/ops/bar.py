@@ -32,7 +32,7 @@ VOTES = {("popc", "u32"): 0, ("and", "pred"): 1, ("or", "pred"): 2}
 
 def _bar(instr, function) -> MachineOp:
     mods = [m for m in instr.mods if m not in ("cta", "aligned")]
-    if mods[0] == "warp":
+    if mods == ["warp", "sync"]:
         mask = instr.operands[0] if instr.operands else Imm(0xFFFFFFFF, "int", 0xFFFFFFFF)
         return MachineOp(warp_sync, instr.index, ((mask, "u32"),), collective=True, masked=True)
     if mods[0] == "cluster":

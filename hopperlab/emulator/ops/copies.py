@@ -31,14 +31,14 @@ def resolve(instr, function) -> MachineOp:
     if "prefetch" in mods:
         return _prefetch(instr, info)
     spaces = [m for m in mods if m.split("::")[0] in ("shared", "global")]
-    if len(spaces) != 2:
-        raise unsupported(instr, "a copy names two state spaces")
+    if len(spaces) != 2 or spaces[0] == "global" and spaces[1] != "shared::cta" or info.rank and "global" not in spaces:
+        raise unsupported(instr, "there is no copy between these state spaces")
     if spaces[0] == "global":
         return _store(instr, info)
-    if spaces[1] != "global":
+    if spaces == ["shared::cluster", "shared::cta"]:
         return cluster_copies.between_ctas(instr, info)
-    if info.op:
-        raise unsupported(instr, "a reduction reads shared memory")
+    if info.op or spaces[1] != "global":
+        raise unsupported(instr, "there is no copy between these state spaces")
     return _load(instr, info)
 
 

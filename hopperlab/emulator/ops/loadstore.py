@@ -199,6 +199,8 @@ def _load_local(M, C, info, address):
 def _store(instr, function) -> MachineOp:
     if "async" in instr.mods:
         return cluster_copies.st_async(instr)
+    if "bulk" in instr.mods:
+        raise no_sm_90a(instr, "st.bulk", "sm_100")
     access, _ = _decode(instr)
     address, value = instr.operands[0], instr.operands[1]
     items = value.items if type(value) is Vec else (value,)

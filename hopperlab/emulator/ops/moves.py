@@ -6,6 +6,7 @@ import numpy as np
 from ..machine_constants import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..ptx.ir import Special, Sym, Vec
 from ..translate import DTYPES, MachineOp
+from .common import SPACES, unsupported
 
 WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}
 TYPES = {"b32": "u32", "b64": "u64", "b16": "u16"}
@@ -64,6 +65,8 @@ def move_symbol(M, C, info):
 def _cvta(instr, function) -> MachineOp:
     to = instr.mods[0] == "to"
     space, kind = instr.mods[1 if to else 0], TYPES.get(instr.mods[-1], instr.mods[-1])
+    if space not in SPACES:
+        raise unsupported(instr, f"there is no state space .{space}")
     base = WINDOWS.get(space, 0)
     delta = DTYPES[kind]((-base if to else base) & 0xFFFF_FFFF_FFFF_FFFF)
     return MachineOp(convert_address, delta, ((instr.operands[1], kind),), ((instr.operands[0], kind),))
@@ -75,15 +78,23 @@ def convert_address(M, C, delta, address):
 
 
 def _isspacep(instr, function) -> MachineOp:
-    return MachineOp(is_space, instr.mods[0], ((instr.operands[1], "u64"),), ((instr.operands[0], "pred"),))
+    space = instr.mods[0]
+    if space not in SPACES:
+        raise unsupported(instr, f"there is no state space .{space}")
+    return MachineOp(is_space, space, ((instr.operands[1], "u64"),), ((instr.operands[0], "pred"),))
 
 
 def is_space(M, C, space, address):
     """isspacep: does a generic address lie in this space's window?"""
     tag = address >> np.uint64(40)
     shared, local, param = (np.uint64(w >> 40) for w in (SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW))
-    if space.startswith("shared"):
+    if space == "shared::cluster" or space.startswith("shared") and M.cluster == 1:
         return tag == shared
+    if space.startswith("shared"):
+        return (tag == shared) & ((address >> np.uint64(24)) & np.uint64(0xFF) == M.rank_of(C).astype(np.uint64))
+    if space == "const":
+        found = [M.memory.find(int(a)) for a in M.lanes(C, address)]
+        return np.array([a is not None and a.name.startswith("constant ") for a in found])
     if space == "local":
         return tag == local
     if space.startswith("param"):
