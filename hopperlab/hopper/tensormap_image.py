@@ -88,7 +88,7 @@ def unpack(image: bytes) -> TensorMapFields:
     if magic != MAGIC:
         state = "all zero" if not any(image) else f"its first word is {magic:#010x}"
         raise TensorMapError(
-            f"these 128 bytes are not a tensor map ({state}): is the address that of a `const __grid_constant__ CUtensorMap` "
+            f"these 128 bytes are not a tensor map ({state}): is the address that of a `const __grid_constant__ TensorMap` "
             "parameter, and was the map encoded by hopperlab?"
         )
     if checksum != zlib.crc32(image[8:]):

@@ -116,7 +116,7 @@ def _check_one(where: str, parameter: Parameter, value, place: str):
 def _check_tensor_map(where: str, parameter: Parameter, value, place: str) -> None:
     if parameter.size != 128:
         raise LaunchError(f"{where} is a tensor map (128 bytes by value), but the parameter is {parameter.describe()}. "
-                          "Declare it `const __grid_constant__ CUtensorMap map`")
+                          "Declare it `const __grid_constant__ TensorMap map` (#include <hopperlab/tma.cuh>)")
     if value.place != place:
         raise LaunchError(f"{where} is a tensor map of {_other_place(place)}, but the kernel runs {_here(place)}: make the "
                           "map of an array from hl.array_module()")
@@ -148,8 +148,9 @@ def _check_scalar(where: str, parameter: Parameter, value) -> np.generic:
             raise LaunchError(f"{where} is a {type(value).__name__}; kernels take arrays, NumPy scalars such as np.int32(n), "
                               "and tensor maps")
     if scalar.dtype.itemsize != parameter.size:
-        written = f"Python {type(value).__name__} (sent as {scalar.dtype})" if scalar is not value else str(scalar.dtype)
-        raise LaunchError(f"{where} is a {written} of {scalar.dtype.itemsize} bytes, but the parameter is "
+        written = f"a Python {type(value).__name__} (sent as {scalar.dtype})" if scalar is not value else str(scalar.dtype)
+        size = scalar.dtype.itemsize
+        raise LaunchError(f"{where} is {written} of {size} byte{'s' if size > 1 else ''}, but the parameter is "
                           f"{parameter.describe()}.{_suggest(parameter, value)}")
     if parameter.type in ("f32", "f64") and scalar.dtype.kind in "iub":
         raise LaunchError(f"{where} is {scalar.dtype}, but the parameter is a floating-point number (.{parameter.type})."

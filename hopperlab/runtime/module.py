@@ -39,6 +39,8 @@ class RawModule:
                  strict: bool = False):
         if (code is None) == (ptx is None):
             raise TypeError("RawModule takes either code= (CUDA C++) or ptx= (PTX text)")
+        if not isinstance(ptx if code is None else code, str):
+            raise TypeError(f"RawModule takes source text as str, not {type(ptx if code is None else code).__name__}")
         self.backend = choose(backend)
         self.source = code
         self.name = name or ("kernel.cu" if ptx is None else "kernel.ptx")
@@ -97,7 +99,8 @@ class RawModule:
     def _not_found(self, name: str) -> str:
         known = ", ".join(self.kernel_names)
         mangled = any(n.startswith("_Z") for n in self.signatures)
-        hint = ' Declare it extern "C", or name the template instance in name_expressions.' if mangled or not known else ""
+        advise = self.source is not None and (mangled or not known)
+        hint = ' Declare it extern "C", or name the template instance in name_expressions.' if advise else ""
         return f"{self.name} has no kernel {name!r}; it has: {known or 'none'}.{hint}"
 
     @cached_property

@@ -5,6 +5,7 @@ CUDA_ERROR_INVALID_VALUE alone. On the GPU the driver then encodes the map; in t
 """
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,8 @@ from .errors import GpuError
 
 
 class TensorMap:
-    """A tensor map of an array, passed to a kernel by value (`const __grid_constant__ CUtensorMap`).
+    """A tensor map of an array, passed to a kernel by value (`const __grid_constant__ TensorMap`, which
+    <hopperlab/tma.cuh> declares, or any other 128-byte structure).
 
     Make one with `TensorMap.tiled`. Attributes: `fields` (in the driver's order), `array` (kept alive), `place` ('gpu' or
     'emulator', where the array lives), `value` (the 128 bytes as a numpy.void scalar, which CuPy passes by value).
@@ -87,7 +89,7 @@ def _fields_of(array, place: str, box, element_strides, dtype: str | None, **mod
         raise TypeError(f"a tensor map describes a NumPy or CuPy array, not a {type(array).__name__}")
     rank, itemsize = len(array.shape), array.dtype.itemsize
     strides = array.strides if array.strides is not None else ()
-    if rank and array.shape[-1] > 1 and strides[-1] != itemsize:
+    if rank and array.size and array.shape[-1] > 1 and strides[-1] != itemsize:
         raise tensormap.TensorMapError(
             f"the last axis has a stride of {strides[-1]} bytes, but its elements have {itemsize}: TMA needs the innermost "
             "dimension dense; transpose the view or copy it", "inner_stride")
@@ -101,6 +103,10 @@ def _fields_of(array, place: str, box, element_strides, dtype: str | None, **mod
 def _axes(what: str, values: Sequence[int], rank: int) -> tuple[int, ...]:
     """Array order to the driver's order, one number an axis."""
     values = tuple(values) if isinstance(values, (tuple, list)) else (values,)
+    try:
+        values = tuple(operator.index(v) for v in values)
+    except TypeError:
+        raise tensormap.TensorMapError(f"{what} {values} counts elements: whole numbers only", "whole_numbers") from None
     if len(values) != rank:
         raise tensormap.TensorMapError(f"{what} {values} has {len(values)} entr{'y' if len(values) == 1 else 'ies'}; the "
                                        f"array has {rank} axes, and {what} has one number for each", "lengths")

@@ -119,15 +119,15 @@ def test_arguments_without_a_tuple():
 
 
 @pytest.mark.parametrize("parameter, value, words", [
-    (INT, 5, "Python int (sent as int64) of 8 bytes, but the parameter is 4 bytes (.u32). Write np.int32(5)"),
-    (INT, np.int64(5), "is a int64 of 8 bytes, but the parameter is 4 bytes (.u32). Write np.int32(5)"),
+    (INT, 5, "is a Python int (sent as int64) of 8 bytes, but the parameter is 4 bytes (.u32). Write np.int32(5)"),
+    (INT, np.int64(5), "is int64 of 8 bytes, but the parameter is 4 bytes (.u32). Write np.int32(5)"),
     (FLOAT, 2.5, "Python float (sent as float64) of 8 bytes, but the parameter is 4 bytes (.f32). Write np.float32(2.5)"),
     (FLOAT, np.int32(5), "int32, but the parameter is a floating-point number (.f32). Write np.float32(5)"),
     (INT, np.float32(5), "float32, but the parameter is a whole number (.u32). Write np.int32(5.0)"),
     (POINTER, np.int32(5), "int32 of 4 bytes, but the parameter is 8 bytes (.u64)"),
     (MAP, np.int32(5), "but the parameter is a 128-byte structure passed by value"),
     (HALF, np.float32(5), "a 2-byte structure passed by value"),
-    (INT, True, "Python bool (sent as bool) of 1 bytes"),
+    (INT, True, "Python bool (sent as bool) of 1 byte, but"),
     (INT, "five", "is a str; kernels take arrays, NumPy scalars"),
     (INT, [5], "is a list; kernels take"),
     (INT, None, "is a NoneType"),
@@ -195,7 +195,7 @@ def test_an_array_for_a_parameter_that_is_no_pointer(parameter):
 def test_tensor_maps():
     tensor_map = TensorMap.tiled(np.zeros((64, 64), np.float32), box=(8, 8))
     assert check((MAP,), (tensor_map,)) == [tensor_map]
-    with pytest.raises(LaunchError, match="__grid_constant__ CUtensorMap"):
+    with pytest.raises(LaunchError, match="__grid_constant__ TensorMap"):
         check((POINTER,), (tensor_map,))
     with pytest.raises(LaunchError, match="a tensor map of host memory"):
         check((MAP,), (tensor_map,), "gpu")

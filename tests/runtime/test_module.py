@@ -88,6 +88,18 @@ def test_a_mangled_name_comes_with_advice():
         hl.RawModule(code="__device__ int x;", backend="emulator").get_function("plain")
 
 
+def test_foreign_ptx_gets_no_advice_about_cuda():
+    with pytest.raises(hl.KernelNotFound) as caught:
+        hl.RawModule(ptx=".version 8.0", backend="emulator").get_function("f")
+    assert str(caught.value) == "kernel.ptx has no kernel 'f'; it has: none."
+
+
+@pytest.mark.parametrize("source", [{"code": b"int x;"}, {"ptx": 7}])
+def test_source_that_is_no_text(source):
+    with pytest.raises(TypeError, match="source text as str, not"):
+        hl.RawModule(**source)
+
+
 def test_templates_by_name_expression():
     module = hl.RawModule(code=TEMPLATE, backend="emulator", name_expressions=["fill<7>", "fill<9>"])
     a = np.zeros(4, np.int32)

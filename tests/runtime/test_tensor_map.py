@@ -47,6 +47,8 @@ def test_types_numpy_has_no_name_for():
     (lambda: tiled(box=(8, 64), swizzle="128B"), "swizzle 128B holds inner boxes of at most 128 bytes (32 elements here)"),
     (lambda: tiled(box=(8,)), "box (8,) has 1 entry; the array has 2 axes"),
     (lambda: tiled(box=16), "box (16,) has 1 entry"),
+    (lambda: tiled(box=(8, 1.5)), "box (8, 1.5) counts elements: whole numbers only"),
+    (lambda: tiled((0, 64)), "global_dim[1] = 0: a tensor dimension is 1 to 2^32"),
     (lambda: tiled(element_strides=(1,)), "element_strides (1,) has 1 entry"),
     (lambda: tiled(swizzle="96B"), "swizzle '96B' is not one of none, 32B, 64B, 128B"),
     (lambda: tiled(dtype=np.complex64), "dtype 'complex64' has no tensor-map code"),
