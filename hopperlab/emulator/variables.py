@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from .errors import LaunchError
-from .link import function_addresses
+from .link_parts import function_addresses
 from .ptx.ir import Module, Relocation
 
 SPACES = ("global", "const")

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import reports
 from ..errors import EmulatorError
-from ..link import target_of
+from ..link_parts import target_of
 from ..ptx.ir import Reg
 from ..translate import MachineOp
 from . import loadstore
