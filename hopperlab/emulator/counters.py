@@ -67,7 +67,7 @@ COUNTERS |= {f"warp_instructions_{name}": f"warp_instructions of the class {name
 
 @dataclass(frozen=True)
 class Counted:
-    """What one instruction counted: kernel, `place` (file:line), PTX line, opcode, and amounts by counter name."""
+    """What one instruction counted: kernel, `place` (file:line, and the wrapper it was inlined from), PTX line, opcode, and amounts by counter name."""
 
     kernel: str
     place: str
@@ -89,6 +89,7 @@ class Counters(dict):
         super().__init__()
         self._instructions: dict[tuple, Counted] = {}
         self._launches: list[tuple[str, dict[str, int]]] = []
+        self._pending: list[tuple] = []
 
     def __missing__(self, name: str) -> int:
         if name in COUNTERS:
@@ -103,12 +104,29 @@ class Counters(dict):
         """Keep the largest amount seen."""
         self[name] = max(dict.get(self, name, 0), int(amount))
 
-    def add_instruction(self, kernel: str, place: str, instr, counts: dict[str, int]) -> None:
-        """Add what one instruction of a launch counted (its totals are added by `add`)."""
-        key = (kernel, place, instr.ptx_line, instr.opcode)
-        known = self._instructions.setdefault(key, Counted(*key, {})).counts
-        for name, amount in counts.items():
-            known[name] = known.get(name, 0) + int(amount)
+    def add_instructions(self, kernel: str, body: list, detail: dict[int, dict[str, int]], spans: list, runs: list[int]) -> None:
+        """Keep what the instructions of a launch counted; it is sorted out when somebody asks.
+
+        body: the kernel's instructions; detail: amounts by index in it; spans, runs: blocks, and how many warps ran each.
+        """
+        self._pending.append((kernel, body, detail, spans, runs))
+
+    def _sorted_out(self) -> dict[tuple, Counted]:
+        from .reports import place            # reports.py needs session.py, which needs this module
+        pending, self._pending = self._pending, []
+        for kernel, body, detail, spans, runs in pending:
+            for (start, end), count in zip(spans, runs):
+                for index in range(start, end if count else start):
+                    detail.setdefault(index, {})["warp_instructions"] = count
+            for index, counts in detail.items():
+                if index is None:
+                    continue
+                instr = body[index]
+                key = (kernel, place(instr), instr.ptx_line, instr.opcode)
+                known = self._instructions.setdefault(key, Counted(*key, {})).counts
+                for name, amount in counts.items():
+                    known[name] = known.get(name, 0) + int(amount)
+        return self._instructions
 
     def add_launch(self, kernel: str, counts: dict[str, int]) -> None:
         """Keep the totals of one launch."""
@@ -116,14 +134,14 @@ class Counters(dict):
 
     def by_instruction(self, name: str | None = None) -> list[Counted]:
         """Every instruction that counted something (that counted `name`), in the order of the PTX."""
-        found = [c for c in self._instructions.values() if name is None or c.counts.get(name)]
+        found = [c for c in self._sorted_out().values() if name is None or c.counts.get(name)]
         return sorted(found, key=lambda c: (c.kernel, c.ptx_line))
 
     def by_line(self, name: str | None = None) -> dict:
         """{file:line: {counter: amount}}, or {file:line: amount} of one counter, in the order of the PTX."""
         lines: dict[str, dict[str, int]] = {}
         for counted in self.by_instruction(name):
-            into = lines.setdefault(counted.place, {})
+            into = lines.setdefault(counted.place.split(" (in ")[0], {})
             for key, amount in counted.counts.items():
                 into[key] = into.get(key, 0) + amount
         return lines if name is None else {place: counts[name] for place, counts in lines.items()}

@@ -5,15 +5,17 @@ sectors, need the same wavefronts or sectors. counters.py says what every name m
 """
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from ..hopper import banks
-from . import reports
 
 SECTOR = 32
 _WEIGHTS = np.random.default_rng(32).integers(1, 1 << 62, 32) | 1      # tells rows of 32 offsets apart by one 64-bit sum
 _ABSENT = -(1 << 40)
 MOST_PATTERNS = 1 << 16
+CHUNK = 512            # warps worked on at a time
 
 CONTROL = {"bra", "brx", "ret", "exit", "call", "trap", "nanosleep", "griddepcontrol", "setmaxnreg"}
 BARRIER = {"bar", "barrier", "fence", "membar"}
@@ -58,6 +60,7 @@ class Counting:
         self.M = machine
         self.runs = [0] * len(machine.blocks)
         self.detail: dict[int, dict[str, int]] = {}
+        self.peak_registers = int(getattr(machine.info, "registers", 0) or 0)
         self.before = dict(machine.session.counters)
         self._last: dict[tuple, tuple] = {}
 
@@ -68,29 +71,44 @@ class Counting:
             counts = self.detail[index] = {}
         counts[name] = counts.get(name, 0) + int(amount)
 
-    # --- warp accesses ----------------------------------------------------------------------------------------------
-    def _rows(self, C, values: np.ndarray, grain: int) -> np.ndarray:
-        """(warps, 32) offsets from each warp's first lane, down to a multiple of `grain`; absent lanes are _ABSENT."""
-        if C.full32():
-            rows = values.reshape(-1, 32)
-            return rows - (rows[:, :1] & -grain)
-        layout = C.layout()
-        rows = layout.expand(values)
-        first = rows[np.arange(len(rows)), layout.active.argmax(axis=1)]
-        return np.where(layout.active, rows - (first & -grain)[:, None], _ABSENT)
+    def operation(self, name: str, nbytes: int, index: int) -> None:
+        """One operation of a copy engine and its bytes."""
+        self.add(f"{name}s", 1, index)
+        self.add(f"{name}_bytes", nbytes, index)
 
-    def _sum(self, kind: str, nbytes: int, rows: np.ndarray, index: int) -> tuple[int, ...]:
-        """What `_measured` gives, added over the warps. The pattern an instruction had the last time is tried first."""
-        last = self._last.get((kind, index))
+    # --- warp accesses ----------------------------------------------------------------------------------------------
+    def _total(self, C, kind: str, nbytes: int, values: np.ndarray, grain: int, index: int) -> tuple[int, ...]:
+        """What `_measured` gives, added over the cohort's warps, whose lanes touch `nbytes` at `values`. Offsets count from
+        each warp's first lane, down to a multiple of `grain`."""
+        if not C.full32():
+            layout = C.layout()
+            rows = layout.expand(values)
+            first = rows[np.arange(len(rows)), layout.active.argmax(axis=1)]
+            return self._sum(kind, nbytes, np.where(layout.active, rows - (first & -grain)[:, None], _ABSENT), index)
+        rows = values.reshape(-1, 32)
+        first = rows[:, :1] & -grain
+        if len(rows) <= CHUNK:
+            return self._sum(kind, nbytes, rows - first, index)
+        total, buffer = 0, np.empty((CHUNK, 32), np.int64)          # large batches in pieces that stay in the cache
+        for start in range(0, len(rows), CHUNK):
+            part = rows[start:start + CHUNK]
+            offsets = np.subtract(part, first[start:start + CHUNK], out=buffer[:len(part)])
+            total += np.array(self._sum(kind, nbytes, offsets, None))
+        return tuple(total.tolist())
+
+    def _sum(self, kind: str, nbytes: int, rows: np.ndarray, index: int | None) -> tuple[int, ...]:
+        """`_measured` added over rows of offsets. The pattern that instruction `index` had the last time is tried first."""
+        last = self._last.get((kind, index)) if index is not None else None
         if last is not None and last[0].shape == rows.shape and np.array_equal(last[0], rows):
             return last[1]
-        if len(rows) == 1 or (rows[1:] == rows[0]).all():
+        if len(rows) == 1 or (rows == rows[0]).all():
             total = tuple(len(rows) * part for part in self._pattern(kind, nbytes, rows[0]))
         else:
             _, first, counts = np.unique(rows @ _WEIGHTS, return_index=True, return_counts=True)
             parts = [self._pattern(kind, nbytes, rows[k]) for k in first.tolist()]
             total = tuple(int((np.array(column) * counts).sum()) for column in zip(*parts))
-        self._last[(kind, index)] = (rows, total)
+        if index is not None:
+            self._last[(kind, index)] = (rows, total)
         return total
 
     @staticmethod
@@ -110,9 +128,8 @@ class Counting:
             remote = int(np.count_nonzero(flat // M.stride != C.gids // M.T))
             if remote:
                 self.add(f"dsmem_{kind}_bytes", nbytes * remote, index)
-        rows = self._rows(C, flat, 4)
-        wavefronts, conflicts = self._sum(kind, nbytes, rows, index)
-        self._access(f"shared_{kind}", index, (("requests", len(rows)), ("bytes", nbytes * len(flat)), ("wavefronts", wavefronts),
+        wavefronts, conflicts = self._total(C, kind, nbytes, flat, 4, index)
+        self._access(f"shared_{kind}", index, (("requests", C.count_warps()), ("bytes", nbytes * len(flat)), ("wavefronts", wavefronts),
                                                ("conflicts", conflicts)))
 
     def matrix(self, flat: np.ndarray, num: int, write: bool, index: int) -> None:
@@ -131,9 +148,8 @@ class Counting:
             warps = C.count_warps()
             self._access(what, index, (("requests", warps), ("bytes", nbytes * C.n), ("sectors", warps)))
             return
-        rows = self._rows(C, address.view(np.int64), SECTOR)
-        sectors, = self._sum("sectors", nbytes, rows, index)
-        self._access(what, index, (("requests", len(rows)), ("bytes", nbytes * len(address)), ("sectors", sectors)))
+        sectors, = self._total(C, "sectors", nbytes, address.view(np.int64), SECTOR, index)
+        self._access(what, index, (("requests", C.count_warps()), ("bytes", nbytes * len(address)), ("sectors", sectors)))
 
     def _access(self, prefix: str, index: int, amounts: tuple) -> None:
         counts = self.detail.setdefault(index, {})
@@ -145,25 +161,25 @@ class Counting:
     def finish(self, kernel: str) -> None:
         """Add everything to the session's counters, by instruction and by launch."""
         M, into = self.M, self.M.session.counters
-        self._count_blocks()
-        for index, counts in self.detail.items():
+        for counts in self.detail.values():
             for name, amount in counts.items():
                 into.add(name, amount)
-            if index is not None:
-                into.add_instruction(kernel, reports.place(M.body[index]), M.body[index], counts)
+        for classes, runs in zip(_classes(M.translation), self.runs):
+            if runs:
+                for name, amount in classes.items():
+                    into.add(name, amount * runs)
+        into.add_instructions(kernel, M.body, self.detail, M.translation.spans, self.runs)
         launch = {name: amount - self.before.get(name, 0) for name, amount in into.items()}
-        into.raise_to("peak_registers", self._registers())
-        launch["peak_registers"] = self._registers()
+        launch["peak_registers"] = self.peak_registers
+        into.raise_to("peak_registers", self.peak_registers)
         into.add_launch(kernel, {name: amount for name, amount in launch.items() if amount})
 
-    def _count_blocks(self) -> None:
-        """Warp instructions: every instruction of a block, as often as warps ran it."""
-        graph, body = self.M.translation.spans, self.M.body
-        for (start, end), runs in zip(graph, self.runs):
-            if runs:
-                for instr in body[start:end]:
-                    self.add("warp_instructions", runs, instr.index)
-                    self.add(f"warp_instructions_{instruction_class(instr)}", runs, None)
 
-    def _registers(self) -> int:
-        return int(getattr(self.M.info, "registers", 0) or 0)
+def _classes(translation) -> list[dict[str, int]]:
+    """By block: how many of its instructions count as warp_instructions, in all and by class (worked out once a kernel)."""
+    if translation.classes is None:
+        translation.classes = []
+        for start, end in translation.spans:
+            counts = Counter(f"warp_instructions_{instruction_class(i)}" for i in translation.function.body[start:end])
+            translation.classes.append({"warp_instructions": end - start, **counts})
+    return translation.classes

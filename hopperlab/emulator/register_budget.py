@@ -97,7 +97,8 @@ class RegisterWait(Wait):
         return np.repeat((total - before <= free) | (need == 0), 32)
 
     def passed(self, M, C) -> None:
-        M.session.count("setmaxnreg_inc", C.n // 32)
+        M.counting.add("setmaxnreg_inc", C.n // 32, self.site)
+        M.counting.peak_registers = max(M.counting.peak_registers, int(self.extra))
         M.registers.set(C.gids[::32] >> 5, self.extra, self.site)
 
     def describe(self, M, C) -> str:

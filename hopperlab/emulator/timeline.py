@@ -120,8 +120,9 @@ class Tracer:
         self._record(kind, what, np.array([gid >> 5]), index, detail)
 
     def threads(self, kind: str, what: str, gids: np.ndarray, index: int, detail: str = "") -> None:
-        """An event of every warp of these threads."""
-        self._record(kind, what, np.unique(gids >> 5), index, detail)
+        """An event of every warp of these threads (sorted ids)."""
+        warps = gids >> 5
+        self._record(kind, what, warps[np.diff(warps, prepend=-1) != 0], index, detail)
 
     def warps(self, kind: str, what: str, warps: np.ndarray, index: int) -> None:
         """An event of these warps (global ids)."""

@@ -95,6 +95,7 @@ class Translation:
         self.times.extend_live(graph)
         extra = [name + register_times.TIME for name in sorted(self.times.tracked)]
         self.spans = [(b.start, b.end) for b in graph.blocks]
+        self.classes: list[dict[str, int]] | None = None      # of the spans, see counting.py
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
         self.tainted = self._tainted()
         emitter = Emitter(self)

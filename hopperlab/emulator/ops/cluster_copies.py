@@ -49,7 +49,7 @@ def copy(M, C, info: Info, target, source, size, barrier):
         of = int(flat_shared(M, sub, M.lanes(C, source)[lane:lane + 1], 16, info.index)[0])
         if nbytes % 16:
             raise M.fault(C, info.index, lane, f"a bulk copy of {nbytes} bytes: the size is a multiple of 16", "misaligned", nbytes)
-        M.session.count("dsmem_copy_bytes", nbytes)
+        M.counting.add("dsmem_reduce_bytes" if info.op else "dsmem_copy_bytes", nbytes, info.index)
         if M.shadow is not None:
             M.shadow.async_read_of_copy(gid, [(of, nbytes)], info.index)
 
@@ -95,7 +95,7 @@ def remote(M, C, info: Info, address, barrier, *values):
     flat = flat_shared(M, C, address, nbytes, info.index, True)
     rows = np.stack([M.lanes(C, v).view(DTYPES[info.type]) for v in values], axis=1)
     view = M.smem_views[info.width].view(DTYPES[info.type])
-    M.session.count("dsmem_async_bytes", nbytes * C.n)
+    M.counting.add("dsmem_async_bytes", nbytes * C.n, info.index)
     for lane in range(C.n):
         first = int(flat[lane]) // info.width
 

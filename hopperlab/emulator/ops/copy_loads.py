@@ -40,11 +40,11 @@ def tensor_load(M, C, info: Info, target, barrier, mask, map_address, *coords):
         fetch = _fetcher(M, C, info, lane, fields, rows)
         if M.global_shadow is not None:
             note_rows(M, gid, fields, rows, info.index, None)
-        M.session.count("tma_loads", 1)
+        M.counting.add("tma_loads", 1, info.index)
         for slot, target_barrier in where_to[lane]:
             place = Tile(M, fields, slot, offset)
             M.marks.written(fields, place)
-            M.session.count("tma_load_bytes", place.nbytes)
+            M.counting.add("tma_load_bytes", place.nbytes, info.index)
             issue_load(M, info, gid, slot, target_barrier, place.nbytes, place.spans, _tensor_mover(M, place, fetch))
 
 
@@ -93,7 +93,7 @@ def bulk_load(M, C, info: Info, target, barrier, mask, source, size):
         if M.global_shadow is not None:
             M.global_shadow.async_read(gid, allocation, first, first + nbytes, info.index)
         for slot, target_barrier in where_to[lane]:
-            M.session.count("bulk_load_bytes", nbytes)
+            M.counting.operation("bulk_load", nbytes, info.index)
             place = start + slot * M.stride
 
             def move(view=allocation, first=first, place=place, nbytes=nbytes):

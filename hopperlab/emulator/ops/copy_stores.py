@@ -48,7 +48,7 @@ def tensor_store(M, C, info: Info, source, map_address, *coords):
         offset = shared_offset(M, C, info, lane, int(source[lane]), tile.smem_bytes(fields), 128)
         place = Tile(M, fields, slot, offset)
         M.marks.stored(gid, info.index, fields, place)
-        M.session.count("tma_reduce_bytes" if info.op else "tma_store_bytes", place.nbytes)
+        M.counting.operation("tma_reduce" if info.op else "tma_store", place.nbytes, info.index)
 
         def read(place=place):
             return M.smem_wide[(place.granules + place.base) >> 4].view(np.uint8).reshape(len(place.granules), -1)
@@ -101,7 +101,7 @@ def bulk_store(M, C, info: Info, source, target, size):
         if allocation is None or address + nbytes > allocation.end:
             raise M.fault(C, info.index, lane, f"{nbytes} bytes at global address {address:#x}: {M.memory.nearest(address + nbytes - 1)}",
                           "out-of-bounds", address)
-        M.session.count("bulk_store_bytes", nbytes)
+        M.counting.operation("bulk_reduce" if info.op else "bulk_store", nbytes, info.index)
         start = address - allocation.address
 
         def read(offset=offset, nbytes=nbytes):

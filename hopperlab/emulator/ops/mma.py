@@ -111,7 +111,7 @@ def multiply(M, C, info: Info, *values):
     rows = [M.lanes(C, v).reshape(-1, 32) for v in values]
     na, nb, _ = info.sizes
     out = info.op.fn(rows[:na], rows[na:na + nb], rows[na + nb:])
-    M.session.count("mma_sync", len(rows[0]))
+    M.counting.add("mma_sync", len(rows[0]), info.index)
     flat = [np.ascontiguousarray(o).reshape(-1) for o in out]
     return flat[0] if len(flat) == 1 else tuple(flat)
 

@@ -225,7 +225,7 @@ def multiply(M, C, info: Product, *registers):
     product = np.matmul(a, b.transpose(0, 2, 1))
     if info.op == "xor":
         product = a.sum(axis=2)[:, :, None] + b.sum(axis=2)[:, None, :] - 2 * product
-    M.session.count("wmma", len(product))
+    M.counting.add("wmma", len(product), info.index)
     return _scattered(product + c, info)
 
 
