@@ -1,8 +1,9 @@
 """What a wgmma's descriptors must satisfy, and whether its tiles lie in shared memory as it reads them.
 
-TMA marks each 16-byte granule it writes with its swizzle and the granule's place in its row. A wgmma takes eight rows at
-a time, the same piece of each; where the marks of such eight differ, descriptor and tensor map disagree. Granules that
-anything else has written since have no mark. The same marks serve tensor stores. PTX ISA 9.7.15.5.1; sm90a.md (a), (b).
+TMA marks each 16-byte granule it writes with its swizzle, its row (modulo 8) and the granule's place in the row. A wgmma
+takes eight rows at a time, the same piece of each: where the pieces of such eight differ, or swizzles differ and the rows do
+not follow each other, descriptor and tensor map disagree. Granules that anything else has written since have no mark.
+The same marks serve tensor stores. PTX ISA 9.7.15.5.1; reference: sm90a.md (a), (b).
 """
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from . import reports_misuse as reports
 from .shadow import W_SITE_MASK
 
 RESERVED = 0x3FF1_C000_C000_C000 & ~(7 << 49)      # bits no field of a descriptor uses
-MARKED, MODE = 0x8000, 8
+MARKED, ROW, MODE, PIECE = 0x8000, 10, 8, 0xFF      # a mark: flag, row modulo 8, swizzle, piece of the row
 
 
 class TileMarks:
@@ -32,7 +33,9 @@ class TileMarks:
         """A tensor load writes the granules of `place` (copies.Tile)."""
         if self.on:
             mark = MARKED | SWIZZLES.index(fields.swizzle) << MODE
-            self.marks[(place.granules + place.base) >> 4] = (mark + np.arange(place.granules.shape[1])).astype(np.uint16)
+            rows, pieces = place.granules.shape
+            marks = mark + ((np.arange(rows) & 7) << ROW)[:, None] + np.arange(pieces)
+            self.marks[(place.granules + place.base) >> 4] = marks.astype(np.uint16)
 
     def _writers(self, granules: np.ndarray) -> np.ndarray:
         return self.M.shadow.writes[granules * 4] & W_SITE_MASK
@@ -43,7 +46,11 @@ class TileMarks:
             return
         marks = self.marks[granules]
         eight = marks.reshape(len(marks), -1, 8, marks.shape[-1])
-        differ = eight != eight[:, :, :1]
+        differ = (eight & PIECE) != (eight[:, :, :1] & PIECE)
+        modes = np.array([SWIZZLES.index(layout.decode(int(d)).swizzle) for d in descriptors])[:, None, None, None]
+        other = (eight >> MODE & 3) != modes
+        if other.any():
+            differ |= other & ((eight >> ROW & 7) != (eight[:, :, :1] >> ROW) + np.arange(8)[:, None] & 7)
         if not differ.any():
             return
         places = granules.reshape(eight.shape)
@@ -65,7 +72,7 @@ class TileMarks:
         granules = (place.granules + place.base) >> 4
         marks, writers = self.marks[granules], self._writers(granules)
         known = ((marks & MARKED) != 0) & self.loads[writers]
-        bad = np.argwhere(known & ((marks & 0xFF) != np.arange(granules.shape[1])) & ((marks >> MODE & 3) != SWIZZLES.index(fields.swizzle)))
+        bad = np.argwhere(known & ((marks & PIECE) != np.arange(granules.shape[1])) & ((marks >> MODE & 3) != SWIZZLES.index(fields.swizzle)))
         if len(bad):
             g = tuple(bad[0])
             reports.layouts_differ(self.M, site, int(writers[g]), gid, "a tile", _words(fields.swizzle),

@@ -1,0 +1,57 @@
+// Nothing can run and nothing is under way.
+//! case expect_tx_of_more_than_comes
+//! launch block=32
+//! args f32[64] f32[32]
+KERNEL(32) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[64];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_arrive_expect_tx(&full, BUG ? 272 : 256);
+        cp_async_bulk_load(s, x, 256, &full);
+    }
+    __syncthreads();
+    mbarrier_wait_parity(&full, 0);                             // HAZARD
+    y[threadIdx.x] = s[threadIdx.x];
+}
+//! case nobody_arrives
+//! launch block=64
+//! args i32[64]
+KERNEL(64) k(int* y) {
+    __shared__ mbarrier_t b;
+    if (threadIdx.x == 0) mbarrier_init(&b, 64);
+    __syncthreads();
+    if (!BUG || threadIdx.x < 32) mbarrier_arrive(&b);
+    mbarrier_wait_parity(&b, 0);                                // HAZARD
+    y[threadIdx.x] = 1;
+}
+//! case producer_waits_for_the_first_release
+//! launch block=64
+//! args f32[128] f32[64]
+KERNEL(64) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full, empty;
+    if (threadIdx.x == 0) { mbarrier_init(&full, 1); mbarrier_init(&empty, 32); }
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < 4; i++) {
+        if (threadIdx.x == 32) {
+            mbarrier_wait_parity(&empty, (i & 1) ^ !BUG);       // HAZARD
+            mbarrier_arrive_expect_tx(&full, 128);
+            cp_async_bulk_load(s, x + 32 * i, 128, &full);
+        }
+        if (threadIdx.x < 32) {
+            mbarrier_wait_parity(&full, i & 1);                 // HAZARD
+            sum += s[threadIdx.x];
+            mbarrier_arrive(&empty);
+        }
+    }
+    if (threadIdx.x < 32) y[threadIdx.x] = sum;
+}
+//! case named_barrier_short_of_a_warp
+//! launch block=96
+//! args i32[96]
+KERNEL(96) k(int* y) {
+    if (threadIdx.x < 64) bar_sync(1, BUG ? 96 : 64);           // HAZARD
+    y[threadIdx.x] = 1;
+}

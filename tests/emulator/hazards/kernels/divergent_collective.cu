@@ -1,0 +1,78 @@
+// Collective instructions without all the threads they need.
+//! case shuffle_in_a_branch
+//! launch block=32
+//! args i32[32] i32[32]
+//! also deadlock
+KERNEL(32) k(const int* x, int* y) {
+    int v = x[threadIdx.x], sum = v;
+    if (!BUG || threadIdx.x < 16) sum += __shfl_xor_sync(0xffffffff, v, 1);  // HAZARD
+    __syncthreads();                                            // OTHER
+    y[threadIdx.x] = sum;
+}
+//! case wgmma_by_three_warps
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    if (!BUG || threadIdx.x < 96) {
+        wgmma_fence();
+        multiply(d, s, s + 8192);
+        wgmma_commit_group();
+        wgmma_wait_group<0>();                                  // HAZARD
+    }
+    __syncthreads();
+    put(y, d);
+}
+//! case barrier_at_two_places
+//! launch block=64
+//! args i32[64]
+//! ptx more bar.sync
+KERNEL(64) k(int* y) {
+    __shared__ int s[64];
+#if BUG
+    if (threadIdx.x % 2) { s[threadIdx.x] = 1; asm volatile("bar.sync 0;" ::: "memory"); y[threadIdx.x] = 3; }  // HAZARD OTHER
+    else { s[threadIdx.x] = 2; asm volatile("bar.sync 0;" ::: "memory"); y[threadIdx.x] = 4; }  // OTHER HAZARD
+#else
+    s[threadIdx.x] = threadIdx.x % 2 ? 1 : 2;
+    asm volatile("bar.sync 0;" ::: "memory");
+    y[threadIdx.x] = 1;
+#endif
+    y[threadIdx.x] += s[threadIdx.x ^ 1];
+}
+//! case mask_that_does_not_name_its_caller
+//! launch block=32
+//! args i32[32] i32[32]
+KERNEL(32) k(const int* x, int* y) {
+    y[threadIdx.x] = __shfl_sync(BUG ? 0x0000ffff : 0xffffffff, x[threadIdx.x], 3);  // HAZARD
+}
+//! case wgmma_in_a_block_of_two_warps
+//! launch block=64 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    if (BUG) {
+        wgmma_fence();
+        multiply(d, s, s + 8192);                               // HAZARD
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+    }
+    put(y, d);
+}
+//! case half_a_warp_with_its_mask
+//! clean
+//! launch block=32
+//! args i32[32] i32[32]
+KERNEL(32) k(const int* x, int* y) {
+    int v = x[threadIdx.x];
+    if (threadIdx.x < 16) v += __shfl_xor_sync(0x0000ffff, v, 1);
+    else { v -= __shfl_xor_sync(0xffff0000, v, 2); __syncwarp(0xffff0000); }
+    y[threadIdx.x] = v;
+}

@@ -1,0 +1,29 @@
+// A block ends while an operation still works in its shared memory.
+//! case last_thread_leaves_under_a_copy
+//! launch block=32
+//! args f32[32]
+//! ptx fewer mbarrier.try_wait
+KERNEL(32) k(const float* x) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x) return;
+    mbarrier_init(&full, 1);
+    mbarrier_arrive_expect_tx(&full, 128);
+    cp_async_bulk_load(s, x, 128, &full);                       // HAZARD
+    if (!BUG) mbarrier_wait_parity(&full, 0);
+}
+//! case store_still_reads
+//! launch block=32
+//! args f32[32]
+//! ptx fewer wait_group
+KERNEL(32) k(float* y) {
+    __shared__ __align__(128) float s[32];
+    s[threadIdx.x] = 3;
+    fence_proxy_async_shared_cta();
+    __syncwarp();
+    if (threadIdx.x == 0) {
+        cp_async_bulk_store(y, s, 128);                         // HAZARD
+        cp_async_bulk_commit_group();
+        if (!BUG) cp_async_bulk_wait_group_read<0>();
+    }
+}

@@ -1,0 +1,111 @@
+// Shared memory is written while an operation that was started may still read or write it.
+//! case source_of_a_bulk_store_reused
+//! launch block=32
+//! args f32[64]
+//! ptx fewer cp.async.bulk.wait_group.read
+KERNEL(32) k(float* y) {
+    __shared__ __align__(128) float s[32];
+    s[threadIdx.x] = 1;
+    fence_proxy_async_shared_cta();
+    __syncwarp();
+    if (threadIdx.x == 0) {
+        cp_async_bulk_store(y, s, 128);                         // OTHER
+        cp_async_bulk_commit_group();
+#if !BUG
+        cp_async_bulk_wait_group_read<0>();
+#endif
+        s[0] = 2;                                               // HAZARD
+        fence_proxy_async_shared_cta();
+        cp_async_bulk_store(y + 32, s, 128);
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group<0>();
+    }
+}
+//! case stage_refilled_before_everybody_read
+//! launch block=64
+//! args f32[64] f32[64]
+//! ptx fewer bar.sync
+//! also phase-overrun
+KERNEL(64) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < 2; i++) {
+        if (threadIdx.x == 0) {
+            mbarrier_arrive_expect_tx(&full, 128);
+            cp_async_bulk_load(s, x + 32 * i, 128, &full);      // HAZARD
+        }
+        mbarrier_wait_parity(&full, i);
+        sum += s[threadIdx.x % 32];                             // OTHER
+#if !BUG
+        __syncthreads();
+#endif
+    }
+    y[threadIdx.x] = sum;
+}
+//! case two_copies_to_one_place
+//! launch block=32
+//! args f32[64] f32[32]
+KERNEL(32) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[64];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_arrive_expect_tx(&full, 256);
+        cp_async_bulk_load(s, x, 128, &full);                   // OTHER
+        cp_async_bulk_load(s + 32 * !BUG, x + 32, 128, &full);  // HAZARD
+    }
+    __syncthreads();
+    mbarrier_wait_parity(&full, 0);
+    y[threadIdx.x] = s[threadIdx.x];
+}
+//! case tile_of_a_wgmma_overwritten
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    wgmma_fence();
+    multiply(d, s, s + 8192);                                   // OTHER
+    wgmma_commit_group();
+    if (!BUG) wgmma_wait_group<0>();
+    __syncthreads();
+    ((unsigned*)s)[threadIdx.x] = 0;                            // HAZARD
+    if (BUG) wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case one_thread_releases_for_its_warpgroup
+//! clean
+//! launch block=160 shared=17408
+//! args bf16[64x64] bf16[256x64] f32[4096]
+KERNEL(160) k(const void* b, const char* x, float* y) {          // as CUTLASS does: thread 0 arrives after wait_group
+    extern __shared__ __align__(1024) unsigned char s[];
+    mbarrier_t *full = (mbarrier_t*)(s + 16384), *empty = full + 1;
+    if (threadIdx.x == 128) { mbarrier_init(full, 1); mbarrier_init(empty, 1); }
+    if (threadIdx.x < 128) for (int i = threadIdx.x * 16; i < 8192; i += 2048) *(uint4*)(s + 8192 + i) = *(const uint4*)((const char*)b + i);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        float d[32] = {};
+        for (int i = 0; i < 4; i++) {
+            mbarrier_wait_parity(full, i & 1);
+            wgmma_fence();
+            multiply(d, s, s + 8192);
+            wgmma_commit_group();
+            wgmma_wait_group<0>();
+            if (threadIdx.x == 0) mbarrier_arrive(empty);
+        }
+        put(y, d);
+    } else if (threadIdx.x == 128) {
+        for (int i = 0; i < 4; i++) {
+            mbarrier_wait_parity(empty, (i & 1) ^ 1);
+            mbarrier_arrive_expect_tx(full, 8192);
+            cp_async_bulk_load(s, x + 8192 * i, 8192, full);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+// setmaxnreg that can never be satisfied, goes the wrong way, or does nothing.
+//! case more_than_the_pool
+//! launch block=384
+//! args i32[384]
+//! also deadlock
+extern "C" __global__ void __launch_bounds__(384, 1) k(int* y) {
+    if (threadIdx.x < 128) setmaxnreg_dec<BUG ? 48 : 40>();     // OTHER
+    else setmaxnreg_inc<BUG ? 240 : 232>();                     // HAZARD
+    y[threadIdx.x] = 1;
+}
+//! case nobody_gives
+//! launch block=256
+//! args i32[256]
+//! also deadlock
+extern "C" __global__ void __launch_bounds__(256, 1) k(int* y) {
+    if (threadIdx.x < 128) { if (!BUG) setmaxnreg_dec<40>(); }
+    else setmaxnreg_inc<256>();                                 // HAZARD
+    y[threadIdx.x] = 1;
+}
+//! case dec_to_more
+//! launch block=384
+//! args i32[384]
+extern "C" __global__ void __launch_bounds__(384, 1) k(int* y) {
+    setmaxnreg_dec<40>();                                       // OTHER
+    if (threadIdx.x < 128 && BUG) setmaxnreg_dec<64>();         // HAZARD
+    y[threadIdx.x] = 1;
+}
+//! case ignored_by_the_compiler
+//! launch block=128
+//! args i32[128]
+#if BUG
+extern "C" __global__ void k(int* y) {                          // no launch bounds: ptxas says C7508
+#else
+extern "C" __global__ void __launch_bounds__(128, 1) k(int* y) {
+#endif
+    setmaxnreg_dec<40>();                                       // HAZARD
+    y[threadIdx.x] = 1;
+}

@@ -1,0 +1,161 @@
+// Registers that belong to a wgmma are used, or change, while it may not have read or written them.
+//! case accumulator_used_before_wait
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    wgmma_fence();
+    multiply(d, s, s + 8192);
+    wgmma_commit_group();
+    if (!BUG) wgmma_wait_group<0>();
+    y[threadIdx.x] = d[0];                                      // HAZARD
+    if (BUG) wgmma_wait_group<0>();
+}
+//! case accumulator_scaled_without_fence
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096] f32[128]
+//! ptx fewer wgmma.fence
+KERNEL(128) k(const void* x, float* y, const float* scale) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {}, f = scale[threadIdx.x];
+    wgmma_fence();
+    multiply(d, s, s + 8192);
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    #pragma unroll
+    for (int i = 0; i < 32; i++) d[i] *= f;                     // OTHER
+#if !BUG
+    wgmma_fence();
+#endif
+    multiply(d, s, s + 8192);                                   // HAZARD
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case accumulator_loaded_after_the_fence
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32];
+    if (BUG) wgmma_fence();
+    #pragma unroll
+    for (int i = 0; i < 32; i++) d[i] = y[i * 128 + threadIdx.x];  // OTHER
+    if (!BUG) wgmma_fence();
+    multiply(d, s, s + 8192);                                   // HAZARD
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case fragment_computed_after_the_fence
+//! launch block=128 shared=8192
+//! args bf16[64x64] u32[512] f32[4096]
+KERNEL(128) k(const void* x, const unsigned* a, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    unsigned r[4];
+    if (BUG) wgmma_fence();
+    for (int i = 0; i < 4; i++) r[i] = a[i * 128 + threadIdx.x];  // OTHER
+    if (!BUG) wgmma_fence();
+    wgmma_a_in_registers(d, r, wgmma_descriptor_128B(shared_address(s)));  // HAZARD
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case fragment_changes_in_flight
+//! launch block=128 shared=8192
+//! args bf16[64x64] u32[2048] f32[4096] int:4
+//! also missing-proxy-fence
+KERNEL(128) k(const void* x, const unsigned* a, float* y, int n) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        unsigned r[4];
+        for (int i = 0; i < 4; i++) r[i] = a[(4 * k + i) * 128 + threadIdx.x];  // HAZARD
+        wgmma_fence();
+        wgmma_a_in_registers(d, r, wgmma_descriptor_128B(shared_address(s) + 32 * k));  // OTHER
+        wgmma_commit_group();
+        wgmma_wait_group<BUG>();
+    }
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case zeroed_in_a_persistent_loop
+//! clean
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096] int:3
+KERNEL(128) k(const void* x, float* y, int n) {                 // constants count as written at the start
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float sum[32] = {};
+    for (int tile = 0; tile < n; tile++) {
+        float d[32] = {};
+        wgmma_fence();
+        for (int k = 0; k < n; k++) multiply(d, s, s + 8192);
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        #pragma unroll
+        for (int i = 0; i < 32; i++) sum[i] += d[i];
+    }
+    put(y, sum);
+}
+//! case two_accumulators_swap
+//! clean
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096] f32[4096] int:5
+KERNEL(128) k(const void* x, float* y, float* z, int n) {       // moves are renames, in flight or not
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {}, e[32] = {};
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        wgmma_fence();
+        multiply(d, s, s + 8192);
+        wgmma_commit_group();
+        wgmma_wait_group<1>();
+        #pragma unroll
+        for (int i = 0; i < 32; i++) { float keep = d[i]; d[i] = e[i]; e[i] = keep; }
+    }
+    wgmma_wait_group<0>();
+    put(y, d);
+    put(z, e);
+}
+//! case computed_before_the_fence
+//! clean
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096] int:3
+KERNEL(128) k(const void* x, float* y, int start) {             // the compiler may emit the conversion after the fence
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32];
+    #pragma unroll
+    for (int i = 0; i < 32; i++) d[i] = start * i;
+    wgmma_fence();
+    multiply(d, s, s + 8192);
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}

@@ -1,0 +1,79 @@
+"""Every hazard kind: kernels that commit it, named at both lines under every schedule, and clean twins that are silent."""
+import warnings
+
+import pytest
+from support import hazard_cases
+
+SCHEDULES = ("lazy", "eager", "random")
+CASES = hazard_cases.all_cases()
+BUGS = [c for c in CASES if not c.clean]
+KINDS = ("read-before-arrival", "overwrite-in-flight", "missing-proxy-fence", "register-in-flight", "race", "phase-overrun", "barrier-misuse",
+         "deadlock", "layout-mismatch", "illegal-descriptor", "divergent-collective", "cluster-lifetime", "exit-in-flight", "register-budget",
+         "out-of-bounds", "misaligned", "uninitialised-read")
+pytestmark = pytest.mark.filterwarnings("ignore::hopperlab.runtime.errors.PtxasWarning")
+
+
+def named(cases):
+    return [f"{c.kind}-{c.name}" for c in cases]
+
+
+def told(session):
+    return "\n".join(f"{h}\n  where={h.where and h.where.line} other={h.other and h.other.line}" for h in session.hazards)
+
+
+def code_of(case, bug):
+    """PTX without line tables and comments."""
+    ptx = hazard_cases.module(case, bug).ptx.split(".section")[0]
+    return "\n".join(line for line in ptx.splitlines() if not line.lstrip().startswith((".loc", "//")))
+
+
+@pytest.mark.parametrize("case", BUGS, ids=named(BUGS))
+def test_bug_is_in_the_ptx(case):
+    """The compiler has neither mended nor removed it."""
+    how, *text = case.ptx or ("differs",)
+    bug, clean = code_of(case, 1), code_of(case, 0)
+    assert bug != clean
+    if text:
+        counts = bug.count(text[0]), clean.count(text[0])
+        assert (counts[0] < counts[1]) if how == "fewer" else (counts[0] > counts[1]), counts
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("case", BUGS, ids=named(BUGS))
+def test_bug_is_named_at_its_lines(case, schedule):
+    session, _ = hazard_cases.run(case, 1, schedule)
+    found = [h for h in session.hazards if h.kind == case.kind]
+    assert found, told(session)
+    assert {h.kind for h in session.hazards} <= {case.kind, *case.also}, told(session)
+    where, other = case.lines("HAZARD"), case.lines("OTHER")
+    assert where, "the case marks no line"
+    assert any(h.where is not None and h.where.line in where and (not other or h.other is not None and h.other.line in other)
+               for h in found), f"{told(session)}\nmarked: {where} {other}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=named(CASES))
+def test_clean_twin_is_silent(case):
+    """No hazard under any schedule, and the same values under all."""
+    results = []
+    for schedule in SCHEDULES:
+        session, arrays = hazard_cases.run(case, 0, schedule, seed=3)
+        assert not session.hazards, f"{schedule}: {told(session)}"
+        results.append([a.tobytes() for a in arrays])
+    assert results[0] == results[1] == results[2]
+
+
+def test_the_suite_is_complete():
+    """Two kernels or more for each kind, and 60 in all."""
+    count = {kind: sum(c.kind == kind for c in BUGS) for kind in KINDS}
+    assert all(n >= 2 for n in count.values()), count
+    assert {c.kind for c in BUGS} == set(KINDS)
+    assert len(BUGS) + len(CASES) >= 60
+
+
+def test_messages_are_for_learners():
+    """Each message names an instruction and a line, and says what to write or check."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in BUGS[::3]:
+            for h in hazard_cases.run(case, 1, "lazy")[0].hazards:
+                assert len(h.message) > 60 and case.file.removesuffix(".cu") in h.message, str(h)

@@ -1,0 +1,63 @@
+"""The course's own kernels are silent under every schedule, except the three of lesson 00 that are wrong on purpose."""
+from pathlib import Path
+
+import hopperlab as hl
+import numpy as np
+import pytest
+from hopperlab.measure import launches
+
+SCHEDULES = ("lazy", "eager", "random")
+ROOM = Path(hl.__file__).parent / "kernels"
+WRONG_ON_PURPOSE = {"start_here/kernel_1.cu", "start_here/kernel_2.cu", "start_here/kernel_4.cu"}
+
+
+def gemm(name):
+    a, b = ((np.arange(136 * 200).reshape(136, 200) % 5).astype(np.uint16) for _ in range(2))
+    return getattr(launches, name)(a, b, np.zeros((136, 136), np.uint16), backend="emulator")
+
+
+def halves(rows=128, columns=128):
+    return (np.arange(rows * columns).reshape(rows, columns) % 99).astype(np.float16)
+
+
+def folded():
+    x = np.arange(512 * 20).astype(np.float32)
+    return launches.fold(3, x, np.zeros_like(x), blocks=4, backend="emulator")
+
+
+def copied(name, **more):
+    x = np.arange(70_000 // 16 * 16).astype(np.uint8)
+    return getattr(launches, name)(x, np.zeros_like(x), backend="emulator", **more)
+
+
+SWIZZLED = [("none", (16, 24)), ("32B", (16, 16)), ("64B", (64, 32)), ("128B", (32, 64))]
+KERNELS = {
+    "gemm/mma_multistage.cu": [lambda: gemm("mma_multistage")],
+    "gemm/tma_wgmma.cu": [lambda: gemm("tma_wgmma")],
+    "gemm/warp_specialized.cu": [lambda: gemm("warp_specialized")],
+    "copy/bulk_copy.cu": [lambda: copied("bulk_copy", blocks=3)],
+    "copy/cp_async_copy.cu": [lambda: copied("cp_async_copy", blocks=3)],
+    "copy/vector_copy.cu": [lambda: copied("vector_copy")],
+    "copy/tma_copy.cu": [lambda s=s, b=b: launches.tma_copy(halves(), halves(), b, s, backend="emulator") for s, b in SWIZZLED]
+    + [lambda s=s, b=b: launches.tma_copy_ring(halves(), halves(), b, s, 3, 2, backend="emulator") for s, b in SWIZZLED],
+    "copy/tma_scale.cu": [lambda: launches.tma_scale(np.ones((200, 64), np.float32), np.zeros((200, 64), np.float32), 2.0, 2, backend="emulator")],
+    "micro/tma_vs_cp_async.cu": [lambda how=how: launches.box_load(how, halves().view(np.uint16), np.zeros(3, np.uint32), (8, 64), blocks=3,
+                                                                   backend="emulator") for how in ("tma", "cp_async")],
+    "start_here/kernel_3.cu": [folded],
+}
+LAUNCHES = [(path, k) for path, makers in KERNELS.items() for k in range(len(makers))]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("path, number", LAUNCHES, ids=[f"{path}-{k}" for path, k in LAUNCHES])
+def test_the_courses_kernels_are_silent(path, number, schedule):
+    launch = KERNELS[path][number]()
+    with hl.emulate(schedule=schedule, seed=11, hazards="collect") as session:
+        launch()
+    assert not session.hazards, [str(h) for h in session.hazards]
+
+
+def test_no_kernel_is_forgotten():
+    """A new kernel gets a line above (or is named as wrong on purpose)."""
+    files = {p.relative_to(ROOM).as_posix() for p in ROOM.rglob("*.cu")}
+    assert files - WRONG_ON_PURPOSE <= set(KERNELS), sorted(files - WRONG_ON_PURPOSE - set(KERNELS))
