@@ -77,7 +77,7 @@ def write(key: str, entry: Entry) -> None:
     data = encode(entry)
     if len(data) > limit:
         return
-    path = path_of(key)
+    path, temporary = path_of(key), None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
@@ -85,6 +85,8 @@ def write(key: str, entry: Entry) -> None:
             file.write(data)
         os.replace(temporary, path)
     except OSError:
+        if temporary:
+            _remove(Path(temporary))
         return
     evict(limit)
 

@@ -78,6 +78,12 @@ def test_a_folder_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
     assert cache.read(KEY) is None
 
 
+def test_a_place_that_is_taken_leaves_no_temporary_file(own_cache):
+    cache.path_of(KEY).mkdir(parents=True)
+    cache.write(KEY, entry())
+    assert list(own_cache.glob("*/*.tmp")) == []
+
+
 def test_clear_removes_everything():
     cache.write(KEY, entry())
     assert cache.clear() == 1 and cache.read(KEY) is None
