@@ -1,15 +1,22 @@
 """Which configuration of gemm/final.cu (or gemm/stream_k.cu) a shape gets: a small cost model and a table of exceptions.
 
-The model counts, in cycles of one SM, the waves of tiles, each bounded by the tensor core or by the L2, and what a wave pays once.
-Numbers are in MODEL; the table holds shapes where a measurement disagreed with the model.
+The model counts, in cycles of one SM, the waves of tiles, each bounded by the tensor core or by the L2.
+Numbers are in MODEL. The table is not written here: it is read from the recording `ladder`, which
+`python -m hopperlab.measure.ladder` writes.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from . import recordings
+from .recordings import Record
 
 SMS = 132
-SHARED_LIMIT = 232448                                       # bytes a block may have on sm_90
+_STREAM_K = {"bn": "BN", "stages": "STAGES", "blocks": "BLOCKS"}   # field: its name among a record's options
+_FINAL = {"bm": "BM", "cluster": "CLUSTER", "group": "GROUP", "slots": "C_SLOTS", "in_flight": "IN_FLIGHT",
+          "tma_store": "TMA_STORE", **_STREAM_K}
 
 
 def _ceil(a: int, b: int) -> int:
@@ -75,21 +82,16 @@ class Model:
     memory_bytes_per_cycle: float = 20
     start_cycles: float = 2500                              # launch, barriers, first loads
     tile_cycles: float = 600                                # an epilogue the tensor core does not work under
-    narrow: Mapping[int, float] = None                      # tensor-core time of a tile BN wide over the ideal
-
-    def slowdown(self, bn: int) -> float:
-        """B is read from shared memory for 64 rows only: narrow tiles wait for A. [wgmma's rate by N]"""
-        return (self.narrow or {64: 1.35, 128: 1.12, 256: 1.0})[bn]
+    # The tensor core's time for a tile BN wide over the ideal: it reads A from shared memory for fewer columns.
+    slowdown: Mapping[int, float] = field(default_factory=lambda: {64: 1.35, 128: 1.12, 256: 1.0})
 
 
 MODEL = Model()
-# Shapes whose best configuration the model misses.
-TABLE: Mapping[tuple[int, int, int], Final | StreamK] = {}
 
 
 def _block_cycles(bm: int, bn: int, cluster: int, model: Model) -> float:
     """Cycles of one k-block of 64: the tensor core's or the L2's, whichever is longer."""
-    multiply = bm * bn * 64 / model.products_per_cycle * model.slowdown(bn)
+    multiply = bm * bn * 64 / model.products_per_cycle * model.slowdown[bn]
     load = (bm + bn / cluster) * 128 / model.l2_bytes_per_cycle
     return max(multiply, load)
 
@@ -120,6 +122,29 @@ def candidates() -> Iterator[Final | StreamK]:
     yield StreamK(bn=128, stages=6)
 
 
+def _parsed(record: Record) -> Final | StreamK:
+    """The configuration that a record's options name."""
+    kind, macros = (StreamK, _STREAM_K) if record.kernel == "stream_k" else (Final, _FINAL)
+    values = dict(option.split("=") for option in record.options)
+    return kind(**{field: int(values[macro]) for field, macro in macros.items()})
+
+
+def tuned(records: Iterable[Record]) -> dict[tuple[int, ...], Final | StreamK]:
+    """The fastest configuration of each shape among records of gemm/final.cu and gemm/stream_k.cu that name one."""
+    best: dict[tuple[int, ...], Record] = {}
+    for record in records:
+        named = record.kernel in ("final", "stream_k") and record.options and record.note
+        if named and (record.shape not in best or record.tflops > best[record.shape].tflops):
+            best[record.shape] = record
+    return {shape: _parsed(record) for shape, record in best.items()}
+
+
+@lru_cache(maxsize=1)
+def table() -> Mapping[tuple[int, ...], Final | StreamK]:
+    """The configurations measured to be fastest, from the recording `ladder`; empty where there is none."""
+    return tuned(recordings.load("ladder")) if "ladder" in recordings.names() else {}
+
+
 def choose(m: int, n: int, k: int) -> Final | StreamK:
     """The configuration for a product of m x n x k: the table's, else the one with the fewest estimated cycles."""
-    return TABLE.get((m, n, k)) or min(candidates(), key=lambda choice: cycles(choice, m, n, k))
+    return table().get((m, n, k)) or min(candidates(), key=lambda choice: cycles(choice, m, n, k))

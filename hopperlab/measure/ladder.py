@@ -2,7 +2,8 @@
 
 Needs a Hopper GPU, CuPy and PyTorch. Each step is first checked in a process of its own with a time limit (a kernel that hangs
 costs that step and nothing else); then what passed is timed beside cuBLAS, interleaved, with a cold L2, and written as the
-recording `ladder`: every step at two sizes, then every configuration of the last step over eight shapes.
+recording `ladder`: every configuration of the last step over eight shapes, which is the table that `gemm_choice` reads, then
+every step at two sizes, the last one as the table has it.
 """
 from __future__ import annotations
 
@@ -11,13 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from . import launches_gemm, peers, recordings
 from .board import header
-from .gemm_choice import Final, StreamK, choose
+from .gemm_choice import Final, StreamK, choose, tuned
 from .launches import Launch
 from .operands import bf16_bits, bf16_values, integer_bf16, normal_bf16
 from .recordings import Record
@@ -49,7 +49,7 @@ def _named(choice: Final | StreamK) -> tuple[str, ...]:
 
 
 def _wrong(make: Callable[..., Launch], shape: tuple[int, int, int], seed: int) -> float:
-    """Fraction of wrong elements on integer operands, where the fp32 reference (PyTorch) is exact; each element poisoned first."""
+    """Fraction of wrong elements on integer operands, where PyTorch's fp32 product is exact; c is poisoned first."""
     import cupy
     import torch
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -85,14 +85,15 @@ def check(step: str) -> int:
     return 0
 
 
-def _checked(step: str, limit: float) -> bool:
+def checked(step: str, limit: float = 60) -> bool:
+    """Whether `check` passes for this step in a process of its own within `limit` seconds; prints what it said."""
     try:
-        done = subprocess.run([sys.executable, "-m", "hopperlab.measure.ladder", "--check", step], timeout=limit,
+        done = subprocess.run([sys.executable, "-m", "hopperlab.measure.ladder", "--check", step], timeout=limit, check=False,
                               capture_output=True, text=True)
     except subprocess.TimeoutExpired:
         print(f"{step}: not done in {limit:.0f} s (a hang?)", flush=True)
         return False
-    print((done.stdout.strip() or done.stderr.strip()[-600:]), flush=True)
+    print(done.stdout.strip() or f"{step}: " + done.stderr.strip().rpartition("\n")[2], flush=True)
     return done.returncode == 0
 
 
@@ -100,7 +101,7 @@ def check_all(limit: float = 45) -> set[str]:
     """The steps and configurations that are right here, each tried in its own process."""
     names = [*launches_gemm.LADDER, *(f"final: {name}" for name in FINALS)]
     with ThreadPoolExecutor(12) as pool:
-        return {name for name, right in zip(names, pool.map(lambda name: _checked(name, limit), names)) if right}
+        return {name for name, right in zip(names, pool.map(lambda name: checked(name, limit), names)) if right}
 
 
 def _operands(shape: tuple[int, int, int]):
@@ -127,7 +128,8 @@ def _timed(shape, makers: Mapping[str, Callable[..., Launch]], rounds: int) -> t
     return made, interleaved(runs, rounds, 2), runs
 
 
-def _records(shape, kernels: Mapping[str, str], options: Mapping[str, tuple[str, ...]], timed, watts: tuple[str, ...] = ()) -> list[Record]:
+def _records(shape, kernels: Mapping[str, str], options: Mapping[str, tuple[str, ...]], timed,
+             watts: tuple[str, ...] = ()) -> list[Record]:
     made, samples, runs = timed
     best = min(("cublasGemmEx", "torch"), key=lambda name: samples[name].ms)
     value = _tflops(shape, samples[best])
@@ -139,25 +141,25 @@ def _records(shape, kernels: Mapping[str, str], options: Mapping[str, tuple[str,
     return out
 
 
-def steps(right: set[str], rounds: int) -> list[Record]:
-    """Every step at the sizes of SIZES."""
+def steps(right: set[str], rounds: int, best: Mapping[tuple[int, ...], Final | StreamK]) -> list[Record]:
+    """Every step at the sizes of SIZES; `best`: the configuration of the last step by shape, where the model's is not it."""
     records = []
     for size in SIZES:
         shape = (size, size, size)
-        names = [name for name in launches_gemm.LADDER if name in right]
-        quick = {name: launches_gemm.LADDER[name] for name in names if name not in SLOW}
-        slow = {name: launches_gemm.LADDER[name] for name in names if SLOW.get(name, 0) >= size}
-        for makers, turns in ((slow, 2), (quick, rounds)):
-            timed = _timed(shape, makers, turns)
-            watts = ("final", "cublasGemmEx", "torch") if size == 8192 and makers is quick else ()
-            options = {"final": _named(choose(*shape))}
-            records += [r for r in _records(shape, {}, options, timed, watts) if makers is quick or r.kernel in SLOW]
+        choice = best.get(shape) or choose(*shape)
+        makers = {name: launches_gemm.LADDER[name] for name in launches_gemm.LADDER if name in right}
+        if "final" in makers:
+            makers["final"] = lambda a, b, c, choice=choice: launches_gemm.final(a, b, c, choice)
+        slow = {name: make for name, make in makers.items() if SLOW.get(name, 0) >= size}
+        quick = {name: make for name, make in makers.items() if name not in SLOW}
+        watts = ("final", "cublasGemmEx", "torch") if size == 8192 else ()
+        records += [r for r in _records(shape, {}, {}, _timed(shape, slow, 2)) if r.kernel in SLOW]
+        records += _records(shape, {}, {"final": _named(choice)}, _timed(shape, quick, rounds), watts)
     return records
 
 
 def finals(right: set[str], rounds: int) -> list[Record]:
     """Every configuration of the last step over SHAPES; kernel is 'final' or 'stream_k', the note its name here."""
-    from dataclasses import replace
     records = []
     for shape in SHAPES:
         few = -(-shape[0] // 128) * -(-shape[1] // 256) < 132
@@ -174,7 +176,8 @@ def finals(right: set[str], rounds: int) -> list[Record]:
 def table(records: list[Record]) -> str:
     """One line a step, then one a shape with the best configurations."""
     lines = [f"{r.kernel:24s} {r.shape[0]:6d} {r.tflops:7.1f} TFLOP/s {r.ratio:6.3f} of {r.peer} {r.registers or '':>4} regs "
-             f"{r.shared_bytes or '':>7} B {r.spills if r.spills is not None else '':>2} spilled {r.watts or ''}" for r in records if not r.note]
+             f"{r.shared_bytes or '':>7} B {r.spills if r.spills is not None else '':>2} spilled {r.watts or ''}"
+             for r in records if not r.note]
     for shape in SHAPES:
         tried = sorted((r for r in records if r.note and r.shape == shape), key=lambda r: -r.tflops)
         lines.append("x".join(map(str, shape)) + ": " + "; ".join(f"{r.note} {r.tflops:.0f} ({r.ratio:.3f})" for r in tried))
@@ -191,10 +194,13 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.check:
         return check(chosen.check)
     right = check_all()
+    if not right:
+        print("no step is right here: nothing to time")
+        return 1
     head = header()
-    records = steps(right, chosen.rounds)
+    records = finals(right, chosen.rounds)
     recordings.save("ladder", head, records, chosen.out)    # kept even if what follows is cut short
-    records += finals(right, chosen.rounds)
+    records += steps(right, chosen.rounds, tuned(records))
     recordings.save("ladder", head, records, chosen.out)
     print(table(records), flush=True)
     return 0

@@ -119,12 +119,13 @@ def overlapped_store(a, b, c, stages: int = 3, slots: int = 4, group: int = 8, b
                   (_map(a, 128), _map(b, 128), _map(c, 64), *_numbers(m, n, k)), stages * 49152 + slots * 16384 + 64)
 
 
-def stream_k(a, b, c, choice: StreamK = StreamK(), options: Sequence[str] = (), backend: str | None = None) -> Launch:
+def stream_k(a, b, c, choice: StreamK | None = None, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """gemm/stream_k.cu: k-blocks dealt out evenly over `choice.blocks` CTAs. k a multiple of 8.
 
     The launch owns a workspace of fp32 sums, zero between launches; launches of one `Launch` must not overlap.
     """
     m, n, k = _sizes(a, b, c)
+    choice = choice or StreamK()
     rows, columns = _ceil(m, 128), _ceil(n, choice.bn)
     blocks = min(choice.blocks, rows * columns * _ceil(k, 64))
     if is_cuda_array(c):

@@ -59,7 +59,6 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
                                                        (1 << CLUSTER) - 1, i * BK, col0 + rank * SHARE);
             }
         }
-        __syncwarp();                                           // the cluster barrier wants whole warps
     } else {
         setmaxnreg_inc<240>();
         float d[BN / 2];
@@ -77,6 +76,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         }
         store_accumulator(c, d, row0 + my_rows, col0, m, n);
     }
+    __syncwarp();                                               // the cluster barrier wants whole warps
     barrier_cluster_arrive();                                   // the other CTA may still arrive on my barriers
     barrier_cluster_wait();
 }

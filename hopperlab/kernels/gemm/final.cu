@@ -52,7 +52,8 @@ constexpr int SHARE = BN / CLUSTER, SHARE_BYTES = B_BYTES / CLUSTER;    // the p
 constexpr int SLOT_BYTES = 64 * 128;                                    // 64 rows x 64 columns of C
 constexpr int WM = BM / 2, BLOCKS = WM / 64;                            // a warpgroup's rows, and how many wgmma high
 constexpr int CHUNKS = BN / 64;
-static_assert(BLOCKS * CHUNKS % C_SLOTS == 0 && BM * BN <= 128 * 256 && BM % 128 == 0 && BN % 64 == 0 && CLUSTER <= 2 && STAGES > IN_FLIGHT);
+static_assert(BLOCKS * CHUNKS % C_SLOTS == 0 && BM * BN <= 128 * 256 && BM % 128 == 0 && BN % 64 == 0);
+static_assert(CLUSTER <= 2 && STAGES > IN_FLIGHT);
 
 // This warpgroup has read the slot: one thread tells every CTA of the cluster.
 __device__ __forceinline__ void release(mbarrier_t* empty) {

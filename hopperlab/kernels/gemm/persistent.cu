@@ -68,7 +68,6 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
                 }
             }
         }
-        __syncwarp();                                           // the cluster barrier wants whole warps
     } else {
         setmaxnreg_inc<232>();
         float d[BN / 2];
@@ -89,6 +88,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
             store_accumulator(c, d, (tile.row * CLUSTER + rank) * BM + my_rows, tile.col * BN, m, n);
         }
     }
+    __syncwarp();                                               // the cluster barrier wants whole warps
     barrier_cluster_arrive();                                   // the other CTA may still arrive on my barriers
     barrier_cluster_wait();
 }

@@ -11,10 +11,11 @@
 #include <cuda_bf16.h>
 
 constexpr int BM = 64, BN = 64, BK = 16;
-constexpr int PITCH = 64 + 4;                                   // floats a row: 4 more keep the 16 bytes aligned and move the banks
+constexpr int PITCH = 64 + 4;                                   // floats a row: 4 more move the banks, 16 bytes stay aligned
 
 // This thread's 4 neighbours along k of row `row` of x (rows x k), zeros outside, to column `place` of the tile.
-__device__ __forceinline__ void load_four(float (&tile)[BK][PITCH], const __nv_bfloat16* x, int row, int rows, int place, int k0, int k) {
+__device__ __forceinline__ void load_four(float (&tile)[BK][PITCH], const __nv_bfloat16* x, int row, int rows, int place,
+                                          int k0, int k) {
     int from = threadIdx.x % 4 * 4;
     #pragma unroll
     for (int i = 0; i < 4; i++) {

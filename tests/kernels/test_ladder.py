@@ -1,0 +1,121 @@
+"""The product ladder in the emulator: every step and configuration exact on awkward shapes, under every schedule, no hazard."""
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hopperlab as hl
+from hopperlab.measure import gemm_choice, launches_gemm, operands
+from hopperlab.measure.gemm_choice import Final, StreamK
+from hopperlab.measure.recordings import Record
+
+SCHEDULES = ("lazy", "eager", "random")
+NEW = ("naive", "shared_tile", "register_double_buffer", "tma_mma", "two_consumers_128x256", "cluster_multicast", "persistent",
+       "pingpong", "overlapped_store", "stream_k", "final")
+FEW = {"persistent": {"blocks": 2}, "pingpong": {"blocks": 2}, "overlapped_store": {"blocks": 2},     # several tiles a CTA
+       "stream_k": {"choice": StreamK(blocks=3)}, "final": {"choice": Final(blocks=2)}}
+N_OF_8 = ("overlapped_store",)                              # a TMA store: rows of C are multiples of 16 bytes
+CHOICES = {"in flight": Final(in_flight=1), "no cluster": Final(cluster=1), "4 stages": Final(stages=4, slots=2),
+           "256x128": Final(bm=256, bn=128), "128x128": Final(bn=128, stages=5, slots=2), "one slot": Final(slots=1),
+           "128x64, alone": Final(bn=64, stages=7, slots=1, cluster=1), "group 1": Final(group=1),
+           "in flight, 2 stages": Final(in_flight=1, stages=2), "stream-K": StreamK(), "stream-K 64": StreamK(bn=64, stages=3)}
+
+
+def check(make, m: int, n: int, k: int, schedule: str = "lazy", launches: int = 1, **choices) -> None:
+    """Integer operands: every sum is exact in fp32, so every element must be one rounding away."""
+    a, b = operands.integer_bf16(np, (m, k), m + k), operands.integer_bf16(np, (n, k), n + k + 1)
+    c = np.empty((m, n), np.uint16)
+    launch = make(a, b, c, backend="emulator", **choices)
+    exact = operands.bf16_bits(operands.bf16_values(a) @ operands.bf16_values(b).T)
+    for _ in range(launches):
+        c.fill(0x7FC0)
+        with hl.emulate(schedule=schedule, seed=m, hazards="raise"):
+            launch()
+        assert (c == exact).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("step", NEW)
+def test_step_is_exact_under_every_schedule(step, schedule):
+    check(launches_gemm.LADDER[step], 130, 264, 328, schedule, **FEW.get(step, {}))
+
+
+@pytest.mark.parametrize("step", NEW)
+@pytest.mark.parametrize("shape", [(1, 1, 8), (129, 257, 72), (257, 100, 8), (300, 520, 136)], ids=str)
+def test_step_on_awkward_shapes(step, shape):
+    m, n, k = shape
+    check(launches_gemm.LADDER[step], m, -(-n // 8) * 8 if step in N_OF_8 else n, k, "random", **FEW.get(step, {}))
+
+
+@pytest.mark.parametrize("step", ["naive", "shared_tile"])
+@pytest.mark.parametrize("k", [1, 7, 33])
+def test_steps_without_tma_take_any_k(step, k):
+    check(launches_gemm.LADDER[step], 67, 35, k)
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_configuration_is_exact_launch_after_launch(name):
+    """Twice, since stream-K leaves its workspace and counters to the next launch."""
+    choice = replace(CHOICES[name], blocks=4)
+    check(launches_gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], 2, choice=choice)
+    check(launches_gemm.final, 129, 257, 200, SCHEDULES[(len(name) + 1) % 3], choice=choice)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5, 7])
+def test_stream_k_splits_tiles_anywhere(blocks):
+    check(launches_gemm.stream_k, 140, 300, 456, "random", 2, choice=StreamK(bn=128, stages=4, blocks=blocks))
+
+
+def test_real_products_are_within_their_bound():
+    a, b = operands.normal_bf16(np, (200, 264), seed=41), operands.normal_bf16(np, (152, 264), seed=42)
+    left, right = operands.bf16_values(a), operands.bf16_values(b)
+    exact, bound = left.astype(np.float64) @ right.astype(np.float64).T, operands.product_bound(left, right)
+    for step in ("register_double_buffer", "pingpong", "stream_k", "final"):
+        c = np.full((200, 152), 0x7FC0, np.uint16)
+        with hl.emulate(schedule="random", seed=5, hazards="raise"):
+            launches_gemm.launch(step, a, b, c, backend="emulator")()
+        assert (abs(operands.bf16_values(c) - exact) <= bound).all()
+
+
+def test_multicast_reads_b_once_for_two_ctas():
+    """The mechanism, by the emulator's counters: the cluster's loads of B are shared."""
+    a, b = operands.integer_bf16(np, (256, 64), 1), operands.integer_bf16(np, (256, 64), 2)
+    ptx = launches_gemm.cluster_multicast(a, b, np.empty((256, 256), np.uint16), backend="emulator").kernel.module.ptx
+    assert "multicast::cluster" in ptx and "mbarrier.arrive.release.cluster.shared::cluster" in ptx
+
+
+def test_every_tile_is_visited_once():
+    """raster.cuh's formula: each tile once, in groups of at most HEIGHT rows."""
+    for height, rows, cols in ((8, 5, 3), (4, 9, 7), (16, 33, 2), (1, 3, 4)):
+        seen = []
+        for index in range(rows * cols):
+            group, inside = divmod(index, height * cols)
+            tall = min(height, rows - group * height)
+            seen.append((group * height + inside % tall, inside // tall))
+        assert sorted(seen) == [(row, col) for row in range(rows) for col in range(cols)]
+
+
+def test_choice_fits_the_shape():
+    for choice in gemm_choice.candidates():
+        assert choice.shared_bytes <= 232448
+    assert isinstance(gemm_choice.choose(100, 7000, 18432), StreamK)        # 28 tiles, deep: k is dealt out
+    assert gemm_choice.choose(8000, 8000, 8000).bn == 256
+    assert isinstance(gemm_choice.choose(1000, 1000, 1000), Final) and gemm_choice.choose(1000, 1000, 1000).bn < 256
+
+
+def test_table_takes_the_fastest_of_each_shape():
+    def record(choice, speed):
+        kernel = "final" if isinstance(choice, Final) else "stream_k"
+        options = (*(option[2:] for option in choice.options), f"BLOCKS={choice.blocks}")
+        return Record("ladder", kernel, options, (8, 8, 8), "bfloat16", tflops=speed, note="x")
+    slow, fast = Final(group=4, blocks=128), StreamK(bn=128, stages=5)
+    assert gemm_choice.tuned([record(slow, 2.0), record(fast, 3.0)]) == {(8, 8, 8): fast}
+    assert gemm_choice.tuned([record(slow, 4.0), record(fast, 3.0)]) == {(8, 8, 8): slow}
+
+
+def test_wrong_sizes_are_named():
+    a = np.zeros((8, 16), np.uint16)
+    with pytest.raises(ValueError, match="m x k"):
+        launches_gemm.naive(a, np.zeros((8, 24), np.uint16), np.zeros((8, 8), np.uint16))
+    with pytest.raises(KeyError, match="persistent"):
+        launches_gemm.launch("no such", a, a, np.zeros((8, 8), np.uint16))
