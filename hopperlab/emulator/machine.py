@@ -57,6 +57,7 @@ class Machine:
         self.wgmma_groups = -(-self.warps // 4)
         self.wgmma_commits = np.zeros(self.slots * self.warps, np.int64)
         self.wgmma_done = np.zeros(self.slots * self.warps, np.int64)
+        self.wgmma_issued = np.zeros(self.slots * self.warps, np.int64)     # instructions, by warp
         self.local = self.workspace = None
         self.reported: set = set()
         self.hazards: list = []
@@ -139,7 +140,7 @@ class Machine:
         if self.stride:
             self.smem.reshape(self.slots, self.stride)[slots] = 0
         self.barriers.reset_slots(slots)
-        for table in (self.wgmma_commits, self.wgmma_done):
+        for table in (self.wgmma_commits, self.wgmma_done, self.wgmma_issued):
             table.reshape(self.slots, self.warps)[slots] = 0
         for table in (self.landing.cp_commits, self.landing.bulk_commits):
             table.reshape(self.slots, self.T)[slots] = 0

@@ -90,7 +90,9 @@ def issue(M, C, info: Info, *values):
     gw = units.gw
     slot, warp = gw // M.warps, gw % M.warps
     groups = slot * M.wgmma_groups + warp // 4
-    group_ids, first, group_of = np.unique(groups, return_index=True, return_inverse=True)
+    M.wgmma_issued[gw] += 1                # warps of a warpgroup may stand here in different rounds: each is its own operation
+    keys, first, group_of = np.unique(groups << 32 | M.wgmma_issued[gw], return_index=True, return_inverse=True)
+    group_ids = keys >> 32
     lanes = units.starts[first]
     bases = slot[first] * (M.stride // 16)
     desc_a, desc_b = None if info.rs else rest[0], rest[-2]
@@ -111,7 +113,7 @@ def issue(M, C, info: Info, *values):
     product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form, info.index)
     acc = Accumulator(M, gw, info.n, old.tile, info.dtype, [*old.pending, product])
     _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info)
-    M.counting.add("wgmma", len(group_ids), info.index)
+    M.counting.add("wgmma", int((warp % 4 == 0).sum()), info.index)
     M.landing.start_accumulator(acc, info.index)
     return tuple(AccRef(acc, i) for i in range(info.registers))
 
