@@ -9,6 +9,8 @@ from hopperlab.hopper import tensormap
 from hopperlab.hopper.tensormap import TensorMapFields
 from hopperlab.runtime.arrays import address_of
 
+pytestmark = pytest.mark.emulator_only       # the kernels get the emulator's own images of tensor maps
+
 KERNEL = r"""
 struct __align__(64) Map { char bytes[128]; };
 extern "C" __global__ void kernel(const __grid_constant__ Map map, float* out, int c, int w, int h, int d, int n, int ow, int oh, int od, int bytes) {

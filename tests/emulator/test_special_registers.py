@@ -112,6 +112,7 @@ def test_qualifiers_and_cache_hints():
     assert (out.reshape(3, 32) == 2 * x).all()
 
 
+@pytest.mark.emulator_only
 def test_discard_destroys_what_was_there():
     data = np.arange(64, dtype=np.uint32)
     run_ptx("ld.param.u64 %rd0, [out];\n discard.global.L2 [%rd0], 128;", (data,), OUT, block=(1,))
@@ -138,6 +139,7 @@ extern "C" __global__ void k(int* a, int* out) {
 }"""
 
 
+@pytest.mark.emulator_only                       # a GPU asks for a cooperative launch
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
 def test_grid_wide_barrier(schedule):
     a, out = np.zeros(320, np.int32), np.zeros((3, 320), np.int32)
@@ -146,6 +148,7 @@ def test_grid_wide_barrier(schedule):
     assert (out == np.arange(3)[:, None] * 1000 + (np.arange(320) + 64) % 320).all()
 
 
+@pytest.mark.emulator_only
 def test_a_grid_that_does_not_fit_has_no_barrier():
     with pytest.raises(emulator.LaunchError, match="at once"):
         hl.RawModule(code=GRID, backend="emulator").get_function("k")((50000,), (64,), (np.zeros(1, np.int32), np.zeros(1, np.int32)))

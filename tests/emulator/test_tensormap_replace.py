@@ -5,6 +5,8 @@ import pytest
 from hopperlab import emulator
 from hopperlab.hopper import tensormap
 
+pytestmark = pytest.mark.emulator_only       # the kernels get the emulator's own images of tensor maps
+
 HEAD = r"""
 struct __align__(128) Map { unsigned long long words[16]; };
 __device__ void load(const Map* map, float* tile, unsigned long long* bar, int x, int y, int bytes) {

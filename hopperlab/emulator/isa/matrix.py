@@ -162,6 +162,11 @@ def _finish_s32(product, c_regs, satfinite: bool) -> list:
 _FINISH = {"f32": _finish_f32, "f64": _finish_f32, "f16": _finish_f16, "s32": _finish_s32}
 
 
+def finish(kind: str) -> Callable:
+    """fn(product, c registers, satfinite) -> D registers, by the type of D."""
+    return _FINISH[kind]
+
+
 def _popcount(op: str, element: Element, k: int) -> Callable:
     """Bits set in (a op b), from products of 0/1 rows: xor = |a| + |b| - 2 a.b."""
 

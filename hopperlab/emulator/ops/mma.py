@@ -8,6 +8,7 @@ import numpy as np
 from ..isa import matrix
 from ..ptx.ir import Vec
 from ..translate import HOME, MachineOp
+from . import mma_sparse
 from .common import SHARED_TAG, flat_shared, unsupported
 
 
@@ -95,6 +96,8 @@ def move_matrix(M, C, info: Info, value):
 
 
 def _mma(instr, function) -> MachineOp:
+    if instr.mods[0].startswith("sp"):
+        return mma_sparse.sparse(instr)
     op = matrix.mma(instr)
     d, a, b, c = (_items(o) for o in instr.operands[:4])
     info = Info(instr.index, op=op, sizes=(len(a), len(b), len(c)))

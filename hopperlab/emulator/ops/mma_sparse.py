@@ -1,0 +1,100 @@
+"""mma.sp.sync: products whose A has two zeros in every four elements (one in two for tf32) (PTX ISA 9.7.14.6).
+
+A fragment holds only what is not zero; a metadata word says where it stands. A word covers rows g and g + 8 of 16 columns
+(8 of tf32), 16 bits each, or one row of 32 columns of bytes; the selector picks the lanes of each quad that hold them.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..isa import matrix
+from ..isa.elements import ELEMENTS
+from ..ptx.ir import Imm, Vec
+from ..translate import MachineOp
+from .common import unsupported
+
+SHAPES = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "s8": (32, 64), "u8": (32, 64), "e4m3": (64,), "e5m2": (64,)}
+ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "e4m3": ("f32", "f16"), "e5m2": ("f32", "f16")}
+WORDS = ("sp", "sp::ordered_metadata", "sync", "aligned", "row", "col", "satfinite")
+
+
+@dataclass
+class Info:
+    """A decoded mma.sp: K, the types of D, A and B, lanes a quad that hold metadata, registers of A, B and C."""
+
+    index: int
+    k: int
+    types: tuple
+    selector: int
+    sizes: tuple
+    satfinite: bool
+
+
+def sparse(instr) -> MachineOp:
+    """MachineOp of mma.sp."""
+    rest = [m for m in instr.mods if m not in WORDS]
+    if len(rest) != 5 or not {"sync", "aligned", "row", "col"} <= set(instr.mods):
+        raise unsupported(instr)
+    shape, d_type, a_type, b_type, c_type = rest
+    same = a_type == b_type or {a_type, b_type} <= {"s8", "u8"} or {a_type, b_type} <= {"e4m3", "e5m2"}
+    if a_type in ("s4", "u4") and shape in ("m16n8k64", "m16n8k128"):
+        raise unsupported(instr, "sparse products of 4-bit integers are not modelled")
+    if shape not in {f"m16n8k{k}" for k in SHAPES.get(a_type, ())} or not same or d_type != c_type or d_type not in ACCUMULATORS[a_type]:
+        raise unsupported(instr, f"sm_90a has no sparse product {shape} of .{a_type} and .{b_type} into .{d_type}")
+    d, a, b, c = (o.items if type(o) is Vec else (o,) for o in instr.operands[:4])
+    k, choice = int(shape[6:]), instr.operands[5]
+    lanes = _holders(a_type, k)
+    if type(choice) is not Imm or not 0 <= choice.value < 4 // lanes:
+        raise unsupported(instr, f"the sparsity selector of this shape is 0 to {4 // lanes - 1}")
+    info = Info(instr.index, k, (d_type, a_type, b_type), choice.value, (len(a), len(b), len(c)), "satfinite" in instr.mods)
+    accumulator = {"f16": "u32", "s32": "s32"}.get(d_type, d_type)
+    sources = (*((r, "u32") for r in (*a, *b)), *((r, accumulator) for r in c), (instr.operands[4], "u32"))
+    return MachineOp(multiply, info, sources, tuple((r, accumulator) for r in d), collective=True)
+
+
+def _holders(kind: str, k: int) -> int:
+    """Lanes of a quad that hold metadata of one instruction."""
+    per_word = {"tf32": 8}.get(kind, 16)
+    return k // per_word
+
+
+def positions(meta: np.ndarray, info: Info) -> np.ndarray:
+    """(warps, 16, K/2): the column in which each stored element of A stands. meta: uint32 (warps, 32)."""
+    kind, lanes = info.types[1], _holders(info.types[1], info.k)
+    first = lanes * info.selector
+    words = meta.reshape(-1, 8, 4)[:, :, first:first + lanes]                     # warp, g, holder
+    if kind in ("f16", "bf16", "tf32"):
+        halves = np.ascontiguousarray(words)[..., None].view(np.uint16)           # warp, g, chunk, row g or g + 8
+        rows = halves.transpose(0, 3, 1, 2).reshape(len(words), 16, lanes)
+        bits = 16
+    else:
+        rows = words.reshape(len(words), 8, lanes // 2, 2).transpose(0, 3, 1, 2).reshape(len(words), 16, lanes // 2)
+        bits = 32
+    step = 4 if kind == "tf32" else 2
+    code = (rows[..., None].astype(np.int64) >> np.arange(0, bits, step)).reshape(len(words), 16, -1)
+    stored = np.arange(info.k // 2)
+    return 2 * stored + (code >> 1 & 1) if kind == "tf32" else 4 * (stored // 2) + (code & 3)
+
+
+def multiply(M, C, info: Info, *values):
+    """mma.sp: A spread out, then as mma."""
+    M.synced(C)
+    if not C.full32():
+        raise M.fault(C, info.index, 0, "mma.sp needs all 32 lanes of the warp", "divergent-collective", 0)
+    rows = [M.lanes(C, v).reshape(-1, 32) for v in values]
+    na, nb, _ = info.sizes
+    left, right = ELEMENTS[info.types[1]], ELEMENTS[info.types[2]]
+    stored = matrix.gather(rows[:na], left, 2, info.k // 2 // (4 * left.per_register))
+    where = positions(rows[-1], info)
+    pairs = where.reshape(*where.shape[:2], -1, 2)
+    if info.types[1] != "tf32" and (pairs[..., 0] == pairs[..., 1]).any():
+        warp = int(np.argmax((pairs[..., 0] == pairs[..., 1]).any(axis=(1, 2))))
+        raise M.fault(C, info.index, 32 * warp, "metadata that puts two elements into one place", "illegal-descriptor", 0)
+    dense = np.zeros((len(stored), 16, info.k), stored.dtype)
+    np.put_along_axis(dense, where, stored, axis=2)
+    other = matrix.gather(rows[na:na + nb], right, 1, info.k // (4 * right.per_register))
+    out = matrix.finish(info.types[0])(np.matmul(dense, other.transpose(0, 2, 1)), rows[na + nb:-1], info.satfinite)
+    flat = [np.ascontiguousarray(o).reshape(-1) for o in out]
+    return tuple(flat)
