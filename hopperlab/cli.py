@@ -5,6 +5,7 @@ Modules are imported by the command that needs them, so that --help answers at o
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,6 +56,70 @@ def _cache(given: argparse.Namespace) -> int:
     return 0
 
 
+def _sanitize(given: argparse.Namespace) -> int:
+    from .runtime import sanitize
+    command, asked = _script(given, _sanitize_options())
+    try:
+        report = sanitize.sanitize(command, asked.schedules.split(","), asked.seeds, module=given.module)
+    except ValueError as problem:
+        print(f"hopperlab sanitize: {problem}", file=sys.stderr)
+        return 2
+    print(report)
+    if asked.json:
+        asked.json.write_text(json.dumps(report.as_dict(), indent=1) + "\n", encoding="utf-8")
+    return report.exit_code
+
+
+def _profile(given: argparse.Namespace) -> int:
+    from .measure import profile
+    command, asked = _script(given, _profile_options())
+    return profile.run(command, module=given.module, only_emulator=asked.emulator, out=asked.json)
+
+
+def _script(given: argparse.Namespace, options: argparse.ArgumentParser) -> tuple[list[str], argparse.Namespace]:
+    """The script with its own arguments, and our options, which may stand before or behind it (all behind `--` are its own)."""
+    words, own = list(given.words), []
+    if "--" in words:
+        words, own = words[:words.index("--")], words[words.index("--") + 1:]
+    asked, rest = options.parse_known_args(words, namespace=argparse.Namespace(**{k: v for k, v in vars(given).items() if k != "words"}))
+    if rest[:1] and rest[0].startswith("-"):
+        options.error(f"unrecognized arguments: {rest[0]}")
+    command = [*rest, *own]
+    if not command:
+        options.error("which script?")
+    if not given.module and not Path(command[0]).is_file():
+        options.error(f"there is no script {command[0]}")
+    return command, asked
+
+
+def _sanitize_options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(prog="hopperlab sanitize", add_help=False, allow_abbrev=False)
+    options.add_argument("--schedules", default="lazy,eager,random", metavar="LIST",
+                         help="which to run, comma-separated: lazy (operations land as late as the program allows), eager (at once), "
+                              "late-wgmma, late-copies (one kind late, the other at once), random (default: lazy,eager,random)")
+    options.add_argument("--seeds", type=int, default=3, metavar="N", help="how many random schedules (default 3)")
+    options.add_argument("--json", type=Path, metavar="FILE", help="also write the findings to FILE")
+    return options
+
+
+def _profile_options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(prog="hopperlab profile", add_help=False, allow_abbrev=False)
+    options.add_argument("--emulator", action="store_true", help="only the emulator's counters, without a GPU")
+    options.add_argument("--json", type=Path, metavar="FILE", help="also write both sides to FILE")
+    return options
+
+
+def _script_arguments(options: Callable[[], argparse.ArgumentParser]) -> Callable[[argparse.ArgumentParser], None]:
+    def add(parser: argparse.ArgumentParser) -> None:
+        for action in options()._actions:
+            parser._add_action(action)
+        parser.usage = f"{parser.prog} [-m] SCRIPT.py [arguments of the script] [options]"
+        parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m: -m pytest tests/")
+        parser.add_argument("words", nargs=argparse.REMAINDER, metavar="SCRIPT.py [arguments]",
+                            help="the script and its arguments; ours may stand behind it too, those after -- are the script's")
+    return add
+
+
 def _course(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
 
@@ -76,6 +141,13 @@ COMMANDS = (
             "--no-browser or --port=8899.", _course, _lab, passes_on=True),
     Command("restore", "reset your copy of one lesson; the old one is kept beside it",
             "The replaced notebook goes to work/.replaced/.", _restore_arguments, _restore),
+    Command("sanitize", "run a script's kernels in the emulator under several schedules and name every hazard",
+            "For any script that uses hopperlab.RawModule, also with foreign PTX (ptx=...); needs no GPU. The script runs once under each "
+            "schedule, in a process of its own. Exit code 0: clean; 1: findings; 2: the script itself failed or launched nothing.",
+            _script_arguments(_sanitize_options), _sanitize),
+    Command("profile", "compare the emulator's counters of a script's kernels with Nsight Compute's",
+            "Wavefronts, bank conflicts, sectors and bytes, launch by launch. Needs a Hopper GPU and ncu, except with --emulator. Exit code "
+            "0: equal; 1: different; 2: not measured.", _script_arguments(_profile_options), _profile),
     Command("cache", "show or clear the disk cache of compiled kernels",
             "HOPPERLAB_CACHE_DIR moves it, HOPPERLAB_CACHE_MB sets its limit.", _cache_arguments, _cache),
 )

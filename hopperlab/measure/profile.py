@@ -1,0 +1,177 @@
+"""The emulator's counters beside Nsight Compute's, launch by launch: `hopperlab profile SCRIPT.py`.
+
+The script runs twice: in the emulator, and on the GPU under ncu. Only counts that both sides have are compared; times and
+instruction counts never are. `python -m hopperlab.measure.profile` is the emulator's child process.
+"""
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+EQUAL, DIFFERENT, NOT_MEASURED = 0, 1, 2
+METRICS = {
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+}
+"""Counter of the emulator -> metric of Nsight Compute that must be equal."""
+BESIDE = ("l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xbar_write_bytes.sum")
+"""Recorded beside them and not compared: all traffic between L2 and the SMs, whatever engine caused it."""
+
+
+@dataclass
+class Row:
+    """One launch: counts of the emulator and of the GPU by counter name (gpu is None where it was not measured)."""
+
+    kernel: str
+    emulator: dict[str, int]
+    gpu: dict[str, int] | None = None
+    beside: dict[str, int] = field(default_factory=dict)
+
+    def differing(self) -> list[str]:
+        """Counters that are not equal."""
+        return [] if self.gpu is None else [n for n, amount in self.gpu.items() if amount != self.emulator.get(n, 0)]
+
+
+class ProfileError(RuntimeError):
+    """One side could not be run; the message says why and what to do."""
+
+
+def run(command: Sequence[str], module: bool = False, only_emulator: bool = False, out: Path | None = None) -> int:
+    """The subcommand: prints a table, writes `out`, returns the exit code (0 equal, 1 different, 2 not measured)."""
+    try:
+        rows = [Row(kernel, counts) for kernel, counts in in_emulator(command, module)]
+        if not only_emulator:
+            attach(rows, on_gpu(command, module))
+    except ProfileError as problem:
+        print(f"hopperlab profile: {problem}", file=sys.stderr)
+        return NOT_MEASURED
+    print(table(rows))
+    if out is not None:
+        out.write_text(json.dumps(as_dict(command, rows), indent=1) + "\n", encoding="utf-8")
+    if only_emulator:
+        return EQUAL
+    return DIFFERENT if any(row.differing() or row.gpu is None for row in rows) else EQUAL
+
+
+# --- the emulator -----------------------------------------------------------------------------------------------------
+def in_emulator(command: Sequence[str], module: bool) -> list[tuple[str, dict[str, int]]]:
+    """(kernel, counters) of every launch of the script in the emulator. Raises ProfileError when the script fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "counters.json"
+        done = subprocess.run([sys.executable, "-m", "hopperlab.measure.profile", str(answer), str(int(module)), *command],
+                              env={**os.environ, "HOPPERLAB_BACKEND": "emulator"}, capture_output=True, text=True)
+        if not answer.exists():
+            raise ProfileError(f"the script ended with code {done.returncode} in the emulator\n{done.stderr[-3000:]}")
+        told = json.loads(answer.read_text())
+    if told["error"]:
+        raise ProfileError(f"the script failed in the emulator:\n{told['error']}")
+    if not told["launches"]:
+        raise ProfileError("the script launched no kernel of hl.RawModule")
+    return [(kernel, counts) for kernel, counts in told["launches"]]
+
+
+def child(arguments: list[str]) -> int:
+    """Run the script of `arguments[2:]` in the emulator and write the counters of its launches to `arguments[0]`."""
+    from ..runtime import sanitize
+    from ..runtime import session as sessions
+    how = sessions.Forced("lazy")
+    with sessions.force(how):
+        error = sanitize.run_script(arguments[2:], arguments[1] == "1", [])
+    launches = [launch for session in how.sessions for launch in session.counters.by_launch()]
+    Path(arguments[0]).write_text(json.dumps({"error": error, "launches": launches}))
+    return 0
+
+
+# --- the GPU ----------------------------------------------------------------------------------------------------------
+def on_gpu(command: Sequence[str], module: bool) -> list[dict[str, str]]:
+    """One dictionary (ncu's columns) a kernel that the script launches on the GPU. Raises ProfileError where that is impossible."""
+    from ..runtime.driver import find_gpu
+    if find_gpu() is None:
+        raise ProfileError("no NVIDIA GPU here, so Nsight Compute has nothing to count. `hopperlab profile --emulator SCRIPT.py` "
+                           "shows the emulator's counters alone")
+    ncu = shutil.which("ncu")
+    if ncu is None:
+        raise ProfileError("ncu is not on the PATH: install NVIDIA Nsight Compute (it comes with the CUDA toolkit), or give --emulator")
+    python = [sys.executable, *(["-m"] if module else []), *command]
+    asked = ",".join([*METRICS.values(), *BESIDE])
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "ncu.csv"
+        done = subprocess.run([ncu, "--clock-control", "none", "--target-processes", "all", "--kernel-name-base", "function", "--csv", "--page", "raw",
+                               "--metrics", asked, "--log-file", str(log), *python],
+                              env={**os.environ, "HOPPERLAB_BACKEND": "gpu"}, capture_output=True, text=True)
+        text = log.read_text() if log.exists() else ""
+    if done.returncode or '"Kernel Name"' not in text:
+        told = "\n".join([*(line for line in text.splitlines() if line.startswith("==")), done.stdout[-800:], done.stderr[-1500:]])
+        why = "reading the counters needs permission (see NVIDIA's ERR_NVGPUCTRPERM page)\n" if "ERR_NVGPUCTRPERM" in told else ""
+        raise ProfileError(f"ncu ended with code {done.returncode}\n{why}{told}")
+    return parse(text)
+
+
+def parse(text: str) -> list[dict[str, str]]:
+    """The rows of ncu's raw CSV page (its second row holds units)."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    rows = list(csv.DictReader(lines))
+    return [row for row in rows if row.get("ID")]
+
+
+def _number(text: str) -> int:
+    return int(float(text.replace(",", "")))
+
+
+def attach(rows: list[Row], measured: list[dict[str, str]]) -> None:
+    """Give each launch of the emulator the GPU's counts: kernels in order, those that are not ours (CuPy's own) left out."""
+    waiting = list(rows)
+    for found in measured:
+        name = found["Kernel Name"].split("(")[0].split("<")[0]
+        row = next((row for row in waiting if row.kernel == name or name in row.kernel and row.kernel.startswith("_Z")), None)
+        if row is None:
+            continue
+        waiting.remove(row)
+        row.gpu = {counter: _number(found[metric]) for counter, metric in METRICS.items() if found.get(metric)}
+        row.beside = {metric: _number(found[metric]) for metric in BESIDE if found.get(metric)}
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+def table(rows: Sequence[Row]) -> str:
+    """A line a counter that is not zero on both sides: emulator, Nsight Compute, and whether they are equal."""
+    lines = []
+    for number, row in enumerate(rows, 1):
+        lines.append(f"{number}. {row.kernel}" + ("" if row.gpu is not None else ": not measured on a GPU"))
+        names = METRICS if row.gpu is not None else sorted(row.emulator)
+        for name in names:
+            here, there = row.emulator.get(name, 0), None if row.gpu is None else row.gpu.get(name)
+            if here or there:
+                verdict = "" if there is None else "equal" if here == there else "DIFFERENT"
+                lines.append(f"    {name:28} {here:>14,} {'' if there is None else format(there, '>14,')} {verdict}".rstrip())
+    wrong = sum(bool(row.differing()) for row in rows)
+    measured = sum(row.gpu is not None for row in rows)
+    lines.append(f"{len(rows)} launches, {measured} measured on a GPU, {measured - wrong} with every counter equal")
+    return "\n".join(lines)
+
+
+def as_dict(command: Sequence[str], rows: Sequence[Row]) -> dict:
+    """Plain data for --json, with the machine's header where a GPU was measured."""
+    head = {}
+    if any(row.gpu is not None for row in rows):
+        from .board import header
+        head = header()
+    listed = [{**asdict(row), "differing": row.differing()} for row in rows]
+    return {"schema": 1, "header": head, "script": " ".join(command), "metrics": METRICS, "rows": listed}
+
+
+if __name__ == "__main__":
+    sys.exit(child(sys.argv[1:]))
