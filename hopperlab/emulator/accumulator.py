@@ -201,7 +201,12 @@ class AccRef:
     def take(self, index):
         """Lanes `index`: still a reference when they are whole warps."""
         part = self.acc.take(index)
-        return AccRef(part, self.i) if part is not None else self.value()[index]
+        return AccRef(part, self.i) if part is not None else held(self.acc.M, [self.value()[index]], [self.lane_groups(index)], [np.arange(len(index))])
+
+    def lane_groups(self, index=slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """(warp, newest wgmma group) of the lanes `index`."""
+        number = self.acc.number if self.acc.number is not None else np.zeros(len(self.acc.warps), np.int64)
+        return np.repeat(self.acc.warps, 32)[index], np.repeat(number, 32)[index]
 
     def value(self) -> np.ndarray:
         """The register's value by lane; what is in flight lands first (an earlier landing than forced, but a legal one)."""
@@ -221,11 +226,70 @@ class AccRef:
             merged = _merge([v.acc for v in refs], places, n)
             if merged is not None:
                 return AccRef(merged, self.i)
-        out = np.zeros(n, self.dtype)
-        for value, place in zip(values, places):
-            if value is not None:
-                out[place] = value.value() if isinstance(value, AccRef) else value
-        return out
+        return _mixed(self.acc.M, values, places)
+
+
+class Held:
+    """One register of lanes that are not all of one accumulator any more (some had not multiplied yet when they met): plain
+    values, and for every lane the newest wgmma group that its value waits for."""
+
+    __slots__ = ("M", "array", "warps", "number")
+    ndim = 1
+
+    def __init__(self, M, array: np.ndarray, warps: np.ndarray, number: np.ndarray):
+        self.M, self.array, self.warps, self.number = M, array, warps, number
+
+    @property
+    def dtype(self):
+        """dtype of the value."""
+        return self.array.dtype
+
+    def take(self, index):
+        """Lanes `index`."""
+        return Held(self.M, self.array[index], self.warps[index], self.number[index])
+
+    def lane_groups(self) -> tuple[np.ndarray, np.ndarray]:
+        """(warp, newest wgmma group) of every lane."""
+        return self.warps, self.number
+
+    def value(self) -> np.ndarray:
+        """The values by lane."""
+        return self.array
+
+    def settle(self, M, C, index: int) -> np.ndarray:
+        """The values for an instruction that uses them; in flight, that is a hazard."""
+        if (self.number > M.wgmma_done[self.warps]).any():
+            M.register_in_flight(C, self, index)
+        return self.array
+
+    def combine(self, values: list, places: list, n: int):
+        """Merge with the same register of other cohorts."""
+        return _mixed(self.M, values, places)
+
+
+def _mixed(M, values: list, places: list):
+    """References and plain values of one register, from cohorts that meet."""
+    kind = next(v.dtype for v in values if v is not None)
+    arrays, groups = [], []
+    for value, place in zip(values, places):
+        if isinstance(value, (AccRef, Held)):
+            arrays.append(value.value())
+            groups.append(value.lane_groups())
+        else:
+            plain = np.zeros(len(place), kind) if value is None else np.broadcast_to(value, len(place))
+            arrays.append(plain)
+            groups.append((np.zeros(len(place), np.int64), np.zeros(len(place), np.int64)))
+    return held(M, arrays, groups, places)
+
+
+def held(M, arrays: list, groups: list, places: list):
+    """A plain array, or a Held where some of its lanes wait for a wgmma."""
+    n = sum(len(place) for place in places)
+    array, warps, number = np.zeros(n, arrays[0].dtype), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for values, (warp, group), place in zip(arrays, groups, places):
+        array[place] = values if values.dtype == array.dtype else values.view(array.dtype)
+        warps[place], number[place] = warp, group
+    return Held(M, array, warps, number) if (number > M.wgmma_done[warps]).any() else array
 
 
 def _merge(accs: list[Accumulator], places: list, n: int) -> Accumulator | None:

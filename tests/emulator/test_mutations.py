@@ -82,3 +82,14 @@ def test_every_instruction_is_needed(name):
             if bool(kinds(session)) == ((name, opcode, before) in REDUNDANT):
                 missed.append((opcode, before, schedule, kinds(session)))
     assert not missed, missed
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_accumulators_stay_in_flight_when_roles_drift_apart(schedule):
+    """Without wait_group the two consumers of warp_specialized run at different speeds and meet again; their results are still unwaited."""
+    launch = build("warp_specialized")
+    number = next(k for k, i in enumerate(body("warp_specialized")[1]) if "wgmma.wait_group" in body("warp_specialized")[0][i])
+    kernel = hl.RawModule(ptx=mutant("warp_specialized", number)[0]).get_function("gemm")
+    with hl.emulate(schedule=schedule, hazards="collect") as session:
+        kernel(launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem)
+    assert {"register-in-flight", "overwrite-in-flight"} <= set(kinds(session))

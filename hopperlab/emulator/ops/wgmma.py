@@ -8,7 +8,7 @@ import numpy as np
 from ...hopper import wgmma as layout
 from ...hopper.wgmma import DescriptorError
 from .. import checks_collective, checks_wgmma, numbers
-from ..accumulator import AccRef, Accumulator, Product
+from ..accumulator import AccRef, Accumulator, Held, Product
 from ..ptx.ir import Imm, Vec
 from ..translate import MachineOp
 from ..waits import WgmmaWait
@@ -171,7 +171,7 @@ def _accumulator(M, C, info, registers, gw) -> Accumulator:
     if isinstance(first, AccRef) and first.acc.n == info.n and first.acc.dtype == info.dtype and len(first.acc.warps) == len(gw):
         if all(isinstance(r, AccRef) and r.acc is first.acc and r.i == i for i, r in enumerate(registers)):
             return first.acc
-    values = [r.settle(M, C, info.index) if isinstance(r, AccRef) else r for r in registers]
+    values = [r.settle(M, C, info.index) if isinstance(r, AccRef) else r.value() if isinstance(r, Held) else r for r in registers]
     return Accumulator.from_registers(M, gw, values, info.dtype)
 
 
