@@ -225,8 +225,7 @@ class Barriers:
         """Add what lanes publish to their barriers' clocks."""
         clocks = self.M.clocks
         mine = ids[units.starts]
-        mixed = units.all_full and C.n > len(mine) and (ids != np.repeat(mine, np.diff(np.append(units.starts, C.n)))).any()
-        if mixed:
+        if self._mixed(ids, units, C):
             for k, (start, end) in enumerate(zip(units.starts, np.append(units.starts[1:], C.n))):
                 for b in np.unique(ids[start:end]):
                     clocks.barrier_now[b] = clocks.join(clocks.barrier_now[b], vec[k])
@@ -235,13 +234,22 @@ class Barriers:
         else:
             np.maximum.at(clocks.barrier_now, mine, vec)
 
+    @staticmethod
+    def _mixed(ids, units, C) -> bool:
+        """True when lanes of one warp name different barriers."""
+        mine = ids[units.starts]
+        return C.n > len(mine) and bool((ids != np.repeat(mine, np.diff(np.append(units.starts, C.n)))).any())
+
     def acquire(self, C, ids: np.ndarray, site: int) -> None:
         """Lanes observed, in instruction `site`, that a phase of their barrier completed."""
         M = self.M
         if self.checks is not None:
             self.checks.observed(C, ids, site)
         units = M.units(C)
-        vec = M.clocks.barrier_done[ids[units.starts]]
+        if self._mixed(ids, units, C):
+            vec = np.maximum.reduceat(M.clocks.barrier_done[ids], units.starts)
+        else:
+            vec = M.clocks.barrier_done[ids[units.starts]]
         M.clocks.learn(C, units, vec)
         M.clocks_changed = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import reports
+from .clocks import V, X
 from .waits import Wait
 
 
@@ -36,7 +37,8 @@ class ClusterBarrier:
                 continue
             gw = slot * self.M.warps + np.arange(self.M.warps)
             rows = gw // clocks.warps * 2 * clocks.warps + gw % clocks.warps
-            known = clocks.K[np.concatenate([rows, rows + clocks.warps]), 0].max(axis=0)
+            held = clocks.K[np.concatenate([rows, rows + clocks.warps])]
+            known = np.maximum(held[:, V], held[:, X] >> 5).max(axis=0)
             for column, (epoch, index, gid) in touched.items():
                 if known[column] < epoch:
                     reports.exited_peer(self.M, index, gid, slot % self.M.cluster)

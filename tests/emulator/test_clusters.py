@@ -197,3 +197,40 @@ def test_grid_that_the_cluster_does_not_divide():
     source = 'extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel() {}'
     with pytest.raises((hl.LaunchError, hl.EmulatorError), match="multiple"):
         run(source, (3,), (32,), ())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_lanes_that_release_different_peers_at_once(schedule):
+    """CUTLASS's release: lane r arrives at the empty barrier of rank r. Then each producer may overwrite its buffer."""
+    source = PRELUDE + r"""
+    extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel(const float* x, float* y) {
+        __shared__ __align__(128) float tile[32];
+        __shared__ mbarrier_t full, empty;
+        int t = threadIdx.x;
+        if (t == 0) {
+            mbarrier_init(&full, 1);
+            mbarrier_init(&empty, 2);                              // one arrival from each CTA
+            asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        }
+        cluster_sync();
+        for (int i = 0; i < 3; i++) {
+            if (t == 0) {
+                mbarrier_wait_parity(&empty, (i & 1) ^ 1);
+                mbarrier_arrive_expect_tx(&full, 128);
+                cp_async_bulk_load(tile, x + 32 * i, 128, &full);
+            }
+            __syncwarp();
+            mbarrier_wait_parity(&full, i & 1);
+            float mine = tile[t];
+            cluster_sync();
+            unsigned other;
+            asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(other) : "r"(peer(&tile[t], rank() ^ 1)) : "memory");
+            y[(blockIdx.x * 3 + i) * 32 + t] = mine + __uint_as_float(other);
+            __syncwarp();
+            if (t < 2) arrive_peer(peer(&empty, t));
+        }
+        cluster_sync();
+    }"""
+    x, y = np.arange(96, dtype=np.float32), np.zeros(192, np.float32)
+    session = run(source, (2,), (32,), (x, y), schedule, hazards="collect")
+    assert session.hazards == [] and (y.reshape(2, 96) == 2 * x).all()

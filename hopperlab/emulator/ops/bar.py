@@ -53,11 +53,11 @@ def _bar(instr, function) -> MachineOp:
 
 
 def _cluster(instr, mods) -> MachineOp:
-    ordered = "relaxed" not in mods
+    ordered, aligned = "relaxed" not in mods, "aligned" in instr.mods
     if mods[1] == "arrive":
-        return MachineOp(cluster_arrive, ordered)
+        return MachineOp(cluster_arrive, ordered, collective=aligned)
     if mods[1] == "wait":
-        return MachineOp(cluster_wait, ordered, gate=True)
+        return MachineOp(cluster_wait, ordered, gate=True, collective=aligned)
     raise unsupported(instr)
 
 
