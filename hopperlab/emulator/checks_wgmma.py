@@ -28,14 +28,32 @@ class TileMarks:
         readers = any(i.op == "wgmma" or i.op == "cp" and "tensor" in i.mods and "bulk_group" in i.mods for i in body)
         self.on = machine.shadow is not None and readers and bool(self.loads.any())
         self.marks = np.zeros(machine.slots * machine.stride // 16 if self.on else 0, np.uint16)
+        self.serial = 0                                    # grows when marks change
+        self.tiles: dict[int, dict[tuple, tuple]] = {}     # slot's base -> (first, end) -> layout that is marked there
+        self.clean: dict[tuple, int] = {}                  # reads that were in order, and the serial then
 
     def written(self, fields, place) -> None:
         """A tensor load writes the granules of `place` (copies.Tile)."""
-        if self.on:
+        if self.on and self._new(fields, place):
             mark = MARKED | SWIZZLES.index(fields.swizzle) << MODE
             rows, pieces = place.granules.shape
             marks = mark + ((np.arange(rows) & 7) << ROW)[:, None] + np.arange(pieces)
             self.marks[(place.granules + place.base) >> 4] = marks.astype(np.uint16)
+
+    def _new(self, fields, place) -> bool:
+        """False when exactly this tile is marked already, as in a ring whose stages are filled again and again."""
+        first = int(place.granules[0, 0])
+        span, layout_key = (first, first + place.granules.size * 16), (fields.box_dim, fields.element_strides, fields.swizzle, fields.dtype)
+        tiles = self.tiles.setdefault(place.base, {})
+        if tiles.get(span) == layout_key:
+            return False
+        margin = 1024 if first % 1024 else 0
+        for other in [t for t in tiles if t[0] < span[1] + margin and span[0] < t[1] + margin]:
+            del tiles[other]
+        if place.dense:
+            tiles[span] = layout_key
+        self.serial += 1
+        return True
 
     def _writers(self, granules: np.ndarray) -> np.ndarray:
         return self.M.shadow.writes[granules * 4] & W_SITE_MASK
@@ -43,6 +61,9 @@ class TileMarks:
     def read(self, C, site: int, operand: str, granules: np.ndarray, descriptors: np.ndarray, lanes: np.ndarray) -> None:
         """A wgmma reads `granules` (groups, rows, pieces); `descriptors`, `lanes`: one of each group."""
         if not self.on:
+            return
+        key = (site, operand, descriptors.tobytes(), granules[:, 0, 0].tobytes())
+        if self.clean.get(key) == self.serial:
             return
         marks = self.marks[granules]
         eight = marks.reshape(len(marks), -1, 8, marks.shape[-1])
@@ -52,6 +73,7 @@ class TileMarks:
         if other.any():
             differ |= other & ((eight >> ROW & 7) != (eight[:, :, :1] >> ROW) + np.arange(8)[:, None] & 7)
         if not differ.any():
+            self.clean[key] = self.serial
             return
         places = granules.reshape(eight.shape)
         writers = self._writers(places)

@@ -146,7 +146,9 @@ class SharedShadow:
     # --- mbarriers --------------------------------------------------------------------------------------------------
     def barrier_born(self, gids: np.ndarray, flat: np.ndarray, site: int) -> None:
         """mbarrier.init wrote the 8 bytes at `flat`: a plain write, and from now on nobody else's memory."""
+        plain = self.plain_writes.copy()                # a barrier is no operand of a wgmma: not what this flag is about
         self.store(gids, flat, 8, site)
+        self.plain_writes[:] = plain
         stamp = pack_write(NEVER, self.clocks.bar0, 0, site)
         self.writes[(flat >> 2)[:, None] + np.arange(2)] = stamp
 
