@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "recordings"
+COUNTERS = "counters"          # written by profile.py: no measured times, so no Records
 HEADER_FIELDS = ("gpu", "driver", "cuda", "libraries", "clocks", "power_limit_watts", "date", "method")
 
 
@@ -97,7 +98,7 @@ class Recording:
 
 def names(folder: Path = FOLDER) -> list[str]:
     """Names of the stored recordings, sorted."""
-    return sorted(path.stem for path in folder.glob("*.json"))
+    return sorted(path.stem for path in folder.glob("*.json") if path.stem != COUNTERS)
 
 
 def load(name: str, folder: Path = FOLDER) -> Recording:

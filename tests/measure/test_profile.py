@@ -1,0 +1,83 @@
+"""Counters beside Nsight Compute's: the recorded comparison still holds, and what the command says where it cannot measure."""
+import json
+
+import pytest
+
+from hopperlab.measure import profile, recordings
+
+RECORDED = json.loads((recordings.FOLDER / "counters.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return profile.in_emulator(["hopperlab.measure.counter_kernels"], True)
+
+
+def test_the_emulator_still_counts_what_an_h200_counted(counted):
+    """Wavefronts, conflicts, requests and sectors of every recorded kernel."""
+    assert RECORDED["header"]["gpu"] == "NVIDIA H200" and len(RECORDED["rows"]) >= 12
+    assert [row["kernel"] for row in RECORDED["rows"]] == [kernel for kernel, _ in counted]
+    for row, (kernel, counts) in zip(RECORDED["rows"], counted):
+        now = profile.Row(kernel, counts, row["gpu"])
+        assert set(row["gpu"]) == set(profile.METRICS) and now.differing() == row["differing"] == [], kernel
+
+
+def test_the_recorded_kernels_cover_padding_swizzles_and_every_tma_mode():
+    names = {row["kernel"] for row in RECORDED["rows"]}
+    assert {"transpose_plain", "transpose_padded", "transpose_xor", "ldmatrix_plain", "ldmatrix_xor", "cp_async_columns", "bulk_copy"} <= names
+    assert {"tma_none", "tma_32b", "tma_64b", "tma_128b"} <= names
+
+
+def test_bytes_of_the_copy_engine_are_the_bytes_that_came_from_l2():
+    """In these kernels each sector is loaded once, so that all that L2 gave an SM is what the engines asked for."""
+    read, written = profile.BESIDE
+    for row in RECORDED["rows"]:
+        counts = row["emulator"]
+        loads = 32 * (counts.get("global_load_sectors", 0) + counts.get("cp_async_sectors", 0))
+        assert row["beside"][read] == loads + counts.get("tma_load_bytes", 0) + counts.get("bulk_load_bytes", 0), row["kernel"]
+        stores = 32 * counts.get("global_store_sectors", 0)
+        assert row["beside"][written] == stores + counts.get("bulk_store_bytes", 0), row["kernel"]
+
+
+CSV = '''==PROF== Connected to process 1
+"ID","Process ID","Kernel Name","{metric}"
+"","","",""
+"0","1","fill_kernel(int)","7"
+"1","1","two","1,024"
+"2","1","one","3"
+'''
+
+
+def test_launches_are_matched_by_name_and_order():
+    metric = profile.METRICS["shared_load_wavefronts"]
+    rows = [profile.Row("one", {"shared_load_wavefronts": 3}), profile.Row("_Z3twoILi4EEvPf", {"shared_load_wavefronts": 1000}),
+            profile.Row("one", {"shared_load_wavefronts": 3})]
+    profile.attach(rows, profile.parse(CSV.format(metric=metric)))
+    assert rows[0].gpu == {"shared_load_wavefronts": 3} and rows[0].differing() == []
+    assert rows[1].gpu == {"shared_load_wavefronts": 1024} and rows[1].differing() == ["shared_load_wavefronts"]
+    assert rows[2].gpu is None
+    text = profile.table(rows)
+    assert "1,000          1,024 DIFFERENT" in text and "one: not measured on a GPU" in text
+    assert text.endswith("3 launches, 2 measured on a GPU, 1 with every counter equal")
+
+
+def test_without_a_gpu_the_command_says_so(monkeypatch, capsys, tmp_path):
+    from hopperlab import cli
+    from hopperlab.runtime import driver
+    monkeypatch.setattr(driver, "find_gpu", lambda: None)
+    script = tmp_path / "script.py"
+    script.write_text("from hopperlab.measure import counter_kernels as c\nimport numpy as np\n"
+                      "c._launch(c.STRIDED, 'two', (np.zeros(4096, np.float32), np.zeros(1024, np.float32)), (1,), (256,), STRIDE=2)\n")
+    assert cli.main(["profile", str(script)]) == 2
+    assert "no NVIDIA GPU here" in capsys.readouterr().err
+    out = tmp_path / "counters.json"
+    assert cli.main(["profile", str(script), "--emulator", "--json", str(out)]) == 0
+    assert "global_load_sectors" in capsys.readouterr().out
+    assert json.loads(out.read_text())["rows"][0]["emulator"]["global_load_sectors"] == 8 * 8
+
+
+def test_a_script_that_fails_is_named(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("raise ValueError('mine')")
+    with pytest.raises(profile.ProfileError, match="mine"):
+        profile.in_emulator([str(script)], False)
