@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .link_parts import SP, STACK, Linked, Part, defined, target_of
-from .ptx.ir import Addr, Imm, Instr, Label, Module, Not, PredPair, Reg, Sym, TensorAddr, Vec
+from .ptx.ir import Addr, Function, Imm, Instr, Label, Module, Not, PredPair, Reg, Sym, TensorAddr, Vec
 
 
 class Body:

@@ -23,8 +23,8 @@ def read(M, C, name: str):
 
 def _value(M, C, base: str, axis: int):
     g = M.geometry
-    if axis == 3:                           # .w of every vector register: 0 for positions, 1 for sizes
-        return np.uint32("n" in base.removeprefix("%cluster_"))
+    if axis == 3:                           # .w of every vector register reads 0, sizes too (measured on an H200)
+        return np.uint32(0)
     if base == "%tid":
         return g.tid[axis][C.gids % M.T] if g.block[axis] > 1 else np.uint32(0)
     if base == "%ntid":
@@ -53,7 +53,7 @@ def _value(M, C, base: str, axis: int):
     size = -(-(M.shared_limit - SYSTEM_SHARED) // 128) * 128
     constant = {"%nwarpid": 64, "%nsmid": 132, "%cluster_nctarank": M.cluster,
                 "%cluster_nctaid": g.cluster[axis], "%nclusterid": g.grid[axis] // g.cluster[axis],
-                "%dynamic_smem_size": M.layout.dynamic_bytes, "%total_smem_size": size, "%aggr_smem_size": size + SYSTEM_SHARED,
+                "%dynamic_smem_size": M.layout.dynamic_bytes, "%total_smem_size": size, "%aggr_smem_size": M.shared_limit,
                 "%reserved_smem_offset_begin": 0, "%reserved_smem_offset_end": SYSTEM_SHARED, "%reserved_smem_offset_cap": SYSTEM_SHARED,
                 "%reserved_smem_offset_0": 0, "%reserved_smem_offset_1": 0, "WARP_SZ": 32}.get(base)
     if base == "%clusterid":

@@ -124,6 +124,15 @@ def test_stores_walk_the_same_pixels():
     assert (array == expected).all()
 
 
+def test_stores_clip_channels_in_pieces_of_16_bytes():
+    """Ten channels in rows of twelve: an H200 writes all twelve."""
+    storage = np.zeros((2, 6, 7, 12), np.float32)
+    array, values = storage[..., :10], np.arange(1, 161, dtype=np.float32).reshape(20, 8)
+    kernel = hl.RawModule(code=STORE, backend="emulator").get_function("kernel")
+    kernel((1,), (32,), (image(array, (0, 0), (-1, -2), 8, 20), values, *map(np.int32, (8, 2, 1, 0, 160))), shared_mem=640)
+    assert (storage[0, 1, 2:5, 8:] == values[:3, :4]).all() and not storage[0, 1, 2:5, :8].any()
+
+
 def test_interleaved_maps_are_refused_by_name():
     array = np.zeros((2, 4, 6, 8), np.float16)
     fields = TensorMapFields("float16", 4, address_of(array), array.shape[::-1], array.strides[-2::-1], (8, 2, 2, 1), interleave="16B")

@@ -19,9 +19,9 @@ def value_of(register, block=(32,), grid=(1,), shared_mem=0, kind="u32"):
 
 
 @pytest.mark.parametrize("register, expected", [
-    ("%ntid.x", 64), ("%ntid.y", 1), ("%tid.y", 0), ("%tid.w", 0), ("%ntid.w", 1), ("%nctaid.x", 3), ("%nwarpid", 64), ("%nsmid", 132),
+    ("%ntid.x", 64), ("%ntid.y", 1), ("%tid.y", 0), ("%tid.w", 0), ("%ntid.w", 0), ("%nctaid.x", 3), ("%nwarpid", 64), ("%nsmid", 132),
     ("%cluster_nctarank", 1), ("%cluster_ctarank", 0), ("%nclusterid.x", 3), ("%clusterid.x", 0), ("%dynamic_smem_size", 1000),
-    ("%total_smem_size", 1024), ("%aggr_smem_size", 2048), ("%reserved_smem_offset_cap", 1024), ("WARP_SZ", 32)])
+    ("%total_smem_size", 1024), ("%aggr_smem_size", 2024), ("%reserved_smem_offset_cap", 1024), ("WARP_SZ", 32)])
 def test_constants_of_a_launch(register, expected):
     assert (value_of(register, (64,), (3,), 1000) == expected).all()
 

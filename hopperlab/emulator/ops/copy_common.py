@@ -113,7 +113,9 @@ def rows_of(M, C, info, lane, fields, where, offsets=(), store: bool = False):
         if info.mode == "tile":
             return (tile.store_rows if store else tile.global_rows)(fields, where)
         _check_offsets(fields, offsets)
-        return tile.im2col_rows(fields, where, offsets)
+        rows = tile.im2col_rows(fields, where, offsets)
+        piece = 16 // fields.elem_bytes                     # stores clip channels in pieces of 16 bytes (measured on an H200)
+        return rows._replace(last=min(-(-rows.last // piece) * piece, fields.inner_elements)) if store else rows
     except TensorMapError as error:
         raise M.fault(C, info.index, lane, str(error), "misaligned", 0) from None
 
