@@ -27,6 +27,7 @@ class Barriers:
         self.offsets: list[int] = []
         self.live = np.zeros(size, bool)
         self.phase, self.pending, self.expected, self.tx = (np.zeros(size, np.int64) for _ in range(4))
+        self.waited = np.zeros(size, np.int64)                 # newest phase that some thread has seen complete
         self.arrived_bytes = np.zeros(size, np.int64)          # bytes completed in the current phase, for reports
         self.flipped = False
         self.checks = BarrierChecks(machine, size) if machine.shadow is not None else None
@@ -71,8 +72,12 @@ class Barriers:
         count = M.lanes(C, count).astype(np.int64)
         if self.checks is not None:
             self.checks.initialised(C, ids, M.shared_base(C) + offset, self.live[ids], count, info)
+        for barrier in ids.tolist():                # what was waited for in an earlier life is done with
+            last = M.landing.last_copy.get(barrier)
+            if last is not None and self.waited[barrier] >= last[1]:
+                del M.landing.last_copy[barrier]
         self.live[ids] = True
-        self.phase[ids] = self.tx[ids] = self.arrived_bytes[ids] = 0
+        self.phase[ids] = self.tx[ids] = self.arrived_bytes[ids] = self.waited[ids] = 0
         self.pending[ids] = self.expected[ids] = count
         self._mirror(ids)
         M.progress += 1
@@ -93,7 +98,7 @@ class Barriers:
             out = np.zeros((slots, self.capacity), table.dtype)
             out[:, :old] = table.reshape(slots, old)
             return out.reshape(-1)
-        names = ("live", "phase", "pending", "expected", "tx", "arrived_bytes")
+        names = ("live", "phase", "pending", "expected", "tx", "arrived_bytes", "waited")
         for name in names:
             setattr(self, name, wider(getattr(self, name)))
         if self.checks is not None:
@@ -241,10 +246,13 @@ class Barriers:
         return C.n > len(mine) and bool((ids != np.repeat(mine, np.diff(np.append(units.starts, C.n)))).any())
 
     def acquire(self, C, ids: np.ndarray, site: int) -> None:
-        """Lanes observed, in instruction `site`, that a phase of their barrier completed."""
+        """Lanes observed, in instruction `site`, that a phase of their barrier completed; a .relaxed wait learns nothing more."""
         M = self.M
+        self.waited[ids] = self.phase[ids]
         if self.checks is not None:
             self.checks.observed(C, ids, site)
+        if not M.translation.ops[site].info.release:
+            return
         units = M.units(C)
         if self._mixed(ids, units, C):
             vec = np.maximum.reduceat(M.clocks.barrier_done[ids], units.starts)

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..hopper import tile
 from . import reports
-from .clocks import V
 
 EARLY = 0.3        # random: chance to land at issue
 DRAW = 0.5         # random: chance to land in a round
@@ -299,11 +298,10 @@ class Landing:
     def _unwaited(self, gone: set[int]) -> None:
         """Report copies whose phase no thread of the CTA saw complete, and stores whose reads no wait_group ended."""
         M, clocks = self.M, self.M.clocks
-        for barrier, (column, phase, gid, index, slot) in list(self.last_copy.items()):
+        for barrier, (_, phase, gid, index, slot) in list(self.last_copy.items()):
             if slot in gone:
                 del self.last_copy[barrier]
-                rows = np.unique(clocks.row_of[slot * M.T:(slot + 1) * M.T])
-                if clocks.K[rows, V, column].max() < phase:
+                if M.barriers.waited[barrier] < phase:
                     reports.exit_in_flight(M, index, gid, "still writes its shared memory")
         for gid, index in list(self.last_store.items()):
             if gid // M.T in gone:

@@ -433,3 +433,52 @@ def test_relaxed_arrivals_hand_nothing_on(schedule):
     for semantics, found in (("release", []), ("relaxed", ["race"])):
         session = run(source, (x, y), block=(64,), schedule=schedule, options=(f'-DSEM="{semantics}"',))
         assert kinds(session) == found, told(session)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("semantics, wait", [("acquire", "try_wait"), ("relaxed", "try_wait"), ("acquire", "test_wait"), ("relaxed", "test_wait")])
+def test_relaxed_waits_learn_nothing(semantics, wait, schedule):
+    source = r"""
+    extern "C" __global__ void __launch_bounds__(64) k(const float* x, float* y) {
+        __shared__ __align__(128) float s[64];
+        __shared__ mbarrier_t full;
+        int t = threadIdx.x;
+        if (t == 0) mbarrier_init(&full, 1);
+        __syncthreads();
+        if (t == 0) { mbarrier_arrive_expect_tx(&full, 256); cp_async_bulk_load(s, x, 256, &full); }
+        unsigned done = 0;
+        while (!done)
+            asm volatile("{ .reg .pred p; mbarrier." WAIT ".parity." SEM ".cta.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                         : "=r"(done) : "r"(shared_address(&full)) : "memory");
+        y[t] = s[63 - t];
+    }"""
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    session = run(source, (x, y), block=(64,), schedule=schedule, options=(f'-DSEM="{semantics}"', f'-DWAIT="{wait}"'))
+    assert kinds(session) == ([] if semantics == "acquire" else ["read-before-arrival"]), told(session)
+
+
+def test_a_barrier_lives_twice():
+    """inval, then init again: copies of the first life are done with, those of the second are counted anew."""
+    source = r"""
+    extern "C" __global__ void k(const float* x, float* y) {
+        __shared__ __align__(128) float s[64];
+        __shared__ mbarrier_t full;
+        int t = threadIdx.x;
+        for (int life = 0; life < 2; life++) {
+            if (t == 0) mbarrier_init(&full, 1);
+            __syncwarp();
+            for (int i = 0; i < 2 - life; i++) {
+                if (t == 0) { mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(s + 32 * life, x + 32 * i, 128, &full); }
+                mbarrier_wait_parity(&full, i);
+                y[(2 * life + i) * 32 + t] = s[32 * life + t];
+                __syncwarp();
+            }
+            if (t == 0) mbarrier_inval(&full);
+            __syncwarp();
+        }
+    }"""
+    x, y = np.arange(64, dtype=np.float32), np.zeros(96, np.float32)
+    for schedule in SCHEDULES:
+        session = run(source, (x, y), schedule=schedule)
+        assert not session.hazards, told(session)
+        assert (y == np.concatenate([x, x[:32]])).all()
