@@ -61,6 +61,15 @@ class BarrierChecks:
         for table in (self.seen, self.waited, self.contributed, self.passed):
             table[ids] = 0
 
+    def init_fenced(self, C) -> None:
+        """fence.mbarrier_init.release.cluster: what these threads initialised is visible after any cluster barrier, also a
+        relaxed one; that there is one is cluster.py's to check."""
+        barriers = self.M.barriers
+        for gid in C.gids.tolist():
+            ids = gid // self.M.T * barriers.capacity + np.arange(len(barriers.offsets))
+            mine = barriers.live[ids] & (self.init_warp[ids] == (gid >> 5) % self.warps) & (self.init_lane[ids] == (gid & 31))
+            self.seen[ids[mine]] = 1
+
     def used(self, C, ids: np.ndarray, info) -> None:
         """Every use by another thread must come after the init: a barrier, or __syncwarp inside the warp, lies between."""
         warp = (C.gids >> 5) % self.warps

@@ -146,6 +146,7 @@ class Machine:
             table.reshape(self.slots, self.T)[slots] = 0
         self.named.reset_slots(slots)
         self.registers.reset_slots(slots)
+        self.fences.reset_slots(slots)
         self.cluster_barrier.reset(np.unique(slots // self.cluster))
 
     # --- exit -------------------------------------------------------------------------------------------------------
@@ -166,6 +167,8 @@ class Machine:
             self.cluster_barrier.cta_ends(ended)
             self.landing.cta_ends(ended)
             checks_collective.cta_ends(self, ended)
+            if self.session.check:
+                self.fences.cta_ends(ended)
             self.slot_cta[ended] = -1
             self.ended += len(ended)
 
@@ -240,7 +243,8 @@ class Machine:
 
     def register_in_flight(self, C: Cohort, acc, index: int) -> None:
         """An accumulator is used before wait_group."""
-        reports.register_in_flight(self, index, int(C.gids[0]))
+        gid = int(C.gids[0])
+        reports.register_in_flight(self, index, gid, int(self.fences.latest[0, gid >> 5]))
 
     def rank_of(self, C: Cohort) -> np.ndarray:
         """Rank of every lane's CTA in its cluster."""

@@ -122,21 +122,37 @@ def used(emitter, instr, scale: str) -> None:
 
 # --- running ----------------------------------------------------------------------------------------------------------
 class Fences:
-    """How many wgmma.fence every warp has run, and the latest group of every wgmma with A in registers."""
+    """How many wgmma.fence every warp has run, its latest wgmma, and the latest group of each wgmma with A in registers."""
 
     def __init__(self, machine):
         self.M = machine
         self.count = np.zeros(machine.slots * machine.warps, np.int64)
         self.serial = 0
         self.issued: dict[int, np.ndarray] = {}
+        self.latest = np.zeros((2, machine.slots * machine.warps), np.int64)       # instruction, group
 
     def run(self, warps: np.ndarray) -> None:
         """wgmma.fence by these warps."""
         self.count[warps] += 1
         self.serial += 1
 
-    def issue(self, site: int, warps: np.ndarray, number: np.ndarray) -> None:
-        """A wgmma with A in registers was issued as part of group `number` of every warp."""
+    def reset_slots(self, slots: np.ndarray) -> None:
+        """New CTAs have issued nothing."""
+        for table in (self.latest[0], self.latest[1], *self.issued.values()):
+            table.reshape(self.M.slots, -1)[slots] = 0
+
+    def cta_ends(self, slots: np.ndarray) -> None:
+        """CTAs end: every wgmma of theirs has been waited for."""
+        late = np.flatnonzero(self.latest[1].reshape(self.M.slots, -1)[slots] > self.M.wgmma_done.reshape(self.M.slots, -1)[slots])
+        if len(late):
+            warp = int(slots[late[0] // self.M.warps]) * self.M.warps + int(late[0]) % self.M.warps
+            reports.exit_under_wgmma(self.M, int(self.latest[0, warp]), warp * 32)
+
+    def issue(self, site: int, warps: np.ndarray, number: np.ndarray, from_registers: bool) -> None:
+        """A wgmma was issued as part of group `number` of every warp."""
+        self.latest[0, warps], self.latest[1, warps] = site, number
+        if not from_registers:
+            return
         table = self.issued.setdefault(site, np.zeros(len(self.count), np.int64))
         table[warps] = number
 

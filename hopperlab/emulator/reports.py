@@ -222,11 +222,11 @@ def exit_in_flight(M, index: int, gid: int, what: str) -> None:
          "before the last thread returns.", index, None, gid)
 
 
-def register_in_flight(M, index: int, gid: int) -> None:
+def register_in_flight(M, index: int, gid: int, other: int) -> None:
     """An accumulator register is used while a wgmma still owns it."""
-    instr = M.body[index]
-    _add(M, "register-in-flight", f"{name(instr)} at {place(instr)} uses an accumulator of a wgmma that is still in flight: "
-         "run wgmma.wait_group first.", index, None, gid)
+    instr, product = M.body[index], M.body[other]
+    _add(M, "register-in-flight", f"{name(instr)} at {place(instr)} uses an accumulator while {name(product)} at {place(product)} is still in flight "
+         "and may not have written it: run wgmma.wait_group first, with a count that includes its group.", index, other, gid)
 
 
 def exited_peer(M, index: int, gid: int, rank: int) -> None:

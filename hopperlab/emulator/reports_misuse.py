@@ -101,6 +101,13 @@ def missing_wgmma_fence(M, site: int, other: int, gid: int, what: str) -> None:
         'before the fence with asm volatile("" : "+f"(d[i]) :: "memory").', site, other, gid)
 
 
+def exit_under_wgmma(M, site: int, gid: int) -> None:
+    """A CTA ends with wgmma operations under way."""
+    what, _ = _both(M, site, None)
+    add(M, "exit-in-flight", f"the CTA ends while {what} may still read its shared memory: run wgmma.commit_group and wgmma.wait_group 0 "
+        "before the last thread returns.", site, None, gid)
+
+
 def fragment_overwritten(M, site: int, other: int, gid: int) -> None:
     """Registers that hold A of a wgmma in flight are written."""
     writer, product = _both(M, site, other)

@@ -33,7 +33,13 @@ def _special_fence(instr) -> MachineOp:
     known = (kind == "mbarrier_init.release" and rest == ("cluster",) or kind in ("proxy.alias", "proxy.async::generic", "proxy.tensormap::generic"))
     if not known:
         raise unsupported(instr)
-    return MachineOp(loadstore.no_effect, None)
+    return MachineOp(init_fence if kind == "mbarrier_init.release" else loadstore.no_effect, None)
+
+
+def init_fence(M, C, info):
+    """fence.mbarrier_init: the barriers this thread initialised may be published by a relaxed cluster barrier."""
+    if M.barriers.checks is not None and M.cluster > 1:
+        M.barriers.checks.init_fenced(C)
 
 
 def proxy_fence(M, C, info):

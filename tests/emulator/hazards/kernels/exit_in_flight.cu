@@ -27,3 +27,18 @@ KERNEL(32) k(float* y) {
         if (!BUG) cp_async_bulk_wait_group_read<0>();
     }
 }
+//! case leaves_without_wait_group
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+//! ptx fewer wgmma.wait_group
+KERNEL(128) k(const void* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    wgmma_fence();
+    multiply(d, s, s + 8192);                                   // HAZARD
+    wgmma_commit_group();
+    if (!BUG) { wgmma_wait_group<0>(); put(y, d); }
+}

@@ -9,7 +9,7 @@ KERNEL(128) k(const void* x, float* y) {
     __syncthreads();
     float d[32] = {};
     wgmma_fence();
-    multiply(d, s, s + 8192);
+    multiply(d, s, s + 8192);                                   // OTHER
     wgmma_commit_group();
     if (!BUG) wgmma_wait_group<0>();
     y[threadIdx.x] = d[0];                                      // HAZARD
