@@ -9,6 +9,7 @@ import numpy as np
 from . import checks_collective, deadlock, gates, masks
 from .cohort import Cohort, merge
 from .progress import Progress
+from .recurrence import Recurrence
 from .translate import EXIT
 from .waits import ConvergeWait, SpuriousFalse
 
@@ -27,6 +28,7 @@ class Scheduler:
         self.polling: list[Cohort] = []
         self.later: list[Cohort] = []
         self.polled_at = self.spurious_at = -1
+        self.recurrence = Recurrence()
         self.converging: dict[int, list[Cohort]] = {}
 
     def threads_left(self) -> None:
@@ -133,7 +135,11 @@ class Scheduler:
         if self._release_partial():
             return True
         if self.polling:
-            self._stuck()
+            if self.recurrence.seen(self.M, self.polling):
+                self._stuck()
+            else:
+                self._poll_again()
+                return True
         if self._spurious():
             return True
         if self.parked:
