@@ -135,9 +135,11 @@ class Barriers:
         unique, inverse = np.unique(ids, return_inverse=True)
         total = np.bincount(inverse, weights=count).astype(np.int64)
         if (total > self.pending[unique]).any():
-            for k in range(len(ids)):           # some phase ends among these lanes: one by one
-                state[k] = self.words(ids[k])
-                self._arrive_one(ids[k], int(count[k]), C, k, info)
+            for start, end in zip(units.starts, np.append(units.starts[1:], C.n)):      # some phase ends here: warp by warp
+                self._past_the_phase(ids[start:end], count[start:end], info, int(C.gids[start]))
+                for k in range(start, end):
+                    state[k] = self.words(ids[k])
+                    self._arrive_one(ids[k], int(count[k]), C, k, info)
         else:
             self.pending[unique] -= total
             self._complete(unique, info.index, int(C.gids[0]))
@@ -145,10 +147,15 @@ class Barriers:
         M.progress += 1
         return state
 
+    def _past_the_phase(self, ids, count, info, gid: int) -> None:
+        """One instruction of a warp arrives for all its lanes at once: more than are pending fails the launch on an H200."""
+        for barrier in np.unique(ids).tolist():
+            together = int(count[ids == barrier].sum())
+            if together > self.pending[barrier]:
+                reports.past_the_phase(self.M, info.index, gid, barrier, together)
+
     def _arrive_one(self, barrier, count: int, C, lane: int, info) -> None:
-        if count > self.pending[barrier]:
-            reports.too_many_arrivals(self.M, info.index, int(C.gids[lane]), int(barrier))
-            count = int(self.pending[barrier])
+        count = min(count, int(self.pending[barrier]))          # reported by _past_the_phase
         self.pending[barrier] -= count
         self._complete(np.array([barrier]), info.index, int(C.gids[lane]))
 

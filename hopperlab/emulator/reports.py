@@ -185,13 +185,13 @@ def no_barrier(M, index: int, gid: int, offset: int) -> None:
     raise MemoryFault(message, "barrier-misuse", offset, instr.site, index, M.block_index(gid), gid % M.T)
 
 
-def too_many_arrivals(M, index: int, gid: int, barrier: int) -> None:
-    """More arrivals in one phase than the barrier was initialised for."""
+def past_the_phase(M, index: int, gid: int, barrier: int, together: int) -> None:
+    """A warp's instruction arrives more often than the phase has pending."""
     instr = M.body[index]
-    expected = int(M.barriers.expected[barrier])
-    _add(M, "barrier-misuse", f"{name(instr)} at {place(instr)} arrives more often than the phase allows: the mbarrier was "
-         f"initialised with a count of {expected}. Arrive exactly that often a phase (one elected thread, or a larger count).",
-         index, None, gid)
+    expected, pending = int(M.barriers.expected[barrier]), int(M.barriers.pending[barrier])
+    _add(M, "barrier-misuse", f"{name(instr)} at {place(instr)} arrives {together} times at once, but {pending} of {expected} arrivals are "
+         f"pending in this phase: an H200 fails the launch. The lanes of a warp arrive together, so either one elected thread "
+         "arrives, or mbarrier.init counts every lane.", index, None, gid)
 
 
 def completes(M, index: int, gid: int, barrier: int) -> None:
