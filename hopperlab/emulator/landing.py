@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 
-from ..hopper import tile
+from ..hopper import interleave, tile
 from . import reports
 
 EARLY = 0.3        # random: chance to land at issue
@@ -322,7 +322,7 @@ class Landing:
 def read_rows(memory, fields, rows, fault) -> np.ndarray:
     """The box of a tensor map from global memory: uint8 (n_rows, inner bytes), out-of-bounds elements filled."""
     es = fields.elem_bytes
-    inner = tile.box_counts(fields)[0] * es
+    inner = interleave.row_bytes(fields)
     nan = fields.oob_fill == "nan"
     out = np.empty((len(rows.address), inner), np.uint8)
     partial = rows.first > 0 or rows.last * es < inner or not rows.inside.all()

@@ -133,17 +133,11 @@ def test_stores_clip_channels_in_pieces_of_16_bytes():
     assert (storage[0, 1, 2:5, 8:] == values[:3, :4]).all() and not storage[0, 1, 2:5, :8].any()
 
 
-def test_interleaved_maps_are_refused_by_name():
-    array = np.zeros((2, 4, 6, 8), np.float16)
-    fields = TensorMapFields("float16", 4, address_of(array), array.shape[::-1], array.strides[-2::-1], (8, 2, 2, 1), interleave="16B")
+def test_interleaved_im2col_maps_are_refused():
+    array, out = np.zeros((2, 4, 6, 8), np.float32), np.zeros((4, 8), np.float32)
+    fields = TensorMapFields("float32", 4, address_of(array), array.shape[::-1], array.strides[-2::-1], interleave="16B",
+                             pixel_box_lower_corner=(0, 0), pixel_box_upper_corner=(0, 0), channels_per_pixel=8, pixels_per_column=4)
     the_map = np.frombuffer(tensormap.pack(fields), np.dtype("V128"))[0]
-    source = r"""
-    struct __align__(64) Map { char bytes[128]; };
-    extern "C" __global__ void kernel(const __grid_constant__ Map map) {
-        extern __shared__ __align__(1024) float tile[];
-        unsigned s = (unsigned)__cvta_generic_to_shared(tile);
-        if (threadIdx.x == 0)
-            asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %2, %2, %2}], [%1];" :: "l"(&map), "r"(s), "r"(0) : "memory");
-    }"""
-    with pytest.raises(emulator.UnsupportedInstruction, match="interleave 16B"):
-        hl.RawModule(code=source, backend="emulator").get_function("kernel")((1,), (32,), (the_map,), shared_mem=1024)
+    kernel = hl.RawModule(code=KERNEL, options=("-DRANK=4",), backend="emulator").get_function("kernel")
+    with pytest.raises(emulator.MemoryFault, match="interleave 16B in im2col mode"):
+        kernel((1,), (32,), (the_map, out, *map(np.int32, (0, 0, 0, 0, 0, 0, 0, 0, 128))), shared_mem=128)

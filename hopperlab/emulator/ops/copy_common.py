@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...hopper import tensormap, tile
+from ...hopper import interleave, tensormap, tile
 from ...hopper.tensormap import TensorMapError
-from ..isa import UnsupportedInstruction
 from ..machine_constants import PARAM_WINDOW
 from .common import SHARED_TAG
 
@@ -56,9 +55,7 @@ def _usable(M, C, info: Info, lane: int, fields):
     if (fields.mode == "im2col") != info.mode.startswith("im2col"):
         raise M.fault(C, info.index, lane, f"a copy in {info.mode} mode with a tensor map in {fields.mode} mode", "out-of-bounds", 0)
     if fields.interleave != "none":
-        instr = M.body[info.index]
-        raise UnsupportedInstruction(instr.opcode, instr.ptx_line, f"the tensor map has interleave {fields.interleave}; how such a box lies in "
-                                     "shared memory is not documented well enough to model, use interleave none")
+        interleave.pixel_bytes(fields)          # raises for the form that is not modelled
     return fields
 
 
@@ -83,13 +80,18 @@ class Tile:
         base = slot * M.stride
         self.granules, width = geometry(fields, offset)
         self.base = base
-        self.nbytes = tile.tile_bytes(fields)
-        self.dense = width == fields.inner_bytes
+        self.nbytes = tile.tile_bytes(fields) if fields.interleave == "none" else interleave.tile_bytes(fields)
+        self.dense = width == interleave.row_bytes(fields)
         if self.dense:
-            self.spans = [(base + offset, tile.smem_bytes(fields))]
+            self.spans = [(base + offset, smem_bytes(fields))]
         else:
             places = np.unique(self.granules) + base
             self.spans = [(int(p), 16) for p in places]
+
+
+def smem_bytes(fields) -> int:
+    """Bytes of shared memory that the box of a map occupies."""
+    return tile.smem_bytes(fields) if fields.interleave == "none" else interleave.tile_bytes(fields)
 
 
 _GEOMETRY: dict = {}
@@ -103,13 +105,19 @@ def geometry(fields, offset: int):
     if known is None:
         if len(_GEOMETRY) > 4096:
             _GEOMETRY.clear()
-        known = _GEOMETRY[key] = (tile.granule_addresses(fields, offset), tile.row_pitch(fields))
+        if fields.interleave == "none":
+            known = tile.granule_addresses(fields, offset), tile.row_pitch(fields)
+        else:
+            known = interleave.granule_addresses(fields, offset), interleave.pixel_bytes(fields)
+        _GEOMETRY[key] = known
     return known
 
 
 def rows_of(M, C, info, lane, fields, where, offsets=(), store: bool = False):
     """Where the box at `where` lies; coordinates that the copy engine rejects are a fault with block, thread and line."""
     try:
+        if fields.interleave != "none":
+            return interleave.global_rows(fields, where, store)
         if info.mode == "tile":
             return (tile.store_rows if store else tile.global_rows)(fields, where)
         _check_offsets(fields, offsets)

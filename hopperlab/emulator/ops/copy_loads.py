@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...hopper import tile
 from ..landing import BarrierOp, read_rows
 from .common import find_global
-from .copy_common import Info, Tile, check_size, note_rows, rows_of, shared_offset, tensor_map
+from .copy_common import Info, Tile, check_size, note_rows, rows_of, shared_offset, smem_bytes, tensor_map
 
 
 def destinations(M, C, info: Info, target: np.ndarray, ids: np.ndarray, mask: np.ndarray) -> list[list[tuple[int, int]]]:
@@ -35,7 +34,7 @@ def tensor_load(M, C, info: Info, target, barrier, mask, map_address, *coords):
     for lane in range(C.n):
         fields = tensor_map(M, C, info, lane, int(maps[lane]))
         gid = int(C.gids[lane])
-        offset = shared_offset(M, C, info, lane, int(target[lane]), tile.smem_bytes(fields), 128)
+        offset = shared_offset(M, C, info, lane, int(target[lane]), smem_bytes(fields), 128)
         rows = rows_of(M, C, info, lane, fields, tuple(int(c[lane]) for c in coords), tuple(int(o[lane]) for o in offsets))
         fetch = _fetcher(M, C, info, lane, fields, rows)
         if M.global_shadow is not None:

@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...hopper import tile
 from ..landing import GroupOp
 from ..translate import DTYPES
 from . import updates
 from .common import VALUE
-from .copy_common import Info, Tile, check_size, note_rows, rows_of, shared_offset, tensor_map
+from .copy_common import Info, Tile, check_size, note_rows, rows_of, shared_offset, smem_bytes, tensor_map
 
 
 MAP_KIND = {"uint32": "u32", "int32": "s32", "uint64": "u64", "int64": "s64", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
@@ -45,7 +44,7 @@ def tensor_store(M, C, info: Info, source, map_address, *coords):
         fn = _tensor_update(M, C, info, lane, fields)
         gid = int(C.gids[lane])
         slot = gid // M.T
-        offset = shared_offset(M, C, info, lane, int(source[lane]), tile.smem_bytes(fields), 128)
+        offset = shared_offset(M, C, info, lane, int(source[lane]), smem_bytes(fields), 128)
         place = Tile(M, fields, slot, offset)
         M.marks.stored(gid, info.index, fields, place)
         M.counting.operation("tma_reduce" if info.op else "tma_store", place.nbytes, info.index)

@@ -42,7 +42,7 @@ def _wgmma(instr, function) -> MachineOp:
     if what == "wait_group":
         return MachineOp(wait, instr.operands[0].value, gate=True, collective=True)
     if what != "mma_async" or "sp" in instr.mods:
-        raise unsupported(instr)
+        raise unsupported(instr, "sparse wgmma is not modelled" if "sp" in instr.mods else "there is no such wgmma")
     return _mma_async(instr)
 
 

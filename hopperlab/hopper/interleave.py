@@ -1,0 +1,71 @@
+"""Interleaved tensor maps: tensors whose channels come in slices of 16 or 32 bytes a pixel (NC/8HWC8, NC/16HWC16).
+
+Dimension 0 of such a map is the width, counted in pixels; the next-to-last dimension picks the slice. All measured on an
+H200 with tiled loads of uint16 and float32: pixels lie in shared memory one after the other, without gaps and whatever
+the element type; the swizzle acts on their absolute addresses; the box has one slice, whatever its edge there says;
+element strides count along every dimension; pixels outside are filled and counted. PTX ISA 5.5.5; [CUDA driver API].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from hopperlab.hopper import swizzle as _swizzle
+from hopperlab.hopper import tile as _tile
+from hopperlab.hopper.tensormap_fields import TensorMapError, TensorMapFields
+
+PIXEL_BYTES = {"16B": 16, "32B": 32}
+
+
+def pixel_bytes(fields: TensorMapFields) -> int:
+    """Bytes of one pixel of an interleaved map. Raises TensorMapError for an interleaved im2col map, which was not measured."""
+    if fields.mode != "tiled":
+        raise TensorMapError(f"interleave {fields.interleave} in im2col mode: how such a copy lies in shared memory is not documented")
+    return PIXEL_BYTES[fields.interleave]
+
+
+def counts(fields: TensorMapFields) -> tuple[int, ...]:
+    """Pixels loaded along each dimension: ceil(box / element stride), and one slice."""
+    found = [-(-edge // step) for edge, step in zip(fields.box_dim, fields.element_strides)]
+    found[fields.rank - 2] = 1
+    return tuple(found)
+
+
+def row_bytes(fields: TensorMapFields) -> int:
+    """Bytes of one row of a copy of any map: one pixel here, the innermost box edge without interleave."""
+    if fields.interleave != "none":
+        return pixel_bytes(fields)
+    return _tile.box_counts(fields)[0] * fields.elem_bytes
+
+
+def tile_bytes(fields: TensorMapFields) -> int:
+    """Bytes that one copy moves and counts on its mbarrier, and those its tile occupies: all pixels of the box."""
+    return prod(counts(fields)) * pixel_bytes(fields)
+
+
+def granule_addresses(fields: TensorMapFields, base: int) -> np.ndarray:
+    """Absolute shared address of each 16-byte granule, after the swizzle: int64 (pixels, 1 or 2). base: 128-byte aligned."""
+    if base % _tile.SHARED_ALIGN:
+        raise TensorMapError(f"shared address {base:#x} is not a multiple of {_tile.SHARED_ALIGN}")
+    dense = base + 16 * np.arange(tile_bytes(fields) // 16, dtype=np.int64)
+    return _swizzle.apply(dense, fields.swizzle).reshape(-1, pixel_bytes(fields) // 16)
+
+
+def global_rows(fields: TensorMapFields, start: Sequence[int], store: bool = False) -> _tile.GlobalRows:
+    """Where the pixels of the box at `start` (width first, may be negative for a load) lie, one row each, width fastest.
+
+    Raises TensorMapError for a wrong number of coordinates, and for a negative one in a store.
+    """
+    if len(start) != fields.rank:
+        raise TensorMapError(f"{len(start)} coordinates {tuple(start)} for a tensor map of rank {fields.rank}")
+    if store and min(start) < 0:
+        raise TensorMapError(f"coordinates {tuple(start)} in a store: they must not be negative")
+    size, shape = pixel_bytes(fields), counts(fields)
+    steps = np.indices(shape[::-1], dtype=np.int64)[::-1].reshape(fields.rank, -1)
+    at = np.asarray(start, np.int64)[:, None] + steps * np.asarray(fields.element_strides, np.int64)[:, None]
+    inside = ((at >= 0) & (at < np.asarray(fields.global_dim, np.int64)[:, None])).all(axis=0)
+    address = fields.global_address + np.asarray((size, *fields.global_strides), np.int64) @ at
+    return _tile.GlobalRows(address, inside, 0, size // fields.elem_bytes)
