@@ -17,8 +17,9 @@ from .ptx.ir import Function, Instr, Label, Module, Reg, Relocation, Sym, Variab
 
 
 def link(module: Module, kernel: Function) -> Function:
-    """The kernel itself when it calls nothing, else a Linked function. Raises UnsupportedInstruction for a call it cannot make."""
-    if not any(i.op == "call" for i in kernel.body):
+    """The kernel itself when it calls nothing and has no jump table, else a Linked function. Raises UnsupportedInstruction for a
+    call it cannot make."""
+    if not any(i.op in ("call", "brx") for i in kernel.body):
         return kernel if not _mentions(kernel, module) else _Linker(module, kernel).run()
     return _Linker(module, kernel).run()
 

@@ -67,11 +67,12 @@ class Body:
             self._leave(part, instr.guard and (self._reg(part, instr.guard[0]), instr.guard[1]))
             return
         guard = instr.guard and (self._reg(part, instr.guard[0]), instr.guard[1])
-        if instr.op == "call" and defined(self.module, target_of(instr)[1]):
+        rewrite = {"brx": self._jump, "call": self._call}.get(instr.op)
+        if rewrite is not None and (instr.op == "brx" or defined(self.module, target_of(instr)[1])):
             skip = self.fresh("skip")
             if guard:
                 self.emit("bra", (), (Label(skip),), (guard[0], not guard[1]))
-            self._call(part, instr)
+            rewrite(part, instr)
             if guard:
                 self.label(skip)
             return
@@ -115,6 +116,27 @@ class Body:
         if kind is Label:
             return Label(part.prefix + o.name)
         return o
+
+    # --- jump tables
+    def _jump(self, part: Part, instr: Instr) -> None:
+        """brx.idx: comparisons that halve the table; an index past its end is an error."""
+        index, table = instr.operands
+        labels = [part.prefix + name for name in part.function.branch_targets[table.name]]
+        index, outside = self._reg(part, index), self.register("%outside", "pred")
+        self.emit("setp", ("ge", "u32"), (outside, index, _number(len(labels))))
+        self.emit("call", ("outside",), (Vec(()), index, _number(len(labels))), (outside, False))
+        self._halve(index, labels, 0, len(labels))
+
+    def _halve(self, index: Reg, labels: list[str], low: int, high: int) -> None:
+        if len(set(labels[low:high])) == 1:
+            self.emit("bra", (), (Label(labels[low]),))
+            return
+        middle, left, below = (low + high) // 2, self.fresh("left"), self.register("%below", "pred")
+        self.emit("setp", ("lt", "u32"), (below, index, _number(middle)))
+        self.emit("bra", (), (Label(left),), (below, False))
+        self._halve(index, labels, middle, high)
+        self.label(left)
+        self._halve(index, labels, low, middle)
 
     # --- calls and returns --------------------------------------------------------------------------------------------
     def _call(self, part: Part, instr: Instr) -> None:

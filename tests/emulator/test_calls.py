@@ -211,3 +211,101 @@ def test_malloc_and_free():
     assert out.tolist() == [t * sum(range(t % 7 + 1)) for t in range(32)]
     with pytest.raises(emulator.MemoryFault, match="free of"):
         run('extern "C" __global__ void k(int* p) { free(p + 1); }', "k", (out,), 1)
+
+
+def test_guarded_calls_and_jump_tables_inside_functions():
+    ptx = """.version 8.0
+.target sm_90a
+.address_size 64
+.func (.reg .u32 result) pick(.reg .u32 which, .reg .u32 value) {
+  .reg .pred p;
+  mov.u32 result, 1000;
+  setp.gt.u32 p, which, 2;
+  @p ret;
+TABLE: .branchtargets A, B, C;
+  brx.idx which, TABLE;
+A: add.u32 result, value, 1; ret;
+B: mul.lo.u32 result, value, 2; ret;
+C: mul.lo.u32 result, value, value; ret;
+}
+.visible .entry k(.param .u64 out) {
+  .reg .b64 %rd<3>; .reg .b32 %r<4>; .reg .pred %p<2>;
+  ld.param.u64 %rd0, [out];
+  mov.u32 %r0, %tid.x;
+  and.b32 %r2, %r0, 3;
+  mov.u32 %r1, 7;
+  setp.ge.u32 %p0, %r0, 4;
+  @%p0 call (%r1), pick, (%r2, %r0);
+  mul.wide.u32 %rd1, %r0, 4;
+  add.u64 %rd2, %rd0, %rd1;
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+"""
+    out = np.zeros(32, np.uint32)
+    hl.RawModule(ptx=ptx, backend="emulator").get_function("k")((1,), (32,), (out,))
+    assert out.tolist() == [7 if t < 4 else [t + 1, 2 * t, t * t, 1000][t % 4] for t in range(32)]
+
+
+def test_switch_with_fall_through_and_continue():
+    source = r"""
+    extern "C" __global__ void k(const int* in, int* out) {
+        int x = in[threadIdx.x], y = threadIdx.x;
+        for (int i = 0; i < 3; i++) {
+            switch ((x + i) % 12) {
+                case 0: y = y * 3 + 1; break;
+                case 1: y ^= 0x55; break;
+                case 2: case 5: y -= x; break;
+                case 3: y = -y; if (y & 1) break;
+                case 4: y += 100; break;
+                case 6: y = __popc(y); break;
+                case 7: y <<= 2; break;
+                case 8: y = y / 3; continue;
+                case 9: y = y % 7; break;
+                case 10: y = x; break;
+                default: y = 9;
+            }
+            y += i;
+        }
+        out[threadIdx.x] = y;
+    }"""
+    module = hl.RawModule(code=source, backend="emulator")
+    x, out = np.random.default_rng(101).integers(0, 40, 64).astype(np.int32), np.zeros(64, np.int32)
+    module.get_function("k")((1,), (64,), (x, out))
+
+    def c_div(a, b):
+        return int(a / b)
+
+    def one(x, y):
+        for i in range(3):
+            case = (x + i) % 12
+            if case == 3:
+                y = -y
+                y += 0 if y & 1 else 100
+            elif case == 8:
+                y = c_div(y, 3)
+                continue
+            else:
+                y = {0: y * 3 + 1, 1: y ^ 0x55, 2: y - x, 5: y - x, 4: y + 100, 6: bin(y & 0xFFFFFFFF).count("1"), 7: y << 2, 9: y - 7 * c_div(y, 7), 10: x}.get(case, 9)
+            y += i
+        return y
+    assert out.tolist() == [one(int(v), t) for t, v in enumerate(x)]
+
+
+def test_a_jump_past_the_table_is_a_fault():
+    ptx = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u32 i) {
+  .reg .b32 %r<2>;
+  ld.param.u32 %r0, [i];
+TABLE: .branchtargets A, B;
+  brx.idx %r0, TABLE;
+A: ret;
+B: ret;
+}
+"""
+    kernel = hl.RawModule(ptx=ptx, backend="emulator").get_function("k")
+    kernel((1,), (32,), (np.uint32(1),))
+    with pytest.raises(emulator.MemoryFault, match="entry 2 of a table of 2"):
+        kernel((1,), (32,), (np.uint32(2),))

@@ -23,6 +23,8 @@ LONG = ("l", "ll", "j", "z", "t")
 
 
 def _call(instr, function) -> MachineOp:
+    if instr.mods == ("outside",):
+        return MachineOp(outside_table, (instr.index, instr.operands[2].value), ((instr.operands[1], "u32"),))
     returned, target, arguments = target_of(instr)
     if type(target) is Reg:
         return MachineOp(not_callable, instr.index, ((target, "u64"),))
@@ -30,6 +32,13 @@ def _call(instr, function) -> MachineOp:
     if handler is None:
         raise unsupported(instr, f"function {target.name} is declared, but this module does not define it")
     return MachineOp(handler, instr.index, tuple((o, None) for o in (*arguments, *returned)))
+
+
+def outside_table(M, C, info, position):
+    """brx.idx with an index that its table does not have."""
+    index, size = info
+    value = int(M.lanes(C, position)[0])
+    raise M.fault(C, index, 0, f"a jump to entry {value} of a table of {size}", "out-of-bounds", value)
 
 
 def not_callable(M, C, index, pointer):

@@ -30,10 +30,20 @@ def _special_fence(instr) -> MachineOp:
     kind, rest = ".".join(instr.mods[:2]), instr.mods[2:]
     if kind == "proxy.async" and rest in ((), ("shared::cta",), ("shared::cluster",), ("global",)):
         return MachineOp(proxy_fence, rest[0] if rest else "")
-    known = (kind == "mbarrier_init.release" and rest == ("cluster",) or kind in ("proxy.alias", "proxy.async::generic", "proxy.tensormap::generic"))
+    known = (kind == "mbarrier_init.release" and rest == ("cluster",) or kind == "proxy.alias" and not rest
+             or kind == "proxy.async::generic" and rest[:1] in (("acquire",), ("release",)) or _tensormap_fence(instr, kind, rest))
     if not known:
         raise unsupported(instr)
     return MachineOp(init_fence if kind == "mbarrier_init.release" else loadstore.no_effect, None)
+
+
+def _tensormap_fence(instr, kind: str, rest: tuple) -> bool:
+    """fence.proxy.tensormap::generic.release.SCOPE, or .acquire.SCOPE [address], 128."""
+    if kind != "proxy.tensormap::generic" or len(rest) != 2 or rest[1] not in SCOPES:
+        return False
+    if rest[0] == "release":
+        return not instr.operands
+    return rest[0] == "acquire" and len(instr.operands) == 2 and type(instr.operands[1]) is Imm and instr.operands[1].value == 128
 
 
 def init_fence(M, C, info):
