@@ -61,6 +61,7 @@ class Clocks:
         self.row_of = np.repeat(self._primary(np.arange(slots * warps)), 32).astype(np.int32)
         self.fragmented = np.zeros(slots * warps, bool)
         self.any_fragment = False
+        self.touched = False
         self.cp_done = np.zeros(slots * warps * 32, np.int32)
         self.bulk_done = np.zeros(slots * warps * 32, np.int32)
         self.cp_issued = np.zeros(slots * warps * 32, np.int32)         # latest group in which a thread started a copy
@@ -103,6 +104,8 @@ class Clocks:
 
     def reset_domains(self, domains: np.ndarray) -> None:
         """New CTAs move into `domains`: nobody knows anything."""
+        if not self.touched:
+            return                                          # nobody has synchronised in this launch: all is as it was made
         w, count = self.warps, self.domains
         self.epoch.reshape(count, w)[domains] = 1
         gw = (domains[:, None] * w + np.arange(w)).reshape(-1)
@@ -132,6 +135,7 @@ class Clocks:
 
     def publish(self, cohort, units: Units) -> np.ndarray:
         """(units, 4, columns): what a release by these lanes makes known; starts a new epoch of their warps."""
+        self.touched = True
         gw = units.gw
         vec = self._known(cohort, units)
         at, own = np.arange(len(gw)), gw % self.warps
@@ -186,6 +190,7 @@ class Clocks:
 
     def learn(self, cohort, units: Units, vec: np.ndarray) -> None:
         """These lanes acquire `vec` (units, 4, columns)."""
+        self.touched = True
         rows = self._rows_to_write(cohort, units)
         self.K[rows] = self.join(self.K[rows], vec)
         if self.any_fragment:
@@ -214,6 +219,7 @@ class Clocks:
 
     def warp_sync(self, cohort, units: Units) -> None:
         """A warp-level synchronisation (`bar.warp.sync` or a converged collective) of the lanes that take part."""
+        self.touched = True
         if not units.all_full:
             if not units.single.all():
                 self.learn(cohort, units, self.publish(cohort, units))
@@ -238,6 +244,7 @@ class Clocks:
 
     def proxy_fence(self, cohort, units: Units) -> None:
         """`fence.proxy.async`: all these lanes made or acquired so far becomes visible to the async proxy through them."""
+        self.touched = True
         rows = self.row_of[cohort.gids[units.starts]]
         vec = self._known(cohort, units)
         gw = units.gw

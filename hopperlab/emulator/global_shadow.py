@@ -47,26 +47,31 @@ class GlobalShadow:
         self.published: dict[tuple, dict] = {}             # (allocation address, word) -> {serial: (2, columns)}
         self.fence_epoch = np.zeros(len(self.clocks.epoch), np.int64)     # epoch of each warp's last proxy fence on global memory
         self.fence_known: dict[int, np.ndarray] = {}       # warp -> V when it ran that fence
+        self._last: tuple = (None, None, None)             # threads, and their part of `who`, of the latest access
         self.written = np.zeros(len(self.clocks.bulk_done), np.int32)     # bulk groups of a thread that have written
 
     def admit(self, domains: np.ndarray) -> None:
         """New clusters move in."""
+        self._last = (None, None, None)
         for d in domains.tolist():
             self.born += 1
             self.serial[d] = self.born
             self.cross.pop(d, None)
-            for warp in range(d * self.clocks.warps, (d + 1) * self.clocks.warps):
-                self.fenced.pop(warp, None)
-                self.fence_known.pop(warp, None)
+            if self.fenced or self.fence_known:
+                for warp in range(d * self.clocks.warps, (d + 1) * self.clocks.warps):
+                    self.fenced.pop(warp, None)
+                    self.fence_known.pop(warp, None)
             self.fence_epoch[d * self.clocks.warps:(d + 1) * self.clocks.warps] = 0
         self.written.reshape(self.clocks.domains, -1)[domains] = 0
 
     # --- stamps -----------------------------------------------------------------------------------------------------
     def _stamps(self, gids: np.ndarray, site: int, mask, sync: bool) -> tuple[np.ndarray, np.ndarray]:
-        warp = gids >> 5
-        serial = self.serial[warp // self.clocks.warps]
-        who = serial << SERIAL | (warp % self.clocks.warps) << COLUMN | (gids & 31) << LANE | int(sync) << SYNC | mask
-        return who, self.clocks.epoch[warp].astype(np.int64) << 20 | site
+        if self._last[0] is not gids:
+            warp = gids >> 5
+            serial = self.serial[warp // self.clocks.warps]
+            self._last = (gids, serial << SERIAL | (warp % self.clocks.warps) << COLUMN | (gids & 31) << LANE, warp)
+        _, who, warp = self._last
+        return who | (int(sync) << SYNC | mask), self.clocks.epoch.take(warp).astype(np.int64) << 20 | site
 
     @staticmethod
     def _places(offset: np.ndarray, nbytes: int):

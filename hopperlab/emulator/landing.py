@@ -79,6 +79,7 @@ class Landing:
     # --- groups of a thread -----------------------------------------------------------------------------------------
     def open_group(self, gids, bulk: bool) -> np.ndarray:
         """Number of the group that a copy started now by each of these threads belongs to."""
+        self.M.clocks.touched = True
         clocks = self.M.clocks
         issued = clocks.bulk_issued if bulk else clocks.cp_issued
         issued[gids] = self.committed(gids, bulk) + 1
