@@ -94,7 +94,7 @@ def child(arguments: list[str]) -> int:
     from ..runtime import sanitize
     from ..runtime import session as sessions
     how = sessions.Forced("lazy")
-    with sessions.force(how):
+    with sessions.force(how, threads=True):
         error = sanitize.run_script(arguments[2:], arguments[1] == "1", [])
     launches = [launch for session in how.sessions for launch in session.counters.by_launch()]
     Path(arguments[0]).write_text(json.dumps({"error": error, "launches": launches}))

@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> int:
     request, command = json.loads(arguments[0]), arguments[1:]
     how = sessions.Forced(request["schedule"], request["seed"])
     faults: list[BaseException] = []
-    with sessions.force(how):
+    with sessions.force(how, threads=True):
         error = run_script(command, request["module"], faults)
     hazards = [_plain(h.kind, h.message, h.where, h.other) for h in how.hazards()]
     hazards += [_plain(f.kind, str(f), f.site, None) for f in faults]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 _current: ContextVar = ContextVar("hopperlab_session", default=None)
 _forced: ContextVar = ContextVar("hopperlab_forced", default=None)
+_everywhere: list = []         # (Forced, its session) of `force(..., threads=True)`: threads start with a context of their own
 
 
 @dataclass
@@ -38,22 +39,26 @@ class Forced:
 
 def current():
     """The emulator.Session of the innermost `emulate` block, or None outside of one."""
-    return _current.get()
+    return _current.get() or (_everywhere[-1][1] if _everywhere else None)
 
 
 def forced() -> Forced | None:
     """The schedule that is forced on every launch here, or None."""
-    return _forced.get()
+    return _forced.get() or (_everywhere[-1][0] if _everywhere else None)
 
 
 @contextmanager
-def force(how: Forced) -> Iterator[Forced]:
-    """Every launch inside the block runs in the emulator under `how`."""
-    token = _forced.set(how)
-    inside = _current.set(how.session())
+def force(how: Forced, threads: bool = False) -> Iterator[Forced]:
+    """Every launch inside the block runs in the emulator under `how`; with `threads`, those of all other threads too."""
+    session = how.session()
+    token, inside = _forced.set(how), _current.set(session)
+    if threads:
+        _everywhere.append((how, session))
     try:
         yield how
     finally:
+        if threads:
+            _everywhere.pop()
         _current.reset(inside)
         _forced.reset(token)
 
@@ -70,7 +75,7 @@ def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise", trace
     On a GPU, CuPy arrays are copied to the host before each launch and back after it.
     """
     from .. import emulator
-    how = _forced.get()
+    how = forced()
     session = emulator.Session(schedule=schedule, seed=seed, hazards_mode=hazards, trace=trace) if how is None else how.session()
     token = _current.set(session)
     try:

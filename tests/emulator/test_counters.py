@@ -136,3 +136,18 @@ extern "C" __global__ void k(const __grid_constant__ TensorMap map, unsigned* ou
         assert counters["matrix_load_requests"] == 1 and counters["tma_load_bytes"] == 8192
         found[swizzle] = (counters["shared_load_wavefronts"], counters["shared_load_conflicts"])
     assert found == {"none": (32, 28), "128B": (4, 0)}
+
+
+def test_every_counter_of_the_code_is_explained():
+    """Names in calls of count, add and operation, in ops/ and beside it, have a row in COUNTERS."""
+    import re
+    from pathlib import Path
+
+    from hopperlab import emulator
+    from hopperlab.emulator.counters import COUNTERS
+    found = set()
+    for path in Path(emulator.__file__).parent.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        found |= set(re.findall(r'(?:session\.count|counting\.add)\("([a-z_]+)"', text))
+        found |= {f"{name}{end}" for name in re.findall(r'counting\.operation\("([a-z_]+)"', text) for end in ("s", "_bytes")}
+    assert {"tma_load_bytes", "wgmma", "setmaxnreg_dec", "bulk_loads"} <= found <= set(COUNTERS), found - set(COUNTERS)

@@ -111,6 +111,14 @@ def test_sessions_of_the_script_run_under_the_asked_schedule_and_never_raise(tmp
     assert done.returncode == 1 and "lazy 1" in done.stdout
 
 
+def test_launches_of_other_threads_and_of_run_isolated_are_watched(tmp_path):
+    started = "import threading\nt = threading.Thread(target=lambda: kernel((1,), (64,), (x, y)))\nt.start()\nt.join()\n"
+    for launch in (started, "hl.run_isolated(kernel, (1,), (64,), (x, y))\n"):
+        text = BAD.replace("for _ in range(3):\n    kernel((1,), (64,), (x, y))\n", launch)
+        report = sanitize.sanitize([write(tmp_path, text)], ["lazy"])
+        assert report.exit_code == 1 and report.runs[0].launches == 1, str(report)
+
+
 def test_modules_run_too(tmp_path, monkeypatch):
     write(tmp_path, GOOD, "of_mine.py")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
