@@ -25,6 +25,10 @@ def report(M, stuck: list) -> None:
         shown.append(f"… and {len(lines) - MOST_LINES} more like these")
     instr, gid = first
     message = ("no thread can run and no operation is in flight. Waiting:\n" + "\n".join(f"  - {line}" for line in shown))
+    absent = M.geometry.ctas - M.next_cta
+    if absent:
+        message += (f"\n{absent} of {M.geometry.ctas} blocks have not started: they need the place of one that ends, so no block may wait "
+                    "for all blocks of this grid. Launch fewer, or give each more work")
     hints = _hints(M, stuck)
     if hints:
         message += "\nWhat would release them:\n" + "\n".join(f"  - {hint}" for hint in hints)

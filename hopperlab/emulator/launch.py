@@ -16,7 +16,7 @@ from .machine_constants import LOCAL_BASE, PARAM_WINDOW, SYSTEM_SHARED
 from .memory import GlobalMemory, default
 from .session import Session
 
-MOST_LANES = 1 << 18           # resident threads of one launch, for memory's sake
+MOST_LANES = limits.SMS * limits.MAX_THREADS_PER_SM       # resident threads of one launch: as many as an H200 holds
 
 
 @dataclass

@@ -83,3 +83,25 @@ def test_a_loop_that_counts_for_ever_is_a_deadlock_in_the_end(monkeypatch):
     source = 'extern "C" __global__ void f(volatile int* flag, int* out) { int i = 0; while (!*flag) i++; *out = i; }'
     with pytest.raises(hl.DeadlockError):
         launch(source, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
+
+
+MEETING = """extern "C" __global__ void __launch_bounds__(1024) f(int* count) {
+    if (threadIdx.x == 0) {
+        atomicAdd(count, 1);
+        while (atomicAdd(count, 0) < (int)gridDim.x) { }
+    }
+    __syncthreads();
+}"""
+
+
+def test_as_many_blocks_as_an_h200_holds_may_wait_for_each_other():
+    launch_meeting = hl.RawModule(code=MEETING, backend="emulator").get_function("f")
+    count = np.zeros(1, np.int32)
+    launch_meeting((264,), (1024,), (count,))
+    assert count[0] == 264
+
+
+def test_waiting_for_blocks_that_have_no_room_names_them():
+    launch_meeting = hl.RawModule(code=MEETING, backend="emulator").get_function("f")
+    with pytest.raises(hl.DeadlockError, match=r"\n1 of 265 blocks have not started"):
+        launch_meeting((265,), (1024,), (np.zeros(1, np.int32),))
