@@ -69,8 +69,16 @@ def _issue(M, info: Info, gid: int, barrier: int, to: int, nbytes: int, move) ->
     M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, to // M.stride))
 
 
+def _known(instr, more: set) -> None:
+    """Refuse words that neither st.async nor red.async has on sm_90a."""
+    strange = [m for m in instr.mods if m not in more | {"async", "shared::cluster", "mbarrier::complete_tx::bytes"}]
+    if strange or "shared::cluster" not in instr.mods and "mbarrier::complete_tx::bytes" not in instr.mods:
+        raise unsupported(instr, f"modifier .{strange[0]} is not known here" if strange else "it needs .shared::cluster and .mbarrier::complete_tx::bytes")
+
+
 def st_async(instr) -> MachineOp:
     """st.async: a register (or vector) to another CTA's shared memory."""
+    _known(instr, {"weak", "v2", "v4", "b32", "b64", "u32", "u64", "s32", "s64", "f32", "f64"})
     address, value, barrier = instr.operands
     kind = instr.mods[-1]
     items = value.items if type(value) is Vec else (value,)
@@ -83,6 +91,7 @@ def red_async(instr) -> MachineOp:
     op, kind = next((m for m in instr.mods if m in SHARED_REDUCTIONS), None), instr.mods[-1]
     if op is None or kind not in SHARED_REDUCTIONS[op]:
         raise unsupported(instr, f"there is no red.async .{op or '?'} of .{kind}")
+    _known(instr, {"relaxed", "cluster", op, kind})
     address, value, barrier = instr.operands
     info = Info(instr.index, VALUE.get(kind, kind), WIDTH[kind], 1, op)
     return MachineOp(remote, info, ((address, None), (barrier, None), (value, info.type)))
