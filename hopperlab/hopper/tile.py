@@ -39,8 +39,8 @@ class GlobalRows(NamedTuple):
 def _needs_no_interleave(fields: TensorMapFields) -> None:
     if fields.interleave != "none":
         raise TensorMapError(
-            f"interleave {fields.interleave}: the order of an interleaved box in shared memory is not documented well enough "
-            "to model; use interleave none"
+            f"interleave {fields.interleave}: this is about maps without interleave; hopper/interleave.py says how the boxes of "
+            "others lie"
         )
 
 
