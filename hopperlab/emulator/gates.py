@@ -8,7 +8,7 @@ import numpy as np
 
 from . import masks
 from .cohort import ZERO, Cohort, merge
-from .waits import SpuriousFalse
+from .waits import SpuriousFalse, WgmmaWait
 
 
 def enter(S, C: Cohort, block) -> Cohort | None:
@@ -67,6 +67,10 @@ def pass_gate(S, C: Cohort, block) -> Cohort | None:
         wait = block.gate.fn(S.M, C, block.gate.info, *values)
         if wait is None:
             return C
+        if type(wait) is WgmmaWait and S.M.landing.schedule != S.M.landing.products == "lazy":
+            C.resume = wait              # late products beside early copies: all others, and their copies, go first
+            S.later.append(C)
+            return None
     mask = wait.mask(S.M)
     if mask.all():
         passed = C

@@ -143,3 +143,26 @@ def test_errors_of_the_callable_come_through_with_arrays_restored():
         hl.explore(lambda: None)
     with pytest.raises(ValueError, match="negative"):
         hl.explore(launch, seeds=-1)
+
+
+@pytest.mark.parametrize("bug", ["", "BUG_EARLY_RELEASE"])
+def test_a_warp_specialised_product_under_every_pairing(bug):
+    """Late products with early copies are what an early release of a stage needs to print wrong values."""
+    import ml_dtypes
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-3, 4, (128, 512)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    c = np.zeros((128, 128), ml_dtypes.bfloat16)
+    gemm = hl.load_kernel("gemm/warp_specialized.cu", "gemm", options=(f"-D{bug}=1",) if bug else (), backend="emulator")
+    sizes = tuple(np.int32(n) for n in (128, 128, 512))
+
+    def launch():
+        maps = [hl.TensorMap.tiled(m, box=(128, 64), swizzle="128B") for m in (a, b)]
+        gemm((1, 1), (384,), (*maps, c, *sizes), shared_mem=4 * 32768 + 64)
+    result = hl.explore(launch, seeds=2, stop=False)
+    assert result.clean == (not bug), result
+    if bug:
+        assert all("overwrite-in-flight" in {h.kind for h in t.hazards} for t in result.trials)
+        late = next(t for t in result.trials if t.name == "late-wgmma")
+        assert late.differences and not result.trials[0].differences
+    else:
+        assert (c == (a.astype(np.float32) @ b.astype(np.float32).T).astype(c.dtype)).all()
