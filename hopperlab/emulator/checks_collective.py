@@ -72,8 +72,34 @@ def _warpgroup(M, C, wait) -> bool:
     return True
 
 
+def left_waiting(M, C, block) -> None:
+    """Lanes begin to wait at a masked collective: note where the rest of their warps stands, in case it ends without coming.
+    Lanes that are about to return are no concern: ended lanes may be named."""
+    if not block.masked or not M.session.check:
+        return
+    for warp in np.unique(C.gids >> 5).tolist():
+        if (block.id, warp) not in M.left:
+            missing = np.setdiff1d(np.arange(warp * 32, warp * 32 + 32), C.gids)
+            other = _elsewhere(M, C, missing)
+            first = M.blocks[other.pc].first if other is not None else None
+            M.left[block.id, warp] = None if first is None or first.op in ("ret", "exit") else first.index
+
+
+def _passed_by(M, C, site: int, mask) -> None:
+    """Lanes that are named and have ended, but stood elsewhere while the others waited here for them."""
+    for warp in np.unique(C.gids >> 5).tolist():
+        other = M.left.get((C.pc, warp))
+        here = C.gids >> 5 == warp
+        named = int(np.bitwise_or.reduce(np.broadcast_to(mask, C.n).astype(np.int64)[here]))
+        absent = [lane for lane in range(32) if named >> lane & 1 and lane not in C.gids[here] & 31]
+        if other is not None and absent:
+            reports.divergent(M, site, other, int(C.gids[here][0]), f"the mask {named:#x} names {len(absent)} lanes that have passed it by")
+
+
 def masked(M, C, site: int, mask) -> None:
     """A collective with a member mask runs: its callers are named in it, and whoever it names is here or has ended."""
+    if M.left:
+        _passed_by(M, C, site, mask)
     if not mask.ndim and int(mask) == 0xFFFFFFFF and M.whole(C):
         return
     lanes, mask = C.gids & 31, M.lanes(C, mask).astype(np.int64)

@@ -75,13 +75,24 @@ def _span(M, C, mask) -> tuple:
 def _hints(M, stuck: list) -> list[str]:
     hints: list[str] = []
     for _, wait in stuck:
-        if type(wait) is not MbarrierWait:
-            continue
-        for barrier in np.unique(wait.keys)[:4].tolist():
-            hint = _mbarrier_hint(M, int(barrier))
+        make = {MbarrierWait: _mbarrier_hint, NamedWait: _named_hint}.get(type(wait))
+        for barrier in np.unique(wait.keys)[:4].tolist() if make is not None else ():
+            hint = make(M, int(barrier))
             if hint not in hints:
                 hints.append(hint)
     return hints[:6]
+
+
+def _named_hint(M, key: int) -> str:
+    lines = _lines(M, lambda i: i.op in ("bar", "barrier") and ("sync" in i.mods or "arrive" in i.mods) and "warp" not in i.mods)
+    return (f"barrier {key % 16}: the missing threads have ended, or wait somewhere else; all that its count includes must come to bar.sync "
+            f"or bar.arrive with this number and count (those in this kernel: {lines})")
+
+
+def _lines(M, wanted) -> str:
+    """Source lines of some instructions, each once."""
+    places = list(dict.fromkeys(place(i).split(" (in ")[0] for i in M.body if wanted(i)))
+    return ", ".join(places[:5]) + (" …" if len(places) > 5 else "") or "none"
 
 
 def _mbarrier_hint(M, barrier: int) -> str:
@@ -92,7 +103,9 @@ def _mbarrier_hint(M, barrier: int) -> str:
         return (f"{label}: {seen} bytes arrived but nobody announced them and {pending} arrival(s) are missing: a thread must run "
                 "mbarrier.arrive.expect_tx with the copy's bytes")
     if pending:
-        return f"{label}: {pending} more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives"
+        lines = _lines(M, lambda i: "mbarrier" in (i.op, *i.mods[:2]) and any(m.startswith("arrive") for m in i.mods))
+        return (f"{label}: {pending} more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives "
+                f"(arrivals in this kernel: {lines})")
     if tx > 0:
         return (f"{label}: {tx} more bytes; {seen} arrived of {seen + tx} expected, so either a copy was never issued or "
                 "expect_tx announced too many bytes")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import masks
+from . import checks_collective, masks
 from .cohort import ZERO, Cohort, merge
 from .waits import SpuriousFalse, WgmmaWait
 
@@ -39,8 +39,10 @@ def converge(S, C: Cohort, block) -> Cohort | None:
             return C
     if short.all():
         S.converging.setdefault(block.id, []).append(C)
+        checks_collective.left_waiting(S.M, C, block)
         return None
     rest, go = C.split(short, block.id, block.id, block.live_in, block.live_in)
+    checks_collective.left_waiting(S.M, rest, block)
     S.converging.setdefault(block.id, []).append(rest)
     return go
 

@@ -66,6 +66,7 @@ class Machine:
         self.cluster_barrier = ClusterBarrier(self)
         self.registers = RegisterPool(self)
         self.fences = Fences(self)
+        self.left: dict[tuple[int, int], int | None] = {}      # see checks_collective.left_waiting
         self.marks = TileMarks(self)
 
     def _init_shared(self) -> None:

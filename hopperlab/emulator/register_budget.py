@@ -17,7 +17,7 @@ class RegisterPool:
 
     def __init__(self, machine):
         self.M = machine
-        self.entry = getattr(machine.info, "registers", 0) or 0
+        self.entry = -(-(getattr(machine.info, "registers", 0) or 0) // 8) * 8        # registers are given out in eights
         notes = getattr(machine.info, "notes", ()) or ()
         self.ignored = any(getattr(note, "code", "") == "C7508" for note in notes)
         self.counts = self.entry > 0 and not self.ignored
@@ -105,6 +105,7 @@ class RegisterWait(Wait):
         """The state of the pool for a learner."""
         slot = int(C.gids[0]) // M.T
         held = M.registers.now.reshape(M.slots, -1)[slot]
-        groups = [int(held[k:k + 4].max()) for k in range(0, M.warps, 4)]
-        return (f"warps want {self.extra} registers a thread, the warpgroups hold {', '.join(map(str, groups))} now, and "
+        groups = [sorted(set(held[k:k + 4].tolist())) for k in range(0, M.warps, 4)]
+        shown = ", ".join(" or ".join(map(str, group)) for group in groups)
+        return (f"warps want {self.extra} registers a thread, the warpgroups hold {shown} now, and "
                 f"{int(M.registers.free(np.array([slot]))[0]) // 4} of the pool's {M.registers.budget // 4} are free")

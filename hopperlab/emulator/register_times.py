@@ -190,20 +190,21 @@ def check(M, C, site: int, scale, d_times: tuple, a_times: tuple) -> None:
 def _moved(M, writer: int, product: int) -> bool:
     """True when the source writes the register before a fence and the compiler emitted the write behind it: NVRTC moves register
     arithmetic across inline assembly, and ptxas then puts a fence of its own (C7519). Not the author's error."""
-    wrote, used = _position(M, writer), _position(M, product)
-    if wrote is None or used is None:
-        return False
     for i in M.body[:writer]:
         if i.op == "wgmma" and i.mods[0] == "fence":
-            fence = _position(M, i.index)
-            if fence is not None and wrote[0] == fence[0] == used[0] and wrote < fence <= used:
+            if _precedes(M.body[writer].site, i.site) and _precedes(i.site, M.body[product].site):
                 return True
     return False
 
 
-def _position(M, index: int) -> tuple | None:
-    site = M.body[index].site
-    return (site.outermost.file, site.outermost.line, site.outermost.column) if site is not None and site.line else None
+def _precedes(one, other) -> bool:
+    """True when source position `one` is known to stand before `other`: inline frames are compared from the kernel inwards."""
+    if one is None or other is None:
+        return False
+    for a, b in zip(one.chain, other.chain):
+        if (a.file, a.line, a.column) != (b.file, b.line, b.column):
+            return a.file == b.file and (a.line, a.column) < (b.line, b.column)
+    return False
 
 
 def overwritten(M, C, site: int, products: tuple) -> None:

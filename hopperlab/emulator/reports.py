@@ -179,10 +179,10 @@ def no_barrier(M, index: int, gid: int, offset: int) -> None:
     from .errors import MemoryFault
     instr = M.body[index]
     known = ", ".join(f"{o:#x}" for o in M.barriers.offsets) or "none"
-    message = (f"barrier-misuse: {name(instr)} at {place(instr)}: no mbarrier was initialised at shared address {offset:#x} "
+    message = (f"{name(instr)} at {place(instr)}: no mbarrier was initialised at shared address {offset:#x} "
                f"(initialised: {known}). Run mbarrier.init in one thread, then __syncthreads(), before the first use.")
     _add(M, "barrier-misuse", message, index, None, gid)
-    raise MemoryFault(message, "barrier-misuse", offset, instr.site, index, M.block_index(gid), gid % M.T)
+    raise MemoryFault(f"barrier-misuse: {message}", "barrier-misuse", offset, instr.site, index, M.block_index(gid), gid % M.T)
 
 
 def past_the_phase(M, index: int, gid: int, barrier: int, together: int) -> None:

@@ -9,12 +9,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) k(int* y) {
     y[threadIdx.x] = 1;
 }
 //! case nobody_gives
-//! launch block=256
-//! args i32[256]
+//! launch block=384
+//! args i32[384]
 //! also deadlock
-extern "C" __global__ void __launch_bounds__(256, 1) k(int* y) {
+extern "C" __global__ void __launch_bounds__(384, 1) k(int* y) {
     if (threadIdx.x < 128) { if (!BUG) setmaxnreg_dec<40>(); }
-    else setmaxnreg_inc<256>();                                 // HAZARD
+    else setmaxnreg_inc<176>();                                 // HAZARD
     y[threadIdx.x] = 1;
 }
 //! case dec_to_more

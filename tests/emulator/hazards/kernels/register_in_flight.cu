@@ -159,3 +159,42 @@ KERNEL(128) k(const void* x, float* y, int start) {             // the compiler 
     wgmma_wait_group<0>();
     put(y, d);
 }
+//! case attention_like
+//! clean
+//! launch block=128 shared=24576
+//! args bf16[64x64] f32[4096] int:3
+struct Softmax {                                                // everything inlined from one line of the kernel
+    __device__ __forceinline__ static void fold(const float (&s)[32], unsigned (&p)[4][4], float (&o)[32], float scale) {
+        #pragma unroll
+        for (int i = 0; i < 32; i++) o[i] *= scale;
+        #pragma unroll
+        for (int k = 0; k < 4; k++)
+            #pragma unroll
+            for (int r = 0; r < 4; r++)
+                asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(p[k][r]) : "f"(s[8 * k + 2 * r + 1] * scale), "f"(s[8 * k + 2 * r] * scale));
+    }
+    __device__ __forceinline__ static void step(float (&o)[32], const unsigned char* q, const unsigned char* v, float scale) {
+        float s[32] = {};
+        unsigned p[4][4];
+        wgmma_fence();
+        multiply(s, q, q + 8192);
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        fold(s, p, o, scale);
+        wgmma_fence();
+        #pragma unroll
+        for (int k = 0; k < 4; k++) wgmma_a_in_registers(o, p[k], wgmma_descriptor_128B(shared_address(v) + 32 * k));
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+    }
+};
+KERNEL(128) k(const void* x, float* y, int n) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192); fill(s + 16384, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float o[32] = {};
+    #pragma unroll 1
+    for (int i = 0; i < n; i++) Softmax::step(o, s, s + 16384, 1.0f / (i + n));
+    put(y, o);
+}
