@@ -143,7 +143,8 @@ COMMANDS = (
             "The replaced notebook goes to work/.replaced/.", _restore_arguments, _restore),
     Command("sanitize", "run a script's kernels in the emulator under several schedules and name every hazard",
             "For any script that uses hopperlab.RawModule, also with foreign PTX (ptx=...); needs no GPU. The script runs once under each "
-            "schedule, in a process of its own. Exit code 0: clean; 1: findings; 2: the script itself failed or launched nothing.",
+            "schedule, in a process of its own. A script that makes CuPy arrays itself needs a GPU and HOPPERLAB_BACKEND=gpu; its kernels run in "
+            "the emulator nevertheless. Exit code 0: clean; 1: findings; 2: the script itself failed or launched nothing.",
             _script_arguments(_sanitize_options), _sanitize),
     Command("profile", "compare the emulator's counters of a script's kernels with Nsight Compute's",
             "Wavefronts, bank conflicts, sectors and bytes, launch by launch. Needs a Hopper GPU and ncu, except with --emulator. Exit code "

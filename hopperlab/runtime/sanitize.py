@@ -122,7 +122,7 @@ def _child(command: Sequence[str], schedule: str, seed: int, module: bool, show:
         request = json.dumps({"schedule": schedule, "seed": seed, "module": module, "answer": str(answer)})
         done = subprocess.run([sys.executable, "-m", "hopperlab.runtime.sanitize", request, *command],
                               stdout=None if show else subprocess.DEVNULL, stderr=None if show else subprocess.PIPE, text=True,
-                              env={**os.environ, "HOPPERLAB_BACKEND": "emulator"})
+                              env={"HOPPERLAB_BACKEND": "emulator", **os.environ})
         if not answer.exists():
             return Run(name, error=f"the process ended with code {done.returncode} before it could report\n{done.stderr or ''}"), []
         told = json.loads(answer.read_text())

@@ -138,6 +138,25 @@ extern "C" __global__ void k(const __grid_constant__ TensorMap map, unsigned* ou
     assert found == {"none": (32, 28), "128B": (4, 0)}
 
 
+def test_bytes_between_the_ctas_of_a_cluster():
+    source = r"""
+#include <hopperlab/cluster.cuh>
+extern "C" __global__ void __cluster_dims__(2) k(float* out) {
+    __shared__ float mine[32];
+    mine[threadIdx.x] = threadIdx.x;
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+    float theirs;
+    unsigned from = mapa_shared_cluster(&mine[threadIdx.x], cluster_ctarank() ^ 1);
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(theirs) : "r"(from) : "memory");
+    out[blockIdx.x * 32 + threadIdx.x] = theirs;
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+}"""
+    session = run(source, (np.zeros(64, np.float32),), grid=(2,))
+    assert session.counters["dsmem_load_bytes"] == 256 and session.counters["dsmem_store_bytes"] == 0 and not session.hazards
+
+
 def test_every_counter_of_the_code_is_explained():
     """Names in calls of count, add and operation, in ops/ and beside it, have a row in COUNTERS."""
     import re
