@@ -47,7 +47,7 @@ def roofline(ceilings: Mapping[str, float], bandwidth_tbs: float, points: Sequen
     for index, (name, peak) in enumerate(ceilings.items()):
         colour = style.PALETTE[index]
         axis.plot(intensity, np.minimum(peak, bandwidth_tbs * intensity), color=colour, linewidth=2)
-        axis.text(intensity[-1], peak * 1.06, f"{name}: {peak:.0f} TFLOP/s", color=style.INK, ha="right", va="bottom", fontsize=9)
+        axis.text(intensity[-1], peak * 1.38, f"{name}: {peak:.0f} TFLOP/s", color=style.INK, ha="right", va="bottom", fontsize=9)
     axis.text(0.09, bandwidth_tbs * 0.16, f"{bandwidth_tbs:.2f} TB/s", color=style.INK, fontsize=9, rotation=34)
     for index, point in enumerate(points):
         roof = attainable(point.intensity, top, bandwidth_tbs)
@@ -55,7 +55,7 @@ def roofline(ceilings: Mapping[str, float], bandwidth_tbs: float, points: Sequen
         axis.plot([point.intensity], [height], style.MARKERS[index % 8], markersize=9, color=style.VERMILION,
                   markerfacecolor=style.VERMILION if point.tflops else style.CARD, label=point.name)
     axis.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP per byte of global memory)", ylabel="rate (TFLOP/s)")
-    axis.set_ylim(bottom=0.05, top=top * 2.5)
+    axis.set_ylim(bottom=0.05, top=top * 3.5)
     axis.grid(True, which="major", color=style.EMPTY)
     if points:
         axis.legend(fontsize=9, frameon=False, loc="lower right")
