@@ -219,6 +219,7 @@ def test_the_word_lies_in_shared_memory(schedule):
     assert len(set(out.tolist())) == 3 and out.all()
 
 
+@pytest.mark.emulator_only
 def test_scopes_semantics_and_suspend_hints_are_read():
     body = """
         ld.param.u64 %rd1, [k_param_0];
