@@ -266,7 +266,6 @@ class Barriers:
         else:
             vec = M.clocks.barrier_done[ids[units.starts]]
         M.clocks.learn(C, units, vec)
-        M.clocks_changed = True
 
     def describe(self, barrier: int) -> str:
         """State of a barrier for a learner."""

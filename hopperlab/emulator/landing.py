@@ -315,10 +315,6 @@ class Landing:
         if self.trace is not None:
             self.trace.thread(kind, what, gid, index, detail)
 
-    def rounds(self) -> int:
-        """Virtual time."""
-        return self.M.step
-
 
 def read_rows(memory, fields, rows, fault) -> np.ndarray:
     """The box of a tensor map from global memory: uint8 (n_rows, inner bytes), out-of-bounds elements filled."""

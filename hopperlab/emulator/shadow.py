@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .clocks import P, PX, V, X, Clocks
+from .clocks import Clocks
 
 W_EPOCH, W_COLUMN, W_LANE = 34, 23, 18
 W_COLUMN_MASK, LANE_MASK, W_SITE_MASK = 0x7FF, 31, 0x3FFFF
@@ -329,6 +329,3 @@ class SharedShadow:
             else:
                 column = int((bad[k] >> W_COLUMN) & W_COLUMN_MASK)
                 self.machine.report_pair("async read", site, "write", int(other), column, gid, place)
-
-
-__all__ = ["SharedShadow", "V", "X", "P", "PX"]

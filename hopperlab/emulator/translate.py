@@ -14,7 +14,7 @@ import numpy as np
 from . import isa, masks, register_times
 from .isa import UnsupportedInstruction
 from .ptx import cfg
-from .ptx.ir import CARRY, Addr, Function, Imm, Instr, Label, Not, Reg, Sink, Special, Sym
+from .ptx.ir import CARRY, Addr, Function, Imm, Instr, Not, Reg, Sink, Special, Sym
 
 DTYPES = {
     "pred": np.bool_, "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "f16": np.float16,
@@ -311,18 +311,13 @@ class Emitter:
         if dtype != home:
             expression = self._widen(expression, dtype, home)
         if self.guard is not None:
-            old = self._register(reg, None) if reg.name in self.local or self._lives(reg) else None
-            if old is not None:
-                expression = f"np.where({self.guard}, {expression}, {old})"
+            expression = f"np.where({self.guard}, {expression}, {self._register(reg, None)})"
         self.lines.append(f"{name} = {expression}")
         self.local.add(reg.name)
         self.body_defs.add(reg.name)
         self.views.pop(reg.name, None)
         if self.t.times.fragments or self.t.times.tracked:
             register_times.wrote(self, reg)
-
-    def _lives(self, reg: Reg) -> bool:
-        return True
 
     @staticmethod
     def _widen(expression: str, dtype: str, home: str) -> str:
@@ -442,6 +437,3 @@ def _flat_sources(instr: Instr) -> list:
     for operand in instr.operands[1:]:
         flat.extend(operand.items if type(operand).__name__ == "Vec" else (operand,))
     return flat
-
-
-__all__ = ["Block", "DTYPES", "EXIT", "HOME", "Label", "MachineOp", "Translation"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import checks_collective
-from ..ptx.ir import Imm, Reg
+from ..ptx.ir import Imm
 from ..translate import MachineOp
 from ..waits import NamedWait, VoteWait
 from .common import unsupported
@@ -104,4 +104,3 @@ def warp_sync(M, C, index, mask):
 
 
 RESOLVERS = {"bar": _bar, "barrier": _bar}
-__all__ = ["RESOLVERS", "Reg"]

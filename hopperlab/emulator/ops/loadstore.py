@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from ..memory import UNSIGNED
-from ..ptx.ir import Addr, Reg, Sink, Sym, Vec
-from ..translate import DTYPES, HOME, MachineOp
+from ..ptx.ir import Sym, Vec
+from ..translate import DTYPES, MachineOp
 from . import cluster_copies
 from .common import LOCAL_TAG, PARAM_TAG, SHARED_TAG, SPACES, VALUE, WIDTH, Access, find_global, flat_shared, no_sm_90a, unsupported, window
 
@@ -287,4 +287,3 @@ def no_effect(M, C, info):
 
 
 RESOLVERS = {"ld": _load, "ldu": _load, "st": _store}
-__all__ = ["RESOLVERS", "HOME", "Addr", "Reg", "Sink", "no_effect"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import checks_collective
-from ..ptx.ir import Imm, PredPair, Sink
-from ..translate import HOME, MachineOp
+from ..ptx.ir import Imm, PredPair
+from ..translate import MachineOp
 from .common import unsupported
 
 LANES = np.arange(32)
@@ -185,4 +185,3 @@ def active_mask(M, C, info):
 
 
 RESOLVERS = {"shfl": _shfl, "vote": _vote, "match": _match, "redux": _redux, "elect": _elect, "activemask": _activemask}
-__all__ = ["HOME", "RESOLVERS", "Sink"]

@@ -12,7 +12,6 @@ from ..accumulator import AccRef, Accumulator, Held, Product
 from ..ptx.ir import Imm, Vec
 from ..translate import MachineOp
 from ..waits import WgmmaWait
-from . import loadstore
 from .common import unsupported
 
 
@@ -193,4 +192,3 @@ def wait(M, C, pending: int):
 
 
 RESOLVERS = {"wgmma": _wgmma}
-__all__ = ["RESOLVERS", "loadstore"]
