@@ -23,8 +23,11 @@ class Record:
     (rows, columns) of a copy; dtype: of the operands. ms, ms_min, ms_max: median, least and greatest time of a launch.
     tflops: 10^12 operations a second; gb_s: 10^9 bytes a second, read plus written (read alone in loads).
     peer, peer_value: what it ran beside, interleaved, and its rate in the same unit; ratio, ratio_min, ratio_max: rate over
-    the peer's, median, least and greatest over the rounds. watts: mean board power while running alone; clock_mhz: SM clock
-    meanwhile.
+    the peer's, median, least and greatest over the rounds. mode: 'cold L2' or 'sustained' (back to back) where a suite measures
+    both. watts: mean board power while running alone; clock_mhz: SM clock, temperature_c: GPU temperature meanwhile;
+    limited: what held the clocks down meanwhile ('power', 'heat').
+    value, value_min, value_max: what a micro-experiment measured, in `unit` (such as 'cycles'); joules: energy of one launch,
+    by the board's counter while running alone.
     registers: a thread; spills: bytes; shared_bytes: dynamic shared memory a block; grid, block: the launch.
     runs, wrong: launches tried and launches with a wrong result; outcome: 'right', 'wrong', 'sometimes wrong', 'hang',
     'launch failure'; worst: largest fraction of wrong elements in a launch; note: one sentence.
@@ -45,8 +48,16 @@ class Record:
     ratio: float | None = None
     ratio_min: float | None = None
     ratio_max: float | None = None
+    mode: str = ""
     watts: float | None = None
     clock_mhz: int | None = None
+    temperature_c: int | None = None
+    limited: str = ""
+    value: float | None = None
+    value_min: float | None = None
+    value_max: float | None = None
+    unit: str = ""
+    joules: float | None = None
     registers: int | None = None
     spills: int | None = None
     shared_bytes: int | None = None
