@@ -49,6 +49,25 @@ class TensorMap:
                                 l2_promotion=l2_promotion, oob_fill=oob_fill)
             return cls(fields, array, place)
 
+    @classmethod
+    def im2col(cls, array, lower: Sequence[int], upper: Sequence[int], channels: int, pixels: int, swizzle: str = "none",
+               l2_promotion: str = "none", element_strides: Sequence[int] | None = None, dtype: str | None = None) -> TensorMap:
+        """A map in im2col mode of an (N, [D, [H,]] W, C) array, such as a convolution's input.
+
+        lower, upper:    corners of the bounding box of a filter's first element, in pixels from the first and from the last
+                         pixel, in the array's order ([D, [H,]] W)
+        channels:        channels a pixel that one load brings (at most 256)
+        pixels:          pixels that one load brings (at most 1024): they walk over the bounding box, image after image
+        element_strides: steps along each axis, in the array's order (a convolution's stride); None is 1 everywhere
+        Raises TensorMapError, which names the broken rule. [CUDA driver API, cuTensorMapEncodeIm2col; PTX ISA 5.5.4]
+        """
+        place = "gpu" if is_cuda_array(array) else "emulator"
+        with _reported(array):
+            fields = _fields_of(array, place, None, element_strides, dtype, swizzle=swizzle, l2_promotion=l2_promotion,
+                                pixel_box_lower_corner=tuple(lower)[::-1], pixel_box_upper_corner=tuple(upper)[::-1],
+                                channels_per_pixel=channels, pixels_per_column=pixels)
+            return cls(fields, array, place)
+
     def at(self, address: int) -> bytes:
         """The emulator's 128-byte image of this map over the array at another address."""
         from dataclasses import replace
@@ -84,7 +103,7 @@ class _reported:
             error._render_traceback_ = lambda: [f"TensorMapError: {text}"]
 
 
-def _fields_of(array, place: str, box, element_strides, dtype: str | None, **modes: str) -> tensormap.TensorMapFields:
+def _fields_of(array, place: str, box, element_strides, dtype: str | None, **modes) -> tensormap.TensorMapFields:
     if place == "emulator" and not isinstance(array, np.ndarray):
         raise TypeError(f"a tensor map describes a NumPy or CuPy array, not a {type(array).__name__}")
     rank, itemsize = len(array.shape), array.dtype.itemsize
@@ -96,7 +115,7 @@ def _fields_of(array, place: str, box, element_strides, dtype: str | None, **mod
     return tensormap.TensorMapFields(
         dtype=dtype or array.dtype.name, rank=rank,
         global_address=array.data.ptr if place == "gpu" else address_of(array),
-        global_dim=array.shape[::-1], global_strides=strides[:-1][::-1], box_dim=_axes("box", box, rank),
+        global_dim=array.shape[::-1], global_strides=strides[:-1][::-1], box_dim=_axes("box", box, rank) if box is not None else (),
         element_strides=_axes("element_strides", element_strides, rank) if element_strides is not None else (), **modes)
 
 
@@ -114,22 +133,26 @@ def _axes(what: str, values: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def _encode_on_gpu(fields: tensormap.TensorMapFields) -> bytes:
-    """cuTensorMapEncodeTiled through cuda-bindings: the driver's own 128 bytes."""
+    """cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col through cuda-bindings: the driver's own 128 bytes."""
     import ctypes
 
     from cuda.bindings import driver
     u32, u64 = driver.cuuint32_t, driver.cuuint64_t
-    code = tensormap.DTYPES[fields.dtype].code
-    status, encoded = driver.cuTensorMapEncodeTiled(
-        driver.CUtensorMapDataType(code), fields.rank, fields.global_address,
-        [u64(n) for n in fields.global_dim],
-        [u64(n) for n in fields.global_strides or (16,)],       # rank 1 has none, but the driver refuses a null pointer
-        [u32(n) for n in fields.box_dim], [u32(n) for n in fields.element_strides],
-        driver.CUtensorMapInterleave(tensormap.INTERLEAVES.index(fields.interleave)),
-        driver.CUtensorMapSwizzle(tensormap.SWIZZLES.index(fields.swizzle)),
-        driver.CUtensorMapL2promotion(tensormap.L2_PROMOTIONS.index(fields.l2_promotion)),
-        driver.CUtensorMapFloatOOBfill(tensormap.OOB_FILLS.index(fields.oob_fill)))
+    tensor = (driver.CUtensorMapDataType(tensormap.DTYPES[fields.dtype].code), fields.rank, fields.global_address,
+              [u64(n) for n in fields.global_dim],
+              [u64(n) for n in fields.global_strides or (16,)])  # rank 1 has none, but the driver refuses a null pointer
+    modes = ([u32(n) for n in fields.element_strides],
+             driver.CUtensorMapInterleave(tensormap.INTERLEAVES.index(fields.interleave)),
+             driver.CUtensorMapSwizzle(tensormap.SWIZZLES.index(fields.swizzle)),
+             driver.CUtensorMapL2promotion(tensormap.L2_PROMOTIONS.index(fields.l2_promotion)),
+             driver.CUtensorMapFloatOOBfill(tensormap.OOB_FILLS.index(fields.oob_fill)))
+    if fields.mode == "im2col":
+        encode, box = driver.cuTensorMapEncodeIm2col, (list(fields.pixel_box_lower_corner), list(fields.pixel_box_upper_corner),
+                                                       fields.channels_per_pixel, fields.pixels_per_column)
+    else:
+        encode, box = driver.cuTensorMapEncodeTiled, ([u32(n) for n in fields.box_dim],)
+    status, encoded = encode(*tensor, *box, *modes)
     if status.value:
-        raise GpuError(f"cuTensorMapEncodeTiled returned {status.name} for a map that keeps every documented rule:\n"
+        raise GpuError(f"{encode.__name__} returned {status.name} for a map that keeps every documented rule:\n"
                        f"{tensormap.describe(fields)}")
     return ctypes.string_at(encoded.getPtr(), 128)

@@ -95,3 +95,16 @@ def test_the_value_is_128_bytes_that_unpack_to_the_same_fields():
     assert tensor_map.value.dtype.itemsize == 128
     assert tensormap.unpack(bytes(tensor_map)) == tensor_map.fields
     assert tensormap.unpack(tensor_map.at(0x1000)).global_address == 0x1000
+
+
+def test_im2col_maps_turn_the_order_too():
+    image = np.zeros((2, 5, 7, 32), np.float16)                                # N, H, W, C
+    fields = hl.TensorMap.im2col(image, lower=(-1, -2), upper=(1, 0), channels=16, pixels=8, element_strides=(1, 2, 3, 1), swizzle="32B").fields
+    assert (fields.mode, fields.global_dim, fields.box_dim) == ("im2col", (32, 7, 5, 2), ())
+    assert (fields.pixel_box_lower_corner, fields.pixel_box_upper_corner) == ((-2, -1), (0, 1))
+    assert (fields.channels_per_pixel, fields.pixels_per_column, fields.element_strides) == (16, 8, (1, 3, 2, 1))
+
+
+def test_im2col_maps_keep_the_rules():
+    with pytest.raises(hl.TensorMapError, match="pixels_per_column"):
+        hl.TensorMap.im2col(np.zeros((2, 5, 7, 32), np.float16), (0, 0), (0, 0), channels=16, pixels=1025)
