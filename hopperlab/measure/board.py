@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import os
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LIBRARIES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "numpy", "ml_dtypes", "cuda-bindings", "nvidia-cublas",
+LIBRARIES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "triton", "numpy", "ml_dtypes", "cuda-bindings", "nvidia-cublas",
              "nvidia-cuda-nvrtc")
 METHOD = ("medians of single launches timed with events, variants interleaved in one process, a 512 MiB write before each "
           "launch so that the L2 is cold, random normal inputs unless noted; power by the board's energy counter while "
@@ -63,56 +65,149 @@ def _libraries() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Load:
-    """What the board did while something ran: mean power in watts (None: not readable), median SM clock in MHz."""
+    """What the board did while something ran alone; None: not readable.
+
+    watts: mean power; clock_mhz: median SM clock; joules: energy of one launch; temperature_c: highest GPU temperature;
+    limited: what held the clocks down in a quarter of the samples or more, in words ('power', 'heat'), else empty.
+    """
 
     watts: float | None
     clock_mhz: int | None
+    joules: float | None = None
+    temperature_c: int | None = None
+    limited: str = ""
 
 
 def under_load(run: Callable[[], None], wait: Callable[[], None], seconds: float = 0.6) -> Load:
-    """Call `run` (an asynchronous launch) for about `seconds`, then `wait`, and report power and clock meanwhile."""
+    """Call `run` (an asynchronous launch) for about `seconds`, then `wait`, and report what the board did meanwhile."""
     meter = _meter()
     run(), wait()                                           # the board leaves its idle clocks before the clock is read
-    clocks: list[int] = []
+    samples: list[Instant] = []
     stop = threading.Event()
-    sampler = threading.Thread(target=_sample, args=(meter, clocks, stop), daemon=True)
-    joules, start = meter.joules(), time.perf_counter()
+    sampler = threading.Thread(target=_sample, args=(meter, samples, stop), daemon=True)
+    launches, joules, start = 0, meter.joules(), time.perf_counter()
     sampler.start()
     while time.perf_counter() - start < seconds:
         for _ in range(8):
             run()
+        launches += 8
         wait()
     elapsed, used = time.perf_counter() - start, meter.joules()
     stop.set()
     sampler.join()
-    watts = None if joules is None or used is None else round((used - joules) / elapsed, 1)
-    return Load(watts, sorted(clocks)[len(clocks) // 2] if clocks else None)
+    clocks = sorted(sample.clock_mhz for sample in samples if sample.clock_mhz is not None)
+    heat = [sample.temperature_c for sample in samples if sample.temperature_c is not None]
+    spent = None if joules is None or used is None else used - joules
+    return Load(None if spent is None else round(spent / elapsed, 1), clocks[len(clocks) // 2] if clocks else None,
+                None if spent is None else round(spent / launches, 6), max(heat, default=None), _limits(samples))
 
 
-def _sample(meter: _Meter, clocks: list[int], stop: threading.Event) -> None:
+def _limits(samples: list[Instant]) -> str:
+    """The words that stand in a quarter of the samples or more."""
+    times = Counter(word for sample in samples for word in sample.limits)
+    return ", ".join(word for word in dict.fromkeys(LIMITS.values()) if times[word] and 4 * times[word] >= len(samples))
+
+
+def _sample(meter: _Meter, samples: list[Instant], stop: threading.Event) -> None:
     while not stop.wait(0.05):
-        clock = meter.clock()
-        if clock is not None:
-            clocks.append(clock)
+        found = meter.now()
+        if found is not None:
+            samples.append(found)
+
+
+LIMITS = {0x04: "power", 0x80: "power", 0x20: "heat", 0x40: "heat", 0x08: "hardware slowdown"}
+"""Bits of NVML's clock event reasons that mean a slower clock than asked for, in words (nvml.h, nvmlClocksEventReasons)."""
+
+
+@dataclass(frozen=True)
+class Instant:
+    """One reading of the board: SM clock (MHz), temperature (degrees C), power (W), and what holds the clocks down."""
+
+    clock_mhz: int | None
+    temperature_c: int | None
+    watts: float | None
+    limits: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = ((self.clock_mhz, "MHz"), (self.watts, "W"), (self.temperature_c, "°C"))
+        return ", ".join(f"{value:.0f} {unit}" for value, unit in parts if value is not None) or "not readable"
 
 
 class _Meter:
-    """Energy in joules and SM clock in MHz by NVML; None where pynvml is not installed."""
+    """The first GPU by NVML; everything is None where pynvml is not installed or a reading is not supported."""
 
     def __init__(self) -> None:
+        self._nvml = None
         try:
             import pynvml
         except ImportError:
-            self._nvml = None
             return
-        pynvml.nvmlInit()
-        self._nvml, self._device = pynvml, pynvml.nvmlDeviceGetHandleByIndex(0)
+        try:
+            pynvml.nvmlInit()
+            self._device = pynvml.nvmlDeviceGetHandleByIndex(0)
+        except pynvml.NVMLError:                            # no driver, or no permission: then nothing can be read
+            return
+        self._nvml = pynvml
+
+    def _read(self, name: str, *args):
+        """What one NVML call says of the device, or None."""
+        if self._nvml is None or not hasattr(self._nvml, name):
+            return None
+        try:
+            return getattr(self._nvml, name)(self._device, *args)
+        except self._nvml.NVMLError:
+            return None
 
     def joules(self) -> float | None:
-        return None if self._nvml is None else self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._device) / 1000.0
+        """The board's energy counter."""
+        used = self._read("nvmlDeviceGetTotalEnergyConsumption")
+        return None if used is None else used / 1000.0
 
-    def clock(self) -> int | None:
-        return None if self._nvml is None else int(self._nvml.nvmlDeviceGetClockInfo(self._device, self._nvml.NVML_CLOCK_SM))
+    def now(self) -> Instant | None:
+        """A reading of the board; None where nothing can be read."""
+        if self._nvml is None:
+            return None
+        clock, heat = self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM), self._read("nvmlDeviceGetTemperature", 0)
+        watts = self._read("nvmlDeviceGetPowerUsage")
+        reasons = self._read("nvmlDeviceGetCurrentClocksEventReasons")
+        if reasons is None:
+            reasons = self._read("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
+        limits = tuple(dict.fromkeys(word for bit, word in LIMITS.items() if reasons & bit))
+        return Instant(clock, heat, None if watts is None else watts / 1000.0, limits)
+
+    def others(self) -> list[str]:
+        """Compute processes of this GPU other than ours, in words."""
+        found = self._read("nvmlDeviceGetComputeRunningProcesses") or []
+        return [f"process {p.pid}" + (f" ({p.usedGpuMemory / 1e9:.1f} GB)" if p.usedGpuMemory else "")
+                for p in found if p.pid != os.getpid()]
+
+    def utilisation(self) -> int | None:
+        """Per cent of the last sampling period in which a kernel ran."""
+        rates = self._read("nvmlDeviceGetUtilizationRates")
+        return None if rates is None else int(rates.gpu)
+
+
+@dataclass(frozen=True)
+class State:
+    """The board before a measurement: one reading, and in words what would spoil it (another process, heat, a held clock)."""
+
+    now: Instant | None
+    warnings: tuple[str, ...] = ()
+
+
+def state(idle: bool = True) -> State:
+    """Read the board. idle: nothing of ours runs yet, so that work on the GPU is somebody else's."""
+    meter = _meter()
+    now, warnings = meter.now(), []
+    if now is None:
+        return State(None, ("clocks, power and temperature cannot be read here: python -m pip install nvidia-ml-py",))
+    others, busy = meter.others(), meter.utilisation()
+    if others:
+        warnings.append(f"the GPU is shared with {', '.join(others)}: what is measured now depends on what they do")
+    if idle and not others and busy is not None and busy > 10:
+        warnings.append(f"the GPU was busy {busy} % of the time just before this started: something else runs on it")
+    warnings += [f"the clocks are held down by {word} before anything runs" for word in now.limits]
+    return State(now, tuple(warnings))
 
 
 _METERS: list[_Meter] = []

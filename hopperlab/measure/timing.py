@@ -62,3 +62,35 @@ def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, war
                 events[name].append((start, end))
         cupy.cuda.runtime.deviceSynchronize()
     return {name: Sample(tuple(cupy.cuda.get_elapsed_time(*pair) for pair in pairs)) for name, pairs in events.items()}
+
+
+LAUNCH_MS = 0.02                # more than Python takes to queue a launch
+MOST_IN_BURST = 512             # launches; the driver's queue holds about twice as many
+
+
+def sustained(variants: Mapping[str, Callable[[], None]], rounds: int = 5, warmups: int = 1,
+              burst_ms: float = 40.0) -> dict[str, Sample]:
+    """Time bursts of back-to-back launches, one burst of each variant a round: what a kernel does in a busy program.
+
+    The L2 keeps what it keeps from one launch to the next, and the board draws its full power. A sample's time is a launch's
+    share of its burst. The burst is queued while the GPU writes memory, so that Python's pace does not show.
+    """
+    import cupy
+    plug = cupy.empty(L2_FLUSH_BYTES, dtype=cupy.uint8)
+    probe = interleaved({**variants, "": lambda: plug.fill(1)}, rounds=1, cold=False)
+    fill_ms = probe.pop("").ms
+    counts = {name: max(2, min(MOST_IN_BURST, round(burst_ms / sample.ms))) for name, sample in probe.items()}
+    events: dict[str, list] = {name: [] for name in variants}
+    for turn in range(warmups + rounds):
+        for name, run in variants.items():
+            start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            for _ in range(round(counts[name] * LAUNCH_MS / fill_ms) + 1):
+                plug.fill(turn & 0xFF)
+            start.record()
+            for _ in range(counts[name]):
+                run()
+            end.record()
+            if turn >= warmups:
+                events[name].append((start, end))
+        cupy.cuda.runtime.deviceSynchronize()
+    return {name: Sample(tuple(cupy.cuda.get_elapsed_time(*pair) / counts[name] for pair in pairs)) for name, pairs in events.items()}
