@@ -1,4 +1,4 @@
-"""`hopperlab lab`: fill work/, start JupyterLab on lesson 00, and print its URL. What `make lab` does, without make."""
+"""`hopperlab lab`: fill work/, start JupyterLab on the landing notebook, and print its URL. What `make lab` does, without make."""
 from __future__ import annotations
 
 import importlib.util
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from . import workspace
 
-FIRST_LESSON = "00_start_here.ipynb"
+FIRST_PAGES = ("index.ipynb", "00_start_here.ipynb")
 FIRST_PORT = 8888
 START_SECONDS = 120.0
 
@@ -32,8 +32,10 @@ def run(root: Path, jupyter_args: Sequence[str] = ()) -> int:
               file=sys.stderr)
         return 1
     made = workspace.fill(root)
+    workspace.fill_pages(root)
     work = root / "work"
     work.mkdir(exist_ok=True)
+    refresh_index(work)
     print(f"Your copies are in {work}" + (f" ({len(made)} new)" if made else " (all there; nothing overwritten)"))
     command, address = _command(work, list(jupyter_args))
     process = subprocess.Popen(command, cwd=work)
@@ -45,14 +47,33 @@ def run(root: Path, jupyter_args: Sequence[str] = ()) -> int:
         return _end(process)
 
 
+def refresh_index(work: Path) -> None:
+    """Run the landing notebook's copy, so that it opens with today's progress. A copy that cannot run is left as it is, and said so."""
+    path = work / FIRST_PAGES[0]
+    if not path.is_file():
+        return
+    import nbformat
+    from nbclient.exceptions import CellExecutionError
+
+    from .notebooks import build, execute
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        execute.run(notebook, work)
+        execute.clean(notebook)
+        build.write(notebook, path)
+    except (CellExecutionError, nbformat.ValidationError, OSError, ValueError, RuntimeError) as problem:    # JupyterLab opens all the same
+        print(f"The landing notebook could not be brought up to date ({type(problem).__name__}); run its cells to see why.", file=sys.stderr)
+
+
 def _command(work: Path, args: list[str]) -> tuple[list[str], str | None]:
     """The jupyter command, and the URL it will answer on (None when the caller chose an own token or password)."""
+    first = next((name for name in FIRST_PAGES if (work / name).is_file()), None)
     command = [sys.executable, "-m", "jupyterlab", *args]
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in args:
         command.append("--allow-root")
     command.append(f"--ServerApp.root_dir={work}")
-    if (work / FIRST_LESSON).is_file():
-        command.append(f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}")
+    if first:
+        command.append(f"--LabApp.default_url=/lab/tree/{first}")
     ip = _given(args, "ip") or "127.0.0.1"
     port = _given(args, "port")
     if port is None:
@@ -63,7 +84,7 @@ def _command(work: Path, args: list[str]) -> tuple[list[str], str | None]:
     token = secrets.token_hex(16)
     command.append(f"--IdentityProvider.token={token}")
     host = "127.0.0.1" if ip in ("0.0.0.0", "*", "localhost") else ip
-    return command, f"http://{host}:{port}/lab/tree/{FIRST_LESSON}?token={token}"
+    return command, f"http://{host}:{port}/lab{f'/tree/{first}' if first else ''}?token={token}"
 
 
 def _given(args: Sequence[str], name: str) -> str | None:
@@ -93,7 +114,7 @@ def _announce(process: subprocess.Popen, address: str | None) -> None:
     if address is None:
         return
     page, _, token = address.partition("?token=")
-    status = page.split("/lab/")[0] + "/api/status?token=" + token
+    status = page.split("/lab")[0] + "/api/status?token=" + token
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:

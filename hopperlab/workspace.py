@@ -1,15 +1,18 @@
 """The learner's copies: `work/`, filled from notebooks/ and exercises/, and one lesson reset from there.
 
-Nothing here overwrites what a learner wrote: `fill` copies only what is missing, `restore` keeps the old file.
+Nothing here overwrites what a learner wrote: `fill` copies only what is missing, `restore` keeps the old file. A copy keeps the
+stored outputs but not the execution counts, so that a count says that the learner ran the cell. `work/docs` holds the pages that lessons link to.
 """
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
 from pathlib import Path
 
 FOLDERS = (("notebooks", ""), ("exercises", "exercises"))       # (where from, where to below work/)
+NAMES = ("index.ipynb", "[0-9][0-9]*.ipynb")
 KEPT = ".replaced"
 
 
@@ -31,7 +34,7 @@ def pristine(root: Path) -> dict[Path, Path]:
     """Each notebook of the course by the place of its copy, both absolute."""
     found = {}
     for source, target in FOLDERS:
-        for path in sorted((root / source).glob("[0-9][0-9]*.ipynb")):
+        for path in (p for name in NAMES for p in sorted((root / source).glob(name))):
             found[root / "work" / target / path.name] = path
     return found
 
@@ -41,10 +44,32 @@ def fill(root: Path) -> list[Path]:
     made = []
     for copy, original in pristine(root).items():
         if not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(original, copy)
+            _copy(original, copy, root)
             made.append(copy)
     return made
+
+
+def fill_pages(root: Path) -> None:
+    """Bring `work/docs` up to date with the course's pages (they are nobody's work, so newer ones replace older ones)."""
+    for path in (root / "docs").rglob("*"):
+        copy = root / "work" / "docs" / path.relative_to(root / "docs")
+        if path.is_file() and not (copy.is_file() and copy.read_bytes() == path.read_bytes()):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
+def _copy(original: Path, copy: Path, root: Path) -> None:
+    """One notebook as a learner gets it: no execution counts, and links to docs/ that hold in work/."""
+    document = json.loads(original.read_text(encoding="utf-8"))
+    here = copy.parent == root / "work"
+    for cell in document.get("cells", []):
+        if cell["cell_type"] == "code":
+            cell["execution_count"] = None
+        elif here:
+            lines = [cell["source"]] if isinstance(cell["source"], str) else cell["source"]
+            cell["source"] = [re.sub(r"(\]\(|href=\")\.\./docs/", r"\1docs/", line) for line in lines]
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def restore(root: Path, lesson: str) -> list[tuple[Path, Path | None]]:
@@ -59,8 +84,7 @@ def restore(root: Path, lesson: str) -> list[tuple[Path, Path | None]]:
     done = []
     for copy, original in originals.items():
         done.append((copy, _keep(copy)))
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(original, copy)
+        _copy(original, copy, root)
     return done
 
 

@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.verb == "pictures":
         return _pictures()
-    sources = build.lesson_sources(options.lessons)
+    sources = build.sources(options.lessons)
     if options.verb == "check":
         return _check(sources)
     for path in sources:

@@ -15,8 +15,16 @@ KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3
 TAGS = {"ignore": "nbval-ignore-output"}
 
 
-def lesson_sources(names: list[str] | None = None, folder: Path = SOURCES) -> list[Path]:
-    """The sources whose file name starts with one of `names` (all when none is given). Raises FileNotFoundError for a name without a source."""
+def lesson_sources(folder: Path = SOURCES) -> list[Path]:
+    """The sources of the lessons: those whose name begins with a number."""
+    return sorted(folder.glob("[0-9]*.md"))
+
+
+def sources(names: list[str] | None = None, folder: Path = SOURCES) -> list[Path]:
+    """Lessons and the landing notebook; those whose file name starts with one of `names` (all when none is given).
+
+    Raises FileNotFoundError for a name without a source.
+    """
     every = sorted(folder.glob("*.md"))
     if not names:
         return every

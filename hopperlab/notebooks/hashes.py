@@ -17,6 +17,9 @@ INCLUDE = re.compile(r'^\s*#include\s+[<"]((?:hopperlab/)?[\w./-]+\.cuh)[>"]', r
 RECORDING = re.compile(r"""measure\.load\(\s*["']([\w-]+)["']""")
 
 
+LISTING = re.compile(r"\blanding\.(?:syllabus|paths)\(")
+
+
 def toolchain(root: Path = ROOT) -> str:
     """The NVRTC version pinned in constraints.txt, such as 'nvrtc 13.0.88'; 'nvrtc unpinned' where the file has none."""
     pins = root / "constraints.txt"
@@ -42,8 +45,17 @@ def files_used(text: str, package: Path = PACKAGE) -> list[Path]:
     return sorted(found)
 
 
+def catalogue(package: Path = PACKAGE) -> str:
+    """Name and front matter of every lesson's source: what the landing notebook's tables are made of."""
+    heads = []
+    for path in sorted((package.parent / "notebooks" / "src").glob("[0-9]*.md")):
+        heads.append(path.stem + path.read_text(encoding="utf-8").split("\n---", 1)[0])
+    return "\n".join(heads)
+
+
 def cell_hashes(sources: Sequence[str], package: Path = PACKAGE, tools: str | None = None) -> Iterator[str]:
-    """One hash for each code cell, in order. A cell answers for the files named by it and by every cell before it."""
+    """One hash for each code cell, in order. A cell answers for the files named by it and by every cell before it; one that lists
+    the lessons, for their front matter."""
     tools = toolchain() if tools is None else tools
     used: dict[Path, str] = {}
     for source in sources:
@@ -52,4 +64,6 @@ def cell_hashes(sources: Sequence[str], package: Path = PACKAGE, tools: str | No
         digest = hashlib.sha256(f"{tools}\n{source}".encode())
         for path in sorted(used):
             digest.update(f"\n{path.relative_to(package).as_posix()} {used[path]}".encode())
+        if LISTING.search(source):
+            digest.update(catalogue(package).encode())
         yield digest.hexdigest()[:16]

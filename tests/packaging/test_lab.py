@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def course(tmp_path):
     (tmp_path / "hopperlab").mkdir()
     (tmp_path / "notebooks").mkdir()
-    for path in (ROOT / "notebooks").glob("00*.ipynb"):
-        shutil.copy(path, tmp_path / "notebooks")
+    for name in ("index.ipynb", "00_start_here.ipynb"):
+        shutil.copy(ROOT / "notebooks" / name, tmp_path / "notebooks")
     return tmp_path
 
 
@@ -47,13 +47,15 @@ def url_of(process: subprocess.Popen) -> str:
 @pytest.mark.skipif(os.name == "nt", reason="ends the server by SIGTERM")
 def test_it_prints_a_url_that_answers_and_ends_when_told(server, course):
     url = url_of(server)
-    assert "/lab/tree/00_start_here.ipynb?token=" in url
+    assert "/lab/tree/index.ipynb?token=" in url
     with urllib.request.urlopen(url, timeout=30) as answer:
         assert answer.status == 200 and b"JupyterLab" in answer.read()
     api = url.replace("/lab/tree/", "/api/contents/").split("?")[0] + "?content=0&token=" + url.split("token=")[1]
     with urllib.request.urlopen(api, timeout=30) as answer:
         assert answer.status == 200
     assert (course / "work" / "00_start_here.ipynb").exists()
+    opened = (course / "work" / "index.ipynb").read_text()
+    assert "0 of 1 solved" in opened and "not your copy" not in opened, "the landing notebook was not run in work/"
     server.send_signal(signal.SIGTERM)
     server.wait(timeout=30)
     time.sleep(0.5)
@@ -68,8 +70,23 @@ def command_for(*args: str, tmp_path: Path) -> tuple[list[str], str | None]:
 def test_arguments_are_passed_on(tmp_path):
     command, url = command_for("--no-browser", "--port=9321", "--ip=0.0.0.0", tmp_path=tmp_path)
     assert {"--no-browser", "--port=9321", "--ip=0.0.0.0"} <= set(command)
-    assert url.startswith("http://127.0.0.1:9321/lab/tree/00_start_here.ipynb?token=")
+    assert url.startswith("http://127.0.0.1:9321/lab?token=")
     assert sum(a.startswith("--port") for a in command) == 1
+
+
+@pytest.mark.parametrize("names, first", [(("index.ipynb", "00_start_here.ipynb"), "/tree/index.ipynb"), (("00_start_here.ipynb",), "/tree/00_start_here.ipynb")])
+def test_it_opens_the_landing_notebook_or_else_the_first_lesson(tmp_path, names, first):
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    command, url = command_for("--port=9321", tmp_path=tmp_path)
+    assert url.startswith(f"http://127.0.0.1:9321/lab{first}?token=") and f"--LabApp.default_url=/lab{first}" in command
+
+
+def test_a_landing_notebook_that_does_not_run_is_left_alone_and_said(tmp_path, capsys):
+    lab.refresh_index(tmp_path)
+    (tmp_path / "index.ipynb").write_text("my notes")
+    lab.refresh_index(tmp_path)
+    assert (tmp_path / "index.ipynb").read_text() == "my notes" and "run its cells to see why" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argument", ["--IdentityProvider.token=abc", "--ServerApp.password=abc"])
