@@ -7,57 +7,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from . import board, launches, peers
+from . import launches, peers
+from .bench_facts import beside as _beside
+from .bench_facts import facts as _facts
+from .bench_facts import gb_s as _gb_s
+from .bench_facts import load as _load
+from .bench_facts import tflops as _tflops
+from .bench_facts import times as _times
+from .bench_facts import wait as _wait
 from .launches import SMS, Launch
 from .operands import normal_bf16
 from .recordings import Record
-from .timing import Sample, interleaved, speed_ratios
+from .timing import Sample, interleaved
 
 SQUARES = tuple((size, size, size) for size in (1024, 2048, 4096, 8192))
 SHAPES = (*SQUARES, (4096, 7168, 2048), (4096, 4096, 14336))
 COPY_SHAPE = (16384, 32768)                                 # bf16: 1 GiB read, 1 GiB written
 BOXES = ((4, 64), (8, 64), (16, 64), (32, 64), (64, 64), (128, 64), (32, 256), (64, 256))
 SHARED_PER_SM = 224 * 1024
-
-
-def _wait() -> None:
-    import cupy
-    cupy.cuda.runtime.deviceSynchronize()
-
-
-def _facts(launch: Launch | None) -> dict:
-    """Registers, spills and launch of a kernel, as fields of a record."""
-    if launch is None:
-        return {}
-    use = launch.kernel.use
-    return {"registers": use.registers, "spills": use.spill_stores + use.spill_loads, "shared_bytes": launch.shared_mem,
-            "grid": launch.grid, "block": launch.block}
-
-
-def _times(sample: Sample) -> dict:
-    return {"ms": round(sample.ms, 5), "ms_min": round(sample.least, 5), "ms_max": round(sample.most, 5)}
-
-
-def _beside(sample: Sample, name: str, peer: Sample, value: float) -> dict:
-    ratio, least, most = speed_ratios(sample, peer)
-    return {"peer": name, "peer_value": round(value, 2), "ratio": round(ratio, 4), "ratio_min": round(least, 4),
-            "ratio_max": round(most, 4)}
-
-
-def _tflops(shape: tuple[int, int, int], sample: Sample) -> float:
-    m, n, k = shape
-    return round(2 * m * n * k / sample.ms / 1e9, 1)
-
-
-def _gb_s(moved: int, sample: Sample) -> float:
-    return round(moved / sample.ms / 1e6, 1)
-
-
-def _load(run: Callable[[], None], seconds: float) -> dict:
-    if not seconds:
-        return {}
-    load = board.under_load(run, _wait, seconds)
-    return {"watts": load.watts, "clock_mhz": load.clock_mhz}
 
 
 def ceilings(rounds: int = 9) -> list[Record]:

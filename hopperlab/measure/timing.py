@@ -4,6 +4,7 @@ Interleaving matters: these boards are power-limited, so that two numbers compar
 """
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -64,8 +65,7 @@ def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, war
     return {name: Sample(tuple(cupy.cuda.get_elapsed_time(*pair) for pair in pairs)) for name, pairs in events.items()}
 
 
-LAUNCH_MS = 0.02                # more than Python takes to queue a launch
-MOST_IN_BURST = 512             # launches; the driver's queue holds about twice as many
+MOST_IN_BURST = 256             # launches; the driver's queue holds about four times as many
 
 
 def sustained(variants: Mapping[str, Callable[[], None]], rounds: int = 5, warmups: int = 1,
@@ -79,12 +79,13 @@ def sustained(variants: Mapping[str, Callable[[], None]], rounds: int = 5, warmu
     plug = cupy.empty(L2_FLUSH_BYTES, dtype=cupy.uint8)
     probe = interleaved({**variants, "": lambda: plug.fill(1)}, rounds=1, cold=False)
     fill_ms = probe.pop("").ms
+    fills = {name: _queueing_ms(run) / fill_ms for name, run in variants.items()}
     counts = {name: max(2, min(MOST_IN_BURST, round(burst_ms / sample.ms))) for name, sample in probe.items()}
     events: dict[str, list] = {name: [] for name in variants}
     for turn in range(warmups + rounds):
         for name, run in variants.items():
             start, end = cupy.cuda.Event(), cupy.cuda.Event()
-            for _ in range(round(counts[name] * LAUNCH_MS / fill_ms) + 1):
+            for _ in range(min(MOST_IN_BURST, round(1.2 * counts[name] * fills[name]) + 1)):
                 plug.fill(turn & 0xFF)
             start.record()
             for _ in range(counts[name]):
@@ -93,4 +94,16 @@ def sustained(variants: Mapping[str, Callable[[], None]], rounds: int = 5, warmu
             if turn >= warmups:
                 events[name].append((start, end))
         cupy.cuda.runtime.deviceSynchronize()
-    return {name: Sample(tuple(cupy.cuda.get_elapsed_time(*pair) / counts[name] for pair in pairs)) for name, pairs in events.items()}
+    return {name: Sample(tuple(cupy.cuda.get_elapsed_time(*pair) / counts[name] for pair in pairs))
+            for name, pairs in events.items()}
+
+
+def _queueing_ms(run: Callable[[], None], launches: int = 8) -> float:
+    """How long Python takes to queue one launch."""
+    import cupy
+    began = time.perf_counter()
+    for _ in range(launches):
+        run()
+    took = time.perf_counter() - began
+    cupy.cuda.runtime.deviceSynchronize()
+    return 1e3 * took / launches
