@@ -10,6 +10,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 FOLDERS = (("notebooks", ""), ("exercises", "exercises"))       # (where from, where to below work/)
 NAMES = ("index.ipynb", "[0-9][0-9]*.ipynb")
@@ -59,17 +60,25 @@ def fill_pages(root: Path) -> None:
 
 
 def _copy(original: Path, copy: Path, root: Path) -> None:
-    """One notebook as a learner gets it: no execution counts, and links to docs/ that hold in work/."""
+    """One notebook as a learner gets it: no execution counts, and links to docs/ that hold in work/ and in JupyterLab."""
     document = json.loads(original.read_text(encoding="utf-8"))
     here = copy.parent == root / "work"
+    headings = _headings(root / "docs" / "glossary.md")
     for cell in document.get("cells", []):
         if cell["cell_type"] == "code":
             cell["execution_count"] = None
         elif here:
             lines = [cell["source"]] if isinstance(cell["source"], str) else cell["source"]
-            cell["source"] = [re.sub(r"(\]\(|href=\")\.\./docs/", r"\1docs/", line) for line in lines]
+            lines = [re.sub(r"(\]\(|href=\")\.\./docs/", r"\1docs/", line) for line in lines]
+            cell["source"] = [re.sub(r"(glossary\.md#)([\w-]+)", lambda m: m[1] + headings.get(m[2], m[2]), line) for line in lines]
     copy.parent.mkdir(parents=True, exist_ok=True)
     copy.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _headings(page: Path) -> dict[str, str]:
+    """JupyterLab's name of each heading of a page by GitHub's: the one keeps capitals and dots, the other drops them."""
+    found = re.findall(r"^### (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE) if page.is_file() else []
+    return {re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-"): quote(name.replace(" ", "-")) for name in found}
 
 
 def restore(root: Path, lesson: str) -> list[tuple[Path, Path | None]]:

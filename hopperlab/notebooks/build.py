@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from . import hashes, source
+from . import glossary, hashes, source
 
 NOTEBOOKS = hashes.ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "src"
@@ -52,12 +52,13 @@ def build(path: Path) -> Path:
 
 
 def assemble(lesson: source.Lesson) -> nbformat.NotebookNode:
-    """A notebook without outputs: stable ids, tags, and the minutes in `metadata.hopperlab`."""
+    """A notebook without outputs: stable ids, tags, the first mention of each glossary term linked, and the minutes in `metadata.hopperlab`."""
     notebook = new_notebook(metadata={"kernelspec": KERNELSPEC, "language_info": {"name": "python"},
                                       "hopperlab": {"title": lesson.title, "minutes": lesson.minutes}})
+    prose = glossary.linked([cell.text for cell in lesson.cells if cell.kind == "markdown"])
     for cell in lesson.cells:
         if cell.kind == "markdown":
-            notebook.cells.append(new_markdown_cell(cell.text, id=cell.id))
+            notebook.cells.append(new_markdown_cell(next(prose), id=cell.id))
             continue
         metadata: dict = {"tags": sorted(TAGS[flag] for flag in cell.flags if flag in TAGS)}
         if "hide" in cell.flags:

@@ -31,7 +31,7 @@ def check(path: Path) -> list[str]:
 
 def _same_as_source(notebook: nbformat.NotebookNode, lesson: source.Lesson) -> list[str]:
     stored = [(c.id, c.cell_type, c.source) for c in notebook.cells]
-    written = [(c.id, c.kind, c.text) for c in lesson.cells]
+    written = [(c.id, c.cell_type, c.source) for c in build.assemble(lesson).cells]
     if stored == written:
         return []
     at = next((i for i, (a, b) in enumerate(zip(stored, written)) if a != b), min(len(stored), len(written)))

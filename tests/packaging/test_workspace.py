@@ -75,8 +75,12 @@ def test_an_unknown_lesson_is_named_with_the_ones_there_are(course):
 
 
 def test_a_copy_has_no_counts_keeps_its_outputs_and_its_links_hold(course):
+    (course / "docs").mkdir()
+    (course / "docs" / "glossary.md").write_text("# Glossary\n\n### TMA\n\n### Little's law\n")
     workspace.fill(course)
-    assert json.loads((course / "work" / "05_tma_tiles.ipynb").read_text()) == pristine("notebooks/05_tma_tiles", None, "docs/glossary.md#tma")
+    mine = json.loads((course / "work" / "05_tma_tiles.ipynb").read_text())
+    assert mine == pristine("notebooks/05_tma_tiles", None, "docs/glossary.md#TMA")
+    assert workspace._headings(course / "docs" / "glossary.md")["littles-law"] == "Little%27s-law"
     assert json.loads((course / "work" / "exercises" / "05_tma_tiles.ipynb").read_text()) == pristine("exercises/05_tma_tiles", None)
 
 
