@@ -13,25 +13,38 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.differential = None
     if config.getoption("--differential"):
+        os.environ["HOPPERLAB_BACKEND"] = "emulator"        # tests that leave the place open are emulated, and then repeated
         from support.differential import Differential
         config.differential = Differential()
         config.differential.install()
 
 
 @pytest.fixture(autouse=True)
-def _compared_places(request):
-    """Tests marked emulator_only are not repeated on the GPU."""
+def _compared_places(request, record_property):
+    """Tests marked emulator_only are not repeated on the GPU. What was compared travels in the test's report, so that it
+    also arrives from xdist's workers."""
     compare = request.config.differential
-    if compare is not None:
-        compare.enabled = request.node.get_closest_marker("emulator_only") is None
+    if compare is None:
+        yield
+        return
+    compare.enabled = request.node.get_closest_marker("emulator_only") is None
+    before = compare.counts()
     yield
+    record_property("differential", [now - then for now, then in zip(compare.counts(), before, strict=True)])
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    compare = config.differential
-    if compare is not None:
-        terminalreporter.write_line(f"differential: {compare.compared} launches equal in both places, {compare.repeated} repetitions, "
-                                    f"{compare.left_out} left out for their hazards")
+    if config.differential is None:
+        return
+    totals = [0, 0, 0]
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "teardown":
+                for name, counts in report.user_properties:
+                    if name == "differential":
+                        totals = [a + b for a, b in zip(totals, counts, strict=True)]
+    terminalreporter.write_line(f"differential: {totals[0]} launches equal in both places, {totals[1]} repetitions, "
+                                f"{totals[2]} left out for their hazards")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import reports_misuse as reports
+from .meetings import MeetingWait
 from .waits import WgmmaWait
 
 
@@ -54,22 +55,40 @@ def stuck(M) -> bool:
                 found = True
     for C, wait in M.scheduler.parked:
         if type(wait) is WgmmaWait:
-            found |= _warpgroup(M, C, wait)
+            found |= _warpgroup(M, C, wait, M.wgmma_commits)
+        elif type(wait) is MeetingWait:
+            found |= _warpgroup(M, C, wait, M.meetings.at)
     return found
 
 
-def _warpgroup(M, C, wait) -> bool:
-    """A wait for a wgmma group that some warp of the warpgroup never committed."""
+def _warpgroup(M, C, wait, reached: np.ndarray) -> bool:
+    """A wait for a wgmma, or a group of them, to which some warp of the warpgroup never came. `reached`: how far, by warp.
+    False where that warp waits for something itself and may still come: then the picture of the deadlock says more."""
     short = np.flatnonzero(~wait.mask(M))
     gid = int(C.gids[short[0]])
     first = (gid >> 5) // M.warps * M.warps + (gid >> 5) % M.warps // 4 * 4
     group = np.arange(first, min(first + 4, (gid >> 5) // M.warps * M.warps + M.warps))
-    late = group[M.wgmma_commits[group] < wait.extra[short[0]]]
+    late = group[reached[group] < wait.extra[short[0]]]
     other = _elsewhere(M, C, (late[:, None] * 32 + np.arange(32)).reshape(-1))
+    if type(wait) is MeetingWait and any(c is other and _leads_to(M, c.pc, C.pc) for c, _ in M.scheduler.parked):
+        return False
     names = ", ".join(str(int(w) % M.warps) for w in late)
     reports.divergent(M, standing(M, C), standing(M, other) if other is not None else None, gid,
                       f"warp {names} of the block did not issue these wgmma")
     return True
+
+
+def _leads_to(M, start: int, end: int) -> bool:
+    """True when some path of branches goes from one block to another."""
+    seen, new = {start}, [start]
+    while new:
+        for block in M.translation.successors[new.pop()]:
+            if block == end:
+                return True
+            if block not in seen:
+                seen.add(block)
+                new.append(block)
+    return False
 
 
 def left_waiting(M, C, block) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from .register_budget import RegisterWait
 from .reports import name, place, user_site
 from .session import Hazard
+from .meetings import MeetingWait
 from .waits import MbarrierWait, NamedWait, WgmmaWait
 
 MOST_LINES = 12
@@ -45,6 +46,8 @@ def _describe(M, C, wait, instr) -> list[str]:
         states = [(_span(M, C, wait.keys == b), f"waits in {where}: {M.named.describe(b)}") for b, k in _each(wait.keys)]
     elif type(wait) is RegisterWait:
         states = [(_span(M, C, None), f"waits in {where}: {wait.describe(M, C)}")]
+    elif type(wait) is MeetingWait:
+        states = [(_span(M, C, None), f"waits in {where} for the other warps of its warpgroup: all four run a wgmma together")]
     elif type(wait) is WgmmaWait:
         states = [(_span(M, C, None), f"waits in {where}: not all four warps of the warpgroup issued this wgmma group")]
     else:

@@ -16,6 +16,7 @@ from .counting import Counting
 from .errors import MemoryFault
 from .global_shadow import GlobalShadow
 from .landing import Landing
+from .meetings import Meetings
 from .named import NamedBarriers
 from .register_budget import RegisterPool
 from .register_times import Fences
@@ -58,6 +59,7 @@ class Machine:
         self.wgmma_commits = np.zeros(self.slots * self.warps, np.int64)
         self.wgmma_done = np.zeros(self.slots * self.warps, np.int64)
         self.wgmma_issued = np.zeros(self.slots * self.warps, np.int64)     # instructions, by warp
+        self.meetings = Meetings(self)
         self.local = self.workspace = None
         self.reported: set = set()
         self.hazards: list = []
@@ -145,6 +147,7 @@ class Machine:
             table.reshape(self.slots, self.warps)[slots] = 0
         for table in (self.landing.cp_commits, self.landing.bulk_commits):
             table.reshape(self.slots, self.T)[slots] = 0
+        self.meetings.reset_slots(slots)
         self.named.reset_slots(slots)
         self.registers.reset_slots(slots)
         self.fences.reset_slots(slots)

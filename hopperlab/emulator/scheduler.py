@@ -110,6 +110,9 @@ class Scheduler:
             if M.barriers.flipped or M.named.flipped or M.cluster_barrier.flipped:
                 M.barriers.flipped = M.named.flipped = M.cluster_barrier.flipped = False
                 self.wake()
+            if M.meetings.complete:
+                M.meetings.flush()
+                self.wake()
 
     def unblock(self) -> bool:
         """Nothing can run: admit CTAs, poll again, let operations land, release partial warps; False at the end."""

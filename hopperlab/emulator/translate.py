@@ -11,7 +11,7 @@ from typing import Callable
 
 import numpy as np
 
-from . import isa, masks, register_times
+from . import isa, masks, meetings, register_times
 from .isa import UnsupportedInstruction
 from .ptx import cfg
 from .ptx.ir import CARRY, Addr, Function, Imm, Instr, Not, Reg, Sink, Special, Sym
@@ -39,6 +39,7 @@ class MachineOp:
     collective: needs its warps whole. poll: spinning on it must yield to others.
     masked: a collective with a member mask, which may go on with part of a warp when the rest cannot come.
     raw: registers are handed over as they are, accumulator references included (wgmma).
+    meets: a gate that stands before the first of a run of such instructions (meetings.py).
     """
 
     fn: Callable
@@ -50,6 +51,7 @@ class MachineOp:
     poll: bool = False
     raw: bool = False
     masked: bool = False
+    meets: MachineOp | None = None
 
 
 @dataclass
@@ -89,11 +91,13 @@ class Translation:
                 self.ops[instr.index] = op
         gates = {i for i, op in self.ops.items() if op.gate}
         self.masks = masks.of_function(function, self.ops)
-        heads = gates | masks.splits(self.masks)
+        self.meetings = meetings.first_of_runs(function, self.ops)
+        heads = gates | masks.splits(self.masks) | self.meetings
         graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates)
         self.times = register_times.plan(function, self.ops)
         self.times.extend_live(graph)
         extra = [name + register_times.TIME for name in sorted(self.times.tracked)]
+        self.successors = [b.succs for b in graph.blocks]
         self.spans = [(b.start, b.end) for b in graph.blocks]
         self.classes: list[dict[str, int]] | None = None      # of the spans, see counting.py
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
@@ -138,6 +142,8 @@ class Emitter:
             self._gate(block, body[0], op)
             block.live_in = tuple(sorted(slots[n] for n in b.live_in))
             body = body[1:]
+        elif body and body[0].index in self.t.meetings:
+            self._gate(block, body[0], op.meets)
         block.collective = any((op := self.t.ops.get(i.index)) is not None and op.collective for i in body)
         if block.gate is not None and block.gate.collective:
             block.collective = True

@@ -18,7 +18,7 @@ from .errors import CompileError, NoteError
 from .ptxas import PtxasInfo, parse, without_ptxas
 
 ARCH = "sm_90a"
-FORMAT = 3          # of what is cached; a new number makes old entries unreachable
+FORMAT = 4          # of what is cached; a new number makes old entries unreachable
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def _pre_includes(options: Sequence[str]) -> list[str]:
 
 
 def _run_nvrtc(source: Source, folders: list[str], heavy: bool) -> Compiled:
-    options = [f"--gpu-architecture={source.arch}", "-lineinfo", "--ptxas-options=-v", *source.options,
-               *(f"-I{folder}" for folder in toolchain.include_directories())]
+    options = [f"--gpu-architecture={source.arch}", "-lineinfo", "--ptxas-options=-v", *toolchain.no_driver_cache(),
+               *source.options, *(f"-I{folder}" for folder in toolchain.include_directories())]
     if heavy:
         with_header = precompiled.options(source.code, options)
         outcome = _compile_once(source, [*options, *with_header])

@@ -77,6 +77,12 @@ def nvrtc_version() -> tuple[int, int]:
     return major, minor
 
 
+def no_driver_cache() -> tuple[str, ...]:
+    """The option that keeps NVRTC from the driver's compilation cache: what comes from there has no log, and with it ptxas's
+    registers, spills and notes (C7508 …) would be lost. NVRTC knows it since 12.9; without a driver there is no such cache."""
+    return ("--no-cache",) if nvrtc_version() >= (12, 9) else ()
+
+
 @lru_cache(maxsize=1)
 def include_directories() -> tuple[str, ...]:
     """Header folders in search order: the course's own, the wheels', a toolkit's; libcu++ where it is apart."""

@@ -17,6 +17,7 @@ extern "C" __global__ void __launch_bounds__(128) k(int* out) {
 }"""
 
 
+@pytest.mark.emulator_only
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("init, read", [(1, 1), (0, 1), (1, 0)])
 def test_counting_needs_a_barrier_before_and_after(init, read, schedule):

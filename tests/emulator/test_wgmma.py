@@ -264,51 +264,62 @@ def test_accumulators_survive_divergence_and_copies():
         assert not session.hazards, told(session)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_warps_of_a_warpgroup_in_different_rounds(schedule):
-    """Warp 0 is let into round 1 while the others enter round 0: each multiplies its own round's tile."""
-    source = r"""
-    extern "C" __global__ void __launch_bounds__(256) k(const uint4* x, float* out) {
-        extern __shared__ __align__(1024) unsigned char s[];        // A of 3 rounds, then B: 64x64 bf16 each, 128B-swizzled
-        __shared__ mbarrier_t go[4], went, others;
-        int t = threadIdx.x;
-        for (int i = t; i < 2048; i += 256) ((uint4*)s)[i ^ (i & 0x38) >> 3] = x[i];
-        fence_proxy_async_shared_cta();
-        if (t == 0) { for (int w = 0; w < 4; w++) mbarrier_init(&go[w], 1); mbarrier_init(&went, 1); mbarrier_init(&others, 3); }
-        __syncthreads();
-        unsigned base = shared_address(s);
-        if (t >= 128) {
-            if (t > 128) return;
-            mbarrier_arrive(&go[0]);                                // warp 0 alone into round 0
-            mbarrier_wait_parity(&went, 0);                         // it has issued
-            for (int w = 0; w < 4; w++) mbarrier_arrive(&go[w]);    // warp 0 into round 1, the others into round 0
-            mbarrier_wait_parity(&went, 1);
-            mbarrier_wait_parity(&others, 0);
-            for (int w = 1; w < 4; w++) mbarrier_arrive(&go[w]);
-            mbarrier_wait_parity(&went, 0);
-            return;
-        }
-        float d[32];
-        for (int i = 0; i < 32; i++) d[i] = 0;
-        for (int round = 0; round < 2; round++) {
-            mbarrier_wait_parity(&go[t / 32], round);
-            wgmma_fence();
-            for (int k = 0; k < 4; k++)
-                wgmma_m64n64k16_bf16(d, wgmma_descriptor_128B(base + round * 8192 + k * 32), wgmma_descriptor_128B(base + 24576 + k * 32), 1);
-            wgmma_commit_group();
-            if (t == 0) mbarrier_arrive(&went);
-            else if (t % 32 == 0) mbarrier_arrive(&others);
-            wgmma_wait_group<1>();
-        }
-        wgmma_wait_group<0>();
-        if (t == 0) mbarrier_arrive(&went);
-        for (int i = 0; i < 32; i++) out[i * 128 + t] = d[i];
-    }"""
-    rng = np.random.default_rng(10)
-    x = rng.integers(-3, 4, (4, 64, 64)).astype(ml_dtypes.bfloat16)
+MEETING = r"""
+extern "C" __global__ void __launch_bounds__(256) k(const uint4* x, float* out) {
+    extern __shared__ __align__(1024) unsigned char s[];            // A of 2 rounds, then B: 64x64 bf16 each, 128B-swizzled
+    __shared__ mbarrier_t go[4], went;
+    int t = threadIdx.x;
+    for (int i = t; i < 1536; i += 256) ((uint4*)s)[i ^ (i & 0x38) >> 3] = x[i];
+    fence_proxy_async_shared_cta();
+    if (t == 0) { for (int w = 0; w < 4; w++) mbarrier_init(&go[w], 1); mbarrier_init(&went, 1); }
+    __syncthreads();
+    unsigned base = shared_address(s);
+    if (t >= 128) {
+        if (t > 128) return;
+        mbarrier_arrive(&go[0]);                                    // warp 0 first
+        if (AFTER_FENCE || TOO_LATE) mbarrier_wait_parity(&went, 0);
+        for (int w = 1; w < 4; w++) mbarrier_arrive(&go[w]);
+        return;
+    }
+    float d[32];
+    for (int i = 0; i < 32; i++) d[i] = 0;
+    for (int round = 0; round < 2; round++) {
+        if (round == 0) mbarrier_wait_parity(&go[t / 32], 0);
+        wgmma_fence();
+        if (AFTER_FENCE && t == 0 && round == 0) mbarrier_arrive(&went);
+        for (int k = 0; k < 4; k++)
+            wgmma_m64n64k16_bf16(d, wgmma_descriptor_128B(base + round * 8192 + k * 32), wgmma_descriptor_128B(base + 16384 + k * 32), 1);
+        wgmma_commit_group();
+        if (TOO_LATE && t == 0 && round == 0) mbarrier_arrive(&went);
+        wgmma_wait_group<1>();
+    }
+    wgmma_wait_group<0>();
+    for (int i = 0; i < 32; i++) out[i * 128 + t] = d[i];
+}"""
+
+
+def meeting(schedule, **choices):
+    x = np.random.default_rng(10).integers(-3, 4, (3, 64, 64)).astype(ml_dtypes.bfloat16)
     out = np.zeros((32, 128), np.float32)
-    session = run(source, (x, out), block=(256,), shared_mem=32768, schedule=schedule)
+    options = tuple(f"-D{name}={choices.get(name, 0)}" for name in ("AFTER_FENCE", "TOO_LATE"))
+    session = run(MEETING, (x, out), block=(256,), shared_mem=24576, schedule=schedule, options=options)
     y = x.astype(np.float32)
+    return session, (tile(out, 64) == (y[0] + y[1]) @ y[2].T).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("after_fence", [0, 1])
+def test_the_warps_of_a_warpgroup_meet_at_their_first_wgmma(after_fence, schedule):
+    """A warp passes wgmma.fence alone, and may even then be the one that lets the others come."""
+    session, right = meeting(schedule, AFTER_FENCE=after_fence)
     assert not session.hazards, told(session)
-    assert (tile(out, 64) == (y[0] + y[1]) @ y[3].T).all()
-    assert session.counters["wgmma"] == 8
+    assert right
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_warp_cannot_run_a_wgmma_before_the_others_come(schedule):
+    """The same kernel hangs an H200: warp 0 waits in its first wgmma, the others for an arrival that follows it."""
+    session, _ = meeting(schedule, TOO_LATE=1)
+    assert kinds(session) == ["deadlock"], told(session)
+    assert "threads 0 to 31: waits in wgmma.mma_async" in session.hazards[0].message
+    assert "all four run a wgmma together" in session.hazards[0].message

@@ -47,6 +47,7 @@ def test_multistage_with_any_tile(tile):
     check_product(launches.mma_multistage, 300, 270, 104, bm=tile[0], bn=tile[1], options=("-DCACHE_ALL",))
 
 
+@pytest.mark.emulator_only
 @pytest.mark.parametrize("name", launches.GEMMS)
 def test_product_of_real_numbers_is_within_its_bound(name):
     a, b = operands.normal_bf16(np, (200, 264), seed=31), operands.normal_bf16(np, (140, 264), seed=32)

@@ -51,3 +51,9 @@ def test_equal_preambles_share_a_header_and_few_are_kept():
 def test_short_disks_get_no_precompiled_header(monkeypatch):
     monkeypatch.setattr(precompiled.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000}))
     assert precompiled.options("#include <a>\n", []) == []
+
+
+@pytest.mark.parametrize(("version", "expected"), [((12, 8), ()), ((12, 9), ("--no-cache",)), ((13, 0), ("--no-cache",))])
+def test_the_drivers_cache_is_not_used(monkeypatch, version, expected):
+    monkeypatch.setattr(toolchain, "nvrtc_version", lambda: version)
+    assert toolchain.no_driver_cache() == expected

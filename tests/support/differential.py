@@ -1,4 +1,5 @@
-"""`pytest tests/emulator --differential`, on a Hopper machine: whatever a test runs in the emulator without a hazard also runs
+"""`pytest tests/emulator tests/kernels --differential -n 14 --timeout 60 --timeout-method thread`, on a Hopper machine (with a kernel that
+hangs there, the time limit ends its worker and names the test): whatever a test runs in the emulator without a hazard also runs
 on the GPU, from the same inputs, and must leave the same bytes (floats may differ in their last bits).
 
 A launch is left out when the emulator found a hazard or raised, when it was an eager or random repetition of one already
@@ -21,6 +22,10 @@ class Differential:
         self.compared = self.repeated = self.left_out = 0
         self.enabled = True
         self.seen: set[str] = set()
+
+    def counts(self) -> tuple[int, int, int]:
+        """Launches compared, repeated and left out so far."""
+        return self.compared, self.repeated, self.left_out
 
     def install(self) -> None:
         """Put the comparison around every launch."""

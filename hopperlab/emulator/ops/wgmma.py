@@ -65,7 +65,7 @@ def _mma_async(instr) -> MachineOp:
         raise unsupported(instr, f"{len(d.items)} registers for D, {registers} are needed" if not rs else f"{rs} registers for A, 4 are needed")
     info = Info(instr.index, n, k, (a_type, b_type), tuple(majors), rs, sign, dtype, registers, "satfinite" in instr.mods)
     sources = [(r, None) for r in d.items] + ([(r, "u32") for r in a.items] if rs else [(a, "u64")]) + [(b, "u64"), (scale, "pred")]
-    return MachineOp(issue, info, tuple(sources), tuple((r, home) for r in d.items), collective=True, raw=True)
+    return MachineOp(issue, info, tuple(sources), tuple((r, home) for r in d.items), collective=True, raw=True, meets=MachineOp(meet, instr.index, gate=True, collective=True))
 
 
 def _check(instr, shape: str, d_type: str, a_type: str, b_type: str) -> None:
@@ -79,6 +79,12 @@ def _check(instr, shape: str, d_type: str, a_type: str, b_type: str) -> None:
         raise unsupported(instr, f"wgmma has no shape {shape} for .{a_type}")
     if a_type == "b1" and not {"and", "popc"} <= set(instr.mods) or "satfinite" in instr.mods and a_type not in ("s8", "u8"):
         raise unsupported(instr, "single bits need .and.popc" if a_type == "b1" else ".satfinite is for s8 and u8")
+
+
+def meet(M, C, site: int):
+    """The first wgmma of a run holds a warp until all four warps of its warpgroup have come to it."""
+    checks_collective.whole_warpgroups(M, C, site)
+    return M.meetings.arrive(C)
 
 
 def issue(M, C, info: Info, *values):

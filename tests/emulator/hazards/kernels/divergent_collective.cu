@@ -20,9 +20,9 @@ KERNEL(128) k(const void* x, float* y) {
     float d[32] = {};
     if (!BUG || threadIdx.x < 96) {
         wgmma_fence();
-        multiply(d, s, s + 8192);
+        multiply(d, s, s + 8192);                               // HAZARD
         wgmma_commit_group();
-        wgmma_wait_group<0>();                                  // HAZARD
+        wgmma_wait_group<0>();
     }
     __syncthreads();
     put(y, d);
