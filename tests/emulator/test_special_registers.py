@@ -26,6 +26,7 @@ def test_constants_of_a_launch(register, expected):
     assert (value_of(register, (64,), (3,), 1000) == expected).all()
 
 
+@pytest.mark.emulator_only
 def test_places_of_lanes():
     lane, bits = np.arange(64) % 32, 1 << np.arange(32)
     assert (value_of("%laneid", (64,)) == lane).all() and (value_of("%warpid", (64,)) == np.arange(64) // 32).all()
