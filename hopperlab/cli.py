@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import __version__
+from . import __version__, cli_measure
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,10 @@ COMMANDS = (
     Command("profile", "compare the emulator's counters of a script's kernels with Nsight Compute's",
             "Wavefronts, bank conflicts, sectors and bytes, launch by launch. Needs a Hopper GPU and ncu, except with --emulator. Exit code "
             "0: equal; 1: different; 2: not measured.", _script_arguments(_profile_options), _profile),
+    Command("bench", "time the course's kernels beside cuBLAS, PyTorch, Triton and cudaMemcpy on this GPU", cli_measure.BENCH_DETAILS,
+            cli_measure.bench_arguments, cli_measure.bench),
+    Command("ladder", "tell the story of the product ladder: each step, its speed, its share of cuBLAS, what it gained",
+            "From the recording `ladder`, measured on an H200, or from a file of your own.", cli_measure.ladder_arguments, cli_measure.ladder),
     Command("cache", "show or clear the disk cache of compiled kernels",
             "HOPPERLAB_CACHE_DIR moves it, HOPPERLAB_CACHE_MB sets its limit.", _cache_arguments, _cache),
 )

@@ -69,8 +69,8 @@ def best(a, b, c) -> Callable[[], None] | None:
     """The fastest configuration on these operands; None where not one compiles (each that does not is named)."""
     runs = {}
     for choice in CONFIGURATIONS:
-        run = bound(a, b, c, choice)
         try:
+            run = bound(a, b, c, choice)
             run()
         except Exception as problem:                        # Triton's errors have no common class
             print(f"Triton, {choice}: {type(problem).__name__}: {str(problem).splitlines()[:1]}", file=sys.stderr)

@@ -124,7 +124,8 @@ def stages(rounds: int = 9, size: int = 4096) -> list[Record]:
             for name, sample in samples.items()]
 
 
-def _copy_variants(source, target) -> Mapping[str, tuple[tuple[str, ...], Launch]]:
+def copy_variants(source, target) -> Mapping[str, tuple[tuple[str, ...], Launch]]:
+    """name -> (options, launch) of every way to copy a bf16 matrix whose rows are multiples of 16 bytes."""
     flat, out = source.reshape(-1).view("uint8"), target.reshape(-1).view("uint8")
     made = {"vector_copy": (("UNROLL=4",), launches.vector_copy(flat, out)),
             "vector_copy 1": (("UNROLL=1",), launches.vector_copy(flat, out, unroll=1)),
@@ -144,7 +145,7 @@ def copies(rounds: int = 9) -> list[Record]:
     import cupy
     source = cupy.random.default_rng(3).integers(0, 1 << 16, size=COPY_SHAPE, dtype=cupy.uint16)
     target = cupy.empty_like(source)
-    made = _copy_variants(source, target)
+    made = copy_variants(source, target)
     runs = {name: launch.bound() for name, (_, launch) in made.items()}
     for name, run in runs.items():
         target.fill(0)

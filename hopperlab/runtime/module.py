@@ -31,7 +31,7 @@ class RawModule:
     ptx:      PTX text instead of code
     name:     the file name that messages and hazard reports show
     strict:   raise NoteError, instead of warning, when ptxas changed what a kernel does (C7508, C7510, C7511, C7515)
-    Raises CompileError with NVRTC's log. Attributes: `ptx`, `ptxas_info`, `backend`, `source`, `log`, `name`.
+    Raises CompileError with NVRTC's log. Attributes: `ptx`, `ptxas_info`, `backend`, `source`, `options`, `log`, `name`.
     """
 
     def __init__(self, code: str | None = None, *, options: Sequence[str] = (), backend: str | None = None,
@@ -42,10 +42,10 @@ class RawModule:
         if not isinstance(ptx if code is None else code, str):
             raise TypeError(f"RawModule takes source text as str, not {type(ptx if code is None else code).__name__}")
         self.backend = choose(backend)
-        self.source = code
+        self.source, self.options = code, _as_options(options)
         self.name = name or ("kernel.cu" if ptx is None else "kernel.ptx")
         if ptx is None:
-            source = Source(code, self.name, _as_options(options), tuple(name_expressions or ()), architecture(self.backend))
+            source = Source(code, self.name, self.options, tuple(name_expressions or ()), architecture(self.backend))
             self._compiled = compile_source(source)
             _report_notes(self._compiled, strict)
         else:

@@ -27,6 +27,7 @@ PICTURES = {
     "box": lambda: show.box_explorer(TENSOR, (-1, -2), (4, 8), show.reference_box(TENSOR, (-1, -2), (4, 8))),
     "lines": lambda: show.lines([2, 3, 4], {"a": [1, 2, None], "b": [2, 3, 4]}, "stages", "TFLOP/s", "Stages", "recorded"),
     "bars": lambda: show.bars({"one": 3.0, "two": 5.0}, "TFLOP/s", "Products", best="two"),
+    "ladder": lambda: show.ladder(),
     "gantt": lambda: show.gantt([show.Span("warp 0", 0, 0, "issue"), show.Span("engine", 0, 5, "in flight", "tile 0")], "A run"),
 }
 

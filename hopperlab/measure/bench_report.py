@@ -1,0 +1,135 @@
+"""What `hopperlab bench` shows: a progress bar while it runs, a table at the end, and what the numbers must not be used for."""
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Self, TextIO
+
+from .bench_facts import mean_ratio
+from .bench_race import family
+from .recordings import Record
+
+BAR = 24
+
+
+class Progress:
+    """A bar on a terminal, one line a step elsewhere; both on standard error. Use it in a `with` block."""
+
+    def __init__(self, total: int, stream: TextIO | None = None):
+        self.total, self.done, self.stream = max(1, total), 0, stream or sys.stderr
+        self.began, self.drawn = time.perf_counter(), 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind, value, trace) -> None:
+        if self.drawn:
+            self.stream.write("\r" + " " * self.drawn + "\r")
+        if kind is None:
+            self.stream.write(f"measured in {time.perf_counter() - self.began:.0f} s\n")
+        self.stream.flush()
+
+    def step(self, text: str) -> None:
+        """The next step begins."""
+        self.done += 1
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        """What is done now."""
+        filled = BAR * min(self.done, self.total) // self.total
+        line = f"[{'#' * filled}{'.' * (BAR - filled)}] {min(self.done, self.total)}/{self.total} {text}"
+        if self.stream.isatty():
+            self.stream.write("\r" + line[:100].ljust(self.drawn))
+            self.drawn = len(line[:100])
+        else:
+            self.stream.write(line + "\n")
+        self.stream.flush()
+
+
+def table(records: Sequence[Record]) -> str:
+    """A block a shape and mode, one line a record; then the geometric mean of each kernel's ratios over the shapes."""
+    blocks: dict[tuple, list[Record]] = {}
+    for record in records:
+        blocks.setdefault((record.suite, record.shape, record.mode), []).append(record)
+    lines = []
+    for (suite, shape, mode), found in blocks.items():
+        lines.append(" ".join(filter(None, (suite, "x".join(map(str, shape)), found[0].dtype, f"({mode})" if mode else ""))))
+        lines += _block(found)
+    return "\n".join([*lines, *_means(records)])
+
+
+def _block(records: Sequence[Record]) -> list[str]:
+    rows = [("", "rate", "spread", "ratio to peer (least, greatest)", "W", "J", "MHz", "regs", "spills")]
+    seen = set()
+    for record in records:
+        first = (record.kernel, record.options) not in seen
+        seen.add((record.kernel, record.options))
+        rows.append(_row(record, first))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  " + "  ".join(cell.ljust(width) if i in (0, 3) else cell.rjust(width)
+                             for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]
+
+
+def _row(record: Record, first: bool) -> tuple[str, ...]:
+    ratio = ""
+    if record.ratio is not None:
+        ratio = f"{record.ratio:.3f} ({record.ratio_min:.3f}, {record.ratio_max:.3f}) of {record.peer}"
+    if not first:                                           # the same kernel beside another peer
+        return ("", "", "", ratio, "", "", "", "", "")
+    return (" ".join(filter(None, (record.kernel, _short(record.options), record.note))), _rate(record), _spread(record), ratio,
+            _cell(record.watts, ".0f"), _cell(record.joules, ".3g"), _cell(record.clock_mhz), _cell(record.registers), _cell(record.spills))
+
+
+def _cell(value: float | None, form: str = "") -> str:
+    return "" if value is None else format(value, form)
+
+
+def _short(options: Sequence[str]) -> str:
+    text = " ".join(options)
+    return text if len(text) <= 44 else text[:41] + "..."
+
+
+def _rate(record: Record) -> str:
+    for value, unit in ((record.tflops, "TFLOP/s"), (record.gb_s, "GB/s"), (record.value, record.unit)):
+        if value is not None:
+            return f"{value:,.4g} {unit}" if unit not in ("TFLOP/s", "GB/s") else f"{value:.1f} {unit}"
+    return record.outcome or ""
+
+
+def _spread(record: Record) -> str:
+    if not record.ms or record.ms_min is None or record.ms_max is None:
+        return ""
+    return f"{100 * (record.ms_max - record.ms_min) / record.ms:.1f}%"
+
+
+def _means(records: Sequence[Record]) -> list[str]:
+    """Geometric means, where a kernel ran beside a family of peers at two shapes or more."""
+    ratios: dict[tuple[str, str, str, str], dict[tuple, float]] = {}
+    for record in records:
+        if record.ratio is not None and family(record) != record.kernel:
+            key = (record.suite, record.mode, family(record), record.kernel)
+            found = ratios.setdefault(key, {})
+            found[record.shape] = max(record.ratio, found.get(record.shape, 0.0))
+    lines = [f"  {suite} {kernel:24s} {mean_ratio(list(found.values())):.3f} of {rival} over {len(found)} shapes" + f", {mode}" * bool(mode)
+             for (suite, mode, rival, kernel), found in ratios.items() if len(found) > 1]
+    return ["geometric means of the ratios (of a kernel's best variant at each shape)", *lines] if lines else []
+
+
+def warnings(records: Sequence[Record]) -> list[str]:
+    """What to know before using these numbers: clocks that were held down, noisy samples, spilled registers."""
+    out = []
+    for word in ("power", "heat", "hardware slowdown"):
+        held = [record for record in records if word in record.limited.split(", ")]
+        if held:
+            clocks = [record.clock_mhz for record in held if record.clock_mhz is not None]
+            at = f" (to {min(clocks)} to {max(clocks)} MHz)" if clocks else ""
+            out.append(f"{word} held the clocks down{at} under {len({(r.kernel, r.shape) for r in held})} of "
+                       f"{len({(r.kernel, r.shape) for r in records})} contestants: compare ratios, not rates of different runs")
+    noisy = {(r.kernel, r.shape) for r in records if r.ms and r.ms_max and r.ms_max > 1.25 * r.ms}
+    if noisy:
+        out.append(f"a launch took over 1.25 times the median for {len(noisy)} contestants: something else may use this GPU")
+    spilled = sorted({r.kernel for r in records if r.spills})
+    if spilled:
+        out.append(f"registers spilled to memory in {', '.join(spilled)}")
+    return out

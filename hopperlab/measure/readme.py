@@ -1,0 +1,72 @@
+"""README's performance tables, made from the recordings: `python -m hopperlab.measure.readme [--check]`.
+
+The text between the two marks in README.md is replaced; --check writes nothing and says whether it is stale (exit code 1).
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import recordings, story
+from .recordings import Recording
+from .story import Story
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+BEGIN, END = "<!-- performance: begin (python -m hopperlab.measure.readme) -->", "<!-- performance: end -->"
+
+
+def performance(ladder: Recording | None = None, ceilings: Recording | None = None) -> str:
+    """The section's text in Markdown, from the recordings `ladder` and `ceilings`."""
+    told = story.tell(ladder or recordings.load("ladder"))
+    roof = {record.kernel: record for record in ceilings or recordings.load("ceilings") if record.dtype in ("bytes", "bfloat16")}
+    copied, product = roof["device copy"], roof["cuBLAS product"]
+    head = (f"bf16 products, each step beside cuBLAS in the same interleaved rounds with a cold L2 and random normal data; "
+            f"{told.source}. In its own recording the GPU copied at {copied.gb_s / 1000:.2f} TB/s, and cuBLAS reached "
+            f"{product.tflops:.0f} TFLOP/s.")
+    return "\n".join([head, "", *_steps(told), "", *_shapes(told)])
+
+
+def _steps(told: Story) -> list[str]:
+    lines = [f"| step, {told.size}³ | what is new | TFLOP/s | of cuBLAS | registers | shared memory |", "|---|---|---|---|---|---|"]
+    for step in told.steps:
+        shared = "" if step.shared_bytes is None else f"{step.shared_bytes / 1024:.0f} KiB"
+        lines.append(f"| `{step.name}` | {step.idea} | {step.tflops:.0f} | {100 * step.share:.0f}% | {step.registers} | {shared} |")
+    return lines
+
+
+def _shapes(told: Story) -> list[str]:
+    lines = ["| last step, m x n x k | TFLOP/s | cuBLAS | of cuBLAS |", "|---|---|---|---|"]
+    for best in told.shapes:
+        m, n, k = best.shape
+        name = f"{m}³" if m == n == k else f"{m} x {n} x {k}"
+        lines.append(f"| {name} | {best.tflops:.0f} | {best.peer_tflops:.0f} | {100 * best.share:.1f}% |")
+    return [*lines, f"| geometric mean | | | {100 * story.mean_share(told.shapes):.1f}% |"]
+
+
+def rendered(text: str, section: str | None = None) -> str:
+    """README's text with the section between the marks replaced. Raises ValueError unless each mark is there once, in order."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
+        raise ValueError(f"README.md needs the lines {BEGIN} and {END}, once each and in this order")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{section or performance()}\n{END}{rest.split(END)[1]}"
+
+
+def main(arguments: list[str] | None = None, path: Path = README) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.readme", description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when the tables are stale")
+    given = parser.parse_args(arguments)
+    text = path.read_text(encoding="utf-8")
+    fresh = rendered(text)
+    if given.check:
+        if fresh != text:
+            print("README.md's performance tables are stale: run python -m hopperlab.measure.readme", file=sys.stderr)
+        return int(fresh != text)
+    path.write_text(fresh, encoding="utf-8")
+    print(f"{path.name}: {'written' if fresh != text else 'up to date'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

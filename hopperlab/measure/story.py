@@ -1,0 +1,160 @@
+"""The story of the product ladder, from a recording: what each step reaches, its share of cuBLAS, and what it gained.
+
+`tell(read())` is what `hopperlab ladder` prints, show.ladder draws and readme.py puts into README.md.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import recordings
+from .bench_facts import mean_ratio
+from .launches_gemm import LADDER
+from .recordings import Record, Recording
+
+PEERS = ("cublasGemmEx", "torch")
+IDEAS: Mapping[str, str] = {
+    "naive": "one thread an element, straight from memory",
+    "shared_tile": "tiles shared by a block",
+    "register_double_buffer": "the next tile loads into registers meanwhile (Volta)",
+    "mma_multistage": "cp.async into a ring, ldmatrix, mma.sync (Ampere)",
+    "tma_mma": "TMA loads the tiles, mma.sync multiplies",
+    "tma_wgmma_2": "wgmma reads the tiles from shared memory; two stages",
+    "tma_wgmma": "four stages",
+    "warp_specialized": "one warpgroup loads, two multiply",
+    "two_consumers_128x256": "a larger tile: fewer bytes a product",
+    "cluster_multicast": "two CTAs share a tile of B",
+    "persistent": "a CTA an SM, tiles in an order that suits the L2",
+    "pingpong": "the consumers take turns on different tiles",
+    "overlapped_store": "stmatrix and TMA store under the next tile",
+    "stream_k": "k dealt out evenly over the SMs",
+    "final": "all of it, with a tile and schedule by shape",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rung. share: of the peer's speed in the same rounds; gain: speed over the step before (None for the first)."""
+
+    name: str
+    idea: str
+    tflops: float
+    share: float
+    gain: float | None
+    registers: int | None
+    shared_bytes: int | None
+    spills: int | None
+    watts: float | None = None
+
+
+@dataclass(frozen=True)
+class Best:
+    """The fastest configuration of the last step at one shape, and its share of the better cuBLAS entry point."""
+
+    shape: tuple[int, ...]
+    configuration: str
+    tflops: float
+    peer_tflops: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Story:
+    """Steps in climbing order at one size, the best configuration of the last one by shape, and where it was measured."""
+
+    size: int
+    source: str
+    peer: str
+    peer_tflops: float
+    peer_watts: float | None
+    steps: tuple[Step, ...]
+    shapes: tuple[Best, ...]
+
+    def as_dict(self) -> dict:
+        """Plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        head = f"The product ladder at {self.size}³, bf16, {self.source}"
+        return "\n".join([head, "", *_step_lines(self), "", *_shape_lines(self)])
+
+
+def read(path: Path | None = None) -> Recording:
+    """The recording `ladder`, or one in a file that `hopperlab bench ladder` wrote. Raises ValueError or OSError."""
+    if path is None:
+        return recordings.load("ladder")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as problem:
+        raise ValueError(f"{path} is not JSON: {problem}") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"{path} holds no recording: a recording is an object with a header and records")
+    return recordings.parse(path.stem, data)
+
+
+def tell(recording: Recording, size: int = 8192) -> Story:
+    """The story at size³. Raises ValueError, with the sizes there are, when no step was measured at that size."""
+    cube = (size, size, size)
+    plain = [record for record in recording if record.suite == "ladder" and not record.note]
+    found = {record.kernel: record for record in plain if record.shape == cube}
+    peers = [found[name] for name in PEERS if name in found]
+    names = [name for name in LADDER if name in found]
+    if not names or not peers:
+        sizes = sorted({record.shape[0] for record in plain if record.kernel in LADDER})
+        known = ", ".join(f"{known}³" for known in sizes) or "none"
+        raise ValueError(f"{recording.name} has no steps of the ladder at {size}³; it has {known}")
+    peer = max(peers, key=lambda record: record.tflops)
+    steps, before = [], None
+    for name in names:
+        record = found[name]
+        gain = None if before is None else round(record.tflops / before, 3)
+        steps.append(Step(name, IDEAS.get(name, ""), record.tflops, record.ratio, gain, record.registers, record.shared_bytes,
+                          record.spills, record.watts))
+        before = record.tflops
+    return Story(size, recording.source, peer.kernel, peer.tflops, peer.watts, tuple(steps), tuple(_bests(recording)))
+
+
+def _bests(recording: Recording) -> Iterable[Best]:
+    tried: dict[tuple[int, ...], list[Record]] = {}
+    for record in recording:
+        if record.note and record.kernel in ("final", "stream_k") and record.ratio is not None:
+            tried.setdefault(record.shape, []).append(record)
+    for shape, found in tried.items():
+        best = max(found, key=lambda record: record.tflops)
+        yield Best(shape, best.note, best.tflops, best.peer_value, best.ratio)
+
+
+def mean_share(shapes: Sequence[Best]) -> float:
+    """Geometric mean of the shares of cuBLAS over the shapes."""
+    return mean_ratio([best.share for best in shapes])
+
+
+def _step_lines(story: Story) -> list[str]:
+    lines = [f"{'step':24s} {'TFLOP/s':>8s} {'% cuBLAS':>9s} {'gain':>6s} {'regs':>5s} {'KiB':>5s} {'spills':>6s}  what is new"]
+    for step in story.steps:
+        gain = "" if step.gain is None else f"x{step.gain:.2f}"
+        shared = "" if step.shared_bytes is None else f"{step.shared_bytes / 1024:.0f}"
+        lines.append(f"{step.name:24s} {step.tflops:8.1f} {100 * step.share:9.1f} {gain:>6s} {_text(step.registers):>5s} "
+                     f"{shared:>5s} {_text(step.spills):>6s}  {step.idea}")
+    lines.append(f"{f'cuBLAS ({story.peer})':24s} {story.peer_tflops:8.1f} {100.0:9.1f}")
+    last = story.steps[-1]
+    if last.watts and story.peer_watts:
+        lines.append(f"per watt: {last.name} {last.tflops / last.watts:.2f} TFLOP/s at {last.watts:.0f} W, "
+                     f"cuBLAS {story.peer_tflops / story.peer_watts:.2f} at {story.peer_watts:.0f} W")
+    lines.append("KiB: dynamic shared memory of a block. % cuBLAS: median of the ratios round by round. gain: over the line before.")
+    return lines
+
+
+def _shape_lines(story: Story) -> list[str]:
+    if not story.shapes:
+        return []
+    lines = [f"{'the last step by shape':24s} {'TFLOP/s':>8s} {'% cuBLAS':>9s}  configuration"]
+    lines += [f"{'x'.join(map(str, best.shape)):24s} {best.tflops:8.1f} {100 * best.share:9.1f}  {best.configuration}"
+              for best in story.shapes]
+    return [*lines, f"{'geometric mean':24s} {'':8s} {100 * mean_share(story.shapes):9.1f}"]
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)

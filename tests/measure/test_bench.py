@@ -1,0 +1,219 @@
+"""`hopperlab bench`: what it refuses before anything runs, what it says without a GPU, and what it writes where there is one."""
+import io
+import json
+
+import pytest
+
+from hopperlab import cli_measure
+from hopperlab.measure import bench, bench_race, bench_report, bench_suites, board, peers, recordings
+from hopperlab.measure.bench import Request
+from hopperlab.measure.bench_race import Contestant, Race
+from hopperlab.measure.recordings import HEADER_FIELDS, Record
+from hopperlab.measure.timing import Sample
+
+HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200"}
+
+
+@pytest.mark.parametrize(("request_", "message"), [
+    (Request("zgemm"), "no suite 'zgemm'; there are gemm, copy, micro, ladder"),
+    (Request("gemm", shapes=["4096x4096"]), "no shape of a product"),
+    (Request("gemm", shapes=["0"]), "every size is at least 1"),
+    (Request("gemm", shapes=["64x64x12"]), "k is 12, no multiple of 8"),
+    (Request("gemm", shapes=["300000"]), "more than 64 GiB"),
+    (Request("gemm", peers=["cutlass"]), "no peer 'cutlass'; there are cublas, torch, triton"),
+    (Request("gemm", kernels=["fast"]), "no kernel 'fast'; there are naive"),
+    (Request("gemm", modes=["hot"]), "no mode 'hot'; there are cold, sustained"),
+    (Request("gemm", rounds=1), "need 2 rounds or more"),
+    (Request("gemm", power=-1.0), "--power -1"),
+    (Request("copy", shapes=["1GB"]), "no size of a copy"),
+    (Request("copy", shapes=["1000B"]), "multiple of 64 KiB"),
+    (Request("copy", shapes=["16x12"]), "no multiple of 8"),
+    (Request("copy", shapes=["64GiB"]), "more than 64 GiB"),
+    (Request("copy", peers=["cublas"]), "no peer 'cublas'; there are memcpy"),
+    (Request("ladder", shapes=["4096"]), "takes no --shapes"),
+    (Request("ladder", peers=["cublas"]), "takes no --peers"),
+])
+def test_a_bad_request_is_refused_by_its_rule_before_anything_runs(request_, message, monkeypatch, capsys):
+    monkeypatch.setattr(bench, "no_gpu", lambda: pytest.fail("the machine was asked first"))
+    assert bench.run(request_) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_out_names_a_folder_where_several_files_are_written(tmp_path):
+    with pytest.raises(bench.RequestError, match="several files"):
+        bench.check(Request("ladder", out=tmp_path / "one.json"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(bench.RequestError, match="not a folder"):
+        bench.check(Request("gemm", out=tmp_path / "file"))
+
+
+def test_shapes_and_defaults_are_parsed():
+    checked = bench.check(Request("gemm", shapes=["64", "64x64x64", "128x256x8"], peers=["none"]))
+    assert checked.shapes == ((64, 64, 64), (128, 256, 8)) and checked.peers == ()
+    assert checked.plan.modes == bench_race.MODES
+    assert bench.check(Request("gemm")).shapes == bench_suites.GEMM_SHAPES
+    assert bench.check(Request("copy", shapes=["4GiB", "64MiB"])).shapes == ((65536, 32768), (1024, 32768))
+    assert bench.check(Request("gemm", modes=["sustained"])).plan.modes == ("sustained",)
+
+
+def test_the_eight_shapes_are_those_of_the_recorded_ladder():
+    recorded = {record.shape for record in recordings.load("ladder") if record.note}
+    assert set(bench_suites.GEMM_SHAPES) == recorded
+
+
+def test_without_a_gpu_it_says_so_and_what_is_recorded(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "_gpu", lambda: None)
+    assert bench.run(Request("gemm")) == 2
+    said = capsys.readouterr().err
+    assert "needs a Hopper GPU" in said and "hopperlab ladder" in said
+    for name in recordings.names():
+        assert f"    {name} " in said
+
+
+def test_another_gpu_is_named(monkeypatch):
+    from hopperlab.runtime.driver import Gpu
+    monkeypatch.setattr(bench, "_gpu", lambda: Gpu("NVIDIA A100", (8, 0), 108, (13, 0)))
+    assert "NVIDIA A100 has compute capability 8.0" in bench.no_gpu()
+
+
+def test_help_lists_the_suites_there_are():
+    assert {name: suite.help for name, suite in bench_suites.SUITES.items()} == cli_measure.BENCHES
+
+
+def test_a_suite_that_is_not_installed_is_refused(monkeypatch):
+    away = bench_suites.Table("micro", "", dict, "hopperlab.measure.no_such_module")
+    monkeypatch.setitem(bench_suites.SUITES, "micro", away)
+    with pytest.raises(bench.RequestError, match="no_such_module is missing"):
+        bench.check(Request("micro"))
+
+
+def test_peers_that_are_not_installed_are_refused_where_there_is_a_gpu(monkeypatch):
+    monkeypatch.setattr(bench, "_gpu", lambda: "a GPU")
+    monkeypatch.setattr(bench, "installed", lambda table: ["cublas"])
+    with pytest.raises(bench.RequestError, match="not installed here: triton"):
+        bench.check(Request("gemm", peers=["cublas", "triton"]))
+    assert bench.check(Request("gemm")).peers == ("cublas",)
+
+
+def test_peers_of_a_product_keep_those_that_exist(monkeypatch):
+    table = {"a": peers.Peer("A", "numpy", {"one": lambda a, b, c: "run one", "gone": lambda a, b, c: None}),
+             "b": peers.Peer("B", "no_such_package", {"two": lambda a, b, c: "run two"})}
+    monkeypatch.setattr(peers, "PRODUCT_PEERS", table)
+    assert peers.products(["b", "a"], 0, 0, 0) == {"two": ("B", "run two"), "one": ("A", "run one")}
+    assert peers.installed(table) == ["a"]
+
+
+# --- a machine that only pretends --------------------------------------------------------------------------------------
+SPEEDS = {"ours": (2.0, 2.0, 4.0), "cublas": (1.0, 2.0, 4.0), "torch": (1.0, 1.0, 4.0), "triton": (4.0, 4.0, 4.0)}
+
+
+def a_race(wrong=lambda contestant: 0.0) -> Race:
+    contestants = {"ours": Contestant("ours", lambda: None, ("BM=128",)), "cublas": Contestant("cublas", lambda: None, family="cuBLAS"),
+                   "torch": Contestant("torch", lambda: None, family="cuBLAS"), "triton": Contestant("triton", lambda: None, family="triton")}
+    return Race("gemm", (8, 8, 8), "bfloat16", 10 ** 12, "tflops", contestants, wrong)
+
+
+def fakes(calls: list):
+    def timer(runs, rounds):
+        calls.append(("time", rounds))
+        return {name: Sample(SPEEDS[name]) for name in runs}
+    return bench_race.Instruments({mode: timer for mode in bench_race.MODES},
+                                  lambda run, seconds: {"watts": 700.0, "joules": 0.5, "clock_mhz": 1500, "limited": "power"})
+
+
+def test_records_stand_beside_the_fastest_entry_of_each_family():
+    records = bench_race.run(a_race(), bench_race.Plan(3), instruments=fakes([]))
+    cold = [record for record in records if record.mode == "cold L2"]
+    assert [(r.kernel, r.peer) for r in cold] == [("ours", "cuBLAS (torch)"), ("ours", "triton"), ("cublas", "cuBLAS (torch)"),
+                                                  ("torch", "cuBLAS (torch)"), ("triton", "cuBLAS (torch)")]
+    ours = cold[0]
+    assert (ours.tflops, ours.peer_value, ours.ms) == (500.0, 1000.0, 2.0)
+    assert (ours.ratio, ours.ratio_min, ours.ratio_max) == (0.5, 0.5, 1.0)          # round by round: 1/2, 1/2, 4/4
+    assert (ours.watts, ours.joules, ours.limited) == (700.0, 0.5, "power")
+    assert len(records) == 2 * len(cold) and bench_race.family(ours) == "cuBLAS"
+
+
+def test_a_wrong_result_stops_the_race_before_anything_is_timed():
+    calls = []
+    race = a_race(lambda contestant: 0.25 if contestant.kernel == "torch" else 0.0)
+    with pytest.raises(bench_race.WrongResult, match=r"torch at 8x8x8: 25.00% of the elements are wrong; nothing was timed"):
+        bench_race.run(race, bench_race.Plan(3), instruments=fakes(calls))
+    with pytest.raises(bench_race.WrongResult, match="nan"):
+        bench_race.run(a_race(lambda contestant: float("nan")), bench_race.Plan(3), instruments=fakes(calls))
+    assert calls == []
+
+
+def test_progress_counts_what_run_reports():
+    told, plan = [], bench_race.Plan(3)
+    bench_race.run(a_race(), plan, told.append, fakes([]))
+    assert len(told) == bench_race.steps([4], plan)
+    silent = bench_race.Plan(3, ("cold L2",), 0.0)
+    told.clear()
+    records = bench_race.run(a_race(), silent, told.append, fakes([]))
+    assert len(told) == bench_race.steps([4], silent) and {r.watts for r in records} == {None}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A suite 'gemm' of pretended contestants on a machine that pretends to have a GPU; returns its races' `wrong`."""
+    told = {"wrong": lambda contestant: 0.0, "warnings": ()}
+    gemm = bench_suites.SUITES["gemm"]
+    monkeypatch.setitem(bench_suites.SUITES, "gemm", bench_suites.Races(
+        gemm.name, gemm.help, gemm.shapes, gemm.shape, gemm.kernels, gemm.default_kernels, gemm.peers,
+        lambda shape, kernels, chosen: a_race(told["wrong"])))
+    monkeypatch.setattr(bench, "no_gpu", lambda: None)
+    monkeypatch.setattr(bench, "_free", lambda: None)
+    monkeypatch.setattr(board, "header", lambda: dict(HEADER))
+    monkeypatch.setattr(board, "state", lambda idle=True: board.State(board.Instant(1980, 30, 75.0), told["warnings"]))
+    tools = fakes([])
+    monkeypatch.setattr(bench_race, "Instruments", lambda: tools)
+    return told
+
+
+def test_a_run_prints_a_table_and_writes_a_recording(machine, capsys, tmp_path):
+    machine["warnings"] = ("the GPU is shared with process 7",)
+    assert bench.run(Request("gemm", shapes=["8"], peers=["none"], out=tmp_path / "mine.json")) == 0
+    shown = capsys.readouterr()
+    assert "0.500 (0.500, 1.000) of cuBLAS (torch)" in shown.out and "board: 1980 MHz, 75 W, 30 °C before" in shown.out
+    assert "shared with process 7" in shown.err and "power held the clocks down" in shown.err
+    recording = recordings.load("mine", tmp_path)
+    assert len(recording) == 10 and recording.header["warnings"] == ["the GPU is shared with process 7"]
+
+
+def test_json_goes_to_standard_output_alone(machine, capsys, tmp_path):
+    assert bench.run(Request("gemm", shapes=["8"], peers=["none"], out=tmp_path, as_json=True)) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["records"][0]["peer"] == "cuBLAS (torch)" and told["header"]["gpu"] == "NVIDIA H200"
+    assert recordings.names(tmp_path) == ["bench_gemm"]
+
+
+def test_a_wrong_result_is_exit_code_1_and_writes_nothing(machine, capsys, tmp_path):
+    machine["wrong"] = lambda contestant: 0.5
+    assert bench.run(Request("gemm", shapes=["8"], peers=["none"], out=tmp_path)) == 1
+    assert "nothing was timed" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_geometric_means_take_a_kernels_best_variant_at_each_shape():
+    def record(shape, ratio, kernel="ours"):
+        return Record("gemm", kernel, shape=(shape,) * 3, mode="cold L2", tflops=1.0, ms=1.0, ms_min=1.0, ms_max=1.0, peer="cuBLAS (torch)",
+                      ratio=ratio, ratio_min=ratio, ratio_max=ratio)
+    text = bench_report.table([record(8, 0.5), record(8, 2.0), record(16, 8.0)])
+    assert "ours                     4.000 of cuBLAS over 2 shapes, cold L2" in text
+    assert "geometric" not in bench_report.table([record(8, 0.5)])
+
+
+def test_warnings_name_noise_and_spills():
+    noisy = Record("gemm", "ours", shape=(8,), ms=1.0, ms_min=0.9, ms_max=1.4, spills=8)
+    told = "\n".join(bench_report.warnings([noisy]))
+    assert "1.25 times the median for 1 contestants" in told and "spilled to memory in ours" in told
+    assert bench_report.warnings([Record("gemm", "ours", ms=1.0, ms_min=0.9, ms_max=1.1)]) == []
+
+
+def test_the_bar_is_lines_where_there_is_no_terminal():
+    stream = io.StringIO()
+    with bench_report.Progress(2, stream) as progress:
+        progress.step("one")
+        progress.step("two")
+    first, second, last = stream.getvalue().splitlines()
+    assert first == "[############............] 1/2 one" and second.startswith("[########################] 2/2 two")
+    assert last.startswith("measured in")

@@ -1,0 +1,101 @@
+"""The board's readings, from a pretended NVML: power, energy of a launch, what limits the clocks, who else is there."""
+import os
+import types
+
+import pytest
+
+from hopperlab.measure import board
+
+
+class Nvml(types.SimpleNamespace):
+    """What pynvml says; `events`: the bits of the clock event reasons, one reading after another."""
+
+    NVML_CLOCK_SM = 1
+
+    class NVMLError(Exception):
+        """As pynvml raises it."""
+
+    def __init__(self, events=(0,), others=(), busy=0):
+        self.events, self.mj = list(events), 0
+        processes = [types.SimpleNamespace(pid=pid, usedGpuMemory=2_500_000_000) for pid in (os.getpid(), *others)]
+        super().__init__(
+            nvmlInit=lambda: None, nvmlDeviceGetHandleByIndex=lambda i: i,
+            nvmlDeviceGetClockInfo=lambda d, kind: 1500, nvmlDeviceGetTemperature=lambda d, kind: 61,
+            nvmlDeviceGetPowerUsage=lambda d: 690_000, nvmlDeviceGetUtilizationRates=lambda d: types.SimpleNamespace(gpu=busy),
+            nvmlDeviceGetComputeRunningProcesses=lambda d: processes, events=self.events, mj=0)
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, device):
+        self.mj += 8000
+        return self.mj
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, device):
+        return self.events.pop(0) if len(self.events) > 1 else self.events[0]
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    def make(**said):
+        monkeypatch.setattr(board, "_METERS", [])
+        fake = Nvml(**said)
+        monkeypatch.setitem(__import__("sys").modules, "pynvml", fake)
+        return fake
+    return make
+
+
+def test_an_idle_board_has_nothing_to_warn_of(nvml):
+    nvml(events=(0x01,))                                    # idle is no limit
+    found = board.state()
+    assert found.warnings == () and str(found.now) == "1500 MHz, 690 W, 61 °C"
+
+
+@pytest.mark.parametrize(("bits", "word"), [(0x04, "power"), (0x80, "power"), (0x20, "heat"), (0x40, "heat"), (0x08, "hardware slowdown")])
+def test_held_clocks_are_said_in_words(nvml, bits, word):
+    nvml(events=(bits | 0x01,))
+    assert board.state().warnings == (f"the clocks are held down by {word} before anything runs",)
+
+
+def test_others_on_the_gpu_are_named(nvml):
+    nvml(others=(4242,), busy=90)
+    warning, = board.state().warnings
+    assert "shared with process 4242 (2.5 GB)" in warning
+
+
+def test_a_busy_gpu_is_named_unless_it_is_busy_with_us(nvml):
+    nvml(busy=90)
+    assert "busy 90 % of the time" in board.state().warnings[0]
+    assert board.state(idle=False).warnings == ()
+
+
+def test_under_load_counts_joules_a_launch(nvml):
+    """The counter stands 8 J higher at its second reading; the first launch only warms up."""
+    nvml()
+    launches = []
+    load = board.under_load(lambda: launches.append(1), lambda: None, seconds=0.02)
+    assert load.joules == round(8 / (len(launches) - 1), 6)
+    assert load.watts <= 8 / 0.02
+
+
+def test_under_load_says_what_limited(nvml, monkeypatch):
+    nvml(events=(0x04, 0x04, 0x00, 0x00, 0x20))
+    samples = [board._meter().now() for _ in range(5)]
+    assert board._limits(samples) == "power"                # two of five; heat stands in one of five, less than a quarter
+    assert board._limits([]) == ""
+
+
+def test_a_reading_that_is_not_supported_is_none_and_costs_nothing_else(nvml):
+    fake = nvml()
+
+    def refuse(device):
+        raise fake.NVMLError("not supported")
+    fake.nvmlDeviceGetPowerUsage = refuse
+    assert str(board.state().now) == "1500 MHz, 61 °C"
+
+
+def test_no_driver_means_nothing_can_be_read(nvml):
+    fake = nvml()
+
+    def refuse():
+        raise fake.NVMLError("no driver")
+    fake.nvmlInit = refuse
+    found = board.state()
+    assert found.now is None and "cannot be read here" in found.warnings[0]

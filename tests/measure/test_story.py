@@ -1,0 +1,95 @@
+"""The story of the ladder: shares and gains follow from the records, and README's tables from the story."""
+import json
+
+import pytest
+
+from hopperlab import cli
+from hopperlab.measure import readme, recordings, story
+from hopperlab.measure.recordings import HEADER_FIELDS, Record, Recording
+
+HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "a GPU", "driver": "1", "cuda": "13.0", "date": "2026-01-01"}
+
+
+def step(kernel, speed, size=8192, **fields):
+    return Record("ladder", kernel, shape=(size,) * 3, tflops=speed, ratio=speed / 800, peer="cuBLAS (torch)", peer_value=800.0, **fields)
+
+
+RECORDS = (step("cublasGemmEx", 700.0), step("torch", 800.0, watts=700.0), step("final", 760.0, watts=690.0, registers=168, shared_bytes=2048, spills=0),
+           step("tma_wgmma", 400.0), step("shared_tile", 20.0), step("final", 640.0, 4096, note="group 4"), step("final", 720.0, 4096, note="no cluster"))
+LADDER = Recording("ladder", HEADER, RECORDS)
+
+
+def test_steps_climb_in_order_with_their_gains():
+    told = story.tell(LADDER)
+    assert [(s.name, s.gain) for s in told.steps] == [("shared_tile", None), ("tma_wgmma", 20.0), ("final", 1.9)]
+    assert (told.peer, told.peer_tflops, told.steps[-1].share) == ("torch", 800.0, 0.95)
+
+
+def test_the_text_has_every_column():
+    text = str(story.tell(LADDER))
+    line = next(line for line in text.splitlines() if line.startswith("final"))
+    assert line.split()[:7] == ["final", "760.0", "95.0", "x1.90", "168", "2", "0"]
+    assert "recorded on a GPU, driver 1" in text and "final 1.10 TFLOP/s at 690 W, cuBLAS 1.14 at 700 W" in text
+
+
+def test_the_best_configuration_of_each_shape_is_told():
+    best, = story.tell(LADDER).shapes
+    assert (best.shape, best.configuration, best.share) == ((4096,) * 3, "no cluster", 0.9)
+    assert story.mean_share([best, story.Best((1,), "", 1.0, 1.0, 0.4)]) == pytest.approx(0.6)
+
+
+def test_a_size_that_was_not_measured_names_those_that_were():
+    with pytest.raises(ValueError, match="no steps of the ladder at 1000³; it has 8192³"):
+        story.tell(LADDER, 1000)
+
+
+def test_every_step_that_is_recorded_has_its_idea():
+    assert not [s.name for s in story.tell(story.read()).steps if not s.idea]
+
+
+def test_a_fresh_file_can_be_told(tmp_path, capsys):
+    recordings.save("fresh", HEADER, RECORDS, tmp_path)
+    assert cli.main(["ladder", "--from", str(tmp_path / "fresh.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"][0]["name"] == "shared_tile"
+
+
+@pytest.mark.parametrize(("text", "message"), [("nonsense", "is not JSON"), ("[]", "holds no recording"), ('{"header": {}}', "not header and records")])
+def test_a_file_that_is_no_recording_is_named(text, message, tmp_path, capsys):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    assert cli.main(["ladder", "--from", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_prints_and_draws(tmp_path, capsys):
+    assert cli.main(["ladder", "--size", "4096", "--plot", str(tmp_path / "new" / "ladder.png")]) == 0
+    assert "The product ladder at 4096³" in capsys.readouterr().out
+    assert (tmp_path / "new" / "ladder.png").read_bytes().startswith(b"\x89PNG")
+
+
+# --- README -----------------------------------------------------------------------------------------------------------
+def test_readmes_tables_are_those_of_the_recordings():
+    text = readme.README.read_text(encoding="utf-8")
+    assert readme.rendered(text) == text, "README.md is stale: run python -m hopperlab.measure.readme"
+
+
+def test_a_stale_readme_is_noticed_and_mended(tmp_path, capsys):
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n{readme.BEGIN}\nold numbers\n{readme.END}\nafter\n")
+    assert readme.main(["--check"], path) == 1 and "stale" in capsys.readouterr().err
+    assert readme.main([], path) == 0
+    text = path.read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old numbers" not in text and "| `final` |" in text
+    assert readme.main(["--check"], path) == 0
+
+
+@pytest.mark.parametrize("text", ["nothing", f"{readme.END}{readme.BEGIN}", f"{readme.BEGIN}{readme.BEGIN}{readme.END}"])
+def test_marks_that_are_missing_are_named(text):
+    with pytest.raises(ValueError, match="needs the lines"):
+        readme.rendered(text)
+
+
+def test_a_changed_recording_changes_the_section():
+    ceilings = recordings.load("ceilings")
+    assert "| `final` | all of it, with a tile and schedule by shape | 760 | 95% | 168 | 2 KiB |" in readme.performance(LADDER, ceilings)
+    assert "| 4096³ | 720 | 800 | 90.0% |" in readme.performance(LADDER, ceilings)
