@@ -21,6 +21,7 @@ _NAMES = {
     "explore": "runtime.explore",
     "backend": "runtime.backend",
     "run_isolated": "runtime.isolated",
+    "sass": "runtime.sass",
     "HopperlabError": "runtime.errors",
     "CompileError": "runtime.errors",
     "NoteError": "runtime.errors",
