@@ -61,7 +61,7 @@ class SideBySide:
 
     def html(self) -> str:
         """The listing as HTML on the house's card, readable in light and dark themes."""
-        cell = f"vertical-align: top; text-align: left; padding: 2px 8px; border-top: 1px solid {style.FAINT}; white-space: pre-wrap"
+        cell = f"vertical-align: top; text-align: left; padding: 2px 8px; border-top: 1px solid {style.FAINT}; white-space: pre-wrap; overflow-wrap: anywhere"
         rows = []
         for row in self.rows:
             source = f'<td style="{cell}"><b>{row.line}</b> {html.escape(row.text.strip())}</td>'
@@ -91,7 +91,7 @@ def sass(kernel: Any, lines: tuple[int, int] | None = None, full: bool = False) 
     machine, counts, note = {}, {}, ""
     try:
         code = hl.sass(kernel)
-        machine = _by_line(((i.line, i.kind if i.highlighted else "", str(i)) for i in code.instructions if i.file == file), full)
+        machine = _by_line(((i.line, i.kind if i.highlighted else "", str(i).lstrip()) for i in code.instructions if i.file == file), full)
         counts = code.counts() if code.loops else {}
     except hl.ToolchainError as problem:
         note = str(problem)
