@@ -20,6 +20,7 @@ class Product:
     a: (warps, 16, K) values already in registers, or None; a_index: (groups, ...) granule ids of A; b_index likewise.
     group_of: (warps,) which row of the group arrays is a warp's; number: (warps,) wgmma group each belongs to.
     quarter: (warps,) which 16 rows of the 64 a warp holds. keep: (warps,) False where scale-d is false (D = A*B). form: (K elements, dtypes, majors, sign, saturates).
+    places: (warps, 16, K/2) columns at which the stored elements of a sparse A stand, or None.
     """
 
     a: np.ndarray | None
@@ -31,6 +32,7 @@ class Product:
     quarter: np.ndarray
     form: tuple
     index: int = -1
+    places: np.ndarray | None = None
 
     def take(self, units: np.ndarray) -> "Product":
         """The same for some of the warps."""
@@ -38,7 +40,7 @@ class Product:
         a = self.a[units] if self.a is not None else None
         a_index = self.a_index[groups] if self.a_index is not None else None
         return Product(a, a_index, self.b_index[groups], group_of, self.number[units], self.keep[units],
-                       self.quarter[units], self.form, self.index)
+                       self.quarter[units], self.form, self.index, self.places[units] if self.places is not None else None)
 
 
 class Accumulator:
@@ -168,6 +170,16 @@ def _whole_groups(product: Product) -> bool:
 
 def _operand_a(M, product: Product) -> np.ndarray:
     """(groups, 64, K) when the warps are whole warpgroups in order, else (warps, 16, K)."""
+    stored = _stored_a(M, product)
+    if product.places is None:
+        return stored
+    dense = np.zeros((len(product.places), 16, product.form[0]), stored.dtype)
+    np.put_along_axis(dense, product.places, stored.reshape(len(dense), 16, -1), axis=2)
+    return dense.reshape(*stored.shape[:2], -1)
+
+
+def _stored_a(M, product: Product) -> np.ndarray:
+    """A as it lies in registers or shared memory: all of it, or the half that a sparse one stores."""
     kinds, majors = product.form[1:3]
     whole = _whole_groups(product)
     if product.a is not None:

@@ -8,14 +8,14 @@ between lanes belong to the engine. To add an instruction, add it to its family'
 from __future__ import annotations
 
 from ..ptx import ir
-from . import bits, compare, convert, floating, half, integer, move, video
+from . import bits, compare, convert, floating, half, integer, move, video, video_simd
 from .op import AluOp, UnsupportedInstruction, immediate, sources
 
 __all__ = ["AluOp", "UnsupportedInstruction", "immediate", "resolve"]
 
 # Families whose meaning hangs on the type, by the type's kind, and those that do not care.
 _BY_KIND = {"int": integer.FAMILIES, "float": floating.FAMILIES, "half": half.FAMILIES}
-_ANY = {**move.FAMILIES, **compare.FAMILIES, **bits.FAMILIES, **convert.FAMILIES, **video.FAMILIES}
+_ANY = {**move.FAMILIES, **compare.FAMILIES, **bits.FAMILIES, **convert.FAMILIES, **video.FAMILIES, **video_simd.FAMILIES}
 _KIND = {"f32": "float", "f64": "float", "f16": "half", "f16x2": "half", "bf16": "half", "bf16x2": "half"}
 _TYPED = frozenset().union(*_BY_KIND.values())
 

@@ -12,13 +12,14 @@ from ..accumulator import AccRef, Accumulator, Held, Product
 from ..ptx.ir import Imm, Vec
 from ..translate import MachineOp
 from ..waits import WgmmaWait
+from . import mma_sparse
 from .common import unsupported
 
 
 @dataclass
 class Info:
     """A decoded wgmma.mma_async: shape, operand types, majors, A in registers (`rs` register count), sign of the product,
-    dtype of D, its registers a lane, and whether it saturates."""
+    dtype of D, its registers a lane, whether it saturates, and of a sparse A the selector of its metadata (else None)."""
 
     index: int
     n: int
@@ -30,6 +31,12 @@ class Info:
     dtype: object
     registers: int
     saturates: bool
+    selector: int | None = None
+
+    @property
+    def types(self) -> tuple:
+        """(D, A, B), as mma_sparse.positions wants them."""
+        return (self.dtype, *self.kinds)
 
 
 def _wgmma(instr, function) -> MachineOp:
@@ -40,19 +47,20 @@ def _wgmma(instr, function) -> MachineOp:
         return MachineOp(commit, None, collective=True)
     if what == "wait_group":
         return MachineOp(wait, instr.operands[0].value, gate=True, collective=True)
-    if what != "mma_async" or "sp" in instr.mods:
-        raise unsupported(instr, "sparse wgmma is not modelled" if "sp" in instr.mods else "there is no such wgmma")
+    if what != "mma_async":
+        raise unsupported(instr, "there is no such wgmma")
     return _mma_async(instr)
 
 
 def _mma_async(instr) -> MachineOp:
-    mods = [m for m in instr.mods[1:] if m not in ("sync", "aligned", "satfinite", "and", "popc")]
+    mods, is_sparse = [m for m in instr.mods[1:] if m not in ("sp", "sync", "aligned", "satfinite", "and", "popc")], "sp" in instr.mods
     if len(mods) != 4:
         raise unsupported(instr)
     shape, d_type, a_type, b_type = mods
-    _check(instr, shape, d_type, a_type, b_type)
+    _check(instr, shape, d_type, a_type, b_type, is_sparse)
     n, k = (int(x) for x in shape[1:].split("n")[1].split("k"))
-    d, a, b, scale, *immediates = instr.operands
+    d, a, b, *metadata, scale = instr.operands[:6 if is_sparse else 4]
+    immediates = instr.operands[6 if is_sparse else 4:]
     values = [i.value for i in immediates if type(i) is Imm]
     signs, majors = values[:2] or [1, 1], ["K", "K"]
     trans = values[2:]
@@ -63,19 +71,30 @@ def _mma_async(instr) -> MachineOp:
     home, dtype, registers = {"s32": ("u32", np.int32, n // 2), "f32": ("f32", np.float32, n // 2), "f16": ("u32", np.float16, n // 4)}[d_type]
     if len(d.items) != registers or rs not in (0, 4):
         raise unsupported(instr, f"{len(d.items)} registers for D, {registers} are needed" if not rs else f"{rs} registers for A, 4 are needed")
-    info = Info(instr.index, n, k, (a_type, b_type), tuple(majors), rs, sign, dtype, registers, "satfinite" in instr.mods)
-    sources = [(r, None) for r in d.items] + ([(r, "u32") for r in a.items] if rs else [(a, "u64")]) + [(b, "u64"), (scale, "pred")]
+    info = Info(instr.index, n, k, (a_type, b_type), tuple(majors), rs, sign, dtype, registers, "satfinite" in instr.mods, _selector(instr, metadata, a_type))
+    sources = [(r, None) for r in d.items] + ([(r, "u32") for r in a.items] if rs else [(a, "u64")]) + [(m, "u32") for m in metadata[:1]]
+    sources += [(b, "u64"), (scale, "pred")]
     return MachineOp(issue, info, tuple(sources), tuple((r, home) for r in d.items), collective=True, raw=True, meets=MachineOp(meet, instr.index, gate=True, collective=True))
 
 
-def _check(instr, shape: str, d_type: str, a_type: str, b_type: str) -> None:
+def _selector(instr, metadata: list, a_type: str) -> int | None:
+    """The sparsity selector: which two lanes of a quad hold the metadata (of bytes all four do: 0)."""
+    if not metadata:
+        return None
+    choice = metadata[1].value if type(metadata[1]) is Imm else -1
+    if not 0 <= choice <= (a_type in ("f16", "bf16", "tf32")):
+        raise unsupported(instr, "the sparsity selector is 0 or 1, and 0 for bytes")
+    return choice
+
+
+def _check(instr, shape: str, d_type: str, a_type: str, b_type: str, is_sparse: bool) -> None:
     """Shapes and types that wgmma has (PTX ISA 9.7.15.2, 9.7.15.3)."""
     if a_type not in layout.K_BY_DTYPE:
         raise unsupported(instr, f"wgmma has no operands of .{a_type}")
     mixed = any({a_type, b_type} <= pair for pair in ({"e4m3", "e5m2"}, {"s8", "u8"}))
     if a_type != b_type and not mixed or d_type not in layout.ACCUMULATORS[a_type]:
         raise unsupported(instr, f"wgmma does not multiply .{a_type} by .{b_type} into .{d_type}")
-    if shape not in {f"m64n{n}k{layout.K_BY_DTYPE[a_type]}" for n in layout.legal_n(a_type)}:
+    if shape not in {f"m64n{n}k{layout.K_BY_DTYPE[a_type] * (2 if is_sparse else 1)}" for n in layout.legal_n(a_type)} or is_sparse and a_type == "b1":
         raise unsupported(instr, f"wgmma has no shape {shape} for .{a_type}")
     if a_type == "b1" and not {"and", "popc"} <= set(instr.mods) or "satfinite" in instr.mods and a_type not in ("s8", "u8"):
         raise unsupported(instr, "single bits need .and.popc" if a_type == "b1" else ".satfinite is for s8 and u8")
@@ -101,7 +120,8 @@ def issue(M, C, info: Info, *values):
     lanes = units.starts[first]
     bases = slot[first] * (M.stride // 16)
     desc_a, desc_b = None if info.rs else rest[0], rest[-2]
-    b_index = _granules(M, C, info, M.lanes(C, desc_b)[lanes], bases, info.n, info.majors[1], lanes)
+    places = None if info.selector is None else mma_sparse.positions(M.lanes(C, rest[-3]).reshape(-1, 32), info)
+    b_index = _granules(M, C, info, M.lanes(C, desc_b)[lanes], bases, info.n, info.majors[1], lanes, 32 if info.selector is None else 64)
     a_values = a_index = None
     if info.rs:
         a_values = _fragment(rest[:info.rs], info, len(gw))
@@ -114,10 +134,11 @@ def issue(M, C, info: Info, *values):
         checks_wgmma.check(M, C, info, lanes, group_of, desc_a, desc_b, a_index, b_index)
     old = _accumulator(M, C, info, registers, gw)
     form = (info.k, info.kinds, info.majors, info.sign, info.saturates)
-    product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form, info.index)
+    product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form, info.index, places)
     acc = Accumulator(M, gw, info.n, old.tile, info.dtype, [*old.pending, product])
     _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info)
     M.counting.add("wgmma", int((warp % 4 == 0).sum()), info.index)
+    M.counting.add("wgmma_wavefronts", len(group_ids) * (info.n + 64 * (not info.rs)) * 32 // 128, info.index)
     M.landing.start_accumulator(acc, info.index)
     return tuple(AccRef(acc, i) for i in range(info.registers))
 
@@ -142,13 +163,13 @@ def _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lane
     M.shadow.wgmma_read(clocks.wgmma, group_ids, touched, C.gids[lanes], column, number[first], info.index, split)
 
 
-def _granules(M, C, info, descriptors, bases, rows: int, major: str, lanes) -> np.ndarray:
+def _granules(M, C, info, descriptors, bases, rows: int, major: str, lanes, k_bytes: int = 32) -> np.ndarray:
     """Granule ids in M.smem16 of one operand of every warpgroup."""
     distinct, which = np.unique(descriptors, return_inverse=True)
     tables = []
     for k, value in enumerate(distinct.tolist()):
         try:
-            table = layout.operand_granules(value, rows, 32, major)
+            table = layout.operand_granules(value, rows, k_bytes, major)
         except DescriptorError as error:
             lane = int(lanes[np.flatnonzero(which == k)[0]])
             raise M.fault(C, info.index, lane, f"descriptor {value:#018x}: {error}", "illegal-descriptor", value) from None

@@ -11,6 +11,7 @@ from .ir import Function, Instr, Module, PtxSyntaxError
 from .locations import LineTable
 from .operands import Label, Reg, Sym, Vec
 from .scope import OperandError, Scope, split_operands
+from .selectors import VIDEO, video_operands
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.S)
 _STATEMENT = re.compile(
@@ -208,6 +209,8 @@ class _FunctionParser:
                 return
             grouped = "{" in operand_text or "(" in operand_text
             pieces = split_operands(operand_text) if grouped else operand_text.split(",")
+            if op[0] == "v" and op in VIDEO:
+                pieces, instr.mods = video_operands(pieces, mods)
             cached, resolve = scope.cache.get, scope.operand
             instr.operands = tuple([cached(piece) or resolve(piece) for piece in pieces])
 
