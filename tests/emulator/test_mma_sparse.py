@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from hopperlab import emulator
+from support.emulated import run_ptx
 
 TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "s8": np.int8, "u8": np.uint8, "e4m3": ml_dtypes.float8_e4m3fn}
 CASES = [("f16", "f32", 16), ("f16", "f32", 32), ("f16", "f16", 32), ("bf16", "f32", 32), ("bf16", "f32", 16), ("tf32", "f32", 8), ("tf32", "f32", 16),
@@ -86,7 +87,7 @@ def test_products(kind, d_kind, k, selector):
     assert all((got[i] == expected[lane // 4 + 8 * (i >> 1), 2 * (lane % 4) + (i & 1)]).all() for i in range(4))
 
 
-@pytest.mark.parametrize("opcode", ["mma.sp.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", "mma.sp.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32"])
+@pytest.mark.parametrize("opcode", ["mma.sp.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", "mma.sp.sync.aligned.m16n8k32.row.col.s32.s4.s4.s32"])
 def test_shapes_that_do_not_exist(opcode):
     ptx = f""".version 8.5
 .target sm_90a
@@ -95,3 +96,38 @@ def test_shapes_that_do_not_exist(opcode):
 """
     with pytest.raises(emulator.UnsupportedInstruction):
         hl.RawModule(ptx=ptx, backend="emulator").get_function("k")((1,), (32,), ())
+
+
+def nibbles(values):
+    """(…, count) integers of 4 bits -> (…, count / 8) words, lowest first."""
+    return ((values & 15).astype(np.uint32).reshape(*values.shape[:-1], -1, 8) << np.arange(0, 32, 4, np.uint32)).sum(axis=-1).astype(np.uint32)
+
+
+@pytest.mark.parametrize("k, selector", [(64, 0), (64, 1), (128, 0)])
+def test_products_of_4_bits(k, selector):
+    """Two pairs in every four pairs of columns are stored; a code of two bits places a pair."""
+    rng = np.random.default_rng(4 + k + selector)
+    dense, stored, codes = np.zeros((16, k), int), np.zeros((16, k // 2), int), [0] * 16
+    for row, chunk in np.ndindex(16, k // 8):
+        for j, place in enumerate(np.sort(rng.choice(4, 2, replace=False))):
+            pair = rng.integers(-8, 8, 2)
+            stored[row, 4 * chunk + 2 * j:4 * chunk + 2 * j + 2] = dense[row, 8 * chunk + 2 * place:8 * chunk + 2 * place + 2] = pair
+            codes[row] |= int(place) << 2 * (2 * chunk + j)
+    b = rng.integers(0, 16, (8, k))
+    lane, lanes = np.arange(32), k // 32
+    a_words, b_words = nibbles(stored), nibbles(b)
+    a_regs = np.stack([a_words[lane // 4 + 8 * (i & 1), 4 * (i >> 1) + lane % 4] for i in range(k // 32)])
+    b_regs = np.stack([b_words[lane // 4, 4 * i + lane % 4] for i in range(k // 32)])
+    meta = np.full((8, 4), 0xDEADBEEF, np.uint32)
+    for g, q in np.ndindex(8, lanes):
+        meta[g, lanes * selector + q] = codes[g + 8 * (q % 2)] >> 32 * (q // 2) & 0xFFFFFFFF
+    names = lambda first, count: "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"
+    loads = "".join(f"ld.global.b32 %r{10 + i}, [%rd1+{128 * i}];\n" for i in range(2 * lanes + 1))
+    body = f"""ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4; add.u64 %rd1, %rd1, %rd3; add.u64 %rd2, %rd2, %rd3;
+    {loads} mov.b32 %r30, 1; mov.b32 %r31, 2; mov.b32 %r32, 3; mov.b32 %r33, 4;
+    mma.sp.sync.aligned.m16n8k{k}.row.col.s32.s4.u4.s32 {{%r0, %r1, %r2, %r3}}, {names(10, lanes)}, {names(10 + lanes, lanes)}, {{%r30, %r31, %r32, %r33}}, %r{10 + 2 * lanes}, {selector};
+    st.global.b32 [%rd2], %r0; st.global.b32 [%rd2+128], %r1; st.global.b32 [%rd2+256], %r2; st.global.b32 [%rd2+384], %r3;"""
+    out = np.zeros((4, 32), np.int32)
+    run_ptx(body, (np.concatenate([a_regs, b_regs, meta.reshape(1, 32)]), out), ".param .u64 in, .param .u64 out")
+    expected = dense @ b.T
+    assert all((out[i] == expected[lane // 4 + 8 * (i >> 1), 2 * (lane % 4) + (i & 1)] + i + 1).all() for i in range(4))

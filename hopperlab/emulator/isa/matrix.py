@@ -2,8 +2,8 @@
 
 A fragment is a list of register arrays of shape (warps, 32). Every shape has one layout rule (lane = 4g + q, E elements
 a register): A row = g + 8 (i & 1), k = 4E (i >> 1) + Eq + e; B the same with n = g; C row = g + 8 (i >> 1),
-col = 2q + (i & 1). So fragments become matrices by transposing whole registers. Values are exact; sums are float32 (f64
-for .f64), in NumPy's order: the architecture leaves the order open.
+col = 2q + (i & 1). So fragments become matrices by transposing whole registers. Values are exact; sums are float32, in
+NumPy's order: the architecture leaves the order open. Those of .f64 are a chain of fused multiply-adds along k.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 
 from ..ptx import ir
 from .elements import ELEMENTS, Element
+from .exact import fma64
 from .formats import f32_f16
+from .matrix_quads import product as quads_product
 from .op import NEWER, Modifiers
 
 # Shapes of each pair of element widths: (m, n, k) of one mma.sync on sm_90a.
@@ -51,23 +53,39 @@ class MmaOp:
 
 
 def mma(instr: ir.Instr) -> MmaOp:
-    """mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype{.op.popc}; raises UnsupportedInstruction."""
+    """mma.sync.aligned.shape.row.col{.satfinite}{.rounding}.dtype.atype.btype.ctype{.op.popc}; raises UnsupportedInstruction."""
     mods = Modifiers(instr)
-    for word in ("sync", "aligned", "row", "col"):
-        if not mods.flag(word):
-            raise mods.fail("mma needs .sync.aligned and .row.col (other layouts exist for .m8n8k4.f16 alone)")
-    if mods.left[:1] in (["sp"], ["sp::ordered_metadata"]):
-        raise mods.fail("sparse matrices are not emulated")
+    layouts = tuple(mods.require(("row", "col")) for _ in range(2))
+    if not (mods.flag("sync") and mods.flag("aligned")):
+        raise mods.fail("mma needs .sync.aligned")
     shape = _read_shape(mods)
+    quads = shape == (8, 8, 4) and mods.left[1:3] == ["f16", "f16"]
+    if layouts != ("row", "col") and not quads:
+        raise mods.fail("mma needs .row.col (other layouts exist for .m8n8k4.f16 alone)")
     satfinite = mods.flag("satfinite")
+    rounding = mods.choose(("rn", "rz", "rm", "rp"))
     bitwise = mods.choose(("xor", "and"))
     mods.flag("popc")
     types = tuple(mods.left)
     newer = next((mod for mod in types if mod in NEWER), None)
     if newer is not None or len(types) != 4:
         raise mods.fail(mods.unknown(newer, "type") if newer else "needs the types of D, A, B and C")
+    if quads:
+        return _build_quads(mods, layouts, types, satfinite or rounding or bitwise)
     _check(mods, shape, types, bitwise)
-    return _build(shape, types, satfinite, bitwise)
+    if rounding and types[0] != "f64":
+        raise mods.fail("a rounding mode is for .f64")
+    return _build(shape, types, satfinite, bitwise, rounding or "rn")
+
+
+def _build_quads(mods: Modifiers, layouts: tuple, types: tuple, strange) -> MmaOp:
+    """mma.m8n8k4 of f16 (matrix_quads.py)."""
+    d, _, _, c = types
+    if strange or (d, c) not in (("f16", "f16"), ("f32", "f32"), ("f32", "f16")):
+        raise mods.fail(f"sm_90a has no m8n8k4 product of .f16 with accumulators .{d} and .{c}")
+    names = {"f16": "u32", "f32": "f32"}
+    counts = (2, 2, 4 if c == "f16" else 8)
+    return MmaOp(quads_product(layouts, d, c), counts, ("u32", "u32", names[c]), names[d], (8, 8, 4), types)
 
 
 def _read_shape(mods: Modifiers) -> tuple[int, int, int]:
@@ -93,7 +111,7 @@ def _check(mods: Modifiers, shape: tuple, types: tuple, bitwise: str | None) -> 
         raise mods.fail(f".{a} has the shapes {known} here")
 
 
-def _build(shape: tuple, types: tuple, satfinite: bool, bitwise: str | None) -> MmaOp:
+def _build(shape: tuple, types: tuple, satfinite: bool, bitwise: str | None, rounding: str) -> MmaOp:
     m, n, k = shape
     d, a, b, _ = types
     a_element, b_element = ELEMENTS[a], ELEMENTS[b]
@@ -108,11 +126,15 @@ def _build(shape: tuple, types: tuple, satfinite: bool, bitwise: str | None) -> 
         product = multiply(left, right) if multiply else np.matmul(left, right.transpose(0, 2, 1))
         return finish(product, c_regs, satfinite)
 
+    def chained(a_regs, b_regs, c_regs):
+        left, right = gather(a_regs, a_element, rows, groups), gather(b_regs, b_element, 1, groups)
+        return [_chain(left, right, c, i, rounding) for i, c in enumerate(c_regs)]
+
     accumulators = m * n // 32
     registers = accumulators // 2 if d == "f16" else accumulators
     name = {"f16": "u32"}.get(d, d)
     ins = (a_element.register, b_element.register, name)
-    return MmaOp(fn, (rows * groups, groups, registers), ins, name, shape, types)
+    return MmaOp(chained if d == "f64" else fn, (rows * groups, groups, registers), ins, name, shape, types)
 
 
 def gather(registers, element: Element, rows: int, groups: int) -> np.ndarray:
@@ -128,6 +150,16 @@ def gather(registers, element: Element, rows: int, groups: int) -> np.ndarray:
     for i, register in enumerate(registers):
         words[:, i % rows, :, i // rows] = np.ascontiguousarray(register).view(np.complex128)
     return element.decode(words.view(np.uint32)).reshape(warps, 8 * rows, -1)
+
+
+def _chain(left: np.ndarray, right: np.ndarray, c: np.ndarray, index: int, rounding: str) -> np.ndarray:
+    """Accumulator `index` of .f64: one fused multiply-add after the other along k, each rounded."""
+    warps, k = len(left), left.shape[2]
+    rows = left[:, 8 * (index >> 1) : 8 * (index >> 1) + 8]
+    total = c.reshape(warps, 8, 4)
+    for step in range(k):
+        total = fma64(rows[:, :, None, step], right[:, None, index & 1 :: 2, step], total, rounding)
+    return np.ascontiguousarray(np.broadcast_to(total, (warps, 8, 4))).reshape(warps, 32)
 
 
 def _halves(product: np.ndarray, index: int) -> np.ndarray:

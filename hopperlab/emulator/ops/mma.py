@@ -7,7 +7,7 @@ import numpy as np
 
 from ..isa import matrix
 from ..ptx.ir import Vec
-from ..translate import HOME, MachineOp
+from ..translate import MachineOp
 from . import mma_sparse
 from .common import SHARED_TAG, flat_shared, unsupported
 
@@ -101,8 +101,10 @@ def _mma(instr, function) -> MachineOp:
     op = matrix.mma(instr)
     d, a, b, c = (_items(o) for o in instr.operands[:4])
     info = Info(instr.index, op=op, sizes=(len(a), len(b), len(c)))
-    sources = tuple((r, None) for r in (*a, *b, *c))
-    dsts = tuple((r, HOME[r.type]) for r in d)
+    if (len(a), len(b), len(c)) != op.counts:
+        raise unsupported(instr, f"{len(a)}, {len(b)} and {len(c)} registers for A, B and C, it takes {op.counts[0]}, {op.counts[1]} and {op.counts[2]}")
+    sources = tuple((r, kind) for group, kind in zip((a, b, c), op.ins) for r in group)
+    dsts = tuple((r, op.out) for r in d)
     return MachineOp(multiply, info, sources, dsts, collective=True)
 
 

@@ -1,7 +1,8 @@
-"""mma.sp.sync: products whose A has two zeros in every four elements (one in two for tf32) (PTX ISA 9.7.14.6).
+"""mma.sp.sync: products whose A has two zeros in every four elements (one in two for tf32, two pairs in every four pairs of
+4-bit integers) (PTX ISA 9.7.14.6).
 
 A fragment holds only what is not zero; a metadata word says where it stands. A word covers rows g and g + 8 of 16 columns
-(8 of tf32), 16 bits each, or one row of 32 columns of bytes; the selector picks the lanes of each quad that hold them.
+(8 of tf32), 16 bits each, or one row of 32 columns of bytes (64 of 4 bits); the selector picks the lanes of each quad that hold them.
 """
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from ..isa import matrix
 from ..isa.elements import ELEMENTS
 from ..ptx.ir import Imm, Vec
 from ..translate import MachineOp
-from .common import unsupported
+from .common import no_sm_90a, unsupported
 
-SHAPES = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "s8": (32, 64), "u8": (32, 64), "e4m3": (64,), "e5m2": (64,)}
-ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "e4m3": ("f32", "f16"), "e5m2": ("f32", "f16")}
+SHAPES = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "s8": (32, 64), "u8": (32, 64), "s4": (64, 128), "u4": (64, 128), "e4m3": (64,), "e5m2": (64,)}
+ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "s4": ("s32",), "u4": ("s32",), "e4m3": ("f32",), "e5m2": ("f32",)}
+NIBBLES = ("s4", "u4")
 WORDS = ("sp", "sp::ordered_metadata", "sync", "aligned", "row", "col", "satfinite")
 
 
@@ -38,9 +40,9 @@ def sparse(instr) -> MachineOp:
     if len(rest) != 5 or not {"sync", "aligned", "row", "col"} <= set(instr.mods):
         raise unsupported(instr)
     shape, d_type, a_type, b_type, c_type = rest
-    same = a_type == b_type or {a_type, b_type} <= {"s8", "u8"} or {a_type, b_type} <= {"e4m3", "e5m2"}
-    if a_type in ("s4", "u4") and shape in ("m16n8k64", "m16n8k128"):
-        raise unsupported(instr, "sparse products of 4-bit integers are not modelled")
+    same = a_type == b_type or any({a_type, b_type} <= pair for pair in ({"s8", "u8"}, {"e4m3", "e5m2"}, {"s4", "u4"}))
+    if {a_type, b_type} <= {"e4m3", "e5m2"} and d_type == c_type == "f16":
+        raise no_sm_90a(instr, "a sparse product of fp8 into f16", "sm_120a")
     if shape not in {f"m16n8k{k}" for k in SHAPES.get(a_type, ())} or not same or d_type != c_type or d_type not in ACCUMULATORS[a_type]:
         raise unsupported(instr, f"sm_90a has no sparse product {shape} of .{a_type} and .{b_type} into .{d_type}")
     d, a, b, c = (o.items if type(o) is Vec else (o,) for o in instr.operands[:4])
@@ -56,7 +58,7 @@ def sparse(instr) -> MachineOp:
 
 def _holders(kind: str, k: int) -> int:
     """Lanes of a quad that hold metadata of one instruction."""
-    per_word = {"tf32": 8}.get(kind, 16)
+    per_word = {"tf32": 8, "s4": 32, "u4": 32}.get(kind, 16)
     return k // per_word
 
 
@@ -74,6 +76,9 @@ def positions(meta: np.ndarray, info: Info) -> np.ndarray:
         bits = 32
     step = 4 if kind == "tf32" else 2
     code = (rows[..., None].astype(np.int64) >> np.arange(0, bits, step)).reshape(len(words), 16, -1)
+    if kind in NIBBLES:                                    # a code places two neighbours: in pairs of columns
+        pairs = 4 * (np.arange(info.k // 4) // 2) + (code & 3)
+        return np.repeat(2 * pairs, 2, axis=-1) + np.arange(info.k // 2) % 2
     stored = np.arange(info.k // 2)
     return 2 * stored + (code >> 1 & 1) if kind == "tf32" else 4 * (stored // 2) + (code & 3)
 
@@ -88,7 +93,7 @@ def multiply(M, C, info: Info, *values):
     left, right = ELEMENTS[info.types[1]], ELEMENTS[info.types[2]]
     stored = matrix.gather(rows[:na], left, 2, info.k // 2 // (4 * left.per_register))
     where = positions(rows[-1], info)
-    pairs = where.reshape(*where.shape[:2], -1, 2)
+    pairs = (where[:, :, ::2] if info.types[1] in NIBBLES else where).reshape(*where.shape[:2], -1, 2)
     if info.types[1] != "tf32" and (pairs[..., 0] == pairs[..., 1]).any():
         warp = int(np.argmax((pairs[..., 0] == pairs[..., 1]).any(axis=(1, 2))))
         raise M.fault(C, info.index, 32 * warp, "metadata that puts two elements into one place", "illegal-descriptor", 0)
