@@ -20,6 +20,7 @@ _NAMES = {
     "emulate": "runtime.session",
     "explore": "runtime.explore",
     "backend": "runtime.backend",
+    "timeline": "measure.timelines",
     "run_isolated": "runtime.isolated",
     "sass": "runtime.sass",
     "HopperlabError": "runtime.errors",

@@ -65,7 +65,13 @@ BUDGETS = [
     *[("copy/dsmem_copy.cu", (f"-DMETHOD={method}",), {"dsmem_copy": 48}) for method in (0, 1, 2)],
     ("copy/bulk_read.cu", (), {"bulk_read": 40}),
     *[("copy/stream_copy.cu", (f"-DHINTS={hints}",), {"stream_copy": 32}) for hints in (0, 1, 2)],
+    ("micro/traced_ring.cu", (), {"traced_ring": 64}),
+    ("micro/traced_ring.cu", ("-DHOPPERLAB_TRACE",), {"traced_ring": 64}),
     ("micro/tma_vs_cp_async.cu", (), {"tma_load": 40, "cp_async_load": 40}),
+    ("mbarrier/ring.cu", (), {"fold": 40}),
+    ("mbarrier/named_ring.cu", (), {"fold": 40}),
+    ("mbarrier/two_slots.cu", (), {"fold": 40}),
+    ("mbarrier/round_trip.cu", (), {"by_mbarrier": 32, "by_named_barrier": 32, "by_syncthreads": 32}),
     *[(f"start_here/kernel_{number}.cu", (), {"fold": 40}) for number in (1, 2, 3, 4)],
 ]
 
