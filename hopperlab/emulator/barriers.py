@@ -123,9 +123,8 @@ class Barriers:
         units = M.units(C)
         if M.trace is not None:
             M.trace.arrive(C, ids, info.index, expect)
-        vec = M.clocks.publish(C, units) if release else None
-        if release:
-            self._join(ids, units, vec, C)
+        vec = M.clocks.publish(C, units)
+        self._join(ids, units, vec if release else M.clocks.finished(vec), C)
         if self.checks is not None:
             self.checks.contribute(C, ids, units, vec)
         if expect is not None:
@@ -253,18 +252,19 @@ class Barriers:
         return C.n > len(mine) and bool((ids != np.repeat(mine, np.diff(np.append(units.starts, C.n)))).any())
 
     def acquire(self, C, ids: np.ndarray, site: int) -> None:
-        """Lanes observed, in instruction `site`, that a phase of their barrier completed; a .relaxed wait learns nothing more."""
+        """Lanes observed, in instruction `site`, that a phase of their barrier completed. A .relaxed wait learns only which
+        asynchronous operations are over."""
         M = self.M
         self.waited[ids] = self.phase[ids]
         if self.checks is not None:
             self.checks.observed(C, ids, site)
-        if not M.translation.ops[site].info.release:
-            return
         units = M.units(C)
         if self._mixed(ids, units, C):
             vec = np.maximum.reduceat(M.clocks.barrier_done[ids], units.starts)
         else:
             vec = M.clocks.barrier_done[ids[units.starts]]
+        if not M.translation.ops[site].info.release:
+            vec = M.clocks.finished(vec)
         M.clocks.learn(C, units, vec)
 
     def describe(self, barrier: int) -> str:

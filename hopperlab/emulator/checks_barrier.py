@@ -88,12 +88,7 @@ class BarrierChecks:
 
     # --- phases -----------------------------------------------------------------------------------------------------
     def contribute(self, C, ids: np.ndarray, units, vec) -> None:
-        """Arrivals: what their threads know when they arrive belongs to the running phase. vec: published clocks or None."""
-        if vec is None:
-            vec = self.clocks._known(C, units)
-            own = units.gw % self.warps
-            vec[np.arange(len(own)), V, own] = self.clocks.epoch[units.gw]
-            self.clocks.epoch[units.gw] += 1
+        """Arrivals: what their threads know when they arrive (vec) belongs to the running phase."""
         known = np.maximum(np.maximum(vec[:, V, :self.warps], vec[:, X, :self.warps] >> 5), self.past[units.gw])
         ends = np.append(units.starts[1:], C.n)
         if C.n == len(units.starts) or (ids == np.repeat(ids[units.starts], ends - units.starts)).all():

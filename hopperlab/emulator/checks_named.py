@@ -46,7 +46,7 @@ class NamedChecks:
         early = np.flatnonzero((M.named.needed[done] == 0) & (living < M.geometry.threads))
         for k in early[:1].tolist():
             slot = int(done[k]) // 16
-            reports.released_by_exit(M, int(self.site[done[k]]), None, slot * M.T, M.geometry.threads - int(living[k]))
+            reports.released_by_exit(M, int(self.site[done[k]]), slot * M.T, M.geometry.threads - int(living[k]))
         if self.partial:
             for key in done.tolist():
                 self._torn(self.partial.pop(key, ()))

@@ -151,6 +151,13 @@ class Clocks:
         self.epoch[gw] = epoch + 1
         return vec
 
+    def finished(self, vec: np.ndarray) -> np.ndarray:
+        """What a .relaxed arrival or wait still tells: which asynchronous operations are over. It orders no ordinary access."""
+        out = vec.copy()
+        out[..., :self.wgmma0] = 0
+        out[..., self.cp0:self.bar0] = 0
+        return out
+
     def _known(self, cohort, units: Units) -> np.ndarray:
         gw = units.gw
         vec = self.K[self.row_of[cohort.gids[units.starts]]]

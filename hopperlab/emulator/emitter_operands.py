@@ -104,6 +104,8 @@ class Operands:
             expression = self._widen(expression, dtype, home)
         if self.guard is not None:
             expression = f"np.where({self.guard}, {expression}, {self._register(reg, None)})"
+        if self.t.tainted:
+            register_times.writes(self, reg)
         self.lines.append(f"{name} = {expression}")
         self.local.add(reg.name)
         self.body_defs.add(reg.name)

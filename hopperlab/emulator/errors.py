@@ -38,5 +38,9 @@ class HazardError(EmulatorError):
         super().__init__(head + "\n\n" + "\n\n".join(str(h) for h in self.hazards))
 
 
+class HazardWarning(UserWarning):
+    """Something in a launch is legal and suspicious (`Session.warnings`)."""
+
+
 class DeadlockError(HazardError):
     """Nothing can run and nothing is in flight; the last hazard is the whole picture."""

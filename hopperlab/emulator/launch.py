@@ -1,6 +1,7 @@
 """From a kernel and its arguments to a Machine: geometry, residency, the layout of shared memory and parameters."""
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
@@ -10,7 +11,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..hopper import limits
 from . import checks_end
-from .errors import DeadlockError, HazardError, LaunchError, MemoryFault
+from .errors import DeadlockError, HazardError, HazardWarning, LaunchError, MemoryFault
 from .machine import Machine
 from .machine_constants import LOCAL_BASE, PARAM_WINDOW, SYSTEM_SHARED
 from .memory import GlobalMemory, default
@@ -177,6 +178,7 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
     required = function.directives.get("reqntid")
     if required and tuple(required) != shape.block:
         raise LaunchError(f"{name} must be launched with block {tuple(required)}, not {shape.block}")
+    known = len(session.warnings)
     machine = Machine(program.translation(name), place, shape, _pack(function, place.params, args), memory, session, resources)
     try:
         with _blas().limit(limits=1, user_api="blas"):      # tiles are small: BLAS threads cost more than they bring
@@ -192,6 +194,9 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
         session.launches += 1
         machine.hazards.sort(key=lambda h: h.sort_key())
         session.hazards.extend(machine.hazards)
+    if session.hazards_mode == "raise":
+        for doubt in session.warnings[known:]:
+            warnings.warn(str(doubt), HazardWarning, stacklevel=2)
     if machine.hazards and session.hazards_mode == "raise":
         kind = DeadlockError if any(h.kind == "deadlock" for h in machine.hazards) else HazardError
         raise kind(machine.hazards)

@@ -173,6 +173,7 @@ class Machine:
             checks_collective.cta_ends(self, ended)
             if self.session.check:
                 self.fences.cta_ends(ended)
+                self.registers.cta_ends(ended)
             self.slot_cta[ended] = -1
             self.ended += len(ended)
 

@@ -24,10 +24,12 @@ class RegisterPool:
         self.budget = self.entry * machine.warps
         self.now = np.full(machine.slots * machine.warps, self.entry, np.int64)
         self.site = np.full(machine.slots * machine.warps, -1, np.int64)
+        self.runs = np.zeros(machine.slots * machine.warps, np.int64)          # setmaxnreg instructions, by warp
+        self.epoch = np.zeros(machine.slots * machine.warps, np.int64)         # of the warp's clock when it ran the latest
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """New CTAs start with the registers of the launch."""
-        for table, value in ((self.now, self.entry), (self.site, -1)):
+        for table, value in ((self.now, self.entry), (self.site, -1), (self.runs, 0), (self.epoch, 0)):
             table.reshape(self.M.slots, -1)[slots] = value
 
     def check(self, C, site: int, direction: str, count: int) -> None:
@@ -36,9 +38,10 @@ class RegisterPool:
         if self.ignored:
             reports.registers(M, site, int(C.gids[0]), "does nothing: ptxas ignores setmaxnreg in this kernel (note C7508), because it does "
                               "not know the registers at entry. Give the kernel __launch_bounds__(threads, 1).")
+        warps = C.gids[::32] >> 5
+        self._together(C, site, warps)
         if not self.counts:
             return
-        warps = C.gids[::32] >> 5
         wrong = np.flatnonzero(self.now[warps] < count if direction == "dec" else self.now[warps] > count)
         if len(wrong):
             held = int(self.now[warps[wrong[0]]])
@@ -49,11 +52,48 @@ class RegisterPool:
                               f"{'inc' if direction == 'dec' else 'dec'}, or another count (ptxas gave this kernel {self.entry} at entry).",
                               before if before >= 0 else None)
 
+    def _together(self, C, site: int, warps: np.ndarray) -> None:
+        """All warps of a warpgroup run the same setmaxnreg, and meet before they run another (PTX ISA 9.7.19.5)."""
+        M, clocks = self.M, self.M.clocks
+        if M.warps % 4:
+            return
+        others = (warps - warps % M.warps % 4)[:, None] + np.arange(4)
+        rows, mine = clocks.row_of[C.gids[::32]], self.runs[warps][:, None] + 1
+        behind = (self.runs[others] > 0) & (self.runs[others] < mine - 1) & (others != warps[:, None])
+        unmet = (self.runs[others] == mine - 1) & (mine > 1) & (others != warps[:, None])
+        unmet &= clocks.K[rows[:, None], 0, others % clocks.warps] < self.epoch[others]
+        ahead = (self.runs[others] == mine) & (self.site[others] != site)
+        for bad, why in ((behind | unmet, "runs again in one warp before the other warps of its warpgroup are known to have run the last one: put a "
+                          "bar.sync of the warpgroup between two setmaxnreg"),
+                         (ahead, "is not the one that other warps of its warpgroup ran: all four warps run the same instruction, so move it "
+                          "out of the branch")):
+            if bad.any():
+                k, other = (int(v[0]) for v in np.nonzero(bad))
+                reports.registers(M, site, int(warps[k]) * 32, why + ".", int(self.site[others[k, other]]))
+
+    def cta_ends(self, slots: np.ndarray) -> None:
+        """CTAs end: no warpgroup ran setmaxnreg with some of its warps only."""
+        M = self.M
+        if not self.runs.any() or M.warps % 4:
+            return
+        runs = self.runs.reshape(M.slots, -1, 4)[slots]
+        uneven = np.argwhere((runs != runs[:, :, :1]).any(axis=2))
+        if len(uneven) and not any(h.kind in ("divergent-collective", "deadlock", "register-budget") for h in M.hazards):
+            k, group = (int(v) for v in uneven[0])
+            first = int(slots[k]) * M.warps + group * 4
+            ran = [w for w in range(4) if runs[k, group, w] == runs[k, group].max()]
+            left = ", ".join(str(group * 4 + w) for w in range(4) if w not in ran)
+            reports.divergent(M, int(self.site[first + ran[0]]), None, (first + ran[0]) * 32, f"warp {left} of the block did not run it")
+
     def set(self, warps: np.ndarray, count: int, site: int) -> None:
         """The warps now hold `count` registers a thread."""
         if (self.now[warps] > count).any():
             self.M.named.flipped = True           # wakes whoever waits for registers
         self.now[warps], self.site[warps] = count, site
+        self.runs[warps] += 1
+        self.epoch[warps] = self.M.clocks.epoch[warps]
+        self.M.clocks.epoch[warps] += 1
+        self.M.clocks.touched = True
         self.M.progress += 1
 
     def free(self, slots: np.ndarray) -> np.ndarray:

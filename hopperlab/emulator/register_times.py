@@ -7,7 +7,7 @@ puts after the write is silent. translate.py calls plan, wrote and used.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,10 +24,17 @@ NO_TIME = np.uint32(0)
 
 @dataclass
 class Plan:
-    """tracked: registers with a time. fragments: registers that hold A of a wgmma -> instructions of those wgmma."""
+    """tracked: registers with a time. fragments: registers that hold A of a wgmma -> instructions of those wgmma. results: the same
+    of D, for registers that something else computes too. watched: the wgmma whose registers are computed anew somewhere."""
 
     tracked: frozenset[str]
     fragments: dict[str, tuple[int, ...]]
+    results: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def watched(self) -> frozenset[int]:
+        """Instructions whose groups are remembered warp by warp."""
+        return frozenset(i for table in (self.fragments, self.results) for sites in table.values() for i in sites)
 
     def extend_live(self, graph) -> None:
         """A time lives as long as its register."""
@@ -46,19 +53,22 @@ def plan(function, ops) -> Plan:
     """Which registers of a kernel need times."""
     products = [i for i in function.body if i.index in ops and ops[i.index].raw]
     fragments: dict[str, tuple[int, ...]] = {}
+    results: dict[str, tuple[int, ...]] = {}
     reach = set()
     for i in products:
         d, a = operands(i)
         reach.update(r.name for r in (*d, *a))
-        for r in a:
-            fragments[r.name] = (*fragments.get(r.name, ()), i.index)
+        for table, registers in ((fragments, a), (results, d)):
+            for r in registers:
+                table[r.name] = (*table.get(r.name, ()), i.index)
     if not products:
         return Plan(frozenset(), {})
     renames = [([d.name for d in i.dsts()], [s.name for s in i.srcs()]) for i in function.body if i.op in RENAMES]
     _close(reach, [(sources, targets) for targets, sources in renames])
     computed = {d.name for i in function.body if i.op not in (*RENAMES, "wgmma") for d in i.dsts()} & reach
+    results = {name: sites for name, sites in results.items() if name in computed}
     _close(computed, renames)
-    return Plan(frozenset(computed & reach), fragments)
+    return Plan(frozenset(computed & reach), fragments, results)
 
 
 def _close(names: set, edges: list) -> None:
@@ -82,13 +92,27 @@ def _time(emitter, name: str) -> str:
     return f"r{emitter.t.slots[shadow]}"
 
 
+def writes(emitter, reg) -> None:
+    """The instruction being emitted is about to write `reg`: an accumulator in flight must not be in it. Renames are no accesses."""
+    times, instr = emitter.t.times, emitter.instr
+    if instr.op in (*RENAMES, "wgmma"):
+        return
+    if reg.name in times.results:
+        lines = [f"{emitter._function(overwritten)}(M, C, {instr.index}, {times.results[reg.name]!r}, 'D')"]
+    elif reg.name in emitter.t.tainted and reg.name in emitter.local:
+        lines = [f"{emitter._function(replaced)}(M, C, {instr.index}, r{emitter.t.slots[reg.name]})"]
+    else:
+        return
+    emitter.lines.extend(line for line in lines if line not in emitter.lines[-4:])
+
+
 def wrote(emitter, reg) -> None:
     """The instruction being emitted has just written `reg`."""
     times, instr = emitter.t.times, emitter.instr
     if reg.name in times.tracked:
         _stamp(emitter, reg, instr)
     if reg.name in times.fragments and instr.op not in (*RENAMES, "wgmma"):
-        line = f"{emitter._function(overwritten)}(M, C, {instr.index}, {times.fragments[reg.name]!r})"
+        line = f"{emitter._function(overwritten)}(M, C, {instr.index}, {times.fragments[reg.name]!r}, 'A')"
         if not emitter.lines or line not in emitter.lines[-4:]:
             emitter.lines.append(line)
 
@@ -127,6 +151,8 @@ class Fences:
     def __init__(self, machine):
         self.M = machine
         self.count = np.zeros(machine.slots * machine.warps, np.int64)
+        self.watched = machine.translation.times.watched
+        self.told: set[int] = set()                        # wgmma whose missing fence was reported
         self.serial = 0
         self.issued: dict[int, np.ndarray] = {}
         self.latest = np.zeros((2, machine.slots * machine.warps), np.int64)       # instruction, group
@@ -138,7 +164,8 @@ class Fences:
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """New CTAs have issued nothing."""
-        for table in (self.latest[0], self.latest[1], *self.issued.values()):
+        self.serial += 1
+        for table in (self.count, self.latest[0], self.latest[1], *self.issued.values()):
             table.reshape(self.M.slots, -1)[slots] = 0
 
     def cta_ends(self, slots: np.ndarray) -> None:
@@ -148,10 +175,13 @@ class Fences:
             warp = int(slots[late[0] // self.M.warps]) * self.M.warps + int(late[0]) % self.M.warps
             reports.exit_under_wgmma(self.M, int(self.latest[0, warp]), warp * 32)
 
-    def issue(self, site: int, warps: np.ndarray, number: np.ndarray, from_registers: bool) -> None:
-        """A wgmma was issued as part of group `number` of every warp."""
+    def issue(self, site: int, warps: np.ndarray, number: np.ndarray) -> None:
+        """A wgmma was issued as part of group `number` of every warp; each of them has run wgmma.fence before its first one."""
         self.latest[0, warps], self.latest[1, warps] = site, number
-        if not from_registers:
+        if self.M.session.check and site not in self.told and not self.count[warps].all():
+            self.told.add(site)
+            reports.no_first_fence(self.M, site, int(warps[int(np.argmin(self.count[warps]))]) * 32)
+        if site not in self.watched:
             return
         table = self.issued.setdefault(site, np.zeros(len(self.count), np.int64))
         table[warps] = number
@@ -184,6 +214,7 @@ def check(M, C, site: int, scale, d_times: tuple, a_times: tuple) -> None:
                 writer = int(time if not time.ndim else time[lane]) & SITE_MASK
                 if _moved(M, writer, site):
                     continue
+                M.fences.told.add(site)
                 reports.missing_wgmma_fence(M, site, writer, int(C.gids[lane]), what)
 
 
@@ -207,8 +238,18 @@ def _precedes(one, other) -> bool:
     return False
 
 
-def overwritten(M, C, site: int, products: tuple) -> None:
-    """A register that holds A of some wgmma was computed anew: none of those may be in flight."""
+def replaced(M, C, site: int, old) -> None:
+    """Instruction `site` is about to compute a register anew that holds `old`: no accumulator in flight, of any lane."""
+    if M.session.check and hasattr(old, "lane_groups"):
+        warps, number = old.lane_groups()
+        busy = number > M.wgmma_done[warps]
+        if busy.any():
+            gid = int(C.gids[int(np.argmax(busy))])
+            reports.result_overwritten(M, site, int(M.fences.latest[0, gid >> 5]), gid)
+
+
+def overwritten(M, C, site: int, products: tuple, what: str) -> None:
+    """A register that holds A (or D) of some wgmma was computed anew: none of those may be in flight."""
     if not M.session.check:
         return
     for product in products:
@@ -218,4 +259,5 @@ def overwritten(M, C, site: int, products: tuple) -> None:
         warps = C.gids >> 5
         busy = issued[warps] > M.wgmma_done[warps]
         if busy.any():
-            reports.fragment_overwritten(M, site, product, int(C.gids[int(np.argmax(busy))]))
+            tell = reports.fragment_overwritten if what == "A" else reports.result_overwritten
+            tell(M, site, product, int(C.gids[int(np.argmax(busy))]))

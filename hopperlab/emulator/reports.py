@@ -40,8 +40,8 @@ def name(instr) -> str:
     return ".".join([instr.op, *(m for m in instr.mods if not m.startswith(drop))])
 
 
-def _add(M, kind: str, message: str, index: int, other: int | None, gid: int) -> None:
-    """Record a hazard once for each kind and pair of source positions."""
+def _add(M, kind: str, message: str, index: int, other: int | None, gid: int, severity: str = "error") -> None:
+    """Record a hazard (or a warning) once for each kind and pair of source positions."""
     instr = M.body[index]
     partner = M.body[other] if other is not None else None
     key = (kind, place(instr), instr.opcode, place(partner) if partner else None, partner.opcode if partner else None)
@@ -50,7 +50,8 @@ def _add(M, kind: str, message: str, index: int, other: int | None, gid: int) ->
     M.reported.add(key)
     block, thread = M.block_index(gid), gid % M.T
     text = f"{message} (first seen in block {block}, thread {thread})"
-    M.hazards.append(Hazard(kind, text, user_site(instr), user_site(partner) if partner else None, block, thread))
+    hazard = Hazard(kind, text, user_site(instr), user_site(partner) if partner else None, block, thread, severity)
+    (M.hazards if severity == "error" else M.session.warnings).append(hazard)
 
 
 def _offset(M, flat: int) -> str:

@@ -69,13 +69,14 @@ def odd_count(M, site: int, gid: int, count: int) -> None:
     add(M, "barrier-misuse", f"{what} names {count} threads: whole warps arrive, so the count is a multiple of 32.", site, None, gid)
 
 
-def released_by_exit(M, site: int, other: int | None, gid: int, missing: int) -> None:
-    """bar.sync of the whole CTA completed because threads had ended."""
+def released_by_exit(M, site: int, gid: int, missing: int) -> None:
+    """bar.sync of the whole CTA completed because threads had ended: legal since sm_70, which waits for threads that have not
+    exited (CUDA: Volta tuning guide), and a warning because the program reads as if they came."""
     what, _ = _both(M, site, None)
-    where = f" (at {place(M.body[other])})" if other is not None else ""
-    add(M, "barrier-misuse", f"{what} waits for all threads of the block, but {missing} of them have ended{where} without coming here. The hardware "
-        "lets the others go on; the program says otherwise. Keep every thread until the last barrier and guard only its work, or meet at "
-        "a named barrier (bar.sync id, count) with the threads that do come.", site, other, gid)
+    add(M, "barrier-misuse", f"{what} waits for all threads of the block, but {missing} of them have ended without coming here. The hardware "
+        "lets the others go on: a barrier waits for threads that have not exited. If they had work behind it, that work is missing: keep every "
+        "thread until the last barrier and guard only its work, or meet at a named barrier (bar.sync id, count) with the threads "
+        "that do come.", site, None, gid, "warning")
 
 
 # --- collectives ------------------------------------------------------------------------------------------------------
@@ -99,6 +100,21 @@ def missing_wgmma_fence(M, site: int, other: int, gid: int, what: str) -> None:
         "the tensor core may read the register before that write. Run wgmma.fence.sync.aligned after the last write and before the "
         "first wgmma that uses it. If the source has one, the compiler has moved the write past it: pin each register "
         'before the fence with asm volatile("" : "+f"(d[i]) :: "memory").', site, other, gid)
+
+
+def no_first_fence(M, site: int, gid: int) -> None:
+    """A warp's first wgmma with no wgmma.fence before it: constants count as written when the kernel starts."""
+    what, _ = _both(M, site, None)
+    add(M, "register-in-flight", f"{what} is the first of its warp, and no wgmma.fence came before it: the tensor core may read the "
+        "accumulator before the zeros (or whatever it was set to) are there. Every warp runs wgmma.fence.sync.aligned once its registers "
+        "are set and before its first wgmma, also where they hold constants only.", site, None, gid)
+
+
+def result_overwritten(M, site: int, other: int, gid: int) -> None:
+    """A register of D is computed while its wgmma is in flight."""
+    writer, product = _both(M, site, other)
+    add(M, "register-in-flight", f"{writer} writes a register of the accumulator of {product}, which is still in flight: either may win, and "
+        "later products may add to the wrong one. Run wgmma.wait_group first, with a count that includes its group.", site, other, gid)
 
 
 def exit_under_wgmma(M, site: int, gid: int) -> None:

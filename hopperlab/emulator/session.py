@@ -20,6 +20,7 @@ class Hazard:
     where:    source position of the access that came too early
     other:    source position of the operation it collided with
     block, thread: one CTA and thread that showed it
+    severity: 'error', or 'warning' for what is legal and suspicious (`session.warnings`; it ends no launch)
     """
 
     kind: str
@@ -28,13 +29,14 @@ class Hazard:
     other: object = None
     block: tuple[int, int, int] | None = None
     thread: int | None = None
+    severity: str = "error"
 
     def sort_key(self) -> tuple:
         """Hazards are listed by file, line and kind, so that the order is the same under every schedule."""
         return (*_position(self.where), self.kind, *_position(self.other))
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.message}"
+        return f"{self.kind}{' (warning)' if self.severity == 'warning' else ''}: {self.message}"
 
 
 def _position(site) -> tuple[str, int]:
@@ -48,6 +50,7 @@ class Session:
     schedule: 'eager' (operations land at once), 'lazy' (as late as the program can force), 'random' (drawn from `seed`), or a
     pairing: 'late-wgmma' (copies at once, wgmma as late as possible), 'late-copies' (the converse).
     hazards:  'raise' ends a launch that showed hazards with HazardError; 'collect' only records them.
+    warnings: what is legal and suspicious, of severity 'warning'. It ends no launch; with 'raise' it is a Python warning.
     trace:    True records the timeline, False does not, 'print' also prints each event as it happens.
     """
 
@@ -57,6 +60,7 @@ class Session:
     trace: bool | str = True
     check: bool = True
     hazards: list[Hazard] = field(default_factory=list)
+    warnings: list[Hazard] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     timeline: Timeline = field(default_factory=Timeline)
     launches: int = 0

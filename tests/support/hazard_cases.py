@@ -6,6 +6,7 @@ A file KIND.cu holds cases of one hazard kind. A case starts with lines `//!`:
     //! args f32[64] int:5 map:bf16:64x64:64x64:128B        (array shape, number, tensor map: dtype, shape, box, swizzle)
     //! ptx fewer TEXT | more TEXT | differs                 (what the bug does to the PTX, compared with the twin)
     //! also KIND ...                                        (further kinds that the same bug may show)
+    //! warning                                              (legal and suspicious: found in session.warnings, and no hazard)
     //! clean                                                (there is no bug: the kernel must be silent)
 The code sees BUG as 1 or 0. Lines marked `// HAZARD` are where the report points, `// OTHER` its other end.
 """
@@ -39,6 +40,7 @@ class Case:
     ptx: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     clean: bool = False
+    warning: bool = False
 
     def lines(self, mark: str) -> set[int]:
         """Lines of the file that carry a mark."""
@@ -66,8 +68,8 @@ def _header(current: dict, words: list[str]) -> None:
         current["launch"] = {k: int(v) for k, v in (pair.split("=") for pair in value.split())}
     elif key == "ptx":
         current["ptx"] = tuple(value.split(maxsplit=1))
-    elif key == "clean":
-        current["clean"] = True
+    elif key in ("clean", "warning"):
+        current[key] = True
     else:
         current[key] = tuple(value.split())
 

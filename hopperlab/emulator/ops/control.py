@@ -87,6 +87,7 @@ def more_registers(M, C, info):
     if M.registers.counts:
         return RegisterWait(C.gids >> 5, info[2], info[0])
     M.session.count("setmaxnreg_inc", C.n // 32)
+    M.registers.set(C.gids[::32] >> 5, info[2], info[0])
     return None
 
 

@@ -129,7 +129,7 @@ def issue(M, C, info: Info, *values):
         a_index = _granules(M, C, info, M.lanes(C, desc_a)[lanes], bases, 64, info.majors[0], lanes)
     keep = M.lanes(C, rest[-1])[units.starts]
     number = M.wgmma_commits[gw] + 1
-    M.fences.issue(info.index, gw, number, bool(info.rs))
+    M.fences.issue(info.index, gw, number)
     if M.shadow is not None:
         checks_wgmma.check(M, C, info, lanes, group_of, desc_a, desc_b, a_index, b_index)
     old = _accumulator(M, C, info, registers, gw)

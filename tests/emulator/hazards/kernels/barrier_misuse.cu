@@ -121,12 +121,24 @@ KERNEL(96) k(int* y) {
     y[threadIdx.x] = 1;
 }
 //! case barrier_after_some_have_left
+//! warning
 //! launch block=64
 //! args i32[64] int:40
 KERNEL(64) k(int* y, int n) {
     if (BUG && threadIdx.x >= n) return;
     __syncthreads();                                            // HAZARD
     if (threadIdx.x < n) y[threadIdx.x] = 1;
+}
+//! case barrier_of_warps_that_remain
+//! warning
+//! launch block=128
+//! args i32[128]
+KERNEL(128) k(int* y) {                                         // the hardware counts the threads that have not exited
+    __shared__ int s[128];
+    s[threadIdx.x] = threadIdx.x;
+    if (BUG && threadIdx.x >= 64) return;
+    __syncthreads();                                            // HAZARD
+    if (threadIdx.x < 64) y[threadIdx.x] = s[threadIdx.x ^ 32];
 }
 //! case bytes_before_they_are_announced
 //! clean

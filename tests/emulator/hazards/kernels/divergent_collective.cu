@@ -76,3 +76,22 @@ KERNEL(32) k(const int* x, int* y) {
     else { v -= __shfl_xor_sync(0xffff0000, v, 2); __syncwarp(0xffff0000); }
     y[threadIdx.x] = v;
 }
+//! case setmaxnreg_by_three_warps
+//! launch block=128
+//! args i32[128]
+extern "C" __global__ void __launch_bounds__(128, 1) k(int* y) {
+    if (!BUG || threadIdx.x < 96) setmaxnreg_dec<40>();         // HAZARD
+    y[threadIdx.x] = 1;
+}
+//! case setmaxnreg_by_the_producer_warp_alone
+//! launch block=256
+//! args i32[256]
+extern "C" __global__ void __launch_bounds__(256, 1) k(int* y) {
+    int warp = threadIdx.x / 32;
+    if (warp < 4) {
+        if (!BUG || warp == 0) setmaxnreg_dec<40>();            // HAZARD
+    } else {
+        y[threadIdx.x] = 1;
+    }
+    y[threadIdx.x] += 1;
+}

@@ -36,3 +36,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) k(int* y) {
     setmaxnreg_dec<40>();                                       // HAZARD
     y[threadIdx.x] = 1;
 }
+//! case another_one_before_the_warpgroup_has_met
+//! launch block=128
+//! args i32[128]
+//! ptx fewer bar.sync
+extern "C" __global__ void __launch_bounds__(128, 1) k(int* y) {
+    setmaxnreg_dec<64>();                                       // OTHER
+#if !BUG
+    bar_sync(1, 128);
+#endif
+    setmaxnreg_dec<40>();                                       // HAZARD
+    y[threadIdx.x] = 1;
+}

@@ -198,3 +198,115 @@ KERNEL(128) k(const void* x, float* y, int n) {
     for (int i = 0; i < n; i++) Softmax::step(o, s, s + 16384, 1.0f / (i + n));
     put(y, o);
 }
+//! case zeros_without_a_first_fence
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+//! ptx fewer wgmma.fence
+KERNEL(128) k(const void* x, float* y) {                        // constants count as written when the kernel starts
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+#if !BUG
+    wgmma_fence();
+#endif
+    multiply(d, s, s + 8192);                                   // HAZARD
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case one_warp_without_a_first_fence
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {                        // the fence is each warp's own
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    if (!BUG || threadIdx.x < 96) wgmma_fence();
+    multiply(d, s, s + 8192);                                   // HAZARD
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case zeros_in_every_tile_of_a_persistent_loop
+//! clean
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    for (int tile = 0; tile < 3; tile++) {
+        float d[32] = {};
+        wgmma_fence();
+        for (int k = 0; k < 2; k++) { multiply(d, s, s + 8192); wgmma_commit_group(); }
+        wgmma_wait_group<0>();
+        put(y, d);
+    }
+}
+//! case two_accumulators_change_places
+//! clean
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float a[32] = {}, b[32] = {};
+    wgmma_fence();
+    for (int step = 0; step < 4; step++) {
+        multiply(a, s, s + 8192);
+        wgmma_commit_group();
+        wgmma_wait_group<1>();                                  // the other one is done
+        #pragma unroll
+        for (int i = 0; i < 32; i++) { float t = a[i]; a[i] = b[i]; b[i] = t; }
+    }
+    wgmma_wait_group<0>();
+    #pragma unroll
+    for (int i = 0; i < 32; i++) a[i] += b[i];
+    put(y, a);
+}
+//! case accumulator_written_in_flight
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {                        // written, not read: the product lands on top of it, or under it
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    wgmma_fence();
+    multiply(d, s, s + 8192);                                   // OTHER
+    wgmma_commit_group();
+    if (!BUG) wgmma_wait_group<0>();
+    asm volatile("add.f32 %0, %1, 0f3F800000;" : "+f"(d[0]) : "f"((float)threadIdx.x) : "memory");  // HAZARD
+    if (BUG) wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case accumulator_loaded_in_flight
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const float* x, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    wgmma_fence();
+    for (int step = 0; step < 2; step++) {
+        multiply(d, s, s + 8192);                               // OTHER
+        wgmma_commit_group();
+        if (!BUG) wgmma_wait_group<0>();
+        #pragma unroll
+        for (int i = 0; i < 32; i++)
+            asm volatile("ld.global.f32 %0, [%1];" : "+f"(d[i]) : "l"(x + i) : "memory");  // HAZARD
+        wgmma_fence();
+    }
+    if (BUG) wgmma_wait_group<0>();
+    put(y, d);
+}
