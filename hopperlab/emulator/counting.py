@@ -49,6 +49,9 @@ def _measured(kind: str, nbytes: int, offsets: np.ndarray) -> tuple[int, ...]:
         return (len(np.unique(at[on] // SECTOR)),)
     if kind == "matrix":
         return banks.matrix_wavefronts(at, nbytes), banks.matrix_conflicts(at, nbytes)
+    if kind in ("atomic", "combined"):
+        count = banks.atomic_wavefronts(at, nbytes, on, kind == "combined")
+        return count, max(0, count - nbytes // 4)
     store = kind == "store"
     return banks.wavefronts(at, nbytes, on, store), banks.conflicts(at, nbytes, on, store)
 
@@ -124,13 +127,41 @@ class Counting:
     def shared(self, C, flat: np.ndarray, nbytes: int, write: bool, index: int) -> None:
         """ld.shared or st.shared of `nbytes` a lane at positions `flat` in M.smem."""
         M, kind = self.M, "store" if write else "load"
-        if M.cluster > 1:
-            remote = int(np.count_nonzero(flat // M.stride != C.gids // M.T))
-            if remote:
-                self.add(f"dsmem_{kind}_bytes", nbytes * remote, index)
+        if M.cluster > 1 and self._elsewhere(C, kind, flat, nbytes, index):
+            return
         wavefronts, conflicts = self._total(C, kind, nbytes, flat, 4, index)
         self._access(f"shared_{kind}", index, (("requests", C.count_warps()), ("bytes", nbytes * len(flat)), ("wavefronts", wavefronts),
                                                ("conflicts", conflicts)))
+
+    def _elsewhere(self, C, kind: str, flat: np.ndarray, nbytes: int, index: int) -> bool:
+        """Count lanes that access another CTA of the cluster; True when all of them do, and no bank of this CTA is touched."""
+        away = flat // self.M.stride != C.gids // self.M.T
+        remote = int(np.count_nonzero(away))
+        if remote:
+            self.add(f"dsmem_{kind}_bytes", nbytes * remote, index)
+            self.remote_sectors(C, kind, np.where(away, flat, -1), index)
+        return remote == len(flat)
+
+    def remote_sectors(self, C, kind: str, flat: np.ndarray, index: int) -> None:
+        """32-byte sectors that each warp touches in another CTA (-1: a lane that does not)."""
+        on = flat >= 0
+        places = (C.gids[on] >> 5) << 40 | flat[on] // SECTOR      # an access is aligned, so it lies in one sector
+        self.add(f"dsmem_{kind}_sectors", len(np.unique(places)), index)
+
+    def shared_atomic(self, C, flat: np.ndarray, nbytes: int, index: int) -> None:
+        """atom.shared or red.shared at positions `flat` in M.smem, where the machine has an instruction for it: 32-bit integers,
+        and 64 bits exchanged. The rest are loops of the compiler's. Adding 1 where nobody reads the old value, or anything to
+        one word for the whole warp, combines lanes."""
+        instr = self.M.body[index]
+        known = nbytes == 4 and instr.mods[-1] in ("s32", "u32", "b32") or nbytes == 8 and "exch" in instr.mods
+        if not known or self.M.cluster > 1 and (flat // self.M.stride != C.gids // self.M.T).any():
+            return
+        wanted = any(reg.name in _read(self.M.translation) for reg in instr.dsts())
+        one = not wanted and "add" in instr.mods and getattr(instr.operands[-1], "value", None) == 1
+        combined = one or not wanted and (flat == flat[0]).all()
+        wavefronts, conflicts = self._total(C, "combined" if combined else "atomic", nbytes, flat, 4, index)
+        self.add("shared_atomic_wavefronts", wavefronts * (2 if "cas" in instr.mods else 1), index)
+        self.add("shared_atomic_conflicts", conflicts, index)
 
     def matrix(self, flat: np.ndarray, num: int, write: bool, index: int) -> None:
         """ldmatrix or stmatrix: positions in M.smem of the 8 * num rows of every warp."""
@@ -173,6 +204,13 @@ class Counting:
         launch["peak_registers"] = self.peak_registers
         into.raise_to("peak_registers", self.peak_registers)
         into.add_launch(kernel, {name: amount for name, amount in launch.items() if amount})
+
+
+def _read(translation) -> set[str]:
+    """Names of all registers that some instruction reads (worked out once a kernel)."""
+    if translation.read is None:
+        translation.read = {reg.name for instr in translation.function.body for reg in instr.srcs()}
+    return translation.read
 
 
 def _classes(translation) -> list[dict[str, int]]:

@@ -39,7 +39,8 @@ class Translation:
         extra = [name + register_times.TIME for name in sorted(self.times.tracked)]
         self.successors = [b.succs for b in graph.blocks]
         self.spans = [(b.start, b.end) for b in graph.blocks]
-        self.classes: list[dict[str, int]] | None = None      # of the spans, see counting.py
+        self.classes: list[dict[str, int]] | None = None      # of the spans, and
+        self.read: set[str] | None = None                     # registers that are read: see counting.py
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
         self.tainted = self._tainted()
         self.homes = self._homes()

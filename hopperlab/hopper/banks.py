@@ -67,6 +67,22 @@ def _groups(at: np.ndarray, access_bytes: int, on: np.ndarray, store: bool) -> l
     return [count for count in found if count]
 
 
+def atomic_wavefronts(addresses: Sequence[int] | np.ndarray, access_bytes: int, active: np.ndarray | None = None,
+                      combined: bool = False) -> int:
+    """Wavefronts of one atomic on shared memory by a warp: one for each lane of a bank, even of the same word.
+
+    combined: lanes of the same word are served together, as where 1 is added and nobody wants the old value (the machine's
+    POPC.INC). addresses, access_bytes (4 or 8), active: as in `wavefronts`. A compare-and-swap takes twice as many.
+    Source: Nsight Compute on an H200 (recordings/counters_engines.json).
+    """
+    at, on = _lanes(addresses, access_bytes, active)
+    if combined:
+        return wavefronts(at, access_bytes, on, store=True)
+    lanes = 16 if access_bytes == 8 else WARP
+    words = at // BANK_BYTES
+    return sum(int(np.bincount(words[i : i + lanes][on[i : i + lanes]] % BANKS, minlength=1).max()) for i in range(0, WARP, lanes))
+
+
 def wavefronts(
     addresses: Sequence[int] | np.ndarray, access_bytes: int, active: np.ndarray | None = None, store: bool = False
 ) -> int:

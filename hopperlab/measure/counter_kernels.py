@@ -104,7 +104,8 @@ MODES = {"none": (128, 0), "32B": (32, 0x080), "64B": (64, 0x180), "128B": (128,
 """TMA swizzle mode -> (bytes a row of the tile, mask of the address bits that the XOR takes)."""
 
 
-def _launch(source: str, name: str, args, grid, block, shared_mem: int = 0, **macros) -> None:
+def launch(source: str, name: str, args, grid, block, shared_mem: int = 0, **macros) -> None:
+    """Compile `source` with NAME and the macros, and launch it."""
     import hopperlab as hl
     options = [f"-DNAME={name}", *(f"-D{key}={value}" for key, value in macros.items())]
     module = hl.RawModule(code=source, options=tuple(options), name=f"{name}.cu")
@@ -119,19 +120,19 @@ def main() -> None:
     out = xp.zeros(1 << 16, np.float32)
     for name, pitch, xor in (("transpose_plain", 32, 0), ("transpose_padded", 33, 0), ("transpose_padded_2", 34, 0),
                              ("transpose_padded_4", 36, 0), ("transpose_xor", 32, 1)):
-        _launch(TRANSPOSE, name, (data, out), (1,), (32, 32), PITCH=pitch, XOR=xor)
+        launch(TRANSPOSE, name, (data, out), (1,), (32, 32), PITCH=pitch, XOR=xor)
     for mode, (row, mask) in MODES.items():
         tile = data[:64 * row // 4].reshape(64, row // 4)
         tensor = hl.TensorMap.tiled(tile, box=(64, row // 4), swizzle=mode)
-        _launch(TMA_TILE, f"tma_{mode.lower()}", (tensor, out), (1,), (4 * row,), 64 * row, ROW=row, MASK=mask)
+        launch(TMA_TILE, f"tma_{mode.lower()}", (tensor, out), (1,), (4 * row,), 64 * row, ROW=row, MASK=mask)
     for name, xor in (("ldmatrix_plain", 0), ("ldmatrix_xor", 1)):
-        _launch(LDMATRIX, name, (data, out), (1,), (128,), XOR=xor)
+        launch(LDMATRIX, name, (data, out), (1,), (128,), XOR=xor)
     for stride in (1, 2, 8):
-        _launch(STRIDED, f"strided_{stride}", (data, out), (4,), (256,), STRIDE=stride)
+        launch(STRIDED, f"strided_{stride}", (data, out), (4,), (256,), STRIDE=stride)
     for name, kind, gap in (("wide_8", "float2", 1), ("wide_16", "float4", 1), ("wide_16_gap", "float4", 5)):
-        _launch(WIDE, name, (data, out), (1,), (128,), TYPE=kind, GAP=gap)
-    _launch(CP_ASYNC, "cp_async_columns", (data, out), (1,), (256,))
-    _launch(BULK, "bulk_copy", (data, out), (1,), (256,))
+        launch(WIDE, name, (data, out), (1,), (128,), TYPE=kind, GAP=gap)
+    launch(CP_ASYNC, "cp_async_columns", (data, out), (1,), (256,))
+    launch(BULK, "bulk_copy", (data, out), (1,), (256,))
     hl.synchronize()
 
 

@@ -26,6 +26,16 @@ METRICS = {
     "global_load_sectors + cp_async_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "tma_load_bytes + bulk_load_bytes": "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",
+    "tma_store_bytes + bulk_store_bytes": "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",
+    "tma_reduce_bytes + bulk_reduce_bytes": "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_red.sum",
+    "dsmem_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_dshared_op_ld.sum",
+    "dsmem_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_dshared_op_st.sum",
+    "dsmem_copy_bytes": "l1tex__m_l1tex2xbar_write_bytes_mem_dshared_op_tma_st.sum",
+    "dsmem_reduce_bytes": "l1tex__m_l1tex2xbar_write_bytes_mem_dshared_op_tma_red.sum",
+    "shared_atomic_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+    "shared_atomic_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum",
+    "wgmma_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
 }
 """Counter of the emulator (or a sum of two) -> metric of Nsight Compute that must be equal. Nsight Compute counts cp.async among
 the loads of global memory, and ldmatrix among those of shared memory (seen on an H200)."""

@@ -104,3 +104,17 @@ def test_every_pattern_measured_on_an_h200():
 def test_wrong_arguments_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize(("words", "combined", "expected"), [
+    (np.arange(32), False, 1), (np.arange(32) // 4, False, 4), (np.arange(32) // 4, True, 1), (np.arange(32) * 32, True, 32),
+    (np.arange(32) % 8 * 32 + np.arange(32) // 8, False, 8), (np.zeros(32, int), False, 32), (np.zeros(32, int), True, 1)])
+def test_atomics_serve_the_lanes_of_a_bank_one_by_one(words, combined, expected):
+    assert banks.atomic_wavefronts(words * 4, 4, combined=combined) == expected
+    half = np.arange(32) < 16
+    assert banks.atomic_wavefronts(words * 4, 4, half, combined=combined) <= expected
+
+
+def test_atomics_of_64_bits_go_by_halves():
+    assert banks.atomic_wavefronts(np.arange(32) * 8, 8) == 2
+    assert banks.atomic_wavefronts(np.arange(32) // 2 * 8, 8) == 4

@@ -6,18 +6,17 @@ import pytest
 from hopperlab.measure import profile, recordings
 
 RECORDED = json.loads((recordings.FOLDER / "counters.json").read_text())
+ENGINES = json.loads((recordings.FOLDER / "counters_engines.json").read_text())
 
 
-@pytest.fixture(scope="module")
-def counted():
-    return profile.in_emulator(["hopperlab.measure.counter_kernels"], True)
-
-
-def test_the_emulator_still_counts_what_an_h200_counted(counted):
-    """Wavefronts, conflicts, requests and sectors of every recorded kernel."""
-    assert RECORDED["header"]["gpu"] == "NVIDIA H200" and len(RECORDED["rows"]) >= 12
-    assert [row["kernel"] for row in RECORDED["rows"]] == [kernel for kernel, _ in counted]
-    for row, (kernel, counts) in zip(RECORDED["rows"], counted):
+@pytest.mark.parametrize(("recorded", "module"), [(RECORDED, "counter_kernels"), (ENGINES, "counter_kernels_engines")],
+                         ids=["accesses", "engines"])
+def test_the_emulator_still_counts_what_an_h200_counted(recorded, module):
+    """Wavefronts, conflicts, requests and sectors of every recorded kernel; bytes of every engine."""
+    counted = profile.in_emulator([f"hopperlab.measure.{module}"], True)
+    assert recorded["header"]["gpu"] == "NVIDIA H200" and len(recorded["rows"]) >= 12
+    assert [row["kernel"] for row in recorded["rows"]] == [kernel for kernel, _ in counted]
+    for row, (kernel, counts) in zip(recorded["rows"], counted):
         now = profile.Row(kernel, counts, row["gpu"])
         assert set(row["gpu"]) == set(profile.METRICS) and now.differing() == row["differing"] == [], kernel
 
@@ -26,6 +25,17 @@ def test_the_recorded_kernels_cover_padding_swizzles_and_every_tma_mode():
     names = {row["kernel"] for row in RECORDED["rows"]}
     assert {"transpose_plain", "transpose_padded", "transpose_xor", "ldmatrix_plain", "ldmatrix_xor", "cp_async_columns", "bulk_copy"} <= names
     assert {"tma_none", "tma_32b", "tma_64b", "tma_128b"} <= names
+
+
+def test_every_compared_counter_was_seen_above_zero():
+    seen = {name for row in (*RECORDED["rows"], *ENGINES["rows"]) for name, amount in row["gpu"].items() if amount}
+    assert seen == set(profile.METRICS)
+
+
+def test_the_recorded_engines_cover_reductions_multicast_clusters_atomics_and_wgmma():
+    names = {row["kernel"] for row in ENGINES["rows"]}
+    assert {"tensor_add_128b", "bulk_reduce", "tensor_out_of_bounds", "multicast_halves", "dsmem_load_word", "dsmem_st_async",
+            "dsmem_bulk_reduce", "atomics_compare_and_swap", "wgmma_a_in_registers", "wgmma_no_swizzle", "wgmma_b_mn_major"} <= names
 
 
 def test_bytes_of_the_copy_engine_are_the_bytes_that_came_from_l2():
@@ -67,7 +77,7 @@ def test_without_a_gpu_the_command_says_so(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(driver, "find_gpu", lambda: None)
     script = tmp_path / "script.py"
     script.write_text("from hopperlab.measure import counter_kernels as c\nimport numpy as np\n"
-                      "c._launch(c.STRIDED, 'two', (np.zeros(4096, np.float32), np.zeros(1024, np.float32)), (1,), (256,), STRIDE=2)\n")
+                      "c.launch(c.STRIDED, 'two', (np.zeros(4096, np.float32), np.zeros(1024, np.float32)), (1,), (256,), STRIDE=2)\n")
     assert cli.main(["profile", str(script)]) == 2
     assert "no NVIDIA GPU here" in capsys.readouterr().err
     out = tmp_path / "counters.json"

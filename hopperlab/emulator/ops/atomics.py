@@ -128,6 +128,7 @@ def _one_space(M, C, info: Info, space: str, address, values):
     if space == "shared":
         flat = flat_shared(M, C, address, nbytes, info.index, info.cluster)
         _note_shared(M, C, info, flat, nbytes)
+        M.counting.shared_atomic(C, flat, nbytes, info.index)
         view = M.smem_wide if info.width == 16 else M.smem_views[info.width].view(DTYPES[info.kind])
         return _apply(M, view, flat >> shift, replace(info, fn=info.fn_shared), values)
     old = np.empty_like(values[0])

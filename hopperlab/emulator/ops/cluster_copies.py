@@ -105,6 +105,8 @@ def remote(M, C, info: Info, address, barrier, *values):
     rows = np.stack([M.lanes(C, v).view(DTYPES[info.type]) for v in values], axis=1)
     view = M.smem_views[info.width].view(DTYPES[info.type])
     M.counting.add("dsmem_async_bytes", nbytes * C.n, info.index)
+    if not info.op:
+        M.counting.remote_sectors(C, "store", flat, info.index)
     for lane in range(C.n):
         first = int(flat[lane]) // info.width
 
