@@ -6,8 +6,10 @@ Imported by the notebooks as `from hopperlab import show`; needs the `lab` extra
 from .answers import check_halo, check_intensities, check_ring
 from .boxes import box_explorer, inside, reference_box
 from .charts import bars, lines
+from .handovers import handover_cost
 from .ladder import ladder
 from .landing import land, land_bytes
+from .mbarriers import barrier_steps, launch_stepper, mbarrier_stepper, ring_counts, ring_run, step_words
 from .panels import Choice, Panel, Slider, panel
 from .recorded import best_depth, boxes_chart, boxes_table, bugs_table, ceilings, folds_table, gemm_bars, percent_of_peer, stages_chart, timing_lesson
 from .recorded_lessons import store_table, swizzle_cost
@@ -20,13 +22,16 @@ from .stages import stage_diagram, stage_plan
 from .style import Picture
 from .swizzles import access_table, check_addresses, follow_element, launch_columns, read_columns
 from .tiles import bank_map, swizzled_tile, tile_table, wavefronts
-from .timelines import Span, gantt
+from .timelines import Span, gantt, timeline
+from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["Choice", "Panel", "Picture", "Point", "Slider", "Span", "attainable", "bank_map", "bars", "best_depth",
-           "box_explorer", "boxes_chart", "boxes_table", "bugs_table", "ceilings", "check_halo", "check_intensities",
-           "check_ring", "doctor", "explain", "folds_table", "gantt", "gemm_bars", "gemm_intensity", "hazards", "inside", "kindest_place",
-           "ladder", "land", "land_bytes", "launch_on_roof", "launch_pipeline", "lines", "lines_named", "listing", "panel",
-           "percent_of_peer", "predict", "reference_box", "ring_spans", "ring_timeline", "roofline", "sass", "source", "stage_diagram",
-           "stage_plan", "stages_chart", "swizzled_tile", "tile_table", "timing_lesson", "vote", "wavefronts",
-           "access_table", "check_addresses", "follow_element", "launch_columns", "read_columns", "store_table", "swizzle_cost"]
+__all__ = ["Choice", "Panel", "Picture", "Point", "Slider", "Span", "access_table", "attainable", "bank_map", "barrier_steps",
+           "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "bugs_table", "ceilings", "check_addresses",
+           "check_halo", "check_intensities", "check_ring", "check_two_slots", "doctor", "explain", "folds_table",
+           "follow_element", "gantt", "gemm_bars", "gemm_intensity", "handover_cost", "hazards", "inside", "kindest_place",
+           "ladder", "land", "land_bytes", "launch_columns", "launch_on_roof", "launch_pipeline", "launch_stepper", "lines",
+           "lines_named", "listing", "mbarrier_stepper", "panel", "percent_of_peer", "predict", "read_columns", "reference_box",
+           "ring_counts", "ring_run", "ring_spans", "ring_timeline", "roofline", "sass", "source", "stage_diagram",
+           "stage_plan", "stages_chart", "step_words", "store_table", "swizzle_cost", "swizzled_tile", "tile_table", "timeline",
+           "timing_lesson", "vote", "wavefronts"]

@@ -71,7 +71,6 @@ BUDGETS = [
     ("mbarrier/ring.cu", (), {"fold": 40}),
     ("mbarrier/named_ring.cu", (), {"fold": 40}),
     ("mbarrier/two_slots.cu", (), {"fold": 40}),
-    ("mbarrier/round_trip.cu", (), {"by_mbarrier": 32, "by_named_barrier": 32, "by_syncthreads": 32}),
     *[(f"start_here/kernel_{number}.cu", (), {"fold": 40}) for number in (1, 2, 3, 4)],
 ]
 

@@ -6,17 +6,31 @@
 // Two barriers a tile: the tile is complete before anyone reads it, and read by all before anyone overwrites it.
 // Still slow, because loading and multiplying take turns: nobody multiplies while the loads of a tile are under way.
 //
-// Launch: grid (ceil(n/64), ceil(m/64)), block 256, no dynamic shared memory. Any m, n, k; zeros outside.
-// Measured in recordings/ladder.json.
+// Macros: BM, BN (multiples of 64: 16 x 16 threads compute 4 x 4 elements of each 64 x 64 piece), BK (a multiple of 4).
+// Launch: grid (ceil(n/BN), ceil(m/BM)), block 256, no dynamic shared memory. Any m, n, k; zeros outside.
+// Measured, with 64 x 64 x 16, in recordings/ladder.json.
 #include <cuda_bf16.h>
+#include <hopperlab/bugs.cuh>
 
-constexpr int BM = 64, BN = 64, BK = 16;
-constexpr int PITCH = 64 + 4;                                   // floats a row: 4 more move the banks, 16 bytes stay aligned
+#ifndef BM
+#define BM 64
+#endif
+#ifndef BN
+#define BN 64
+#endif
+#ifndef BK
+#define BK 16
+#endif
+
+constexpr int FOURS = BK / 4, AT_ONCE = 256 / FOURS;            // loads of four a row; rows that 256 threads load at once
+static_assert(BM % 64 == 0 && BN % 64 == 0, "16 x 16 threads compute 64 x 64 pieces of the tile");
+static_assert(BK % 4 == 0 && 256 % FOURS == 0 && BM % AT_ONCE == 0 && BN % AT_ONCE == 0, "256 threads share the loads of a tile out evenly");
 
 // This thread's 4 neighbours along k of row `row` of x (rows x k), zeros outside, to column `place` of the tile.
+template <int PITCH>
 __device__ __forceinline__ void load_four(float (&tile)[BK][PITCH], const __nv_bfloat16* x, int row, int rows, int place,
                                           int k0, int k) {
-    int from = threadIdx.x % 4 * 4;
+    int from = threadIdx.x % FOURS * 4;
     #pragma unroll
     for (int i = 0; i < 4; i++) {
         bool inside = row < rows && k0 + from + i < k;
@@ -26,27 +40,34 @@ __device__ __forceinline__ void load_four(float (&tile)[BK][PITCH], const __nv_b
 
 extern "C" __global__ void __launch_bounds__(256)
 gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, int n, int k) {
-    __shared__ __align__(16) float a_tile[BK][PITCH], b_tile[BK][PITCH];
+    // 4 floats more a row move the banks, and 16 bytes stay aligned.
+    __shared__ __align__(16) float a_tile[BK][BM + 4], b_tile[BK][BN + 4];
     int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
-    int y = threadIdx.x / 16 * 4, x = threadIdx.x % 16 * 4;     // this thread's corner in the tile of C
-    int loads = threadIdx.x / 4;                                // the row of A and of B that it loads, 0..63
-    float d[4][4] = {};
+    int y = threadIdx.x / 16 * 4, x = threadIdx.x % 16 * 4;     // this thread's corner in each 64 x 64 piece of the tile of C
+    int loads = threadIdx.x / FOURS;                            // the first row of A and of B that it loads
+    float d[BM / 16][BN / 16] = {};
     for (int k0 = 0; k0 < k; k0 += BK) {
-        load_four(a_tile, a, row0 + loads, m, loads, k0, k);
-        load_four(b_tile, b, col0 + loads, n, loads, k0, k);
-        __syncthreads();                                        // the tile is there
+        #pragma unroll
+        for (int r = loads; r < loads + BM; r += AT_ONCE) load_four(a_tile, a, row0 + r, m, r, k0, k);
+        #pragma unroll
+        for (int r = loads; r < loads + BN; r += AT_ONCE) load_four(b_tile, b, col0 + r, n, r, k0, k);
+        if (!BUG_NO_TILE_BARRIER) __syncthreads();              // the tile is there
         #pragma unroll
         for (int i = 0; i < BK; i++) {
-            float4 u = *reinterpret_cast<float4*>(&a_tile[i][y]), v = *reinterpret_cast<float4*>(&b_tile[i][x]);
-            float fa[4] = {u.x, u.y, u.z, u.w}, fb[4] = {v.x, v.y, v.z, v.w};
+            __align__(16) float fa[BM / 16], fb[BN / 16];
             #pragma unroll
-            for (int j = 0; j < 16; j++) d[j / 4][j % 4] += fa[j / 4] * fb[j % 4];
+            for (int j = 0; j < BM / 64; j++) *reinterpret_cast<float4*>(&fa[4 * j]) = *reinterpret_cast<float4*>(&a_tile[i][y + 64 * j]);
+            #pragma unroll
+            for (int j = 0; j < BN / 64; j++) *reinterpret_cast<float4*>(&fb[4 * j]) = *reinterpret_cast<float4*>(&b_tile[i][x + 64 * j]);
+            #pragma unroll
+            for (int j = 0; j < BM / 16 * BN / 16; j++) d[j / (BN / 16)][j % (BN / 16)] += fa[j / (BN / 16)] * fb[j % (BN / 16)];
         }
-        __syncthreads();                                        // everyone has read it
+        if (!BUG_NO_REUSE_BARRIER) __syncthreads();             // everyone has read it
     }
     #pragma unroll
-    for (int j = 0; j < 16; j++) {
-        int row = row0 + y + j / 4, col = col0 + x + j % 4;
-        if (row < m && col < n) c[(size_t)row * n + col] = __float2bfloat16(d[j / 4][j % 4]);
+    for (int j = 0; j < BM / 16 * BN / 16; j++) {
+        int u = j / (BN / 16), v = j % (BN / 16);               // this thread's row and column among its own
+        int row = row0 + y + u / 4 * 64 + u % 4, col = col0 + x + v / 4 * 64 + v % 4;
+        if (row < m && col < n) c[(size_t)row * n + col] = __float2bfloat16(d[u][v]);
     }
 }
