@@ -71,8 +71,11 @@ def _sanitize(given: argparse.Namespace) -> int:
 
 
 def _profile(given: argparse.Namespace) -> int:
-    from .measure import profile
     command, asked = _script(given, _profile_options())
+    if asked.metrics == "lessons":
+        from .measure import profile_lessons
+        return profile_lessons.run(command, given.module, asked.kernel, asked.json, asked.launches)
+    from .measure import profile
     return profile.run(command, module=given.module, only_emulator=asked.emulator, out=asked.json)
 
 
@@ -105,7 +108,12 @@ def _sanitize_options() -> argparse.ArgumentParser:
 def _profile_options() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="hopperlab profile", add_help=False, allow_abbrev=False)
     options.add_argument("--emulator", action="store_true", help="only the emulator's counters, without a GPU")
-    options.add_argument("--json", type=Path, metavar="FILE", help="also write both sides to FILE")
+    options.add_argument("--metrics", choices=("counters", "lessons"), default="counters",
+                         help="counters: what the emulator counts too, compared (default); lessons: what Nsight Compute says of tensor "
+                              "cores, issue slots, traffic, shared memory, occupancy and stalls, each line explained")
+    options.add_argument("--kernel", metavar="REGEX", help="with --metrics lessons: only kernels of this name")
+    options.add_argument("--launches", type=int, metavar="N", help="with --metrics lessons: only the first N launches of them")
+    options.add_argument("--json", type=Path, metavar="FILE", help="also write what was measured to FILE")
     return options
 
 
@@ -136,7 +144,7 @@ def _cache_arguments(parser: argparse.ArgumentParser) -> None:
 COMMANDS = (
     Command("doctor", "check this machine: one screen, and the command that mends each problem",
             "Exit code 0 only when lessons can run.", lambda parser: None, _doctor),
-    Command("lab", "open JupyterLab on lesson 00, on copies in work/",
+    Command("lab", "open JupyterLab on the landing page, on copies in work/",
             "Copies what is missing in work/ and overwrites nothing. Other arguments go to `jupyter lab`, such as "
             "--no-browser or --port=8899.", _course, _lab, passes_on=True),
     Command("restore", "reset your copy of one lesson; the old one is kept beside it",
@@ -146,9 +154,11 @@ COMMANDS = (
             "schedule, in a process of its own. A script that makes CuPy arrays itself needs a GPU and HOPPERLAB_BACKEND=gpu; its kernels run in "
             "the emulator nevertheless. Exit code 0: clean; 1: findings; 2: the script itself failed or launched nothing.",
             _script_arguments(_sanitize_options), _sanitize),
-    Command("profile", "compare the emulator's counters of a script's kernels with Nsight Compute's",
-            "Wavefronts, bank conflicts, sectors and bytes, launch by launch. Needs a Hopper GPU and ncu, except with --emulator. Exit code "
-            "0: equal; 1: different; 2: not measured.", _script_arguments(_profile_options), _profile),
+    Command("profile", "what Nsight Compute says of a script's kernels, in the lessons' words or beside the emulator's counters",
+            "Launch by launch: --metrics counters compares wavefronts, bank conflicts, sectors and bytes with the emulator's; --metrics lessons "
+            "explains where the time goes. Needs a Hopper GPU and ncu, except with --emulator. One step of the ladder: hopperlab profile "
+            "--metrics lessons --kernel gemm -m hopperlab.measure.profile_step final 4096. Exit code 0: measured (and equal); 1: different; "
+            "2: not measured.", _script_arguments(_profile_options), _profile),
     Command("bench", "time the course's kernels beside cuBLAS, PyTorch, Triton and cudaMemcpy on this GPU", cli_measure.BENCH_DETAILS,
             cli_measure.bench_arguments, cli_measure.bench),
     Command("ladder", "tell the story of the product ladder: each step, its speed, its share of cuBLAS, what it gained",
