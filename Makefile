@@ -13,7 +13,7 @@ STAMPS := $(VENV)/stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks check-notebooks bench clean
+.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks precompiled check-notebooks bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -23,7 +23,7 @@ help:  ## list the targets
 	    printf '  %-16s %s\n' "$$name" "$$text"; done
 	@echo "Settings: PYTHON=python3.12   LAB_ARGS='--no-browser --port=8899'   TEST_ARGS='tests/runtime -x'   CUDA=auto|13|12|none"
 
-lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open JupyterLab on lesson 00
+lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open JupyterLab on the landing page
 	@echo "==> Starting JupyterLab"
 	@$(BIN)/hopperlab lab $(LAB_ARGS)
 
@@ -38,6 +38,9 @@ install: $(STAMPS)/lab cupy  ## only install
 
 notebooks: $(STAMPS)/test  ## build the notebooks from their sources (keeps outputs that are still fresh)
 	@$(BIN)/python -m hopperlab.notebooks build
+
+precompiled: $(STAMPS)/test  ## compile the lessons' kernels for machines without a compiler (macOS)
+	@$(BIN)/python -m hopperlab.notebooks precompile
 
 check-notebooks: $(STAMPS)/test  ## say which stored outputs are stale or missing
 	@$(BIN)/python -m hopperlab.notebooks check

@@ -16,6 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     for verb, help_ in (("build", "text sources to notebooks, keeping outputs that are still fresh"),
                         ("execute", "build, then run each notebook here and store its outputs"),
                         ("check", "say what is stale, missing, out of order or wrong"),
+                        ("precompile", "collect the PTX that ships for machines without NVRTC"),
                         ("pictures", "draw the README's picture from a run")):
         sub = verbs.add_parser(verb, help=help_)
         sub.add_argument("lessons", nargs="*", help="lesson numbers or names; all when none is given")
@@ -27,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     sources = build.sources(options.lessons)
     if options.verb == "check":
         return _check(sources)
+    if options.verb == "precompile":
+        return _precompile([path for path in sources if path in build.lesson_sources()], bool(options.lessons))
     for path in sources:
         print(f"built {build.build(path).name}", flush=True)
     return _execute(sources, options.backend) if options.verb == "execute" else 0
@@ -48,6 +51,28 @@ def _execute(sources, backend: str | None) -> int:
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             failed += 1
             print(f"  failed after {time.perf_counter() - began:.1f} s; the stored file is as it was\n{error}", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+def _precompile(sources, chosen: bool) -> int:
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    from . import precompile
+
+    failed = 0
+    if not chosen:
+        kept = {precompile.archive(path) for path in sources} | {precompile.archive(build.SOURCES / f"{precompile.PROBE}.md")}
+        for path in set(precompile.precompiled_ptx.FOLDER.glob(f"*{precompile.precompiled_ptx.SUFFIX}")) - kept:
+            path.unlink()
+        precompile.collect_probe()
+    for path in sources:
+        began = time.perf_counter()
+        try:
+            kernels, size = precompile.collect(path)
+            print(f"{path.stem}: {kernels} compilations, {size / 1e3:.0f} kB, {time.perf_counter() - began:.0f} s", flush=True)
+        except (CellExecutionError, DeadKernelError) as error:
+            failed += 1
+            print(f"{path.stem}: failed; the stored PTX is as it was\n{error}", file=sys.stderr, flush=True)
     return 1 if failed else 0
 
 

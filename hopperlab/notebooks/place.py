@@ -18,13 +18,12 @@ def describe() -> dict[str, str]:
 
 
 def _nvrtc() -> str:
-    from cuda.bindings import nvrtc
-
-    status, major, minor = nvrtc.nvrtcVersion()
+    if not toolchain.has_nvrtc():
+        return "none"
     try:
         return importlib.metadata.version("nvidia-cuda-nvrtc")
     except importlib.metadata.PackageNotFoundError:
-        return f"{major}.{minor}"
+        return ".".join(str(part) for part in toolchain.nvrtc_version())
 
 
 def _gpu() -> dict[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from . import cache, headers, precompiled, toolchain
+from . import cache, headers, precompiled, precompiled_ptx, toolchain
 from .errors import CompileError, NoteError
 from .ptxas import PtxasInfo, parse, without_ptxas
 
@@ -56,17 +56,24 @@ class Compiled:
 def compile_source(source: Source, use_cache: bool = True) -> Compiled:
     """Compile for `source.arch`, or take the result of an earlier compilation from the disk cache.
 
-    Raises CompileError, with NVRTC's log, and ToolchainError where NVRTC is missing.
+    Raises CompileError, with NVRTC's log. Without NVRTC the lessons' own kernels come from their stored PTX (with no machine code), and
+    any other source raises ToolchainError, with the ways out.
     """
+    options = source.options
     source, folders = _prepare(source)
     texts = headers.included_files(source.code, folders, _pre_includes(source.options))
+    stored = precompiled_ptx.key_of(source.code, source.name, options, source.name_expressions, source.arch, texts)
+    if not toolchain.has_nvrtc():
+        entry = precompiled_ptx.find(stored, source.name)
+        return Compiled(entry["ptx"], b"", entry["log"], entry["lowered"], source.name)
     key = cache_key(source, texts)
-    if use_cache and (entry := cache.read(key)) is not None:
-        return _from_entry(entry, source.name)
-    heavy = headers.uses_libcudacxx([source.code, *texts.values()])
-    compiled = _run_nvrtc(source, folders, heavy)
-    if use_cache:
-        cache.write(key, _to_entry(compiled))
+    entry = cache.read(key) if use_cache else None
+    compiled = _from_entry(entry, source.name) if entry is not None else None
+    if compiled is None:
+        compiled = _run_nvrtc(source, folders, headers.uses_libcudacxx([source.code, *texts.values()]))
+        if use_cache:
+            cache.write(key, _to_entry(compiled))
+    precompiled_ptx.record(stored, {"name": source.name, "ptx": compiled.ptx, "log": compiled.log, "lowered": compiled.lowered})
     return compiled
 
 

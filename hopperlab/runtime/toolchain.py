@@ -56,10 +56,24 @@ def nvrtc():
         bindings.nvrtcVersion()
     except (ImportError, RuntimeError, OSError, metadata.PackageNotFoundError) as problem:
         if sys.platform == "darwin":
-            raise ToolchainError("NVRTC does not exist for macOS: kernels cannot be compiled here. Use Linux or Windows, "
-                                 "or a hosted notebook.") from problem
+            raise ToolchainError("NVRTC does not exist for macOS: only the lessons' own kernels run here, from their stored PTX. To compile others use "
+                                 "Linux or Windows, the course's container, or a hosted notebook.") from problem
         raise ToolchainError(f"NVRTC cannot be loaded ({problem}). Install it with:\n    {INSTALL}") from problem
     return bindings
+
+
+@lru_cache(maxsize=1)
+def has_nvrtc() -> bool:
+    """True where kernels can be compiled. Where the wheels are installed this does not load the library."""
+    try:
+        if sys.platform == "darwin" or importlib.util.find_spec("cuda.bindings") is None:
+            return False
+        if any(_version_of(f"nvidia-cuda-nvrtc{suffix}", "") for suffix in ("", "-cu12")):
+            return True
+        nvrtc()
+    except (ImportError, ToolchainError):
+        return False
+    return True
 
 
 def _load_cuda12() -> None:

@@ -19,7 +19,7 @@ def names(tmp_path_factory):
 
 
 def test_kernels_headers_and_recordings_are_in_it(names):
-    for folder, pattern in (("kernels", "*.cu"), ("kernels/include", "*.cuh"), ("recordings", "*.json")):
+    for folder, pattern in (("kernels", "*.cu"), ("kernels/include", "*.cuh"), ("recordings", "*.json"), ("precompiled", "*.xz")):
         files = [p.relative_to(ROOT).as_posix() for p in (ROOT / "hopperlab" / folder).rglob(pattern)]
         assert set(files) <= names, f"{folder} is incomplete"
     assert "hopperlab/kernels/include/hopperlab/tma.cuh" in names

@@ -1,0 +1,117 @@
+"""Collecting the PTX that ships with the package: run a lesson here, try every setting of its panels, keep what was compiled.
+
+`python -m hopperlab.notebooks precompile [lessons]`; needs NVRTC, no GPU. A lesson's archive carries a stamp of its code cells and kernels, so that a
+test notices when it is out of date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+
+from ..runtime import precompiled_ptx
+from . import build, execute, hashes, source
+
+PROBE = "doctor"
+SWEEP = """
+import gc as _gc
+from hopperlab.notebooks import precompile as _precompile
+from hopperlab.show import Panel as _Panel
+for _panel in [o for o in _gc.get_objects() if isinstance(o, _Panel)]:
+    _precompile.try_settings(_panel)
+"""
+
+
+def archive(path: Path) -> Path:
+    """Where the archive of a lesson's source stands."""
+    return precompiled_ptx.FOLDER / f"{path.stem}{precompiled_ptx.SUFFIX}"
+
+
+def stamp(path: Path) -> str:
+    """Changes whenever a code cell of the lesson, a kernel or recording it names, or the pinned compiler does."""
+    code = [cell.text for cell in source.read(path).cells if cell.kind == "code"]
+    return hashlib.sha256("".join(hashes.cell_hashes(code)).encode()).hexdigest()[:16]
+
+
+def collect(path: Path) -> tuple[int, int]:
+    """Run the lesson in the emulator, with every setting of its panels, and write its archive. Returns (kernels, bytes).
+
+    Raises CellExecutionError when a cell raises.
+    """
+    notebook = build.assemble(source.read(path))
+    notebook.cells.append(nbformat.v4.new_code_cell(SWEEP))
+    with recorded() as entries:
+        execute.run(notebook, path.parent.parent, "emulator")
+    return len(entries), precompiled_ptx.write(archive(path), stamp(path), entries)
+
+
+def collect_probe() -> tuple[int, int]:
+    """The small kernel that `hopperlab doctor` launches."""
+    from .. import doctor
+    from ..runtime.module import RawModule
+
+    with recorded() as entries:
+        RawModule(code=doctor.TINY, backend="emulator", name="probe.cu")
+    return len(entries), precompiled_ptx.write(precompiled_ptx.FOLDER / f"{PROBE}{precompiled_ptx.SUFFIX}", "", entries)
+
+
+@contextmanager
+def recorded():
+    """A dictionary of entries by key, filled when the block ends with what this process and its children compiled in it."""
+    entries: dict[str, dict] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.environ.get("HOPPERLAB_RECORD_PTX")
+        os.environ["HOPPERLAB_RECORD_PTX"] = folder
+        try:
+            yield entries
+        finally:
+            if before is None:
+                del os.environ["HOPPERLAB_RECORD_PTX"]
+            else:
+                os.environ["HOPPERLAB_RECORD_PTX"] = before
+        entries.update((file.stem, json.loads(file.read_text())) for file in Path(folder).glob("*.json"))
+
+
+def try_settings(panel) -> int:
+    """Call the panel's launch while kernels compile but do not run: each control over its values, and those controls that change what
+    is compiled in every combination. Returns how many settings were tried.
+    """
+    from itertools import product
+    from unittest import mock
+
+    import hopperlab as hl
+
+    controls = {name: [control.start, *(v for v in control.values if v != control.start)] for name, control in panel._controls.items()}
+    start = {name: values[0] for name, values in controls.items()}
+    compiled, tried = _compiled(), 0
+    with mock.patch.object(hl.RawKernel, "__call__", lambda *args, **kwargs: None):
+        matters = []
+        for name, values in controls.items():
+            for value in values:
+                _try(panel, start | {name: value})
+            tried += len(values)
+            if _compiled() > compiled:
+                matters.append(name)
+                compiled = _compiled()
+        for values in product(*(controls[name] for name in matters)):
+            _try(panel, start | dict(zip(matters, values, strict=True)))
+            tried += 1
+    return tried
+
+
+def _compiled() -> int:
+    """How many compilations have been recorded so far."""
+    return sum(1 for _ in Path(os.environ["HOPPERLAB_RECORD_PTX"]).glob("*.json"))
+
+
+def _try(panel, values: dict) -> None:
+    try:
+        panel._launch(**values)
+    except Exception:       # noqa: S110, BLE001 - an illegal setting, or a picture of a run that did not happen
+        pass
