@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "recordings"
-COUNTERS = "counters"          # written by profile.py: no measured times, so no Records
+NOT_RECORDS = ("counters", "counters_engines", "timeline")     # written by profile.py and timelines.py, in forms of their own
 HEADER_FIELDS = ("gpu", "driver", "cuda", "libraries", "clocks", "power_limit_watts", "date", "method")
 
 
@@ -109,7 +109,7 @@ class Recording:
 
 def names(folder: Path = FOLDER) -> list[str]:
     """Names of the stored recordings, sorted."""
-    return sorted(path.stem for path in folder.glob("*.json") if path.stem != COUNTERS)
+    return sorted(path.stem for path in folder.glob("*.json") if path.stem not in NOT_RECORDS)
 
 
 def load(name: str, folder: Path = FOLDER) -> Recording:
