@@ -38,3 +38,11 @@ __device__ __forceinline__ void cp_async_bulk_to_cta(unsigned cluster_address, c
     asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  :: "r"(cluster_address), "r"(shared_address(shared)), "r"(bytes), "r"(cluster_barrier) : "memory");
 }
+
+// `bytes` more are outstanding on a barrier anywhere in the cluster, then one arrival there: what a sender says before it sends
+// by st.async or a bulk copy. Release at CTA scope: it tells the receiver that this thread has read what it got before, and
+// publishes no write (the bytes publish themselves when they have arrived), so no fence of all memory is needed. [9.7.13.15.13]
+__device__ __forceinline__ void mbarrier_arrive_expect_tx_remote(unsigned cluster_barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cluster.b64 _, [%0], %1;"
+                 :: "r"(cluster_barrier), "r"(bytes) : "memory");
+}
