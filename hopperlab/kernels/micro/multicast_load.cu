@@ -7,7 +7,8 @@
 //
 // Macros: CLUSTER (1, 2, 4, 8), MULTICAST, BOX_ROWS (a multiple of CLUSTER), BOX_COLS (a row at most 256 elements), STAGES.
 // Launch: grid a multiple of CLUSTER, block 32, dynamic shared memory STAGES boxes. Tensor map: bf16, box (BOX_ROWS / CLUSTER or, without
-// MULTICAST, BOX_ROWS) x BOX_COLS; boxes: rows / BOX_ROWS, each cluster takes every (gridDim.x / CLUSTER)-th, PASSES times over.
+// MULTICAST, BOX_ROWS) x BOX_COLS; boxes: rows / BOX_ROWS, each cluster takes every (gridDim.x / CLUSTER)-th,
+// `passes` times over; no more clusters than boxes.
 // Measured in recordings/micro.json.
 #include <hopperlab/fence.cuh>
 #include <hopperlab/multicast.cuh>
