@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .errors import LaunchError
 from .link import link
-from .ops import resolve
+from .ops import resolve, stack
 from .ptx.parser import parse
 from .translate import Translation
 from .variables import Variables
@@ -74,7 +74,7 @@ class Program:
             found = self.module.kernels.get(name)
             if found is None:
                 raise LaunchError(f"no kernel {name!r} in this module; it has: {', '.join(self.module.kernels) or 'none'}")
-            self._functions[name] = link(self.module, found)
+            self._functions[name] = stack.prepare(link(self.module, found))
         return self._functions[name]
 
     def variables(self, memory) -> Variables:

@@ -3,10 +3,10 @@
 `RESOLVERS` maps the first component of an opcode to a function (instr, function) -> MachineOp or None (None: plain
 arithmetic, see isa/). To add an instruction, write a resolver and a handler beside its relatives and name it here.
 """
-from . import atomics, bar, calls, control, cp_async, foreign, hints, loadstore, mbarrier, mma, moves, tensormaps, warp, wgmma, wmma
+from . import atomics, bar, calls, control, cp_async, foreign, hints, loadstore, mbarrier, mma, moves, stack, tensormaps, warp, wgmma, wmma
 
 RESOLVERS = {}
-for _module in (atomics, bar, calls, control, cp_async, foreign, hints, loadstore, mbarrier, mma, moves, tensormaps, warp, wgmma, wmma):
+for _module in (atomics, bar, calls, control, cp_async, foreign, hints, loadstore, mbarrier, mma, moves, stack, tensormaps, warp, wgmma, wmma):
     RESOLVERS.update(_module.RESOLVERS)
 
 

@@ -14,13 +14,15 @@ SCOPES = {"cta", "cluster", "gpu", "sys"}
 
 
 def _fence(instr, function) -> MachineOp:
-    """fence and membar. The emulator performs accesses in order anyway; fences change what the checker knows. The proxies
-    alias and tensormap have no caches here."""
+    """fence and membar. The emulator performs accesses in order anyway; fences change what the checker knows. The proxy
+    alias has no cache here."""
     mods = instr.mods
     if instr.op == "membar" and mods in (("cta",), ("gl",), ("sys",)):
         return MachineOp(memory_fence, None)
     if mods and mods[0] in ("proxy", "mbarrier_init"):
         return _special_fence(instr)
+    if instr.op == "fence" and len(mods) == 1 and mods[0] in SCOPES:               # .acq_rel when nothing is said
+        return MachineOp(memory_fence, None)
     if instr.op == "fence" and mods[0] in ("sc", "acq_rel", "acquire", "release") and len(mods) > 1 and mods[-1] in SCOPES:
         return MachineOp(memory_fence, None)
     raise unsupported(instr)
@@ -30,8 +32,10 @@ def _special_fence(instr) -> MachineOp:
     kind, rest = ".".join(instr.mods[:2]), instr.mods[2:]
     if kind == "proxy.async" and rest in ((), ("shared::cta",), ("shared::cluster",), ("global",)):
         return MachineOp(proxy_fence, rest[0] if rest else "")
+    if _tensormap_fence(instr, kind, rest):
+        return MachineOp(map_fence, rest[0], ((instr.operands[0], None),) if rest[0] == "acquire" else ())
     known = (kind == "mbarrier_init.release" and rest == ("cluster",) or kind == "proxy.alias" and not rest
-             or kind == "proxy.async::generic" and rest[:1] in (("acquire",), ("release",)) or _tensormap_fence(instr, kind, rest))
+             or kind == "proxy.async::generic" and rest[:1] in (("acquire",), ("release",)))
     if not known:
         raise unsupported(instr)
     return MachineOp(init_fence if kind == "mbarrier_init.release" else loadstore.no_effect, None)
@@ -50,6 +54,15 @@ def init_fence(M, C, info):
     """fence.mbarrier_init: the barriers this thread initialised may be published by a relaxed cluster barrier."""
     if M.barriers.checks is not None and M.cluster > 1:
         M.barriers.checks.init_fenced(C)
+
+
+def map_fence(M, C, kind: str, address=None):
+    """fence.proxy.tensormap::generic: tensor maps that the kernel changed, released by their writer or acquired by their user."""
+    if M.global_shadow is not None:
+        if kind == "acquire":
+            M.global_shadow.maps.acquire(C, M.lanes(C, address))
+        else:
+            M.global_shadow.maps.release(C)
 
 
 def proxy_fence(M, C, info):

@@ -9,7 +9,7 @@ from .operands import CARRY, Addr, Not, PredPair, Reg, TensorAddr, Vec
 # No operand is a result.
 NO_RESULT = frozenset(
     "applypriority bra brkpt brx cp discard exit fence griddepcontrol membar nanosleep pmevent prefetch prefetchu red "
-    "ret setmaxnreg st stackrestore stmatrix sured sust tensormap trap".split()
+    "ret setmaxnreg st stmatrix sured sust tensormap trap".split()
 )
 
 # Results exist only for these second components.
