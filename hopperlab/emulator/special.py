@@ -41,8 +41,10 @@ def _value(M, C, base: str, axis: int):
         return np.uint32(M.clock() >> (32 if base.endswith("hi") else 0) & 0xFFFFFFFF)
     if base in ("%envreg1", "%envreg2"):
         return np.uint32(_grid_workspace(M) >> (32 if base == "%envreg1" else 0) & 0xFFFFFFFF)
-    if base.startswith(("%envreg", "%pm")):             # what a driver or a profiler sets: nobody has
-        return (np.uint64 if base.endswith("_64") else np.uint32)(0)
+    if base.startswith("%envreg"):                      # what a driver sets: nobody has
+        return np.uint32(0)
+    if base.startswith("%pm"):
+        raise UnsupportedInstruction(base, 0, "this special register counts what a profiler sets up; the emulator has none (see run.counters)")
     if base == "%gridid":
         return np.uint64(M.session.launches + 1)
     if base == "%current_graph_exec":
