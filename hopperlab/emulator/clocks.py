@@ -58,7 +58,7 @@ class Clocks:
         self.columns = self.bar0 + self.bars * ctas
         self.K = np.zeros((slots * 2 * warps, PLANES, self.columns), np.int32)
         self.epoch = np.ones(slots * warps, np.int32)
-        self.row_of = np.repeat(self._primary(np.arange(slots * warps)), 32).astype(np.int32)
+        self.row_of = np.repeat(self.primary(np.arange(slots * warps)), 32).astype(np.int32)
         self.fragmented = np.zeros(slots * warps, bool)
         self.any_fragment = False
         self.touched = False
@@ -73,7 +73,8 @@ class Clocks:
         self.named_done = np.zeros_like(self.named)
         self.wgmma = np.zeros((slots * groups, PLANES, self.columns), np.int32)
 
-    def _primary(self, gw):
+    def primary(self, gw):
+        """Row of what warps know as a whole (their second row comes `warps` later)."""
         return (gw // self.warps) * (2 * self.warps) + gw % self.warps
 
     # --- growth and reuse -------------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ class Clocks:
         w, count = self.warps, self.domains
         self.epoch.reshape(count, w)[domains] = 1
         gw = (domains[:, None] * w + np.arange(w)).reshape(-1)
-        self.row_of.reshape(count, w, 32)[domains] = self._primary(gw).reshape(len(domains), w, 1)
+        self.row_of.reshape(count, w, 32)[domains] = self.primary(gw).reshape(len(domains), w, 1)
         self.fragmented.reshape(count, w)[domains] = False
         for table in (self.cp_done, self.bulk_done, self.cp_issued, self.bulk_issued, self.K, self.barrier_now, self.barrier_done,
                       self.named, self.named_done, self.wgmma, self.cluster):
@@ -164,7 +165,7 @@ class Clocks:
         if self.any_fragment:
             mixed = units.full & self.fragmented[gw]
             if mixed.any():
-                primary = self._primary(gw[mixed])
+                primary = self.primary(gw[mixed])
                 vec[mixed] = np.maximum(self.K[primary], self.K[primary + self.warps])
         return vec
 
@@ -203,12 +204,12 @@ class Clocks:
         if self.any_fragment:
             mixed = units.full & self.fragmented[units.gw]
             if mixed.any():
-                second = self._primary(units.gw[mixed]) + self.warps
+                second = self.primary(units.gw[mixed]) + self.warps
                 self.K[second] = self.join(self.K[second], vec[mixed])
 
     def _rows_to_write(self, cohort, units: Units) -> np.ndarray:
         """Primary rows for whole warps; the second row for lanes that synchronise on their own."""
-        primary = self._primary(units.gw)
+        primary = self.primary(units.gw)
         if units.all_full:
             return primary
         part = ~units.full
@@ -232,7 +233,7 @@ class Clocks:
                 self.learn(cohort, units, self.publish(cohort, units))
             return
         gw = units.gw
-        primary = self._primary(gw)
+        primary = self.primary(gw)
         if self.any_fragment:
             torn = self.fragmented[gw]
             if torn.any():
@@ -270,7 +271,7 @@ class Clocks:
         self.K[rows] = np.maximum(self.K[rows], vec)
         if self.any_fragment:
             mixed = units.full & self.fragmented[gw]
-            primary = self._primary(gw[mixed])
+            primary = self.primary(gw[mixed])
             for row in (primary, primary + self.warps):
                 self.K[row] = np.maximum(self.K[row], vec[mixed])
 

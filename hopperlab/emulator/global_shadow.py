@@ -11,27 +11,41 @@ import numpy as np
 
 from . import reports
 from .clocks import P, PX, V, X
+from .lane_order import collided
+from .map_fences import MapFences
 
 SERIAL, COLUMN, LANE, SYNC = 32, 16, 8, 4          # bit positions in `who`; bits 0 to 3 are the bytes of the word
 LOG_LIMIT = 1 << 21                                # lane reads remembered of an array before its first write
 
 
 class Words:
-    """Stamps of one allocation: writer and last reader of every word, and reads that came before the first write."""
+    """Stamps of one allocation: writer and last reader of every word (and the reader before, when it was another thread), and reads that
+    came before the first write."""
 
-    __slots__ = ("who", "when", "reader", "read_when", "log", "logged")
+    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "log", "logged")
 
     def __init__(self):
-        self.who = self.when = self.reader = self.read_when = None
+        self.who = self.when = self.reader = self.read_when = self.prior = self.prior_when = None
         self.log: list[tuple] = []
         self.logged = 0
 
     def open(self, words: int) -> None:
         """First write: from now on every access is stamped; earlier reads are entered."""
-        self.who, self.when, self.reader, self.read_when = (np.zeros(words, np.int64) for _ in range(4))
+        self.who, self.when, self.reader, self.read_when, self.prior, self.prior_when = (np.zeros(words, np.int64) for _ in range(6))
         for at, who, when in self.log:
-            self.reader[at], self.read_when[at] = who, when
+            self.mark(at, who, when)
         self.log = []
+
+    def mark(self, at, who, when) -> None:
+        """Threads read words `at`."""
+        old = self.reader[at]
+        moved = ((old ^ who) >> LANE != 0) & (old != 0)
+        if moved.any():
+            self.prior[at[moved]], self.prior_when[at[moved]] = old[moved], self.read_when[at][moved]
+        self.reader[at], self.read_when[at] = who, when
+        lost = self.reader[at] != who
+        if lost.any():
+            self.prior[at[lost]], self.prior_when[at[lost]] = np.broadcast_to(who, at.shape)[lost], np.broadcast_to(when, at.shape)[lost]
 
 
 class GlobalShadow:
@@ -48,6 +62,7 @@ class GlobalShadow:
         self.fence_epoch = np.zeros(len(self.clocks.epoch), np.int64)     # epoch of each warp's last proxy fence on global memory
         self.fence_known: dict[int, np.ndarray] = {}       # warp -> V when it ran that fence
         self._last: tuple = (None, None, None)             # threads, and their part of `who`, of the latest access
+        self.maps = MapFences(self)
         self.written = np.zeros(len(self.clocks.bulk_done), np.int32)     # bulk groups of a thread that have written
 
     def admit(self, domains: np.ndarray) -> None:
@@ -101,7 +116,7 @@ class GlobalShadow:
         self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "read", "write")
         if constant:
             self._stale(gids, allocation, words, at, site)
-        words.reader[at], words.read_when[at] = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
+        words.mark(at, *((who, when) if at.ndim == 1 else (who[:, None], when[:, None])))
 
     def _stale(self, gids, allocation, words: Words, at, site: int) -> None:
         """ld.global.nc promises that nothing in this kernel writes what it reads."""
@@ -112,18 +127,36 @@ class GlobalShadow:
             gid = int(np.broadcast_to(gids if at.ndim == 1 else gids[:, None], bad.shape).reshape(-1)[k])
             reports.stale_constant(self.M, site, other, gid, allocation, int(at.reshape(-1)[k]) * 4)
 
-    def write(self, gids: np.ndarray, allocation, offset: np.ndarray, nbytes: int, site: int, sync: bool = False) -> None:
-        """Lanes write."""
+    def write(self, gids: np.ndarray, allocation, offset: np.ndarray, nbytes: int, site: int, sync: bool = False,
+              value=None) -> None:
+        """Lanes write. value(lanes): the bytes that lanes (positions) store, (k, nbytes); None where nothing is said of them."""
         words = self._of(allocation)
         if words.who is None:
             words.open(-(-allocation.nbytes // 4))
         at, mask = self._places(offset, nbytes)
         who, when = self._stamps(gids, site, mask, sync)
-        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "write", "write")
+        same = None if value is None else self._same(allocation, offset, nbytes, value)
+        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "write", "write", same)
         self._check(gids, allocation, words.reader[at], words.read_when[at], at, who, site, "write", "read")
+        self._check(gids, allocation, words.prior[at], words.prior_when[at], at, who, site, "write", "read")
         words.who[at], words.when[at] = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
+        if value is not None:
+            first = at if at.ndim == 1 else at[:, 0]
+            lost = words.who[first] != who
+            if lost.any() and nbytes < 4:                # neighbours inside a word are no collision
+                _, which, times = np.unique(offset, return_inverse=True, return_counts=True)
+                lost &= times[which] > 1
+            if lost.any():
+                collided(self.M, gids, offset, np.flatnonzero(lost), value, site, lambda k: reports.element(allocation, int(offset[k])))
 
-    def _check(self, gids, allocation, who, when, at, mine, site: int, verb: str, other_verb: str) -> None:
+    @staticmethod
+    def _same(allocation, offset: np.ndarray, nbytes: int, value):
+        """same(lanes): True where lanes store the bytes that are there already."""
+        def same(lanes):
+            return (value(lanes) == allocation.view(1)[offset[lanes][:, None] + np.arange(nbytes)]).all(axis=1)
+        return same
+
+    def _check(self, gids, allocation, who, when, at, mine, site: int, verb: str, other_verb: str, same=None) -> None:
         if not who.any():
             return
         if at.ndim == 2:
@@ -131,6 +164,10 @@ class GlobalShadow:
         overlap = (who & mine & 15) != 0
         both_sync = ((who >> SYNC) & (mine >> SYNC) & 1) == 1
         ok = ~overlap | both_sync | self._ordered(gids, who, when, P_needed=False)
+        if same is not None and not ok.all():       # one instruction that stores equal values again and again is no matter
+            again = np.nonzero(~ok & (when & 0xFFFFF == site))
+            if len(again[0]):
+                ok[tuple(axis[same(again[0])] for axis in again)] = True
         if not ok.all():
             self._report(np.broadcast_to(gids, ok.shape), allocation, who, when, at, ~ok, site, verb, other_verb)
 
@@ -220,7 +257,8 @@ class GlobalShadow:
         who = int(self.serial[(gid >> 5) // clocks.warps]) << SERIAL | (clocks.bulk0 + (gid >> 5) % clocks.warps) << COLUMN
         who |= (gid & 31) << LANE | int(reduction) << SYNC | 15
         gids = np.full(len(at), gid)
-        for old, old_when, kind in ((words.who[at], words.when[at], "write"), (words.reader[at], words.read_when[at], "read")):
+        for old, old_when, kind in ((words.who[at], words.when[at], "write"), (words.reader[at], words.read_when[at], "read"),
+                                    (words.prior[at], words.prior_when[at], "read")):
             if not old.any():
                 continue
             ok = self._ordered(gids, old, old_when, P_needed=False)

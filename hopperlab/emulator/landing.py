@@ -286,6 +286,8 @@ class Landing:
         """CTAs end: what nobody waited for in their shared memory is a hazard; what is still in flight then completes."""
         gone = set(slots.tolist())
         self._unwaited(gone)
+        if self.M.shadow is not None and self.M.shadow.outgoing.copies:
+            self.M.shadow.outgoing.cta_ends(slots)
         self.copies = [op for op in self.copies if op.slot not in gone]
         left = []
         for op in self.stores:

@@ -77,6 +77,8 @@ MISSING_WAIT = {
                 "__syncthreads() (or another barrier) before they read.",
 }
 RELEASE = {
+    "copy": "A copy to another CTA has read its source when it completes, and only the destination's mbarrier tells: that CTA waits for it and then "
+            "arrives on a barrier here (a remote mbarrier.arrive, or barrier.cluster) before the source is written again.",
     "wgmma": "Wait with wgmma.wait_group until the group that reads it is done, and only then arrive on the barrier that "
              "releases the buffer.",
     "bulk": "The thread that issued the store must run cp.async.bulk.wait_group.read (and tell the others by a barrier) "
@@ -103,7 +105,7 @@ def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int,
             barrier = f"at shared address {M.barriers.offsets[M.clocks.barrier_number(column)]:#x}"
         _add(M, "read-before-arrival", f"{what} reads {where}, which {before} may still be writing. "
              + MISSING_WAIT[agent].format(barrier=barrier), site, other, gid)
-    elif other_verb == "read" and (agent in ("wgmma", "bulk") or verb == "async write"):
+    elif other_verb == "read" and (agent in ("wgmma", "bulk", "copy") or verb == "async write"):
         _add(M, "overwrite-in-flight", f"{what} overwrites {where}, which {before} may still be reading. " + RELEASE[agent],
              site, other, gid)
     elif other_verb == "write" and agent in ("copy", "cp.async") or verb == "async write":
@@ -111,6 +113,10 @@ def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int,
              "order between them. Wait for the first one (and release the buffer) before the second starts.", site, other, gid)
     else:
         verbs = ("reads", "wrote") if verb.endswith("read") else ("writes", "read" if other_verb == "read" else "wrote")
+        if column == (gid >> 5) % M.clocks.warps:
+            _add(M, "race", f"{what} {verbs[0]} {where}, which {before} {verbs[1]} in another lane of the same warp, with nothing between them: "
+                 "lanes of a warp need not run in step (independent thread scheduling). Put a __syncwarp() there.", site, other, gid)
+            return
         _add(M, "race", f"{what} {verbs[0]} {where}, which {before} {verbs[1]} in another thread, with no barrier between "
              "them: put a __syncthreads(), __syncwarp() or an mbarrier arrive and wait there.", site, other, gid)
 
@@ -123,7 +129,8 @@ def read_too_early(M, site: int, other: int, gid: int, flat: int) -> None:
          "parity of the phase the copy completes, or with cp.async.wait_group and a barrier).", other, site, gid)
 
 
-def _element(allocation, offset: int) -> str:
+def element(allocation, offset: int) -> str:
+    """A place in global memory."""
     return f"byte {offset} of {allocation.name}"
 
 
@@ -134,15 +141,15 @@ def global_race(M, verb: str, site: int, other_verb: str, other: int, column: in
     here = f"{name(now)} at {place(now)}"
     before = f"{name(then)} at {place(then)}"
     if agent == "bulk" and verb.endswith("read"):
-        _add(M, "read-before-arrival", f"{here} reads {_element(allocation, offset)}, which {before} may still be writing: the thread "
+        _add(M, "read-before-arrival", f"{here} reads {element(allocation, offset)}, which {before} may still be writing: the thread "
              "that issued the store runs cp.async.bulk.wait_group 0 (not .read), and then a barrier or a fence and a flag tell the others.",
              site, other, gid)
     elif agent == "bulk" or verb == "async write":
-        _add(M, "overwrite-in-flight", f"{here} writes {_element(allocation, offset)}, which {before} still {other_verb}s with no order "
+        _add(M, "overwrite-in-flight", f"{here} writes {element(allocation, offset)}, which {before} still {other_verb}s with no order "
              "between them: wait for the first (cp.async.bulk.wait_group 0, then a barrier) before the second starts.", site, other, gid)
     else:
         verbs = {"read": "reads", "async read": "reads", "write": "writes"}[verb], {"read": "read", "write": "wrote"}[other_verb]
-        _add(M, "race", f"{here} {verbs[0]} {_element(allocation, offset)}, which {before} {verbs[1]} in another thread, with nothing that "
+        _add(M, "race", f"{here} {verbs[0]} {element(allocation, offset)}, which {before} {verbs[1]} in another thread, with nothing that "
              "orders the two: inside a block use __syncthreads(); between blocks __threadfence() and an atomic or volatile flag "
              "that the other side reads first; or split the kernel.", site, other, gid)
 
@@ -150,7 +157,7 @@ def global_race(M, verb: str, site: int, other_verb: str, other: int, column: in
 def global_fence(M, site: int, other: int, gid: int, allocation, offset: int) -> None:
     """A generic write of this kernel is read by the copy engine without a proxy fence."""
     now, then = M.body[site], M.body[other]
-    _add(M, "missing-proxy-fence", f"{name(now)} at {place(now)} reads {_element(allocation, offset)} through the async proxy, but "
+    _add(M, "missing-proxy-fence", f"{name(now)} at {place(now)} reads {element(allocation, offset)} through the async proxy, but "
          f"{name(then)} at {place(then)} wrote it in this kernel through the generic proxy and no fence.proxy.async lies between them. "
          "After the writes (or after the barrier that follows them) run fence.proxy.async, then start the copy.", site, other, gid)
 
@@ -218,7 +225,8 @@ def unannounced(M, barrier: int, nbytes: int) -> None:
 def exit_in_flight(M, index: int, gid: int, what: str) -> None:
     """A CTA ended while an operation was under way in its shared memory."""
     instr = M.body[index]
-    advice = ("wait on the copy's mbarrier" if "writes" in what else "run cp.async.bulk.wait_group.read 0 in the issuing thread")
+    advice = ("wait on the copy's mbarrier" if "writes" in what else "let the destination wait for the copy and then meet it in a cluster barrier"
+              if "another" in what else "run cp.async.bulk.wait_group.read 0 in the issuing thread")
     _add(M, "exit-in-flight", f"the CTA ends while {name(instr)} at {place(instr)} {what}: {advice} "
          "before the last thread returns.", index, None, gid)
 
@@ -241,6 +249,6 @@ def exited_peer(M, index: int, gid: int, rank: int) -> None:
 def stale_constant(M, site: int, other: int, gid: int, allocation, offset: int) -> None:
     """ld.global.nc of data that this kernel wrote."""
     now, then = M.body[site], M.body[other]
-    _add(M, "race", f"{name(now)} at {place(now)} reads {_element(allocation, offset)} through the read-only cache, but {name(then)} at "
+    _add(M, "race", f"{name(now)} at {place(now)} reads {element(allocation, offset)} through the read-only cache, but {name(then)} at "
          f"{place(then)} writes it in the same kernel: the cache may hold the old value. Drop const __restrict__ or __ldg() there.",
          site, other, gid)

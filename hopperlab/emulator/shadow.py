@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from .clocks import Clocks
+from .lane_order import LaneOrder, collided
+from .outgoing import Outgoing
 
 W_EPOCH, W_COLUMN, W_LANE = 34, 23, 18
 W_COLUMN_MASK, LANE_MASK, W_SITE_MASK = 0x7FF, 31, 0x3FFFF
@@ -40,6 +42,8 @@ class SharedShadow:
         self.reads = np.zeros((slots * self.granules, clocks.readers), np.int64)
         self.plain_writes = np.zeros(slots, bool)      # a CTA whose shared memory plain stores or cp.async have touched
         self.parts: np.ndarray | None = None           # stamps of single bytes, where `writes` says MIXED
+        self.lanes = LaneOrder(machine, clocks, len(self.writes))
+        self.outgoing = Outgoing(machine, stride)
         self.atomics: set = set()                      # atomic instructions seen
         self.fed: set = set()                          # instructions that read something that had been written
         self.unfed: dict = {}                          # the others: (thread, byte position)
@@ -49,6 +53,9 @@ class SharedShadow:
         for s in slots:
             self.writes[s * self.words:(s + 1) * self.words] = 0
             self.reads[s * self.granules:(s + 1) * self.granules] = 0
+            if self.lanes.on:
+                self.lanes.reset(s * self.words, (s + 1) * self.words)
+            self.outgoing.reset(int(s))
         self.plain_writes[slots] = False
 
     # --- generic proxy, lane by lane --------------------------------------------------------------------------------
@@ -66,6 +73,9 @@ class SharedShadow:
         elif site not in self.fed:
             self.unfed.setdefault(site, (int(gids[0]), int(flat[0])))
         self._mark_read(gids, flat, nbytes, site)
+        if nbytes >= 4 and self.lanes.on and self.lanes.own[site]:
+            warp = gids >> 5
+            self.lanes.read(at, pack_write(self.clocks.epoch[warp], warp % self.clocks.warps, gids & 31, site))
 
     def _mark_read(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
         clocks = self.clocks
@@ -80,9 +90,10 @@ class SharedShadow:
             flat_reads[index] = stamp
             np.bitwise_or.at(flat_reads, index, mask << R_MASK)
 
-    def store(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int, column=None, epoch=None, atomic: bool = False) -> None:
+    def store(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int, column=None, epoch=None, atomic: bool = False,
+              value=None) -> None:
         """Lanes write `nbytes` at `flat`. `column`, `epoch`: given for cp.async, whose writes belong to its groups. Atomics
-        do not race with each other, only with plain accesses."""
+        do not race with each other, only with plain accesses. value(lanes): the bytes that lanes (positions) store, (k, nbytes)."""
         clocks = self.clocks
         words = max(1, nbytes >> 2)
         first, verb = flat >> 2, "write" if column is None else "async write"
@@ -94,9 +105,13 @@ class SharedShadow:
             if atomic:
                 self.atomics.add(site)
                 stamps = np.where(np.isin(stamps & W_SITE_MASK, list(self.atomics)), 0, stamps)
-            self._check_writer(gids, at, stamps, site, verb)
+            self._check_writer(gids, at, stamps, site, verb, None if value is None else self._same(flat, nbytes, value))
         mask = WHOLE if nbytes >= 16 else ((1 << nbytes) - 1) << (flat & 15)
         self._check_readers(gids, flat >> 4, mask, site, verb)
+        if self.lanes.on:
+            self.lanes.write(gids, at, site, verb)
+        if self.outgoing.copies:
+            self.outgoing.written(gids, flat, nbytes, site, verb)
         warp = gids >> 5
         stamp = pack_write(clocks.epoch[warp] if epoch is None else epoch,
                            warp % clocks.warps if column is None else column, gids & 31, site)
@@ -104,7 +119,17 @@ class SharedShadow:
             self._write_parts(flat, nbytes, stamp)
         else:
             self.writes[at] = stamp if words == 1 else stamp[:, None]
+        if value is not None:
+            kept = self.writes[first] if nbytes >= 4 else self.parts[flat]
+            if (kept != stamp).any():
+                collided(self.machine, gids, flat, np.flatnonzero(kept != stamp), value, site, lambda k: f"shared address {int(flat[k]) % self.stride:#x}")
         self.plain_writes[np.unique(flat // self.stride)] = True
+
+    def _same(self, flat: np.ndarray, nbytes: int, value):
+        """same(lanes): True where lanes store the bytes that are there already."""
+        def same(lanes):
+            return (value(lanes) == self.machine.smem[flat[lanes][:, None] + np.arange(nbytes)]).all(axis=1)
+        return same
 
     # --- parts of words ---------------------------------------------------------------------------------------------
     def _write_parts(self, flat: np.ndarray, nbytes: int, stamp) -> None:
@@ -156,7 +181,7 @@ class SharedShadow:
         """mbarrier.inval: the bytes are plain memory again."""
         self.writes[(flat >> 2)[:, None] + np.arange(2)] = 0
 
-    def _check_writer(self, gids, at, stamps, site: int, verb: str) -> None:
+    def _check_writer(self, gids, at, stamps, site: int, verb: str, same=None) -> None:
         column, epoch = (stamps >> W_COLUMN) & W_COLUMN_MASK, stamps >> W_EPOCH
         lane = (stamps >> W_LANE) & LANE_MASK
         clocks = self.clocks
@@ -168,6 +193,11 @@ class SharedShadow:
             return
         ok |= clocks.own_access(who, column, lane, epoch)
         bad = ~ok & (stamps != 0)
+        if same is not None and bad.any():          # one instruction that stores equal values again and again is no matter
+            again = np.nonzero(bad & (stamps & W_SITE_MASK == site))
+            if len(again[0]):
+                equal = same(again[0])
+                bad[tuple(axis[equal] for axis in again)] = False
         if bad.any():
             self._report_writers(gids, at, stamps, bad, site, verb)
 
@@ -218,6 +248,8 @@ class SharedShadow:
             self._check_region_readers(gid, row, start >> 4, (start + nbytes + 15) >> 4, site)
             if not stamps.all():
                 self._read_of_nothing(gid, w0, w1, site)
+            if self.outgoing.copies:
+                self.outgoing.written(np.array([gid]), np.array([start]), nbytes, site, "async write")
             self.writes[w0:w1] = stamp
 
     def _read_of_nothing(self, gid: int, w0: int, w1: int, site: int) -> None:
@@ -247,10 +279,12 @@ class SharedShadow:
         else:
             self.unfed.setdefault(site, (gid, spans[0][0]))
 
-    def async_read_of_copy(self, gid: int, spans, site: int) -> None:
-        """A copy between CTAs reads shared memory: what it reads must be written and visible to the async proxy."""
+    def async_read_of_copy(self, gid: int, spans, site: int, barrier: int) -> None:
+        """A copy between CTAs reads shared memory, until it completes on `barrier`: what it reads must be written and visible to the
+        async proxy."""
         row = int(self.clocks.row_of[gid])
         for start, nbytes in spans:
+            self.outgoing.sends(gid, start, nbytes, barrier, site)
             stamps, first = self._region_stamps(start >> 2, (start + nbytes + 3) >> 2)
             if stamps.any():
                 self._check_region_writers(gid, row, start >> 2, stamps, first, site, "async read", fenced=True)

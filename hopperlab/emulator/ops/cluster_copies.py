@@ -51,7 +51,7 @@ def copy(M, C, info: Info, target, source, size, barrier):
             raise M.fault(C, info.index, lane, f"a bulk copy of {nbytes} bytes: the size is a multiple of 16", "misaligned", nbytes)
         M.counting.add("dsmem_reduce_bytes" if info.op else "dsmem_copy_bytes", nbytes, info.index)
         if M.shadow is not None:
-            M.shadow.async_read_of_copy(gid, [(of, nbytes)], info.index)
+            M.shadow.async_read_of_copy(gid, [(of, nbytes)], info.index, int(ids[lane]))
 
         def move(to=to, of=of, nbytes=nbytes):
             data = M.smem[of:of + nbytes]
@@ -63,9 +63,12 @@ def copy(M, C, info: Info, target, source, size, barrier):
 
 
 def _issue(M, info: Info, gid: int, barrier: int, to: int, nbytes: int, move) -> None:
-    if M.shadow is not None and not info.op:          # reductions commute: several may be under way at once
-        epoch = int(M.barriers.phase[barrier]) + 1
-        M.shadow.async_write(gid, [(to, nbytes)], M.clocks.barrier_column(barrier), epoch, info.index)
+    if M.shadow is not None:
+        column, epoch = M.clocks.barrier_column(barrier), int(M.barriers.phase[barrier]) + 1
+        if not info.op:                               # reductions commute: several may be under way at once
+            M.shadow.async_write(gid, [(to, nbytes)], column, epoch, info.index)
+        M.landing.last_copy[barrier] = (column, epoch, gid, info.index, to // M.stride)
+        M.barriers.checks.issued(barrier, gid)
     M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, to // M.stride))
 
 
@@ -89,7 +92,7 @@ def st_async(instr) -> MachineOp:
 def red_async(instr) -> MachineOp:
     """red.async: an arithmetic update of another CTA's shared memory."""
     op, kind = next((m for m in instr.mods if m in SHARED_REDUCTIONS), None), instr.mods[-1]
-    if op is None or kind not in SHARED_REDUCTIONS[op]:
+    if op is None or kind not in SHARED_REDUCTIONS[op] and (op, kind) != ("add", "s64"):
         raise unsupported(instr, f"there is no red.async .{op or '?'} of .{kind}")
     _known(instr, {"relaxed", "cluster", op, kind})
     address, value, barrier = instr.operands

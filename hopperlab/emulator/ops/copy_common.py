@@ -42,6 +42,8 @@ def tensor_map(M, C, info: Info, lane: int, address: int):
             raise M.fault(C, info.index, lane, f"no tensor map at {address:#x}: {M.memory.nearest(address)}", "out-of-bounds", address)
         offset = address - allocation.address
         image = allocation.view(1)[offset:offset + 128].tobytes()
+        if M.global_shadow is not None:
+            M.global_shadow.maps.used(int(C.gids[lane]), allocation, offset, info.index)
     try:
         return _usable(M, C, info, lane, tensormap.load(image))
     except TensorMapError as error:

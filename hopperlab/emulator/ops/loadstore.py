@@ -238,6 +238,11 @@ def _rows(values, info: Access, n: int) -> np.ndarray:
     return rows
 
 
+def _bytes(values, info: Access, n: int, where=slice(None)):
+    """value(lanes) for the checkers: the bytes that lanes (positions among `where`) store."""
+    return lambda lanes: _rows(values, info, n)[where][lanes].view(np.uint8)
+
+
 def _store_shared(M, C, info, address, values):
     flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
     M.counting.shared(C, flat, info.nbytes, True, info.index)
@@ -245,7 +250,7 @@ def _store_shared(M, C, info, address, values):
         if M.global_shadow is not None:
             M.global_shadow.release(C, SHARED, flat, info.release)
     elif M.shadow is not None:
-        M.shadow.store(C.gids, flat, info.nbytes, info.index)
+        M.shadow.store(C.gids, flat, info.nbytes, info.index, value=_bytes(values, info, C.n))
         C.unsynced = True
     if info.count == 1:
         view = M.smem_views[info.width] if info.width < 16 else M.smem_wide
@@ -262,7 +267,8 @@ def _store_global(M, C, info, address, values):
             raise M.fault(C, info.index, 0, f"{allocation.name} is read-only", "out-of-bounds", int(address[0]))
         if M.global_shadow is not None:
             gids = C.gids if where is None else C.gids[where]
-            M.global_shadow.write(gids, allocation, offset, info.nbytes, info.index, info.volatile)
+            value = None if info.volatile else _bytes(values, info, C.n, slice(None) if where is None else where)
+            M.global_shadow.write(gids, allocation, offset, info.nbytes, info.index, info.volatile, value)
             if info.volatile:
                 M.global_shadow.release(C if where is None else type(C)(gids, None, C.pc), allocation, offset, info.release)
         view = allocation.view(info.width)

@@ -80,3 +80,79 @@ KERNEL(64) k(float* y) {
         cp_async_bulk_wait_group<0>();
     }
 }
+//! case changed_map_is_not_released
+//! launch block=32
+//! args f32[128] u8[128] f32[32] map:f32:4x32:4x32:none
+//! ptx fewer fence.proxy.tensormap
+KERNEL(32) k(const float* x, unsigned char* maps, float* y, const __grid_constant__ TensorMap m) {
+    __shared__ __align__(128) float s[128];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x < 8) ((uint4*)maps)[threadIdx.x] = ((const uint4*)&m)[threadIdx.x];
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncwarp();
+    if (threadIdx.x == 0) {
+        asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" :: "l"(maps), "l"(x) : "memory");  // OTHER
+#if !BUG
+        asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
+#endif
+        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(maps) : "memory");
+        mbarrier_arrive_expect_tx(&full, 512);
+        cp_async_bulk_tensor_2d_load(s, (const TensorMap*)maps, &full, 0, 0);  // HAZARD
+    }
+    __syncwarp();
+    mbarrier_wait_parity(&full, 0);
+    y[threadIdx.x] = s[threadIdx.x];
+    if (threadIdx.x < 8) ((uint4*)maps)[threadIdx.x] = make_uint4(0, 0, 0, 0);      // addresses differ from run to run
+}
+//! case changed_map_is_not_acquired
+//! launch block=32
+//! args f32[128] u8[128] f32[32] map:f32:4x32:4x32:none
+//! ptx fewer fence.proxy.tensormap
+KERNEL(32) k(const float* x, unsigned char* maps, float* y, const __grid_constant__ TensorMap m) {
+    __shared__ __align__(128) float s[128];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x < 8) ((uint4*)maps)[threadIdx.x] = ((const uint4*)&m)[threadIdx.x];
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncwarp();
+    if (threadIdx.x == 0) {
+        asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" :: "l"(maps), "l"(x) : "memory");  // OTHER
+        asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
+#if !BUG
+        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(maps) : "memory");
+#endif
+        mbarrier_arrive_expect_tx(&full, 512);
+        cp_async_bulk_tensor_2d_load(s, (const TensorMap*)maps, &full, 0, 0);  // HAZARD
+    }
+    __syncwarp();
+    mbarrier_wait_parity(&full, 0);
+    y[threadIdx.x] = s[threadIdx.x];
+    if (threadIdx.x < 8) ((uint4*)maps)[threadIdx.x] = make_uint4(0, 0, 0, 0);      // addresses differ from run to run
+}
+//! case map_published_from_shared_memory
+//! launch block=32
+//! args f32[128] u8[128] f32[32] map:f32:4x32:4x32:none
+//! ptx fewer fence.proxy.tensormap
+KERNEL(32) k(const float* x, unsigned char* maps, float* y, const __grid_constant__ TensorMap m) {
+    __shared__ __align__(128) unsigned char edited[128];
+    __shared__ __align__(128) float s[128];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x < 8) ((uint4*)edited)[threadIdx.x] = ((const uint4*)&m)[threadIdx.x];
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncwarp();
+    if (threadIdx.x == 0)
+        asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" :: "r"(shared_address(edited)), "l"(x) : "memory");
+    __syncwarp();
+    asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;"
+                 :: "l"(maps), "r"(shared_address(edited)) : "memory");  // OTHER
+#if !BUG
+        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(maps) : "memory");
+#endif
+    if (threadIdx.x == 0) {
+        mbarrier_arrive_expect_tx(&full, 512);
+        cp_async_bulk_tensor_2d_load(s, (const TensorMap*)maps, &full, 0, 0);  // HAZARD
+    }
+    __syncwarp();
+    mbarrier_wait_parity(&full, 0);
+    y[threadIdx.x] = s[threadIdx.x];
+    if (threadIdx.x < 8) ((uint4*)maps)[threadIdx.x] = make_uint4(0, 0, 0, 0);      // addresses differ from run to run
+}

@@ -109,3 +109,56 @@ KERNEL(160) k(const void* b, const char* x, float* y) {          // as CUTLASS d
         }
     }
 }
+//! case source_of_a_copy_to_a_peer
+//! launch block=64 grid=2
+//! args f32[128]
+//! ptx fewer barrier.cluster
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(64) k(float* y) {
+    __shared__ __align__(128) float from[64], to[64];
+    __shared__ mbarrier_t full;
+    unsigned rank = cluster_ctarank();
+    if (threadIdx.x == 0) { mbarrier_init(&full, 1); fence_mbarrier_init_release_cluster(); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    from[threadIdx.x] = rank * 100 + threadIdx.x;
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    if (threadIdx.x == 0) mbarrier_arrive_expect_tx(&full, 256);
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+                     :: "r"(mapa_shared_cluster(to, rank ^ 1)), "r"(shared_address(from)), "r"(mapa_shared_cluster(&full, rank ^ 1)) : "memory");  // OTHER
+#if !BUG
+    mbarrier_wait_parity(&full, 0);
+    barrier_cluster_arrive(); barrier_cluster_wait();           // the peer has what came from here
+#endif
+    from[threadIdx.x] = 0;                                      // HAZARD
+#if BUG
+    mbarrier_wait_parity(&full, 0);
+#endif
+    y[blockIdx.x * 64 + threadIdx.x] = to[threadIdx.x];
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case own_arrival_says_nothing_of_the_peers
+//! launch block=64 grid=2
+//! args f32[128]
+//! ptx fewer barrier.cluster
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(64) k(float* y) {
+    __shared__ __align__(128) float from[64], to[64];
+    __shared__ mbarrier_t full;
+    unsigned rank = cluster_ctarank();
+    if (threadIdx.x == 0) { mbarrier_init(&full, 1); fence_mbarrier_init_release_cluster(); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    from[threadIdx.x] = rank * 100 + threadIdx.x;
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    if (threadIdx.x == 0) mbarrier_arrive_expect_tx(&full, 256);
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+                     :: "r"(mapa_shared_cluster(to, rank ^ 1)), "r"(shared_address(from)), "r"(mapa_shared_cluster(&full, rank ^ 1)) : "memory");  // OTHER
+    mbarrier_wait_parity(&full, 0);                             // what came here, not what went from here
+#if !BUG
+    barrier_cluster_arrive(); barrier_cluster_wait();
+#endif
+    from[threadIdx.x] = to[threadIdx.x] + 1;                    // HAZARD
+    y[blockIdx.x * 64 + threadIdx.x] = from[threadIdx.x];
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}

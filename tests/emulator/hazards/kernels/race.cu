@@ -61,3 +61,127 @@ KERNEL(64) k(unsigned short* y) {                               // byte-exact: t
     __syncthreads();
     y[threadIdx.x] = s[63 - threadIdx.x];
 }
+//! case lanes_store_different_values
+//! warning
+//! launch block=32
+//! args i32[32]
+KERNEL(32) k(int* y) {                                          // one lane wins; which one is not defined
+    __shared__ int s;
+    s = BUG ? threadIdx.x : 7;                                  // HAZARD
+    __syncwarp();
+    y[threadIdx.x] = s;
+}
+//! case lanes_store_different_values_in_global_memory
+//! warning
+//! launch block=32
+//! args i32[32]
+KERNEL(32) k(int* y) {
+    y[BUG ? threadIdx.x / 2 : threadIdx.x] = threadIdx.x;       // HAZARD
+}
+//! case warps_store_different_values
+//! launch block=128
+//! args i32[128]
+KERNEL(128) k(int* y) {
+    __shared__ int s;
+    if (threadIdx.x % 32 == 0) s = BUG ? threadIdx.x : 7;       // HAZARD
+    __syncthreads();
+    y[threadIdx.x] = s;
+}
+//! case blocks_store_different_values
+//! launch block=32 grid=4
+//! args i32[32]
+KERNEL(32) k(int* y) {
+    if (threadIdx.x == 0) y[0] = BUG ? blockIdx.x : 7;          // HAZARD
+}
+//! case lane_overwrites_what_its_neighbour_read
+//! launch block=32
+//! args i32[32]
+//! ptx fewer bar.warp.sync
+KERNEL(32) k(int* y) {                                          // tree in step: the read of one lane, the write of another
+    __shared__ int s[32];
+    s[threadIdx.x] = threadIdx.x;
+    __syncwarp();
+    for (int d = 1; d < 32; d *= 2) {
+        int v = threadIdx.x >= d ? s[threadIdx.x - d] : 0;      // OTHER
+#if !BUG
+        __syncwarp();
+#endif
+        s[threadIdx.x] += v;                                    // HAZARD
+        __syncwarp();
+    }
+    y[threadIdx.x] = s[threadIdx.x];
+}
+//! case lane_reads_what_its_neighbour_wrote
+//! launch block=32
+//! args i32[32]
+//! ptx fewer bar.warp.sync
+KERNEL(32) k(int* y) {
+    __shared__ int s[32];
+    s[threadIdx.x] = threadIdx.x;                               // OTHER
+#if !BUG
+    __syncwarp();
+#endif
+    y[threadIdx.x] = s[threadIdx.x ^ 1];                        // HAZARD
+}
+//! case first_lane_takes_the_slot_before_all_have_read_it
+//! launch block=32
+//! args i32[32]
+//! ptx fewer bar.warp.sync
+KERNEL(32) k(int* y) {                                          // a broadcast, read by all, replaced by one
+    __shared__ int next;
+    if (threadIdx.x == 0) next = 0;
+    __syncwarp();
+    for (int tile = 0; tile < 3; tile++) {
+        y[threadIdx.x] += next;                                 // OTHER
+#if !BUG
+        __syncwarp();
+#endif
+        if (threadIdx.x == 0) next = tile + 1;                  // HAZARD
+        __syncwarp();
+    }
+}
+//! case halves_of_a_word_by_two_lanes
+//! clean
+//! launch block=64
+//! args i32[64]
+KERNEL(64) k(int* y) {                                          // 16-bit neighbours, read and written by their own lanes
+    __shared__ short s[64];
+    s[threadIdx.x] = threadIdx.x;
+    for (int i = 0; i < 3; i++) s[threadIdx.x] = s[threadIdx.x] * 3 + 1;
+    y[threadIdx.x] = s[threadIdx.x];
+}
+//! case shuffles_and_votes_between
+//! clean
+//! launch block=64
+//! args i32[64]
+KERNEL(64) k(int* y) {                                          // converged collectives of whole warps order what lanes do
+    __shared__ int s[64];
+    int lane = threadIdx.x % 32, mine = threadIdx.x & ~31;
+    s[threadIdx.x] = lane;
+    __syncwarp();
+    int a = s[mine + (lane + 1) % 32];
+    int total = __shfl_xor_sync(0xffffffff, a, 1) + a;
+    s[threadIdx.x] = total;
+    unsigned all = __ballot_sync(0xffffffff, total > 3);
+    int b = s[mine + (lane + 2) % 32];
+    b += __reduce_add_sync(0xffffffff, 1u);
+    s[threadIdx.x] = b + (all & 1);
+    __syncwarp();
+    y[threadIdx.x] = s[mine + (lane + 5) % 32];
+}
+//! case transposed_through_ldmatrix
+//! clean
+//! launch block=32
+//! args i32[32]
+KERNEL(32) k(unsigned* y) {                                     // ldmatrix is the warp's: all lanes have read when it returns
+    __shared__ __align__(16) unsigned s[32];
+    s[threadIdx.x] = threadIdx.x * 0x10001;
+    __syncwarp();
+    for (int i = 0; i < 2; i++) {
+        unsigned r;
+        asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(r) : "r"(shared_address(&s[threadIdx.x % 8 * 4])) : "memory");
+        s[threadIdx.x] = r;
+        __syncwarp();
+    }
+    y[threadIdx.x] = s[threadIdx.x ^ 1];
+}

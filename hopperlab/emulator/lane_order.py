@@ -1,0 +1,76 @@
+"""What threads do to each other in shared memory beyond the newest stamps of shadow.py: a word that one lane of a warp has read and
+another one writes with no sync of the warp between, and threads that store to one address in one instruction.
+
+Lanes of a warp need not run in step (independent thread scheduling), so their order is __syncwarp's or a converged collective's.
+Instructions that a warp runs together (ldmatrix, wmma) are no lane's own reads.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from . import reports_memory as reports
+
+LANE, SITE_MASK, WHO = 18, 0x3FFFF, 0xFFFF          # of a write stamp (shadow.py): bits 18 on are lane (5) and column (11)
+EPOCH = 34
+
+
+class LaneOrder:
+    """For every word: the thread that read it last, and the one of the same warp that read it before (stamps like writes')."""
+
+    def __init__(self, machine, clocks, words: int):
+        self.M, self.clocks = machine, clocks
+        body = machine.body
+        self.own = np.array([i.op in ("ld", "ldu") for i in body] or [False])
+        self.on = bool(self.own.any()) and any(i.op in ("st", "atom", "red", "cp") for i in body)
+        self.last = np.zeros(words if self.on else 0, np.int64)
+        self.prior = np.zeros(words if self.on else 0, np.int64)
+
+    def reset(self, first: int, end: int) -> None:
+        """Words of a new CTA: nobody has read them."""
+        self.last[first:end] = self.prior[first:end] = 0
+
+    def read(self, at: np.ndarray, stamp: np.ndarray) -> None:
+        """Lanes (stamps as of their writes) read whole words `at`, (n,) or (n, words)."""
+        stamp = stamp if at.ndim == 1 else stamp[:, None]
+        old = self.last[at]
+        apart = ((old ^ stamp) >> LANE) & WHO
+        moved = (apart > 0) & (apart < 32) & (old != 0)
+        if moved.any():
+            self.prior[at[moved]] = old[moved]
+        self.last[at] = stamp
+        lost = self.last[at] != stamp
+        if lost.any():
+            self.prior[at[lost]] = np.broadcast_to(stamp, at.shape)[lost]
+
+    def write(self, gids: np.ndarray, at: np.ndarray, site: int, verb: str) -> None:
+        """Lanes write (parts of) words: what another lane of the warp has read there must be ordered before."""
+        clocks = self.clocks
+        mine = (gids >> 5) % clocks.warps << 5 | gids & 31
+        mine = mine if at.ndim == 1 else mine[:, None]
+        for table in (self.last, self.prior):
+            stamps = table[at]
+            apart = (stamps >> LANE & WHO) ^ mine
+            suspect = (apart > 0) & (apart < 32) & (stamps != 0)
+            if suspect.any():
+                self._check(gids, at, stamps, suspect, site, verb)
+
+    def _check(self, gids, at, stamps, suspect, site: int, verb: str) -> None:
+        clocks, rows = self.clocks, np.nonzero(suspect)[0]
+        found, places = stamps[suspect], at[suspect]
+        ok = clocks.ordered(clocks.K, clocks.row_of[gids[rows]], found >> LANE + 5 & 0x7FF, found >> LANE & 31, found >> EPOCH)
+        for other in np.unique(found[~ok] & SITE_MASK).tolist():
+            k = int(np.flatnonzero(~ok & ((found & SITE_MASK) == other))[0])
+            self.M.report_pair(verb, site, "read", other, int(found[k] >> LANE + 5 & 0x7FF), int(gids[rows[k]]), int(places[k]) * 4)
+
+
+def collided(M, gids: np.ndarray, places: np.ndarray, lost: np.ndarray, value, site: int, where) -> None:
+    """Threads `lost` (positions) stored to places where another one stored last, in the same instruction. Equal values are no matter;
+    different ones are a warning between lanes of a warp (one of them wins) and a race between warps. where(k): words for a place."""
+    last = {place: k for k, place in enumerate(places.tolist())}
+    winners = np.array([last[place] for place in places[lost].tolist()])
+    differ = (value(lost) != value(winners)).any(axis=1)
+    near = gids[lost] >> 5 == gids[winners] >> 5
+    for pick, tell in ((differ & near, reports.lanes_collide), (differ & ~near, reports.warps_collide)):
+        if pick.any():
+            k = int(lost[np.flatnonzero(pick)[0]])
+            tell(M, site, int(gids[k]), where(k))
