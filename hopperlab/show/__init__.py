@@ -6,6 +6,7 @@ Imported by the notebooks as `from hopperlab import show`; needs the `lab` extra
 from .answers import check_halo, check_intensities, check_ring
 from .boxes import box_explorer, inside, reference_box
 from .charts import bars, lines
+from .generations import INSTRUCTIONS, accepted, generations_table, issued, issued_chart
 from .handovers import handover_cost
 from .ladder import ladder
 from .landing import land, land_bytes
@@ -26,7 +27,7 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["Choice", "Panel", "Picture", "Point", "Slider", "Span", "access_table", "attainable", "bank_map", "barrier_steps",
+__all__ = ["INSTRUCTIONS", "accepted", "generations_table", "issued", "issued_chart", "Choice", "Panel", "Picture", "Point", "Slider", "Span", "access_table", "attainable", "bank_map", "barrier_steps",
            "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "bugs_table", "ceilings", "check_addresses",
            "check_halo", "check_intensities", "check_ring", "check_two_slots", "doctor", "explain", "folds_table",
            "follow_element", "gantt", "gemm_bars", "gemm_intensity", "handover_cost", "hazards", "inside", "kindest_place",
