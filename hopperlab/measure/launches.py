@@ -1,7 +1,7 @@
 """The course's kernels, ready to call: arrays in, a `Launch` out, in either place. One recipe a kernel.
 
 A recipe knows the kernel's grid, block, shared memory and tensor maps, which its header documents. bf16 arrays are
-ml_dtypes.bfloat16, or uint16 holding the same bits.
+ml_dtypes.bfloat16, or uint16 holding the same bits. Arrays that break a kernel's rules raise OperandError (launches_checks).
 """
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from ..runtime.library import load_kernel
 from ..runtime.module import RawKernel
 from ..runtime.tensor_map import TensorMap
+from . import launches_checks as checks
 
 SMS = 132                                                   # multiprocessors of an H200
 
@@ -46,15 +47,8 @@ def _bf16_map(array, box: Sequence[int], swizzle: str) -> TensorMap:
     return TensorMap.tiled(array, box=box, swizzle=swizzle, dtype="bfloat16" if array.dtype == np.uint16 else None)
 
 
-def _dims(a, b) -> tuple[int, int, int]:
-    (m, k), (n, other) = a.shape, b.shape
-    if k != other:
-        raise ValueError(f"a has {k} columns and b has {other}: both are K-major, so both have k columns")
-    return m, n, k
-
-
 def _tma_gemm(path: str, threads: int, a, b, c, stages: int, options: Sequence[str], backend: str | None) -> Launch:
-    m, n, k = _dims(a, b)
+    m, n, k = checks.product(a, b, c, k_multiple=8)
     kernel = load_kernel(path, "gemm", (f"-DSTAGES={stages}", *options), backend=backend)
     maps = (_bf16_map(a, (128, 64), "128B"), _bf16_map(b, (128, 64), "128B"))
     return Launch(kernel, (_ceil(n, 128), _ceil(m, 128)), (threads,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)),
@@ -74,7 +68,7 @@ def tma_wgmma(a, b, c, stages: int = 4, options: Sequence[str] = (), backend: st
 def mma_multistage(a, b, c, stages: int = 4, bm: int = 128, bn: int = 128, options: Sequence[str] = (),
                    backend: str | None = None) -> Launch:
     """The same by gemm/mma_multistage.cu (cp.async, ldmatrix, mma.sync), with a tile of bm x bn."""
-    m, n, k = _dims(a, b)
+    m, n, k = checks.product(a, b, c, k_multiple=8)
     kernel = load_kernel("gemm/mma_multistage.cu", "gemm", (f"-DSTAGES={stages}", f"-DBM={bm}", f"-DBN={bn}", *options),
                          backend=backend)
     return Launch(kernel, (_ceil(n, bn), _ceil(m, bm)), (256,), (a, b, c, np.int32(m), np.int32(n), np.int32(k)),
@@ -95,6 +89,7 @@ def _slot_bytes(box: Sequence[int], itemsize: int) -> int:
 def tma_copy(source, target, box: tuple[int, int] = (64, 64), swizzle: str = "none", options: Sequence[str] = (),
              backend: str | None = None) -> Launch:
     """target = source, 2-D, one box a block, by copy/tma_copy.cu."""
+    checks.same(source, target, dimensions=2)
     kernel = load_kernel("copy/tma_copy.cu", "tma_copy", (*_box_options(box, source.itemsize), *options), backend=backend)
     maps = (_bf16_map(source, box, swizzle), _bf16_map(target, box, swizzle))
     rows, columns = source.shape
@@ -104,6 +99,7 @@ def tma_copy(source, target, box: tuple[int, int] = (64, 64), swizzle: str = "no
 def tma_copy_ring(source, target, box: tuple[int, int] = (64, 64), swizzle: str = "none", stages: int = 4, blocks: int = SMS,
                   options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """target = source, 2-D, `blocks` blocks that walk over the boxes with `stages` in flight."""
+    checks.same(source, target, dimensions=2)
     kernel = load_kernel("copy/tma_copy.cu", "tma_copy_ring",
                          (*_box_options(box, source.itemsize), f"-DSTAGES={stages}", *options), backend=backend)
     maps = (_bf16_map(source, box, swizzle), _bf16_map(target, box, swizzle))
@@ -128,6 +124,7 @@ def tma_landing(source, out, box: Sequence[int], coordinates: Sequence[int], box
 def tma_scale(source, target, factor: float, blocks: int = SMS, options: Sequence[str] = (),
               backend: str | None = None) -> Launch:
     """target = factor * source, float32, 2-D, by copy/tma_scale.cu with 64 x 32 boxes and the 128-byte swizzle."""
+    checks.same(source, target, ("float32",), 2)
     kernel = load_kernel("copy/tma_scale.cu", "tma_scale", tuple(options), backend=backend)
     maps = tuple(TensorMap.tiled(array, box=(64, 32), swizzle="128B") for array in (source, target))
     rows, columns = source.shape
@@ -137,22 +134,25 @@ def tma_scale(source, target, factor: float, blocks: int = SMS, options: Sequenc
 def bulk_copy(source, target, stages: int = 4, chunk: int = 4096, blocks: int = 8 * SMS, options: Sequence[str] = (),
               backend: str | None = None) -> Launch:
     """target = source, contiguous, a multiple of 16 bytes, by copy/bulk_copy.cu with chunks of `chunk` bytes."""
+    checks.number("chunk", chunk, 16, 227 * 1024 // stages, multiple=16)
+    total = checks.flat(source, target)
     kernel = load_kernel("copy/bulk_copy.cu", "bulk_copy", (f"-DSTAGES={stages}", f"-DCHUNK_BYTES={chunk}", *options),
                          backend=backend)
-    return Launch(kernel, (blocks,), (32,), (source, target, np.int64(source.nbytes)), stages * chunk)
+    return Launch(kernel, (blocks,), (32,), (source, target, np.int64(total)), stages * chunk)
 
 
 def cp_async_copy(source, target, stages: int = 8, blocks: int = 4 * SMS, options: Sequence[str] = (),
                   backend: str | None = None) -> Launch:
     """The same through shared memory with cp.async, by copy/cp_async_copy.cu."""
+    total = checks.flat(source, target)
     kernel = load_kernel("copy/cp_async_copy.cu", "cp_async_copy", (f"-DSTAGES={stages}", *options), backend=backend)
-    return Launch(kernel, (blocks,), (256,), (source, target, np.int64(source.nbytes // 16)), stages * 4096)
+    return Launch(kernel, (blocks,), (256,), (source, target, np.int64(total // 16)), stages * 4096)
 
 
 def vector_copy(source, target, unroll: int = 4, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """The same through registers, by copy/vector_copy.cu."""
+    vectors = checks.flat(source, target) // 16
     kernel = load_kernel("copy/vector_copy.cu", "vector_copy", (f"-DUNROLL={unroll}", *options), backend=backend)
-    vectors = source.nbytes // 16
     return Launch(kernel, (_ceil(vectors, 256 * unroll),), (256,), (source, target, np.int64(vectors)))
 
 
@@ -162,7 +162,13 @@ def box_load(how: str, matrix, out, box: tuple[int, int], stages: int = 4, block
 
     matrix: rows and columns multiples of the box's; out: uint32 zeros, one a block.
     """
+    checks.array("matrix", matrix, checks.BF16, 2)
+    checks.array("out", out, ("uint32",), 1)
     rows, columns = matrix.shape
+    if how not in ("tma", "cp_async") or rows % box[0] or columns % box[1] or out.size < blocks:
+        raise checks.OperandError("shape", f"how is {how!r}, matrix {rows} x {columns}, box {box[0]} x {box[1]}, out {out.size} numbers "
+                                           f"for {blocks} blocks: how is 'tma' or 'cp_async', the matrix is a whole number of boxes, "
+                                           "and out has a number a block")
     options = (f"-DBOX_ROWS={box[0]}", f"-DBOX_COLS={box[1]}", f"-DSTAGES={stages}")
     kernel = load_kernel("micro/tma_vs_cp_async.cu", f"{how}_load", options, backend=backend)
     source = _bf16_map(matrix, box, "none") if how == "tma" else matrix
@@ -171,5 +177,8 @@ def box_load(how: str, matrix, out, box: tuple[int, int], stages: int = 4, block
 
 def fold(number: int, x, y, blocks: int = SMS, backend: str | None = None) -> Launch:
     """Kernel 1 to 4 of lesson 00: y[i] = x[i] + its mirror image inside 128 numbers; float32, a multiple of 512 numbers."""
+    checks.number("number", number, 1, 4)
+    checks.same(x, y, ("float32",))
+    checks.flat(x, y, 2048)
     kernel = load_kernel(f"start_here/kernel_{number}.cu", "fold", backend=backend)
     return Launch(kernel, (blocks,), (128,), (x, y, np.int32(x.size // 512)))

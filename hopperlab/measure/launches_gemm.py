@@ -13,7 +13,7 @@ import numpy as np
 from ..runtime.arrays import is_cuda_array
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
-from . import gemm_choice
+from . import gemm_choice, launches_checks
 from .gemm_choice import Final, StreamK
 from .launches import SMS, Launch, mma_multistage, tma_wgmma, warp_specialized
 
@@ -23,10 +23,7 @@ def _ceil(a: int, b: int) -> int:
 
 
 def _sizes(a, b, c) -> tuple[int, int, int]:
-    (m, k), (n, other) = a.shape, b.shape
-    if k != other or tuple(c.shape) != (m, n):
-        raise ValueError(f"a is {a.shape}, b is {b.shape} and c is {c.shape}: they must be m x k, n x k and m x n")
-    return m, n, k
+    return launches_checks.product(a, b, c)
 
 
 def _map(array, rows: int, columns: int = 64, promotion: str = "none") -> TensorMap:
@@ -58,8 +55,7 @@ def shared_tile(a, b, c, options: Sequence[str] = (), backend: str | None = None
 
 def register_double_buffer(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """gemm/register_double_buffer.cu: Volta's software pipelining. k a multiple of 8."""
-    if a.shape[1] % 8:
-        raise ValueError(f"k is {a.shape[1]}; the 16-byte loads of register_double_buffer need a multiple of 8")
+    launches_checks.product(a, b, c, k_multiple=8)
     return _plain("gemm/register_double_buffer.cu", 128, 128, (256,), a, b, c, options, backend)
 
 
