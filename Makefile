@@ -13,7 +13,7 @@ STAMPS := $(VENV)/stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks precompiled check-notebooks bench clean
+.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks precompiled check-notebooks site bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -52,6 +52,10 @@ gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks 
 	@echo "==> Executing the notebooks on the GPU"
 	@$(BIN)/python -m hopperlab.notebooks execute --backend gpu
 
+site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html
+	@echo "==> Rendering the site"
+	@$(BIN)/python -m hopperlab.notebooks site
+
 bench: $(STAMPS)/test  ## time the emulator and the compiler
 	@$(BIN)/python -m benchmarks.emulator
 	@$(BIN)/python -m benchmarks.runtime
@@ -84,6 +88,11 @@ $(STAMPS)/lab: pyproject.toml $(PINS)
 $(STAMPS)/test: $(STAMPS)/lab $(PINS)
 	@echo "==> Installing what the tests need"
 	@$(PIP) install --quiet -c $(PINS) --no-build-isolation -e '.[test]'
+	@touch $@
+
+$(STAMPS)/site: $(STAMPS)/lab $(PINS)
+	@echo "==> Installing what renders the site"
+	@$(PIP) install --quiet -c $(PINS) --no-build-isolation -e '.[site]'
 	@touch $@
 
 # CuPy comes only where a driver is found; without one this costs one look and installs nothing.

@@ -17,6 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
                         ("execute", "build, then run each notebook here and store its outputs"),
                         ("check", "say what is stale, missing, out of order or wrong"),
                         ("precompile", "collect the PTX that ships for machines without NVRTC"),
+                        ("site", "render lessons, docs and API reference as HTML in build/site/html"),
                         ("pictures", "draw the README's picture from a run")):
         sub = verbs.add_parser(verb, help=help_)
         sub.add_argument("lessons", nargs="*", help="lesson numbers or names; all when none is given")
@@ -25,6 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.verb == "pictures":
         return _pictures()
+    if options.verb == "site":
+        return _site()
     sources = build.sources(options.lessons)
     if options.verb == "check":
         return _check(sources)
@@ -74,6 +77,17 @@ def _precompile(sources, chosen: bool) -> int:
             failed += 1
             print(f"{path.stem}: failed; the stored PTX is as it was\n{error}", file=sys.stderr, flush=True)
     return 1 if failed else 0
+
+
+def _site() -> int:
+    from . import site
+
+    try:
+        print(f"open {site.build() / 'index.html'}")
+    except RuntimeError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
 
 
 def _pictures() -> int:

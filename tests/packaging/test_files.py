@@ -21,7 +21,7 @@ def test_help_lists_every_documented_target():
 
 
 @needs_make
-@pytest.mark.parametrize("target", ["lab", "test", "doctor", "install", "gpu-test", "gpu-outputs", "notebooks", "precompiled", "check-notebooks", "bench", "clean"])
+@pytest.mark.parametrize("target", ["lab", "test", "doctor", "install", "gpu-test", "gpu-outputs", "notebooks", "precompiled", "check-notebooks", "site", "bench", "clean"])
 def test_every_target_can_be_planned(target):
     subprocess.run([MAKE, "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
 
@@ -38,7 +38,7 @@ def test_an_old_python_is_refused_by_name(tmp_path):
 
 def test_the_ci_script_runs_make_test_and_demands_the_browser():
     script = (ROOT / ".ci" / "run").read_text()
-    assert script.rstrip().endswith("make test") and "HOPPERLAB_REQUIRE_BROWSER=1" in script
+    assert script.rstrip().endswith("make site\nmake test") and "HOPPERLAB_REQUIRE_BROWSER=1" in script
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")]).returncode == 0
 
 
