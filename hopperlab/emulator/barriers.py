@@ -9,6 +9,7 @@ import numpy as np
 
 from . import reports
 from .checks_barrier import BarrierChecks
+from .clocks import V, W
 
 PENDING_SHIFT, EXPECTED_SHIFT, TX_SHIFT, PHASE_SHIFT = 0, 20, 40, 61
 FIELD = (1 << 20) - 1
@@ -29,6 +30,7 @@ class Barriers:
         self.phase, self.pending, self.expected, self.tx = (np.zeros(size, np.int64) for _ in range(4))
         self.waited = np.zeros(size, np.int64)                 # newest phase that some thread has seen complete
         self.arrived_bytes = np.zeros(size, np.int64)          # bytes completed in the current phase, for reports
+        self.from_afar: set[int] = set()                       # barriers that other CTAs have arrived on
         self.flipped = False
         self.checks = BarrierChecks(machine, size) if machine.shadow is not None else None
 
@@ -124,7 +126,10 @@ class Barriers:
         if M.trace is not None:
             M.trace.arrive(C, ids, info.index, expect)
         vec = M.clocks.publish(C, units)
-        self._join(ids, units, vec if release else M.clocks.finished(vec), C)
+        told = vec if release else M.clocks.finished(vec)
+        if M.clocks.scoped:
+            told = self._of_scope(ids[units.starts], units, told, info.wide)
+        self._join(ids, units, told, C)
         if self.checks is not None:
             self.checks.contribute(C, ids, units, vec)
         if expect is not None:
@@ -145,6 +150,15 @@ class Barriers:
         self._mirror(unique)
         M.progress += 1
         return state
+
+    def _of_scope(self, ids, units, vec, wide: bool) -> np.ndarray:
+        """What arrivals on barriers of other CTAs publish in the scope of the cluster: nothing, when they are of CTA scope."""
+        away = ids // self.capacity != units.gw // self.M.warps
+        self.from_afar.update(ids[away].tolist())
+        if not wide and away.any():
+            vec = vec.copy()
+            vec[away, W] = 0
+        return vec
 
     def _past_the_phase(self, ids, count, info, gid: int) -> None:
         """One instruction of a warp arrives for all its lanes at once: more than are pending fails the launch on an H200."""
@@ -224,7 +238,8 @@ class Barriers:
         self.pending[done] = self.expected[done]
         self.arrived_bytes[done] = 0
         now = clocks.barrier_now[done]
-        now[np.arange(len(done)), 0, clocks.barrier_column(done)] = self.phase[done]
+        for plane in (V, clocks.R) if clocks.relaxed else (V,):
+            now[np.arange(len(done)), plane, clocks.barrier_column(done)] = self.phase[done]
         clocks.barrier_done[done] = clocks.join(clocks.barrier_done[done], now)
         clocks.barrier_now[done] = 0
         self.flipped = True
@@ -265,6 +280,9 @@ class Barriers:
             vec = M.clocks.barrier_done[ids[units.starts]]
         if not M.translation.ops[site].info.release:
             vec = M.clocks.finished(vec)
+        if M.clocks.scoped and not M.translation.ops[site].info.wide and self.from_afar.intersection(ids[units.starts].tolist()):
+            vec = vec.copy()
+            vec[:, W] = np.where(M.clocks.foreign(units.gw), 0, vec[:, W])
         M.clocks.learn(C, units, vec)
 
     def describe(self, barrier: int) -> str:

@@ -4,14 +4,14 @@ Agents (columns) are the warps' plain accesses, each warpgroup's wgmma groups, e
 and each mbarrier (its completed phases stand for the asynchronous copies that signalled it). Holders (rows) are warps, and
 a second row a warp for lanes that synchronised while the warp was diverged. Four planes: what is ordered before me (V),
 the same for one single lane of the column's warp (X, packed epoch << 5 | lane), and both again for what a proxy fence has
-made visible to the async proxy (P, PX). reference: PTX ISA, Memory Consistency Model (causality order, proxies).
+made visible to the async proxy (P, PX). Two more where they matter: V without what came by synchronisation of CTA scope from
+another CTA (W), and V with what came by .relaxed arrivals and waits, which order no ordinary access (R). reference: PTX ISA, Memory Consistency Model (causality order, proxies).
 """
 from __future__ import annotations
 
 import numpy as np
 
-V, X, P, PX = range(4)
-PLANES = 4
+V, X, P, PX, W = range(5)
 FIRST_BARRIERS = 16
 
 
@@ -44,7 +44,9 @@ class Clocks:
     `warps` is the number of warps of a domain, so that a global warp id splits as (domain, warp) by it.
     """
 
-    def __init__(self, domains: int, ctas: int, cta_warps: int, cp_async: bool, bulk: bool):
+    def __init__(self, domains: int, ctas: int, cta_warps: int, cp_async: bool, bulk: bool, scoped: bool = False, relaxed: bool = False):
+        self.scoped, self.relaxed, self.planes, self.cta_warps = scoped, relaxed, 4 + scoped + relaxed, cta_warps
+        self.R = self.planes - 1                               # where `relaxed`
         self.domains, self.ctas, self.warps = domains, ctas, ctas * cta_warps
         slots, warps = domains, self.warps
         groups = ctas * -(-cta_warps // 4)
@@ -56,7 +58,7 @@ class Clocks:
         self.has_cp, self.has_bulk = cp_async, bulk
         self.bars = FIRST_BARRIERS
         self.columns = self.bar0 + self.bars * ctas
-        self.K = np.zeros((slots * 2 * warps, PLANES, self.columns), np.int32)
+        self.K = np.zeros((slots * 2 * warps, self.planes, self.columns), np.int32)
         self.epoch = np.ones(slots * warps, np.int32)
         self.row_of = np.repeat(self.primary(np.arange(slots * warps)), 32).astype(np.int32)
         self.fragmented = np.zeros(slots * warps, bool)
@@ -66,12 +68,12 @@ class Clocks:
         self.bulk_done = np.zeros(slots * warps * 32, np.int32)
         self.cp_issued = np.zeros(slots * warps * 32, np.int32)         # latest group in which a thread started a copy
         self.bulk_issued = np.zeros(slots * warps * 32, np.int32)
-        self.barrier_now = np.zeros((slots * ctas * self.bars, PLANES, self.columns), np.int32)
+        self.barrier_now = np.zeros((slots * ctas * self.bars, self.planes, self.columns), np.int32)
         self.barrier_done = np.zeros_like(self.barrier_now)
-        self.cluster = np.zeros((slots, PLANES, self.columns), np.int32)
-        self.named = np.zeros((slots * ctas * 16, PLANES, self.columns), np.int32)
+        self.cluster = np.zeros((slots, self.planes, self.columns), np.int32)
+        self.named = np.zeros((slots * ctas * 16, self.planes, self.columns), np.int32)
         self.named_done = np.zeros_like(self.named)
-        self.wgmma = np.zeros((slots * groups, PLANES, self.columns), np.int32)
+        self.wgmma = np.zeros((slots * groups, self.planes, self.columns), np.int32)
 
     def primary(self, gw):
         """Row of what warps know as a whole (their second row comes `warps` later)."""
@@ -90,10 +92,10 @@ class Clocks:
 
     def _regrow(self, table: np.ndarray, old: int, pad) -> np.ndarray:
         slots = self.domains * self.ctas
-        shaped = np.pad(table, pad).reshape(slots, old, PLANES, self.columns)
-        out = np.zeros((slots, self.bars, PLANES, self.columns), np.int32)
+        shaped = np.pad(table, pad).reshape(slots, old, self.planes, self.columns)
+        out = np.zeros((slots, self.bars, self.planes, self.columns), np.int32)
         out[:, :old] = shaped
-        return out.reshape(-1, PLANES, self.columns)
+        return out.reshape(-1, self.planes, self.columns)
 
     def barrier_column(self, ids):
         """Column of an mbarrier by its id (slot * bars + number). Numbers grow, so the CTA varies fastest."""
@@ -141,6 +143,8 @@ class Clocks:
         vec = self._known(cohort, units)
         at, own = np.arange(len(gw)), gw % self.warps
         epoch = self.epoch[gw]
+        for plane in range(4, self.planes):
+            vec[at, plane, own] = epoch
         if units.all_full:
             vec[at, V, own] = epoch
         else:
@@ -153,11 +157,28 @@ class Clocks:
         return vec
 
     def finished(self, vec: np.ndarray) -> np.ndarray:
-        """What a .relaxed arrival or wait still tells: which asynchronous operations are over. It orders no ordinary access."""
+        """What a .relaxed arrival or wait still tells: which reads by the async proxy are over, and (R) what came before in time."""
         out = vec.copy()
-        out[..., :self.wgmma0] = 0
-        out[..., self.cp0:self.bar0] = 0
+        out[..., :self.R, :self.wgmma0] = 0
+        out[..., :self.R, self.cp0:] = 0
         return out
+
+    def past(self, rows) -> np.ndarray:
+        """(rows, columns): what has happened before these rows' holders, in whatever way they know it."""
+        held = self.K[rows]
+        known = np.maximum(held[:, V], held[:, X] >> 5)
+        return np.maximum(known, held[:, self.R]) if self.relaxed else known
+
+    def foreign(self, gw) -> np.ndarray:
+        """(warps, columns): which columns are warps of another CTA than that of each warp `gw`."""
+        column = np.arange(self.columns)
+        return (column < self.warps) & (column // self.cta_warps != (gw % self.warps // self.cta_warps)[:, None])
+
+    def narrow(self, gids: np.ndarray, column, epoch) -> np.ndarray:
+        """True where an ordinary access of another CTA's warp is ordered before threads `gids` by synchronisation of CTA scope only."""
+        warp = gids >> 5
+        away = (column < self.wgmma0) & (column // self.cta_warps != warp % self.warps // self.cta_warps) & (epoch > 0)
+        return away & (self.K[self.row_of[gids], W, np.minimum(column, self.columns - 1)] < epoch)
 
     def _known(self, cohort, units: Units) -> np.ndarray:
         gw = units.gw
@@ -244,6 +265,8 @@ class Clocks:
                 self.any_fragment = bool(self.fragmented.any())
         epoch = self.epoch[gw]
         self.K[primary, V, gw % self.warps] = epoch
+        for plane in range(4, self.planes):
+            self.K[primary, plane, gw % self.warps] = epoch
         self.epoch[gw] = epoch + 1
         if self.has_cp or self.has_bulk:
             rows = self.K[primary]

@@ -4,7 +4,6 @@ from __future__ import annotations
 import numpy as np
 
 from . import reports
-from .clocks import V, X
 from .waits import Wait
 
 
@@ -36,9 +35,8 @@ class ClusterBarrier:
             if not touched:
                 continue
             gw = slot * self.M.warps + np.arange(self.M.warps)
-            rows = gw // clocks.warps * 2 * clocks.warps + gw % clocks.warps
-            held = clocks.K[np.concatenate([rows, rows + clocks.warps])]
-            known = np.maximum(held[:, V], held[:, X] >> 5).max(axis=0)
+            rows = clocks.primary(gw)
+            known = clocks.past(np.concatenate([rows, rows + clocks.warps])).max(axis=0)
             for column, (epoch, index, gid) in touched.items():
                 if known[column] < epoch:
                     reports.exited_peer(self.M, index, gid, slot % self.M.cluster)
@@ -56,9 +54,9 @@ class ClusterBarrier:
     def arrive(self, C, release: bool) -> None:
         """barrier.cluster.arrive by every lane of the cohort."""
         M, domain = self.M, self.domain_of(C)
-        if release:
-            units = M.units(C)
-            np.maximum.at(M.clocks.cluster, domain[units.starts], M.clocks.publish(C, units))
+        units = M.units(C)
+        vec = M.clocks.publish(C, units)
+        np.maximum.at(M.clocks.cluster, domain[units.starts], vec if release else M.clocks.finished(vec))
         self.joined[C.gids] = self.generation[domain]
         np.add.at(self.arrived, domain, 1)
         self._complete(np.unique(domain))
@@ -96,8 +94,9 @@ class ClusterWait(Wait):
         return M.cluster_barrier.generation[self.keys] >= np.abs(self.extra)
 
     def passed(self, M, C) -> None:
-        if int(self.extra[0]) > 0:
-            units = M.units(C)
-            M.clocks.learn(C, units, M.clocks.cluster[self.keys[units.starts]])
+        units, acquires = M.units(C), int(self.extra[0]) > 0
+        vec = M.clocks.cluster[self.keys[units.starts]]
+        M.clocks.learn(C, units, vec if acquires else M.clocks.finished(vec))
+        if acquires:
             C.unsynced = True
             M.synced(C)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import reports
+from . import reports, reports_memory
 from .clocks import P, PX, V, X
 from .lane_order import collided
 from .map_fences import MapFences
@@ -116,7 +116,22 @@ class GlobalShadow:
         self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "read", "write")
         if constant:
             self._stale(gids, allocation, words, at, site)
+        if self.clocks.scoped:
+            self._check_scope(gids, allocation, words, at, site)
         words.mark(at, *((who, when) if at.ndim == 1 else (who[:, None], when[:, None])))
+
+    def _check_scope(self, gids, allocation, words: Words, at, site: int) -> None:
+        """What another CTA of the cluster wrote is known by synchronisation of cluster scope, or it is a warning."""
+        clocks, who, when = self.clocks, words.who[at], words.when[at]
+        gids = np.broadcast_to(gids if at.ndim == 1 else gids[:, None], at.shape)
+        here = (who != 0) & (who >> SERIAL == self.serial[(gids >> 5) // clocks.warps]) & (who >> SYNC & 1 == 0)
+        column, lane, epoch = who >> COLUMN & 0xFFFF, who >> LANE & 31, when >> 20
+        doubtful = here & clocks.narrow(gids, column, epoch)
+        if doubtful.any():
+            doubtful &= clocks.ordered(clocks.K, clocks.row_of[gids], np.minimum(column, clocks.columns - 1), lane, epoch)
+        if doubtful.any():
+            k = tuple(int(v[0]) for v in np.nonzero(doubtful))
+            reports_memory.scope(self.M, site, int(when[k] & 0xFFFFF), int(gids[k]), reports.element(allocation, int(at[k]) * 4))
 
     def _stale(self, gids, allocation, words: Words, at, site: int) -> None:
         """ld.global.nc promises that nothing in this kernel writes what it reads."""
@@ -320,7 +335,8 @@ class GlobalShadow:
                 if own is not None:
                     rows = np.unique(clocks.row_of[lanes[(lanes >> 5) // clocks.warps == domain]])
                     width = min(own.shape[1], clocks.columns)
-                    clocks.K[rows, V, :width] = np.maximum(clocks.K[rows, V, :width], own[0, :width].astype(np.int32))
+                    for plane in (V, W) if clocks.scoped else (V,):
+                        clocks.K[rows, plane, :width] = np.maximum(clocks.K[rows, plane, :width], own[0, :width].astype(np.int32))
 
     def proxy_fence(self, C) -> None:
         """fence.proxy.async on global memory: what these warps made and know becomes visible to the async proxy."""

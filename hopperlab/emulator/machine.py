@@ -48,7 +48,9 @@ class Machine:
         self.symbols = layout.symbols
         self._init_shared()
         uses = layout.features
-        self.clocks = Clocks(self.slots // self.cluster, self.cluster, self.warps, "cp.async" in uses, "bulk_group" in uses)
+        self.clocks = Clocks(self.slots // self.cluster, self.cluster, self.warps, "cp.async" in uses, "bulk_group" in uses,
+                             self.cluster > 1 and any(i.op == "mbarrier" and i.mods[0].startswith("arrive") for i in self.body),
+                             any("relaxed" in i.mods and (i.op == "mbarrier" or i.mods[0] == "cluster") for i in self.body))
         self.shadow = SharedShadow(self, self.clocks, self.slots, self.stride) if session.check and self.stride else None
         self.global_shadow = GlobalShadow(self) if session.check else None
         self.counting = Counting(self)

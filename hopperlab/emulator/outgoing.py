@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from . import reports
-from .clocks import V, X
 
 
 class Outgoing:
@@ -41,7 +40,7 @@ class Outgoing:
         for slot in slots.tolist():
             gw = slot * M.warps + np.arange(M.warps)
             rows = clocks.primary(gw)
-            held = clocks.K[np.concatenate([rows, rows + clocks.warps])]
+            known = clocks.past(np.concatenate([rows, rows + clocks.warps])).max(axis=0)
             for (_, _, site, gid), (column, phase) in self.copies.pop(slot, {}).items():
-                if max(held[:, V, column].max(), (held[:, X, column] >> 5).max()) < phase:
+                if known[column] < phase:
                     reports.exit_in_flight(M, site, gid, "still reads its shared memory for another CTA")

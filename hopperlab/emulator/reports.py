@@ -118,7 +118,16 @@ def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int,
                  "lanes of a warp need not run in step (independent thread scheduling). Put a __syncwarp() there.", site, other, gid)
             return
         _add(M, "race", f"{what} {verbs[0]} {where}, which {before} {verbs[1]} in another thread, with no barrier between "
-             "them: put a __syncthreads(), __syncwarp() or an mbarrier arrive and wait there.", site, other, gid)
+             f"them: put a __syncthreads(), __syncwarp() or an mbarrier arrive and wait there.{_relaxed(M)}", site, other, gid)
+
+
+def _relaxed(M) -> str:
+    """A sentence about arrivals and waits that order no memory, where the kernel has any."""
+    relaxed = [i for i in M.body if "relaxed" in i.mods and (i.op == "mbarrier" or "cluster" in i.mods[:1])]
+    if not relaxed:
+        return ""
+    lines = ", ".join(dict.fromkeys(place(i).split(" (in ")[0] for i in relaxed[:4]))
+    return f" What is .relaxed orders no ordinary reads and writes (here: {lines}): drop it or write .release and .acquire."
 
 
 def read_too_early(M, site: int, other: int, gid: int, flat: int) -> None:

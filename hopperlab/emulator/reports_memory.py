@@ -38,3 +38,14 @@ def map_not_acquired(M, site: int, other: int, gid: int, allocation, offset: int
     add(M, "missing-proxy-fence", f"{_map(M, site, other, offset, allocation)}, without fence.proxy.tensormap::generic.acquire.gpu [map], 128 between "
         "the change and the copy: the copy engine may still hold the old map. The thread that issues the copy runs that fence on the map "
         "after it has learned of the change, and before the copy.", site, other, gid)
+
+
+def scope(M, site: int, other: int, gid: int, where: str) -> None:
+    """What another CTA wrote is known only through arrivals or waits of CTA scope."""
+    now, then = M.body[site], M.body[other]
+    lines = list(dict.fromkeys(place(i).split(" (in ")[0] for i in M.body if i.op == "mbarrier" and "relaxed" not in i.mods
+                               and any(m in i.mods for m in ("arrive", "arrive_drop", "try_wait", "test_wait")) and "cluster" not in i.mods))
+    add(M, "race", f"{name(now)} at {place(now)} reads {where}, which {name(then)} at {place(then)} wrote in another CTA of the cluster. What orders "
+        "them is an mbarrier arrival or wait of CTA scope, the default, which promises nothing between CTAs: write mbarrier.arrive.release.cluster "
+        f"on one side and mbarrier.try_wait.parity.acquire.cluster on the other (of CTA scope in this kernel: {', '.join(lines[:5])}).",
+        site, other, gid, "warning")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import reports_memory
 from .clocks import Clocks
 from .lane_order import LaneOrder, collided
 from .outgoing import Outgoing
@@ -70,6 +71,8 @@ class SharedShadow:
             if self.parts is not None:
                 stamps = self._check_parts(gids, flat, nbytes, stamps, site, "read")
             self._check_writer(gids, at, stamps, site, "read")
+            if self.clocks.scoped:
+                self._check_scope(gids, at, stamps, site)
         elif site not in self.fed:
             self.unfed.setdefault(site, (int(gids[0]), int(flat[0])))
         self._mark_read(gids, flat, nbytes, site)
@@ -201,6 +204,16 @@ class SharedShadow:
         if bad.any():
             self._report_writers(gids, at, stamps, bad, site, verb)
 
+    def _check_scope(self, gids, at, stamps, site: int) -> None:
+        """What other CTAs wrote is known by synchronisation of cluster scope, or it is a warning."""
+        who = gids if at.ndim == 1 else np.broadcast_to(gids[:, None], at.shape)
+        doubtful = self.clocks.narrow(who, (stamps >> W_COLUMN) & W_COLUMN_MASK, stamps >> W_EPOCH) & (stamps >> W_EPOCH < NEVER)
+        doubtful &= self.clocks.ordered(self.clocks.K, self.clocks.row_of[who], (stamps >> W_COLUMN) & W_COLUMN_MASK,
+                                        (stamps >> W_LANE) & LANE_MASK, stamps >> W_EPOCH)
+        if doubtful.any():
+            k = tuple(int(v[0]) for v in np.nonzero(doubtful))
+            reports_memory.scope(self.machine, site, int(stamps[k] & W_SITE_MASK), int(who[k]), f"shared address {int(at[k]) * 4 % self.stride:#x}")
+
     def _report_writers(self, gids, at, stamps, bad, site: int, verb: str) -> None:
         """One report for each pair of instructions."""
         sites = stamps[bad] & W_SITE_MASK
@@ -297,6 +310,8 @@ class SharedShadow:
         rows = np.full(len(unique), row)
         ok = clocks.ordered(clocks.K, rows, column, lane, epoch)
         ok |= clocks.own_access(np.full(len(unique), gid), column, lane, epoch)
+        if clocks.relaxed and verb == "async write":            # one copy after another: that the first is over is enough
+            ok |= (column >= clocks.bar0) & (clocks.K[rows, clocks.R, column] >= epoch)
         for k in np.flatnonzero(~ok):
             self.machine.report_pair(verb, site, "write", int(unique[k] & W_SITE_MASK), int(column[k]), gid,
                                      int(w0 + first[k]) * 4)

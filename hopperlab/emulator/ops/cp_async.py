@@ -121,8 +121,8 @@ def arrive(M, C, info: Info, address):
 
 
 def _copies_of(clocks, gids, number) -> np.ndarray:
-    """(4, columns): that these threads' copies up to `number` have landed; one thread of a warp speaks for itself alone."""
-    known = np.zeros((4, clocks.columns), np.int32)
+    """(planes, columns): that these threads' copies up to `number` have landed; one thread of a warp speaks for itself alone."""
+    known = np.zeros((clocks.planes, clocks.columns), np.int32)
     for warp in np.unique(gids >> 5):
         here = (gids >> 5 == warp) & (number > 0)
         column = clocks.cp0 + int(warp) % clocks.warps

@@ -24,6 +24,7 @@ class Info:
     parity: bool = False
     drop: bool = False
     no_complete: bool = False      # the program promises that this arrival ends no phase
+    wide: bool = False             # .cluster scope or wider
     cluster: bool = False          # a shared::cluster or generic address, which may name another CTA's barrier
 
 
@@ -33,6 +34,7 @@ def _mbarrier(instr, function) -> MachineOp:
     info = Info(instr.index, "expect_tx" in mods, "relaxed" not in mods, "parity" in mods, what == "arrive_drop",
                 cluster=not any(m.startswith("shared") for m in mods) or "shared::cluster" in mods)
     info.no_complete = "noComplete" in mods
+    info.wide = not {"cluster", "gpu", "sys"}.isdisjoint(mods)
     if what == "pending_count":
         return MachineOp(pending_count, info, ((ops[1], "u64"),), ((ops[0], "u32"),))
     if what == "init":
