@@ -13,7 +13,7 @@ STAMPS := $(VENV)/stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks precompiled check-notebooks site bench clean
+.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks precompiled check-notebooks site bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -55,6 +55,10 @@ gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks 
 site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html
 	@echo "==> Rendering the site"
 	@$(BIN)/python -m hopperlab.notebooks site
+
+bundle: $(STAMPS)/lab  ## a folder in build/bundle that installs and runs offline (BUNDLE_EXTRAS=cuda13 adds CuPy)
+	@echo "==> Collecting the course and its wheels"
+	@$(BIN)/python -m hopperlab.notebooks bundle $(BUNDLE_EXTRAS)
 
 bench: $(STAMPS)/test  ## time the emulator and the compiler
 	@$(BIN)/python -m benchmarks.emulator

@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
                         ("check", "say what is stale, missing, out of order or wrong"),
                         ("precompile", "collect the PTX that ships for machines without NVRTC"),
                         ("site", "render lessons, docs and API reference as HTML in build/site/html"),
+                        ("bundle", "write a folder that installs and runs offline; names are further extras, such as cuda13"),
                         ("pictures", "draw the README's picture from a run")):
         sub = verbs.add_parser(verb, help=help_)
         sub.add_argument("lessons", nargs="*", help="lesson numbers or names; all when none is given")
@@ -28,6 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _pictures()
     if options.verb == "site":
         return _site()
+    if options.verb == "bundle":
+        from . import bundle
+        print(f"read {bundle.build(extras=options.lessons) / 'START.md'}")
+        return 0
     sources = build.sources(options.lessons)
     if options.verb == "check":
         return _check(sources)
