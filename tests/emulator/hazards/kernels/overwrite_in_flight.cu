@@ -162,3 +162,123 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(64) k(float* y)
     y[blockIdx.x * 64 + threadIdx.x] = from[threadIdx.x];
     barrier_cluster_arrive(); barrier_cluster_wait();
 }
+//! case slots_released_by_relaxed_arrivals
+//! clean
+//! launch block=256 grid=2 shared=16384
+//! args map:bf16:64x256:64x64:128B f32[4096] f32[4096]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256) k(const __grid_constant__ TensorMap m, float* y, float* z) {
+    extern __shared__ __align__(1024) unsigned char s[];        // two stages of 8 KiB; rank 0 loads for both blocks
+    __shared__ mbarrier_t full[2], empty[2];
+    unsigned rank = cluster_ctarank();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) { mbarrier_init(&full[i], 1); mbarrier_init(&empty[i], 2); }
+        fence_mbarrier_init_release_cluster();
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (threadIdx.x < 128) {
+        if (threadIdx.x == 0 && rank == 0)
+            for (int step = 0; step < 4; step++) {
+                int i = step & 1;
+                mbarrier_wait_parity(&empty[i], (step >> 1 & 1) ^ 1);
+                mbarrier_arrive_expect_tx(&full[i], 8192);
+                unsigned short both = 3;
+                asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+                             :: "r"(shared_address(s + 8192 * i)), "l"(&m), "r"(64 * step), "r"(0), "r"(shared_address(&full[i])), "h"(both) : "memory");  // HAZARD
+            }
+        if (threadIdx.x == 0 && rank == 1) for (int i = 0; i < 2; i++) mbarrier_arrive_expect_tx(&full[i], 8192);
+    } else {
+        float d[32] = {};
+        wgmma_fence();
+        for (int step = 0; step < 4; step++) {
+            int i = step & 1;
+            mbarrier_wait_parity(&full[i], step >> 1 & 1);
+            if (rank == 1 && threadIdx.x == 128 && step < 2) mbarrier_arrive_expect_tx(&full[i], 8192);
+            multiply(d, s + 8192 * i, s + 8192 * i);            // OTHER
+            wgmma_commit_group();
+            wgmma_wait_group<0>();
+            if (threadIdx.x == 128) { asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" :: "r"(mapa_shared_cluster(&empty[i], 0)) : "memory");  }
+        }
+        put(rank ? z : y, d);
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case slots_released_by_arrivals_of_default_scope
+//! clean
+//! launch block=256 grid=2 shared=16384
+//! args map:bf16:64x256:64x64:128B f32[4096] f32[4096]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256) k(const __grid_constant__ TensorMap m, float* y, float* z) {
+    extern __shared__ __align__(1024) unsigned char s[];        // two stages of 8 KiB; rank 0 loads for both blocks
+    __shared__ mbarrier_t full[2], empty[2];
+    unsigned rank = cluster_ctarank();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) { mbarrier_init(&full[i], 1); mbarrier_init(&empty[i], 2); }
+        fence_mbarrier_init_release_cluster();
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (threadIdx.x < 128) {
+        if (threadIdx.x == 0 && rank == 0)
+            for (int step = 0; step < 4; step++) {
+                int i = step & 1;
+                mbarrier_wait_parity(&empty[i], (step >> 1 & 1) ^ 1);
+                mbarrier_arrive_expect_tx(&full[i], 8192);
+                unsigned short both = 3;
+                asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+                             :: "r"(shared_address(s + 8192 * i)), "l"(&m), "r"(64 * step), "r"(0), "r"(shared_address(&full[i])), "h"(both) : "memory");  // HAZARD
+            }
+        if (threadIdx.x == 0 && rank == 1) for (int i = 0; i < 2; i++) mbarrier_arrive_expect_tx(&full[i], 8192);
+    } else {
+        float d[32] = {};
+        wgmma_fence();
+        for (int step = 0; step < 4; step++) {
+            int i = step & 1;
+            mbarrier_wait_parity(&full[i], step >> 1 & 1);
+            if (rank == 1 && threadIdx.x == 128 && step < 2) mbarrier_arrive_expect_tx(&full[i], 8192);
+            multiply(d, s + 8192 * i, s + 8192 * i);            // OTHER
+            wgmma_commit_group();
+            wgmma_wait_group<0>();
+            if (threadIdx.x == 128) { asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(mapa_shared_cluster(&empty[i], 0)) : "memory");  }
+        }
+        put(rank ? z : y, d);
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case slot_released_early_by_a_relaxed_arrival
+//! launch block=256 grid=2 shared=16384
+//! args map:bf16:64x256:64x64:128B f32[4096] f32[4096]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256) k(const __grid_constant__ TensorMap m, float* y, float* z) {
+    extern __shared__ __align__(1024) unsigned char s[];        // two stages of 8 KiB; rank 0 loads for both blocks
+    __shared__ mbarrier_t full[2], empty[2];
+    unsigned rank = cluster_ctarank();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) { mbarrier_init(&full[i], 1); mbarrier_init(&empty[i], 2); }
+        fence_mbarrier_init_release_cluster();
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (threadIdx.x < 128) {
+        if (threadIdx.x == 0 && rank == 0)
+            for (int step = 0; step < 4; step++) {
+                int i = step & 1;
+                mbarrier_wait_parity(&empty[i], (step >> 1 & 1) ^ 1);
+                mbarrier_arrive_expect_tx(&full[i], 8192);
+                unsigned short both = 3;
+                asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+                             :: "r"(shared_address(s + 8192 * i)), "l"(&m), "r"(64 * step), "r"(0), "r"(shared_address(&full[i])), "h"(both) : "memory");  // HAZARD
+            }
+        if (threadIdx.x == 0 && rank == 1) for (int i = 0; i < 2; i++) mbarrier_arrive_expect_tx(&full[i], 8192);
+    } else {
+        float d[32] = {};
+        wgmma_fence();
+        for (int step = 0; step < 4; step++) {
+            int i = step & 1;
+            mbarrier_wait_parity(&full[i], step >> 1 & 1);
+            if (rank == 1 && threadIdx.x == 128 && step < 2) mbarrier_arrive_expect_tx(&full[i], 8192);
+            multiply(d, s + 8192 * i, s + 8192 * i);            // OTHER
+            wgmma_commit_group();
+            if (BUG && threadIdx.x == 128) { asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" :: "r"(mapa_shared_cluster(&empty[i], 0)) : "memory");  }
+            wgmma_wait_group<0>();
+            if (!BUG && threadIdx.x == 128) { asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" :: "r"(mapa_shared_cluster(&empty[i], 0)) : "memory");  }
+        }
+        put(rank ? z : y, d);
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}

@@ -185,3 +185,70 @@ KERNEL(32) k(unsigned* y) {                                     // ldmatrix is t
     }
     y[threadIdx.x] = s[threadIdx.x ^ 1];
 }
+//! case plain_data_behind_a_relaxed_arrival
+//! launch block=64
+//! args i32[64]
+KERNEL(64) k(int* y) {                                          // .relaxed counts, and publishes nothing
+    __shared__ int s[32];
+    __shared__ mbarrier_t ready;
+    if (threadIdx.x == 0) mbarrier_init(&ready, 32);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        s[threadIdx.x] = threadIdx.x;                           // OTHER
+#if BUG
+        asm volatile("mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [%0];" :: "r"(shared_address(&ready)) : "memory");
+#else
+        asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" :: "r"(shared_address(&ready)) : "memory");
+#endif
+        return;
+    }
+    mbarrier_wait_parity(&ready, 0);
+    y[threadIdx.x] = s[threadIdx.x - 32];                       // HAZARD
+}
+//! case data_for_a_peer_behind_an_arrival_of_cta_scope
+//! warning
+//! launch block=32 grid=2
+//! args i32[64]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(int* y) {
+    __shared__ int s[32];
+    __shared__ mbarrier_t ready;
+    unsigned peer = cluster_ctarank() ^ 1;
+    if (threadIdx.x == 0) { mbarrier_init(&ready, 32); fence_mbarrier_init_release_cluster(); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(mapa_shared_cluster(&s[threadIdx.x], peer)), "r"(threadIdx.x * 3) : "memory");  // OTHER
+#if BUG
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(mapa_shared_cluster(&ready, peer)) : "memory");
+#else
+    mbarrier_arrive_remote(mapa_shared_cluster(&ready, peer));
+#endif
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(shared_address(&ready)) : "memory");
+    y[blockIdx.x * 32 + threadIdx.x] = s[threadIdx.x];          // HAZARD
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case data_of_a_peer_behind_a_wait_of_cta_scope
+//! warning
+//! launch block=32 grid=2
+//! args i32[64]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(int* y) {
+    __shared__ int s[32];
+    __shared__ mbarrier_t ready;
+    unsigned peer = cluster_ctarank() ^ 1;
+    if (threadIdx.x == 0) { mbarrier_init(&ready, 32); fence_mbarrier_init_release_cluster(); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(mapa_shared_cluster(&s[threadIdx.x], peer)), "r"(threadIdx.x * 3) : "memory");  // OTHER
+    mbarrier_arrive_remote(mapa_shared_cluster(&ready, peer));
+#define WAIT_SCOPE ".acquire.cluster"
+#if BUG
+#undef WAIT_SCOPE
+#define WAIT_SCOPE ".acquire.cta"
+#endif
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity" WAIT_SCOPE ".shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(shared_address(&ready)) : "memory");
+    y[blockIdx.x * 32 + threadIdx.x] = s[threadIdx.x];          // HAZARD
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
