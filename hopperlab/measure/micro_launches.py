@@ -17,7 +17,7 @@ from .launches import Launch
 INPUTS = {"bf16": (0, 16), "f16": (1, 16), "tf32": (2, 8), "e4m3": (3, 32), "s8": (4, 32)}     # INPUT, k of one wgmma
 SPACES = {"shared": 0, "dsmem": 1, "l2": 2}
 EXCHANGES = {"global memory": 0, "st.shared::cluster": 1, "st.async": 2, "cp.async.bulk": 3}
-COPIES = {"tensor": 0, "bulk": 1, "ld.global": 2, "cp.async": 3}
+COPIES = {"tensor": 0, "bulk": 1, "ld.global": 2, "cp.async": 3, "wait_group": 4}
 PLACES = {"parameter": 0, "constant": 1, "global": 2}
 MASKS = {"none": 0, "32B": 0x080, "64B": 0x180, "128B": 0x380}
 ACCESSES = {"row, 16 bytes": 0, "column, 16 bytes": 1, "column, 4 bytes": 2, "column, 2 bytes": 3, "column, ldmatrix": 4}
@@ -100,8 +100,9 @@ def stream(space: str, write: bool = False, threads: int = 512, rounds: int = 25
     """Bandwidth: out[block] = cycles in which a block moves rounds * threads * 16 bytes."""
     xp = _xp(backend)
     options = _defines(space=SPACES[space], cluster=cluster, rounds=rounds, write=int(write))
-    buffer, sums = xp.zeros(blocks * threads * 4, np.uint32), xp.zeros(blocks * threads, np.uint32)
-    return _probe("micro/memory_latency.cu", "stream", options, blocks, threads, blocks, (buffer,), (sums,), threads * 16, backend)
+    vectors = threads * (8 if write else 1)
+    buffer, sums = xp.zeros(blocks * vectors * 4, np.uint32), xp.zeros(blocks * threads, np.uint32)
+    return _probe("micro/memory_latency.cu", "stream", options, blocks, threads, blocks, (buffer,), (sums,), vectors * 16, backend)
 
 
 def bulk_stream(chunk: int = 8192, depth: int = 4, rounds: int = 64, cluster: int = 2, blocks: int = 2,
@@ -137,8 +138,8 @@ def wgmma(n: int, kind: str = "bf16", source: str = "SS", in_flight: int = 3, wa
 def mma(ilp: int = 8, warps: int = 4, rounds: int = 64, samples: int = 4, blocks: int = 1, backend: str | None = None) -> Probe:
     """micro/mma_rate.cu: cycles until ilp * rounds mma.sync a warp were issued, and until they were done."""
     results = _xp(backend).zeros(blocks * warps * 32, np.float32)
-    return _probe("micro/mma_rate.cu", "mma_rate", _defines(ilp=ilp, rounds=rounds, samples=samples), blocks, 32 * warps,
-                  2 * samples, more=(results,), backend=backend)
+    return _probe("micro/mma_rate.cu", "mma_rate", _defines(ilp=ilp, samples=samples), blocks, 32 * warps, 2 * samples,
+                  (np.int32(rounds),), (results,), backend=backend)
 
 
 def multicast(matrix, cluster: int, multicast: bool, blocks: int, rows: int = 64, stages: int = 4, passes: int = 1,
@@ -149,7 +150,7 @@ def multicast(matrix, cluster: int, multicast: bool, blocks: int, rows: int = 64
     kernel = load_kernel("micro/multicast_load.cu", "multicast_load", options, backend=backend)
     box = (rows // cluster if multicast else rows, columns)
     sums = _xp(backend).zeros(blocks, np.uint32)
-    return Launch(kernel, (blocks,), (32,), (TensorMap.tiled(matrix, box=box, dtype="bfloat16"), sums,
+    return Launch(kernel, (blocks,), (64,), (TensorMap.tiled(matrix, box=box, dtype="bfloat16"), sums,
                                              np.int32(matrix.shape[0] // rows), np.int32(passes)), stages * rows * columns * 2)
 
 
@@ -159,12 +160,12 @@ def setmaxnreg(without: bool = False, backend: str | None = None) -> Probe:
 
 
 def reads(swizzle: str, access: str, row_bytes: int | None = None, pad: int = 0, rounds: int = 32, samples: int = 4,
-          backend: str | None = None) -> Probe:
-    """micro/swizzle_reads.cu: out[sample] = cycles of 8 * rounds reads by one warp."""
+          warps: int = 16, backend: str | None = None) -> Probe:
+    """micro/swizzle_reads.cu: out[sample] = cycles in which each of `warps` warps makes 8 * rounds reads."""
     width = row_bytes or (128 if swizzle == "none" else int(swizzle[:-1]))
     options = _defines(mask=MASKS[swizzle], row_bytes=width, pad=pad, access=ACCESSES[access], rounds=rounds, samples=samples)
-    sums = _xp(backend).zeros(32, np.uint32)
-    return _probe("micro/swizzle_reads.cu", "swizzle_reads", options, 1, 32, samples, more=(sums,), shared_mem=64 * (width + pad),
+    sums = _xp(backend).zeros(32 * warps, np.uint32)
+    return _probe("micro/swizzle_reads.cu", "swizzle_reads", options, 1, 32 * warps, samples, more=(sums,), shared_mem=64 * (width + pad),
                   backend=backend)
 
 

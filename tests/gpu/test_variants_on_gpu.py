@@ -69,7 +69,8 @@ def test_streams_read_what_lies_there(cupy, space, write):
     probe.cycles()
     block, thread = np.meshgrid(np.arange(8), np.arange(512), indexing="ij")
     seen = block ^ 1 if space == "dsmem" and not write else block
-    assert (probe.more.get().reshape(8, 512) == 256 * (thread ^ seen ^ 1 ^ 2)).all()
+    vectors = [thread] * 256 if write else [(thread + 32 * i) % 512 for i in range(256)]
+    assert (probe.more.get().reshape(8, 512) == sum(vector ^ seen ^ 1 ^ 2 for vector in vectors)).all()
 
 
 @pytest.mark.parametrize(("cluster", "shared"), [(1, False), (2, True), (4, True), (8, True), (4, False)])
@@ -101,7 +102,7 @@ def test_probes_give_plausible_cycles(cupy, name):
     """Every probe finishes and measures something: more than nothing, and no second of a gigahertz clock."""
     for probe in PROBES[name]():
         cycles = probe.cycles()
-        assert (cycles > 0).all() and (name == "clusters" or name == "chases" or (cycles < 1e9).all())
+        assert (cycles[:-1] > 0).all() and (name == "clusters" or (cycles < 1e9).all())
 
 
 @pytest.mark.parametrize("access", micro.ACCESSES)

@@ -26,7 +26,7 @@ def test_barriers(name, schedule):
     assert (clean(probe, schedule) > 0).all()
 
 
-@pytest.mark.parametrize("how", ["tensor", "bulk", "ld.global"])
+@pytest.mark.parametrize("how", ["tensor", "bulk", "ld.global", "wait_group"])
 def test_latencies(how):
     assert (clean(micro.copy("tma_latency", how, 4, 32, copies=4, backend="emulator")) > 0).all()
 
@@ -60,7 +60,8 @@ def test_streams_read_what_lies_there(space, write):
     clean(probe)
     block, thread = np.meshgrid(np.arange(4), np.arange(64), indexing="ij")
     seen = block ^ 1 if space == "dsmem" and not write else block
-    assert (probe.more.reshape(4, 64) == 8 * (thread ^ seen ^ 1 ^ 2)).all()
+    vectors = [thread] * 8 if write else [(thread + 32 * i) % 64 for i in range(8)]
+    assert (probe.more.reshape(4, 64) == sum(vector ^ seen ^ 1 ^ 2 for vector in vectors)).all()
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -116,7 +117,7 @@ def test_setmaxnreg(without):
 @pytest.mark.parametrize("access", micro.ACCESSES)
 @pytest.mark.parametrize(("swizzle", "pad"), [("none", 0), ("none", 16), ("32B", 0), ("64B", 0), ("128B", 0)])
 def test_reads_find_what_lies_there(swizzle, pad, access):
-    probe = micro.reads(swizzle, access, pad=pad, rounds=1, samples=1, backend="emulator")
+    probe = micro.reads(swizzle, access, pad=pad, rounds=1, samples=1, warps=1, backend="emulator")
     with hl.emulate(hazards="raise") as session:
         probe.cycles()
     width = 128 if swizzle == "none" else int(swizzle[:-1])

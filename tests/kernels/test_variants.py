@@ -8,7 +8,8 @@ from hopperlab.measure import launches_variants as variants
 
 SCHEDULES = ("lazy", "eager", "random")
 NEW = {"cp_async_mma": {}, "cp_async_wgmma": {}, "multistage": {}, "cuda_pipeline": {}, "cuda_pipeline block": {"scope": "block"},
-       "producer_warp": {}, "producer_warp 4": {"warps": 4}}
+       "producer_warp": {}, "producer_warp 4": {"warps": 4},
+       "producer_warp waits": {"options": ("-DWAIT_FOR_OWN_LOAD=1",)}}
 
 
 def make(name: str):

@@ -5,7 +5,10 @@
 // block of 288 threads may have 224 registers each from the start. PRODUCER_WARPS = 4 is the control: the same code, a
 // warpgroup that gives registers back. The consumers are warps 0 to 7, so that their warpgroups start at a multiple of four.
 //
-// Macros: PRODUCER_WARPS (1 or 4), STAGES (2 to 7). Launch: grid (ceil(n/128), ceil(m/128)), block 256 + 32 * PRODUCER_WARPS,
+// WAIT_FOR_OWN_LOAD 1 shows what it costs when the producer waits until its own load has landed before it goes on: then one load
+// is in flight, however many stages there are. (The consumers wait for the bytes themselves; nobody needs the producer to.)
+//
+// Macros: PRODUCER_WARPS (1 or 4), WAIT_FOR_OWN_LOAD, STAGES (2 to 7). Launch: grid (ceil(n/128), ceil(m/128)), block 256 + 32 * PRODUCER_WARPS,
 // dynamic shared memory STAGES * 32768 + 16 * STAGES bytes. Tensor maps: box 128 rows x 64 columns, swizzle 128B, fill zero.
 // k a multiple of 8. Measured in recordings/variants.json.
 #include <cuda_bf16.h>
@@ -17,6 +20,9 @@
 
 #ifndef PRODUCER_WARPS
 #define PRODUCER_WARPS 1
+#endif
+#ifndef WAIT_FOR_OWN_LOAD
+#define WAIT_FOR_OWN_LOAD 0
 #endif
 #ifndef STAGES
 #define STAGES 4
@@ -53,6 +59,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
                 mbarrier_arrive_expect_tx(&full[ring.slot], STAGE_BYTES);
                 cp_async_bulk_tensor_2d_load(stage, &a, &full[ring.slot], i * BK, row0);
                 cp_async_bulk_tensor_2d_load(stage + A_BYTES, &b, &full[ring.slot], i * BK, col0);
+                if (WAIT_FOR_OWN_LOAD) mbarrier_wait_parity(&full[ring.slot], ring.phase);
             }
         }
     } else {

@@ -1,12 +1,14 @@
 // Latency and bandwidth of the memories a CTA reaches without the device memory, in cycles.
 //   chase       one thread follows CHAIN pointers: out[sample] = cycles of CHAIN dependent loads
-//   stream      all threads of a block read (WRITE 1: write) 16 bytes each, again and again: out[block] = cycles of ROUNDS
-//               rounds, in which the block moves ROUNDS * blockDim.x * 16 bytes; sums: what was read, so that it is not left out
+//   stream      all threads of a block read 16 bytes each, every round 32 vectors further (WRITE 1: write, eight
+//               places of their own in turn): out[block] = cycles
+//               of ROUNDS rounds, in which the block moves ROUNDS * blockDim.x * 16 bytes; sums: what was read, so that it is
+//               not left out (the same address again and again would be: ptxas loads it once)
 //   bulk_stream one thread of each CTA sends CHUNK bytes to its neighbour ROUNDS times by cp.async.bulk, DEPTH in flight
 // SPACE says where: 0 the CTA's own shared memory, 1 the next CTA's (distributed shared memory), 2 the L2 (ld.global.cg).
 //
 // Macros: SPACE, CLUSTER, CHAIN, SAMPLES, ROUNDS, WRITE, CHUNK, DEPTH. Launch: grid a multiple of CLUSTER; block 32 (chase), a
-// multiple of 32 (stream), 32 (bulk_stream); dynamic shared memory 4 * CHAIN, blockDim.x * 16, (1 + DEPTH) * CHUNK bytes.
+// multiple of 32 (stream), 32 (bulk_stream); dynamic shared memory 4 * CHAIN, blockDim.x * 16 (WRITE: 8 times that), (1 + DEPTH) * CHUNK bytes.
 // buffer: uint32, as many bytes a block as the shared memory, for SPACE 2. Measured in recordings/micro.json.
 #include <hopperlab/clock.cuh>
 #include <hopperlab/dsmem.cuh>
@@ -80,18 +82,19 @@ stream(uint4* buffer, long long* out, unsigned* sums) {
     extern __shared__ __align__(128) uint4 vectors[];
     unsigned rank = cluster_ctarank();
     uint4 mine = make_uint4(threadIdx.x, blockIdx.x, 1, 2);
-    uint4* global = buffer + (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    uint4* global = buffer + (long long)blockIdx.x * blockDim.x * (WRITE ? 8 : 1);
     vectors[threadIdx.x] = mine;
-    if (SPACE == 2) *global = mine;
+    if (SPACE == 2) global[threadIdx.x] = mine;
     cluster_sync();
-    unsigned at = mapa_shared_cluster(&vectors[threadIdx.x], SPACE == 1 ? (rank + 1) % CLUSTER : rank), sum = 0;
+    unsigned base = mapa_shared_cluster(vectors, SPACE == 1 ? (rank + 1) % CLUSTER : rank), place = threadIdx.x, sum = 0;
     long long start = clock_cycles();
     #pragma unroll 8
     for (int i = 0; i < ROUNDS; i++) {
         uint4 v = mine;
-        if (SPACE == 2 && WRITE) __stcg(global, v);
+        unsigned at = base + place * 16;
+        if (SPACE == 2 && WRITE) __stcg(global + place, v);
         if (SPACE == 2 && !WRITE) asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
-                                               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(global) : "memory");
+                                               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(global + place) : "memory");
         if (SPACE == 1 && WRITE) st_shared_cluster_v4(at, v);
         if (SPACE == 1 && !WRITE) v = ld_shared_cluster_v4(at);
         if (SPACE == 0 && WRITE) asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
@@ -99,6 +102,8 @@ stream(uint4* buffer, long long* out, unsigned* sums) {
         if (SPACE == 0 && !WRITE) asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                                                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at) : "memory");
         sum += v.x ^ v.y ^ v.z ^ v.w;
+        place += WRITE ? blockDim.x : 32;
+        if (place >= (WRITE ? 8 : 1) * blockDim.x) place -= (WRITE ? 8 : 1) * blockDim.x;
     }
     cluster_sync();                                         // everyone's traffic is over
     if (threadIdx.x == 0) out[blockIdx.x] = clock_cycles() - start;

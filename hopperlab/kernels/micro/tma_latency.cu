@@ -1,13 +1,15 @@
 // How long one copy into shared memory takes, alone, from its issue until the thread has waited for it; in cycles, each copy by
 // itself: out[pass * COPIES + i]. The first pass finds nothing in the L2 (if the caller flushed it), the second finds all.
 //   tma_latency   HOW 0: a tensor copy of a box, 1: a plain bulk copy of as many contiguous bytes (no tensor map),
-//                 2: ld.global of 4 bytes of the box by one thread, for comparison
+//                 2: ld.global of 4 bytes of the box by one thread, for comparison,
+//                 4: a tensor copy after which the thread waits with cp.async.bulk.wait_group, which is for stores, until
+//                 that returns (it waits for the data afterwards, so that nothing goes wrong)
 //   tma_issue     HOW 0, 1: cycles that one thread spends to issue TILES copies of a box (expect_tx and copy), not waiting;
 //                 3: cycles that 128 threads spend to issue the same bytes with cp.async, 16 bytes at a time
 // Every box lies in rows of its own of a bf16 matrix with BOX_COLS columns, so that a box is contiguous and HOW changes nothing
 // about the bytes.
 //
-// Macros: HOW, BOX_ROWS, BOX_COLS (a row at most 256 elements), COPIES, TILES. Launch: grid 1, block 128, dynamic shared memory
+// Macros: HOW (0 to 4), BOX_ROWS, BOX_COLS (a row at most 256 elements), COPIES, TILES. Launch: grid 1, block 128, dynamic shared memory
 // TILES boxes (1 in tma_latency), multiples of 128 bytes. matrix: COPIES * BOX_ROWS rows. Measured in recordings/micro.json.
 #include <hopperlab/clock.cuh>
 #include <hopperlab/cp_async.cuh>
@@ -35,7 +37,7 @@ constexpr int BOX_BYTES = BOX_ROWS * BOX_COLS * 2;
 __device__ __forceinline__ void copy_box(unsigned char* to, const TensorMap* map, const unsigned short* matrix,
                                          mbarrier_t* barrier, int i) {
     mbarrier_arrive_expect_tx(barrier, BOX_BYTES);
-    if (HOW == 0) cp_async_bulk_tensor_2d_load(to, map, barrier, 0, i * BOX_ROWS);
+    if (HOW != 1) cp_async_bulk_tensor_2d_load(to, map, barrier, 0, i * BOX_ROWS);
     else cp_async_bulk_load(to, matrix + (long long)i * BOX_ROWS * BOX_COLS, BOX_BYTES, barrier);
 }
 
@@ -57,9 +59,15 @@ tma_latency(const __grid_constant__ TensorMap map, const unsigned short* matrix,
             if (sum == 0x12345678) out[0] = sum;
         } else {
             copy_box(box, &map, matrix, &full, i % COPIES);
-            mbarrier_wait_parity(&full, i % 2);
+            if (HOW == 4) {
+                cp_async_bulk_commit_group();
+                cp_async_bulk_wait_group<0>();
+            } else {
+                mbarrier_wait_parity(&full, i % 2);
+            }
         }
         out[i] = clock_cycles() - start;
+        if (HOW == 4) mbarrier_wait_parity(&full, i % 2);
     }
 }
 
