@@ -47,6 +47,11 @@ def _cases() -> Iterator[Case]:
     for bug in ("BUG_NO_FULL_WAIT", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES"):
         yield Case("tma_copy", bug, 2048)
     yield Case("tma_copy_ring", "BUG_REUSE_BEFORE_READ", 2048)
+    for bug in ("BUG_NO_TILE_BARRIER", "BUG_NO_REUSE_BARRIER"):
+        yield Case("shared_tile", bug, 1024)
+    yield Case("transpose", "BUG_SWIZZLE_MISMATCH", 32)
+    for bug in ("BUG_WRONG_PARITY", "BUG_MISSING_ARRIVE", "BUG_WRONG_BYTES", "BUG_PRODUCER_PARITY"):
+        yield Case("mbarrier_ring", bug, 2048)
     for number in (1, 2, 3, 4):
         for blocks in (132, 1056, 4000):
             yield Case(f"kernel_{number}", "", 20000, blocks, 300)
@@ -85,13 +90,14 @@ def record(case: Case, hang_seconds: float = HANG_SECONDS) -> Record:
 def _product(case: Case):
     import cupy
 
-    from . import launches
+    from . import launches, launches_gemm
     from .operands import bf16_bits, bf16_values
     values = [np.random.default_rng(seed).integers(-4, 5, (case.size, case.size)).astype(np.float32) for seed in (1, 2)]
     a, b = (cupy.asarray(bf16_bits(value)) for value in values)
     c = cupy.empty_like(a)
     expected = bf16_values(bf16_bits(bf16_values(a) @ bf16_values(b).T))
-    launch = launches.GEMMS[case.kernel](a, b, c, options=(f"-D{case.bug}=1",))
+    make = launches_gemm.shared_tile if case.kernel == "shared_tile" else launches.GEMMS[case.kernel]
+    launch = make(a, b, c, options=(f"-D{case.bug}=1",))
     return launch, c, lambda: bf16_values(c) != expected
 
 
@@ -120,6 +126,30 @@ def _fold(case: Case):
     return launches.fold(int(case.kernel[-1]), x, y, case.blocks), y, lambda: y != expected
 
 
+def _ring(case: Case):
+    import cupy
+
+    from ..runtime.library import load_kernel
+    from .launches import SMS, Launch
+    from .operands import folded
+    values = np.random.default_rng(8).integers(-1000, 1001, case.size * 512).astype(np.float32)
+    x, expected = cupy.asarray(values), cupy.asarray(folded(values))
+    y = cupy.empty_like(x)
+    kernel = load_kernel("mbarrier/ring.cu", "fold", (f"-D{case.bug}=1",))
+    return Launch(kernel, (SMS,), (160,), (x, y, np.int32(case.size))), y, lambda: y != expected
+
+
+def _transpose(case: Case):
+    import cupy
+
+    from ..runtime.library import load_kernel
+    from .launches import Launch
+    x = cupy.arange(1024, dtype=cupy.float32).reshape(32, 32)
+    y = cupy.empty_like(x)
+    kernel = load_kernel("banks/transpose.cu", "transpose", ("-DSWIZZLE=1", f"-D{case.bug}=1"))
+    return Launch(kernel, (1,), (32, 32), (x, y)), y, lambda: y != x.T
+
+
 def _run(case: Case, runs: int, make: Callable) -> dict:
     import cupy
     launch, out, wrong_elements = make(case)
@@ -138,8 +168,9 @@ def _run(case: Case, runs: int, make: Callable) -> dict:
 def main(arguments: list[str]) -> None:
     """Run one case and print its result as JSON."""
     case = next(case for case in CASES if case.name == arguments[0])
-    products = ("mma_multistage", "warp_specialized")
-    make = _fold if case.kernel.startswith("kernel_") else _product if case.kernel in products else _movement
+    makers = {"mma_multistage": _product, "warp_specialized": _product, "shared_tile": _product, "mbarrier_ring": _ring,
+              "transpose": _transpose}
+    make = _fold if case.kernel.startswith("kernel_") else makers.get(case.kernel, _movement)
     print(json.dumps(_run(case, int(arguments[1]), make)))
 
 

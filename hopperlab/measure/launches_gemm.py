@@ -48,9 +48,10 @@ def naive(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> L
     return _plain("gemm/naive.cu", 8, 32, (32, 8), a, b, c, options, backend)
 
 
-def shared_tile(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
-    """gemm/shared_tile.cu: 64 x 64 tiles through shared memory. Any m, n, k."""
-    return _plain("gemm/shared_tile.cu", 64, 64, (256,), a, b, c, options, backend)
+def shared_tile(a, b, c, options: Sequence[str] = (), backend: str | None = None, tile: tuple[int, int, int] = (64, 64, 16)) -> Launch:
+    """gemm/shared_tile.cu: tiles (BM, BN, BK) through shared memory. Any m, n, k."""
+    sizes = () if tile == (64, 64, 16) else tuple(f"-D{name}={size}" for name, size in zip(("BM", "BN", "BK"), tile, strict=True))
+    return _plain("gemm/shared_tile.cu", tile[0], tile[1], (256,), a, b, c, (*sizes, *options), backend)
 
 
 def register_double_buffer(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
