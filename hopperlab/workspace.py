@@ -15,6 +15,7 @@ from urllib.parse import quote
 FOLDERS = (("notebooks", ""), ("exercises", "exercises"))       # (where from, where to below work/)
 NAMES = ("index.ipynb", "[0-9][0-9]*.ipynb")
 KEPT = ".replaced"
+COLAB = "colab"         # the tag of a cell that a copy does not need
 
 
 class WorkspaceError(Exception):
@@ -60,11 +61,12 @@ def fill_pages(root: Path) -> None:
 
 
 def _copy(original: Path, copy: Path, root: Path) -> None:
-    """One notebook as a learner gets it: no execution counts, and links to docs/ that hold in work/ and in JupyterLab."""
+    """One notebook as a learner gets it: no execution counts, no cell for Colab, and links to docs/ that hold in work/ and in JupyterLab."""
     document = json.loads(original.read_text(encoding="utf-8"))
     here = copy.parent == root / "work"
     headings = _headings(root / "docs" / "glossary.md")
-    for cell in document.get("cells", []):
+    document["cells"] = [cell for cell in document["cells"] if COLAB not in cell.get("metadata", {}).get("tags", [])]
+    for cell in document["cells"]:
         if cell["cell_type"] == "code":
             cell["execution_count"] = None
         elif here:

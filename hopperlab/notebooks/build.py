@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from . import glossary, hashes, source
+from . import colab, glossary, hashes, source
 
 NOTEBOOKS = hashes.ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "src"
@@ -55,6 +55,8 @@ def assemble(lesson: source.Lesson) -> nbformat.NotebookNode:
     """A notebook without outputs: stable ids, tags, the first mention of each glossary term linked, and the minutes in `metadata.hopperlab`."""
     notebook = new_notebook(metadata={"kernelspec": KERNELSPEC, "language_info": {"name": "python"},
                                       "hopperlab": {"title": lesson.title, "minutes": lesson.minutes}})
+    if lesson.stem[:1].isdigit():
+        notebook.cells.append(colab.cell())
     prose = glossary.linked([cell.text for cell in lesson.cells if cell.kind == "markdown"])
     for cell in lesson.cells:
         if cell.kind == "markdown":
@@ -78,8 +80,8 @@ def _keep_outputs(notebook: nbformat.NotebookNode, old: nbformat.NotebookNode) -
 
 
 def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    """The notebook's code cells, in order."""
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+    """The lesson's own code cells, in order: without the one that only works in Colab, which is neither run nor counted here."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code" and not colab.is_it(cell)]
 
 
 def write(notebook: nbformat.NotebookNode, path: Path) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import nbformat
 
-from . import course, hashes, reference
+from . import colab, course, hashes, reference
 
 CONFIGURATION = """# Written by hopperlab.notebooks.site.
 project = "hopperlab"
@@ -71,6 +71,7 @@ docs/glossary
 docs/troubleshooting
 docs/emulator
 docs/hazards/README
+docs/running
 docs/teaching
 ```
 
@@ -146,7 +147,8 @@ def _home(every: list[course.Entry], pages: list[str]) -> str:
 
 
 def readable(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The notebook as a reader without a kernel needs it: widget views dropped, and on every image its words as alt text."""
+    """The notebook as a reader without a kernel needs it: widget views and Colab's cell dropped, and on every image its words as alt text."""
+    notebook.cells = [cell for cell in notebook.cells if not colab.is_it(cell)]
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
