@@ -9,12 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-from . import bugs, recordings, suites
+from . import bugs, recordings, suites, suites_roles
 from .board import header
 from .recordings import Record
 
 FILES = {"ceilings": "ceilings", "gemm": "gemm", "stages": "stages", "copy": "copy", "boxes": "tma_vs_cp_async",
-         "timing": "timing", "bugs": "bugs"}
+         "timing": "timing", "bugs": "bugs", "roles": "roles"}
 
 
 def summary(record: Record) -> str:
@@ -37,6 +37,8 @@ def measure(name: str, rounds: int) -> list[Record]:
     """The records of one suite: a name of FILES."""
     if name == "bugs":
         return [bugs.record(case) for case in bugs.CASES]
+    if name == "roles":
+        return suites_roles.roles(rounds)
     return suites.SUITES[name](rounds)
 
 

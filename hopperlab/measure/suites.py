@@ -55,7 +55,7 @@ def _multistage(a, b, c, depth: int, bn: int) -> tuple[str, tuple[str, ...], Lau
     return "mma_multistage", (f"STAGES={depth}", "BM=128", f"BN={bn}"), launches.mma_multistage(a, b, c, depth, bn=bn)
 
 
-def _check_product(name: str, run: Callable[[], None], c, expected) -> None:
+def check_product(name: str, run: Callable[[], None], c, expected) -> None:
     """Raise unless `run` fills c (bf16 bits, poisoned with NaN before) with `expected` to bf16 accuracy."""
     from .operands import bf16_values
     c.fill(0x7FC0)
@@ -66,7 +66,7 @@ def _check_product(name: str, run: Callable[[], None], c, expected) -> None:
         raise AssertionError(f"{name}: largest error against cuBLAS is {error:.2e} of the largest result")
 
 
-def _best_cublas(rounds: int, a, b, c) -> Callable[[], None]:
+def best_cublas(rounds: int, a, b, c) -> Callable[[], None]:
     """The faster of cublasGemmEx and PyTorch on these operands."""
     entry = {"cublasGemmEx": peers.cublas(a, b, c)}
     torch_run = peers.torch_matmul(a, b, c)
@@ -86,9 +86,9 @@ def gemm(rounds: int = 9) -> list[Record]:
         peers.cublas(a, b, expected)()
         variants = _gemm_variants(a, b, c)
         runs = {name: launch.bound() for name, (_, _, launch) in variants.items()}
-        runs["cuBLAS"] = _best_cublas(rounds, a, b, c)
+        runs["cuBLAS"] = best_cublas(rounds, a, b, c)
         for name, run in runs.items():
-            _check_product(name, run, c, expected)
+            check_product(name, run, c, expected)
         samples = interleaved(runs, rounds)
         best = _tflops((m, n, k), samples["cuBLAS"])
         seconds = 1.5 if (m, n, k) == (8192, 8192, 8192) else 0
@@ -112,9 +112,9 @@ def stages(rounds: int = 9, size: int = 4096) -> list[Record]:
     for depth in range(2, 7):
         made[f"tma {depth}"] = ("tma_wgmma", (f"STAGES={depth}",), launches.tma_wgmma(a, b, c, depth))
         made[f"ws {depth}"] = ("warp_specialized", (f"STAGES={depth}",), launches.warp_specialized(a, b, c, depth))
-    runs = {name: launch.bound() for name, (_, _, launch) in made.items()} | {"cuBLAS": _best_cublas(rounds, a, b, c)}
+    runs = {name: launch.bound() for name, (_, _, launch) in made.items()} | {"cuBLAS": best_cublas(rounds, a, b, c)}
     for name, run in runs.items():
-        _check_product(name, run, c, expected)
+        check_product(name, run, c, expected)
     samples = interleaved(runs, rounds)
     peer = samples["cuBLAS"]
     made["cuBLAS"] = ("cuBLAS", (), None)
