@@ -16,6 +16,7 @@ import numpy as np
 from .recordings import Record
 
 RUNS = 20
+FATAL = ("launch failure", "launchfailure", "launch_failed", "misaligned", "illegal")    # in what CUDA says of a lost context
 HANG_SECONDS = 8                                            # once data and module are ready
 
 
@@ -52,6 +53,10 @@ def _cases() -> Iterator[Case]:
     yield Case("transpose", "BUG_SWIZZLE_MISMATCH", 32)
     for bug in ("BUG_WRONG_PARITY", "BUG_MISSING_ARRIVE", "BUG_WRONG_BYTES", "BUG_PRODUCER_PARITY"):
         yield Case("mbarrier_ring", bug, 2048)
+    for bug in ("BUG_TILE_AT_128", "BUG_TILE_AT_64"):
+        yield Case("columns", bug, 2048)
+    for bug in ("BUG_DESCRIPTOR_SWIZZLE", "BUG_READ_BEFORE_WAIT"):
+        yield Case("one_tile", bug, 64)
     for number in (1, 2, 3, 4):
         for blocks in (132, 1056, 4000):
             yield Case(f"kernel_{number}", "", 20000, blocks, 300)
@@ -78,7 +83,7 @@ def record(case: Case, hang_seconds: float = HANG_SECONDS) -> Record:
         return Record(suite, case.kernel, options, shape, runs=1, outcome="hang",
                       note=f"ended by its time limit of {hang_seconds} s")
     if child.returncode:
-        if "LAUNCH_FAILED" not in err and "LaunchFailure" not in err and "launch failure" not in err:
+        if not any(word in err.lower() for word in FATAL):
             raise RuntimeError(f"{case.name} failed otherwise than by its launch: {err[-2000:]}")
         return Record(suite, case.kernel, options, shape, runs=1, outcome="launch failure", note="the CUDA context was lost")
     result = json.loads(out)
@@ -150,6 +155,40 @@ def _transpose(case: Case):
     return Launch(kernel, (1,), (32, 32), (x, y)), y, lambda: y != x.T
 
 
+def _columns(case: Case):
+    import cupy
+
+    from ..runtime.library import load_kernel
+    from ..runtime.tensor_map import TensorMap
+    from .launches import Launch
+    x = cupy.arange(case.size * 32, dtype=cupy.int32).reshape(case.size, 32)
+    tiles = case.size // 32
+    y = cupy.empty((tiles, 8, 32, 4), dtype=cupy.int32)
+    expected = x.reshape(tiles, 32, 8, 4).swapaxes(1, 2)
+    kernel = load_kernel("layouts/columns.cu", "columns", (f"-D{case.bug}=1",))
+    return Launch(kernel, (tiles,), (128,), (TensorMap.tiled(x, box=(32, 32), swizzle="128B"), y), 8192), y, lambda: y != expected
+
+
+def _one_tile(case: Case):
+    import cupy
+
+    from ..hopper import fragments, wgmma
+    from ..runtime.library import load_kernel
+    from ..runtime.tensor_map import TensorMap
+    from .launches import Launch
+    from .operands import bf16_values, integer_bf16
+    n = case.size
+    a, b = integer_bf16(cupy, (64, 256), 9), integer_bf16(cupy, (n, 256), 10)
+    y = cupy.empty((128, n // 2), dtype=cupy.float32)
+    where = fragments.wgmma_d(n)
+    expected = (bf16_values(a) @ bf16_values(b).T)[cupy.asarray(where.row), cupy.asarray(where.col)]
+    maps = [TensorMap.tiled(x, box=(len(x), 64), swizzle="128B", dtype="bfloat16") for x in (a, b)]
+    options = (f"-DN={n}", "-DBLOCKS=4", "-DIN_FLIGHT=1", f"-D{case.bug}=1")
+    kernel = load_kernel("wgmma/one_tile.cu", "one_tile", options, strict=False)
+    layout = np.uint64(wgmma.encode(0, 16, 1024, "128B"))
+    return Launch(kernel, (1,), (128,), (*maps, y, layout), 4 * (64 + n) * 128 + 64), y, lambda: y != expected
+
+
 def _run(case: Case, runs: int, make: Callable) -> dict:
     import cupy
     launch, out, wrong_elements = make(case)
@@ -169,7 +208,7 @@ def main(arguments: list[str]) -> None:
     """Run one case and print its result as JSON."""
     case = next(case for case in CASES if case.name == arguments[0])
     makers = {"mma_multistage": _product, "warp_specialized": _product, "shared_tile": _product, "mbarrier_ring": _ring,
-              "transpose": _transpose}
+              "transpose": _transpose, "columns": _columns, "one_tile": _one_tile}
     make = _fold if case.kernel.startswith("kernel_") else makers.get(case.kernel, _movement)
     print(json.dumps(_run(case, int(arguments[1]), make)))
 

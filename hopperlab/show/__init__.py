@@ -9,6 +9,7 @@ from .bank_maps import access_map, access_wavefronts, launch_access
 from .banks_lesson import check_xor, counted_beside, whence
 from .boxes import box_explorer, inside, reference_box
 from .charts import bars, lines
+from .descriptors import check_descriptor, decode_words, descriptor_map, fragment_map, owner_words, step_table
 from .excerpts import wrapper
 from .generations import INSTRUCTIONS, accepted, generations_table, issued, issued_chart
 from .handovers import handover_cost
@@ -17,6 +18,7 @@ from .landing import land, land_bytes
 from .mbarriers import barrier_steps, launch_stepper, mbarrier_stepper, ring_counts, ring_run, step_words
 from .mma_maps import mma_map, mma_words
 from .panels import Choice, Panel, Slider, panel
+from .products import launch_groups, multiply_tile, one_tile_operands
 from .recorded import best_depth, boxes_chart, boxes_table, bugs_table, ceilings, folds_table, gemm_bars, percent_of_peer, stages_chart, timing_lesson
 from .recorded_lessons import store_table, swizzle_cost
 from .registers import budget_chart, budget_table, check_registers, launch_roles, role_build, roles_table
@@ -33,14 +35,16 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["Choice", "INSTRUCTIONS", "Panel", "Picture", "Point", "ACCESS_SHAPES", "Slider", "Span", "accepted", "access_map",
-           "access_table", "attainable", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart",
-           "boxes_table", "bugs_table", "ceilings", "check_addresses", "check_halo", "check_intensities", "check_ring",
-           "check_two_slots", "check_xor", "access_wavefronts", "counted_beside", "doctor", "explain", "folds_table", "follow_element",
-           "gantt", "gemm_bars", "gemm_intensity", "generations_table", "handover_cost", "hazards", "inside", "issued",
-           "issued_chart", "kindest_place", "ladder", "land", "land_bytes", "launch_access", "launch_columns", "launch_on_roof",
-           "launch_pipeline", "launch_stepper", "lines", "lines_named", "listing", "mbarrier_stepper", "mma_map", "mma_words",
-           "panel", "percent_of_peer", "predict", "read_columns", "reference_box", "ring_counts", "ring_run", "ring_spans",
-           "ring_timeline", "roofline", "sass", "source", "stage_diagram", "stage_plan", "stages_chart", "step_words",
+__all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
+           "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "bugs_table", "ceilings",
+           "check_addresses", "check_descriptor", "check_halo", "check_intensities", "check_ring", "check_two_slots",
+           "check_xor", "Choice", "counted_beside", "decode_words", "descriptor_map", "doctor", "explain", "folds_table",
+           "follow_element", "fragment_map", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "handover_cost",
+           "hazards", "inside", "INSTRUCTIONS", "issued", "issued_chart", "kindest_place", "ladder", "land", "land_bytes",
+           "launch_access", "launch_columns", "launch_groups", "launch_on_roof", "launch_pipeline", "launch_stepper",
+           "lines", "lines_named", "listing", "mbarrier_stepper", "mma_map", "mma_words", "multiply_tile",
+           "one_tile_operands", "owner_words", "Panel", "panel", "percent_of_peer", "Picture", "Point", "predict",
+           "read_columns", "reference_box", "ring_counts", "ring_run", "ring_spans", "ring_timeline", "roofline", "sass",
+           "Slider", "source", "Span", "stage_diagram", "stage_plan", "stages_chart", "step_table", "step_words",
            "store_table", "swizzle_cost", "swizzled_tile", "tile_table", "timeline", "timing_lesson", "vote", "wavefronts",
            "whence", "wrapper"]
