@@ -36,6 +36,7 @@ _NAMES = {
     "EmulatorError": "emulator",
     "Hazard": "emulator",
     "HazardError": "emulator",
+    "HazardWarning": "emulator",
     "DeadlockError": "emulator",
     "MemoryFault": "emulator",
     "UnsupportedInstruction": "emulator",

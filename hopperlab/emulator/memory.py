@@ -165,6 +165,12 @@ class GlobalMemory:
                     f"({before.nbytes} bytes at {before.address:#x})")
         return "it lies far from every array"
 
+    def arrays(self) -> list[tuple[np.ndarray, str]]:
+        """(array, name) of all that are alive and that kernels may write, except variables of modules and memory from malloc."""
+        with self._lock:
+            found = [(a._owner(), a.name) for a in self._allocations if a.writable]
+        return [(owner, name) for owner, name in found if owner is not None and not name.startswith(("variable ", "memory from malloc"))]
+
     def release_views(self) -> None:
         """Forget cached views of all arrays (called when a launch ends)."""
         for allocation in self._allocations:

@@ -20,12 +20,15 @@ class Variables:
     def __init__(self, module: Module, memory):
         self.memory = memory
         self.arrays: dict[str, np.ndarray] = {}
+        self.writable: dict[str, np.ndarray] = {}              # those that kernels may write
         self.addresses: dict[str, int] = function_addresses(module)
         wanted = [v for v in module.variables.values() if v.space in SPACES and v.count is not None]
         for v in wanted:
             array = self.arrays[v.name] = np.zeros(max(v.size, 1), np.uint8)
             allocation = memory.register(array, f"{'constant' if v.space == 'const' else 'variable'} {v.name}")
             allocation.writable = v.space == "global"
+            if allocation.writable:
+                self.writable[v.name] = array
             self.addresses[v.name] = allocation.address
         for v in wanted:
             self._initialise(v)

@@ -38,7 +38,7 @@ def launch(prog, name: str, grid, block, args: Sequence, shared_mem: int) -> Non
     session = sessions.current() or emulator.Session(schedule="lazy")
     how = sessions.forced()
     if how is not None and how.watch is not None:
-        how.watch(args)
+        how.watch(args, prog)
     mirrors = Mirrors()
     packed = [mirrors.pack(value, f"argument {number}") for number, value in enumerate(args, 1)]
     try:

@@ -39,6 +39,7 @@ class Trial:
     seed: int
     hazards: tuple = ()
     differences: tuple[Difference, ...] = ()
+    warnings: tuple = ()
     error: Exception | None = None
 
     @property
@@ -48,7 +49,7 @@ class Trial:
 
     @property
     def clean(self) -> bool:
-        """No hazard, no fault, the values of lazy."""
+        """No hazard, no fault, the values of lazy. Warnings do not count."""
         return not (self.hazards or self.differences or self.error)
 
     def __str__(self) -> str:
@@ -82,13 +83,19 @@ class Exploration:
         """The hazards of the first trial that is not clean."""
         return list(self.first.hazards) if self.first else []
 
+    @property
+    def warnings(self) -> list:
+        """What is legal and suspicious, each once."""
+        return list(dict.fromkeys(w for trial in self.trials for w in trial.warnings))
+
     def __bool__(self) -> bool:
         return self.clean
 
     def __repr__(self) -> str:
         left_out = f" ({self.exempt} exempt)" if self.exempt else ""
         if self.clean:
-            return f"clean: {len(self.trials)} schedules gave the same values in {self.arrays} arrays{left_out}, without hazards"
+            return f"clean: {len(self.trials)} schedules gave the same values in {self.arrays} arrays{left_out}, without hazards" + "".join(
+                f"\n    {w}" for w in self.warnings)
         return f"schedule {len(self.trials)} of {self.asked} is the first that is not clean. {self.first}"
 
 
@@ -96,7 +103,8 @@ def explore(launch: Callable[[], object], seeds: int = 20, *, exempt: Sequence |
     """Run `launch()` under eager, lazy, both pairings of late and early operations, and `seeds` random schedules.
 
     launch: launches kernels, and may do anything else that is repeatable. Arrays that the kernels get as arguments (also
-            through tensor maps) are restored before every run, and compared byte for byte after it with those of lazy.
+            through tensor maps), their modules' global variables, and all other arrays whose address was taken before (pointer tables) are
+            restored before every run, and compared byte for byte after it with those of lazy.
     exempt: arrays whose values may differ (floating-point atomics, dynamic tile orders), or "all"; hazards count nevertheless.
     stop:   end with the first schedule that is not clean; False runs all of them.
     The same call gives the same result. Afterwards the arrays hold what the lazy schedule wrote. Raises HopperlabError when no
@@ -114,7 +122,7 @@ def explore(launch: Callable[[], object], seeds: int = 20, *, exempt: Sequence |
                 break
     finally:
         watched.finish()
-    result.arrays, result.exempt = len(watched.before), len(watched.left_out())
+    result.arrays, result.exempt = len(watched.before) + watched.reached, len(watched.left_out())
     return result
 
 
@@ -131,6 +139,9 @@ class _Watched:
         self.names: list[str] = []
         self.now: list = []
         self.known: list = []
+        self.elsewhere = [(owner, name, owner.copy()) for owner, name in _registered()]     # a pointer table may lead there
+        self.expected_elsewhere: list[np.ndarray] = []
+        self.reached = 0
 
     def run(self, launch: Callable[[], object], schedule: str, seed: int) -> Trial:
         """One trial, from the values that the arrays had at first."""
@@ -148,12 +159,19 @@ class _Watched:
         after = [asnumpy(a).copy() for a in self.now]
         if self.expected is None:
             self.expected = after
-        return Trial(schedule, seed, tuple(how.hazards()), self._differences(after), error)
+            self.expected_elsewhere = [owner.copy() for owner, _, _ in self.elsewhere]
+            self.reached = sum(not self._is_argument(owner) and owner.tobytes() != before.tobytes() for owner, _, before in self.elsewhere)
+        return Trial(schedule, seed, tuple(how.hazards()), self._differences(after), tuple(how.warnings()), error)
 
-    def _see(self, args: Sequence) -> None:
-        """Arrays of one launch; called before it runs."""
-        for number, value in enumerate(args, 1):
-            array = value.array if isinstance(value, TensorMap) else value
+    def _is_argument(self, owner) -> bool:
+        return any(owner is seen for seen in self.now)
+
+    def _see(self, args: Sequence, program) -> None:
+        """Arrays of one launch, and the global variables of its module; called before it runs."""
+        from ..emulator import memory
+        named = [(f"argument {number} (", value.array if isinstance(value, TensorMap) else value) for number, value in enumerate(args, 1)]
+        named += [(f"variable {name} (", array) for name, array in program.variables(memory.default()).writable.items()]
+        for name, array in named:
             if not (isinstance(array, np.ndarray) and array.ndim or is_cuda_array(array)) or isinstance(array, np.void):
                 continue
             owner = base_of(array)
@@ -161,7 +179,7 @@ class _Watched:
                 continue
             if len(self.now) == len(self.before):
                 self.before.append(asnumpy(owner).copy())
-                self.names.append(f"argument {number} ({owner.dtype}, shape {owner.shape})")
+                self.names.append(f"{name}{owner.dtype}, shape {owner.shape})")
             self.now.append(owner)
             if self.expected is None:                    # later runs restore these; an array that is new in each run needs no restoring
                 self.known.append((owner, asnumpy(owner).copy()))
@@ -170,7 +188,8 @@ class _Watched:
         if self.all_exempt:
             return ()
         found = []
-        for name, array, new, old in zip(self.names, self.now, after, self.expected):
+        others = [(name, owner, owner, old) for (owner, name, _), old in zip(self.elsewhere, self.expected_elsewhere) if not self._is_argument(owner)]
+        for name, array, new, old in (*zip(self.names, self.now, after, self.expected), *others):
             if any(array is e for e in self.exempt) or new.shape != old.shape:
                 continue
             item = new.dtype.itemsize
@@ -189,14 +208,24 @@ class _Watched:
         """Give every array the values that it had when it was first seen."""
         for owner, values in self.known:
             _put(owner, values)
+        for owner, _, values in self.elsewhere:
+            _put(owner, values)
 
     def finish(self) -> None:
         """The arrays of the last run get the values of lazy, where there are any; else those from before."""
         self.restore()
         if self.expected is not None:
+            for (owner, _, _), values in zip(self.elsewhere, self.expected_elsewhere):
+                _put(owner, values)
             for owner, values in zip(self.now, self.expected):
                 if owner.shape == values.shape:
                     _put(owner, values)
+
+
+def _registered() -> list:
+    """(array, name) of all arrays that have an address in the emulator and can be written."""
+    from ..emulator import memory
+    return memory.default().arrays()
 
 
 def _put(array, values: np.ndarray) -> None:

@@ -26,16 +26,17 @@ CLEAN, FINDINGS, FAILED = 0, 1, 2
 
 @dataclass
 class Finding:
-    """One hazard, with every schedule that showed it. `where`, `other`: 'file:line' or None."""
+    """One hazard (or warning), with every schedule that showed it. `where`, `other`: 'file:line' or None."""
 
     kind: str
     message: str
     where: str | None
     other: str | None
     schedules: list[str] = field(default_factory=list)
+    severity: str = "error"
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.message}\n    schedules: {', '.join(self.schedules)}"
+        return f"{self.kind}{' (warning)' if self.severity == 'warning' else ''}: {self.message}\n    schedules: {', '.join(self.schedules)}"
 
 
 @dataclass
@@ -57,8 +58,8 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """1 with findings; 2 when the script itself failed or launched nothing; else 0."""
-        if self.findings:
+        """1 with findings; 2 when the script itself failed or launched nothing; else 0. Warnings do not count."""
+        if any(finding.severity == "error" for finding in self.findings):
             return FINDINGS
         return FAILED if any(run.error for run in self.runs) or not any(run.launches for run in self.runs) else CLEAN
 
@@ -71,8 +72,10 @@ class Report:
             lines.append(f"{self.script} failed under {under}:\n{error.rstrip()}\n")
         if not launches:
             lines.append("no kernel was launched: sanitize watches kernels of hl.RawModule (and %%cuda, hl.load_kernel) in this script")
-        count = len(self.findings)
+        count = sum(finding.severity == "error" for finding in self.findings)
+        doubts = len(self.findings) - count
         found = f"{count} finding{'s' if count != 1 else ''}" if count else "clean" if self.exit_code == CLEAN else "not clean"
+        found += f", {doubts} warning{'s' if doubts != 1 else ''}" if doubts else ""
         return "\n".join([*lines, f"hopperlab sanitize: {found} in {launches} {'launch' if launches == 1 else 'launches'} under {names}"])
 
     def as_dict(self) -> dict:
@@ -102,11 +105,11 @@ def sanitize(command: Sequence[str], schedules: Sequence[str] = DEFAULT, seeds: 
         for hazard in hazards:
             key = (hazard["kind"], hazard["where"], hazard["other"], *hazard["key"])
             if key not in known:
-                known[key] = Finding(hazard["kind"], hazard["message"], hazard["where"], hazard["other"])
+                known[key] = Finding(hazard["kind"], hazard["message"], hazard["where"], hazard["other"], severity=hazard["severity"])
                 report.findings.append(known[key])
             if run.schedule not in known[key].schedules:
                 known[key].schedules.append(run.schedule)
-    report.findings.sort(key=lambda f: (_line(f.where), f.kind, _line(f.other)))
+    report.findings.sort(key=lambda f: (f.severity == "warning", _line(f.where), f.kind, _line(f.other)))
     return report
 
 
@@ -137,7 +140,7 @@ def main(arguments: list[str]) -> int:
     faults: list[BaseException] = []
     with sessions.force(how, threads=True):
         error = run_script(command, request["module"], faults)
-    hazards = [_plain(h.kind, h.message, h.where, h.other) for h in how.hazards()]
+    hazards = [_plain(h.kind, h.message, h.where, h.other, h.severity) for h in (*how.hazards(), *how.warnings())]
     hazards += [_plain(f.kind, str(f), f.site, None) for f in faults]
     launches = sum(session.launches for session in how.sessions)
     Path(request["answer"]).write_text(json.dumps({"launches": launches, "error": error, "hazards": hazards}))
@@ -179,12 +182,12 @@ def _own_frames(text: str) -> str:
     return "\n".join(kept)
 
 
-def _plain(kind: str, message: str, where, other) -> dict:
+def _plain(kind: str, message: str, where, other, severity: str = "error") -> dict:
     def place(site):
         return f"{site.file.rsplit('/', 1)[-1]}:{site.line}" if site is not None else None
     function = getattr(where, "function", None) or ""
     key = [message.split(" at ", 1)[0], function, *re.findall(r"PTX line \d+", message)]
-    return {"kind": kind, "message": message, "where": place(where), "other": place(other), "key": key}
+    return {"kind": kind, "message": message, "where": place(where), "other": place(other), "key": key, "severity": severity}
 
 
 if __name__ == "__main__":

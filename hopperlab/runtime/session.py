@@ -16,7 +16,7 @@ class Forced:
     """A schedule that every launch of a block runs under, whatever its own `emulate` asks for (explore.py, sanitize.py).
 
     `sessions` holds what the launches showed; hazards are collected, never raised. `watch`, if given, is called with the
-    arguments of each launch before it runs.
+    arguments and the emulator's Program of each launch before it runs.
     """
 
     schedule: str
@@ -35,6 +35,10 @@ class Forced:
     def hazards(self) -> list:
         """All hazards so far, in the order of the launches."""
         return [hazard for session in self.sessions for hazard in session.hazards]
+
+    def warnings(self) -> list:
+        """What is legal and suspicious, in the order of the launches."""
+        return [warning for session in self.sessions for warning in session.warnings]
 
 
 def current():
@@ -71,7 +75,7 @@ def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise", trace
               'late-wgmma' copies at once and wgmma at the last moment, 'late-copies' the converse
     hazards:  'raise' ends a launch that shows hazards with HazardError; 'collect' records them and goes on
     trace:    'print' prints every event as it happens; False leaves `run.timeline` empty
-    Yields the run: `run.hazards`, `run.counters`, `run.timeline` add up over the launches of the block.
+    Yields the run: `run.hazards`, `run.warnings` (legal and suspicious: they end no launch), `run.counters`, `run.timeline` add up over the launches of the block.
     On a GPU, CuPy arrays are copied to the host before each launch and back after it.
     """
     from .. import emulator

@@ -166,3 +166,37 @@ def test_a_warp_specialised_product_under_every_pairing(bug):
         assert late.differences and not result.trials[0].differences
     else:
         assert (c == (a.astype(np.float32) @ b.astype(np.float32).T).astype(c.dtype)).all()
+
+
+REACHED = r"""
+#include <hopperlab/cp_async.cuh>
+__device__ float4 kept[64];
+extern "C" __global__ void spread(const float4* in, float4* const* table) {
+    __shared__ float4 tile[64];
+    cp_async_cg_16(&tile[threadIdx.x], &in[threadIdx.x]);       // read without a wait: values depend on the schedule
+    cp_async_commit_group();
+    kept[threadIdx.x] = tile[threadIdx.x];
+    table[0][threadIdx.x] = tile[threadIdx.x];
+}
+"""
+
+
+def test_variables_and_arrays_behind_pointers_are_compared_and_restored():
+    spread = hl.RawModule(code=REACHED, backend="emulator").get_function("spread")
+    xp = hl.array_module("emulator")
+    x, behind, bystander = np.arange(256, dtype=np.float32), xp.ones(256, np.float32), xp.ones(8, np.float32)
+    table = np.array([behind.data.ptr, bystander.data.ptr], np.uint64)
+    result = hl.explore(lambda: spread((1,), (64,), (x, table)), seeds=0, stop=False)
+    eager = next(trial for trial in result.trials if trial.schedule == "eager")
+    told = "\n".join(map(str, eager.differences))
+    assert len(eager.differences) == 2 and "variable kept" in told, told
+    assert result.arrays == 4                        # two arguments, the variable, what the table leads to; not the bystander
+    assert (behind == 0).all() and (bystander == 1).all()
+
+
+def test_warnings_are_told_and_leave_it_clean():
+    code = 'extern "C" __global__ void k(int* y) { y[threadIdx.x / 2] = threadIdx.x; }'
+    last = hl.RawModule(code=code, backend="emulator").get_function("k")
+    result = hl.explore(lambda: last((1,), (32,), (np.zeros(32, np.int32),)), seeds=1)
+    assert result.clean and [w.kind for w in result.warnings] == ["race"]
+    assert "race (warning)" in repr(result)

@@ -140,3 +140,48 @@ def test_help_and_wrong_lines(tmp_path, capsys):
 def test_the_plan_names_each_run_once():
     assert sanitize.plan(["lazy", "random", "lazy"], 2) == [("lazy", 0), ("random", 0), ("random", 1)]
     assert sanitize.plan(sanitize.SCHEDULES, 1)[-1] == ("random", 0)
+
+
+def test_warnings_are_told_and_are_no_findings(tmp_path):
+    text = HEAD + '''
+code = 'extern "C" __global__ void k(int* y) { y[threadIdx.x / 2] = threadIdx.x; }'
+hl.RawModule(code=code).get_function("k")((1,), (32,), (np.zeros(32, np.int32),))
+'''
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    report = sanitize.sanitize([str(script)], ["lazy"])
+    assert report.exit_code == 0 and [f.severity for f in report.findings] == ["warning"]
+    assert "clean, 1 warning in 1 launch" in str(report) and "race (warning)" in str(report)
+
+
+SEVERAL = HEAD + '''
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--threads", type=int, required=True)
+parser.add_argument("how", choices=["meet", "stick"])
+given = parser.parse_args()
+CODE = r"""
+extern "C" __global__ void first(float* y) { y[threadIdx.x] = 1.0f; }
+extern "C" __global__ void second(float* y, int stick) {
+    asm volatile("bar.sync 1, %0;" :: "r"(stick ? 2 * blockDim.x : blockDim.x) : "memory");
+    y[threadIdx.x] += 1.0f;
+}"""
+module = hl.RawModule(code=CODE, name="two.cu")
+module.get_function("first")((1,), (given.threads,), (y,))
+try:
+    module.get_function("second")((1,), (given.threads,), (y, np.int32(given.how == "stick")))
+finally:
+    print("done")
+'''
+
+
+def test_arguments_several_kernels_and_a_deadlock(tmp_path):
+    script = tmp_path / "several.py"
+    script.write_text(SEVERAL)
+    clean = sanitize.sanitize([str(script), "--threads", "64", "meet"], ["lazy", "eager"])
+    assert clean.exit_code == 0 and clean.runs[0].launches == 2 and not clean.findings
+    stuck = sanitize.sanitize([str(script), "--threads=64", "stick"], ["lazy", "eager"])
+    assert stuck.exit_code == 1 and [f.kind for f in stuck.findings] == ["deadlock"]
+    assert stuck.findings[0].where == "two.cu:4" and stuck.findings[0].schedules == ["lazy", "eager"]
+    wrong = sanitize.sanitize([str(script), "--threads", "64"], ["lazy"])
+    assert wrong.exit_code == 2 and "SystemExit: 2" in str(wrong)
