@@ -32,6 +32,8 @@ BUDGETS = [
     ("gemm/overlapped_store.cu", (), {"gemm": 168}),
     ("gemm/stream_k.cu", (), {"gemm": 168}),
     ("gemm/stream_k.cu", ("-DBN=128", "-DSTAGES=5"), {"gemm": 168}),
+    ("registers/roles.cu", (), {"gemm": 168}),
+    ("registers/roles.cu", ("-DBLOCKS=3", "-DBN=128"), {"gemm": 168}),
     ("gemm/final.cu", (), {"gemm": 168}),
     ("gemm/final.cu", ("-DSTAGES=4", "-DC_SLOTS=2", "-DIN_FLIGHT=1"), {"gemm": 168}),
     ("gemm/final.cu", ("-DBM=256", "-DBN=128"), {"gemm": 168}),

@@ -70,7 +70,7 @@ def test_stored_recording_keeps_the_schema(name):
             assert record.ratio_min <= record.ratio <= record.ratio_max
         if record.wrong is not None:
             assert record.outcome == ("right" if record.wrong == 0 else "wrong" if record.wrong == record.runs else "sometimes wrong")
-        assert not record.spills
+        assert not record.spills or name == "roles"          # lesson 11 measures what spills cost
 
 
 def written(recording) -> str:
