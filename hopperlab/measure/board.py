@@ -196,7 +196,7 @@ class State:
 
 
 def state(idle: bool = True) -> State:
-    """Read the board. idle: nothing of ours runs yet, so that work on the GPU is somebody else's."""
+    """Read the board. idle: nothing of ours runs or has just run, so that work and limits are somebody else's doing."""
     meter = _meter()
     now, warnings = meter.now(), []
     if now is None:
@@ -206,7 +206,8 @@ def state(idle: bool = True) -> State:
         warnings.append(f"the GPU is shared with {', '.join(others)}: what is measured now depends on what they do")
     if idle and not others and busy is not None and busy > 10:
         warnings.append(f"the GPU was busy {busy} % of the time just before this started: something else runs on it")
-    warnings += [f"the clocks are held down by {word} before anything runs" for word in now.limits]
+    if idle:
+        warnings += [f"the clocks are held down by {word} before anything runs" for word in now.limits]
     return State(now, tuple(warnings))
 
 

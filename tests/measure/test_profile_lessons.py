@@ -106,7 +106,7 @@ def test_what_this_ncu_lacks_is_said_and_not_asked_for(ncu, capsys, tmp_path):
 def test_a_name_that_ncu_refuses_is_left_out_at_a_second_try(ncu, capsys):
     script, asked = ncu(refuse="smsp__average_warps_issue_stalled_gmma_per_issue_active")
     assert cli.main(["profile", "--metrics", "lessons", str(script)]) == 0
-    assert "stall reasons: wgmma" in capsys.readouterr().out.splitlines()[-1]
+    assert "stall reasons: wgmma queue" in capsys.readouterr().out.splitlines()[-1]
     first, second = asked()
     assert "stalled_gmma" in first and "stalled_gmma" not in second and "stalled_barrier" in second
 

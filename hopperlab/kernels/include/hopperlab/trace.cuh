@@ -46,11 +46,9 @@ class Trace {
 
     __device__ __forceinline__ void put(unsigned event, unsigned kind, unsigned id) {
         if (region == nullptr) return;
-        if (wished < room) {
-            unsigned long long* at = region + 8 + 2 * wished;
-            at[0] = trace_clock();
-            at[1] = (unsigned long long)id << 16 | event << 2 | kind;
-        }
+        if (wished < room)                                      // regions start on 16 bytes: one store
+            reinterpret_cast<ulonglong2*>(region + 8)[wished] =
+                make_ulonglong2(trace_clock(), (unsigned long long)id << 16 | event << 2 | kind);
         wished++;
     }
 
