@@ -252,6 +252,8 @@ def _to_tf32(mods: Modifiers, source: str) -> AluOp:
         raise mods.fail("only .f32 converts to .tf32")
     mode = mods.require(("rna", "rn", "rz"))
     clamp, finite = mode != "rna" and mods.flag("relu"), mode == "rna" and mods.flag("satfinite")
+    if "satfinite" in mods.left:
+        raise mods.fail(f".satfinite with .{mode} to .tf32 needs sm_100 or newer; Hopper (sm_90a) has it with .rna")
     mods.finish()
 
     def fn(x):

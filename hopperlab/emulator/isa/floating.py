@@ -161,7 +161,7 @@ def approximate(instr: ir.Instr) -> AluOp:
     mods = Modifiers(instr)
     dtype = mods.type(("f32",))
     mods.require(("approx",))
-    ftz = mods.flag("ftz")
+    ftz = instr.op != "tanh" and mods.flag("ftz")
     mods.finish()
     return wrapped(_APPROXIMATE[instr.op], dtype, 1, ftz)
 

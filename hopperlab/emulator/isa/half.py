@@ -69,6 +69,8 @@ def fma(instr: ir.Instr) -> AluOp:
     half = kind.startswith("f16")
     ftz, sat = half and mods.flag("ftz"), half and mods.flag("sat")
     oob, clamp = mods.flag("oob"), mods.flag("relu")
+    if mods.left == ["f32"]:
+        raise mods.fail("mixed f32 and 16-bit operands need sm_100 or newer; Hopper (sm_90a) does not have them")
     mods.finish()
     base = kind.removesuffix("x2")
 
@@ -125,9 +127,11 @@ def approximate(instr: ir.Instr) -> AluOp:
     mods = Modifiers(instr)
     kind = mods.type(KINDS)
     mods.require(("approx",))
-    ftz = mods.flag("ftz")
-    mods.finish()
     base = kind.removesuffix("x2")
+    ftz = instr.op == "ex2" and base == "bf16" and mods.flag("ftz")
+    if instr.op == "ex2" and base == "bf16" and not ftz:
+        raise mods.fail("ex2 of .bf16 needs .ftz")
+    mods.finish()
     op = np.exp2 if instr.op == "ex2" else np.tanh
     if base == "bf16":  # .ftz flushes what is subnormal in float32
         return _lanewise(_through_f32(lambda x: op(to_f32(x, "f32", ftz)), base), kind, 1)

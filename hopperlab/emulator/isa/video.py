@@ -1,5 +1,9 @@
 """The scalar video instructions vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset (PTX ISA 9.7.16.1). video_simd.py has the
 forms on two halves or four bytes. Selectors come as modifiers: 'a.b0' is byte 0 of a, 'd.h1' the half of d that is written.
+
+sm_90 has no such instructions: ptxas spells them out. Where its results (compared on an H200, CUDA 13.0) and the ISA's
+pseudocode differ, the results count: .sat and .h1 below. Open are .min and .max of results
+without .sat that leave 32 bits, and .sat of vshl: they follow the pseudocode.
 """
 
 from __future__ import annotations
@@ -43,16 +47,25 @@ def _taker(part: str | None, kind: str) -> Callable:
 
 
 def _merged(part: str, value, c):
-    """c with the selected byte or half replaced by the low bits of value (uint32)."""
+    """c with the selected byte or half replaced by the low bits of value (uint32); for .h1 by its upper half."""
     bits, shift = _PARTS[part]
     mask = np.uint32((1 << bits) - 1 << shift)
-    return (value << np.uint32(shift)) & mask | c & ~mask
+    return (value if part == "h1" else value << np.uint32(shift)) & mask | c & ~mask
 
 
 def _limits(part: str | None, kind: str) -> tuple[int, int]:
     """Where .sat clamps: the range of the part that is written."""
     bits = _PARTS[part][0]
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if kind[0] == "s" else (0, (1 << bits) - 1)
+
+
+def _saturated(x, part: str | None, kind: str):
+    """.sat of an exact result. A part of d is clamped as an unsigned word, that is from above only; a sum that leaves an unsigned
+    word wraps."""
+    word = x & np.int64(0xFFFFFFFF)
+    if part is not None or kind == "u32":
+        x = word if part is not None else np.where(x < 0, np.int64(0), word)
+    return _clamp(x, _limits(part, kind))
 
 
 def _clamp(x, limits: tuple[int, int]):
@@ -76,16 +89,16 @@ def scalar(instr: ir.Instr) -> AluOp:
     kind = "u32" if compare else mods.type(_KINDS)
     mods.finish()
     _check(mods, instr, parts, second, sat and compare)
+    saturate = _saturated if wraps is None else lambda x, part, kind: _clamp(x, _limits(part, kind))
     first = COMPARE[compare] if compare else _FIRST.get(instr.op) or _shifter(instr.op, wraps)
-    take_a, take_b, limits = _taker(parts["a"], a_kind), _taker(parts["b"], b_kind), _limits(parts["d"], kind)
-    take_c = _taker(None, kind)
+    take_a, take_b, typed = _taker(parts["a"], a_kind), _taker(parts["b"], b_kind), _taker(None, kind)
 
     def fn(a, b, *c):
         result = first(take_a(a), take_b(b)).astype(np.int64)
         if sat:
-            result = _clamp(result, limits)
+            result = saturate(result, parts["d"], kind)
         if second:
-            result = SECOND[second](result, take_c(c[0]))
+            result = SECOND[second](typed(_word(result)), typed(c[0]))
         return _merged(parts["d"], _word(result), c[0]) if parts["d"] else _word(result)
 
     return AluOp(fn, ("u32",) * (len(instr.operands) - 1), ("u32",))
@@ -121,19 +134,17 @@ def vmad(instr: ir.Instr) -> AluOp:
     if plus_one and (product or third) or any(part not in _PARTS for part in parts.values()):
         raise mods.fail(".po does not go with a minus" if plus_one else "a selector is .b0 to .b3, .h0 or .h1")
     signed = "s32" in (a_kind, b_kind) or product or third
-    take_a, take_b, limits = _taker(parts["a"], a_kind), _taker(parts["b"], b_kind), _limits(None, "s32" if signed else "u32")
-    high_limit = np.uint64(limits[1])
+    # Whole words count as signed whatever their type says (measured on an H200).
+    take_a, take_b = (_taker(part, kind if part else "s32") for part, kind in ((parts["a"], a_kind), (parts["b"], b_kind)))
+    limits = _limits(None, "s32" if signed else "u32")
 
     def fn(a, b, c):
-        c = ~c if third else c
-        term = c.view(np.int32).astype(np.int64) if signed else c.astype(np.int64)
-        if not signed:                                     # up to 2**64 - 2**32: unsigned 64 bits hold it
-            total = take_a(a).astype(np.uint64) * take_b(b).astype(np.uint64) + term.astype(np.uint64) + np.uint64(plus_one)
-            total = total >> np.uint64(scale)
-            return (np.minimum(total, high_limit) if sat else total & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        term = (~c if third else c).view(np.int32).astype(np.int64)
         total = take_a(a) * take_b(b)
         total = (-total if product else total) + term + np.int64(plus_one or third)
         total = total >> np.int64(scale)
+        if scale and not signed:                           # what is below zero counts as beyond the end
+            total = np.where(total < 0, np.int64(limits[1]), total) if sat else total
         return _word(_clamp(total, limits) if sat else total)
 
     return AluOp(fn, ("u32",) * 3, ("u32",))

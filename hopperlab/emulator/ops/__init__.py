@@ -3,7 +3,7 @@
 `RESOLVERS` maps the first component of an opcode to a function (instr, function) -> MachineOp or None (None: plain
 arithmetic, see isa/). To add an instruction, write a resolver and a handler beside its relatives and name it here.
 """
-from . import atomics, bar, calls, control, cp_async, foreign, hints, loadstore, mbarrier, mma, moves, stack, tensormaps, warp, wgmma, wmma
+from . import atomics, bar, calls, control, cp_async, foreign, forms, hints, loadstore, mbarrier, mma, moves, stack, tensormaps, warp, wgmma, wmma
 
 RESOLVERS = {}
 for _module in (atomics, bar, calls, control, cp_async, foreign, hints, loadstore, mbarrier, mma, moves, stack, tensormaps, warp, wgmma, wmma):
@@ -12,5 +12,6 @@ for _module in (atomics, bar, calls, control, cp_async, foreign, hints, loadstor
 
 def resolve(instr, function):
     """The MachineOp of an instruction, or None when it is plain arithmetic."""
+    forms.check(instr)
     resolver = RESOLVERS.get(instr.op)
     return resolver(instr, function) if resolver is not None else None

@@ -19,7 +19,7 @@ def _fence(instr, function) -> MachineOp:
     mods = instr.mods
     if instr.op == "membar" and mods in (("cta",), ("gl",), ("sys",)):
         return MachineOp(memory_fence, None)
-    if mods and mods[0] in ("proxy", "mbarrier_init"):
+    if mods and mods[0] in ("proxy", "mbarrier_init") and (instr.op == "fence" or mods == ("proxy", "alias")):
         return _special_fence(instr)
     if instr.op == "fence" and len(mods) == 1 and mods[0] in SCOPES:               # .acq_rel when nothing is said
         return MachineOp(memory_fence, None)

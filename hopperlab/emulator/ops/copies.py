@@ -11,7 +11,7 @@ from .common import no_sm_90a, unsupported
 from .copy_common import Info
 
 NEWER = {
-    "tile::gather4": "sm_100", "tile::scatter4": "sm_100", "im2col::w": "sm_100", "im2col::w::128": "sm_100", "cta_group::1": "sm_100a",
+    "tile::gather4": "sm_100a", "tile::scatter4": "sm_100a", "im2col::w": "sm_100a", "im2col::w::128": "sm_100a", "cta_group::1": "sm_100a",
     "cta_group::2": "sm_100a", "cp_mask": "sm_100",
 }
 MODES = ("tile", "im2col", "im2col_no_offs")

@@ -1,7 +1,8 @@
 """The instructions that test_h200.py compares with an H200, and their inputs. record_h200.py runs them.
 
 A case is (opcode, results, operands). Letters name registers: h b16, r b32, d b64, f f32, F f64, p predicate; #n is a
-constant, (…) a vector. Inputs come from a bank of arrays named by letter (or element type) and place. Cases that sm_90a
+constant, (…) a vector; a selector (.b0, .h10) or a minus stands with its letter, and + joins the opcodes of a chain, whose
+instructions share the results and the operands out evenly. Inputs come from a bank of arrays named by letter (or element type) and place. Cases that sm_90a
 does not have are dropped by ptxas when they are recorded.
 """
 
@@ -15,6 +16,19 @@ LANES = 128
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 ORDER = ("eq", "ne", "lt", "le", "gt", "ge")
 UNORDERED = ("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+
+
+GROUP = re.compile(r"\(\w+\)|#\d+|-?[a-zA-Z](?:\.[bh]\d+)?")
+
+
+def letters(spec: str) -> str:
+    """The letters of the registers in a spec: 'r.b0(rr)#3-r' gives 'rrrr'."""
+    return "".join(re.sub(r"\.[bh]\d+|[-()]", "", group) for group in GROUP.findall(spec) if group[0] != "#")
+
+
+def opcodes(opcode: str) -> list[str]:
+    """The opcodes of a chain."""
+    return opcode.split("+")
 
 
 # --- cases ------------------------------------------------------------------------------------------------------------
@@ -106,6 +120,58 @@ def video_cases():
     for count, op, kind in product("24", ORDER, ("u32.s32", "s32.s32")):
         yield f"vset{count}.{kind}.{op}", "r", "rrr"
     yield "vset4.u32.u32.lt.add", "r", "rrr"
+    yield from selected_cases()
+    yield from scalar_video_cases()
+
+
+def selected_cases():
+    """Lanes picked from both sources, and masks."""
+    for count, mask, a, b in (("2", ".h0", ".h13", ".h20"), ("2", ".h1", ".h32", ".h10"), ("4", ".b2", ".b7531", ".b0246"), ("4", ".b310", ".b4053", ".b7654")):
+        for op, kind, suffix in product(("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"), ("u32.u32.s32", "s32.s32.u32"), ("", ".add")):
+            yield f"{op}{count}.{kind}{suffix}", "r" + mask, f"r{a}r{b}r"
+        yield f"vset{count}.s32.u32.lt", "r" + mask, f"r{a}rr"
+        yield f"vset{count}.u32.s32.ge.add", "r" + mask, f"rr{b}r"
+
+
+def scalar_video_cases():
+    """vadd and its kin, on bytes, halves and words."""
+    kinds = ("u32", "s32")
+    for op, d, a, b in product(("vadd", "vsub", "vabsdiff", "vmin", "vmax"), kinds, kinds, kinds):
+        for suffix in ("", ".sat"):
+            yield f"{op}.{d}.{a}.{b}{suffix}", "r", "rr"
+            yield f"{op}.{d}.{a}.{b}{suffix}.add", "r", "r.b1r.h1r"
+            yield f"{op}.{d}.{a}.{b}{suffix}", "r.b2", "r.h0r.b3r"
+            yield f"{op}.{d}.{a}.{b}{suffix}", "r.h1", "r.b0rr"
+        for second in ("min", "max"):
+            yield f"{op}.{d}.{a}.{b}.{second}", "r", "rrr"
+            yield f"{op}.{d}.{a}.{b}.sat.{second}", "r", "r.h0r.h1r"
+    for op, d, a, mode in product(("vshl", "vshr"), kinds, kinds, ("clamp", "wrap")):
+        for suffix in ("", ".sat"):
+            yield f"{op}.{d}.{a}.u32{suffix}.{mode}", "r", "rr"
+            yield f"{op}.{d}.{a}.u32{suffix}.{mode}.add", "r", "r.b1r.b0r"
+            yield f"{op}.{d}.{a}.u32{suffix}.{mode}", "r.h1", "r.h0r.b2r"
+    for a, b, sat, scale in product(kinds, kinds, ("", ".sat"), ("", ".shr7", ".shr15")):
+        yield f"vmad.{a}.{a}.{b}{sat}{scale}", "r", "rrr"
+        yield f"vmad.{b}.{a}.{b}{sat}{scale}", "r", "r.b0r.h1r"
+        yield f"vmad.s32.{a}.{b}{sat}{scale}", "r", "-r.h1rr"
+        yield f"vmad.s32.{a}.{b}{sat}{scale}", "r", "rr-r"
+        yield f"vmad.u32.{a}.{b}.po{sat}{scale}", "r", "r.h0r.h1r"
+    for a, b, op in product(kinds, kinds, ORDER):
+        yield f"vset.{a}.{b}.{op}", "r", "rr"
+        yield f"vset.{a}.{b}.{op}.add", "r", "r.h1r.b3r"
+        yield f"vset.{a}.{b}.{op}", "r.b2", "r.b0rr"
+
+
+def chain_cases():
+    """The carry flag from instruction to instruction."""
+    for kind, w in (("u32", "r"), ("s32", "r"), ("u64", "d")):
+        for first, then in product(("add", "sub"), ("addc", "subc")):
+            yield f"{first}.cc.{kind}+{then}.{kind}", w * 2, w * 4
+            yield f"{first}.cc.{kind}+{then}.cc.{kind}+addc.{kind}", w * 3, w * 6
+            yield f"{first}.cc.{kind}+{then}.cc.{kind}+subc.{kind}", w * 3, w * 6
+        for part, last in product(("lo", "hi"), ("addc", "subc")):
+            yield f"mad.{part}.cc.{kind}+madc.{part}.{kind}", w * 2, w * 6
+            yield f"mad.{part}.cc.{kind}+madc.hi.cc.{kind}+madc.lo.{kind}", w * 3, w * 9
 
 
 def float_cases():
@@ -240,6 +306,11 @@ def matrix_cases():
         ("m16n8k16", (8, 4, 4)),
     ):
         yield case(shape, "f64", "f64", "f64", counts)
+        for mode in ROUNDINGS:
+            yield case(shape, "f64", "f64", "f64", counts, before="." + mode)
+    for a, b, (d, c) in product(("row", "col"), ("row", "col"), (("f16", "f16"), ("f32", "f32"), ("f32", "f16"))):
+        sizes = {"f16": "rrrr", "f32": "ffffffff"}
+        yield f"mma.sync.aligned.m8n8k4.{a}.{b}.{d}.f16.f16.{c}", f"({sizes[d]})", f"(rr)(rr)({sizes[c]})"
     yield "movmatrix.sync.aligned.m8n8.trans.b16", "r", "r"
 
 
@@ -249,6 +320,7 @@ def all_cases():
         integer_cases,
         bit_cases,
         video_cases,
+        chain_cases,
         float_cases,
         approximate_cases,
         half_cases,
@@ -383,6 +455,9 @@ def make_bank():
             for letter, value in values.items():
                 bank[letter + str(i)] = np.where(rng.integers(0, 12, LANES) == 0, bank.get(letter + "0", value), value)
             bank[f"p{i}"] = rng.integers(0, 2, LANES).astype(np.uint64)
+    for i in range(4, 9):
+        for letter, width in (("r", 32), ("d", 64)):
+            bank[letter + str(i)] = _integers(rng, width)
     for i in range(8):
         for kind, dtype in formats.items():
             bank[kind + str(i)] = (
@@ -393,6 +468,7 @@ def make_bank():
         )
         bank[f"f32{i}"] = small(1)[:, 0].astype(np.float32).view(np.uint32).astype(np.uint64)
         bank[f"f64{i}"] = small(1)[:, 0].astype(np.float64).view(np.uint64)
+        bank[f"any64{i}"] = rng.normal(size=LANES).view(np.uint64)
         bank[f"word{i}"] = rng.integers(0, 2**32, LANES).astype(np.uint64)
     return bank
 
@@ -401,9 +477,11 @@ def input_names(case):
     """Names in the bank of a case's operands that are not constants."""
     opcode, _, operands = case
     if not opcode.startswith("mma"):
-        return [letter + str(i) for i, letter in enumerate(re.sub(r"#\d+|[()]", "", operands))]
+        return [letter + str(i) for i, letter in enumerate(letters(operands))]
     _, a, b, c = re.search(r"\.(\w+)\.(\w+)\.(\w+)\.(\w+)(?:\.\w+\.popc)?$", opcode).groups()
     groups = [len(group) for group in re.findall(r"\((\w+)\)", operands)]
     kinds = [a] * groups[0] + [b] * groups[1] + [c] * groups[2]
     words = ("s8", "u8", "s4", "u4", "b1", "s32")
+    if re.search(r"\.r[nzmp]\.f64", opcode):                 # rounded sums need numbers that are not exact
+        kinds = ["any64"] * len(kinds)
     return [("word" if kind in words else kind) + str(i % 8) for i, kind in enumerate(kinds)]

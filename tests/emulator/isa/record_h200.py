@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from h200_cases import LANES, all_cases, input_names, make_bank
+from h200_cases import GROUP, LANES, all_cases, input_names, letters, make_bank, opcodes
 
 HERE = Path(__file__).parent
 TYPES = {"h": "b16", "r": "b32", "d": "b64", "f": "f32", "F": "f64", "p": "pred"}
@@ -28,23 +28,33 @@ STORE = {
 }  # fmt: skip
 
 
-def written(spec: str, prefix: str) -> str:
-    """Operands as PTX: '(rr)#3' becomes '{i0, i1}, 3'."""
-    text, count = [], 0
-    for group in re.findall(r"\(\w+\)|#\d+|\w", spec):
+def written(spec: str, prefix: str) -> list[str]:
+    """Operands as PTX: '(rr)#3-r.b0' becomes '{i0, i1}', '3', '-i2.b0'."""
+    texts, count = [], 0
+    for group in GROUP.findall(spec):
         if group[0] == "#":
-            text.append(group[1:])
+            texts.append(group[1:])
             continue
-        names = [f"{prefix}{count + i}" for i in range(len(group.strip("()")))]
+        names = [f"{prefix}{count + i}" for i in range(len(letters(group)))]
         count += len(names)
-        text.append("{" + ", ".join(names) + "}" if group[0] == "(" else names[0])
-    return (" | " if prefix == "o" else ", ").join(text)
+        sign, part = "-" * (group[0] == "-"), "".join(re.findall(r"\.[bh]\d+", group))
+        texts.append("{" + ", ".join(names) + "}" if group[0] == "(" else sign + names[0] + part)
+    return texts
+
+
+def statements(case) -> str:
+    """The instructions of a case, one after another."""
+    opcode, results, operands = case
+    chain, outs, ins = opcodes(opcode), written(results, "o"), written(operands, "i")
+    if len(chain) == 1:
+        return f"{opcode} {' | '.join(outs)}, {', '.join(ins)};"
+    each = len(ins) // len(chain)
+    return " ".join(f"{op} {outs[k]}, {', '.join(ins[each * k:each * (k + 1)])};" for k, op in enumerate(chain))
 
 
 def kernel(index: int, case) -> list[str]:
     """One entry: operand i of lane n lies at in[i * LANES + n], the results likewise at out."""
-    opcode, results, operands = case
-    outs, ins = re.sub(r"[()]", "", results), re.sub(r"#\d+|[()]", "", operands)
+    outs, ins = letters(case[1]), letters(case[2])
     declare = [f".reg .{TYPES[k]} {p}{i};" for p, ks in (("o", outs), ("i", ins)) for i, k in enumerate(ks)]
     load = [f"ld.global.u64 x, [in+{8 * LANES * i}]; {LOAD[k].format(f'i{i}')}" for i, k in enumerate(ins)]
     store = [f"{STORE[k].format(f'o{i}')} st.global.u64 [out+{8 * LANES * i}], x;" for i, k in enumerate(outs)]
@@ -55,7 +65,7 @@ def kernel(index: int, case) -> list[str]:
         "ld.param.u64 in, [p0]; ld.param.u64 out, [p1]; mov.u32 t, %tid.x; mul.wide.u32 n, t, 8;",
         "add.u64 in, in, n; add.u64 out, out, n;",
         *load,
-        f"{opcode} {written(results, 'o')}, {written(operands, 'i')};",
+        statements(case),
         *store,
         "ret; }",
     ]
@@ -91,11 +101,11 @@ def run() -> None:
     bank = dict(np.load(HERE / "h200_bank.npz"))
     module = cupy.RawModule(path=str(HERE / "h200.cubin"))
     results = {letter: [] for letter in TYPES}
-    out = cupy.zeros((4, LANES), cupy.uint64)
+    out = cupy.zeros((8, LANES), cupy.uint64)
     for i, (_, outs, _, names) in enumerate(cases):
         inputs = cupy.asarray(np.stack([bank[name] for name in names]))
         module.get_function(f"k{i}")((1,), (LANES,), (inputs, out))
-        for letter, row in zip(re.sub(r"[()]", "", outs), out.get()):
+        for letter, row in zip(letters(outs), out.get()):
             results[letter].append(row.astype(STORED[letter]))
     arrays = {f"result_{letter}": np.stack(rows) for letter, rows in results.items()}
     text = np.frombuffer(json.dumps(cases).encode(), np.uint8)
