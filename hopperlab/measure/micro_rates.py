@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import launches, launches_variants as variants, micro_launches as micro
+from . import launches
+from . import launches_variants as variants
+from . import micro_launches as micro
 from .micro_records import cycles, numbered, rated
 from .recordings import Record
 from .timing import interleaved

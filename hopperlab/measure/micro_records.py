@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .bench_facts import facts, gb_s, times
 from .launches import Launch
 from .micro_launches import Probe
 from .recordings import Record
-from .suites import _facts, _gb_s, _times
 from .timing import L2_FLUSH_BYTES, Sample
 
 Choose = Callable[[np.ndarray], Sequence[float]]
@@ -37,7 +37,7 @@ def numbered(suite: str, kernel: str, options: Sequence[str], values, unit: str,
     """A record of `values` in `unit`: median, least and greatest."""
     array = np.asarray(values, dtype=float)
     return Record(suite, kernel, tuple(options), value=round(float(np.median(array)), 2), value_min=round(float(array.min()), 2),
-                  value_max=round(float(array.max()), 2), unit=unit, **_facts(launch), **fields)
+                  value_max=round(float(array.max()), 2), unit=unit, **facts(launch), **fields)
 
 
 def cycles(suite: str, probe: Probe, options: Sequence[str], rounds: int, choose: Choose, cold: bool = False, note: str = "") -> Record:
@@ -47,7 +47,7 @@ def cycles(suite: str, probe: Probe, options: Sequence[str], rounds: int, choose
 
 def rated(suite: str, launch: Launch, options: Sequence[str], sample: Sample, moved: int, **fields: object) -> Record:
     """A record of a timed launch that moved `moved` bytes."""
-    return Record(suite, launch.kernel.name, tuple(options), gb_s=_gb_s(moved, sample), **_times(sample), **_facts(launch), **fields)
+    return Record(suite, launch.kernel.name, tuple(options), gb_s=gb_s(moved, sample), **times(sample), **facts(launch), **fields)
 
 
 def after_first(per: float) -> Choose:

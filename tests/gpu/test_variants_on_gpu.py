@@ -3,7 +3,9 @@ import numpy as np
 import pytest
 from support.products import KINDS, as_stored, values
 
-from hopperlab.measure import launches_variants as variants, micro_launches as micro, operands
+from hopperlab.measure import launches_variants as variants
+from hopperlab.measure import micro_launches as micro
+from hopperlab.measure import operands
 
 CASES = {"cp_async_mma": {}, "cp_async_wgmma": {}, "multistage": {}, "multistage 32": {"bk": 32, "stages": 8}, "multistage 128": {"bk": 128, "stages": 3},
          "cuda_pipeline": {}, "cuda_pipeline block": {"scope": "block"}, "producer_warp": {}, "producer_warp 4": {"warps": 4},

@@ -3,7 +3,7 @@
 // 32-bit words of its last chunk, out[blockIdx.x] (a block without a chunk leaves it alone).
 //
 // Macros: STAGES, CHUNK_BYTES (a multiple of 128). Launch: any grid, block 32, dynamic shared memory STAGES * CHUNK_BYTES;
-// `bytes` a multiple of 16. Consecutive blocks read consecutive chunks. Measured in recordings/copy.json.
+// `bytes` a multiple of 16. Consecutive blocks read consecutive chunks. Measured in recordings/copies.json.
 #include <hopperlab/tma.cuh>
 
 #ifndef STAGES

@@ -7,7 +7,7 @@
 // Macros: OP_TYPE (the end of the instruction: add.u32, add.noftz.bf16, max.s64 …; into shared memory add, min, max, inc, dec,
 // and, or, xor of 32-bit words), CHUNK_BYTES (a multiple of 16), CLUSTER.
 // Launch: grid: chunks of the source (a multiple of CLUSTER in dsmem_reduce), block 32, dynamic shared memory CHUNK_BYTES;
-// both arrays a whole number of chunks. Measured in recordings/copy.json.
+// both arrays a whole number of chunks. Measured in recordings/micro.json.
 #include <hopperlab/dsmem.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/tma_reduce.cuh>

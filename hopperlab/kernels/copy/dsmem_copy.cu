@@ -6,7 +6,7 @@
 // The received bytes leave by a bulk store (async proxy), so those that ordinary stores wrote (methods 0, 1) need a proxy fence.
 //
 // Macros: METHOD, CLUSTER, CHUNK_BYTES (a multiple of 2048). Launch: grid chunks (a multiple of CLUSTER), block 128, dynamic
-// shared memory 2 * CHUNK_BYTES; both arrays a whole number of chunks. Measured in recordings/copy.json.
+// shared memory 2 * CHUNK_BYTES; both arrays a whole number of chunks. Measured in recordings/copies.json.
 #include <hopperlab/dsmem.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/multicast.cuh>

@@ -8,7 +8,7 @@
 // Macros: CLUSTER (2, 4, 8), MULTICAST (1 or 0), BOX_ROWS (a multiple of CLUSTER), BOX_COLS, ELEMENT_BYTES.
 // Launch: grid (CLUSTER, ceil(columns/BOX_COLS), ceil(rows/BOX_ROWS)), block 32, dynamic shared memory the bytes of a box.
 // Tensor maps: source (rows, columns), box (BOX_ROWS / CLUSTER, BOX_COLS); target (CLUSTER, rows, columns), box
-// (1, BOX_ROWS, BOX_COLS). A part of a box is a multiple of 128 bytes. Measured in recordings/copy.json.
+// (1, BOX_ROWS, BOX_COLS). A part of a box is a multiple of 128 bytes. Measured in recordings/copies.json.
 #include <hopperlab/fence.cuh>
 #include <hopperlab/multicast.cuh>
 

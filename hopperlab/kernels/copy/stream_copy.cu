@@ -3,7 +3,7 @@
 // Many small blocks with one vector a thread: the loads in flight come from the threads, not from unrolling.
 //
 // Macros: THREADS (a block), VECTORS (a thread, THREADS apart), HINTS (0: plain loads and stores, 1: streaming, 2: streaming and
-// 256 bytes from the L2). Launch: grid ceil(count / (THREADS * VECTORS)), block THREADS. Measured in recordings/copy.json.
+// 256 bytes from the L2). Launch: grid ceil(count / (THREADS * VECTORS)), block THREADS. Measured in recordings/copies.json.
 #ifndef THREADS
 #define THREADS 512
 #endif

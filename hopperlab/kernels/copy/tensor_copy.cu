@@ -6,7 +6,7 @@
 // Macros: RANK (1 to 5; an interleaved map has 3 to 5 dimensions, pixels inside them not counted).
 // Launch: grid (all boxes), block 32, dynamic shared memory as much as a box takes there (in swizzled maps rows are as far
 // apart as the swizzle is wide). step0 … step4: how far neighbouring boxes lie apart along each dimension, innermost first;
-// boxes0 … boxes4: boxes along it (1 past RANK). box_bytes: what the barrier counts. Measured in recordings/copy.json.
+// boxes0 … boxes4: boxes along it (1 past RANK). box_bytes: what the barrier counts. Measured in recordings/micro.json.
 #include <hopperlab/tma.cuh>
 
 #ifndef RANK

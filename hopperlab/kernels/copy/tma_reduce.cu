@@ -5,7 +5,7 @@
 // Macros: REDUCE (add, min, max, inc, dec, and, or, xor; inc and dec wrap at the source's element), BOX_ROWS, BOX_COLS,
 // ELEMENT_BYTES (the maps' box; a multiple of 128 bytes).
 // Launch: grid (ceil(columns/BOX_COLS), ceil(rows/BOX_ROWS)), block 32, dynamic shared memory the bytes of a box.
-// Measured in recordings/copy.json.
+// Measured in recordings/micro.json.
 #include <hopperlab/tma_reduce.cuh>
 
 #ifndef REDUCE

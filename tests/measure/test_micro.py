@@ -1,0 +1,69 @@
+"""The table of micro-experiments: every claim is settled somewhere, every kernel exists, records hold what was sampled."""
+import numpy as np
+import pytest
+
+from hopperlab.measure import micro, micro_records, recordings, variants
+from hopperlab.measure.launches_variants import TWO_BY_TWO, VARIANTS
+from hopperlab.runtime.toolchain import KERNELS
+
+CLAIMS = range(1, 44)
+
+
+def test_every_claim_is_settled_somewhere():
+    settled = micro.claims()
+    assert set(settled) == set(CLAIMS)
+    assert all(names or number in micro.ELSEWHERE for number, names in settled.items())
+    assert all(number in settled for experiment in micro.EXPERIMENTS.values() for number in experiment.claims)
+
+
+def test_every_experiment_names_its_kernel_and_question():
+    for experiment in micro.EXPERIMENTS.values():
+        assert experiment.question.endswith("?") and experiment.measure.__doc__
+        assert not experiment.kernel or (KERNELS / experiment.kernel).is_file()
+    assert dict(micro.SUITES) == {name: experiment.measure for name, experiment in micro.EXPERIMENTS.items()}
+
+
+def test_an_unknown_experiment_is_named_with_those_there_are():
+    with pytest.raises(KeyError, match="no micro-experiment speed; there are: barriers"):
+        micro.run(["barriers", "speed"])
+
+
+def test_accepted_instructions():
+    lines = []
+    found = {record.options[0]: record for record in micro.run(["accepted"], report=lines.append)}
+    assert found["wgmma m64n256k16"].outcome == "accepted" and found["wgmma m128n128k128"].outcome == "refused"
+    assert found["cp.async.bulk.tensor … tile::gather4"].outcome == "refused" and "sm_90a" in found["cp.async.bulk.tensor … tile::gather4"].note
+    assert len(lines) == 1 and lines[0].startswith("accepted: ")
+
+
+def test_counted_instructions():
+    found = {(record.kernel, record.options[1]): record.value for record in micro.run(["instructions"])}
+    assert found["tma_load", "class=async_copy"] == 1 and found["cp_async_load", "class=async_copy"] == 4 * 5 + 4
+    assert found["tma_load", "class=all"] < found["cp_async_load", "class=all"]
+    assert found["multistage", "class=all"] < found["cp_async_wgmma", "class=all"] < found["cp_async_mma", "class=all"]
+
+
+def test_numbers_are_medians_with_their_spread(tmp_path):
+    record = micro_records.numbered("barriers", "syncthreads", ("threads=64",), np.array([3, 1, 2.0]), "cycles", note="x")
+    assert (record.value, record.value_min, record.value_max, record.unit) == (2, 1, 3, "cycles")
+    header = dict.fromkeys(recordings.HEADER_FIELDS, "x")
+    recordings.save("micro", header, [record], tmp_path)
+    assert list(recordings.load("micro", tmp_path)) == [record]
+    assert "2 (1 to 3) cycles" in micro.summary(record)
+    assert micro_records.after_first(2)(np.array([100, 4, 6])).tolist() == [2, 3]
+
+
+def test_the_controls_have_a_suite_each():
+    assert set(variants.SUITES) == {"two_by_two", "roles", "depth", "cuda_pipeline", "operands"}
+    assert len(TWO_BY_TWO) == 4 and "multistage" in VARIANTS
+
+
+@pytest.mark.parametrize("name", [name for name in ("micro", "variants", "copies") if name in recordings.names()])
+def test_what_was_recorded_holds_together(name):
+    for record in recordings.load(name):
+        if record.value is not None and record.value_min is not None:
+            assert record.value_min <= record.value <= record.value_max
+        assert record.outcome in (None, "right", "accepted", "refused")
+        if record.tflops is not None and record.ms is not None:
+            m, n, k = record.shape
+            assert record.tflops == pytest.approx(2 * m * n * k / record.ms / 1e9, rel=0.01)
