@@ -42,7 +42,7 @@ class Roles:
     @property
     def options(self) -> tuple[str, ...]:
         """NVRTC options."""
-        return (f"-DCONSUMERS={self.consumers}", f"-DBLOCKS={self.blocks}", f"-DBN={self.bn}", f"-DSTAGES={self.stages}",
+        return (f"-DCONSUMERS={self.consumers}", f"-DROW_BLOCKS={self.blocks}", f"-DBN={self.bn}", f"-DSTAGES={self.stages}",
                 f"-DPRODUCER_REGISTERS={self.producer}", f"-DCONSUMER_REGISTERS={self.consumer}")
 
 
