@@ -84,7 +84,7 @@ BUDGETS = [
     ("micro/cluster_launch.cu", (), {"cluster_launch": 32}),
     ("layouts/columns.cu", (), {"columns": 40}),
     ("wgmma/one_tile.cu", (), {"one_tile": 64}),
-    ("wgmma/one_tile.cu", ("-DN=256", "-DROW_BLOCKS=3", "-DIN_FLIGHT=1"), {"one_tile": 168}),
+    ("wgmma/one_tile.cu", ("-DN=256", "-DBLOCKS=3", "-DIN_FLIGHT=1"), {"one_tile": 168}),
     ("micro/tma_vs_cp_async.cu", (), {"tma_load": 40, "cp_async_load": 40}),
     ("gemm/shared_tile.cu", ("-DBM=128", "-DBN=128", "-DBK=8"), {"gemm": 128}),
     ("banks/clobber.cu", (), {"load_twice": 32}),
