@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..hopper.tensormap import TensorMapError
 from . import bench_race, bench_report, board, recordings
 from .bench_race import MODES, Plan
 from .bench_report import Progress
 from .bench_suites import SUITES, Races, Table
+from .launches_checks import OperandError
 from .peers import installed
 from .recordings import Record
 
@@ -134,6 +136,12 @@ def run(request: Request) -> int:
     except bench_race.WrongResult as problem:
         print(f"hopperlab bench: {problem}", file=sys.stderr)
         return WRONG
+    except (OperandError, TensorMapError) as problem:       # a kernel's own rule, such as n a multiple of 8 for a TMA store
+        print(f"hopperlab bench: one of the kernels cannot run this shape: {problem}", file=sys.stderr)
+        return REFUSED
+    except MemoryError as problem:
+        print(f"hopperlab bench: the GPU's memory is too small, or in use by others: {problem}", file=sys.stderr)
+        return REFUSED
     _report(request, checked, files, before)
     return DONE
 

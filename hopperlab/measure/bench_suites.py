@@ -24,7 +24,7 @@ from .recordings import Record
 
 CUBES = tuple((size, size, size) for size in (1024, 2048, 4096, 8192, 16384))
 GEMM_SHAPES = (*CUBES, (4096, 7168, 2048), (4096, 4096, 14336), (128, 7168, 18432))
-MOST_BYTES = 64 << 30           # of the operands of one shape
+MOST_BYTES = {"gemm": 16 << 30, "copy": 64 << 30}      # of the arrays of one shape; a product's reference takes as much again
 BYTES = {"B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 COPY_COLUMNS = 32768            # of the bf16 matrix that a size in bytes stands for
 
@@ -77,13 +77,13 @@ def gemm_shape(text: str) -> tuple[int, int, int]:
         raise ValueError(f"{text!r}: every size is at least 1")
     if k % 8:
         raise ValueError(f"{text!r}: k is {k}, no multiple of 8; TMA needs rows of a multiple of 16 bytes, 8 bf16 elements")
-    if 2 * (m * k + n * k + m * n) > MOST_BYTES:
-        raise ValueError(_too_large(text, 2 * (m * k + n * k + m * n)))
+    _check_size(text, 2 * (m * k + n * k + m * n), "gemm")
     return m, n, k
 
 
-def _too_large(text: str, total: int) -> str:
-    return f"{text!r}: the arrays take {total / 2**30:.0f} GiB, more than {MOST_BYTES >> 30} GiB"
+def _check_size(text: str, total: int, suite: str) -> None:
+    if total > MOST_BYTES[suite]:
+        raise ValueError(f"{text!r}: the arrays take {total / 2**30:.0f} GiB, more than {MOST_BYTES[suite] >> 30} GiB")
 
 
 def wrong_share(ours, expected, k: int) -> float:
@@ -136,8 +136,7 @@ def copy_shape(text: str) -> tuple[int, int]:
         rows, columns = int(pair[1]), int(pair[2])
     if rows < 1 or columns < 8 or columns % 8:
         raise ValueError(f"{text!r}: {columns} columns, no multiple of 8; TMA needs rows of a multiple of 16 bytes")
-    if 4 * rows * columns > MOST_BYTES:
-        raise ValueError(_too_large(text, 4 * rows * columns))
+    _check_size(text, 4 * rows * columns, "copy")
     return rows, columns
 
 

@@ -20,24 +20,28 @@ SMS = 132
 
 @dataclass(frozen=True)
 class Configuration:
-    """Tile, pipeline depth and warps; `flatten` joins the loops over tiles and over k."""
+    """Tile, pipeline depth and warps. halves: C leaves in two halves, which need half the shared memory; flatten: the loops over
+    tiles and over k are one."""
 
     bm: int
     bn: int
     bk: int
     stages: int
     warps: int
+    halves: bool = False
     flatten: bool = True
 
 
-CONFIGURATIONS = (Configuration(128, 256, 64, 3, 8), Configuration(128, 256, 64, 4, 8), Configuration(128, 256, 64, 4, 8, False),
-                  Configuration(128, 128, 64, 4, 4), Configuration(128, 128, 128, 3, 8), Configuration(64, 128, 64, 5, 4))
+CONFIGURATIONS = (Configuration(128, 256, 64, 3, 8), Configuration(128, 256, 64, 4, 8, halves=True),
+                  Configuration(128, 256, 64, 4, 8, halves=True, flatten=False), Configuration(128, 128, 64, 4, 4),
+                  Configuration(128, 128, 128, 3, 8), Configuration(64, 128, 64, 5, 4))
 
 
 @triton.jit
 def product(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-            PROGRAMS: tl.constexpr, FLATTEN: tl.constexpr):
-    """c = a * b^T. a, b, c: tensor descriptors of bf16 matrices, m x k, n x k and m x n, blocks (BM, BK), (BN, BK), (BM, BN)."""
+            PROGRAMS: tl.constexpr, HALVES: tl.constexpr, FLATTEN: tl.constexpr):
+    """c = a * b^T. a, b, c: tensor descriptors of bf16 matrices, m x k, n x k and m x n, in blocks of (BM, BK), (BN, BK) and
+    (BM, BN), or (BM, BN / 2) with HALVES."""
     rows, columns = tl.cdiv(m, BM), tl.cdiv(n, BN)
     for tile in tl.range(tl.program_id(0), rows * columns, PROGRAMS, flatten=FLATTEN):
         group, inside = tile // (GROUP * columns), tile % (GROUP * columns)
@@ -47,7 +51,12 @@ def product(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
         total = tl.zeros((BM, BN), dtype=tl.float32)
         for step in range(tl.cdiv(k, BK)):
             total = tl.dot(a.load([row, step * BK]), b.load([column, step * BK]).T, total)
-        c.store([row, column], total.to(tl.bfloat16))
+        if HALVES:
+            left, right = tl.split(tl.permute(tl.reshape(total, (BM, 2, BN // 2)), (0, 2, 1)))
+            c.store([row, column], left.to(tl.bfloat16))
+            c.store([row, column + BN // 2], right.to(tl.bfloat16))
+        else:
+            c.store([row, column], total.to(tl.bfloat16))
 
 
 def bound(a, b, c, choice: Configuration) -> Callable[[], None]:
@@ -55,12 +64,12 @@ def bound(a, b, c, choice: Configuration) -> Callable[[], None]:
     import torch
     left, right, out = (torch.as_tensor(array.view("int16"), device="cuda").view(torch.bfloat16) for array in (a, b, c))
     (m, k), n = left.shape, right.shape[0]
-    blocks = ((left, choice.bm, choice.bk), (right, choice.bn, choice.bk), (out, choice.bm, choice.bn))
+    blocks = ((left, choice.bm, choice.bk), (right, choice.bn, choice.bk), (out, choice.bm, choice.bn // (1 + choice.halves)))
     descriptors = [TensorDescriptor.from_tensor(tensor, [rows, columns]) for tensor, rows, columns in blocks]
     grid = (min(SMS, triton.cdiv(m, choice.bm) * triton.cdiv(n, choice.bn)),)
 
     def run() -> None:
-        product[grid](*descriptors, m, n, k, choice.bm, choice.bn, choice.bk, 8, SMS, choice.flatten,
+        product[grid](*descriptors, m, n, k, choice.bm, choice.bn, choice.bk, 8, SMS, choice.halves, choice.flatten,
                       num_stages=choice.stages, num_warps=choice.warps)
     return run
 
@@ -73,7 +82,7 @@ def best(a, b, c) -> Callable[[], None] | None:
             run = bound(a, b, c, choice)
             run()
         except Exception as problem:                        # Triton's errors have no common class
-            print(f"Triton, {choice}: {type(problem).__name__}: {str(problem).splitlines()[:1]}", file=sys.stderr)
+            print(f"Triton, {choice}: {type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}", file=sys.stderr)
             continue
         runs[str(choice)] = run
     if not runs:

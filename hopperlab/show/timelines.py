@@ -94,10 +94,8 @@ def timeline(found: Sequence[Any], blocks: Sequence[int] | None = None, warps: S
         found.unit, "virtual time (the order of the marks in the emulator; not seconds)")
     own = [event for event in dict.fromkeys(row.event for row in found) if event not in EVENT_COLOURS]
     colours = {**EVENT_COLOURS, **{event: OTHER_COLOURS[i % len(OTHER_COLOURS)] for i, event in enumerate(own)}}
-    picture = gantt(spans, heading or f"{found.kernel}, {where}", xlabel, colours)
-    if found.source:
-        picture.figure.supxlabel(found.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-        picture.text += f"\n  {found.source}"
+    picture = gantt(spans, heading or f"{found.kernel}, {where}", f"{xlabel}\n{found.source}".strip(), colours)
+    picture.text += f"\n  {found.source}" if found.source else ""
     return picture
 
 

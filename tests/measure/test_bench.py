@@ -19,7 +19,7 @@ HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200"}
     (Request("gemm", shapes=["4096x4096"]), "no shape of a product"),
     (Request("gemm", shapes=["0"]), "every size is at least 1"),
     (Request("gemm", shapes=["64x64x12"]), "k is 12, no multiple of 8"),
-    (Request("gemm", shapes=["300000"]), "more than 64 GiB"),
+    (Request("gemm", shapes=["304000"]), "more than 16 GiB"),
     (Request("gemm", peers=["cutlass"]), "no peer 'cutlass'; there are cublas, torch, triton"),
     (Request("gemm", kernels=["fast"]), "no kernel 'fast'; there are naive"),
     (Request("gemm", modes=["hot"]), "no mode 'hot'; there are cold, sustained"),
@@ -191,6 +191,22 @@ def test_a_wrong_result_is_exit_code_1_and_writes_nothing(machine, capsys, tmp_p
     machine["wrong"] = lambda contestant: 0.5
     assert bench.run(Request("gemm", shapes=["8"], peers=["none"], out=tmp_path)) == 1
     assert "nothing was timed" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_a_kernel_that_refuses_the_shape_says_its_rule(machine, capsys, monkeypatch):
+    from hopperlab.measure import launches_checks
+
+    def refuse(checked):
+        raise launches_checks.OperandError("size", "n is 12")
+    monkeypatch.setattr(bench, "measure", refuse)
+    assert bench.run(Request("gemm", shapes=["8"], peers=["none"])) == 2
+    assert "one of the kernels cannot run this shape: n is 12" in capsys.readouterr().err
+
+    def exhaust(checked):
+        raise MemoryError("8 GiB asked for")
+    monkeypatch.setattr(bench, "measure", exhaust)
+    assert bench.run(Request("gemm", shapes=["8"], peers=["none"])) == 2
+    assert "too small, or in use by others: 8 GiB asked for" in capsys.readouterr().err
 
 
 def test_geometric_means_take_a_kernels_best_variant_at_each_shape():
