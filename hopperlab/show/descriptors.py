@@ -103,8 +103,8 @@ def fragment_owner(row: int, column: int, n: int = 64) -> tuple[int, int]:
     return int(found[0, 0]), int(found[0, 1])
 
 
-def fragment_map(row: int = 21, column: int = 13, columns: int = 24, n: int = 64) -> style.Picture:
-    """The upper left of D, coloured by warp, each cell labelled with its thread; the registers of one thread outlined.
+def fragment_map(row: int = 21, column: int = 13, columns: int = 16, n: int = 64) -> style.Picture:
+    """Sixteen rows of D (one warp's), each pair of columns labelled with its thread; the pairs of one thread are coloured.
 
     (row, column) is the element asked for: its thread, and the other elements that this thread holds among the first `columns`.
     Raises ValueError for an element outside D.
@@ -116,15 +116,16 @@ def fragment_map(row: int = 21, column: int = 13, columns: int = 24, n: int = 64
     owners = np.zeros((64, n), dtype=int)
     owners[where.row, where.col] = np.arange(128)[:, None]
     for r in range(first, first + 16):
-        for c in range(columns):
+        for c in range(0, columns, 2):                      # a thread holds two neighbouring columns
             mine = owners[r, c] == thread
             colour = style.PALETTE[(r // 16) % 4] if mine else style.EMPTY
-            axis.add_patch(Rectangle((c, r), 1, 1, facecolor=colour, edgecolor=style.CARD, linewidth=0.8))
-            axis.text(c + 0.5, r + 0.53, str(owners[r, c]), ha="center", va="center", fontsize=7, color=style.ink_on(colour), fontweight="bold" if mine else "normal")
+            axis.add_patch(Rectangle((c, r), 2, 1, facecolor=colour, edgecolor=style.CARD, linewidth=1.2))
+            at = c + 1 if (r, c) != (row, column // 2 * 2) else c + (0.5 if column % 2 else 1.5)    # beside the outline
+            axis.text(at, r + 0.53, str(owners[r, c]), ha="center", va="center", fontsize=8, color=style.ink_on(colour), fontweight="bold" if mine else "normal")
     if column < columns:
         axis.add_patch(Rectangle((column, row), 1, 1, facecolor="none", edgecolor=style.VERMILION, linewidth=2.5, zorder=5))
-    axis.set(xlim=(0, columns), ylim=(first + 16, first), xlabel="column of D (label: thread of the warpgroup)", ylabel=f"row of D (warp {row // 16} of 4)")
-    axis.set_xticks([c + 0.5 for c in range(0, columns, 4)], [str(c) for c in range(0, columns, 4)])
+    axis.set(xlim=(0, columns), ylim=(first + 16, first), xlabel="column of D (label: thread of the warpgroup that holds the pair)", ylabel=f"row of D (warp {row // 16} of 4)")
+    axis.set_xticks([c + 0.5 for c in range(0, columns, 2)], [str(c) for c in range(0, columns, 2)])
     axis.set_yticks([r + 0.5 for r in range(first, first + 16, 2)], [str(r) for r in range(first, first + 16, 2)])
     style.title(axis, f"element ({row}, {column}): thread {thread}, register d[{register}]; coloured: what this thread holds")
     return style.Picture(figure, owner_words(row, column, n))
@@ -158,13 +159,15 @@ def check_descriptor(answers: Mapping[str, Any]) -> str:
 
 def _tried(stride: int, code: int) -> str:
     """Multiply a tile of 64-byte rows with a descriptor of this stride and swizzle code."""
+    import hopperlab as hl
+
     from .products import multiply_tile
 
     if not (0 <= stride < 1 << 14 and 0 <= code < 4):
         return "The fields cannot hold these numbers: 14 bits for the stride, 2 for the swizzle."
     try:
         made = multiply_tile(32, 2, 0, QUESTION["row_bytes"], layout=1 << 16 | stride << 32 | code << 62)
-    except Exception as error:                              # what the emulator says of an unusable descriptor is the answer
+    except hl.EmulatorError as error:                       # what the emulator says of an unusable descriptor is the answer
         return f"one_tile with this descriptor: {error}"
     kinds = sorted({hazard.kind for hazard in made.run.hazards})
     return f"one_tile with this descriptor: result {'right' if made.right else 'wrong'}" + (f", the emulator names: {', '.join(kinds)}" if kinds else "")

@@ -5,8 +5,11 @@ The reader is `measure.load`; a notebook passes the Recording in, so that its ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from . import charts
+from .style import Picture
 
 NOT_RECORDED = "  (nothing recorded for this yet)"
 
@@ -17,7 +20,7 @@ def _swizzle(record: Any) -> str | None:
 
 
 def swizzle_cost(recording: Any) -> str:
-    """Lesson 06: the same TMA copy with and without a swizzle, in GB/s read plus written, and their ratio (time order: interleaved)."""
+    """Lesson 06: the same TMA copy with and without a swizzle, in GB/s read plus written, and their ratio."""
     rates: dict[tuple, dict[str, float]] = {}
     for record in recording.where(kernel="tma_copy"):
         mode = _swizzle(record)
@@ -42,3 +45,52 @@ def store_table(recording: Any, kernels: Iterable[str]) -> str:
                 share = f", {record.ratio:.3f} of {record.peer}" if record.ratio else ""
                 lines.append(f"  {kernel:18s} {' '.join(record.options):52s} {rate}{share}")
     return "\n".join(lines if len(lines) > 1 else [*lines, NOT_RECORDED])
+
+
+class Words:
+    """Text that stands where a picture would: a notebook shows it as it is."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def if_recorded(load: Callable[[], Any]) -> Any | None:
+    """The recording that `load()` gives, or None where this copy has no such recording."""
+    try:
+        return load()
+    except FileNotFoundError:
+        return None
+
+
+def _number(record: Any, name: str) -> str:
+    return next((option.split("=")[1] for option in record.options if option.startswith(name + "=")), "")
+
+
+def wgmma_rates(recording: Any | None) -> Picture | Words:
+    """Lesson 08: multiply-adds a cycle and multiprocessor by N (bf16, A and B in shared memory), for one and two warpgroups. `recording`: 'micro', or None."""
+    chosen = [record for record in recording.where(suite="wgmma_rate") if _number(record, "A") == "SS" and record.value] if recording else []
+    if not chosen:
+        return Words("wgmma by N:" + NOT_RECORDED)
+    widths = sorted({record.shape[1] for record in chosen})
+    series: dict[str, list[float | None]] = {}
+    for record in chosen:
+        many = _number(record, "warpgroups")
+        row = series.setdefault(f"{many} warpgroup{'s' if many != '1' else ''}", [None] * len(widths))
+        row[widths.index(record.shape[1])] = record.shape[0] * record.shape[1] * record.shape[2] / record.value
+    return charts.lines(range(len(widths)), series, "N of the instruction (columns of D)", "multiply-adds a cycle and multiprocessor",
+                        "Rate of bf16 wgmma by its width", recording.source, ticks=[str(n) for n in widths])
+
+
+def wgmma_groups(recording: Any | None) -> str:
+    """Lesson 08: the rate by N and by groups in flight, one warpgroup, in words. `recording`: 'micro', or None."""
+    chosen = [record for record in recording.where(suite="wgmma_groups") if record.value] if recording else []
+    if not chosen:
+        return "wgmma by groups in flight:" + NOT_RECORDED
+    lines = [recording.source, "multiply-adds a cycle and multiprocessor, by groups in flight when the next is issued:"]
+    for record in chosen:
+        rate = record.shape[0] * record.shape[1] * record.shape[2] / record.value
+        lines.append(f"  N = {record.shape[1]:3d}, {_number(record, 'warpgroups')} warpgroup(s), {_number(record, 'IN_FLIGHT')} in flight: {rate:5.0f}")
+    return "\n".join(lines)
