@@ -20,7 +20,7 @@ from .mma_maps import mma_map, mma_words
 from .panels import Choice, Panel, Slider, panel
 from .products import launch_groups, multiply_tile, one_tile_operands
 from .recorded import best_depth, boxes_chart, boxes_table, bugs_table, ceilings, folds_table, gemm_bars, percent_of_peer, stages_chart, timing_lesson
-from .recorded_lessons import store_table, swizzle_cost
+from .recorded_lessons import if_recorded, store_table, swizzle_cost, wgmma_groups, wgmma_rates
 from .registers import budget_chart, budget_table, check_registers, launch_roles, role_build, roles_table
 from .reports import doctor, explain, hazards, kindest_place, lines_named
 from .roofline import Point, attainable, gemm_intensity, roofline
@@ -40,11 +40,11 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "check_addresses", "check_descriptor", "check_halo", "check_intensities", "check_ring", "check_two_slots",
            "check_xor", "Choice", "counted_beside", "decode_words", "descriptor_map", "doctor", "explain", "folds_table",
            "follow_element", "fragment_map", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "handover_cost",
-           "hazards", "inside", "INSTRUCTIONS", "issued", "issued_chart", "kindest_place", "ladder", "land", "land_bytes",
-           "launch_access", "launch_columns", "launch_groups", "launch_on_roof", "launch_pipeline", "launch_stepper",
-           "lines", "lines_named", "listing", "mbarrier_stepper", "mma_map", "mma_words", "multiply_tile",
+           "hazards", "if_recorded", "inside", "INSTRUCTIONS", "issued", "issued_chart", "kindest_place", "ladder", "land",
+           "land_bytes", "launch_access", "launch_columns", "launch_groups", "launch_on_roof", "launch_pipeline",
+           "launch_stepper", "lines", "lines_named", "listing", "mbarrier_stepper", "mma_map", "mma_words", "multiply_tile",
            "one_tile_operands", "owner_words", "Panel", "panel", "percent_of_peer", "Picture", "Point", "predict",
            "read_columns", "reference_box", "ring_counts", "ring_run", "ring_spans", "ring_timeline", "roofline", "sass",
            "Slider", "source", "Span", "stage_diagram", "stage_plan", "stages_chart", "step_table", "step_words",
            "store_table", "swizzle_cost", "swizzled_tile", "tile_table", "timeline", "timing_lesson", "vote", "wavefronts",
-           "whence", "wrapper"]
+           "wgmma_groups", "wgmma_rates", "whence", "wrapper"]
