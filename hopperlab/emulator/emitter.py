@@ -10,7 +10,7 @@ from . import isa, masks, register_times
 from .emitter_operands import Operands
 from .isa import UnsupportedInstruction
 from .ptx.ir import CARRY, Addr, Imm, Instr, Not, Reg, Sink, Sym
-from .translated import DTYPES, EXIT, Block, MachineOp
+from .translated import DTYPES, EXIT, HOME, Block, MachineOp
 
 
 class Emitter(Operands):
@@ -60,7 +60,7 @@ class Emitter(Operands):
         block.gate, block.gate_instr = op, instr
         block.gate_srcs = tuple(self._gate_source(s) for s in op.srcs)
         slots = self.t.slots
-        block.gate_dsts = tuple((slots[d.name], DTYPES[self.t.home(d)]) if type(d) is Reg else None for d, _ in op.dsts)
+        block.gate_dsts = tuple((slots[d.name], DTYPES[HOME[d.type]]) if type(d) is Reg else None for d, _ in op.dsts)
         if instr.guard is not None:
             block.gate_guard = (slots[instr.guard[0].name], instr.guard[1])
 
@@ -140,8 +140,8 @@ class Emitter(Operands):
     def _alu(self, instr: Instr) -> None:
         if instr.op == "mov" and type(instr.operands[1]) is Reg and type(instr.operands[0]) is Reg and instr.guard is None:
             source, target = instr.operands[1], instr.operands[0]
-            if self.t.home(source) == self.t.home(target):
-                self.write(target, self._register(source, None, use=False), self.t.home(source))
+            if HOME[source.type] == HOME[target.type] or source.name in self.t.tainted and HOME[target.type] in ("u32", "f32"):
+                self.write(target, self._register(source, None, use=False), HOME[target.type])
                 return
         alu = isa.resolve(instr)
         if alu is None:
@@ -199,7 +199,7 @@ class Emitter(Operands):
             self.lines.append(f"{', '.join(parts)} = {call}")
             for (dst, dtype), part in zip(op.dsts, parts):
                 if type(dst) is not Sink:
-                    self.write(dst, part, dtype)
+                    self.write(dst, part, HOME[dst.type] if op.raw else dtype)
 
     def _guarded_machine(self, instr: Instr, op: MachineOp) -> None:
         guard = self._guard(instr)

@@ -6,7 +6,7 @@ import numpy as np
 from . import isa, register_times
 from .isa import UnsupportedInstruction
 from .ptx.ir import Addr, Imm, Instr, Not, Reg, Sink, Special, Sym
-from .translated import DTYPES
+from .translated import DTYPES, HOME
 
 
 class Operands:
@@ -45,18 +45,19 @@ class Operands:
             base = self.read(operand.base, "u64" if type(operand.base) is Imm else None)
             if not operand.offset:
                 return base
-            width = self.t.home(operand.base) if type(operand.base) is Reg else "u64"
+            width = HOME[operand.base.type] if type(operand.base) is Reg else "u64"
             return f"({base} + {self._number(operand.offset, width)})"
         raise UnsupportedInstruction(kind.__name__, 0, f"operand {operand!r} cannot be read as a value")
 
     def _register(self, reg: Reg, dtype: str | None, use: bool = True) -> str:
-        slot, home = self.t.slots[reg.name], self.t.home(reg)
+        slot, home = self.t.slots[reg.name], HOME[reg.type]
         name = f"r{slot}"
         if reg.name not in self.local:
             self.local.add(reg.name)
             self.loaded.append(reg.name)
         if use and reg.name in self.t.tainted:
-            self.lines.append(f"{name} = M.settled(C, {name}, {self.instr.index})")
+            view = f".view(t_{home})" if reg.name in self.t.foreign else ""
+            self.lines.append(f"{name} = M.settled(C, {name}, {self.instr.index}){view}")
         if dtype is None or dtype == home:
             return name
         key = f"{name}_{dtype}"
@@ -99,7 +100,7 @@ class Operands:
         if type(reg) is Sink:
             self.lines.append(expression)
             return
-        name, home = f"r{self.t.slots[reg.name]}", self.t.home(reg)
+        name, home = f"r{self.t.slots[reg.name]}", HOME[reg.type]
         if dtype != home:
             expression = self._widen(expression, dtype, home)
         if self.guard is not None:

@@ -43,7 +43,7 @@ class Translation:
         self.read: set[str] | None = None                     # registers that are read: see counting.py
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
         self.tainted = self._tainted()
-        self.homes = self._homes()
+        self.foreign = self._foreign()
         emitter = Emitter(self)
         self.blocks = [emitter.block(b, graph) for b in graph.blocks]
         emitter.compile(self.blocks)
@@ -64,19 +64,15 @@ class Translation:
         """(written, read) of every mov between registers."""
         return [(i.dsts()[0].name, i.operands[1].name) for i in self.function.body if i.op == "mov" and type(i.operands[1]) is Reg and i.dsts()]
 
-    def _homes(self) -> dict[str, str]:
-        """Registers whose values are kept in another dtype than their type's: accumulators of wgmma that are declared .b32, or .f32
-        for packed halves or integers, and their copies."""
-        homes = {r.name: home for i, op in self.ops.items() if op.raw for r, home in op.dsts if HOME[r.type] != home}
-        grown = bool(homes)
+    def _foreign(self) -> set[str]:
+        """Registers that may hold values of another dtype than their type's: accumulators of wgmma that are declared .b32, or .f32 for
+        packed halves or integers, and copies of accumulators."""
+        registers = self.function.registers
+        found = {r.name for op in self.ops.values() if op.raw for r, home in op.dsts if HOME[r.type] != home}
+        found.update(d for d, s in self._moves() if s in self.tainted and HOME[registers[d]] != HOME[registers[s]])
+        grown = bool(found)
         while grown:
-            before = len(homes)
-            for written, read in self._moves():
-                if read in homes:
-                    homes.setdefault(written, homes[read])
-            grown = len(homes) > before
-        return homes
-
-    def home(self, reg: Reg) -> str:
-        """The dtype in which a register's value is kept."""
-        return self.homes.get(reg.name) or HOME[reg.type]
+            before = len(found)
+            found.update(d for d, s in self._moves() if s in found)
+            grown = len(found) > before
+        return found
