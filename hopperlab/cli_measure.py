@@ -48,7 +48,8 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
     def listed(option: str, metavar: str, text: str) -> None:
         parser.add_argument(option, nargs="+", type=words, action="extend", metavar=metavar, help=text)
     listed("--shapes", "SHAPE", "gemm: 4096 (a cube) or 4096x7168x2048 (m x n x k); copy: 64MiB or 16384x32768 (rows x bf16 columns)")
-    listed("--kernels", "NAME", "which of ours: gemm takes the steps of the ladder, copy the kernels of kernels/copy")
+    listed("--kernels", "NAME", "which of ours: gemm takes the steps of the ladder, copy the kernels of kernels/copy, micro its "
+                                "experiments, ladder and all the names of recordings")
     listed("--peers", "NAME", "gemm: cublas torch triton; copy: memcpy; or none (default: those that are installed)")
     listed("--modes", "MODE", "cold, sustained (default: both)")
     parser.add_argument("--rounds", type=int, metavar="N", help="launches or bursts of each contestant that count (default 9)")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,12 @@ from ..hopper.tensormap import TensorMapError
 from . import bench_race, bench_report, board, recordings
 from .bench_race import MODES, Plan
 from .bench_report import Progress
-from .bench_suites import SUITES, Races, Table
+from .bench_suites import SUITES, Part, Races, Table
 from .launches_checks import OperandError
 from .peers import installed
-from .recordings import Record
+from .recordings import Record, Recording
 
+Measured = list[Record] | Recording
 DONE, WRONG, REFUSED = 0, 1, 2
 SHORT_MODES = {mode.split()[0]: mode for mode in MODES}
 
@@ -64,12 +65,7 @@ def check(request: Request) -> Checked:
         raise RequestError(f"--power {request.power:g}: seconds, from 0 (no power) to 60")
     _check_out(request, suite)
     if isinstance(suite, Table):
-        for option in ("shapes", "kernels", "peers", "modes"):
-            if getattr(request, option):
-                raise RequestError(f"{suite.name} measures fixed shapes and takes no --{option}")
-        if suite.missing():
-            raise RequestError(f"the suite {suite.name} is not part of this installation ({suite.needs} is missing)")
-        return Checked(suite, (), (), (), Plan(request.rounds or suite.rounds))
+        return _checked_table(request, suite)
     try:
         shapes = tuple(dict.fromkeys(suite.shape(word) for word in request.shapes)) or suite.shapes
     except ValueError as problem:
@@ -78,6 +74,16 @@ def check(request: Request) -> Checked:
     modes = tuple(SHORT_MODES[word] for word in dict.fromkeys(_known(request.modes, SHORT_MODES, "there is no mode"))) or MODES
     plan = Plan(request.rounds or Plan.rounds, modes, request.power)
     return Checked(suite, shapes, kernels, _peers(request, suite), plan)
+
+
+def _checked_table(request: Request, suite: Table) -> Checked:
+    for option in ("shapes", "peers", "modes"):
+        if getattr(request, option):
+            raise RequestError(f"{suite.name} measures fixed shapes and takes no --{option}")
+    if suite.missing():
+        raise RequestError(f"the suite {suite.name} is not part of this installation ({suite.needs} is missing)")
+    chosen = tuple(dict.fromkeys(_known(request.kernels, suite.kernels(), f"{suite.name} has no")))
+    return Checked(suite, (), chosen, (), Plan(request.rounds or suite.rounds))
 
 
 def _known(words: Sequence[str], known, complaint: str) -> Sequence[str]:
@@ -104,7 +110,7 @@ def _check_out(request: Request, suite: Races | Table) -> None:
     if request.out is None:
         return
     if request.out.suffix == ".json":
-        if isinstance(suite, Table) and not suite.missing() and len(suite.parts()) > 1:
+        if isinstance(suite, Table) and not suite.missing() and len(suite.parts(tuple(request.kernels))) > 1:
             raise RequestError(f"--out {request.out}: {suite.name} writes several files; name a folder")
         folder = request.out.parent
     else:
@@ -146,11 +152,11 @@ def run(request: Request) -> int:
     return DONE
 
 
-def measure(checked: Checked) -> dict[str, list[Record]]:
-    """file name -> records of a checked request."""
+def measure(checked: Checked) -> dict[str, Measured]:
+    """file name -> records of a checked request, or a whole recording with a method of its own."""
     suite, plan = checked.suite, checked.plan
     if isinstance(suite, Table):
-        parts = suite.parts()
+        parts = suite.parts(checked.kernels)
         with Progress(len(parts)) as progress:
             return {name: _part(progress, name, part, plan.rounds) for name, part in parts.items()}
     count = suite.contestants(checked.kernels, checked.peers)
@@ -163,7 +169,7 @@ def measure(checked: Checked) -> dict[str, list[Record]]:
     return {f"bench_{suite.name}": records}
 
 
-def _part(progress: Progress, name: str, part: Callable[[int], list[Record]], rounds: int) -> list[Record]:
+def _part(progress: Progress, name: str, part: Part, rounds: int) -> Measured:
     progress.step(f"measuring {name}")
     records = part(rounds)
     _free()
@@ -176,23 +182,25 @@ def _free() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def _report(request: Request, checked: Checked, files: dict[str, list[Record]], before: board.State) -> None:
+def _report(request: Request, checked: Checked, files: dict[str, Measured], before: board.State) -> None:
     after = board.state(idle=False)
-    head = board.header()
+    everything = [record for records in files.values() for record in records]
+    head = {**board.header(), "board_before": str(before.now), "board_after": str(after.now),
+            "warnings": sorted({*before.warnings, *after.warnings})}
     if isinstance(checked.suite, Races):
-        head |= {"method": bench_race.METHOD}
-    head |= {"board_before": str(before.now), "board_after": str(after.now), "warnings": sorted({*before.warnings, *after.warnings})}
+        head["method"] = bench_race.METHOD
     if request.as_json:
-        merged = [record.as_json() for records in files.values() for record in records]
-        print(json.dumps({"header": head, "records": merged}, indent=1))
+        print(json.dumps({"header": head, "records": [record.as_json() for record in everything]}, indent=1))
     else:
-        print(bench_report.table([record for records in files.values() for record in records]))
+        print(bench_report.table(everything))
         print(f"board: {before.now} before, {after.now} after")
-    for warning in (*head["warnings"], *bench_report.warnings([record for records in files.values() for record in records])):
+    for warning in (*head["warnings"], *bench_report.warnings(everything)):
         print(f"warning: {warning}", file=sys.stderr)
     for name, records in files.items() if request.out is not None else ():
         single = request.out.suffix == ".json"
-        path = recordings.save(request.out.stem if single else name, head, records, request.out.parent if single else request.out)
+        own = {"method": records.header["method"]} if isinstance(records, Recording) else {}
+        path = recordings.save(request.out.stem if single else name, {**head, **own}, records,
+                               request.out.parent if single else request.out)
         print(f"written: {path}", file=sys.stderr)
 
 

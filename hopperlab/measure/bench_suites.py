@@ -20,13 +20,16 @@ from . import launches_gemm, peers, recordings, suites
 from .bench_facts import flop
 from .bench_race import Contestant, Race, WrongResult
 from .operands import bf16_values, normal_bf16
-from .recordings import Record
+from .recordings import Record, Recording
 
 CUBES = tuple((size, size, size) for size in (1024, 2048, 4096, 8192, 16384))
 GEMM_SHAPES = (*CUBES, (4096, 7168, 2048), (4096, 4096, 14336), (128, 7168, 18432))
 MOST_BYTES = {"gemm": 16 << 30, "copy": 64 << 30}      # of the arrays of one shape; a product's reference takes as much again
 BYTES = {"B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 COPY_COLUMNS = 32768            # of the bf16 matrix that a size in bytes stands for
+
+
+Part = Callable[[int], "Recording | list[Record]"]
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,15 @@ class Races:
 
 @dataclass(frozen=True)
 class Table:
-    """A suite that measures by itself. parts(): file name -> function(rounds) that returns the records of that file.
+    """A suite that measures by itself. parts(chosen): file name -> function(rounds) that returns a recording or its records.
 
-    needs: the module it lives in, where that may be absent.
+    kernels(): what --kernels may choose (chosen is empty for everything); needs: the module it lives in, where that may be absent.
     """
 
     name: str
     help: str
-    parts: Callable[[], Mapping[str, Callable[[int], list[Record]]]]
+    parts: Callable[[tuple[str, ...]], Mapping[str, Part]]
+    kernels: Callable[[], Mapping[str, object]]
     needs: str = ""
     rounds: int = 9
 
@@ -164,36 +168,51 @@ COPY_PEERS = {"memcpy": peers.Peer("cudaMemcpy", "cupy", {"cudaMemcpy": peers.de
 
 
 # --- recordings that are measured as a whole --------------------------------------------------------------------------
-def _ladder(rounds: int) -> list[Record]:
-    """Check every step in a process of its own, then time those that are right; the records of the recording `ladder`."""
-    from . import ladder
+MODULES = {"ladder": "ladder", "variants": "variants", "copies": "copies_record", "micro": "micro"}
+"""Recordings with a module of their own here: its main() takes --rounds and --out and writes the recording."""
+
+
+def _module(name: str) -> str:
+    return f"{__package__}.{MODULES[name]}"
+
+
+def whole(name: str, rounds: int, arguments: tuple[str, ...] = ()) -> Recording:
+    """A recording of MODULES, measured now. Raises WrongResult when its module found nothing right to time."""
+    module = importlib.import_module(_module(name))
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(sys.stderr):
-        if ladder.main(["--rounds", str(rounds), "--out", folder]):
-            raise WrongResult("no step of the ladder is right on this GPU; nothing was timed")
-        return list(recordings.load("ladder", Path(folder)).records)
+        if module.main([*arguments, "--rounds", str(rounds), "--out", folder]):
+            raise WrongResult(f"{name}: nothing is right on this GPU, so nothing was timed")
+        return recordings.load(name, Path(folder))
 
 
-def _ladder_parts() -> dict[str, Callable[[int], list[Record]]]:
-    return {"ladder": _ladder, **{name: suites.SUITES[name] for name in ("ceilings", "gemm", "stages")}}
+def _ladder_parts() -> dict[str, Part]:
+    return {"ladder": partial(whole, "ladder"), **{name: suites.SUITES[name] for name in ("ceilings", "gemm", "stages")}}
 
 
-def _all_parts() -> dict[str, Callable[[int], list[Record]]]:
+def _all_parts() -> dict[str, Part]:
     from . import record
     own = {file: partial(record.measure, name) for name, file in record.FILES.items()}
-    return {"ladder": _ladder, **own, **({} if SUITES["micro"].missing() else SUITES["micro"].parts())}
+    return {**{name: partial(whole, name) for name in MODULES if importlib.util.find_spec(_module(name))}, **own}
 
 
-def _micro_parts() -> dict[str, Callable[[int], list[Record]]]:
-    micro = importlib.import_module(MICRO)
-    return {"micro": lambda rounds: [record for measure in micro.SUITES.values() for record in measure(rounds)]}
+def _only(parts: Callable[[], dict[str, Part]]) -> Callable[[tuple[str, ...]], dict[str, Part]]:
+    """Parts by file, those chosen."""
+    return lambda chosen: {name: part for name, part in parts().items() if not chosen or name in chosen}
 
 
-MICRO = "hopperlab.measure.micro"
+def _micro_parts(chosen: tuple[str, ...]) -> dict[str, Part]:
+    return {"micro": lambda rounds: whole("micro", rounds, ("--only", *chosen) if chosen else ())}
+
+
+def _experiments() -> Mapping[str, object]:
+    return importlib.import_module(_module("micro")).EXPERIMENTS
+
+
 SUITES: Mapping[str, Races | Table] = {suite.name: suite for suite in (
     Races("gemm", "bf16 products of the course beside cuBLAS, PyTorch and Triton", GEMM_SHAPES, gemm_shape, GEMM_KERNELS,
           ("mma_multistage", "tma_wgmma", "warp_specialized", "final"), peers.PRODUCT_PEERS, gemm_race),
     Races("copy", "every way to copy a matrix, beside cudaMemcpy", ((16384, 32768), (65536, 32768)), copy_shape, COPY_KERNELS,
           tuple(COPY_KERNELS), COPY_PEERS, copy_race),
-    Table("micro", "latency and throughput of single mechanisms", _micro_parts, MICRO),
-    Table("ladder", "what the story of the ladder reads: its steps, ceilings, depths of the ring", _ladder_parts),
-    Table("all", "every recording of the course", _all_parts))}
+    Table("micro", "latency and throughput of single mechanisms", _micro_parts, _experiments, _module("micro"), 5),
+    Table("ladder", "what the story of the ladder reads: its steps, ceilings, depths of the ring", _only(_ladder_parts), _ladder_parts),
+    Table("all", "every recording of the course", _only(_all_parts), _all_parts))}

@@ -30,6 +30,7 @@ IDEAS: Mapping[str, str] = {
     "pingpong": "the consumers take turns on different tiles",
     "overlapped_store": "stmatrix and TMA store under the next tile",
     "stream_k": "k dealt out evenly over the SMs",
+    "split_k": "the CTAs of a cluster share out k",
     "final": "all of it, with a tile and schedule by shape",
 }
 
@@ -51,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Best:
-    """The fastest configuration of the last step at one shape, and its share of the better cuBLAS entry point."""
+    """The last step at one shape: its configuration, and its share of the better cuBLAS entry point."""
 
     shape: tuple[int, ...]
     configuration: str
@@ -62,7 +63,10 @@ class Best:
 
 @dataclass(frozen=True)
 class Story:
-    """Steps in climbing order at one size, the best configuration of the last one by shape, and where it was measured."""
+    """Steps in climbing order at one size, the last one by shape, and where it was measured.
+
+    more: lines on what else the recording holds (edges, sustained speed).
+    """
 
     size: int
     source: str
@@ -71,6 +75,7 @@ class Story:
     peer_watts: float | None
     steps: tuple[Step, ...]
     shapes: tuple[Best, ...]
+    more: tuple[str, ...] = ()
 
     def as_dict(self) -> dict:
         """Plain data."""
@@ -113,17 +118,32 @@ def tell(recording: Recording, size: int = 8192) -> Story:
         steps.append(Step(name, IDEAS.get(name, ""), record.tflops, record.ratio, gain, record.registers, record.shared_bytes,
                           record.spills, record.watts))
         before = record.tflops
-    return Story(size, recording.source, peer.kernel, peer.tflops, peer.watts, tuple(steps), tuple(_bests(recording)))
+    return Story(size, recording.source, peer.kernel, peer.tflops, peer.watts, tuple(steps), tuple(_bests(recording)),
+                 tuple(_more(recording)))
+
+
+def _more(recording: Recording) -> Iterable[str]:
+    """Edges, whose ratio is the full tile's time over theirs; and sustained launches, with TFLOP/s a watt where power was read."""
+    for record in recording.where(kernel="edge"):
+        yield f"edge {'x'.join(map(str, record.shape))}: {100 * record.ratio:.1f} % of the speed at the next full tile"
+    for record in recording.where(kernel="sustained"):
+        watts = f", {record.watts:.0f} W, {record.tflops / record.watts:.2f} TFLOP/s a watt" if record.watts else ""
+        yield f"sustained {'x'.join(map(str, record.shape))} {' '.join(record.options)}: {record.tflops:.0f} TFLOP/s{watts}"
 
 
 def _bests(recording: Recording) -> Iterable[Best]:
+    """By shape: the last step as it is launched, where it ran beside cuBLAS once more; else its fastest configuration."""
     tried: dict[tuple[int, ...], list[Record]] = {}
+    last: dict[tuple[int, ...], Record] = {}
     for record in recording:
-        if record.note and record.kernel in ("final", "stream_k") and record.ratio is not None:
+        if record.kernel == "final" and not record.note:
+            last[record.shape] = record
+        elif record.note and record.ratio is not None and record.kernel not in (*PEERS, "edge", "sustained"):
             tried.setdefault(record.shape, []).append(record)
     for shape, found in tried.items():
-        best = max(found, key=lambda record: record.tflops)
-        yield Best(shape, best.note, best.tflops, best.peer_value, best.ratio)
+        best = last.get(shape) or max(found, key=lambda record: record.tflops)
+        name = best.note or next((record.note for record in found if record.options == best.options), " ".join(best.options))
+        yield Best(shape, name, best.tflops, best.peer_value, best.ratio)
 
 
 def mean_share(shapes: Sequence[Best]) -> float:
@@ -153,7 +173,7 @@ def _shape_lines(story: Story) -> list[str]:
     lines = [f"{'the last step by shape':24s} {'TFLOP/s':>8s} {'% cuBLAS':>9s}  configuration"]
     lines += [f"{'x'.join(map(str, best.shape)):24s} {best.tflops:8.1f} {100 * best.share:9.1f}  {best.configuration}"
               for best in story.shapes]
-    return [*lines, f"{'geometric mean':24s} {'':8s} {100 * mean_share(story.shapes):9.1f}"]
+    return [*lines, f"{'geometric mean':24s} {'':8s} {100 * mean_share(story.shapes):9.1f}", *story.more]
 
 
 def _text(value: int | None) -> str:

@@ -1,6 +1,7 @@
 """`hopperlab bench`: what it refuses before anything runs, what it says without a GPU, and what it writes where there is one."""
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,8 @@ HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200"}
     (Request("copy", shapes=["64GiB"]), "more than 64 GiB"),
     (Request("copy", peers=["cublas"]), "no peer 'cublas'; there are memcpy"),
     (Request("ladder", shapes=["4096"]), "takes no --shapes"),
+    (Request("ladder", kernels=["final"]), "ladder has no 'final'; there are ladder, ceilings, gemm, stages"),
+    (Request("micro", kernels=["fast"]), "micro has no 'fast'; there are barriers"),
     (Request("ladder", peers=["cublas"]), "takes no --peers"),
 ])
 def test_a_bad_request_is_refused_by_its_rule_before_anything_runs(request_, message, monkeypatch, capsys):
@@ -81,7 +84,7 @@ def test_help_lists_the_suites_there_are():
 
 
 def test_a_suite_that_is_not_installed_is_refused(monkeypatch):
-    away = bench_suites.Table("micro", "", dict, "hopperlab.measure.no_such_module")
+    away = bench_suites.Table("micro", "", dict, dict, "hopperlab.measure.no_such_module")
     monkeypatch.setitem(bench_suites.SUITES, "micro", away)
     with pytest.raises(bench.RequestError, match="no_such_module is missing"):
         bench.check(Request("micro"))
@@ -178,6 +181,32 @@ def test_a_run_prints_a_table_and_writes_a_recording(machine, capsys, tmp_path):
     assert "shared with process 7" in shown.err and "power held the clocks down" in shown.err
     recording = recordings.load("mine", tmp_path)
     assert len(recording) == 10 and recording.header["warnings"] == ["the GPU is shared with process 7"]
+
+
+def test_a_whole_recording_keeps_its_method(machine, monkeypatch, tmp_path, capsys):
+    """A suite of modules: their main() writes a recording, which is read, shown and written with this run's board."""
+    from hopperlab.measure import micro
+
+    def main(arguments):
+        told.append(arguments[:-1])
+        print("chatter of its own")
+        recordings.save("micro", {**HEADER, "method": "cycles"}, [Record("s", "k", value=5.0, value_min=4.0, value_max=6.0, unit="cycles")], Path(arguments[-1]))
+        return code[0]
+    told, code = [], [0]
+    monkeypatch.setattr(micro, "main", main)
+    assert bench.run(Request("micro", kernels=["barriers"], rounds=3, out=tmp_path, as_json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["records"][0]["value"] == 5.0
+    assert told == [["--only", "barriers", "--rounds", "3", "--out"]]
+    assert recordings.load("micro", tmp_path).header["method"] == "cycles" and "board_before" in recordings.load("micro", tmp_path).header
+    code[0] = 1
+    assert bench.run(Request("micro")) == 1
+
+
+def test_parts_can_be_chosen_and_name_existing_modules():
+    suite = bench_suites.SUITES["ladder"]
+    assert set(suite.parts(("gemm",))) == {"gemm"} and set(suite.parts(())) == {"ladder", "ceilings", "gemm", "stages"}
+    every = bench_suites.SUITES["all"].parts(())
+    assert {*bench_suites.MODULES, "ceilings", "bugs"} <= set(every)
 
 
 def test_json_goes_to_standard_output_alone(machine, capsys, tmp_path):

@@ -38,6 +38,21 @@ def test_the_best_configuration_of_each_shape_is_told():
     assert story.mean_share([best, story.Best((1,), "", 1.0, 1.0, 0.4)]) == pytest.approx(0.6)
 
 
+def test_a_verdict_beside_cublas_alone_goes_before_the_fastest_trial():
+    """A maximum over many trials flatters: where the chosen one ran once more, that counts."""
+    trials = (step("final", 700.0, 2048, note="a", options=("X=1",)), step("split_k", 720.0, 2048, note="b", options=("X=2",)),
+              step("torch", 800.0, 2048, note="torch"), step("final", 710.0, 2048, options=("X=2",)))
+    best, = story.tell(Recording("ladder", HEADER, (*RECORDS[:5], *trials))).shapes
+    assert (best.tflops, best.configuration) == (710.0, "b")
+
+
+def test_edges_and_sustained_speed_are_told():
+    more = (Record("ladder", "edge", shape=(4095, 4096, 4096), tflops=700.0, ratio=0.985, note="ratio"),
+            Record("ladder", "sustained", ("final",), (8192,) * 3, tflops=700.0, ratio=1.0, watts=700.0, note="in turns"))
+    text = str(story.tell(Recording("ladder", HEADER, (*RECORDS, *more))))
+    assert "edge 4095x4096x4096: 98.5 % of the speed" in text and "sustained 8192x8192x8192 final: 700 TFLOP/s, 700 W, 1.00 TFLOP/s a watt" in text
+
+
 def test_a_size_that_was_not_measured_names_those_that_were():
     with pytest.raises(ValueError, match="no steps of the ladder at 1000³; it has 8192³"):
         story.tell(LADDER, 1000)
