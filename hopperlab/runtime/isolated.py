@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import arguments
+from . import arguments, queue_client
 from . import session as sessions
 from .arrays import asnumpy, base_of, is_cuda_array
 from .errors import IsolatedError
@@ -41,7 +41,8 @@ def run_isolated(kernel: RawKernel, grid, block, args: Sequence, *, shared_mem: 
 
     timeout: seconds the launch may take once the worker is up. backend: None is the kernel's own place.
     Raises LaunchError before anything runs; IsolatedError with kind 'timeout', 'crash', or the name of the exception
-    that was raised in the worker (such as 'HazardError' or 'GpuError').
+    that was raised in the worker (such as 'HazardError' or 'GpuError'). Where HOPPERLAB_QUEUE names a queue's socket the launch waits its
+    turn there and runs where the queue's server does.
     """
     place = backend or kernel.backend
     arguments.check_launch(kernel.signature, kernel.use, grid, block, shared_mem)
@@ -54,10 +55,11 @@ def run_isolated(kernel: RawKernel, grid, block, args: Sequence, *, shared_mem: 
     request = {"place": place, "ptx": module.ptx, "cubin": module.cubin, "log": module.log, "name": module.name,
                "kernel": kernel.mangled, "grid": grid, "block": block, "args": described, "shared_mem": shared_mem,
                "arrays": [asnumpy(a) for a in arrays]}
-    answer = _worker(place).ask(request, timeout, kernel.name)
+    line = queue_client.address()
+    answer = queue_client.ask(line, request, timeout) if line else _worker(place).ask(request, timeout, kernel.name)
     for array, values in zip(arrays, answer["arrays"]):
         _put(array, values)
-    return IsolatedRun(place, answer["seconds"])
+    return IsolatedRun(answer.get("place", place), answer["seconds"])
 
 
 def _describe(args: Sequence) -> tuple[list, list[tuple]]:
