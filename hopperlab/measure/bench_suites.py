@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from . import launches_gemm, peers, recordings, suites
+from . import copies, launches_gemm, peers, recordings, suites
 from .bench_facts import flop
 from .bench_race import Contestant, Race, WrongResult
 from .operands import bf16_values, normal_bf16
@@ -149,7 +149,8 @@ def copy_race(shape: tuple[int, ...], kernels: tuple[str, ...], chosen: tuple[st
     import cupy
     source = cupy.random.default_rng(3).integers(0, 1 << 16, size=shape, dtype=cupy.uint16)
     target = cupy.empty_like(source)
-    variants = suites.copy_variants(source, target)
+    streamed = copies.stream_copy(source.reshape(-1), target.reshape(-1))
+    variants = {**suites.copy_variants(source, target), "stream_copy": (_options(streamed), streamed)}
     field = {name: Contestant(launch.kernel.name, launch.bound(), options, launch)
              for name, (options, launch) in variants.items() if launch.kernel.name in kernels}
     for name in chosen:
@@ -163,7 +164,7 @@ def copy_race(shape: tuple[int, ...], kernels: tuple[str, ...], chosen: tuple[st
     return Race("copy", tuple(shape), "bfloat16", 2 * source.nbytes, "gb_s", field, wrong)
 
 
-COPY_KERNELS = dict.fromkeys(("vector_copy", "cp_async_copy", "bulk_copy", "tma_copy", "tma_copy_ring"))
+COPY_KERNELS = dict.fromkeys(("vector_copy", "stream_copy", "cp_async_copy", "bulk_copy", "tma_copy", "tma_copy_ring"))
 COPY_PEERS = {"memcpy": peers.Peer("cudaMemcpy", "cupy", {"cudaMemcpy": peers.device_copy})}
 
 
