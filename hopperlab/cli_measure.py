@@ -74,8 +74,8 @@ def bench(given: argparse.Namespace) -> int:
 
 def ladder_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `hopperlab ladder`."""
-    parser.add_argument("--from", dest="source", type=Path, metavar="FILE",
-                        help="a JSON file of `hopperlab bench ladder --out` (default: the recording)")
+    parser.add_argument("--from", dest="source", type=Path, metavar="FILE|DIR",
+                        help="what `hopperlab bench ladder --out` or `--json` wrote (default: the recording)")
     parser.add_argument("--size", type=int, default=8192, metavar="N", help="the product's size: 8192 or 4096 (default 8192)")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="also draw the roofline and the ladder to FILE.png")
     parser.add_argument("--json", action="store_true", help="print the steps as JSON instead of the table")
@@ -85,7 +85,7 @@ def ladder(given: argparse.Namespace) -> int:
     """`hopperlab ladder`."""
     import json
 
-    from .measure import story
+    from .measure import recordings, story
     try:
         recording = story.read(given.source)
         told = story.tell(recording, given.size)
@@ -100,7 +100,9 @@ def ladder(given: argparse.Namespace) -> int:
     except ImportError as problem:
         print(f"hopperlab ladder: --plot needs Matplotlib ({problem}): python -m pip install -e .[lab]", file=sys.stderr)
         return 2
+    beside = given.source and (given.source if given.source.is_dir() else given.source.parent)
+    roof = recordings.load("ceilings", beside) if beside and (beside / "ceilings.json").is_file() else None
     given.plot.parent.mkdir(parents=True, exist_ok=True)
-    given.plot.write_bytes(show.ladder(told).png())
+    given.plot.write_bytes(show.ladder(told, roof).png())
     print(f"written: {given.plot}", file=sys.stderr)
     return 0

@@ -87,9 +87,11 @@ class Story:
 
 
 def read(path: Path | None = None) -> Recording:
-    """The recording `ladder`, or one in a file that `hopperlab bench ladder` wrote. Raises ValueError or OSError."""
+    """The recording `ladder`, or one in a file or folder that `hopperlab bench ladder` wrote. Raises ValueError or OSError."""
     if path is None:
         return recordings.load("ladder")
+    if path.is_dir():
+        path = path / "ladder.json"
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as problem:

@@ -1,4 +1,5 @@
 """The story of the ladder: shares and gains follow from the records, and README's tables from the story."""
+import importlib
 import json
 
 import pytest
@@ -66,6 +67,18 @@ def test_a_fresh_file_can_be_told(tmp_path, capsys):
     recordings.save("fresh", HEADER, RECORDS, tmp_path)
     assert cli.main(["ladder", "--from", str(tmp_path / "fresh.json"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"][0]["name"] == "shared_tile"
+
+
+def test_a_folder_of_fresh_recordings_brings_its_own_roof(tmp_path, capsys, monkeypatch):
+    figure = importlib.import_module("hopperlab.show.ladder")
+    recordings.save("ladder", HEADER, RECORDS, tmp_path)
+    recordings.save("ceilings", HEADER, [Record("ceilings", "device copy", dtype="bytes", gb_s=1234.0),
+                                         Record("ceilings", "cuBLAS product", dtype="bfloat16", tflops=900.0)], tmp_path)
+    drawn = []
+    monkeypatch.setattr(figure, "_roof", lambda axis, told, peak, bandwidth: drawn.append((peak, bandwidth)))
+    assert cli.main(["ladder", "--from", str(tmp_path), "--plot", str(tmp_path / "x.png")]) == 0
+    assert drawn == [(900.0, 1.234)] and "shared_tile" in capsys.readouterr().out
+    assert cli.main(["ladder", "--from", str(tmp_path / "none")]) == 2
 
 
 @pytest.mark.parametrize(("text", "message"), [("nonsense", "is not JSON"), ("[]", "holds no recording"), ('{"header": {}}', "not header and records")])
