@@ -1,7 +1,8 @@
-"""The copy kernels beyond the plain ones, ready to call: tensors of every rank, reductions, im2col, multicast, between CTAs, reads.
+"""The copy kernels beyond the plain ones: tensors of every rank, reductions, im2col, multicast, between CTAs, reads.
 
 Arrays in, a `Launch` out, in either place, as in `launches`. Shapes and boxes are in the array's order.
 """
+
 from __future__ import annotations
 
 import math
@@ -16,11 +17,27 @@ from ..runtime.tensor_map import TensorMap
 from .launches import SMS, Launch
 
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
-GLOBAL_REDUCTIONS = (*(f"add.{kind}" for kind in ("u32", "s32", "u64", "f32", "f64", "noftz.f16", "noftz.bf16")),
-                     *(f"{op}.{kind}" for op in ("min", "max") for kind in ("u32", "s32", "u64", "s64", "f16", "bf16")),
-                     "inc.u32", "dec.u32", *(f"{op}.{kind}" for op in ("and", "or", "xor") for kind in ("b32", "b64")))
-SHARED_REDUCTIONS = ("add.u32", "add.s32", "add.u64", "min.u32", "min.s32", "max.u32", "max.s32", "inc.u32", "dec.u32",
-                     "and.b32", "or.b32", "xor.b32")
+GLOBAL_REDUCTIONS = (
+    *(f"add.{kind}" for kind in ("u32", "s32", "u64", "f32", "f64", "noftz.f16", "noftz.bf16")),
+    *(f"{op}.{kind}" for op in ("min", "max") for kind in ("u32", "s32", "u64", "s64", "f16", "bf16")),
+    "inc.u32",
+    "dec.u32",
+    *(f"{op}.{kind}" for op in ("and", "or", "xor") for kind in ("b32", "b64")),
+)
+SHARED_REDUCTIONS = (
+    "add.u32",
+    "add.s32",
+    "add.u64",
+    "min.u32",
+    "min.s32",
+    "max.u32",
+    "max.s32",
+    "inc.u32",
+    "dec.u32",
+    "and.b32",
+    "or.b32",
+    "xor.b32",
+)
 METHODS = {"st": 0, "st.async": 1, "cp.async.bulk": 2}
 
 
@@ -39,14 +56,22 @@ def interleaved_map(array, box: Sequence[int], interleave: str = "16B", swizzle:
     """
     pixel = int(interleave[:-1])
     if array.shape[-1] * array.dtype.itemsize != pixel:
-        raise tensormap.TensorMapError(f"a pixel of {array.shape[-1]} {array.dtype} is not {pixel} bytes, as interleave "
-                                       f"{interleave} needs", "interleave")
+        raise tensormap.TensorMapError(
+            f"a pixel of {array.shape[-1]} {array.dtype} is not {pixel} bytes, as interleave {interleave} needs", "interleave"
+        )
     rank = array.ndim - 1
     plain = TensorMap.tiled(array[0, 0].reshape(-1, array.shape[-1]), box=(1, array.shape[-1]))
-    order = (*range(rank - 1, 1, -1), 1, 0)                 # W, H, D, then the slices, then N
-    fields = replace(plain.fields, rank=rank, global_dim=tuple(array.shape[axis] for axis in order),
-                     global_strides=tuple(array.strides[axis] for axis in order[1:]),
-                     box_dim=tuple(box[axis] for axis in order), element_strides=(), interleave=interleave, swizzle=swizzle)
+    order = (*range(rank - 1, 1, -1), 1, 0)  # W, H, D, then the slices, then N
+    fields = replace(
+        plain.fields,
+        rank=rank,
+        global_dim=tuple(array.shape[axis] for axis in order),
+        global_strides=tuple(array.strides[axis] for axis in order[1:]),
+        box_dim=tuple(box[axis] for axis in order),
+        element_strides=(),
+        interleave=interleave,
+        swizzle=swizzle,
+    )
     return TensorMap(fields, array, plain.place)
 
 
@@ -65,8 +90,9 @@ def _walk(shape: Sequence[int], box: Sequence[int]) -> tuple[int, tuple[np.int32
     return math.prod(counts), _int32((*steps, *(counts + [1] * 4)[:4]))
 
 
-def tensor_copy(source, target, box: Sequence[int], swizzle: str = "none", options: Sequence[str] = (),
-                backend: str | None = None) -> Launch:
+def tensor_copy(
+    source, target, box: Sequence[int], swizzle: str = "none", options: Sequence[str] = (), backend: str | None = None
+) -> Launch:
     """target = source, 1 to 5 dimensions, one box a block, by copy/tensor_copy.cu."""
     dtype = "bfloat16" if source.dtype == np.uint16 else None
     kernel = load_kernel("copy/tensor_copy.cu", "tensor_copy", (f"-DRANK={len(box)}", *options), backend=backend)
@@ -76,8 +102,15 @@ def tensor_copy(source, target, box: Sequence[int], swizzle: str = "none", optio
     return Launch(kernel, (blocks,), (32,), (*maps, np.int32(counted), *walk), held)
 
 
-def interleaved_copy(source, target, box: Sequence[int], interleave: str = "16B", swizzle: str = "none",
-                     options: Sequence[str] = (), backend: str | None = None) -> Launch:
+def interleaved_copy(
+    source,
+    target,
+    box: Sequence[int],
+    interleave: str = "16B",
+    swizzle: str = "none",
+    options: Sequence[str] = (),
+    backend: str | None = None,
+) -> Launch:
     """The same for (N, slices, [D, [H,]] W, elements of a pixel) arrays; box (N, 1, [D, [H,]] W) in pixels."""
     kernel = load_kernel("copy/tensor_copy.cu", "tensor_copy", (f"-DRANK={len(box)}", *options), backend=backend)
     maps = tuple(interleaved_map(array, box, interleave, swizzle) for array in (source, target))
@@ -89,14 +122,24 @@ def interleaved_copy(source, target, box: Sequence[int], interleave: str = "16B"
     return Launch(kernel, (blocks,), (32,), (*maps, np.int32(counted), *walk), counted)
 
 
-def tma_reduce(source, target, op: str = "add", box: tuple[int, int] = (32, 64), dtype: str | None = None,
-               options: Sequence[str] = (), backend: str | None = None) -> Launch:
+def tma_reduce(
+    source,
+    target,
+    op: str = "add",
+    box: tuple[int, int] = (32, 64),
+    dtype: str | None = None,
+    options: Sequence[str] = (),
+    backend: str | None = None,
+) -> Launch:
     """target = target `op` source, 2-D, by copy/tma_reduce.cu. op: one of REDUCTIONS; a box is a multiple of 128 bytes."""
     if op not in REDUCTIONS:
         raise ValueError(f"TMA has no reduction {op!r}; it has {', '.join(REDUCTIONS)}")
-    kernel = load_kernel("copy/tma_reduce.cu", "tma_reduce",
-                         (f"-DREDUCE={op}", f"-DBOX_ROWS={box[0]}", f"-DBOX_COLS={box[1]}",
-                          f"-DELEMENT_BYTES={source.itemsize}", *options), backend=backend)
+    kernel = load_kernel(
+        "copy/tma_reduce.cu",
+        "tma_reduce",
+        (f"-DREDUCE={op}", f"-DBOX_ROWS={box[0]}", f"-DBOX_COLS={box[1]}", f"-DELEMENT_BYTES={source.itemsize}", *options),
+        backend=backend,
+    )
     maps = tuple(TensorMap.tiled(array, box=box, dtype=dtype) for array in (source, target))
     rows, columns = source.shape
     return Launch(kernel, (_ceil(columns, box[1]), _ceil(rows, box[0])), (32,), maps, box[0] * box[1] * source.itemsize)
@@ -104,12 +147,15 @@ def tma_reduce(source, target, op: str = "add", box: tuple[int, int] = (32, 64),
 
 def bulk_reduce(source, target, op_type: str = "add.u32", chunk: int = 4096, backend: str | None = None) -> Launch:
     """target = target op source in global memory, contiguous, a whole number of chunks, by copy/bulk_reduce.cu."""
-    kernel = load_kernel("copy/bulk_reduce.cu", "bulk_reduce", (f"-DOP_TYPE={op_type}", f"-DCHUNK_BYTES={chunk}"), backend=backend)
+    kernel = load_kernel(
+        "copy/bulk_reduce.cu", "bulk_reduce", (f"-DOP_TYPE={op_type}", f"-DCHUNK_BYTES={chunk}"), backend=backend
+    )
     return Launch(kernel, (_whole(source.nbytes, chunk, "source"),), (32,), (source, target), chunk)
 
 
-def dsmem_reduce(source, target, op_type: str = "add.u32", chunk: int = 4096, cluster: int = 4,
-                 backend: str | None = None) -> Launch:
+def dsmem_reduce(
+    source, target, op_type: str = "add.u32", chunk: int = 4096, cluster: int = 4, backend: str | None = None
+) -> Launch:
     """Each chunk of target = `cluster` consecutive chunks of source, combined in shared memory, by copy/bulk_reduce.cu."""
     options = (f"-DOP_TYPE={op_type}", f"-DCHUNK_BYTES={chunk}", f"-DCLUSTER={cluster}", "-DINTO_SHARED")
     kernel = load_kernel("copy/bulk_reduce.cu", "dsmem_reduce", options, backend=backend)
@@ -122,48 +168,75 @@ def _whole(nbytes: int, chunk: int, what: str) -> int:
     return nbytes // chunk
 
 
-def im2col_load(image, out, filter_shape: Sequence[int], padding: int = 0, stride: int = 1, dilation: int = 1,
-                pixels: int = 32, channels: int = 32, backend: str | None = None) -> Launch:
+def im2col_load(
+    image,
+    out,
+    filter_shape: Sequence[int],
+    padding: int = 0,
+    stride: int = 1,
+    dilation: int = 1,
+    pixels: int = 32,
+    channels: int = 32,
+    backend: str | None = None,
+) -> Launch:
     """out (output pixels, filter elements, c) = the matrix of a convolution over image (N, [D, [H,]] W, C).
 
     filter_shape: ([D, [H,]] W). The same padding, stride and dilation along each axis. By copy/im2col_load.cu.
     """
     spatial = len(filter_shape)
     if image.ndim != spatial + 2 or not 1 <= spatial <= 3:
-        raise ValueError(f"image {image.shape} must be (N, {'D, H, W'[-3 * spatial + 2:]}, C) for a filter {tuple(filter_shape)}")
+        raise ValueError(
+            f"image {image.shape} must be (N, {'D, H, W'[-3 * spatial + 2 :]}, C) for a filter {tuple(filter_shape)}"
+        )
     lower = [-padding] * spatial
     upper = [padding - dilation * (edge - 1) for edge in filter_shape]
     outputs = [_ceil(size + up - low, stride) for size, up, low in zip(image.shape[1:-1], upper, lower, strict=True)]
     count, taps = image.shape[0] * math.prod(outputs), math.prod(filter_shape)
     if min(outputs) < 1 or tuple(out.shape) != (count, taps, image.shape[-1]):
-        raise ValueError(f"out is {tuple(out.shape)}; this convolution has outputs {tuple(outputs)}, so out must be "
-                         f"({count}, {taps}, {image.shape[-1]})")
+        raise ValueError(
+            f"out is {tuple(out.shape)}; this convolution has outputs {tuple(outputs)}, so out must be "
+            f"({count}, {taps}, {image.shape[-1]})"
+        )
     options = (f"-DRANK={image.ndim}", f"-DPIXELS={pixels}", f"-DCHANNELS={channels}", f"-DELEMENT_BYTES={image.itemsize}")
     kernel = load_kernel("copy/im2col_load.cu", "im2col_load", options, backend=backend)
-    maps = (TensorMap.im2col(image, lower, upper, channels, pixels, element_strides=(1, *[stride] * spatial, 1)),
-            TensorMap.tiled(out, box=(pixels, 1, channels)))
+    maps = (
+        TensorMap.im2col(image, lower, upper, channels, pixels, element_strides=(1, *[stride] * spatial, 1)),
+        TensorMap.tiled(out, box=(pixels, 1, channels)),
+    )
     wide, low = ([*values[::-1], *[fill] * (3 - spatial)] for values, fill in ((outputs, 1), (lower, 0)))
     edges = [*filter_shape[::-1], 1, 1]
     numbers = _int32((*wide, *low, *[stride] * spatial, *[1] * (3 - spatial), edges[0], edges[1], dilation))
-    return Launch(kernel, (_ceil(count, pixels), taps, _ceil(image.shape[-1], channels)), (32,), (*maps, *numbers),
-                  pixels * channels * image.itemsize)
+    return Launch(
+        kernel,
+        (_ceil(count, pixels), taps, _ceil(image.shape[-1], channels)),
+        (32,),
+        (*maps, *numbers),
+        pixels * channels * image.itemsize,
+    )
 
 
-def multicast_copy(source, target, box: tuple[int, int] = (64, 64), cluster: int = 2, multicast: bool = True,
-                   backend: str | None = None) -> Launch:
+def multicast_copy(
+    source, target, box: tuple[int, int] = (64, 64), cluster: int = 2, multicast: bool = True, backend: str | None = None
+) -> Launch:
     """target[i] = source for each of `cluster` i, by copy/multicast_copy.cu. source (rows, columns), 2-byte elements."""
     if tuple(target.shape) != (cluster, *source.shape):
         raise ValueError(f"target is {tuple(target.shape)}; it must be ({cluster}, {source.shape[0]}, {source.shape[1]})")
-    options = (f"-DCLUSTER={cluster}", f"-DMULTICAST={int(multicast)}", f"-DBOX_ROWS={box[0]}", f"-DBOX_COLS={box[1]}",
-               f"-DELEMENT_BYTES={source.itemsize}")
+    options = (
+        f"-DCLUSTER={cluster}",
+        f"-DMULTICAST={int(multicast)}",
+        f"-DBOX_ROWS={box[0]}",
+        f"-DBOX_COLS={box[1]}",
+        f"-DELEMENT_BYTES={source.itemsize}",
+    )
     kernel = load_kernel("copy/multicast_copy.cu", "multicast_copy", options, backend=backend)
     maps = (TensorMap.tiled(source, box=(box[0] // cluster, box[1])), TensorMap.tiled(target, box=(1, *box)))
     rows, columns = source.shape
     return Launch(kernel, (cluster, _ceil(columns, box[1]), _ceil(rows, box[0])), (32,), maps, box[0] * box[1] * source.itemsize)
 
 
-def dsmem_copy(source, target, method: str = "cp.async.bulk", cluster: int = 2, chunk: int = 8192,
-               backend: str | None = None) -> Launch:
+def dsmem_copy(
+    source, target, method: str = "cp.async.bulk", cluster: int = 2, chunk: int = 8192, backend: str | None = None
+) -> Launch:
     """target = source through a neighbour's shared memory, by copy/dsmem_copy.cu. method: one of METHODS."""
     options = (f"-DMETHOD={METHODS[method]}", f"-DCLUSTER={cluster}", f"-DCHUNK_BYTES={chunk}")
     kernel = load_kernel("copy/dsmem_copy.cu", "dsmem_copy", options, backend=backend)

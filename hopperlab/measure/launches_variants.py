@@ -2,6 +2,7 @@
 
 a: m x k, b: n x k, c: m x n unless said otherwise; bf16 as ml_dtypes.bfloat16 or uint16 bits. Arrays in, a `Launch` out.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,8 +53,9 @@ def cp_async_wgmma(a, b, c, stages: int = 3, options: Sequence[str] = (), backen
     return _without_maps("gemm/cp_async_wgmma.cu", a, b, c, options, stages, backend)
 
 
-def cuda_pipeline(a, b, c, stages: int = 3, scope: str = "thread", options: Sequence[str] = (),
-                  backend: str | None = None) -> Launch:
+def cuda_pipeline(
+    a, b, c, stages: int = 3, scope: str = "thread", options: Sequence[str] = (), backend: str | None = None
+) -> Launch:
     """gemm/cuda_pipeline.cu: cp_async_mma in C++, with a pipeline of each thread or of the block. k a multiple of 8."""
     scopes = {"thread": "-DSCOPE=0", "block": "-DSCOPE=1"}
     return _without_maps("gemm/cuda_pipeline.cu", a, b, c, (scopes[scope], *options), stages, backend)
@@ -75,10 +77,12 @@ def multistage(a, b, c, stages: int = 4, bk: int = 64, options: Sequence[str] = 
 def producer_warp(a, b, c, stages: int = 4, warps: int = 1, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """gemm/producer_warp.cu: warp_specialized with a producer of 1 or 4 warps. k a multiple of 8."""
     m, n, k = _sizes(a, b, c)
-    kernel = load_kernel("gemm/producer_warp.cu", "gemm", (f"-DSTAGES={stages}", f"-DPRODUCER_WARPS={warps}", *options),
-                         backend=backend)
-    return Launch(kernel, _grid(m, n), (256 + 32 * warps,), (_bf16_map(a), _bf16_map(b), c, *_numbers(m, n, k)),
-                  stages * (32768 + 16))
+    kernel = load_kernel(
+        "gemm/producer_warp.cu", "gemm", (f"-DSTAGES={stages}", f"-DPRODUCER_WARPS={warps}", *options), backend=backend
+    )
+    return Launch(
+        kernel, _grid(m, n), (256 + 32 * warps,), (_bf16_map(a), _bf16_map(b), c, *_numbers(m, n, k)), stages * (32768 + 16)
+    )
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,13 @@ class Operand:
     result: str
 
 
-OPERANDS: Mapping[str, Operand] = {"bf16": Operand(0, "bfloat16", 2, "float32"), "f16": Operand(1, None, 2, "float32"),
-                                   "tf32": Operand(2, None, 4, "float32"), "e4m3": Operand(3, "uint8", 1, "float32"),
-                                   "s8": Operand(4, "uint8", 1, "int32")}
+OPERANDS: Mapping[str, Operand] = {
+    "bf16": Operand(0, "bfloat16", 2, "float32"),
+    "f16": Operand(1, None, 2, "float32"),
+    "tf32": Operand(2, None, 4, "float32"),
+    "e4m3": Operand(3, "uint8", 1, "float32"),
+    "s8": Operand(4, "uint8", 1, "int32"),
+}
 
 
 def _operand_map(array, kind: str, mn_major: bool) -> TensorMap:
@@ -102,8 +110,18 @@ def _operand_map(array, kind: str, mn_major: bool) -> TensorMap:
     return TensorMap.tiled(array, box=box, swizzle="128B", dtype=operand.map_dtype)
 
 
-def wgmma_operands(a, b, c, kind: str = "bf16", source: str = "SS", a_major: str = "K", b_major: str = "K", stages: int = 4,
-                   options: Sequence[str] = (), backend: str | None = None) -> Launch:
+def wgmma_operands(
+    a,
+    b,
+    c,
+    kind: str = "bf16",
+    source: str = "SS",
+    a_major: str = "K",
+    b_major: str = "K",
+    stages: int = 4,
+    options: Sequence[str] = (),
+    backend: str | None = None,
+) -> Launch:
     """c = a * b^T by gemm/wgmma_operands.cu: any input type of wgmma, c float32 (int32 for s8).
 
     kind: a key of OPERANDS; source: "SS" or "RS" (a from registers); a_major "MN": a is k x m, b_major "MN": b is k x n (16-bit
@@ -113,13 +131,21 @@ def wgmma_operands(a, b, c, kind: str = "bf16", source: str = "SS", a_major: str
     if operand.bytes != 2 and (a_major, b_major) != ("K", "K"):
         raise ValueError(f"wgmma reads {kind} K-major only; MN-major operands are f16 or bf16")
     if a.itemsize != operand.bytes or c.dtype.name != operand.result:
-        raise ValueError(f"{kind} products take {operand.bytes}-byte a and b and give {operand.result}, not {a.dtype} and {c.dtype}")
+        raise ValueError(
+            f"{kind} products take {operand.bytes}-byte a and b and give {operand.result}, not {a.dtype} and {c.dtype}"
+        )
     (m, k), (n, other) = (array.shape[::-1] if major == "MN" else array.shape for array, major in ((a, a_major), (b, b_major)))
     if k != other or tuple(c.shape) != (m, n):
-        raise ValueError(f"a is {a.shape} ({a_major}-major), b is {b.shape} ({b_major}-major) and c is {c.shape}: k or c does "
-                         "not fit")
-    chosen = (f"-DINPUT={operand.code}", f"-DA_SOURCE={int(source == 'RS')}", f"-DA_MN={int(a_major == 'MN')}",
-              f"-DB_MN={int(b_major == 'MN')}", f"-DSTAGES={stages}")
+        raise ValueError(
+            f"a is {a.shape} ({a_major}-major), b is {b.shape} ({b_major}-major) and c is {c.shape}: k or c does not fit"
+        )
+    chosen = (
+        f"-DINPUT={operand.code}",
+        f"-DA_SOURCE={int(source == 'RS')}",
+        f"-DA_MN={int(a_major == 'MN')}",
+        f"-DB_MN={int(b_major == 'MN')}",
+        f"-DSTAGES={stages}",
+    )
     kernel = load_kernel("gemm/wgmma_operands.cu", "gemm", (*chosen, *options), backend=backend)
     maps = (_operand_map(a, kind, a_major == "MN"), _operand_map(b, kind, b_major == "MN"))
     return Launch(kernel, _grid(m, n), (288,), (*maps, c, *_numbers(m, n, k)), stages * (32768 + 16))
@@ -129,16 +155,27 @@ def _two_blocks(make: Callable[..., Launch], fixed: int | None = None) -> Callab
     def launch(a, b, c, stages: int = 3, blocks: int = 2, options: Sequence[str] = (), backend: str | None = None) -> Launch:
         budget = () if fixed == blocks else (f"-DBLOCKS_PER_SM={blocks}",)
         return make(a, b, c, stages=stages, options=(*budget, *options), backend=backend)
+
     return launch
 
 
 # {cp.async, TMA} x {mma.sync, wgmma} on equal tiles: 128 x 128 x 64, 256 threads, the same ring. tma_mma is budgeted for two
 # blocks an SM as it stands.
 TWO_BY_TWO: Mapping[tuple[str, str], Callable[..., Launch]] = {
-    ("cp.async", "mma.sync"): _two_blocks(cp_async_mma), ("TMA", "mma.sync"): _two_blocks(tma_mma, fixed=2),
-    ("cp.async", "wgmma"): _two_blocks(cp_async_wgmma), ("TMA", "wgmma"): _two_blocks(multistage)}
+    ("cp.async", "mma.sync"): _two_blocks(cp_async_mma),
+    ("TMA", "mma.sync"): _two_blocks(tma_mma, fixed=2),
+    ("cp.async", "wgmma"): _two_blocks(cp_async_wgmma),
+    ("TMA", "wgmma"): _two_blocks(multistage),
+}
 
 VARIANTS: Mapping[str, Callable[..., Launch]] = {
-    "cp_async_mma": cp_async_mma, "tma_mma": tma_mma, "cp_async_wgmma": cp_async_wgmma, "multistage": multistage,
-    "cuda_pipeline": cuda_pipeline, "producer_warp": producer_warp, "tma_wgmma": tma_wgmma, "warp_specialized": warp_specialized}
+    "cp_async_mma": cp_async_mma,
+    "tma_mma": tma_mma,
+    "cp_async_wgmma": cp_async_wgmma,
+    "multistage": multistage,
+    "cuda_pipeline": cuda_pipeline,
+    "producer_warp": producer_warp,
+    "tma_wgmma": tma_wgmma,
+    "warp_specialized": warp_specialized,
+}
 """Every bf16 product here by name, with the same signature: make(a, b, c, stages=…, options=…, backend=…)."""

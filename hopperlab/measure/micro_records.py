@@ -1,4 +1,5 @@
 """From probes to records: medians of launches, a record's fields, and what several micro-experiments share."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ Choose = Callable[[np.ndarray], Sequence[float]]
 def flush() -> None:
     """Write 512 MiB, so that nothing of earlier data is left in the L2, and wait."""
     import cupy
+
     cupy.empty(L2_FLUSH_BYTES, cupy.uint8).fill(1)
     cupy.cuda.runtime.deviceSynchronize()
 
@@ -32,17 +34,31 @@ def sampled(probe: Probe, rounds: int, choose: Choose, cold: bool = False) -> np
     return np.asarray(values, dtype=float)
 
 
-def numbered(suite: str, kernel: str, options: Sequence[str], values, unit: str, launch: Launch | None = None,
-             **fields: object) -> Record:
+def numbered(
+    suite: str, kernel: str, options: Sequence[str], values, unit: str, launch: Launch | None = None, **fields: object
+) -> Record:
     """A record of `values` in `unit`: median, least and greatest."""
     array = np.asarray(values, dtype=float)
-    return Record(suite, kernel, tuple(options), value=round(float(np.median(array)), 2), value_min=round(float(array.min()), 2),
-                  value_max=round(float(array.max()), 2), unit=unit, **facts(launch), **fields)
+    return Record(
+        suite,
+        kernel,
+        tuple(options),
+        value=round(float(np.median(array)), 2),
+        value_min=round(float(array.min()), 2),
+        value_max=round(float(array.max()), 2),
+        unit=unit,
+        **facts(launch),
+        **fields,
+    )
 
 
-def cycles(suite: str, probe: Probe, options: Sequence[str], rounds: int, choose: Choose, cold: bool = False, note: str = "") -> Record:
+def cycles(
+    suite: str, probe: Probe, options: Sequence[str], rounds: int, choose: Choose, cold: bool = False, note: str = ""
+) -> Record:
     """A record of a probe in cycles, `choose` picking (and dividing) what counts of each launch's output."""
-    return numbered(suite, probe.launch.kernel.name, options, sampled(probe, rounds, choose, cold), "cycles", probe.launch, note=note)
+    return numbered(
+        suite, probe.launch.kernel.name, options, sampled(probe, rounds, choose, cold), "cycles", probe.launch, note=note
+    )
 
 
 def rated(suite: str, launch: Launch, options: Sequence[str], sample: Sample, moved: int, **fields: object) -> Record:

@@ -1,8 +1,9 @@
 """Measure the controls of the products on this machine: `python -m hopperlab.measure.variants [--only …] [--out DIR]`.
 
-Writes the recording `variants`: the 2x2 of copies and tensor cores with joules, roles against none, depth and width of a stage, C++
-pipelines, and every operand of wgmma; each beside cuBLAS and interleaved. Needs a Hopper GPU. Every product is checked first.
+Writes the recording `variants`: the 2x2 of copies and tensor cores with joules, roles against none, depth and width of a stage,
+C++ pipelines, and every operand of wgmma; each beside cuBLAS and interleaved. Needs a Hopper GPU. Every product is checked first.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -19,12 +20,13 @@ from .operands import bf16_values, normal_bf16
 from .recordings import Record
 from .timing import Sample, interleaved
 
-Made = Mapping[str, tuple[str, tuple[str, ...], Launch]]   # name -> (kernel, options, launch)
-SECONDS = 0.8                                               # of sustained running for joules
+Made = Mapping[str, tuple[str, tuple[str, ...], Launch]]  # name -> (kernel, options, launch)
+SECONDS = 0.8  # of sustained running for joules
 
 
 def _operands(shape: tuple[int, int, int]):
     import cupy
+
     m, n, k = shape
     return normal_bf16(cupy, (m, k), m + 1), normal_bf16(cupy, (n, k), n + 2), cupy.empty((m, n), cupy.uint16)
 
@@ -41,6 +43,7 @@ def _check(name: str, run: Callable[[], None], c, expected) -> None:
 def _raced(suite: str, shape: tuple[int, int, int], operands, made: Made, rounds: int, joules: bool = False) -> list[Record]:
     """Check all of `made` against cuBLAS, then time them beside it, interleaved; with the energy of each where asked."""
     import cupy
+
     a, b, c = operands
     expected = cupy.empty_like(c)
     peers.cublas(a, b, expected)()
@@ -50,19 +53,31 @@ def _raced(suite: str, shape: tuple[int, int, int], operands, made: Made, rounds
     samples = interleaved(runs, rounds)
     peer = samples["cuBLAS"]
     entries = {**made, "cuBLAS": ("cuBLAS", (), None)}
-    return [Record(suite, entries[name][0], entries[name][1], shape, "bfloat16", tflops=tflops(shape, sample), **times(sample),
-                   **beside(sample, "cuBLAS", peer, tflops(shape, peer)), **facts(entries[name][2]),
-                   **load(runs[name], SECONDS if joules else 0)) for name, sample in samples.items()]
+    return [
+        Record(
+            suite,
+            entries[name][0],
+            entries[name][1],
+            shape,
+            "bfloat16",
+            tflops=tflops(shape, sample),
+            **times(sample),
+            **beside(sample, "cuBLAS", peer, tflops(shape, peer)),
+            **facts(entries[name][2]),
+            **load(runs[name], SECONDS if joules else 0),
+        )
+        for name, sample in samples.items()
+    ]
 
 
 def two_by_two(rounds: int) -> list[Record]:
-    """{cp.async, TMA} x {mma.sync, wgmma} on equal tiles at equal depth: two blocks an SM with 3 stages, one with 6; joules."""
+    """{cp.async, TMA} x {mma.sync, wgmma} on equal tiles and depth: two blocks an SM with 3 stages, one with 4 and 6; joules."""
     shape = (8192, 8192, 8192)
     a, b, c = operands = _operands(shape)
     made = {}
-    for stages, blocks in ((3, 2), (6, 1)):
+    for stages, blocks in ((3, 2), (4, 1), (6, 1)):
         for (copied, multiplied), make in variants.TWO_BY_TWO.items():
-            fixed = (copied, multiplied) == ("TMA", "mma.sync")         # budgeted for two blocks in any case
+            fixed = (copied, multiplied) == ("TMA", "mma.sync")  # budgeted for two blocks in any case
             launch = make(a, b, c, stages=stages, blocks=2 if fixed else blocks)
             options = (f"copy={copied}", f"multiply={multiplied}", f"STAGES={stages}", f"blocks_per_sm={blocks}")
             made[f"{copied} {multiplied} {stages}"] = (_file(launch), options, launch)
@@ -82,14 +97,22 @@ def roles(rounds: int) -> list[Record]:
         made: dict[str, tuple[str, tuple[str, ...], Launch]] = {}
         for stages in (3, 4, 6):
             tag = (f"STAGES={stages}",)
-            made |= {f"multistage {stages}": ("multistage", tag, variants.multistage(a, b, c, stages)),
-                     f"tma_wgmma {stages}": ("tma_wgmma", tag, launches.tma_wgmma(a, b, c, stages)),
-                     f"warp_specialized {stages}": ("warp_specialized", tag, launches.warp_specialized(a, b, c, stages))}
+            made |= {
+                f"multistage {stages}": ("multistage", tag, variants.multistage(a, b, c, stages)),
+                f"tma_wgmma {stages}": ("tma_wgmma", tag, launches.tma_wgmma(a, b, c, stages)),
+                f"warp_specialized {stages}": ("warp_specialized", tag, launches.warp_specialized(a, b, c, stages)),
+            }
             for warps in (1, 4):
-                made[f"producer {warps} {stages}"] = ("producer_warp", (*tag, f"PRODUCER_WARPS={warps}"),
-                                                      variants.producer_warp(a, b, c, stages, warps))
-            made[f"waits {stages}"] = ("producer_warp", (*tag, "PRODUCER_WARPS=1", "WAIT_FOR_OWN_LOAD=1"),
-                                       variants.producer_warp(a, b, c, stages, 1, ("-DWAIT_FOR_OWN_LOAD=1",)))
+                made[f"producer {warps} {stages}"] = (
+                    "producer_warp",
+                    (*tag, f"PRODUCER_WARPS={warps}"),
+                    variants.producer_warp(a, b, c, stages, warps),
+                )
+            made[f"waits {stages}"] = (
+                "producer_warp",
+                (*tag, "PRODUCER_WARPS=1", "WAIT_FOR_OWN_LOAD=1"),
+                variants.producer_warp(a, b, c, stages, 1, ("-DWAIT_FOR_OWN_LOAD=1",)),
+            )
         records += _raced("roles", shape, operands, made, rounds)
     return records
 
@@ -103,7 +126,11 @@ def depth(rounds: int) -> list[Record]:
         made = {}
         for bk, deepest in ((32, 8), (64, 7), (128, 3)):
             for stages in range(2, deepest + 1):
-                made[f"{bk} {stages}"] = ("multistage", (f"STAGES={stages}", f"BK={bk}"), variants.multistage(a, b, c, stages, bk))
+                made[f"{bk} {stages}"] = (
+                    "multistage",
+                    (f"STAGES={stages}", f"BK={bk}"),
+                    variants.multistage(a, b, c, stages, bk),
+                )
         records += _raced("depth", shape, operands, made, rounds)
     return records
 
@@ -115,22 +142,33 @@ def cuda_pipeline(rounds: int) -> list[Record]:
     made = {}
     for stages in (3, 6):
         tag, wide = (f"STAGES={stages}",), stages == 3
-        made[f"by hand {stages}"] = ("cp_async_mma", tag, variants.cp_async_mma(a, b, c, stages, () if wide else ("-DBLOCKS_PER_SM=1",)))
+        made[f"by hand {stages}"] = (
+            "cp_async_mma",
+            tag,
+            variants.cp_async_mma(a, b, c, stages, () if wide else ("-DBLOCKS_PER_SM=1",)),
+        )
         for scope in ("thread", "block"):
-            made[f"{scope} {stages}"] = ("cuda_pipeline", (*tag, f"scope={scope}"), variants.cuda_pipeline(a, b, c, stages, scope))
+            made[f"{scope} {stages}"] = (
+                "cuda_pipeline",
+                (*tag, f"scope={scope}"),
+                variants.cuda_pipeline(a, b, c, stages, scope),
+            )
     return _raced("cuda_pipeline", shape, operands, made, rounds)
 
 
 def _stored(kind: str, values, major: str):
     """float32 CuPy values as an operand of wgmma: fp8 and bf16 as bits, transposed for an MN-major one."""
     import cupy
+
     turned = cupy.ascontiguousarray(values.T if major == "MN" else values)
     if kind == "bf16":
         from .operands import bf16_bits
+
         return bf16_bits(turned)
     if kind == "e4m3":
         import ml_dtypes
         import numpy as np
+
         return cupy.asarray(turned.get().astype(ml_dtypes.float8_e4m3fn).view(np.uint8))
     return turned.astype({"f16": cupy.float16, "tf32": cupy.float32, "s8": cupy.int8}[kind])
 
@@ -138,11 +176,13 @@ def _stored(kind: str, values, major: str):
 def _as_read(kind: str, stored, major: str):
     """What an operand's elements are worth to the tensor core, as float64 (tf32 as fp32: its loss is part of the error)."""
     import cupy
+
     if kind == "bf16":
         values = bf16_values(stored)
     elif kind == "e4m3":
         import ml_dtypes
         import numpy as np
+
         values = cupy.asarray(stored.get().view(ml_dtypes.float8_e4m3fn).astype(np.float32))
     else:
         values = stored
@@ -152,6 +192,7 @@ def _as_read(kind: str, stored, major: str):
 def operands(rounds: int) -> list[Record]:
     """Every input type, operand source and major of wgmma at 4096 cubed: speed, registers, and the error against float64."""
     import cupy
+
     shape = (4096, 4096, 4096)
     cases = [(kind, source, "K", "K") for kind in variants.OPERANDS for source in ("SS", "RS")]
     cases += [("bf16", source, *majors) for source in ("SS", "RS") for majors in (("MN", "K"), ("K", "MN"), ("MN", "MN"))]
@@ -176,15 +217,31 @@ def operands(rounds: int) -> list[Record]:
         if not errors[case] < 1e-2:
             raise AssertionError(f"wgmma_operands {case}: relative error {errors[case]:.2e}")
         sample = samples[str(case)]
-        records.append(Record("operands", "wgmma_operands", (f"A={source}", f"A_major={a_major}", f"B_major={b_major}"), shape, kind,
-                              tflops=tflops(shape, sample), **times(sample), value=float(f"{errors[case]:.3g}"),
-                              unit="relative error against float64", **beside(sample, "bf16 SS K-major", peer, tflops(shape, peer)),
-                              **facts(launch)))
+        records.append(
+            Record(
+                "operands",
+                "wgmma_operands",
+                (f"A={source}", f"A_major={a_major}", f"B_major={b_major}"),
+                shape,
+                kind,
+                tflops=tflops(shape, sample),
+                **times(sample),
+                value=float(f"{errors[case]:.3g}"),
+                unit="relative error against float64",
+                **beside(sample, "bf16 SS K-major", peer, tflops(shape, peer)),
+                **facts(launch),
+            )
+        )
     return records
 
 
 SUITES: Mapping[str, Callable[[int], list[Record]]] = {
-    "two_by_two": two_by_two, "roles": roles, "depth": depth, "cuda_pipeline": cuda_pipeline, "operands": operands}
+    "two_by_two": two_by_two,
+    "roles": roles,
+    "depth": depth,
+    "cuda_pipeline": cuda_pipeline,
+    "operands": operands,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -39,7 +39,8 @@ im2col_load(const __grid_constant__ TensorMap input, const __grid_constant__ Ten
     int h = lower_h + rest % out_h * stride_h; rest /= out_h;
     int d = lower_d + rest % out_d * stride_d; rest /= out_d;
     int tap = blockIdx.y, c = blockIdx.z * CHANNELS;
-    unsigned short kw = tap % filter_w * dilation, kh = tap / filter_w % filter_h * dilation, kd = tap / filter_w / filter_h * dilation;
+    unsigned short kw = tap % filter_w * dilation, kh = tap / filter_w % filter_h * dilation;
+    unsigned short kd = tap / filter_w / filter_h * dilation;
 
     mbarrier_init(&full, 1);
     mbarrier_arrive_expect_tx(&full, PIXELS * CHANNELS * ELEMENT_BYTES);

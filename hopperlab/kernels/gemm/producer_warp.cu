@@ -8,9 +8,9 @@
 // WAIT_FOR_OWN_LOAD 1 shows what it costs when the producer waits until its own load has landed before it goes on: then one load
 // is in flight, however many stages there are. (The consumers wait for the bytes themselves; nobody needs the producer to.)
 //
-// Macros: PRODUCER_WARPS (1 or 4), WAIT_FOR_OWN_LOAD, STAGES (2 to 7). Launch: grid (ceil(n/128), ceil(m/128)), block 256 + 32 * PRODUCER_WARPS,
-// dynamic shared memory STAGES * 32768 + 16 * STAGES bytes. Tensor maps: box 128 rows x 64 columns, swizzle 128B, fill zero.
-// k a multiple of 8. Measured in recordings/variants.json.
+// Macros: PRODUCER_WARPS (1 or 4), WAIT_FOR_OWN_LOAD, STAGES (2 to 7). Launch: grid (ceil(n/128), ceil(m/128)), block 256 +
+// 32 * PRODUCER_WARPS, dynamic shared memory STAGES * 32768 + 16 * STAGES bytes. Tensor maps: box 128 rows x 64 columns,
+// swizzle 128B, fill zero. k a multiple of 8. Measured in recordings/variants.json.
 #include <cuda_bf16.h>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/ring.cuh>

@@ -1,5 +1,6 @@
 // What a cluster costs before anything runs: a kernel that only writes when and where each CTA began. The host times the
-// launches; starts[block] (globaltimer, nanoseconds) and places[block] (which multiprocessor) show how the CTAs of a cluster come to lie.
+// launches; starts[block] (globaltimer, nanoseconds) and places[block] (which multiprocessor) show how the CTAs of a cluster
+// come to lie.
 //
 // Macros: CLUSTER (1, 2, 4, 8). Launch: grid a multiple of CLUSTER, block 128, any dynamic shared memory (it decides how many
 // fit). Measured in recordings/micro.json.

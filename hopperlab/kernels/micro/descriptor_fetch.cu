@@ -33,7 +33,8 @@ constexpr int BOX_BYTES = 32 * 128 * 2;
 static_assert(MAPS % 8 == 0 && MAPS <= 32);
 
 #if PLACE == 1
-#define EIGHT {{MAP_WORDS}}, {{MAP_WORDS}}, {{MAP_WORDS}}, {{MAP_WORDS}}, {{MAP_WORDS}}, {{MAP_WORDS}}, {{MAP_WORDS}}, {{MAP_WORDS}}
+#define TWO {{MAP_WORDS}}, {{MAP_WORDS}}
+#define EIGHT TWO, TWO, TWO, TWO
 __constant__ Maps constant_maps = {{EIGHT
 #if MAPS > 8
     , EIGHT

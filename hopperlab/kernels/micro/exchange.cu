@@ -2,8 +2,8 @@
 // HOW a message travels:
 //   0  through global memory: ordinary stores, __syncthreads, one thread releases a flag (scope gpu), the other polls it
 //   1  distributed shared memory: ordinary stores there, then each warp's arrival on the receiver's mbarrier (release.cluster)
-//   2  st.async: the stores count their bytes on the receiver's mbarrier; before them each warp arrives there, which says how many
-//      bytes will come and that this warp has read the message before (bytes alone say nothing about their sender's reads)
+//   2  st.async: the stores count their bytes on the receiver's mbarrier; before them each warp arrives there, which says how
+//      many bytes will come and that this warp has read the message before (bytes alone say nothing about that)
 //   3  cp.async.bulk: the message is written here, fenced, and sent by one thread, which arrives likewise
 // The receiver's threads read all of it and answer with what they read plus one: out[SAMPLES] shows the last value.
 //

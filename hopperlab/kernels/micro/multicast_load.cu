@@ -1,16 +1,15 @@
-// What multicast saves: the CTAs of a cluster all need the same boxes, as the CTAs of a row of tiles need the same part of A.
-// Each cluster walks over the boxes of its own part of a matrix with a ring of STAGES slots; with MULTICAST each CTA loads
-// 1/CLUSTER of a box for all, without it loads every box whole. Nothing is computed. Bytes that arrive in shared memory: the same.
-// Bytes that the L2 delivers: 1/CLUSTER of them with multicast.
-// Warp 0 loads, warp 1 waits for each box and hands its slot back: to the loading warps of all CTAs that send parts of it, one
-// lane each. Those arrivals are release at CTA scope: they say that a box has been waited for, and publish no write.
-// As a receipt warp 1 adds up the 32-bit words of its CTA's last box: sums[blockIdx.x].
+// What multicast saves: the CTAs of a cluster all need the same boxes, as the CTAs of a row of tiles need the same part of
+// A. Each cluster walks over the boxes of its own part of a matrix with a ring of STAGES slots; with MULTICAST each CTA
+// loads 1/CLUSTER of a box for all, without it loads every box whole. Nothing is computed. Bytes that arrive in shared
+// memory: the same. Bytes that the L2 delivers: 1/CLUSTER of them with multicast. Warp 0 loads, warp 1 waits for each box
+// and hands its slot back: to the loading warps of all CTAs that send parts of it, one lane each. Those arrivals are release
+// at CTA scope: they say that a box has been waited for, and publish no write. As a receipt warp 1 adds up the 32-bit words
+// of its CTA's last box: sums[blockIdx.x].
 //
 // Macros: CLUSTER (1, 2, 4, 8), MULTICAST, BOX_ROWS (a multiple of CLUSTER), BOX_COLS (a row at most 256 elements), STAGES.
-// Launch: grid a multiple of CLUSTER, block 64, dynamic shared memory STAGES boxes. Tensor map: bf16, box (BOX_ROWS / CLUSTER or, without
-// MULTICAST, BOX_ROWS) x BOX_COLS; boxes: rows / BOX_ROWS, each cluster takes every (gridDim.x / CLUSTER)-th,
-// `passes` times over; no more clusters than boxes.
-// Measured in recordings/micro.json.
+// Launch: grid a multiple of CLUSTER, block 64, dynamic shared memory STAGES boxes. Tensor map: bf16, box (BOX_ROWS /
+// CLUSTER or, without MULTICAST, BOX_ROWS) x BOX_COLS; boxes: rows / BOX_ROWS, each cluster takes every (gridDim.x /
+// CLUSTER)-th, `passes` times over; no more clusters than boxes. Measured in recordings/micro.json.
 #include <hopperlab/fence.cuh>
 #include <hopperlab/multicast.cuh>
 #include <hopperlab/ring.cuh>

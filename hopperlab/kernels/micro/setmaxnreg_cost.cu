@@ -1,6 +1,6 @@
-// What moving registers costs: warpgroup 0 gives them back (dec), warpgroups 1 and 2 take them (inc), in cycles of each one's thread
-// 0: out[warpgroup]. Before, all meet at a barrier, so that the takers may have to wait for the giver.
-// WITHOUT 1 leaves both out: what the two clock readings cost by themselves.
+// What moving registers costs: warpgroup 0 gives them back (dec), warpgroups 1 and 2 take them (inc), in cycles of each
+// one's thread 0: out[warpgroup]. Before, all meet at a barrier, so that the takers may have to wait for the giver. WITHOUT
+// 1 leaves both out: what the two clock readings cost by themselves.
 //
 // Macros: WITHOUT. Launch: grid 1, block 384. Measured in recordings/micro.json.
 #include <hopperlab/clock.cuh>

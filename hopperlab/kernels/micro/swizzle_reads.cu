@@ -5,10 +5,11 @@
 // ACCESS: 0  16 bytes a lane along the rows           1  16 bytes a lane down the rows, the same column
 //         2  4 bytes a lane down the rows             3  2 bytes a lane down the rows (neighbouring lanes, neighbouring rows)
 //         4  ldmatrix of four 8x8 matrices of 16-bit elements, down the rows
-// The loads are volatile: otherwise ptxas would load each address once. Every word holds its own number, so that the sum shows that the right ones were read: sums[thread].
+// The loads are volatile and the rounds not unrolled: otherwise ptxas would load each address once. Every word holds its own
+// number, so that the sum shows that the right ones were read: sums[thread].
 //
-// Macros: MASK, ROW_BYTES (32, 64, 128), PAD, ACCESS, ROUNDS, SAMPLES. Launch: grid 1, block a multiple of 32, dynamic shared memory
-// 64 * (ROW_BYTES + PAD) bytes. Measured in recordings/micro.json.
+// Macros: MASK, ROW_BYTES (32, 64, 128), PAD, ACCESS, ROUNDS, SAMPLES. Launch: grid 1, block a multiple of 32, dynamic
+// shared memory 64 * (ROW_BYTES + PAD) bytes. Measured in recordings/micro.json.
 #include <hopperlab/clock.cuh>
 #include <hopperlab/mma.cuh>
 
@@ -45,7 +46,8 @@ swizzle_reads(long long* out, unsigned* sums) {
     require_aligned(shared, 1024);
     unsigned tile = shared_address(shared), lane = threadIdx.x % 32;
     for (int i = threadIdx.x; i < 64 * ROW_BYTES / 4; i += blockDim.x)
-        asm volatile("st.shared.u32 [%0], %1;" :: "r"(place(tile, i / (ROW_BYTES / 4), i % (ROW_BYTES / 4) * 4)), "r"(i) : "memory");
+        asm volatile("st.shared.u32 [%0], %1;"
+                     :: "r"(place(tile, i / (ROW_BYTES / 4), i % (ROW_BYTES / 4) * 4)), "r"(i) : "memory");
     __syncthreads();
     unsigned addresses[8], sum = 0;
     for (int j = 0; j < 8; j++) {                           // eight columns (or runs of rows) in turn
@@ -59,6 +61,7 @@ swizzle_reads(long long* out, unsigned* sums) {
     for (int sample = 0; sample < SAMPLES; sample++) {
         __syncthreads();
         long long start = clock_cycles();
+        #pragma unroll 1
         for (int i = 0; i < ROUNDS; i++) {
             #pragma unroll
             for (int j = 0; j < 8; j++) {

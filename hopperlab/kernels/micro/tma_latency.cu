@@ -9,8 +9,9 @@
 // Every box lies in rows of its own of a bf16 matrix with BOX_COLS columns, so that a box is contiguous and HOW changes nothing
 // about the bytes.
 //
-// Macros: HOW (0 to 4), BOX_ROWS, BOX_COLS (a row at most 256 elements), COPIES, TILES. Launch: grid 1, block 128, dynamic shared memory
-// TILES boxes (1 in tma_latency), multiples of 128 bytes. matrix: COPIES * BOX_ROWS rows. Measured in recordings/micro.json.
+// Macros: HOW (0 to 4), BOX_ROWS, BOX_COLS (a row at most 256 elements), COPIES, TILES. Launch: grid 1, block 128, dynamic
+// shared memory TILES boxes (1 in tma_latency), multiples of 128 bytes. matrix: COPIES * BOX_ROWS rows. Measured in
+// recordings/micro.json.
 #include <hopperlab/clock.cuh>
 #include <hopperlab/cp_async.cuh>
 #include <hopperlab/tma.cuh>

@@ -9,7 +9,8 @@
 #include <hopperlab/wgmma.cuh>
 
 // A descriptor from its fields: leading and stride in bytes, swizzle 0 none, 1 = 128 B, 2 = 64 B, 3 = 32 B. [9.7.15.5.1.2.2]
-__device__ __forceinline__ unsigned long long wgmma_descriptor(unsigned address, unsigned leading, unsigned stride, unsigned swizzle) {
+__device__ __forceinline__ unsigned long long wgmma_descriptor(unsigned address, unsigned leading, unsigned stride,
+                                                               unsigned swizzle) {
     return (unsigned long long)((address & 0x3FFFF) >> 4) | (unsigned long long)(leading >> 4) << 16
          | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)swizzle << 62;
 }
