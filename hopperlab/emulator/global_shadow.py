@@ -2,7 +2,7 @@
 
 Inside a cluster order comes from clocks.py. Across clusters it comes from fences and synchronising accesses (volatile,
 relaxed, release, acquire, atomic): a release publishes what its thread knew at its last fence, and a thread that reads the
-word learns it. Knowledge across clusters is kept a cluster, not a thread: it may miss a hazard but invents none.
+word learns it, and with it whoever is ordered after that read (far_knowledge.py).
 reference: PTX ISA 8.7 to 8.10 (memory consistency model).
 """
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from . import reports, reports_memory
 from .clocks import P, PX, V, X
+from .far_knowledge import WHOLE_WARP, FarKnowledge, merge_known
 from .lane_order import collided
 from .map_fences import MapFences
 
@@ -56,7 +57,7 @@ class GlobalShadow:
         domains = self.clocks.domains
         self.serial = np.zeros(domains, np.int64)          # which cluster lives in a domain: 1, 2, … in order of admission
         self.born = 0
-        self.cross: dict[int, dict[int, np.ndarray]] = {}  # domain -> {serial: (2, columns) V and P known of that cluster}
+        self.far = FarKnowledge(self.clocks)
         self.fenced: dict[int, tuple] = {}                 # warp -> what it knew at its last fence
         self.published: dict[tuple, dict] = {}             # (allocation address, word) -> {serial: (2, columns)}
         self.fence_epoch = np.zeros(len(self.clocks.epoch), np.int64)     # epoch of each warp's last proxy fence on global memory
@@ -71,7 +72,7 @@ class GlobalShadow:
         for d in domains.tolist():
             self.born += 1
             self.serial[d] = self.born
-            self.cross.pop(d, None)
+            self.far.forget(d)
             if self.fenced or self.fence_known:
                 for warp in range(d * self.clocks.warps, (d + 1) * self.clocks.warps):
                     self.fenced.pop(warp, None)
@@ -205,7 +206,7 @@ class GlobalShadow:
             ok[near] = known
         far = ~here & ~ok
         if far.any():
-            ok[far] = self._known_far(domain[far], serial[far], column[far], epoch[far], 1 if P_needed else 0)
+            ok[far] = self._known_far(gids[far], domain[far], serial[far], column[far], epoch[far], 1 if P_needed else 0)
         return ok
 
     def _fenced_near(self, gids, column, epoch):
@@ -224,14 +225,12 @@ class GlobalShadow:
             return False
         return (column == clocks.bulk0 + (gids >> 5) % clocks.warps) & (lane == (gids & 31)) & (epoch <= self.written[gids])
 
-    def _known_far(self, domain, serial, column, epoch, plane: int) -> np.ndarray:
+    def _known_far(self, gids, domain, serial, column, epoch, plane: int) -> np.ndarray:
         ok = np.zeros(len(domain), bool)
         for pair in np.unique(np.stack([domain, serial], axis=1), axis=0):
-            known = self.cross.get(int(pair[0]), {}).get(int(pair[1]))
-            if known is not None:
+            if int(pair[0]) in self.far.events:
                 pick = (domain == pair[0]) & (serial == pair[1])
-                inside = np.minimum(column[pick], known.shape[1] - 1)
-                ok[pick] = known[plane, inside] >= epoch[pick]
+                ok[pick] = self.far.covers(gids[pick], int(pair[0]), int(pair[1]), column[pick], epoch[pick], plane)
         return ok
 
     def _report(self, gids, allocation, who, when, at, bad, site: int, verb: str, other_verb: str) -> None:
@@ -287,7 +286,7 @@ class GlobalShadow:
     def _snapshot(self, gw: int, vec: np.ndarray) -> dict:
         """What a warp knows: its own cluster's columns (V and P), and what its cluster knows of others."""
         domain = gw // self.clocks.warps
-        known = {s: v.copy() for s, v in self.cross.get(domain, {}).items()}
+        known = self.far.of_vector(domain, gw, vec)
         own = vec[[V, P]].astype(np.int64)
         for plane, single in ((0, X), (1, PX)):
             own[plane] = np.maximum(own[plane], vec[single] >> 5)
@@ -299,7 +298,7 @@ class GlobalShadow:
         units = self.M.units(C)
         vec = self.clocks.publish(C, units)
         for k, gw in enumerate(units.gw.tolist()):
-            self.fenced[gw] = (vec[k].copy(), {s: v.copy() for s, v in self.cross.get(gw // self.clocks.warps, {}).items()})
+            self.fenced[gw] = (vec[k].copy(), self._snapshot(gw, vec[k]))
 
     def release(self, C, allocation, offset: np.ndarray, now: bool) -> None:
         """A synchronising write (now: with .release): publish at its word what the last fence covered."""
@@ -311,8 +310,7 @@ class GlobalShadow:
             if vec is not None:
                 known = self._snapshot(gw, vec[k])
             elif gw in self.fenced:
-                known = self._snapshot(gw, self.fenced[gw][0])
-                known.update({s: v for s, v in self.fenced[gw][1].items() if s not in known})
+                known = {s: v.copy() for s, v in self.fenced[gw][1].items()}
             else:
                 continue
             mine = np.flatnonzero(C.gids >> 5 == gw)
@@ -331,12 +329,20 @@ class GlobalShadow:
             lanes = C.gids[offset >> 2 == word]
             for domain in np.unique((lanes >> 5) // clocks.warps).tolist():
                 own = known.get(int(self.serial[domain]))
-                merge_known(self.cross.setdefault(domain, {}), {s: v for s, v in known.items() if s != self.serial[domain]})
+                others = {s: v for s, v in known.items() if s != self.serial[domain]}
+                if others:
+                    self._learn_far(domain, lanes[(lanes >> 5) // clocks.warps == domain], others)
                 if own is not None:
                     rows = np.unique(clocks.row_of[lanes[(lanes >> 5) // clocks.warps == domain]])
                     width = min(own.shape[1], clocks.columns)
                     for plane in (V, W) if clocks.scoped else (V,):
                         clocks.K[rows, plane, :width] = np.maximum(clocks.K[rows, plane, :width], own[0, :width].astype(np.int32))
+
+    def _learn_far(self, domain: int, gids: np.ndarray, known: dict) -> None:
+        for warp in np.unique(gids >> 5).tolist():
+            lanes = np.unique(gids[gids >> 5 == warp] & 31)
+            for lane in [WHOLE_WARP] if len(lanes) >= self.M.alive[warp] else lanes.tolist():
+                self.far.learn(domain, warp, lane, known)
 
     def proxy_fence(self, C) -> None:
         """fence.proxy.async on global memory: what these warps made and know becomes visible to the async proxy."""
@@ -347,21 +353,4 @@ class GlobalShadow:
             self.fence_epoch[gw] = own[gw % self.clocks.warps]
             self.fence_known[gw] = own
         for domain in np.unique((C.gids >> 5) // self.clocks.warps).tolist():
-            for known in self.cross.get(domain, {}).values():
-                known[1] = np.maximum(known[1], known[0])
-
-
-def merge_known(into: dict, known: dict) -> None:
-    """Element-wise maximum of {serial: (2, columns)}; tables may differ in width."""
-    for serial, vec in known.items():
-        old = into.get(serial)
-        if old is None:
-            into[serial] = vec.copy()
-        elif old.shape == vec.shape:
-            np.maximum(old, vec, out=old)
-        else:
-            width = max(old.shape[1], vec.shape[1])
-            both = np.zeros((2, width), np.int64)
-            both[:, :old.shape[1]] = old
-            both[:, :vec.shape[1]] = np.maximum(both[:, :vec.shape[1]], vec)
-            into[serial] = both
+            self.far.fenced(domain)

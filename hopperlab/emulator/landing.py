@@ -18,12 +18,13 @@ PAIRINGS = {"late-wgmma": ("eager", "lazy"), "late-copies": ("lazy", "eager")}  
 
 
 class BarrierOp:
-    """A bulk or tensor copy that signals an mbarrier: `copy()` moves the data, then `nbytes` complete on `barrier`."""
+    """A bulk or tensor copy that signals an mbarrier: `copy()` moves the data, then `nbytes` complete on `barrier`.
+    phase: that its bytes belong to, counted from 1, where it is known."""
 
-    __slots__ = ("barrier", "nbytes", "copy", "gid", "index", "slot")
+    __slots__ = ("barrier", "nbytes", "copy", "gid", "index", "slot", "phase")
 
-    def __init__(self, barrier: int, nbytes: int, copy, gid: int, index: int, slot: int):
-        self.barrier, self.nbytes, self.copy = barrier, nbytes, copy
+    def __init__(self, barrier: int, nbytes: int, copy, gid: int, index: int, slot: int, phase: int | None = None):
+        self.barrier, self.nbytes, self.copy, self.phase = barrier, nbytes, copy, phase
         self.gid, self.index, self.slot = gid, index, slot
 
 
@@ -226,6 +227,8 @@ class Landing:
             self.M.barriers.arrive_later(op.barrier, len(op.gids), op.known, int(op.gids[0]), op.index)
             return
         op.copy()
+        if op.phase is not None and self.M.session.check and self.M.barriers.phase[op.barrier] >= op.phase:
+            reports.unannounced(self.M, op.barrier, op.nbytes)
         self._event("land", "land cp", op.gid, op.index, f"{op.nbytes} bytes")
         self.M.barriers.complete_tx(op.barrier, op.nbytes, op.index, op.gid)
 

@@ -29,7 +29,7 @@ class MapFences:
         known = np.maximum(vec[:, V], vec[:, X] >> 5)
         for k, gw in enumerate(units.gw.tolist()):
             serial = int(self.shadow.serial[gw // self.clocks.warps])
-            for cluster, columns in ((serial, known[k]), *((s, v[0]) for s, v in self.shadow.cross.get(gw // self.clocks.warps, {}).items())):
+            for cluster, columns in ((serial, known[k]), *((s, v[0]) for s, v in self.shadow.far.of_vector(gw // self.clocks.warps, gw, vec[k]).items())):
                 old = self.released.get(cluster)
                 wide = max(len(columns), 0 if old is None else len(old))
                 both = np.zeros(wide, np.int64)

@@ -62,14 +62,14 @@ def copy(M, C, info: Info, target, source, size, barrier):
         _issue(M, info, gid, int(ids[lane]), to, nbytes, move)
 
 
-def _issue(M, info: Info, gid: int, barrier: int, to: int, nbytes: int, move) -> None:
+def _issue(M, info: Info, gid: int, barrier: int, to: int, nbytes: int, move, phase: int | None = None) -> None:
     if M.shadow is not None:
         column, epoch = M.clocks.barrier_column(barrier), int(M.barriers.phase[barrier]) + 1
         if not info.op:                               # reductions commute: several may be under way at once
             M.shadow.async_write(gid, [(to, nbytes)], column, epoch, info.index)
         M.landing.last_copy[barrier] = (column, epoch, gid, info.index, to // M.stride)
-        M.barriers.checks.issued(barrier, gid)
-    M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, to // M.stride))
+        M.barriers.checks.issued(barrier, gid, info.index)
+    M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, to // M.stride, phase))
 
 
 def _known(instr, more: set) -> None:
@@ -110,12 +110,13 @@ def remote(M, C, info: Info, address, barrier, *values):
     M.counting.add("dsmem_async_bytes", nbytes * C.n, info.index)
     if not info.op:
         M.counting.remote_sectors(C, "store", flat, info.index)
+    phases = (M.barriers.phase[ids] + 1).tolist()
     for lane in range(C.n):
         first = int(flat[lane]) // info.width
 
         def move(first=first, row=rows[lane]):
             view[first:first + info.count] = _updated(info.op, view[first:first + info.count], row)
-        _issue(M, info, int(C.gids[lane]), int(ids[lane]), int(flat[lane]), nbytes, move)
+        _issue(M, info, int(C.gids[lane]), int(ids[lane]), int(flat[lane]), nbytes, move, phases[lane])
 
 
 def _updated(op: str, old: np.ndarray, value: np.ndarray) -> np.ndarray:
