@@ -11,6 +11,8 @@ from .boxes import box_explorer, inside, reference_box
 from .charts import bars, lines
 from .descriptors import check_descriptor, decode_words, descriptor_map, fragment_map, owner_words, step_table
 from .excerpts import wrapper
+from .feeding import enough_in_flight, feeding_chart, launch_tile, littles_law, memory_latency, needs_of, run_tile
+from .ladder_start import check_flight, first_steps, step_times
 from .generations import INSTRUCTIONS, accepted, generations_table, issued, issued_chart
 from .handovers import handover_cost
 from .ladder import ladder
@@ -35,16 +37,17 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
-           "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "bugs_table", "ceilings",
-           "check_addresses", "check_descriptor", "check_halo", "check_intensities", "check_ring", "check_two_slots",
-           "check_xor", "Choice", "counted_beside", "decode_words", "descriptor_map", "doctor", "explain", "folds_table",
+__all__ = ["ACCESS_SHAPES", "Choice", "INSTRUCTIONS", "Panel", "Picture", "Point", "Slider", "Span", "accepted", "access_map",
+           "access_table", "access_wavefronts", "attainable", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer",
+           "boxes_chart", "boxes_table", "bugs_table", "ceilings", "check_addresses", "check_descriptor", "check_flight",
+           "check_halo", "check_intensities", "check_ring", "check_two_slots", "check_xor", "counted_beside", "decode_words",
+           "descriptor_map", "doctor", "enough_in_flight", "explain", "feeding_chart", "first_steps", "folds_table",
            "follow_element", "fragment_map", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "handover_cost",
-           "hazards", "if_recorded", "inside", "INSTRUCTIONS", "issued", "issued_chart", "kindest_place", "ladder", "land",
-           "land_bytes", "launch_access", "launch_columns", "launch_groups", "launch_on_roof", "launch_pipeline",
-           "launch_stepper", "lines", "lines_named", "listing", "mbarrier_stepper", "mma_map", "mma_words", "multiply_tile",
-           "one_tile_operands", "owner_words", "Panel", "panel", "percent_of_peer", "Picture", "Point", "predict",
-           "read_columns", "reference_box", "ring_counts", "ring_run", "ring_spans", "ring_timeline", "roofline", "sass",
-           "Slider", "source", "Span", "stage_diagram", "stage_plan", "stages_chart", "step_table", "step_words",
+           "hazards", "if_recorded", "inside", "issued", "issued_chart", "kindest_place", "ladder", "land", "land_bytes",
+           "launch_access", "launch_columns", "launch_groups", "launch_on_roof", "launch_pipeline", "launch_stepper",
+           "launch_tile", "lines", "lines_named", "listing", "littles_law", "mbarrier_stepper", "memory_latency", "mma_map",
+           "mma_words", "multiply_tile", "needs_of", "one_tile_operands", "owner_words", "panel", "percent_of_peer", "predict",
+           "read_columns", "reference_box", "ring_counts", "ring_run", "ring_spans", "ring_timeline", "roofline", "run_tile",
+           "sass", "source", "stage_diagram", "stage_plan", "stages_chart", "step_table", "step_times", "step_words",
            "store_table", "swizzle_cost", "swizzled_tile", "tile_table", "timeline", "timing_lesson", "vote", "wavefronts",
            "wgmma_groups", "wgmma_rates", "whence", "wrapper"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 WAYS = {"mbarrier_round_trip": "two mbarriers, one thread a side", "named_round_trip": "two named barriers, a warp a side",
-        "syncthreads": "one __syncthreads of 64 threads"}
+        "syncthreads": "one __syncthreads of 128 threads"}
 """Kernels of micro/barriers.cu, and what they do in one round."""
 ROUNDS = 64
 
@@ -16,7 +16,7 @@ def measured(way: str, backend: str | None = None, rounds: int = ROUNDS) -> tupl
     """(median, least, greatest) SM cycles of one round over the samples of one launch, the first sample left out."""
     from ..measure import micro_launches
 
-    each = micro_launches.barrier(way, rounds=rounds, backend=backend).cycles()[1:] / rounds
+    each = micro_launches.barrier(way, 128 if way == "syncthreads" else 64, rounds=rounds, backend=backend).cycles()[1:] / rounds
     return float(np.median(each)), float(each.min()), float(each.max())
 
 
@@ -34,7 +34,7 @@ def handover_cost(recording: Any = None) -> str:
         if not found:
             return "No GPU here, and no recording of this: run the notebook on a Hopper GPU, where this cell measures it."
         heading, rows = recording.source + ":", {}
-        for record in found:
+        for record in found:                                # the first of a kernel is that of the fewest threads
             rows.setdefault(record.kernel, (record.value, record.value_min or record.value, record.value_max or record.value))
     lines = [f"  {WAYS[way]:36s} {middle:6.0f} cycles ({least:.0f} to {most:.0f})" for way, (middle, least, most) in rows.items()]
     return "\n".join([heading, *lines])
