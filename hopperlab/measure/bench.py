@@ -214,6 +214,8 @@ def no_gpu() -> str | None:
         return f"timing needs a Hopper GPU (H100, H200); {gpu.name} has compute capability {gpu.capability[0]}.{gpu.capability[1]}"
     if not backend.has_cupy():
         return f"timing needs CuPy: {backend.install_cupy(gpu)}"
+    if backend.backend() != "gpu":
+        return "timing needs the GPU, but HOPPERLAB_BACKEND sends kernels to the emulator: unset it"
     return None
 
 

@@ -79,6 +79,19 @@ def test_another_gpu_is_named(monkeypatch):
     assert "NVIDIA A100 has compute capability 8.0" in bench.no_gpu()
 
 
+def test_a_backend_that_is_set_to_the_emulator_is_named(monkeypatch):
+    from hopperlab.runtime import backend
+    from hopperlab.runtime.driver import Gpu
+    monkeypatch.setattr(bench, "_gpu", lambda: Gpu("NVIDIA H200", (9, 0), 132, (13, 0)))
+    monkeypatch.setattr(backend, "has_cupy", lambda: True)
+    monkeypatch.setattr(backend, "backend", lambda choice=None: "emulator")
+    assert "unset it" in bench.no_gpu()
+    monkeypatch.setattr(backend, "backend", lambda choice=None: "gpu")
+    assert bench.no_gpu() is None
+    monkeypatch.setattr(backend, "has_cupy", lambda: False)
+    assert bench.no_gpu().startswith("timing needs CuPy")
+
+
 def test_help_lists_the_suites_there_are():
     assert {name: suite.help for name, suite in bench_suites.SUITES.items()} == cli_measure.BENCHES
 
