@@ -63,9 +63,9 @@ def _block(records: Sequence[Record]) -> list[str]:
     rows = [("", "rate", "spread", "ratio to peer (least, greatest)", "W", "J", "MHz", "regs", "spills")]
     seen = set()
     for record in records:
-        first = (record.kernel, record.options) not in seen
-        seen.add((record.kernel, record.options))
-        rows.append(_row(record, first))
+        measured = (record.kernel, record.options, record.note, record.ms, record.value, record.outcome)
+        rows.append(_row(record, measured not in seen))
+        seen.add(measured)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  " + "  ".join(cell.ljust(width) if i in (0, 3) else cell.rjust(width)
                              for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]
@@ -98,9 +98,10 @@ def _rate(record: Record) -> str:
 
 
 def _spread(record: Record) -> str:
-    if not record.ms or record.ms_min is None or record.ms_max is None:
-        return ""
-    return f"{100 * (record.ms_max - record.ms_min) / record.ms:.1f}%"
+    for middle, least, most in ((record.ms, record.ms_min, record.ms_max), (record.value, record.value_min, record.value_max)):
+        if middle and least is not None and most is not None:
+            return f"{100 * (most - least) / middle:.1f}%"
+    return ""
 
 
 def _means(records: Sequence[Record]) -> list[str]:

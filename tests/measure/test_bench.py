@@ -260,6 +260,16 @@ def test_geometric_means_take_a_kernels_best_variant_at_each_shape():
     assert "geometric" not in bench_report.table([record(8, 0.5)])
 
 
+def test_a_kernel_beside_two_peers_is_one_row_and_two_measurements_are_two():
+    def record(**fields):
+        return Record("gemm", "ours", ("BM=128",), (8, 8, 8), "bfloat16", **fields)
+    twice = [record(ms=2.0, tflops=500.0, peer=peer, ratio=1.0, ratio_min=1.0, ratio_max=1.0) for peer in ("cuBLAS", "Triton")]
+    text = bench_report.table(twice)
+    assert text.count("500.0 TFLOP/s") == 1 and "of cuBLAS" in text and "of Triton" in text
+    values = bench_report.table([record(value=40.0, value_min=38.0, value_max=42.0, unit="cycles"), record(value=50.0, unit="cycles")])
+    assert "40 cycles" in values and "50 cycles" in values and "10.0%" in values
+
+
 def test_warnings_name_noise_and_spills():
     noisy = Record("gemm", "ours", shape=(8,), ms=1.0, ms_min=0.9, ms_max=1.4, spills=8)
     told = "\n".join(bench_report.warnings([noisy]))
