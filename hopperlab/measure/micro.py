@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import micro_facts, micro_latency, micro_rates, recordings
+from . import micro_facts, micro_latency, micro_rates, micro_traffic, recordings
 from .board import header
 from .recordings import Record
 
@@ -111,6 +111,13 @@ _TABLE = (
         (15, 43),
         "micro/multicast_load.cu",
         micro_latency.multicast,
+    ),
+    Experiment(
+        "multicast_traffic",
+        "How much does the L2 deliver when the CTAs of a cluster read the same boxes, with and without multicast?",
+        (15,),
+        "micro/multicast_load.cu",
+        micro_traffic.measure,
     ),
     Experiment(
         "swizzled_reads",

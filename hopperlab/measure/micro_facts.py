@@ -189,7 +189,7 @@ def layouts(_rounds: int) -> list[Record]:
             note=refused,
         )
     )
-    return records + _landings(cupy) + _interleaves(cupy)
+    return records + _landings(cupy) + _interleaves(cupy) + [_convolution(cupy)]
 
 
 def _landings(cupy) -> list[Record]:
@@ -233,6 +233,17 @@ def _interleaves(cupy) -> list[Record]:
             _outcome("layouts", "tensor_copy", (f"interleave={interleave}", f"swizzle={swizzle}"), bool((x == y).all()), launch)
         )
     return records
+
+
+def _convolution(cupy) -> Record:
+    """The matrix of a 3 x 3 convolution with padding 1, by im2col loads, against slices of the padded image."""
+    image = cupy.random.default_rng(9).standard_normal((2, 30, 31, 64), dtype=cupy.float32).astype(cupy.float16)
+    padded = cupy.pad(image, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    taps = [padded[:, y : y + 30, x : x + 31].reshape(-1, 64) for y in range(3) for x in range(3)]
+    out = cupy.zeros((2 * 30 * 31, 9, 64), cupy.float16)
+    launch = copies.im2col_load(image, out, (3, 3), padding=1)
+    launch()
+    return _outcome("layouts", "im2col_load", ("filter=3 x 3", "padding=1"), bool((out == cupy.stack(taps, 1)).all()), launch)
 
 
 def alignment(_rounds: int) -> list[Record]:

@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from hopperlab.measure import micro, micro_records, recordings, variants
+from hopperlab.measure import micro, micro_records, micro_traffic, recordings, variants
 from hopperlab.measure.launches_variants import TWO_BY_TWO, VARIANTS
 from hopperlab.runtime.toolchain import KERNELS
 
@@ -51,6 +51,16 @@ def test_numbers_are_medians_with_their_spread(tmp_path):
     assert list(recordings.load("micro", tmp_path)) == [record]
     assert "2 (1 to 3) cycles" in micro.summary(record)
     assert micro_records.after_first(2)(np.array([100, 4, 6])).tolist() == [2, 3]
+
+
+def test_traffic_is_read_from_nsight_computes_rows(monkeypatch):
+    metric = next(iter(micro_traffic.METRICS))
+    rows = [{metric: f"1,{i}00", "dram__bytes_read.sum": "n/a"} for i in range(len(micro_traffic.VARIANTS))]
+    found = micro_traffic.records(rows)
+    assert [record.value for record in found] == [1000 + 100 * i for i in range(len(rows))]
+    assert found[2].options[:2] == ("CLUSTER=2", "MULTICAST=1") and str(micro_traffic.arriving(2)) in found[2].note
+    monkeypatch.setattr(micro_traffic.shutil, "which", lambda name: None)
+    assert "not installed" in micro_traffic.measure(1)[0].note
 
 
 def test_the_controls_have_a_suite_each():

@@ -10,7 +10,7 @@
 // Macros: RANK (3: N, W, C; 4: N, H, W, C; 5: N, D, H, W, C), PIXELS, CHANNELS (the map's), ELEMENT_BYTES.
 // Launch: grid (ceil(output pixels / PIXELS), filter elements, ceil(c / CHANNELS)), block 32, dynamic shared memory
 // PIXELS * CHANNELS * ELEMENT_BYTES. Sizes are given for w, h and d; 1 (lower 0) where the rank has none. The out map: a
-// (pixels, filter elements, channels) tensor, box (PIXELS, 1, CHANNELS).
+// (pixels, filter elements, channels) tensor, box (PIXELS, 1, CHANNELS). Recorded as right in recordings/micro.json.
 #include <hopperlab/im2col.cuh>
 
 #ifndef RANK
