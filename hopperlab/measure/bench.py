@@ -192,7 +192,8 @@ def _report(request: Request, checked: Checked, files: dict[str, Measured], befo
     if request.as_json:
         print(json.dumps({"header": head, "records": [record.as_json() for record in everything]}, indent=1))
     else:
-        print(bench_report.table(everything))
+        for name, records in files.items():
+            print(_shown(name, records))
         print(f"board: {before.now} before, {after.now} after")
     for warning in (*head["warnings"], *bench_report.warnings(everything)):
         print(f"warning: {warning}", file=sys.stderr)
@@ -202,6 +203,17 @@ def _report(request: Request, checked: Checked, files: dict[str, Measured], befo
         path = recordings.save(request.out.stem if single else name, {**head, **own}, records,
                                request.out.parent if single else request.out)
         print(f"written: {path}", file=sys.stderr)
+
+
+def _shown(name: str, records: Measured) -> str:
+    """The ladder as its story, everything else as a table."""
+    if name == "ladder" and isinstance(records, Recording):
+        from . import story
+        try:
+            return str(story.tell(records))
+        except ValueError:                                  # the step's size was not measured: then the table
+            pass
+    return bench_report.table(list(records))
 
 
 def no_gpu() -> str | None:

@@ -215,6 +215,14 @@ def test_a_whole_recording_keeps_its_method(machine, monkeypatch, tmp_path, caps
     assert bench.run(Request("micro")) == 1
 
 
+def test_the_ladder_is_shown_as_its_story():
+    recording = recordings.load("ladder")
+    assert bench._shown("ladder", recording).startswith("The product ladder at 8192³")
+    few = recordings.Recording("ladder", recording.header, recording.records[:3])
+    assert bench._shown("ladder", few).startswith("ladder 1024x1024x1024")
+    assert bench._shown("stages", recordings.load("stages")).startswith("stages 4096x4096x4096")
+
+
 def test_parts_can_be_chosen_and_name_existing_modules():
     suite = bench_suites.SUITES["ladder"]
     assert set(suite.parts(("gemm",))) == {"gemm"} and set(suite.parts(())) == {"ladder", "ceilings", "gemm", "stages"}
