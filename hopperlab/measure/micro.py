@@ -117,7 +117,14 @@ _TABLE = (
         "How much does the L2 deliver when the CTAs of a cluster read the same boxes, with and without multicast?",
         (15,),
         "micro/multicast_load.cu",
-        micro_traffic.measure,
+        micro_traffic.multicast,
+    ),
+    Experiment(
+        "issue_slots",
+        "How many instructions and issue slots do the four products of the 2x2 take?",
+        (3, 18, 33),
+        "gemm/cp_async_wgmma.cu",
+        micro_traffic.issue_slots,
     ),
     Experiment(
         "swizzled_reads",

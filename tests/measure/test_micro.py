@@ -54,13 +54,17 @@ def test_numbers_are_medians_with_their_spread(tmp_path):
 
 
 def test_traffic_is_read_from_nsight_computes_rows(monkeypatch):
-    metric = next(iter(micro_traffic.METRICS))
-    rows = [{metric: f"1,{i}00", "dram__bytes_read.sum": "n/a"} for i in range(len(micro_traffic.VARIANTS))]
-    found = micro_traffic.records(rows)
+    metric = next(iter(micro_traffic.TRAFFIC))
+    rows = [{metric: f"1,{i}00", "dram__bytes_read.sum": "n/a"} for i in range(len(micro_traffic.CLUSTERS))]
+    monkeypatch.setattr(micro_traffic, "counted", lambda *arguments: rows)
+    found = micro_traffic.multicast(1)
     assert [record.value for record in found] == [1000 + 100 * i for i in range(len(rows))]
     assert found[2].options[:2] == ("CLUSTER=2", "MULTICAST=1") and str(micro_traffic.arriving(2)) in found[2].note
+
+
+def test_without_nsight_compute_a_record_says_so(monkeypatch):
     monkeypatch.setattr(micro_traffic.shutil, "which", lambda name: None)
-    assert "not installed" in micro_traffic.measure(1)[0].note
+    assert "not installed" in micro_traffic.issue_slots(1)[0].note
 
 
 def test_the_controls_have_a_suite_each():
