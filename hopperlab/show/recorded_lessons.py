@@ -43,7 +43,7 @@ def store_table(recording: Any, kernels: Iterable[str]) -> str:
             rate = f"{record.gb_s:.0f} GB/s" if record.gb_s else f"{record.tflops:.0f} TFLOP/s" if record.tflops else None
             if rate:
                 share = f", {record.ratio:.3f} of {record.peer}" if record.ratio else ""
-                lines.append(f"  {kernel:18s} {' '.join(record.options):52s} {rate}{share}")
+                lines.append(f"  {kernel:12s} {' x '.join(map(str, record.shape)):14s} {' '.join(record.options):44s} {rate}{share}")
     return "\n".join(lines if len(lines) > 1 else [*lines, NOT_RECORDED])
 
 

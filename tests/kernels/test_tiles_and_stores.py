@@ -64,3 +64,42 @@ def test_bugs_of_one_tile_are_named(bug, kind, right):
 def test_ptxas_sees_the_early_read():
     early, right = (products.multiply_tile(64, 1, 1, options=options) for options in (("-DBUG_READ_BEFORE_WAIT=1",), ()))
     assert set(early.notes) == {"C7514"} and right.notes == ()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("place, right", [(0, False), (1, True), (2, True), (3, False), (4, False)])
+def test_two_of_five_places_of_the_fence_are_enough(place, right, schedule):
+    x = np.random.default_rng(place).integers(-99, 99, 3 * 512).astype(np.float32)
+    y = np.zeros_like(x)
+    kernel = hl.load_kernel("stores/fence_places.cu", "doubled", (f"-DPLACE={place}",))
+    with hl.emulate(schedule=schedule, seed=4, hazards="collect") as run:
+        kernel((3,), (128,), (x, y))
+    assert {hazard.kind for hazard in run.hazards} == (set() if right else {"missing-proxy-fence"})
+    assert not right or (y == 2 * x).all()
+
+
+def test_the_places_differ_by_one_instruction_only():
+    fences = {place: hl.load_kernel("stores/fence_places.cu", "doubled", (f"-DPLACE={place}",)).module.ptx.count("fence.proxy.async.shared::cta;") for place in range(5)}
+    assert fences == {0: 0, 1: 1, 2: 1, 3: 1, 4: 1}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("rows", [[1], [5, 16, 39, 1], [17, 32, 15]])
+def test_each_group_is_clipped_by_its_own_map(rows, schedule):
+    first = np.concatenate([[0], np.cumsum(rows)]).astype(np.int32)
+    matrices, maps = np.zeros((int(first[-1]) + 20, 32), np.float32), np.zeros((len(rows), 128), np.uint8)
+    with hl.emulate(schedule=schedule, seed=5, hazards="raise") as run:
+        hl.load_kernel("stores/grouped.cu", "grouped")((len(rows),), (32,), (hl.TensorMap.tiled(matrices, box=(16, 32)), maps, matrices, first))
+    assert (matrices[:first[-1], 0] == np.repeat(np.arange(1, len(rows) + 1), rows)).all() and (matrices == matrices[:, :1]).all()
+    assert not matrices[first[-1]:].any() and run.counters["tma_stores"] == sum(-(-n // 16) for n in rows)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("bounds", [[0, 24], [0, 7, 7, 50], [0, 30, 31, 64, 100]])
+def test_split_k_adds_up(bounds, schedule):
+    a, b = (np.random.default_rng(seed).integers(-3, 4, (32, bounds[-1])).astype(np.float32) for seed in (1, 2))
+    c = np.zeros((32, 32), np.float32)
+    with hl.emulate(schedule=schedule, seed=6, hazards="raise") as run:
+        hl.load_kernel("stores/split_k.cu", "split_k")((len(bounds) - 1,), (128,), (hl.TensorMap.tiled(c, box=(32, 32)), a, b, np.array(bounds, np.int32),
+                                                                                     np.int32(bounds[-1])))
+    assert (c == a @ b.T).all() and run.counters["tma_reduces"] == len(bounds) - 1
