@@ -19,6 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
                         ("precompile", "collect the PTX that ships for machines without NVRTC"),
                         ("site", "render lessons, docs and API reference as HTML in build/site/html"),
                         ("bundle", "write a folder that installs and runs offline; names are further extras, such as cuda13"),
+                        ("mutations", "apply the mutations of these lessons' kernels and show what nbval says"),
                         ("pictures", "draw the README's picture from a run")):
         sub = verbs.add_parser(verb, help=help_)
         sub.add_argument("lessons", nargs="*", help="lesson numbers or names; all when none is given")
@@ -27,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.verb == "pictures":
         return _pictures()
+    if options.verb == "mutations":
+        return _mutations(options.lessons)
     if options.verb == "site":
         return _site()
     if options.verb == "bundle":
@@ -82,6 +85,18 @@ def _precompile(sources, chosen: bool) -> int:
             failed += 1
             print(f"{path.stem}: failed; the stored PTX is as it was\n{error}", file=sys.stderr, flush=True)
     return 1 if failed else 0
+
+
+def _mutations(lessons) -> int:
+    from . import hashes, mutations
+
+    unnoticed = 0
+    for mutation in mutations.read(hashes.ROOT / "tests" / "notebooks" / "mutations.toml"):
+        if not lessons or mutation.lesson in lessons:
+            verdict = mutations.outcome(mutation, mutation.lesson, mutation.cell, mutation.needs)
+            unnoticed += not verdict
+            print(f"{mutation.name}\n    {verdict or 'NOT NOTICED'}", flush=True)
+    return 1 if unnoticed else 0
 
 
 def _site() -> int:

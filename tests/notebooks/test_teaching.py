@@ -1,6 +1,7 @@
 """The workshop guide: its timetables hold the paths' lessons, in order, in slots that are long enough; its commands and code work."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_a_timetable_holds_the_paths_lessons_and_its_clock_is_right(way):
     rows = list(timetable(way.name))
     lessons = [number for *_, what in rows for number in re.findall(r"^lesson (\d\d)", what)]
     assert lessons == list(way.numbers)
-    for (_, start, minutes, what), (new_day, following, *_) in zip(rows, rows[1:], strict=False):
+    for (_, start, minutes, what), (new_day, following, *_) in pairwise(rows):
         assert new_day or start + minutes == following, f"after {what} it is not {following // 60}:{following % 60:02d}"
     assert sum(minutes for *_, minutes, what in rows if "lunch" not in what) <= 60 * way.hours + 60
 
@@ -59,7 +60,7 @@ def test_the_guides_launch_runs(monkeypatch, capsys):
     code = next(block for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL) if "run_isolated" in block)
     space = {}
     try:
-        exec(code, space)
+        exec(code, space)       # noqa: S102 - the guide's own code
     finally:
         isolated.end_workers()
     assert (space["x"] == space["y"]).all() and capsys.readouterr().out.startswith("emulator ")
