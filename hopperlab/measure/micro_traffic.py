@@ -106,11 +106,8 @@ def records(
             text = row.get(metric, "").replace(",", "")
             if text.replace(".", "").isdigit():
                 value = float(text)
-                found.append(
-                    Record(
-                        suite, kernel, (*options, f"metric={metric}"), value=value, value_min=value, value_max=value, unit=unit, note=note
-                    )
-                )
+                spread = {"value": value, "value_min": value, "value_max": value}
+                found.append(Record(suite, kernel, (*options, f"metric={metric}"), **spread, unit=unit, note=note))
     return found
 
 

@@ -1,7 +1,7 @@
 // How fast one multiprocessor multiplies: cycles of ROUNDS x 4 wgmma instructions by each warpgroup, out[2 * sample + 1],
 // and the cycles until they were issued, before anyone waits for them, out[2 * sample] (ROUNDS 1 shows how far issue runs
-// ahead). Every product adds to the sums of all before it, or ptxas would leave out what nobody reads. Operands lie in the
-// 128-byte swizzle, K-major, and are whatever the shared memory was filled with (small numbers).
+// ahead). With one round, every product adds to the sums of all before it, or ptxas would leave out what nobody reads.
+// Operands lie in the 128-byte swizzle, K-major, and are whatever the shared memory was filled with (small numbers).
 //
 // Macros: N (8, 16, 32, 64, 128, 192, 256), INPUT (0 bf16, 1 f16, 2 tf32, 3 e4m3, 4 s8), A_SOURCE (0 shared memory, 1
 // registers), IN_FLIGHT (groups of one wgmma that may be under way: wait_group IN_FLIGHT after each commit; 0 to 3), ROUNDS,
@@ -98,10 +98,11 @@ wgmma_rate(long long* out, float* results) {
             #pragma unroll
             for (int step = 0; step < 4; step++) {
 #if A_SOURCE
-                multiply(d, a, wgmma_descriptor_k_major<128>(b_tile + step * 32), sample > 0 || i > 0 || step > 0);
+                multiply(d, a, wgmma_descriptor_k_major<128>(b_tile + step * 32),
+                         i > 0 || step > 0 || (ROUNDS == 1 && sample > 0));
 #else
                 multiply(d, wgmma_descriptor_k_major<128>(a_tile + step * 32), wgmma_descriptor_k_major<128>(b_tile + step * 32),
-                         sample > 0 || i > 0 || step > 0);
+                         i > 0 || step > 0 || (ROUNDS == 1 && sample > 0));
 #endif
                 wgmma_commit_group();
                 wgmma_wait_group<IN_FLIGHT>();
