@@ -12,8 +12,8 @@ from .waits import MbarrierWait, NamedWait, WgmmaWait
 MOST_LINES = 12
 
 
-def report(M, stuck: list) -> None:
-    """Add one 'deadlock' hazard that describes every waiting warp (grouped by line and barrier)."""
+def report(M, stuck: list, why: str = "") -> None:
+    """Add one 'deadlock' hazard that describes every waiting warp (grouped by line and barrier). why: what is known of loops."""
     lines, first = [], None
     for C, wait in stuck:
         block = M.blocks[C.pc]
@@ -25,7 +25,8 @@ def report(M, stuck: list) -> None:
     if len(lines) > MOST_LINES:
         shown.append(f"… and {len(lines) - MOST_LINES} more like these")
     instr, gid = first
-    message = ("no thread can run and no operation is in flight. Waiting:\n" + "\n".join(f"  - {line}" for line in shown))
+    looping = f"only loops that wait still run, and no operation is in flight: {why}" if why else "no thread can run and no operation is in flight"
+    message = (f"{looping}. Waiting:\n" + "\n".join(f"  - {line}" for line in shown))
     absent = M.geometry.ctas - M.next_cta
     if absent:
         message += (f"\n{absent} of {M.geometry.ctas} blocks have not started: they need the place of one that ends, so no block may wait "

@@ -136,6 +136,8 @@ class Emitter(Operands):
             self._machine(instr, op)
         else:
             self._guarded_machine(instr, op)
+        if instr.index in self.t.watched and not op.raw:
+            self.lines.extend(f"M.watch(r{self.t.slots[d.name]})" for d, _ in op.dsts if type(d) is Reg)
 
     def _alu(self, instr: Instr) -> None:
         if instr.op == "mov" and type(instr.operands[1]) is Reg and type(instr.operands[0]) is Reg and instr.guard is None:

@@ -39,6 +39,7 @@ class Machine:
         self.rng = np.random.default_rng(session.seed)
         self.step = 0
         self.ticks = 0
+        self.seen = 0              # a hash of what polling loops have loaded (recurrence.py)
         self.progress = 0
         self.next_cta = self.ended = 0
         self.alive = np.zeros(self.slots * self.warps, np.int64)
@@ -215,6 +216,10 @@ class Machine:
         if C.unsynced:
             C.unsynced = False
             self.clocks.warp_sync(C, self.units(C))
+
+    def watch(self, value) -> None:
+        """A polling loop depends on this loaded value."""
+        self.seen = hash((self.seen, value.tobytes()))
 
     def clock(self) -> int:
         """Virtual time for clock64 and globaltimer: it only ever grows."""

@@ -28,7 +28,8 @@ class Scheduler:
         self.polling: list[Cohort] = []
         self.later: list[Cohort] = []
         self.polled_at = self.spurious_at = -1
-        self.recurrence = Recurrence()
+        self.recurrence = Recurrence(machine.session.budget)
+        self.events = 0            # what has happened besides rounds of loops that poll
         self.converging: dict[int, list[Cohort]] = {}
 
     def threads_left(self) -> None:
@@ -69,6 +70,7 @@ class Scheduler:
 
     def park(self, C: Cohort, wait) -> None:
         """Set a cohort aside until its wait may be over."""
+        self.events += 1
         C.resume = None if wait.retries else wait
         if self.M.trace is not None:
             self.M.trace.wait(C, wait, self.blocks[C.pc].gate_instr.index)
@@ -84,6 +86,7 @@ class Scheduler:
             else:
                 still.append((C, wait))
         self.parked = still
+        self.events += woken
         return woken
 
     # --- the loop ---------------------------------------------------------------------------------------------------
@@ -124,21 +127,27 @@ class Scheduler:
             return True
         self.M.step += 1
         if self.M.admit():
+            self.events += 1
             return True
         if self.polling and self.polled_at != self.M.progress:
-            self._poll_again()
+            if self.recurrence.endless(self.M, self.polling, self.events):
+                self._stuck()
+            else:
+                self._poll_again()
             return True
         if self.M.landing.advance():
             self.M.progress += 1
+            self.events += 1
             self.wake()
             if self.heap or self.polling or self.M.landing.pending():
                 return True
         if self.wake():
             return True
         if self._release_partial():
+            self.events += 1
             return True
         if self.polling:
-            if self.recurrence.seen(self.M, self.polling):
+            if self.recurrence.endless(self.M, self.polling, self.events):
                 self._stuck()
             else:
                 self._poll_again()
@@ -200,7 +209,7 @@ class Scheduler:
         stuck += [(C, None) for C in self.polling]
         self.M.registers.stuck()
         if not checks_collective.stuck(self.M):
-            deadlock.report(self.M, stuck)
+            deadlock.report(self.M, stuck, self.recurrence.why if self.polling else "")
         self.parked, self.polling, self.converging = [], [], {}
 
     def execute(self, C: Cohort) -> None:
@@ -231,6 +240,7 @@ class Scheduler:
                     return
                 following = C.pc
             if following == EXIT:
+                self.events += 1
                 self.M.exit(C)
                 return
             if following <= block.id:
@@ -268,6 +278,7 @@ class Scheduler:
         first, second = C.split(taken, yes, no, live(yes), live(no))
         for child in (first, second):
             if child.pc == EXIT:
+                self.events += 1
                 self.M.exit(child)
             else:
                 if child.pc <= C.pc and child.polled:

@@ -52,6 +52,7 @@ class Session:
     hazards:  'raise' ends a launch that showed hazards with HazardError; 'collect' only records them.
     warnings: what is legal and suspicious, of severity 'warning'. It ends no launch; with 'raise' it is a Python warning.
     trace:    True records the timeline, False does not, 'print' also prints each event as it happens.
+    budget:   rounds that loops which poll may run alone before they count as endless (None: see recurrence.py).
     """
 
     schedule: str = "lazy"
@@ -59,6 +60,7 @@ class Session:
     hazards_mode: str = "raise"
     trace: bool | str = True
     check: bool = True
+    budget: int | None = None
     hazards: list[Hazard] = field(default_factory=list)
     warnings: list[Hazard] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Callable
 
-from . import masks, meetings, register_times
+from . import loops, masks, meetings, register_times
 from .emitter import Emitter
 from .ptx import cfg
 from .ptx.ir import CARRY, Function, Instr, Reg
@@ -43,7 +43,10 @@ class Translation:
         self.read: set[str] | None = None                     # registers that are read: see counting.py
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
         self.tainted = self._tainted()
+        self._deciding: dict[int, list[int]] = {}
         self.foreign = self._foreign()
+        self.loops = loops.polling(function, self.ops, graph)
+        self.watched = frozenset().union(*(loop.watched for loop in self.loops))
         emitter = Emitter(self)
         self.blocks = [emitter.block(b, graph) for b in graph.blocks]
         emitter.compile(self.blocks)
@@ -76,3 +79,12 @@ class Translation:
             found.update(d for d, s in self._moves() if s in found)
             grown = len(found) > before
         return found
+
+    def deciding(self, pc: int) -> list[int]:
+        """Slots of the registers at the head of block `pc` that decide whether its loop goes on (all that live, outside of loops)."""
+        known = self._deciding.get(pc)
+        if known is None:
+            loop = next((p for p in self.loops if pc in p.blocks), None)
+            wanted = None if loop is None else {self.slots[name] for name in loop.deciding if name in self.slots}
+            known = self._deciding[pc] = [slot for slot in sorted(self.blocks[pc].live_in) if wanted is None or slot in wanted]
+        return known

@@ -10,8 +10,8 @@ READS = {
 }
 
 
-def launch(source, args, block=64):
-    hl.RawModule(code=source, backend="emulator").get_function("f")((2,), (block,), args)
+def launch(source, args, block=64, grid=2):
+    hl.RawModule(code=source, backend="emulator").get_function("f")((grid,), (block,), args)
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
@@ -77,12 +77,61 @@ def test_a_loop_that_comes_back_to_where_it_was_is_a_deadlock(body):
         launch(source, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
 
 
-def test_a_loop_that_counts_for_ever_is_a_deadlock_in_the_end(monkeypatch):
-    from hopperlab.emulator import recurrence
-    monkeypatch.setattr(recurrence, "MOST_WORK", 1_000_000)
-    source = 'extern "C" __global__ void f(volatile int* flag, int* out) { int i = 0; while (!*flag) i++; *out = i; }'
-    with pytest.raises(hl.DeadlockError):
-        launch(source, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
+ENDLESS = {
+    "counts in a register": ("int i = 0;\nwhile (!*flag) i++;\n*out = i;", "what these loops read is changed by nobody"),
+    "computes beside it": ("float x = 1;\nwhile (!*flag) x = x * 1.5f + 1;\n*out = x;", "what these loops read is changed by nobody"),
+    "counts in memory": ("\nwhile (!*flag) ++*out;", "these loops write memory, but for 2048 rounds"),
+    "counts atomically": ("\nwhile (!*flag) atomicAdd((int*)out + 1, 1);", "these loops write memory, but for 2048 rounds"),
+    "counts in shared memory": ("__shared__ int many[64];\nwhile (!*flag) { many[threadIdx.x]++; __syncwarp(); }\n*out = many[0];", "these loops|what these loops read"),
+}
+
+
+@pytest.mark.parametrize("body, words", ENDLESS.values(), ids=ENDLESS)
+def test_a_loop_that_waits_for_nobody_is_a_deadlock_at_its_line(body, words):
+    source = f'extern "C" __global__ void f(volatile int* flag, volatile int* out) {{ {body} }}'
+    with pytest.raises(hl.DeadlockError, match=rf"(?s)only loops that wait still run.*({words}).*kernel.cu:2"):
+        launch(source, (np.zeros(1, np.int32), np.zeros(2, np.int32)), grid=1)
+
+
+LIMIT = 'extern "C" __global__ void f(volatile int* flag, int* out) { int i = 0;\nwhile (!*flag && i < 2000000000) i++;\n*out = i; }'
+
+
+def test_a_loop_that_might_end_by_itself_has_a_budget():
+    with pytest.raises(hl.DeadlockError, match=r"(?s)501 rounds in which only these loops ran, and nobody changes memory .*hl.emulate\(budget=…\) or HOPPERLAB_POLLING_BUDGET.*kernel.cu:2"):
+        with hl.emulate(budget=500):
+            launch(LIMIT, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
+
+
+def test_the_budget_may_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("HOPPERLAB_POLLING_BUDGET", "300")
+    with pytest.raises(hl.DeadlockError, match="301 rounds"):
+        launch(LIMIT, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
+    monkeypatch.setenv("HOPPERLAB_POLLING_BUDGET", "many")
+    with pytest.raises(hl.LaunchError, match="whole number"):
+        launch(LIMIT, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
+
+
+def test_a_loop_that_changes_memory_and_watches_a_clock_has_a_budget():
+    source = 'extern "C" __global__ void f(volatile int* flag) { long long t = clock64();\nwhile (!*flag && clock64() - t < 1000000000000000ll) ++flag[1]; }'
+    with pytest.raises(hl.DeadlockError, match=r"(?s)601 rounds in which only these loops ran, though they change memory.*kernel.cu:2"):
+        with hl.emulate(budget=600):
+            launch(source, (np.zeros(2, np.int32),))
+
+
+ENDING = {
+    "an atomic counter": "while (atomicAdd(a, 1) < 3000) { } out[0] = a[0] > 3000;",
+    "a counter in memory": "while (++*(volatile int*)a < 4000) { } out[0] = 1;",
+    "one thread counts, the others wait": "if (threadIdx.x == 0) { for (int i = 0; i < 4000; i++) ((volatile int*)a)[0] += 1; __threadfence(); ((volatile int*)a)[1] = 1; } else while (!((volatile int*)a)[1]) { } out[0] = 1;",
+    "every hundredth time": "while (((volatile int*)a)[1] < 12) { if (++((volatile int*)a)[0] % 100 == 0) ((volatile int*)a)[1]++; } out[0] = 1;",
+}
+
+
+@pytest.mark.parametrize("body", ENDING.values(), ids=ENDING)
+def test_a_long_loop_that_changes_what_it_reads_ends(body):
+    out = np.zeros(1, np.int32)
+    source = f'extern "C" __global__ void f(int* a, int* out) {{ {body} }}'
+    hl.RawModule(code=source, backend="emulator").get_function("f")((1,), (64 if "threadIdx" in body else 1,), (np.zeros(2, np.int32), out))
+    assert out[0] == 1
 
 
 MEETING = """extern "C" __global__ void __launch_bounds__(1024) f(int* count) {
