@@ -89,7 +89,7 @@ def _slot_bytes(box: Sequence[int], itemsize: int) -> int:
 def tma_copy(source, target, box: tuple[int, int] = (64, 64), swizzle: str = "none", options: Sequence[str] = (),
              backend: str | None = None) -> Launch:
     """target = source, 2-D, one box a block, by copy/tma_copy.cu."""
-    checks.same(source, target, dimensions=2)
+    checks.same(source, target, dimensions=2, pitched=True)
     kernel = load_kernel("copy/tma_copy.cu", "tma_copy", (*_box_options(box, source.itemsize), *options), backend=backend)
     maps = (_bf16_map(source, box, swizzle), _bf16_map(target, box, swizzle))
     rows, columns = source.shape
@@ -99,7 +99,7 @@ def tma_copy(source, target, box: tuple[int, int] = (64, 64), swizzle: str = "no
 def tma_copy_ring(source, target, box: tuple[int, int] = (64, 64), swizzle: str = "none", stages: int = 4, blocks: int = SMS,
                   options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """target = source, 2-D, `blocks` blocks that walk over the boxes with `stages` in flight."""
-    checks.same(source, target, dimensions=2)
+    checks.same(source, target, dimensions=2, pitched=True)
     kernel = load_kernel("copy/tma_copy.cu", "tma_copy_ring",
                          (*_box_options(box, source.itemsize), f"-DSTAGES={stages}", *options), backend=backend)
     maps = (_bf16_map(source, box, swizzle), _bf16_map(target, box, swizzle))
@@ -124,7 +124,7 @@ def tma_landing(source, out, box: Sequence[int], coordinates: Sequence[int], box
 def tma_scale(source, target, factor: float, blocks: int = SMS, options: Sequence[str] = (),
               backend: str | None = None) -> Launch:
     """target = factor * source, float32, 2-D, by copy/tma_scale.cu with 64 x 32 boxes and the 128-byte swizzle."""
-    checks.same(source, target, ("float32",), 2)
+    checks.same(source, target, ("float32",), 2, pitched=True)
     kernel = load_kernel("copy/tma_scale.cu", "tma_scale", tuple(options), backend=backend)
     maps = tuple(TensorMap.tiled(array, box=(64, 32), swizzle="128B") for array in (source, target))
     rows, columns = source.shape

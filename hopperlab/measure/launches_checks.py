@@ -21,8 +21,10 @@ class OperandError(ValueError):
         self.rule = rule
 
 
-def array(name: str, value, dtypes: Sequence[str] = (), dimensions: int | None = None, aligned: int = VECTOR_BYTES) -> None:
+def array(name: str, value, dtypes: Sequence[str] = (), dimensions: int | None = None, aligned: int = VECTOR_BYTES,
+          pitched: bool = False) -> None:
     """A NumPy or CuPy array of one of `dtypes` with so many dimensions, row-major without gaps, at a multiple of `aligned` bytes.
+    pitched: rows may lie apart, as in a view of a wider array (what a tensor map describes).
 
     Raises OperandError that names `name` and the rule.
     """
@@ -35,7 +37,7 @@ def array(name: str, value, dtypes: Sequence[str] = (), dimensions: int | None =
         raise OperandError("shape", f"{name} has shape {tuple(value.shape)}; this kernel takes {dimensions}-dimensional arrays")
     if 0 in value.shape:
         raise OperandError("size", f"{name} has shape {tuple(value.shape)}, no element: a launch needs at least one")
-    if not value.flags.c_contiguous:
+    if not value.flags.c_contiguous and not (pitched and value.strides[-1] == value.dtype.itemsize):
         raise OperandError("layout", f"{name} has shape {tuple(value.shape)} and strides {tuple(value.strides)} bytes; this kernel "
                                      "takes row-major arrays without gaps: pass xp.ascontiguousarray of it")
     address = _address(value)
@@ -67,10 +69,10 @@ def product(a, b, c, k_multiple: int = 1, dtypes: Sequence[str] = BF16) -> tuple
     return m, n, k
 
 
-def same(source, target, dtypes: Sequence[str] = (), dimensions: int | None = None) -> None:
+def same(source, target, dtypes: Sequence[str] = (), dimensions: int | None = None, pitched: bool = False) -> None:
     """Two arrays of one shape and dtype. Raises OperandError."""
-    array("source", source, dtypes, dimensions)
-    array("target", target, dtypes, dimensions)
+    array("source", source, dtypes, dimensions, pitched=pitched)
+    array("target", target, dtypes, dimensions, pitched=pitched)
     if source.shape != target.shape or source.dtype != target.dtype:
         raise OperandError("shape", f"source is {source.dtype} {tuple(source.shape)} and target is {target.dtype} "
                                     f"{tuple(target.shape)}: this kernel needs two arrays of one shape and dtype")

@@ -83,6 +83,15 @@ def test_tensor_copies_need_two_arrays_alike(make):
         make(bits(64), bits(64), backend="emulator")
 
 
+def test_tensor_copies_take_views_of_wider_arrays(monkeypatch):
+    """Rows that lie apart are what a tensor map describes; columns that do are not."""
+    monkeypatch.setattr(launches, "load_kernel", lambda *args, **kwargs: None)
+    wide = bits(64, 128)
+    assert launches.tma_copy(wide[:, :64], wide[:, 64:], backend="emulator").grid == (1, 1)
+    with pytest.raises(OperandError, match="without gaps"):
+        launches.tma_copy(wide[:, ::2], wide[:, 1::2], backend="emulator")
+
+
 def test_tensor_copies_leave_the_box_to_the_tensor_maps_rules(monkeypatch):
     monkeypatch.setattr(launches, "load_kernel", lambda *args, **kwargs: None)
     with pytest.raises(TensorMapError) as caught:
