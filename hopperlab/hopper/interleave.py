@@ -3,7 +3,8 @@
 Dimension 0 of such a map is the width, counted in pixels; the next-to-last dimension picks the slice. All measured on an
 H200 with tiled loads of uint16 and float32: pixels lie in shared memory one after the other, without gaps and whatever
 the element type; the swizzle acts on their absolute addresses; the box has one slice, whatever its edge there says;
-element strides count along every dimension; pixels outside are filled and counted. PTX ISA 5.5.5; [CUDA driver API].
+element strides count along every dimension; pixels outside are filled and counted. Columns of im2col maps lie the same way.
+PTX ISA 5.5.5; [CUDA driver API].
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ PIXEL_BYTES = {"16B": 16, "32B": 32}
 
 
 def pixel_bytes(fields: TensorMapFields) -> int:
-    """Bytes of one pixel of an interleaved map. Raises TensorMapError for an interleaved im2col map, which was not measured."""
-    if fields.mode != "tiled":
-        raise TensorMapError(f"interleave {fields.interleave} in im2col mode: how such a copy lies in shared memory is not documented")
+    """Bytes of one pixel of an interleaved map."""
     return PIXEL_BYTES[fields.interleave]
 
 
 def counts(fields: TensorMapFields) -> tuple[int, ...]:
-    """Pixels loaded along each dimension: ceil(box / element stride), and one slice."""
+    """Pixels loaded along each dimension: ceil(box / element stride), and one slice; of an im2col map those of a column."""
+    if fields.mode == "im2col":
+        return (fields.pixels_per_column or 0,)
     found = [-(-edge // step) for edge, step in zip(fields.box_dim, fields.element_strides)]
     found[fields.rank - 2] = 1
     return tuple(found)
@@ -69,3 +70,39 @@ def global_rows(fields: TensorMapFields, start: Sequence[int], store: bool = Fal
     inside = ((at >= 0) & (at < np.asarray(fields.global_dim, np.int64)[:, None])).all(axis=0)
     address = fields.global_address + np.asarray((size, *fields.global_strides), np.int64) @ at
     return _tile.GlobalRows(address, inside, 0, size // fields.elem_bytes)
+
+
+def column_rows(fields: TensorMapFields, start: Sequence[int], offsets: Sequence[int] = ()) -> _tile.GlobalRows:
+    """Where the pixels of an im2col column of an interleaved map lie, in the order in which they come.
+
+    start: coordinates (W[, H[, D]], slice, N) of the first pixel; offsets: rank - 2 filter offsets (W[, H[, D]]). The walk is that of
+    tile.im2col_rows inside one slice; channelsPerPixel does not count. Measured on an H200 with rank 4, interleave 16B and 32B and
+    element strides of 1. Raises TensorMapError for a wrong number of coordinates or offsets, and for a start below the lower corner,
+    which ends the launch there (cudaErrorIllegalInstruction).
+    """
+    spatial = fields.rank - 2
+    shifts = tuple(offsets) or (0,) * spatial
+    if len(start) != fields.rank or len(shifts) != spatial:
+        raise TensorMapError(f"coordinates {tuple(start)} and offsets {shifts} for an im2col map of rank {fields.rank}")
+    if any(at < low for at, low in zip(start, fields.pixel_box_lower_corner)):
+        raise TensorMapError(f"coordinates {tuple(start)} below the lower corner {tuple(fields.pixel_box_lower_corner)} of the bounding box")
+    at = _walk(fields, start) + np.asarray((*shifts, 0, 0), np.int64)[:, None]
+    inside = ((at >= 0) & (at < np.asarray(fields.global_dim, np.int64)[:, None])).all(axis=0)
+    size = pixel_bytes(fields)
+    address = fields.global_address + np.asarray((size, *fields.global_strides), np.int64) @ at
+    return _tile.GlobalRows(address, inside, 0, size // fields.elem_bytes)
+
+
+def _walk(fields: TensorMapFields, start: Sequence[int]) -> np.ndarray:
+    """Coordinates (rank, pixels) that a column visits, without the filter offsets: W first, N last, the slice stays."""
+    low, spatial, pixel, visited = fields.pixel_box_lower_corner, fields.rank - 2, list(start), []
+    last = [n - 1 + up for n, up in zip(fields.global_dim, fields.pixel_box_upper_corner)]
+    for _ in range(fields.pixels_per_column or 0):
+        visited.append(tuple(pixel))
+        for i in range(spatial + 1):
+            axis = i if i < spatial else fields.rank - 1
+            pixel[axis] += fields.element_strides[axis]
+            if i == spatial or pixel[axis] <= last[i]:
+                break
+            pixel[axis] = low[i]
+    return np.array(visited, np.int64).reshape(-1, fields.rank).T

@@ -131,13 +131,3 @@ def test_stores_clip_channels_in_pieces_of_16_bytes():
     kernel = hl.RawModule(code=STORE, backend="emulator").get_function("kernel")
     kernel((1,), (32,), (image(array, (0, 0), (-1, -2), 8, 20), values, *map(np.int32, (8, 2, 1, 0, 160))), shared_mem=640)
     assert (storage[0, 1, 2:5, 8:] == values[:3, :4]).all() and not storage[0, 1, 2:5, :8].any()
-
-
-def test_interleaved_im2col_maps_are_refused():
-    array, out = np.zeros((2, 4, 6, 8), np.float32), np.zeros((4, 8), np.float32)
-    fields = TensorMapFields("float32", 4, address_of(array), array.shape[::-1], array.strides[-2::-1], interleave="16B",
-                             pixel_box_lower_corner=(0, 0), pixel_box_upper_corner=(0, 0), channels_per_pixel=8, pixels_per_column=4)
-    the_map = np.frombuffer(tensormap.pack(fields), np.dtype("V128"))[0]
-    kernel = hl.RawModule(code=KERNEL, options=("-DRANK=4",), backend="emulator").get_function("kernel")
-    with pytest.raises(emulator.MemoryFault, match="interleave 16B in im2col mode"):
-        kernel((1,), (32,), (the_map, out, *map(np.int32, (0, 0, 0, 0, 0, 0, 0, 0, 128))), shared_mem=128)

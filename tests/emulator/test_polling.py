@@ -2,6 +2,7 @@
 import hopperlab as hl
 import numpy as np
 import pytest
+from hopperlab import emulator
 
 READS = {
     "volatile": "((volatile int*)a)[i]",
@@ -107,7 +108,7 @@ def test_the_budget_may_come_from_the_environment(monkeypatch):
     with pytest.raises(hl.DeadlockError, match="301 rounds"):
         launch(LIMIT, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
     monkeypatch.setenv("HOPPERLAB_POLLING_BUDGET", "many")
-    with pytest.raises(hl.LaunchError, match="whole number"):
+    with pytest.raises(emulator.LaunchError, match="whole number"):
         launch(LIMIT, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
 
 

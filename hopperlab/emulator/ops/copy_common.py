@@ -56,8 +56,6 @@ def _usable(M, C, info: Info, lane: int, fields):
         raise M.fault(C, info.index, lane, f"a {info.rank}-D copy with a tensor map of rank {fields.rank}", "illegal-descriptor", 0)
     if (fields.mode == "im2col") != info.mode.startswith("im2col"):
         raise M.fault(C, info.index, lane, f"a copy in {info.mode} mode with a tensor map in {fields.mode} mode", "out-of-bounds", 0)
-    if fields.interleave != "none":
-        interleave.pixel_bytes(fields)          # raises for the form that is not modelled
     return fields
 
 
@@ -118,11 +116,13 @@ def geometry(fields, offset: int):
 def rows_of(M, C, info, lane, fields, where, offsets=(), store: bool = False):
     """Where the box at `where` lies; coordinates that the copy engine rejects are a fault with block, thread and line."""
     try:
-        if fields.interleave != "none":
+        if fields.interleave != "none" and info.mode == "tile":
             return interleave.global_rows(fields, where, store)
         if info.mode == "tile":
             return (tile.store_rows if store else tile.global_rows)(fields, where)
         _check_offsets(fields, offsets)
+        if fields.interleave != "none":
+            return interleave.column_rows(fields, where, offsets)
         rows = tile.im2col_rows(fields, where, offsets)
         piece = 16 // fields.elem_bytes                     # stores clip channels in pieces of 16 bytes (measured on an H200)
         return rows._replace(last=min(-(-rows.last // piece) * piece, fields.inner_elements)) if store else rows
