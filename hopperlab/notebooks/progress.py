@@ -1,7 +1,7 @@
 """How far a learner is, read from the saved copies in work/: which lessons were run, and which exercises are solved.
 
 A copy begins with no execution counts (`workspace.fill` takes them out), so a count says that the learner ran the cell. A
-lesson's small exercise is solved when its check says "Right…" or "…: right" on every line; an exercise notebook, when every compared cell
+lesson's small exercise is solved when its check (a cell `exercise…` that calls a `check_…`) says "Right…" or "…: right" on every line; an exercise notebook, when every compared cell
 was run and prints what the pristine one has stored.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .course import Entry
 
-RIGHT = re.compile(r"^Right\b|: right\.?$")
+RIGHT = re.compile(r"^Right\b(?!, but)(?!.*; but )|: right\b")
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 
 
@@ -41,7 +41,7 @@ class Progress:
 def of(entry: Entry, work: Path) -> Progress:
     """The progress in one lesson's copies below `work`; a copy that is missing or being written counts as not begun."""
     cells = _code(work / entry.notebook.name)
-    checks = [cell for cell in cells if cell.get("id", "").startswith("exercise")]
+    checks = [cell for cell in cells if cell.get("id", "").startswith("exercise") and "check_" in "".join(cell["source"])]
     solved, exercises = sum(says_right(cell) for cell in checks), len(checks)
     if entry.exercise is not None:
         exercises += 1

@@ -15,7 +15,7 @@ ROOT = hashes.ROOT
 
 def write(path, title="A lesson", minutes=30, cells=()):
     path.parent.mkdir(parents=True, exist_ok=True)
-    code = [{"cell_type": "code", "id": name, "metadata": {"tags": tags}, "source": "", "execution_count": count,
+    code = [{"cell_type": "code", "id": name, "metadata": {"tags": tags}, "source": ["x = 1\n", "check_it(x)"], "execution_count": count,
              "outputs": [{"output_type": "stream", "name": "stdout", "text": text}] if text else []} for name, count, text, tags in cells]
     path.write_text(json.dumps({"cells": code, "metadata": {"hopperlab": {"title": title, "minutes": minutes}}, "nbformat": 4, "nbformat_minor": 5}))
 
@@ -100,6 +100,23 @@ def test_an_exercise_notebook_is_solved_when_its_compared_cells_print_what_is_st
     assert progress.of(course.entries(small)[1], small / "work").solved == solved
 
 
+@pytest.mark.parametrize("path", [path for path in build.lesson_sources() if "id=exercise" in path.read_text(encoding="utf-8")], ids=lambda path: path.stem)
+def test_every_lesson_with_an_exercise_has_a_check_that_progress_finds(path):
+    checks = [cell for cell in source.read(path).cells if cell.kind == "code" and cell.id.startswith("exercise") and "check_" in cell.text]
+    assert len(checks) >= 1, f"{path.stem}: the check of the exercise stands in a cell whose id begins with `exercise` and calls a `check_…`"
+
+
+def test_a_cell_of_the_exercise_that_checks_nothing_is_no_exercise(small):
+    path = small / "notebooks" / "05_tiles.ipynb"
+    write(path, "Tiles", 35, [("exercise-frame", 1, "1\n", []), ("exercise", 2, "Right", [])])
+    document = json.loads(path.read_text())
+    document["cells"][0]["source"] = "show.source('x.cu')"
+    path.write_text(json.dumps(document))
+    (small / "work" / "05_tiles.ipynb").unlink()
+    workspace.fill(small)
+    assert progress.of(course.entries(small)[1], small / "work").exercises == 2, "the lesson's and the exercise notebook's"
+
+
 def test_an_unrun_exercise_is_not_solved_although_its_outputs_are_stored(small):
     assert progress.of(course.entries(small)[1], small / "work").solved == 0
 
@@ -112,6 +129,9 @@ def test_the_checks_of_the_lessons_say_right_in_a_way_that_progress_reads():
     def cell(text):
         return {"execution_count": 3, "outputs": [{"output_type": "stream", "text": text}]}
     assert [progress.says_right(cell(text)) for text in right + wrong] == [True, True, False, False, False]
+    said = {"Right, but never two copies at once": False, "Right: no hazard; but the GPU's sums differ.": False, "first: right, 0x40\nsecond: 0x3 is not it": False,
+            "first: right, 0x40\nsecond: right, 0x80": True, "Right: no hazard; the GPU agrees.": True, "": False}
+    assert {text: progress.says_right(cell(text)) for text in said} == said
     assert not progress.says_right(cell(right[0]) | {"execution_count": None})
 
 
