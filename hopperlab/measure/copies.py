@@ -14,6 +14,7 @@ import numpy as np
 from ..hopper import tensormap
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
+from . import launches_checks as check
 from .launches import SMS, Launch
 
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
@@ -90,10 +91,25 @@ def _walk(shape: Sequence[int], box: Sequence[int]) -> tuple[int, tuple[np.int32
     return math.prod(counts), _int32((*steps, *(counts + [1] * 4)[:4]))
 
 
+def _alike(source, target) -> None:
+    if source.shape != target.shape or source.dtype != target.dtype:
+        raise check.OperandError(
+            "shape",
+            f"source is {source.dtype} {tuple(source.shape)} and target is {target.dtype} {tuple(target.shape)}: a copy needs "
+            "two arrays of one shape and dtype",
+        )
+
+
+def _one_of(what: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise ValueError(f"there is no {what} {name!r}; there are {', '.join(known)}")
+
+
 def tensor_copy(
     source, target, box: Sequence[int], swizzle: str = "none", options: Sequence[str] = (), backend: str | None = None
 ) -> Launch:
     """target = source, 1 to 5 dimensions, one box a block, by copy/tensor_copy.cu."""
+    _alike(source, target)
     dtype = "bfloat16" if source.dtype == np.uint16 else None
     kernel = load_kernel("copy/tensor_copy.cu", "tensor_copy", (f"-DRANK={len(box)}", *options), backend=backend)
     maps = tuple(TensorMap.tiled(array, box=tuple(box), swizzle=swizzle, dtype=dtype) for array in (source, target))
@@ -112,6 +128,7 @@ def interleaved_copy(
     backend: str | None = None,
 ) -> Launch:
     """The same for (N, slices, [D, [H,]] W, elements of a pixel) arrays; box (N, 1, [D, [H,]] W) in pixels."""
+    _alike(source, target)
     kernel = load_kernel("copy/tensor_copy.cu", "tensor_copy", (f"-DRANK={len(box)}", *options), backend=backend)
     maps = tuple(interleaved_map(array, box, interleave, swizzle) for array in (source, target))
     # TMA's order is W [H [D]], slices, N; box has one slice.
@@ -132,8 +149,9 @@ def tma_reduce(
     backend: str | None = None,
 ) -> Launch:
     """target = target `op` source, 2-D, by copy/tma_reduce.cu. op: one of REDUCTIONS; a box is a multiple of 128 bytes."""
-    if op not in REDUCTIONS:
-        raise ValueError(f"TMA has no reduction {op!r}; it has {', '.join(REDUCTIONS)}")
+    _one_of("reduction", op, REDUCTIONS)
+    check.same(source, target, dimensions=2, pitched=True)
+    check.number("box bytes", box[0] * box[1] * source.itemsize, 128, 227 << 10, 128)
     kernel = load_kernel(
         "copy/tma_reduce.cu",
         "tma_reduce",
@@ -147,25 +165,33 @@ def tma_reduce(
 
 def bulk_reduce(source, target, op_type: str = "add.u32", chunk: int = 4096, backend: str | None = None) -> Launch:
     """target = target op source in global memory, contiguous, a whole number of chunks, by copy/bulk_reduce.cu."""
+    _one_of("reduction into global memory", op_type, GLOBAL_REDUCTIONS)
+    check.number("chunk", chunk, 16, 227 << 10, 16)
+    nbytes = check.flat(source, target, chunk)
     kernel = load_kernel(
         "copy/bulk_reduce.cu", "bulk_reduce", (f"-DOP_TYPE={op_type}", f"-DCHUNK_BYTES={chunk}"), backend=backend
     )
-    return Launch(kernel, (_whole(source.nbytes, chunk, "source"),), (32,), (source, target), chunk)
+    return Launch(kernel, (nbytes // chunk,), (32,), (source, target), chunk)
 
 
 def dsmem_reduce(
     source, target, op_type: str = "add.u32", chunk: int = 4096, cluster: int = 4, backend: str | None = None
 ) -> Launch:
     """Each chunk of target = `cluster` consecutive chunks of source, combined in shared memory, by copy/bulk_reduce.cu."""
+    _one_of("reduction into shared memory", op_type, SHARED_REDUCTIONS)
+    check.number("chunk", chunk, 16, 227 << 10, 16)
+    check.number("cluster", cluster, 2, 8)
+    for name, array in (("source", source), ("target", target)):
+        check.array(name, array)
+    if source.nbytes != cluster * target.nbytes or target.nbytes % chunk:
+        raise check.OperandError(
+            "size",
+            f"source has {source.nbytes} bytes and target {target.nbytes}: target must be whole chunks of {chunk}, and source "
+            f"{cluster} times as large",
+        )
     options = (f"-DOP_TYPE={op_type}", f"-DCHUNK_BYTES={chunk}", f"-DCLUSTER={cluster}", "-DINTO_SHARED")
     kernel = load_kernel("copy/bulk_reduce.cu", "dsmem_reduce", options, backend=backend)
-    return Launch(kernel, (cluster * _whole(source.nbytes, cluster * chunk, "source"),), (32,), (source, target), chunk)
-
-
-def _whole(nbytes: int, chunk: int, what: str) -> int:
-    if nbytes % chunk or not nbytes:
-        raise ValueError(f"{what} has {nbytes} bytes; it must be a whole number of chunks of {chunk}")
-    return nbytes // chunk
+    return Launch(kernel, (source.nbytes // chunk,), (32,), (source, target), chunk)
 
 
 def im2col_load(
@@ -218,7 +244,13 @@ def im2col_load(
 def multicast_copy(
     source, target, box: tuple[int, int] = (64, 64), cluster: int = 2, multicast: bool = True, backend: str | None = None
 ) -> Launch:
-    """target[i] = source for each of `cluster` i, by copy/multicast_copy.cu. source (rows, columns), 2-byte elements."""
+    """target[i] = source for each of `cluster` i (2, 4 or 8), by copy/multicast_copy.cu. source: (rows, columns)."""
+    if cluster not in (2, 4, 8) or box[0] % cluster or box[0] * box[1] * source.itemsize % (128 * cluster):
+        raise check.OperandError(
+            "size",
+            f"{cluster} CTAs cannot share a box of {box[0]} x {box[1]}: clusters have 2, 4 or 8, and each part of a box is whole "
+            "rows and a multiple of 128 bytes",
+        )
     if tuple(target.shape) != (cluster, *source.shape):
         raise ValueError(f"target is {tuple(target.shape)}; it must be ({cluster}, {source.shape[0]}, {source.shape[1]})")
     options = (
@@ -238,20 +270,33 @@ def dsmem_copy(
     source, target, method: str = "cp.async.bulk", cluster: int = 2, chunk: int = 8192, backend: str | None = None
 ) -> Launch:
     """target = source through a neighbour's shared memory, by copy/dsmem_copy.cu. method: one of METHODS."""
+    _one_of("method", method, tuple(METHODS))
+    check.number("chunk", chunk, 2048, 113 << 10, 2048)
+    check.number("cluster", cluster, 2, 8)
+    nbytes = check.flat(source, target, cluster * chunk)
     options = (f"-DMETHOD={METHODS[method]}", f"-DCLUSTER={cluster}", f"-DCHUNK_BYTES={chunk}")
     kernel = load_kernel("copy/dsmem_copy.cu", "dsmem_copy", options, backend=backend)
-    return Launch(kernel, (cluster * _whole(source.nbytes, cluster * chunk, "source"),), (128,), (source, target), 2 * chunk)
+    return Launch(kernel, (nbytes // chunk,), (128,), (source, target), 2 * chunk)
 
 
 def bulk_read(source, out, stages: int = 4, chunk: int = 8192, blocks: int = 4 * SMS, backend: str | None = None) -> Launch:
     """Read a contiguous array and use nothing of it, by copy/bulk_read.cu; out: uint32, one receipt a block."""
+    check.array("source", source)
+    check.array("out", out, ("uint32",), 1, aligned=4)
+    check.number("chunk", chunk, 128, 227 << 10, 128)
+    check.number("out.size", out.size, blocks, 1 << 40)
+    if source.nbytes % 16:
+        raise check.OperandError("size", f"source has {source.nbytes} bytes; bulk copies move multiples of 16")
     kernel = load_kernel("copy/bulk_read.cu", "bulk_read", (f"-DSTAGES={stages}", f"-DCHUNK_BYTES={chunk}"), backend=backend)
     return Launch(kernel, (blocks,), (32,), (source, out, np.int64(source.nbytes)), stages * chunk)
 
 
 def stream_copy(source, target, threads: int = 512, vectors: int = 1, hints: int = 1, backend: str | None = None) -> Launch:
     """target = source, contiguous, a multiple of 16 bytes, through registers, by copy/stream_copy.cu."""
+    nbytes = check.flat(source, target)
+    check.number("threads", threads, 32, 1024, 32)
+    check.number("hints", hints, 0, 2)
     options = (f"-DTHREADS={threads}", f"-DVECTORS={vectors}", f"-DHINTS={hints}")
     kernel = load_kernel("copy/stream_copy.cu", "stream_copy", options, backend=backend)
-    count = source.nbytes // 16
+    count = nbytes // 16
     return Launch(kernel, (_ceil(count, threads * vectors),), (threads,), (source, target, np.int64(count)))

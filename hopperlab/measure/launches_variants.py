@@ -12,19 +12,13 @@ import numpy as np
 
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
+from . import launches_checks as check
 from .launches import Launch, tma_wgmma, warp_specialized
 from .launches_gemm import tma_mma
 
 
 def _ceil(a: int, b: int) -> int:
     return -(-a // b)
-
-
-def _sizes(a, b, c) -> tuple[int, int, int]:
-    (m, k), (n, other) = a.shape, b.shape
-    if k != other or tuple(c.shape) != (m, n):
-        raise ValueError(f"a is {a.shape}, b is {b.shape} and c is {c.shape}: they must be m x k, n x k and m x n")
-    return m, n, k
 
 
 def _grid(m: int, n: int) -> tuple[int, int]:
@@ -35,10 +29,14 @@ def _numbers(*sizes: int) -> tuple[np.int32, ...]:
     return tuple(np.int32(size) for size in sizes)
 
 
-def _without_maps(path: str, a, b, c, options: Sequence[str], stages: int, backend: str | None) -> Launch:
-    m, n, k = _sizes(a, b, c)
-    if k % 8:
-        raise ValueError(f"k is {k}; copies of 16 bytes need a multiple of 8")
+def _one_of(name: str, value, known: Sequence) -> None:
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}; this kernel takes {', '.join(map(str, known))}")
+
+
+def _without_maps(path: str, a, b, c, options: Sequence[str], stages: int, backend: str | None, least: int = 2) -> Launch:
+    m, n, k = check.product(a, b, c, 8)
+    check.number("stages", stages, least, 7)
     kernel = load_kernel(path, "gemm", (f"-DSTAGES={stages}", *options), backend=backend)
     return Launch(kernel, _grid(m, n), (256,), (a, b, c, *_numbers(m, n, k)), stages * 32768)
 
@@ -50,7 +48,7 @@ def cp_async_mma(a, b, c, stages: int = 3, options: Sequence[str] = (), backend:
 
 def cp_async_wgmma(a, b, c, stages: int = 3, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """gemm/cp_async_wgmma.cu: Ampere's copies, Hopper's tensor core. k a multiple of 8; 3 to 7 stages."""
-    return _without_maps("gemm/cp_async_wgmma.cu", a, b, c, options, stages, backend)
+    return _without_maps("gemm/cp_async_wgmma.cu", a, b, c, options, stages, backend, 3)
 
 
 def cuda_pipeline(
@@ -58,6 +56,7 @@ def cuda_pipeline(
 ) -> Launch:
     """gemm/cuda_pipeline.cu: cp_async_mma in C++, with a pipeline of each thread or of the block. k a multiple of 8."""
     scopes = {"thread": "-DSCOPE=0", "block": "-DSCOPE=1"}
+    _one_of("scope", scope, tuple(scopes))
     return _without_maps("gemm/cuda_pipeline.cu", a, b, c, (scopes[scope], *options), stages, backend)
 
 
@@ -68,7 +67,9 @@ def _bf16_map(array, columns: int = 64) -> TensorMap:
 
 def multistage(a, b, c, stages: int = 4, bk: int = 64, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """gemm/multistage.cu: TMA and wgmma without roles; bk 32, 64 or 128 columns a stage. k a multiple of 8."""
-    m, n, k = _sizes(a, b, c)
+    m, n, k = check.product(a, b, c, 8)
+    check.number("stages", stages, 2, 8)
+    _one_of("bk", bk, (32, 64, 128))
     kernel = load_kernel("gemm/multistage.cu", "gemm", (f"-DSTAGES={stages}", f"-DBK={bk}", *options), backend=backend)
     maps = (_bf16_map(a, min(bk, 64)), _bf16_map(b, min(bk, 64)))
     return Launch(kernel, _grid(m, n), (256,), (*maps, c, *_numbers(m, n, k)), stages * (512 * bk + 16))
@@ -76,7 +77,9 @@ def multistage(a, b, c, stages: int = 4, bk: int = 64, options: Sequence[str] = 
 
 def producer_warp(a, b, c, stages: int = 4, warps: int = 1, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """gemm/producer_warp.cu: warp_specialized with a producer of 1 or 4 warps. k a multiple of 8."""
-    m, n, k = _sizes(a, b, c)
+    m, n, k = check.product(a, b, c, 8)
+    check.number("stages", stages, 2, 7)
+    _one_of("warps", warps, (1, 4))
     kernel = load_kernel(
         "gemm/producer_warp.cu", "gemm", (f"-DSTAGES={stages}", f"-DPRODUCER_WARPS={warps}", *options), backend=backend
     )
@@ -127,6 +130,13 @@ def wgmma_operands(
     kind: a key of OPERANDS; source: "SS" or "RS" (a from registers); a_major "MN": a is k x m, b_major "MN": b is k x n (16-bit
     types). Rows of every matrix are multiples of 16 bytes. Raises ValueError for what wgmma cannot read.
     """
+    _one_of("kind", kind, tuple(OPERANDS))
+    _one_of("source", source, ("SS", "RS"))
+    for major in (a_major, b_major):
+        _one_of("major", major, ("K", "MN"))
+    check.number("stages", stages, 2, 7)
+    for name, value in (("a", a), ("b", b), ("c", c)):
+        check.array(name, value, dimensions=2)
     operand = OPERANDS[kind]
     if operand.bytes != 2 and (a_major, b_major) != ("K", "K"):
         raise ValueError(f"wgmma reads {kind} K-major only; MN-major operands are f16 or bf16")

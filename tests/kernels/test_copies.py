@@ -167,3 +167,28 @@ def test_stream_copies(nbytes, hints):
     y = poisoned(x.shape, x.dtype)
     run_clean(copies.stream_copy(x, y, 128, 1 + hints, hints, backend="emulator"), "random")
     assert (x == y).all()
+
+
+FLOATS, WORDS = np.zeros((64, 64), np.float32), np.zeros(4096, np.uint32)
+REFUSED = [
+    (copies.tensor_copy, (FLOATS, np.zeros((64, 32), np.float32), (8, 32)), {}, "two arrays of one shape"),
+    (copies.interleaved_copy, (np.zeros((1, 1, 4, 4, 8), np.uint16), np.zeros((1, 1, 4, 8, 8), np.uint16), (1, 1, 1, 4)), {}, "one shape"),
+    (copies.tma_reduce, (FLOATS, FLOATS, "add", (3, 4)), {}, "box bytes is 48"),
+    (copies.bulk_reduce, (WORDS, WORDS, "add.s64"), {}, "no reduction into global memory 'add.s64'"),
+    (copies.bulk_reduce, (WORDS[:-8], WORDS[:-8]), {}, "4096 bytes at a time"),
+    (copies.dsmem_reduce, (WORDS, WORDS, "add.f32"), {}, "no reduction into shared memory 'add.f32'"),
+    (copies.dsmem_reduce, (WORDS, WORDS[:512]), {}, "whole chunks of 4096"),
+    (copies.multicast_copy, (FLOATS, np.zeros((3, 64, 64), np.float32)), {"cluster": 3}, "clusters have 2, 4 or 8"),
+    (copies.multicast_copy, (FLOATS, FLOATS), {}, r"must be \(2, 64, 64\)"),
+    (copies.dsmem_copy, (WORDS, WORDS, "mail"), {}, "no method 'mail'"),
+    (copies.dsmem_copy, (WORDS, WORDS), {"chunk": 1024}, "chunk is 1024"),
+    (copies.bulk_read, (np.zeros(40, np.uint8), WORDS), {"blocks": 1}, "multiples of 16"),
+    (copies.bulk_read, (WORDS, WORDS[:2]), {"blocks": 4}, "out.size is 2"),
+    (copies.stream_copy, (np.zeros(40, np.uint8), np.zeros(40, np.uint8)), {}, "needs a multiple"),
+]
+
+
+@pytest.mark.parametrize(("make", "arguments", "choices", "message"), REFUSED, ids=[message for *_, message in REFUSED])
+def test_what_a_kernel_would_misread_is_refused(make, arguments, choices, message):
+    with pytest.raises(ValueError, match=message):
+        make(*arguments, backend="emulator", **choices)

@@ -106,8 +106,19 @@ def test_the_map_rounds_to_tf32_where_it_says_so():
     assert [launch.args[i].fields.dtype for i in (0, 1)] == ["float32", "float32"]
 
 
-@pytest.mark.parametrize("name", ["cp_async_mma", "cuda_pipeline"])
+@pytest.mark.parametrize("name", ["cp_async_mma", "cp_async_wgmma", "cuda_pipeline", "multistage", "producer_warp"])
 def test_k_that_no_16_byte_copy_can_take_is_named(name):
     x = np.zeros((8, 12), np.uint16)
     with pytest.raises(ValueError, match="multiple of 8"):
         variants.VARIANTS[name](x, x, np.zeros((8, 8), np.uint16), backend="emulator")
+
+
+@pytest.mark.parametrize(("make", "choices", "message"), [
+    (variants.cp_async_wgmma, {"stages": 2}, "stages is 2; this kernel takes 3 to 7"), (variants.multistage, {"bk": 48}, "bk is 48"),
+    (variants.multistage, {"stages": 9}, "stages is 9"), (variants.producer_warp, {"warps": 2}, "warps is 2; this kernel takes 1, 4"),
+    (variants.cuda_pipeline, {"scope": "grid"}, "scope is 'grid'"), (variants.wgmma_operands, {"kind": "f64"}, "kind is 'f64'"),
+    (variants.wgmma_operands, {"source": "R"}, "source is 'R'"), (variants.wgmma_operands, {"b_major": "N"}, "major is 'N'")])
+def test_settings_that_do_not_exist_are_named(make, choices, message):
+    x = np.zeros((64, 64), np.uint16)
+    with pytest.raises(ValueError, match=message):
+        make(x, x, x, backend="emulator", **choices)
