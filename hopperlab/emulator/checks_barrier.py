@@ -13,7 +13,7 @@ from .clocks import V, X
 class BarrierChecks:
     """Tables of all mbarriers: who initialised, who has waited since the last flip, and what the running phase is made of."""
 
-    PER_BARRIER = ("init_site", "init_warp", "init_lane", "init_epoch", "expect_site")
+    PER_BARRIER = ("init_site", "init_warp", "init_lane", "init_epoch", "init_met", "expect_site")
     PER_WARP = ("seen", "waited", "wait_site", "wait_thread", "contributed", "passed")
 
     def __init__(self, machine, size: int):
@@ -56,35 +56,46 @@ class BarrierChecks:
         if M.shadow is not None and len(fresh):
             M.shadow.barrier_born(C.gids[fresh], flat[fresh], info.index)
         warp = C.gids >> 5
+        self.init_met[ids] = 0
         self.init_site[ids], self.init_lane[ids] = info.index, C.gids & 31
         self.init_warp[ids], self.init_epoch[ids] = warp % self.warps, self.clocks.epoch[warp]
         for table in (self.seen, self.waited, self.contributed, self.passed):
             table[ids] = 0
 
     def init_fenced(self, C) -> None:
-        """fence.mbarrier_init.release.cluster: what these threads initialised is visible after any cluster barrier, also a
-        relaxed one; that there is one is cluster.py's to check."""
+        """fence.mbarrier_init.release.cluster: what these threads initialised is visible after the next cluster barrier, also a
+        relaxed one."""
         barriers = self.M.barriers
         for gid in C.gids.tolist():
             ids = gid // self.M.T * barriers.capacity + np.arange(len(barriers.offsets))
             mine = barriers.live[ids] & (self.init_warp[ids] == (gid >> 5) % self.warps) & (self.init_lane[ids] == (gid & 31))
-            self.seen[ids[mine]] = 1
+            self.init_met[ids[mine]] = self.M.cluster_barrier.generation[gid // self.M.T // self.M.cluster] + 1
 
     def used(self, C, ids: np.ndarray, info) -> None:
         """Every use by another thread must come after the init: a barrier, or __syncwarp inside the warp, lies between."""
-        warp = (C.gids >> 5) % self.warps
+        self._used(C.gids, ids, info.index)
+
+    def _used(self, threads: np.ndarray, ids: np.ndarray, site: int) -> None:
+        warp = (threads >> 5) % self.warps
         unknown = np.flatnonzero(self.seen[ids, warp] == 0)
         if not len(unknown):
             return
-        clocks, gids, mine = self.clocks, C.gids[unknown], ids[unknown]
+        clocks, gids, mine = self.clocks, threads[unknown], ids[unknown]
         column, lane, epoch = self.init_warp[mine], self.init_lane[mine], self.init_epoch[mine]
         ok = clocks.ordered(clocks.K, clocks.row_of[gids], column, lane, epoch)
+        if self.M.cluster > 1:
+            met, barrier = self.init_met[mine], self.M.cluster_barrier
+            ok |= (met > 0) & (barrier.joined[gids] + 1 >= met) & (barrier.generation[gids // self.M.T // self.M.cluster] >= met)
         self.seen[mine[ok], warp[unknown][ok]] = 1
         ok |= (column == warp[unknown]) & (lane == (gids & 31))
         if not ok.all():
             k = int(np.flatnonzero(~ok)[0])
             self.seen[mine[~ok], warp[unknown][~ok]] = 1
-            reports.init_unseen(self.M, info.index, int(self.init_site[mine[k]]), int(gids[k]))
+            reports.init_unseen(self.M, site, int(self.init_site[mine[k]]), int(gids[k]))
+
+    def signalled(self, barrier: int, gid: int, site: int) -> None:
+        """A copy that thread `gid` issues will signal `barrier`, perhaps of another CTA: its init must come before."""
+        self._used(np.array([gid]), np.array([barrier]), site)
 
     # --- phases -----------------------------------------------------------------------------------------------------
     def contribute(self, C, ids: np.ndarray, units, vec) -> None:
@@ -96,9 +107,10 @@ class BarrierChecks:
         else:
             np.maximum.at(self.contributed, ids, np.repeat(known, ends - units.starts, axis=0))
 
-    def issued(self, barrier: int, gid: int) -> None:
+    def issued(self, barrier: int, gid: int, site: int) -> None:
         """A copy (or asynchronous arrival) that will signal `barrier` was issued by thread `gid`: it comes after what that
         thread did."""
+        self.signalled(barrier, gid, site)
         clocks, warp = self.clocks, gid >> 5
         row = clocks.K[clocks.row_of[gid]]
         known = np.maximum(np.maximum(row[V, :self.warps], row[X, :self.warps] >> 5), self.past[warp])

@@ -18,6 +18,7 @@ class ClusterBarrier:
         self.joined = np.full(machine.slots * machine.T, -1, np.int64)     # generation each thread has arrived in
         self.flipped = False
         self.remote: dict[int, dict[int, tuple]] = {}      # slot -> {column of a peer's warp: (epoch, instruction, thread)}
+        self.begun = np.zeros(machine.slots, bool)         # CTAs of which some thread has waited for all of its cluster
 
     def note_remote(self, C, target: np.ndarray, slot: np.ndarray, index: int) -> None:
         """Lanes touch the shared memory of another CTA: that must happen before the other CTA ends."""
@@ -26,6 +27,17 @@ class ClusterBarrier:
         for lane in away[np.unique(target[away] * len(clocks.epoch) + (C.gids[away] >> 5), return_index=True)[1]].tolist():
             warp = int(C.gids[lane]) >> 5
             self.remote.setdefault(int(target[lane]), {})[warp % clocks.warps] = (int(clocks.epoch[warp]), index, int(C.gids[lane]))
+            self.reach(int(C.gids[lane]), int(target[lane]), index)
+
+    def reach(self, gid: int, target: int, index: int) -> None:
+        """Thread `gid` reaches into the CTA in slot `target`, which must have begun: all of the cluster has waited for each other,
+        or the thread knows something that the other CTA did."""
+        M, clocks, slot = self.M, self.M.clocks, gid // self.M.T
+        if target == slot or self.begun[slot] or M.shadow is None:
+            return
+        columns = target % M.cluster * M.warps + np.arange(M.warps)
+        if not (clocks.K[clocks.row_of[gid]][:, columns] > 0).any():
+            reports.unbegun_peer(M, index, gid, target % M.cluster)
 
     def cta_ends(self, slots: np.ndarray) -> None:
         """CTAs end: every remote access to them must be ordered before."""
@@ -44,6 +56,7 @@ class ClusterBarrier:
     def reset(self, domains: np.ndarray) -> None:
         """New clusters: nobody has arrived."""
         self.arrived[domains] = 0
+        self.begun.reshape(-1, self.M.cluster)[domains] = False
         for slot in [s for s in self.remote if s // self.M.cluster in set(domains.tolist())]:
             del self.remote[slot]
 
@@ -95,6 +108,7 @@ class ClusterWait(Wait):
 
     def passed(self, M, C) -> None:
         units, acquires = M.units(C), int(self.extra[0]) > 0
+        M.cluster_barrier.begun[np.unique(units.gw // M.warps)] = True
         vec = M.clocks.cluster[self.keys[units.starts]]
         M.clocks.learn(C, units, vec if acquires else M.clocks.finished(vec))
         if acquires:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import reports, reports_memory
-from .clocks import P, PX, V, X
+from .clocks import PX, P, V, W, X
 from .far_knowledge import WHOLE_WARP, FarKnowledge, merge_known
 from .lane_order import collided
 from .map_fences import MapFences
@@ -58,8 +58,9 @@ class GlobalShadow:
         self.serial = np.zeros(domains, np.int64)          # which cluster lives in a domain: 1, 2, … in order of admission
         self.born = 0
         self.far = FarKnowledge(self.clocks)
-        self.fenced: dict[int, tuple] = {}                 # warp -> what it knew at its last fence
-        self.published: dict[tuple, dict] = {}             # (allocation address, word) -> {serial: (2, columns)}
+        self.fenced: dict[int, dict] = {}                  # warp -> what it knew at its last fence
+        self.fenced_cta: dict[int, dict] = {}              # the same, fences of CTA scope included
+        self.published: dict[tuple, dict] = {}             # (allocation address, word, CTA or -1 for all) -> {serial: (2, columns)}
         self.fence_epoch = np.zeros(len(self.clocks.epoch), np.int64)     # epoch of each warp's last proxy fence on global memory
         self.fence_known: dict[int, np.ndarray] = {}       # warp -> V when it ran that fence
         self._last: tuple = (None, None, None)             # threads, and their part of `who`, of the latest access
@@ -73,9 +74,10 @@ class GlobalShadow:
             self.born += 1
             self.serial[d] = self.born
             self.far.forget(d)
-            if self.fenced or self.fence_known:
+            if self.fenced_cta or self.fence_known:
                 for warp in range(d * self.clocks.warps, (d + 1) * self.clocks.warps):
                     self.fenced.pop(warp, None)
+                    self.fenced_cta.pop(warp, None)
                     self.fence_known.pop(warp, None)
             self.fence_epoch[d * self.clocks.warps:(d + 1) * self.clocks.warps] = 0
         self.written.reshape(self.clocks.domains, -1)[domains] = 0
@@ -293,50 +295,56 @@ class GlobalShadow:
         known[int(self.serial[domain])] = own
         return known
 
-    def fence(self, C) -> None:
-        """fence or membar of gpu scope or wider: later synchronising writes publish what is known now."""
+    def fence(self, C, narrow: bool = False) -> None:
+        """fence or membar: later synchronising writes publish what is known now (narrow: of CTA scope, to the own CTA only)."""
         units = self.M.units(C)
         vec = self.clocks.publish(C, units)
         for k, gw in enumerate(units.gw.tolist()):
-            self.fenced[gw] = (vec[k].copy(), self._snapshot(gw, vec[k]))
+            known = self._snapshot(gw, vec[k])
+            self.fenced_cta[gw] = known
+            if not narrow:
+                self.fenced[gw] = known
 
-    def release(self, C, allocation, offset: np.ndarray, now: bool) -> None:
-        """A synchronising write (now: with .release): publish at its word what the last fence covered."""
+    def release(self, C, allocation, offset: np.ndarray, now) -> None:
+        """A synchronising write (now: with .release, or "cta" where that is of CTA scope): publish at its word what it releases, or what
+        the last fence covered."""
         units = self.M.units(C)
         vec = self.clocks.publish(C, units) if now else None
         lanes = np.unique(C.gids >> 5, return_index=True)[1]
         for k, lane in enumerate(lanes.tolist()):
             gw = int(C.gids[lane]) >> 5
-            if vec is not None:
-                known = self._snapshot(gw, vec[k])
-            elif gw in self.fenced:
-                known = {s: v.copy() for s, v in self.fenced[gw][1].items()}
-            else:
-                continue
+            to_all = self.fenced.get(gw) if now in (False, None, "cta") else self._snapshot(gw, vec[k])
+            to_cta = self._snapshot(gw, vec[k]) if now == "cta" else self.fenced_cta.get(gw) if not now else None
             mine = np.flatnonzero(C.gids >> 5 == gw)
             for word in np.unique(offset[mine] >> 2).tolist():
-                merge_known(self.published.setdefault((allocation.address, word), {}), known)
+                for who, known in ((-1, to_all), (gw // self.M.warps, to_cta)):
+                    if known is not None:
+                        merge_known(self.published.setdefault((allocation.address, word, who), {}), known)
 
     def acquire(self, C, allocation, offset: np.ndarray) -> None:
-        """A synchronising read: its cluster learns what was published at the word."""
+        """A synchronising read: its threads learn what was published at the word."""
         if not self.published:
             return
-        clocks = self.clocks
         for word in np.unique(offset >> 2).tolist():
-            known = self.published.get((allocation.address, word))
-            if not known:
-                continue
             lanes = C.gids[offset >> 2 == word]
-            for domain in np.unique((lanes >> 5) // clocks.warps).tolist():
-                own = known.get(int(self.serial[domain]))
-                others = {s: v for s, v in known.items() if s != self.serial[domain]}
-                if others:
-                    self._learn_far(domain, lanes[(lanes >> 5) // clocks.warps == domain], others)
-                if own is not None:
-                    rows = np.unique(clocks.row_of[lanes[(lanes >> 5) // clocks.warps == domain]])
-                    width = min(own.shape[1], clocks.columns)
-                    for plane in (V, W) if clocks.scoped else (V,):
-                        clocks.K[rows, plane, :width] = np.maximum(clocks.K[rows, plane, :width], own[0, :width].astype(np.int32))
+            for who in (-1, *np.unique(lanes // self.M.T).tolist()):
+                known = self.published.get((allocation.address, word, who))
+                if known:
+                    self._learn(lanes if who < 0 else lanes[lanes // self.M.T == who], known)
+
+    def _learn(self, lanes: np.ndarray, known: dict) -> None:
+        clocks = self.clocks
+        for domain in np.unique((lanes >> 5) // clocks.warps).tolist():
+            here = lanes[(lanes >> 5) // clocks.warps == domain]
+            own = known.get(int(self.serial[domain]))
+            others = {s: v for s, v in known.items() if s != self.serial[domain]}
+            if others:
+                self._learn_far(domain, here, others)
+            if own is not None:
+                rows = np.unique(clocks.row_of[here])
+                width = min(own.shape[1], clocks.columns)
+                for plane in (V, W) if clocks.scoped else (V,):
+                    clocks.K[rows, plane, :width] = np.maximum(clocks.K[rows, plane, :width], own[0, :width].astype(np.int32))
 
     def _learn_far(self, domain: int, gids: np.ndarray, known: dict) -> None:
         for warp in np.unique(gids >> 5).tolist():

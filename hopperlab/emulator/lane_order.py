@@ -1,5 +1,5 @@
-"""What threads do to each other in shared memory beyond the newest stamps of shadow.py: a word that one lane of a warp has read and
-another one writes with no sync of the warp between, and threads that store to one address in one instruction.
+"""What threads do to each other in shared memory beyond the stamps of shadow.py: a word that one lane of a warp has read and another one
+writes with no sync of the warp between, a word whose granule was read again elsewhere, and threads that store to one address in one instruction.
 
 Lanes of a warp need not run in step (independent thread scheduling), so their order is __syncwarp's or a converged collective's.
 Instructions that a warp runs together (ldmatrix, wmma) are no lane's own reads.
@@ -43,14 +43,14 @@ class LaneOrder:
             self.prior[at[lost]] = np.broadcast_to(stamp, at.shape)[lost]
 
     def write(self, gids: np.ndarray, at: np.ndarray, site: int, verb: str) -> None:
-        """Lanes write (parts of) words: what another lane of the warp has read there must be ordered before."""
+        """Lanes write (parts of) words: what another thread has read there must be ordered before."""
         clocks = self.clocks
         mine = (gids >> 5) % clocks.warps << 5 | gids & 31
         mine = mine if at.ndim == 1 else mine[:, None]
         for table in (self.last, self.prior):
             stamps = table[at]
             apart = (stamps >> LANE & WHO) ^ mine
-            suspect = (apart > 0) & (apart < 32) & (stamps != 0)
+            suspect = (apart > 0) & (stamps != 0)
             if suspect.any():
                 self._check(gids, at, stamps, suspect, site, verb)
 

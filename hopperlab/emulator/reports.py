@@ -255,6 +255,14 @@ def exited_peer(M, index: int, gid: int, rank: int) -> None:
          "the last remote access.", index, None, gid)
 
 
+def unbegun_peer(M, index: int, gid: int, rank: int) -> None:
+    """Shared memory or a barrier of a CTA that may not have begun."""
+    instr = M.body[index]
+    _add(M, "cluster-lifetime", f"{name(instr)} at {place(instr)} reaches into the CTA of rank {rank}, which may not have begun: its shared "
+         "memory and its barriers are not there yet. Let all threads of the cluster pass a cluster barrier (barrier.cluster.arrive, then "
+         "wait) after the barriers are initialised and before the first remote access or multicast.", index, None, gid)
+
+
 def stale_constant(M, site: int, other: int, gid: int, allocation, offset: int) -> None:
     """ld.global.nc of data that this kernel wrote."""
     now, then = M.body[site], M.body[other]

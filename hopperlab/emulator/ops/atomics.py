@@ -45,7 +45,7 @@ def _decode(instr, returns: bool) -> Info:
         raise unsupported(instr, f"there is no .{op} of .{kind}" + (f" in vectors of {count}" if vector else ""))
     space = next((m for m in mods if m in SPACES), "generic")
     return Info(instr.index, op, VALUE.get(kind, kind), WIDTH[kind], "shared" if space.startswith("shared") else space, returns,
-                space in ("generic", "shared::cluster"), bool({"release", "acq_rel"} & set(mods)), count,
+                space in ("generic", "shared::cluster"), bool({"release", "acq_rel"} & set(mods)) and ("cta" if "cta" in mods else True), count,
                 updates.update(op, kind, True), updates.update(op, kind))
 
 
@@ -163,7 +163,7 @@ def _note_shared(M, C, info: Info, flat, nbytes: int) -> None:
 
 def _synchronise(shadow, sub, allocation, offset, info: Info) -> None:
     """Learn what was published at the words, and publish there."""
-    if not (info.release or shadow.published or shadow.fenced):
+    if not (info.release or shadow.published or shadow.fenced_cta):
         return
     warps, first = np.unique(sub.gids >> 5, return_index=True)
     if len(warps) == 1 or len(np.unique(offset >> 2)) == len(offset):

@@ -18,13 +18,13 @@ def _fence(instr, function) -> MachineOp:
     alias has no cache here."""
     mods = instr.mods
     if instr.op == "membar" and mods in (("cta",), ("gl",), ("sys",)):
-        return MachineOp(memory_fence, None)
+        return MachineOp(memory_fence, mods[0])
     if mods and mods[0] in ("proxy", "mbarrier_init") and (instr.op == "fence" or mods == ("proxy", "alias")):
         return _special_fence(instr)
     if instr.op == "fence" and len(mods) == 1 and mods[0] in SCOPES:               # .acq_rel when nothing is said
         return MachineOp(memory_fence, None)
     if instr.op == "fence" and mods[0] in ("sc", "acq_rel", "acquire", "release") and len(mods) > 1 and mods[-1] in SCOPES:
-        return MachineOp(memory_fence, None)
+        return MachineOp(memory_fence, mods[-1])
     raise unsupported(instr)
 
 
@@ -76,7 +76,7 @@ def proxy_fence(M, C, info):
 def memory_fence(M, C, info):
     """fence.sc, fence.acq_rel, membar: later synchronising writes publish what this thread has made and learned so far."""
     if M.global_shadow is not None:
-        M.global_shadow.fence(C)
+        M.global_shadow.fence(C, narrow=info == "cta")
 
 
 def _setmaxnreg(instr, function) -> MachineOp:

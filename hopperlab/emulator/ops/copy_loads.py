@@ -20,6 +20,8 @@ def destinations(M, C, info: Info, target: np.ndarray, ids: np.ndarray, mask: np
             raise M.fault(C, info.index, lane, f"multicast mask {bits:#06x} names ranks outside the cluster of {M.cluster} CTAs",
                           "cluster-lifetime", bits)
         ranks = [r for r in range(M.cluster) if bits >> r & 1]
+        for r in ranks:
+            M.cluster_barrier.reach(int(C.gids[lane]), first + r, info.index)
         out.append([(first + r, (first + r) * capacity + int(ids[lane]) % capacity) for r in ranks])
     return out
 
@@ -73,7 +75,7 @@ def issue_load(M, info, gid: int, slot: int, barrier: int, nbytes: int, spans, m
         epoch = int(M.barriers.phase[barrier]) + 1
         M.shadow.async_write(gid, spans, M.clocks.barrier_column(barrier), epoch, info.index)
         M.landing.last_copy[barrier] = (M.clocks.barrier_column(barrier), epoch, gid, info.index, slot)
-        M.barriers.checks.issued(barrier, gid)
+        M.barriers.checks.issued(barrier, gid, info.index)
     M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, slot))
 
 

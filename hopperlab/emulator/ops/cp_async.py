@@ -115,7 +115,7 @@ def arrive(M, C, info: Info, address):
         known = _copies_of(M.clocks, gids, number[lanes])
         if M.barriers.checks is not None:
             for gid in gids[np.unique(gids >> 5, return_index=True)[1]].tolist():
-                M.barriers.checks.issued(barrier, gid)
+                M.barriers.checks.issued(barrier, gid, info.index)
         M.landing.issue_arrival(ArrivalOp(barrier, gids, number[lanes], known, info.index, int(gids[0]) // M.T))
     M.progress += 1
 

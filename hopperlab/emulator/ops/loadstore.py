@@ -40,7 +40,7 @@ def _decode(instr) -> tuple[Access, bool]:
     if count == 4 and WIDTH[kind] == 8:
         raise no_sm_90a(instr, "a 256-bit access", "sm_100")
     return Access(instr.index, VALUE.get(kind, kind), WIDTH[kind], count, space, 0, volatile, cluster=cluster,
-                  constant="nc" in instr.mods, release="release" in instr.mods), hint
+                  constant="nc" in instr.mods, release="release" in instr.mods and ("cta" if "cta" in instr.mods else True)), hint
 
 
 def _load(instr, function) -> MachineOp:

@@ -252,3 +252,57 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(int* y) {
     y[blockIdx.x * 32 + threadIdx.x] = s[threadIdx.x];          // HAZARD
     barrier_cluster_arrive(); barrier_cluster_wait();
 }
+//! case flag_behind_a_fence_of_the_block
+//! launch block=32 grid=2
+//! args i32[32] i32[32]
+//! ptx more membar.cta
+KERNEL(32) k(int* x, volatile int* flag) {                      // __threadfence_block promises nothing to another block
+    if (blockIdx.x == 0) {
+        if (threadIdx.x == 0) {
+            x[1] = 42;                                          // OTHER
+#if BUG
+            __threadfence_block();
+#else
+            __threadfence();
+#endif
+            flag[9] = 77;
+        }
+    } else if (threadIdx.x == 0) {
+        while (flag[9] != 77) {}
+        __threadfence();
+        x[2] = __ldcg(&x[1]);                                   // HAZARD
+        flag[9] = 2;
+    }
+}
+//! case atomic_flag_of_block_scope
+//! launch block=32 grid=2
+//! args i32[32] i32[32]
+KERNEL(32) k(int* x, int* flag) {
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) {
+        x[1] = 42;                                              // OTHER
+#if BUG
+        asm volatile("atom.release.cta.global.exch.b32 _, [%0], 77;" :: "l"(flag + 9) : "memory");
+#else
+        asm volatile("atom.release.gpu.global.exch.b32 _, [%0], 77;" :: "l"(flag + 9) : "memory");
+#endif
+    } else {
+        int seen;
+        do asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(flag + 9) : "memory");
+        while (seen != 77);
+        x[2] = x[1] + 1;                                        // HAZARD
+        flag[9] = 2;
+    }
+}
+//! case fence_and_flag_inside_a_block
+//! clean
+//! launch block=64
+//! args i32[64]
+KERNEL(64) k(int* x) {                                          // __threadfence_block is enough here
+    __shared__ volatile int flag;
+    __shared__ int s;
+    if (threadIdx.x == 0) flag = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) { s = 5; __threadfence_block(); flag = 1; }
+    if (threadIdx.x == 32) { while (flag == 0) {} __threadfence_block(); x[0] = s; }
+}
