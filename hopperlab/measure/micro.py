@@ -223,11 +223,15 @@ def claims() -> dict[int, tuple[str, ...]]:
 
 
 def run(names: Iterable[str] | None = None, rounds: int = 5, report: Callable[[str], None] = lambda line: None) -> list[Record]:
-    """The records of the named experiments (None: all). Raises KeyError that lists them; `report` gets a line an experiment."""
+    """The records of the named experiments (None: all). `report` gets a line an experiment.
+
+    Raises KeyError that lists the experiments for an unknown name, RuntimeError for one that needs a Hopper GPU where none is.
+    """
     chosen = list(EXPERIMENTS) if names is None else list(names)
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     if unknown:
         raise KeyError(f"no micro-experiment {', '.join(unknown)}; there are: {', '.join(EXPERIMENTS)}")
+    _require_gpu([name for name in chosen if EXPERIMENTS[name].gpu])
     records: list[Record] = []
     for name in chosen:
         start = time.perf_counter()
@@ -235,6 +239,17 @@ def run(names: Iterable[str] | None = None, rounds: int = 5, report: Callable[[s
         records += found
         report(f"{name}: {len(found)} records in {time.perf_counter() - start:.1f} s")
     return records
+
+
+def _require_gpu(names: list[str]) -> None:
+    """Raise RuntimeError when there is no Hopper GPU for the experiments that need one."""
+    from ..runtime import driver
+
+    found = driver.find_gpu() if names else None
+    if names and (found is None or found.capability != (9, 0)):
+        without = ", ".join(name for name, experiment in EXPERIMENTS.items() if not experiment.gpu)
+        told = f"measured on a Hopper GPU, and there is none here. Without one there are: {without}"
+        raise RuntimeError(f"{', '.join(names)}: {told}")
 
 
 def summary(record: Record) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from . import launches, peers, record, recordings
@@ -242,6 +242,27 @@ SUITES: Mapping[str, Callable[[int], list[Record]]] = {
     "cuda_pipeline": cuda_pipeline,
     "operands": operands,
 }
+
+
+def interaction(records: Iterable[Record], stages: int = 3) -> dict[str, float]:
+    """What each half of the 2x2 gains over cp.async with mma.sync, as ratios of speed, and what both gain together.
+
+    records: of suite `two_by_two` (others are passed over). Keys: 'TMA' and 'wgmma' (one half changed), 'both', and 'together':
+    both over the product of the halves, above 1 when the halves help each other. Raises LookupError where one of the four is
+    missing.
+    """
+    speed = {}
+    for item in records:
+        words = dict(option.split("=", 1) for option in item.options)
+        if item.suite == "two_by_two" and words.get("STAGES") == str(stages):
+            speed[words["copy"], words["multiply"]] = item.tflops
+    missing = [pair for pair in variants.TWO_BY_TWO if pair not in speed]
+    if missing:
+        raise LookupError(f"no record of the 2x2 with {stages} stages for {missing}")
+    base = speed["cp.async", "mma.sync"]
+    gains = {"TMA": speed["TMA", "mma.sync"], "wgmma": speed["cp.async", "wgmma"], "both": speed["TMA", "wgmma"]}
+    found = {name: value / base for name, value in gains.items()}
+    return found | {"together": found["both"] / (found["TMA"] * found["wgmma"])}
 
 
 def main(arguments: list[str] | None = None) -> int:

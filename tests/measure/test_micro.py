@@ -28,6 +28,13 @@ def test_an_unknown_experiment_is_named_with_those_there_are():
         micro.run(["barriers", "speed"])
 
 
+def test_without_a_gpu_the_experiments_that_need_none_are_named(monkeypatch):
+    from hopperlab.runtime import driver
+    monkeypatch.setattr(driver, "find_gpu", lambda: None)
+    with pytest.raises(RuntimeError, match="barriers: measured on a Hopper GPU.*instructions, accepted"):
+        micro.run(["barriers", "accepted"])
+
+
 def test_accepted_instructions():
     lines = []
     found = {record.options[0]: record for record in micro.run(["accepted"], report=lines.append)}
@@ -81,3 +88,17 @@ def test_what_was_recorded_holds_together(name):
         if record.tflops is not None and record.ms is not None:
             m, n, k = record.shape
             assert record.tflops == pytest.approx(2 * m * n * k / record.ms / 1e9, rel=0.01)
+
+
+def two_by_two(stages: int, speeds: dict[tuple[str, str], float]) -> list[recordings.Record]:
+    return [recordings.Record("two_by_two", "x", (f"copy={copied}", f"multiply={multiplied}", f"STAGES={stages}"), tflops=speed)
+            for (copied, multiplied), speed in speeds.items()]
+
+
+def test_interaction_of_the_two_by_two():
+    speeds = {("cp.async", "mma.sync"): 100.0, ("TMA", "mma.sync"): 110.0, ("cp.async", "wgmma"): 150.0, ("TMA", "wgmma"): 198.0}
+    found = variants.interaction([*two_by_two(3, speeds), *two_by_two(4, dict.fromkeys(speeds, 1.0)), recordings.Record("roles", "y")])
+    assert found == pytest.approx({"TMA": 1.1, "wgmma": 1.5, "both": 1.98, "together": 1.2})
+    assert variants.interaction(two_by_two(4, dict.fromkeys(speeds, 7.0)), 4)["together"] == 1
+    with pytest.raises(LookupError, match=r"with 5 stages for \[\('cp.async', 'mma.sync'\)"):
+        variants.interaction(two_by_two(3, speeds), 5)
