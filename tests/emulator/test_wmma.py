@@ -3,6 +3,7 @@ import hopperlab as hl
 import ml_dtypes
 import numpy as np
 import pytest
+from support.emulated import run_ptx
 
 SOURCE = r"""
 #include <mma.h>
@@ -96,3 +97,18 @@ def test_binary_and_four_bit():
     assert (d[:64].reshape(8, 8) == 3 + (a[:, None, :] ^ b[None, :, :]).sum(axis=2)).all()
     assert (d[64:128].reshape(8, 8) == 5 + a @ b.T).all()
     assert (d[128:].reshape(8, 8) == a4 @ b4.T).all()
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_sums_of_f64_are_rounded_as_written(mode):
+    """1 + 2^-60 is no double: only rounding up makes it larger than 1; -1 - 2^-60 likewise downwards."""
+    body = f"""ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 16; add.u64 %rd1, %rd1, %rd2;
+    mov.b64 %rd3, 0d3c30000000000000; mov.b64 %rd4, 0d3ff0000000000000; mov.b64 %rd5, 0dbff0000000000000;
+    wmma.mma.sync.aligned.row.col.m8n8k4.{mode}.f64.f64.f64.f64 {{%rd6, %rd7}}, {{%rd3}}, {{%rd4}}, {{%rd4, %rd4}};
+    wmma.mma.sync.aligned.row.col.m8n8k4.{mode}.f64.f64.f64.f64 {{%rd8, %rd9}}, {{%rd3}}, {{%rd5}}, {{%rd5, %rd5}};
+    st.global.v2.b64 [%rd1], {{%rd6, %rd8}};"""
+    out = np.zeros((32, 2))
+    run_ptx(body, (out,), ".param .u64 out")
+    up = 1 + 4 * 2.0**-52                     # each of the four sums moves on by one step
+    assert (out[:, 0] == (up if mode == "rp" else 1)).all()
+    assert (out[:, 1] == (-up if mode == "rm" else -1)).all()

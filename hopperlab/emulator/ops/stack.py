@@ -63,7 +63,8 @@ def take(M, C, info: Info, size, taken):
     worst = np.broadcast_to(end, C.n)
     if (worst > LIMIT).any():
         lane = int(np.argmax(worst))
-        raise M.fault(C, info.index, lane, f"alloca takes {int(worst[lane])} bytes of local memory; the emulator keeps {LIMIT} for it", "out-of-bounds", int(worst[lane]))
+        taken = int(worst[lane])
+        raise M.fault(C, info.index, lane, f"alloca takes {taken} bytes of local memory; the emulator keeps {LIMIT} for it", "out-of-bounds", taken)
     return (start + base).astype(DTYPES[info.kind])[()], end.astype(np.uint32)[()]
 
 

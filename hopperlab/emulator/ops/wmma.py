@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import numbers
+from ..isa.exact import fma64
 from ..ptx.ir import Vec
 from ..translate import DTYPES, HOME, MachineOp
 from . import loadstore
@@ -160,13 +161,14 @@ def store(M, C, info: Info, address, *rest):
 # --- multiplication ---------------------------------------------------------------------------------------------------
 @dataclass
 class Product:
-    """A decoded wmma.mma: its four matrices with registers of each, `op` for b1, `satfinite`."""
+    """A decoded wmma.mma: its four matrices with registers of each, `op` for b1, `satfinite`, and how sums of f64 are rounded."""
 
     index: int
     matrices: tuple
     counts: tuple
     op: str = ""
     satfinite: bool = False
+    rounding: str = "rn"
 
 
 def _types(instr) -> tuple[str, str, str, str]:
@@ -187,7 +189,8 @@ def _multiply(instr) -> MachineOp:
     matrices = (Matrix(types[0], ma.rows, mb.rows), ma, mb, Matrix(types[3], ma.rows, mb.rows))
     op = next((m for m in instr.mods if m in ("xor", "and")), "")
     counts = tuple(_per_lane(instr, m, r) for m, r in zip(matrices, (d, a, b, c)))
-    info = Product(instr.index, matrices, counts, op, "satfinite" in instr.mods)
+    rounding = next((m for m in instr.mods if m in ("rn", "rz", "rm", "rp")), "rn")
+    info = Product(instr.index, matrices, counts, op, "satfinite" in instr.mods, rounding)
     kinds = ["u64" if m.element == "f64" else "u32" for m in matrices]
     sources = tuple((r, k) for rs, k in zip((a, b, c), kinds[1:]) for r in rs)
     return MachineOp(multiply, info, sources, tuple((r, kinds[0]) for r in d), collective=True)
@@ -212,7 +215,7 @@ def _values(raw: np.ndarray, element: str) -> np.ndarray:
 
 
 def multiply(M, C, info: Product, *registers):
-    """wmma.mma: D = A*B + C of every warp, accumulated in double precision and rounded once."""
+    """wmma.mma: D = A*B + C of every warp, accumulated in double precision and rounded once (f64: by each multiply-add along k)."""
     M.synced(C)
     if not C.full32():
         raise M.fault(C, info.index, 0, "wmma.mma needs all 32 lanes of the warp", "divergent-collective", 0)
@@ -222,6 +225,11 @@ def multiply(M, C, info: Product, *registers):
         values.append(_values(_gathered(M, C, registers[at:at + count], matrix, per_lane), matrix.element))
         at += count
     a, b, c = values
+    if info.matrices[0].element == "f64":
+        M.counting.add("wmma", len(c), info.index)
+        for k in range(a.shape[2]):
+            c = fma64(a[:, :, None, k], b[:, None, :, k], c, info.rounding)
+        return _scattered(c, info)
     product = np.matmul(a, b.transpose(0, 2, 1))
     if info.op == "xor":
         product = a.sum(axis=2)[:, :, None] + b.sum(axis=2)[:, None, :] - 2 * product
