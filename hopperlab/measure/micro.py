@@ -273,7 +273,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=recordings.FOLDER, help="where to write (the package's recordings)")
     parser.add_argument("--rounds", type=int, default=5, help="launches of each that count (5)")
     chosen = parser.parse_args(arguments)
-    records = run(chosen.only or None, chosen.rounds, lambda line: print(f"-- {line}", flush=True))
+    try:
+        records = run(chosen.only or None, chosen.rounds, lambda line: print(f"-- {line}", flush=True))
+    except RuntimeError as problem:
+        print(problem, file=sys.stderr)
+        return 1
     for record in records:
         print(summary(record))
     print(f"-- {recordings.save('micro', header() | {'method': METHOD}, records, chosen.out)}: {len(records)} records")

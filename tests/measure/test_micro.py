@@ -33,6 +33,7 @@ def test_without_a_gpu_the_experiments_that_need_none_are_named(monkeypatch):
     monkeypatch.setattr(driver, "find_gpu", lambda: None)
     with pytest.raises(RuntimeError, match="barriers: measured on a Hopper GPU.*instructions, accepted"):
         micro.run(["barriers", "accepted"])
+    assert micro.main(["--only", "barriers"]) == 1
 
 
 def test_accepted_instructions():
