@@ -49,7 +49,7 @@ def stuck(M) -> bool:
             warp = int(C.gids[0]) >> 5
             missing = np.setdiff1d(np.arange(warp * 32, warp * 32 + 32), C.gids)
             other = _elsewhere(M, C, missing)
-            if other is not None:
+            if other is not None and not _may_come(M, other, pc):
                 lanes = int(np.isin(missing, np.concatenate([c.gids for c in waiting(M)])).sum())
                 reports.divergent(M, site, standing(M, other), int(C.gids[0]), f"{lanes} lanes of this warp do not come here")
                 found = True
@@ -70,12 +70,18 @@ def _warpgroup(M, C, wait, reached: np.ndarray) -> bool:
     group = np.arange(first, min(first + 4, (gid >> 5) // M.warps * M.warps + M.warps))
     late = group[reached[group] < wait.extra[short[0]]]
     other = _elsewhere(M, C, (late[:, None] * 32 + np.arange(32)).reshape(-1))
-    if type(wait) is MeetingWait and any(c is other and _leads_to(M, c.pc, C.pc) for c, _ in M.scheduler.parked):
+    if type(wait) is MeetingWait and _may_come(M, other, C.pc):
         return False
     names = ", ".join(str(int(w) % M.warps) for w in late)
     reports.divergent(M, standing(M, C), standing(M, other) if other is not None else None, gid,
                       f"warp {names} of the block did not issue these wgmma")
     return True
+
+
+def _may_come(M, C, block: int) -> bool:
+    """True for a cohort that itself waits for something, and from there may reach a block: then the picture of the deadlock says
+    more than that its lanes are missing."""
+    return any(c is C and _leads_to(M, c.pc, block) for c, _ in M.scheduler.parked)
 
 
 def _leads_to(M, start: int, end: int) -> bool:
