@@ -197,6 +197,9 @@ def launch_columns(mode: str, row_bytes: int, row: int, column: int, start: int)
 
     start: of the tile, bytes past a multiple of 1024. Raises ValueError or TensorMapError for what the hardware refuses.
     """
+    pitch_of(mode, row_bytes)                               # refuses a row wider than the span
+    if 4 * column >= row_bytes:
+        raise ValueError(f"column {column} is not in a row of {row_bytes} bytes, which holds columns 0 to {row_bytes // 4 - 1}")
     path = follow_path(mode, row_bytes, row, 4 * column, start)
     right, run = read_columns(mode, row_bytes, 0, start)
     reads = run.counters["shared_load_wavefronts"]

@@ -64,8 +64,8 @@ def test_padding_is_a_wider_box():
 def test_panel_reads_back_and_refuses_wide_rows():
     words = show.launch_columns("128B", 128, 3, 9, 128).text
     assert "read back right, 32 wavefronts for all columns, 32 at best" in words and "(3, 9)" in words
-    for bad in (("64B", 128, 0, 0, 0), ("128B", 32, 0, 20, 0)):
-        with pytest.raises(ValueError):
+    for bad, message in ((("64B", 128, 0, 0, 0), "at most the span"), (("128B", 32, 0, 20, 0), "columns 0 to 7")):
+        with pytest.raises(ValueError, match=message):
             show.launch_columns(*bad)
 
 
