@@ -74,7 +74,7 @@ BUDGETS = [
     ("micro/tma_latency.cu", (), {"tma_latency": 32, "tma_issue": 32}),
     ("micro/tma_latency.cu", ("-DHOW=3",), {"tma_issue": 40}),
     *[("micro/descriptor_fetch.cu", (f"-DPLACE={place}",), {"descriptor_fetch": 32}) for place in (0, 1, 2)],
-    *[("micro/memory_latency.cu", (f"-DSPACE={space}",), {"chase": 32, "stream": 32, "bulk_stream": 32}) for space in (0, 1, 2)],
+    *[("micro/memory_latency.cu", (f"-DSPACE={space}",), {"chase": 32, "stream": 40, "bulk_stream": 32}) for space in (0, 1, 2)],
     *[("micro/exchange.cu", (f"-DHOW={how}",), {"exchange": 32}) for how in (0, 1, 2, 3)],
     *[("micro/wgmma_rate.cu", (f"-DN={n}", f"-DA_SOURCE={source}"), {"wgmma_rate": 255}) for n in (8, 64, 256) for source in (0, 1)],
     *[("micro/mma_rate.cu", (f"-DILP={ilp}",), {"mma_rate": 128}) for ilp in (1, 8, 16)],
