@@ -60,6 +60,10 @@ class KernelTimeline(list):
             raise ValueError(f"no event {event!r} in this timeline; it has {', '.join(known) or 'none'}")
         return [row for row in self if row.event == event]
 
+    def only(self, blocks: Sequence[int]) -> KernelTimeline:
+        """The rows of some blocks; times stay as they are."""
+        return KernelTimeline([row for row in self if row.block in blocks], **vars(self))
+
     def total(self, event: str, block: int, warp: int) -> float:
         """How long one warp was in `event`, all its spans together."""
         return sum(row.end - row.start for row in self.of(event) if (row.block, row.warp) == (block, warp))

@@ -60,7 +60,7 @@ def test_shapes_and_defaults_are_parsed():
 
 
 def test_the_eight_shapes_are_those_of_the_recorded_ladder():
-    recorded = {record.shape for record in recordings.load("ladder") if record.note}
+    recorded = {record.shape for record in recordings.load("ladder") if record.note and record.kernel != "edge"}
     assert set(bench_suites.GEMM_SHAPES) == recorded
 
 

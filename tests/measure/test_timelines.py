@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import timelines
+from hopperlab.measure import launches, operands, timelines
 from hopperlab.measure.timelines import HEADER_WORDS, Mark
 from hopperlab.runtime.library import kernel_source
 from hopperlab.runtime.module import RawModule
 
-RING = "micro/traced_ring.cu"
+RING, PRODUCT = "micro/traced_ring.cu", "gemm/warp_specialized.cu"
 CHUNK, SHARED = 2048, 3 * 2048 * 4
 
 
@@ -49,13 +49,37 @@ def without_marks(source: str) -> str:
     return re.sub(r"^.*(\bTrace trace|trace\.(begin|end|mark)|trace\.cuh|TRACE_USER).*$", "", source, flags=re.MULTILINE)
 
 
-def test_marks_that_are_compiled_out_leave_the_same_machine_code():
-    source = kernel_source(RING)
+@pytest.mark.parametrize(("path", "kernel"), [(RING, "traced_ring"), (PRODUCT, "gemm")])
+def test_marks_that_are_compiled_out_leave_the_same_machine_code(path, kernel):
+    source = kernel_source(path)
     bare = without_marks(source)
     assert source.count("trace.") > bare.count("trace.") == 0
-    first, second = (RawModule(code=code, name=RING, backend="emulator") for code in (source, bare))
-    assert machine_code(first, "traced_ring") == machine_code(second, "traced_ring")
+    first, second = (RawModule(code=code, name=path, backend="emulator") for code in (source, bare))
+    assert machine_code(first, kernel) == machine_code(second, kernel)
     assert instructions(first) == instructions(second)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+def test_a_warp_specialised_product_tells_its_roles_and_stays_right(schedule):
+    """Producer: waits and issues; consumers: wait, multiply, store. The products, and no hazard under any schedule."""
+    a, b = operands.integer_bf16(np, (200, 328), 1), operands.integer_bf16(np, (136, 328), 2)
+    c = np.zeros((200, 136), np.uint16)
+    launch = launches.warp_specialized(a, b, c, stages=3, backend="emulator")
+    with hl.emulate(schedule=schedule, seed=2, hazards="raise"):
+        found = hl.timeline(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem)
+    assert (c == operands.bf16_bits(operands.bf16_values(a) @ operands.bf16_values(b).T)).all()
+    for block in range(4):
+        own = [row for row in found if row.block == block]
+        assert [row.event for row in own if row.warp == 0] == ["wait", "issue"] * 6
+        assert all([row.event for row in own if row.warp == warp] == [*["wait", "mma"] * 6, "store"] for warp in range(4, 12))
+        assert {row.warp for row in own} == {0, *range(4, 12)}
+
+
+def test_a_traced_product_needs_no_more_registers():
+    plain, traced = (RawModule(code=kernel_source(PRODUCT), name=PRODUCT, options=options, backend="emulator").ptxas_info
+                     for options in ((), (timelines.OPTION,)))
+    assert traced.kernels["gemm"].registers == plain.kernels["gemm"].registers and not traced.kernels["gemm"].spill_stores
+    assert not [note for note in traced.notes if note.serious]
 
 
 def test_marks_that_are_compiled_in_do_not():
@@ -181,9 +205,38 @@ def test_totals_and_events():
         found.of("mma")
 
 
+def test_some_blocks_keep_their_times_and_all_else():
+    found = ring()
+    second = found.only([1])
+    assert second == [row for row in found if row.block == 1] and vars(second) == vars(found)
+
+
+def test_the_recorder_needs_a_gpu_and_checks_its_product(monkeypatch, capsys):
+    from hopperlab.measure import bench, timelines_record
+    monkeypatch.setattr(bench, "_gpu", lambda: None)
+    assert timelines_record.main([]) == 2 and "needs a Hopper GPU" in capsys.readouterr().err
+    monkeypatch.setattr(timelines_record, "bf16_bits", lambda values: values)
+    with pytest.raises(AssertionError, match="the traced product is wrong"):
+        timelines_record.product(128, 128, 64, 0)
+
+
 def test_files_come_back_as_they_were(tmp_path):
     found = ring()
     back = timelines.load(timelines.save(found, tmp_path / "one.json"))
     assert back == found and back.as_dict() == found.as_dict()
     head = {"gpu": "a GPU", "driver": "1", "cuda": "13.0", "date": "2026-01-01"}
     assert timelines.load(timelines.save(found, tmp_path / "two.json", head)).source == "recorded on a GPU, driver 1, CUDA 13.0, 2026-01-01"
+
+
+def test_the_recorded_product_is_a_pipeline():
+    """On the GPU as in the emulator: a consumer multiplies a k-block only after it was issued; both consumers work at once."""
+    found = timelines.load()
+    assert (found.place, found.unit, found.dropped, found.open) == ("gpu", "ns", 0, 0) and found.source.startswith("recorded on NVIDIA H")
+    for block in {row.block for row in found}:
+        own = [row for row in found if row.block == block]
+        issued = {row.id: row.start for row in own if row.event == "issue"}
+        multiplied = [row for row in own if row.event == "mma"]
+        assert {row.warp for row in multiplied} == set(range(4, 12)) and len(multiplied) == 8 * len(issued)
+        assert all(issued[row.id] < row.end for row in multiplied)
+        first, second = ([row for row in multiplied if row.warp == warp] for warp in (4, 8))
+        assert any(a.start < b.end and b.start < a.end for a in first for b in second)

@@ -15,6 +15,7 @@
 #include <hopperlab/mbarrier.cuh>
 #include <hopperlab/setmaxnreg.cuh>
 #include <hopperlab/tma.cuh>
+#include <hopperlab/trace.cuh>
 #include <hopperlab/wgmma.cuh>
 
 #ifndef STAGES
@@ -47,6 +48,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
     mbarrier_t* full = reinterpret_cast<mbarrier_t*>(shared + STAGES * STAGE_BYTES);
     mbarrier_t* empty = full + STAGES;
     require_aligned(shared, 1024);                              // the 128-byte swizzle repeats every 1024 bytes
+    Trace trace;                                                // marks for hl.timeline; nothing, unless it compiles them in
 
     int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
     int k_tiles = (k + BK - 1) / BK;
@@ -67,11 +69,14 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
                 int s = i % STAGES, phase = i / STAGES % 2;
                 unsigned char* stage = shared + s * STAGE_BYTES;
                 // The first pass finds every stage empty: a fresh barrier passes parity 1.
+                trace.begin(TRACE_WAIT, i);
                 mbarrier_wait_parity(&empty[s], BUG_PRODUCER_PARITY ? phase : phase ^ 1);
+                trace.end(TRACE_WAIT, i);
                 if (!BUG_FORGOTTEN_EXPECT_TX)
                     mbarrier_arrive_expect_tx(&full[s], BUG_WRONG_BYTES ? STAGE_BYTES + 16 : STAGE_BYTES);
                 cp_async_bulk_tensor_2d_load(stage, &a, &full[s], i * BK, row0);
                 cp_async_bulk_tensor_2d_load(stage + A_BYTES, &b, &full[s], i * BK, col0);
+                trace.mark(TRACE_ISSUE, i);
             }
         }
     } else {
@@ -83,7 +88,10 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
             unsigned a_tile = shared_address(shared + s * STAGE_BYTES) + my_rows * BK * 2;
             unsigned b_tile = shared_address(shared + s * STAGE_BYTES + A_BYTES);
             // TMA writes and wgmma reads through the same (async) proxy: the barrier alone orders them.
+            trace.begin(TRACE_WAIT, i);
             if (!BUG_NO_FULL_WAIT) mbarrier_wait_parity(&full[s], BUG_WRONG_PARITY ? phase ^ 1 : phase);
+            trace.end(TRACE_WAIT, i);
+            trace.begin(TRACE_MMA, i);
             wgmma_fence();
             #pragma unroll
             for (int step = 0; step < BK; step += 16)           // 16 elements are 32 bytes inside a swizzled row
@@ -94,8 +102,11 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
             // the stage are done, so one thread may hand it back for the warpgroup.
             if (BUG_EARLY_RELEASE && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[s]);
             wgmma_wait_group<0>();
+            trace.end(TRACE_MMA, i);
             if (!BUG_EARLY_RELEASE && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[s]);
         }
+        trace.begin(TRACE_STORE);
         store_fragment(c, d, row0 + my_rows, col0, m, n);
+        trace.end(TRACE_STORE);
     }
 }
