@@ -130,6 +130,14 @@ def _relaxed(M) -> str:
     return f" What is .relaxed orders no ordinary reads and writes (here: {lines}): drop it or write .release and .acquire."
 
 
+def _narrow(M) -> str:
+    """A sentence about fences and releases of CTA scope, where the kernel has any."""
+    ordering = {"release", "acq_rel", "sc"}
+    narrow = [i for i in M.body if "cta" in i.mods and (i.op in ("fence", "membar") or i.op in ("st", "atom", "red") and ordering & set(i.mods))]
+    lines = ", ".join(dict.fromkeys(place(i).split(" (in ")[0] for i in narrow[:4]))
+    return f" What is of CTA scope tells other blocks nothing (here: {lines}): __threadfence(), or .release.gpu." if narrow else ""
+
+
 def read_too_early(M, site: int, other: int, gid: int, flat: int) -> None:
     """`other` read bytes that nothing had written; `site` is the copy that writes them only now."""
     copy, reader = M.body[site], M.body[other]
@@ -160,7 +168,7 @@ def global_race(M, verb: str, site: int, other_verb: str, other: int, column: in
         verbs = {"read": "reads", "async read": "reads", "write": "writes"}[verb], {"read": "read", "write": "wrote"}[other_verb]
         _add(M, "race", f"{here} {verbs[0]} {element(allocation, offset)}, which {before} {verbs[1]} in another thread, with nothing that "
              "orders the two: inside a block use __syncthreads(); between blocks __threadfence() and an atomic or volatile flag "
-             "that the other side reads first; or split the kernel.", site, other, gid)
+             f"that the other side reads first; or split the kernel.{_narrow(M)}", site, other, gid)
 
 
 def global_fence(M, site: int, other: int, gid: int, allocation, offset: int) -> None:
