@@ -153,3 +153,11 @@ def test_grid_wide_barrier(schedule):
 def test_a_grid_that_does_not_fit_has_no_barrier():
     with pytest.raises(emulator.LaunchError, match="at once"):
         hl.RawModule(code=GRID, backend="emulator").get_function("k")((50000,), (64,), (np.zeros(1, np.int32), np.zeros(1, np.int32)))
+
+
+def test_all_parts_of_a_vector_and_conversions_of_special_registers():
+    body = """ld.param.u64 %rd1, [out]; mov.v4.u32 {%r0, %r1, %r2, %r3}, %tid; mov.v4.u16 {%h0, %h1, %h2, %h3}, %ntid; cvt.u64.u32 %rd2, %laneid; cvt.u16.u32 %h4, %tid.y;
+    mad.lo.u32 %r4, %r1, 8, %r0; mul.wide.u32 %rd3, %r4, 8; add.u64 %rd1, %rd1, %rd3; mov.b64 %rd4, {%h0, %h1, %h2, %h4}; shl.b64 %rd2, %rd2, 32; add.u64 %rd4, %rd4, %rd2; st.global.u64 [%rd1], %rd4;"""
+    out = np.zeros(32, np.uint64)
+    run_ptx(body, (out,), ".param .u64 out", block=(8, 4))
+    assert out.tolist() == [8 | 4 << 16 | (1 + lane) << 32 | (lane // 8) << 48 for lane in range(32)]

@@ -1,14 +1,18 @@
 """mov of special registers and symbols, and address-space conversions: cvta, isspacep, mapa (PTX ISA 9.7.9.2 to 9.7.9.23)."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..machine_constants import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
-from ..ptx.ir import Special, Sym, Vec
+from ..isa import convert
+from ..ptx.ir import Reg, Special, Sym, Vec
 from ..translate import DTYPES, MachineOp
 from .common import SPACES, unsupported
 
 WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}
+VECTORS = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
 TYPES = {"b32": "u32", "b64": "u64", "b16": "u16"}
 
 
@@ -19,6 +23,12 @@ def _mov(instr, function):
     if type(source) not in (Special, Sym):
         return None
     kind = TYPES.get(instr.mods[-1], instr.mods[-1])
+    if type(source) is Special and "cluster" in source.name and kind == "u16":
+        raise unsupported(instr, f"{source.name} has 32 bits")
+    if type(target) is Vec:
+        return MachineOp(move_axes, (source.name, DTYPES[kind]), (), tuple((t, kind) for t in target.items))
+    if type(source) is Special and "." not in source.name and source.name[1:] in VECTORS:
+        raise unsupported(instr, f"{source.name} has four parts: {source.name}.x, or mov.v4")
     if type(source) is Special:
         return MachineOp(move_special, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),), poll="clock" in source.name)
     return MachineOp(move_symbol, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),))
@@ -51,6 +61,29 @@ def move_special(M, C, info):
     if name.startswith(("%clock", "%globaltimer")):
         C.polled = True
     return value if value.dtype == dtype else value.astype(dtype)
+
+
+def move_axes(M, C, info):
+    """mov.v4 of a special register: its parts x, y, z and w."""
+    return tuple(move_special(M, C, (f"{info[0]}.{axis}", info[1])) for axis in "xyzw")
+
+
+def _cvt(instr, function):
+    """cvt takes a special register where other arithmetic does not."""
+    source = instr.operands[1]
+    if type(source) is not Special:
+        return None
+    wide = instr.mods[-1]
+    if any(m[0] in "fb" for m in instr.mods):
+        raise unsupported(instr, "a special register converts to integers only")
+    alu = convert.cvt(replace(instr, operands=(instr.operands[0], Reg("", wide)), _access=None))
+    return MachineOp(convert_special, (source.name, alu, DTYPES[alu.ins[0]]), (), ((instr.operands[0], alu.outs[0]),), poll="clock" in source.name)
+
+
+def convert_special(M, C, info):
+    """cvt d, %special."""
+    name, alu, dtype = info
+    return alu.fn(move_special(M, C, (name, dtype)))
 
 
 def move_symbol(M, C, info):
@@ -125,4 +158,4 @@ def address_rank(M, C, kind, address):
     return ((address >> DTYPES[kind](24)) & DTYPES[kind](0xFF)).astype(np.uint32)
 
 
-RESOLVERS = {"mov": _mov, "cvta": _cvta, "isspacep": _isspacep, "mapa": _mapa, "getctarank": _getctarank}
+RESOLVERS = {"mov": _mov, "cvt": _cvt, "cvta": _cvta, "isspacep": _isspacep, "mapa": _mapa, "getctarank": _getctarank}

@@ -35,6 +35,7 @@ def prepare(function: Function) -> Function:
         function.registers[TAKEN.name] = TAKEN.type
         function.variables.append(Variable(AREA, "local", "b8", LIMIT, 16))
         for i in ours:
+            i._access = None
             first, *rest = i.operands
             i.operands = {"alloca": (Vec((first, TAKEN)), *rest, TAKEN), "stacksave": (first, TAKEN), "stackrestore": (TAKEN, first)}[i.op]
     return function

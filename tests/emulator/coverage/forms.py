@@ -87,6 +87,9 @@ def moves():
     """mov, cvta, isspacep, mapa, getctarank, special registers."""
     for kind in ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "b128"):
         yield f"mov.{kind} {registers(kind, 1)}, {sources(kind)};"
+    for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "cluster_nctaid"):
+        yield from (f"mov.v4.u32 {{%r0..%r3}}, %{name};", f"mov.v4.u16 {{%h0..%h3}}, %{name};", f"mov.u32 %r0, %{name};", f"mov.u16 %h0, %{name}.y;", f"cvt.u64.u32 %d0, %{name}.x;")
+    yield from ("cvt.u16.u32 %h0, %laneid;", "cvt.u32.u64 %r0, %clock64;", "cvt.rn.f32.u32 %r0, %smid;", "add.u32 %r0, %tid.x, 1;", "setp.eq.u32 %p1, %laneid, 0;")
     yield from ("mov.pred %p1, %p8;", "mov.b128 %q0, {%d8, %d9};", "mov.b128 {%d0, %d1}, %q2;", "mov.b32 {%h0, _}, %r8;", "mov.b64 {_, %r1}, %d8;")
     yield from ("mov.u64 %d0, variable;", "mov.u32 %r0, variable_in_shared;", "mov.u64 %d0, variable+8;", "mov.f32 %r0, 0f3F800000;", "mov.f64 %d0, 0d3FF0000000000000;")
     for space, to, kind in product(("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry"), ("", ".to"), ("u32", "u64")):
