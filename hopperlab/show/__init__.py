@@ -13,6 +13,8 @@ from .descriptors import check_descriptor, decode_words, descriptor_map, fragmen
 from .excerpts import wrapper
 from .feeding import enough_in_flight, feeding_chart, launch_tile, littles_law, memory_latency, needs_of, run_tile
 from .ladder_start import check_flight, first_steps, step_times
+from .clusters import asked_of_l2, check_masks, cluster_map, expected_sums, launch_cluster, run_cluster, traffic_table, ways_table
+from .clusters import numbers as cluster_numbers
 from .generations import INSTRUCTIONS, accepted, generations_table, issued, issued_chart
 from .handovers import handover_cost
 from .ladder import ladder
@@ -39,7 +41,7 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
+__all__ = ["asked_of_l2", "check_masks", "cluster_map", "cluster_numbers", "expected_sums", "launch_cluster", "run_cluster", "traffic_table", "ways_table", "accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
            "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "budget_chart",
            "budget_table", "bugs_table", "ceilings", "check_addresses", "check_descriptor", "check_flight", "check_halo",
            "check_intensities", "check_registers", "check_ring", "check_split_k", "check_two_slots", "check_xor", "Choice",
