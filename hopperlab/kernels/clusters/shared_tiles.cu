@@ -39,8 +39,8 @@ struct Masks { unsigned short of[16]; };
 __device__ __forceinline__ void bar_sync_consumers() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
 
 extern "C" __global__ void __cluster_dims__(COLS, ROWS, 1) __launch_bounds__(160)
-shared_tiles(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, unsigned* out, Masks masks_a, Masks masks_b,
-             int k_tiles) {
+shared_tiles(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, unsigned* out,
+             const __grid_constant__ Masks masks_a, const __grid_constant__ Masks masks_b, int k_tiles) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), then the barriers
     mbarrier_t* full = reinterpret_cast<mbarrier_t*>(shared + STAGES * 2 * TILE_BYTES);
     mbarrier_t* empty = full + STAGES;
