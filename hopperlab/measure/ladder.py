@@ -2,22 +2,25 @@
 
 Needs a Hopper GPU, CuPy and PyTorch. Each step is first checked in a process of its own with a time limit (a kernel that hangs
 costs that step and nothing else); then what passed is timed beside cuBLAS, interleaved, with a cold L2, and written as the
-recording `ladder`: every configuration of the last step over eight shapes, which is the table that `gemm_choice` reads, then
-every step at two sizes, the last one as the table has it.
+recording `ladder`: configurations of the last step over eight shapes (those with a note), which is the table that
+`gemm_choice` reads; the last step as that table has it over the same shapes, and every step at two sizes (those without a note);
+results a little smaller than a full tile (kernel `edge`); and the last step and cuBLAS without a pause (kernel `sustained`).
 """
 from __future__ import annotations
 
 import argparse
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 from . import launches_gemm, peers, recordings
-from .board import header
-from .gemm_choice import Final, StreamK, choose, tuned
+from .board import Load, header, under_load
+from .gemm_choice import Choice, Final, SplitK, StreamK, choose, kernel_of, tuned
 from .launches import Launch
 from .operands import bf16_bits, bf16_values, integer_bf16, normal_bf16
 from .recordings import Record
@@ -32,20 +35,34 @@ CHECK_SHAPES = ((1, 8, 8), (128, 256, 64), (130, 264, 136), (1000, 1032, 520), (
 ODD_SHAPES = ((129, 257, 72), (515, 771, 200))              # n no multiple of 8: not for a TMA store
 TMA_STORED = ("overlapped_store",)
 
-FINALS: Mapping[str, Final | StreamK] = {
-    "default": Final(), "4 stages": Final(stages=4, slots=2), "in flight": Final(in_flight=1),
-    "4 stages, in flight": Final(stages=4, slots=2, in_flight=1), "no cluster": Final(cluster=1),
-    "group 4": Final(group=4), "group 16": Final(group=16), "128 CTAs": Final(blocks=128),
-    "128 CTAs, in flight": Final(blocks=128, in_flight=1), "128 CTAs, group 4": Final(blocks=128, group=4),
-    "256x128": Final(bm=256, bn=128), "256x128, 4 stages": Final(bm=256, bn=128, stages=4, slots=2),
-    "128x128": Final(bn=128, stages=5, slots=2), "128x128, alone": Final(bn=128, stages=5, slots=2, cluster=1),
-    "128x64": Final(bn=64, stages=7, slots=1), "128x64, alone": Final(bn=64, stages=7, slots=1, cluster=1),
-    "stream-K": StreamK(), "stream-K 128": StreamK(bn=128, stages=5), "stream-K, 112 CTAs": StreamK(blocks=112),
-    "stream-K 128, 128 CTAs": StreamK(bn=128, stages=5, blocks=128)}
-
-
-def _named(choice: Final | StreamK) -> tuple[str, ...]:
-    return (*(option[2:] for option in choice.options), f"BLOCKS={choice.blocks}")
+WIDE, ALONE = Final(), Final(cluster_m=1, group=16)         # 128x256 tiles, by two CTAs that share B and by each on its own
+NARROW = Final(bm=64, bn=128, consumers=1, stages=8, group=0, stagger=0)
+SINGLE = Final(group=0, c_slots=1)                          # a CTA a tile
+FINALS: Mapping[str, Choice] = {
+    "wide": WIDE, "wide, in step": replace(WIDE, in_step=1), "wide, 3 stages": replace(WIDE, stages=3, c_slots=4, in_flight=0, stagger=0),
+    "alone": replace(ALONE, in_flight=0, stagger=0), "alone, staggered": ALONE,
+    "alone, 3 stages": replace(ALONE, stages=3, c_slots=4, in_flight=0, stagger=0),
+    "alone, in step": replace(ALONE, stages=3, c_slots=4, in_flight=0, stagger=0, in_step=1, blocks=128),
+    "alone, staggered, in step": replace(ALONE, in_step=1, blocks=128),
+    "256x128": Final(bm=256, bn=128, cluster_m=1, cluster_n=2, stagger=0),
+    "single": SINGLE, "single, together": replace(SINGLE, in_flight=0, stagger=0), "single, alone": replace(SINGLE, cluster_m=1, stagger=0),
+    "128x128": Final(bn=128, stages=6, stagger=0), "128x64": Final(bn=64, stages=8, c_slots=1, cluster_m=1, stagger=0),
+    "64x128": NARROW, "64x128, 1 slot": replace(NARROW, c_slots=1), "64x128, alone": replace(NARROW, cluster_m=1, in_flight=2),
+    "64x128, at once": replace(NARROW, at_once=1), "64x128, alone, at once": replace(NARROW, cluster_m=1, in_flight=2, at_once=1),
+    "single, at once": replace(SINGLE, in_flight=0, stagger=0, at_once=1),
+    "single, alone, at once": replace(SINGLE, cluster_m=1, stagger=0, at_once=1),
+    "split-K": SplitK(), "split-K, B once": SplitK(stream_b=1), "split-K by 4": SplitK(bn=256, split=4, stages=4, stream_b=1),
+    "stream-K": StreamK(bn=128, stages=5)}
+LARGE = ("wide", "wide, in step", "wide, 3 stages", "alone", "alone, staggered", "alone, 3 stages", "256x128")
+HUGE = ("wide, in step", "alone, in step", "alone, staggered, in step", "alone, 3 stages")
+TRIED: Mapping[tuple[int, ...], tuple[str, ...]] = {        # what is timed at each shape
+    SHAPES[0]: ("64x128", "64x128, 1 slot", "64x128, alone", "64x128, at once", "64x128, alone, at once", "128x64", "split-K"),
+    SHAPES[1]: ("single", "single, together", "single, alone", "single, at once", "single, alone, at once", "128x128", "256x128"),
+    SHAPES[3]: (*HUGE, "wide", "256x128"), SHAPES[4]: HUGE,
+    SHAPES[7]: ("split-K", "split-K, B once", "split-K by 4", "128x64", "64x128", "stream-K")}
+FULL = (4096, 4096, 4096)
+EDGES = ((4090, 4096, 4096), (4096, 4088, 4096), (4096, 4090, 4096), (4096, 4096, 4088))   # m, n, n no multiple of 8, k
+SUSTAINED = ((4096,) * 3, (8192,) * 3, (16384,) * 3)
 
 
 def _wrong(make: Callable[..., Launch], shape: tuple[int, int, int], seed: int) -> float:
@@ -141,35 +158,99 @@ def _records(shape, kernels: Mapping[str, str], options: Mapping[str, tuple[str,
     return out
 
 
-def steps(right: set[str], rounds: int, best: Mapping[tuple[int, ...], Final | StreamK]) -> list[Record]:
+def steps(right: set[str], rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
     """Every step at the sizes of SIZES; `best`: the configuration of the last step by shape, where the model's is not it."""
     records = []
     for size in SIZES:
         shape = (size, size, size)
-        choice = best.get(shape) or choose(*shape)
-        makers = {name: launches_gemm.LADDER[name] for name in launches_gemm.LADDER if name in right}
-        if "final" in makers:
-            makers["final"] = lambda a, b, c, choice=choice: launches_gemm.final(a, b, c, choice)
+        made, options = _last(shape, best)
+        makers = {name: launches_gemm.LADDER[name] for name in launches_gemm.LADDER if name in right} | made
         slow = {name: make for name, make in makers.items() if SLOW.get(name, 0) >= size}
         quick = {name: make for name, make in makers.items() if name not in SLOW}
         watts = ("final", "cublasGemmEx", "torch") if size == 8192 else ()
         records += [r for r in _records(shape, {}, {}, _timed(shape, slow, 2)) if r.kernel in SLOW]
-        records += _records(shape, {}, {"final": _named(choice)}, _timed(shape, quick, rounds), watts)
+        records += _records(shape, {}, options, _timed(shape, quick, rounds), watts)
+    return records
+
+
+def _last(shape, best: Mapping[tuple[int, ...], Choice]) -> tuple[dict[str, Callable[..., Launch]], dict[str, tuple[str, ...]]]:
+    """The last step at a shape: its maker and the options of its record, by name."""
+    choice = best.get(shape) or choose(*shape)
+    return {"final": lambda a, b, c: launches_gemm.final(a, b, c, choice)}, {"final": choice.named}
+
+
+def verdicts(rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
+    """The last step as the table has it against both entry points of cuBLAS alone, at the shapes that `steps` leaves out."""
+    records = []
+    for shape in SHAPES:
+        if shape not in [(size,) * 3 for size in SIZES]:
+            makers, options = _last(shape, best)
+            records += _records(shape, {}, options, _timed(shape, makers, rounds if prod(shape) > 1 << 39 else 4 * rounds))
     return records
 
 
 def finals(right: set[str], rounds: int) -> list[Record]:
-    """Every configuration of the last step over SHAPES; kernel is 'final' or 'stream_k', the note its name here."""
+    """The configurations of TRIED (else LARGE) over SHAPES; kernel is the one that is configured, the note its name here."""
     records = []
     for shape in SHAPES:
-        few = -(-shape[0] // 128) * -(-shape[1] // 256) < 132
-        tried = {name: choice for name, choice in FINALS.items() if f"final: {name}" in right
-                 and (few or (isinstance(choice, Final) and choice.bm * choice.bn == 32768))}
+        tried = {name: FINALS[name] for name in TRIED.get(shape, LARGE) if f"final: {name}" in right}
         makers = {name: (lambda a, b, c, choice=choice: launches_gemm.final(a, b, c, choice)) for name, choice in tried.items()}
-        kernels = {name: "final" if isinstance(choice, Final) else "stream_k" for name, choice in tried.items()}
-        timed = _timed(shape, makers, rounds)
-        made = _records(shape, kernels, {name: _named(choice) for name, choice in tried.items()}, timed)
-        records += [replace(record, note=name) for name, record in zip(timed[1], made)]
+        kernels = {name: kernel_of(choice) for name, choice in tried.items()}
+        timed = _timed(shape, makers, 3 * rounds if max(shape) <= 2048 else rounds)
+        made = _records(shape, kernels, {name: choice.named for name, choice in tried.items()}, timed)
+        records += [replace(record, note=name) for name, record in zip(timed[1], made, strict=True)]
+    return records
+
+
+def edges(rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
+    """The last step at EDGES beside itself at FULL, the next full tile, and cublasGemmEx at both; all with FULL's configuration.
+
+    ratio is of times: FULL's over this one's. options: who.
+    """
+    choice = best.get(FULL) or choose(*FULL)
+    runs = {}
+    for shape in (FULL, *EDGES):
+        operands = _operands(shape)
+        runs["final", shape] = launches_gemm.final(*operands, choice).bound()
+        runs["cublasGemmEx", shape] = peers.cublas(*operands)
+    samples = interleaved(runs, rounds, 2)
+    records = []
+    for (who, shape), sample in samples.items():
+        if shape != FULL:
+            whole = samples[who, FULL]
+            records.append(Record("ladder", "edge", (who,), shape, "bfloat16", **_times(sample), tflops=_tflops(shape, sample),
+                                  **_beside(sample, f"{who} at " + "x".join(map(str, FULL)), whole, _tflops(FULL, whole)),
+                                  note="ratio: the full tile's time over this one's"))
+    return records
+
+
+def sustained(best: Mapping[tuple[int, ...], Choice], seconds: float = 0.5, turns: int = 3) -> list[Record]:
+    """The last step and cublasGemmEx without a pause, in turns: ms is the mean of a turn's launches, median over the turns."""
+    import cupy
+    records = []
+    for shape in SUSTAINED:
+        a, b, c = _operands(shape)
+        last = launches_gemm.final(a, b, c, best.get(shape) or choose(*shape))
+        runs = {"final": last.bound(), "cublasGemmEx": peers.cublas(a, b, c)}
+        loads: dict[str, list[Load]] = {name: [] for name in runs}
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(turns):
+            for name, run in runs.items():
+                count, start = 0, time.perf_counter()
+
+                def counted(run=run) -> None:
+                    nonlocal count
+                    count += 1
+                    run()
+                loads[name].append(under_load(counted, cupy.cuda.runtime.deviceSynchronize, seconds))
+                times[name].append(1e3 * (time.perf_counter() - start) / count)
+        samples = {name: Sample(tuple(values)) for name, values in times.items()}
+        theirs = samples["cublasGemmEx"]
+        for name, sample in samples.items():
+            load = sorted(loads[name], key=lambda load: load.watts or 0)[turns // 2]
+            records.append(Record("ladder", "sustained", (name,), shape, "bfloat16", **_times(sample), tflops=_tflops(shape, sample),
+                                  **_beside(sample, "cublasGemmEx", theirs, _tflops(shape, theirs)), watts=load.watts,
+                                  clock_mhz=load.clock_mhz, note="without a pause, in turns"))
     return records
 
 
@@ -178,9 +259,13 @@ def table(records: list[Record]) -> str:
     lines = [f"{r.kernel:24s} {r.shape[0]:6d} {r.tflops:7.1f} TFLOP/s {r.ratio:6.3f} of {r.peer} {r.registers or '':>4} regs "
              f"{r.shared_bytes or '':>7} B {r.spills if r.spills is not None else '':>2} spilled {r.watts or ''}"
              for r in records if not r.note]
+    lines += [f"{r.kernel} {' '.join(r.options)} {'x'.join(map(str, r.shape))}: {r.tflops:.1f} TFLOP/s "
+              f"{r.ratio:.3f} of {r.peer} {r.watts or ''}" for r in records if r.kernel in ("edge", "sustained")]
     for shape in SHAPES:
-        tried = sorted((r for r in records if r.note and r.shape == shape), key=lambda r: -r.tflops)
+        tried = sorted((r for r in records if r.note and r.shape == shape and r.kernel not in ("edge", "sustained")), key=lambda r: -r.tflops)
         lines.append("x".join(map(str, shape)) + ": " + "; ".join(f"{r.note} {r.tflops:.0f} ({r.ratio:.3f})" for r in tried))
+    found = [r.ratio for r in records if r.kernel == "final" and not r.note and r.shape in SHAPES]
+    lines.append(f"final over {len(found)} shapes, geometric mean: {prod(found) ** (1 / max(1, len(found))):.4f} of cuBLAS")
     return "\n".join(lines)
 
 
@@ -200,7 +285,10 @@ def main(arguments: list[str] | None = None) -> int:
     head = header()
     records = finals(right, chosen.rounds)
     recordings.save("ladder", head, records, chosen.out)    # kept even if what follows is cut short
-    records += steps(right, chosen.rounds, tuned(records))
+    best = tuned(records)
+    records += verdicts(chosen.rounds, best) + steps(right, chosen.rounds, best)
+    recordings.save("ladder", head, records, chosen.out)
+    records += edges(chosen.rounds, best) + sustained(best)
     recordings.save("ladder", head, records, chosen.out)
     print(table(records), flush=True)
     return 0

@@ -6,7 +6,6 @@ memory, boxes) is in its header; here it is written once. a: m x k, b: n x k, c:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ..runtime.arrays import is_cuda_array
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
 from . import gemm_choice, launches_checks
-from .gemm_choice import Final, StreamK
+from .gemm_choice import Choice, SplitK, StreamK
 from .launches import SMS, Launch, mma_multistage, tma_wgmma, warp_specialized
 
 
@@ -33,6 +32,14 @@ def _map(array, rows: int, columns: int = 64, promotion: str = "none") -> Tensor
 
 def _numbers(m: int, n: int, k: int) -> tuple[np.int32, ...]:
     return np.int32(m), np.int32(n), np.int32(k)
+
+
+def _module(array):
+    """NumPy or CuPy, where the array is."""
+    if not is_cuda_array(array):
+        return np
+    import cupy
+    return cupy
 
 
 def _plain(path: str, rows: int, columns: int, block: tuple[int, ...], a, b, c, options: Sequence[str] = (),
@@ -85,7 +92,9 @@ def cluster_multicast(a, b, c, stages: int = 4, options: Sequence[str] = (), bac
 
 
 def _persistent_grid(m: int, n: int, bm: int, bn: int, cluster: int, blocks: int) -> tuple[int]:
-    return (cluster * max(1, min(_ceil(m, cluster * bm) * _ceil(n, bn), blocks // cluster)),)
+    """As few CTAs as make no more waves of tiles than `blocks` of them would: the last wave is as full as the others."""
+    tiles = _ceil(m, cluster * bm) * _ceil(n, bn)
+    return (cluster * _ceil(tiles, _ceil(tiles, max(1, blocks // cluster))),)
 
 
 def persistent(a, b, c, stages: int = 4, group: int = 8, blocks: int = SMS, options: Sequence[str] = (),
@@ -125,33 +134,48 @@ def stream_k(a, b, c, choice: StreamK | None = None, options: Sequence[str] = ()
     choice = choice or StreamK()
     rows, columns = _ceil(m, 128), _ceil(n, choice.bn)
     blocks = min(choice.blocks, rows * columns * _ceil(k, 64))
-    if is_cuda_array(c):
-        import cupy as xp
-    else:
-        xp = np
+    xp = _module(c)
     sums, counters = xp.zeros((rows * 128, columns * choice.bn), np.float32), xp.zeros(2 * rows * columns, np.int32)
     kernel = load_kernel("gemm/stream_k.cu", "gemm", (*choice.options, *options), backend=backend)
     maps = (_map(a, 128), _map(b, choice.bn), _map(sums, 64, 32))
     return Launch(kernel, (blocks,), (384,), (*maps, sums, counters, c, *_numbers(m, n, k)), choice.shared_bytes)
 
 
-def final(a, b, c, choice: Final | None = None, options: Sequence[str] = (), backend: str | None = None) -> Launch:
-    """gemm/final.cu with the given choice; None takes what `gemm_choice.choose` picks (which may be stream_k).
+def split_k(a, b, c, choice: SplitK | None = None, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/split_k.cu: a cluster shares a tile, each CTA multiplies a part of k. k a multiple of 8.
 
-    k a multiple of 8. Where n is none, C is stored by plain stores.
+    Where n is no multiple of 8, C is stored by plain stores.
+    """
+    m, n, k = _sizes(a, b, c)
+    choice = choice or SplitK()
+    if n % 8:
+        choice = choice.without_tma_store()
+    kernel = load_kernel("gemm/split_k.cu", "gemm", (*choice.options, *options), backend=backend)
+    a_map, b_map = _map(a, 128, promotion="256B"), _map(b, choice.bn, promotion="256B")
+    c_map = _map(c, 64) if choice.tma_store else a_map          # a map is needed, though nobody reads it
+    return Launch(kernel, (choice.split * _ceil(m, 128), _ceil(n, choice.bn)), (384,),
+                  (a_map, b_map, c_map, c, *_numbers(m, n, k)), choice.shared_bytes)
+
+
+def final(a, b, c, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/final.cu with the given choice; None takes what `gemm_choice.choose` picks (which may be split_k or stream_k).
+
+    k a multiple of 8. Where n is none, C is stored by plain stores. Launches of one `Launch` must not overlap.
     """
     m, n, k = _sizes(a, b, c)
     picked = choice or gemm_choice.choose(m, n, k)
     if isinstance(picked, StreamK):
         return stream_k(a, b, c, picked, options, backend)
+    if isinstance(picked, SplitK):
+        return split_k(a, b, c, picked, options, backend)
     if n % 8:
         picked = picked.without_tma_store()
     kernel = load_kernel("gemm/final.cu", "gemm", (*picked.options, *options), backend=backend)
-    promoted = partial(_map, promotion="256B")
-    a_map, b_map = promoted(a, picked.bm), promoted(b, picked.bn // picked.cluster)
-    c_map = _map(c, 64) if picked.tma_store else a_map          # a map is needed, though nobody reads it
-    return Launch(kernel, _persistent_grid(m, n, picked.bm, picked.bn, picked.cluster, picked.blocks), (384,),
-                  (a_map, b_map, c_map, c, *_numbers(m, n, k)), picked.shared_bytes)
+    a_map = _map(a, picked.bm // picked.cluster_n, promotion="256B")
+    b_map = _map(b, picked.bn // picked.cluster_m, promotion="256B")
+    c_map = _map(c, 64) if picked.tma_store else a_map
+    return Launch(kernel, picked.grid(m, n), (128 * (picked.consumers + 1),),
+                  (a_map, b_map, c_map, c, _module(c).zeros(1, np.int32), *_numbers(m, n, k)), picked.shared_bytes)
 
 
 def _multistage(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
@@ -167,7 +191,7 @@ LADDER: Mapping[str, Callable[..., Launch]] = {
     "mma_multistage": _multistage, "tma_mma": tma_mma, "tma_wgmma_2": _single_stage, "tma_wgmma": tma_wgmma,
     "warp_specialized": warp_specialized, "two_consumers_128x256": two_consumers_128x256,
     "cluster_multicast": cluster_multicast, "persistent": persistent, "pingpong": pingpong,
-    "overlapped_store": overlapped_store, "stream_k": stream_k, "final": final}
+    "overlapped_store": overlapped_store, "stream_k": stream_k, "split_k": split_k, "final": final}
 
 
 def launch(step: str, a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:

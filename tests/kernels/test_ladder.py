@@ -6,19 +6,28 @@ import pytest
 
 import hopperlab as hl
 from hopperlab.measure import gemm_choice, launches_gemm, operands
-from hopperlab.measure.gemm_choice import Final, StreamK
+from hopperlab.measure.gemm_choice import Final, SplitK, StreamK
 from hopperlab.measure.recordings import Record
 
 SCHEDULES = ("lazy", "eager", "random")
 NEW = ("naive", "shared_tile", "register_double_buffer", "tma_mma", "two_consumers_128x256", "cluster_multicast", "persistent",
-       "pingpong", "overlapped_store", "stream_k", "final")
+       "pingpong", "overlapped_store", "stream_k", "split_k", "final")
 FEW = {"persistent": {"blocks": 2}, "pingpong": {"blocks": 2}, "overlapped_store": {"blocks": 2},     # several tiles a CTA
-       "stream_k": {"choice": StreamK(blocks=3)}, "final": {"choice": Final(blocks=2)}}
+       "stream_k": {"choice": StreamK(blocks=3)}, "split_k": {"choice": SplitK(stages=3)},
+       "final": {"choice": Final(blocks=2)}}
 N_OF_8 = ("overlapped_store",)                              # a TMA store: rows of C are multiples of 16 bytes
-CHOICES = {"in flight": Final(in_flight=1), "no cluster": Final(cluster=1), "4 stages": Final(stages=4, slots=2),
-           "256x128": Final(bm=256, bn=128), "128x128": Final(bn=128, stages=5, slots=2), "one slot": Final(slots=1),
-           "128x64, alone": Final(bn=64, stages=7, slots=1, cluster=1), "group 1": Final(group=1),
-           "in flight, 2 stages": Final(in_flight=1, stages=2), "stream-K": StreamK(), "stream-K 64": StreamK(bn=64, stages=3)}
+TOGETHER = Final(in_flight=0, stagger=0)
+CHOICES = {"staggered": Final(), "together": TOGETHER, "no cluster": replace(TOGETHER, cluster_m=1), "3 stages": Final(stages=3, c_slots=4),
+           "A shared": Final(cluster_m=1, cluster_n=2), "both shared": Final(bn=128, cluster_m=2, cluster_n=2),
+           "256x128": replace(TOGETHER, bm=256, bn=128), "128x128": Final(bn=128, stages=5), "one slot": Final(c_slots=1),
+           "128x64, alone": Final(bn=64, stages=7, c_slots=1, cluster_m=1), "group 1": Final(group=1), "in step": Final(in_step=1),
+           "in step, alone": Final(in_step=1, cluster_m=1), "two in flight, 3 stages": Final(in_flight=2, stages=3),
+           "64x128": Final(bm=64, bn=128, consumers=1, stages=8, stagger=0), "one wave": Final(group=0),
+           "at once": Final(group=0, at_once=1), "at once, alone": Final(group=0, at_once=1, cluster_m=1, in_flight=0, stagger=0),
+           "64x128, at once": Final(bm=64, bn=128, consumers=1, stages=8, stagger=0, group=0, at_once=1),
+           "64x128, one wave, alone": Final(bm=64, bn=128, consumers=1, stages=4, stagger=0, group=0, cluster_m=1, in_flight=3),
+           "64x256": Final(bm=64, consumers=1, stagger=0), "split-K": SplitK(stages=4), "split-K by 4": SplitK(bn=256, split=4, stages=4, in_flight=0),
+           "split-K, wide": SplitK(bn=256, stages=3, stream_b=1), "stream-K": StreamK(), "stream-K 64": StreamK(bn=64, stages=3)}
 
 
 def check(make, m: int, n: int, k: int, schedule: str = "lazy", launches: int = 1, **choices) -> None:
@@ -56,7 +65,7 @@ def test_steps_without_tma_take_any_k(step, k):
 @pytest.mark.parametrize("name", CHOICES)
 def test_configuration_is_exact_launch_after_launch(name):
     """Twice, since stream-K leaves its workspace and counters to the next launch."""
-    choice = replace(CHOICES[name], blocks=4)
+    choice = CHOICES[name] if isinstance(CHOICES[name], SplitK) else replace(CHOICES[name], blocks=4)
     check(launches_gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], 2, choice=choice)
     check(launches_gemm.final, 129, 257, 200, SCHEDULES[(len(name) + 1) % 3], choice=choice)
 
@@ -67,11 +76,29 @@ def test_stream_k_splits_tiles_anywhere(blocks):
 
 
 @pytest.mark.emulator_only
+@pytest.mark.parametrize("k", [8, 64, 72, 200])
+def test_split_k_with_less_k_than_ctas(k):
+    """A CTA whose part lies past the end of k multiplies zeros."""
+    check(launches_gemm.split_k, 70, 136, k, "random", choice=SplitK(bn=256, split=4, stages=4))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_ctas_in_step_count_to_the_end(schedule):
+    """The count of tiles begun is back at zero after each launch, however many rounds and CTAs there were."""
+    for blocks in (1, 3, 4):
+        check(launches_gemm.final, 400, 520, 136, schedule, 2, choice=Final(in_step=1, cluster_m=1, blocks=blocks))
+    a, b = operands.integer_bf16(np, (300, 72), 1), operands.integer_bf16(np, (600, 72), 2)
+    launch = launches_gemm.final(a, b, np.empty((300, 600), np.uint16), Final(in_step=1, cluster_m=1, blocks=2), backend="emulator")
+    launch()
+    steps = launch.args[4]
+    assert steps.shape == (1,) and steps[0] == 0
+
+
 def test_real_products_are_within_their_bound():
     a, b = operands.normal_bf16(np, (200, 264), seed=41), operands.normal_bf16(np, (152, 264), seed=42)
     left, right = operands.bf16_values(a), operands.bf16_values(b)
     exact, bound = left.astype(np.float64) @ right.astype(np.float64).T, operands.product_bound(left, right)
-    for step in ("register_double_buffer", "pingpong", "stream_k", "final"):
+    for step in ("register_double_buffer", "pingpong", "stream_k", "split_k", "final"):
         c = np.full((200, 152), 0x7FC0, np.uint16)
         with hl.emulate(schedule="random", seed=5, hazards="raise"):
             launches_gemm.launch(step, a, b, c, backend="emulator")()
@@ -82,7 +109,7 @@ def test_multicast_reads_b_once_for_two_ctas():
     """The mechanism, by the emulator's counters: the cluster's loads of B are shared."""
     a, b = operands.integer_bf16(np, (256, 64), 1), operands.integer_bf16(np, (256, 64), 2)
     ptx = launches_gemm.cluster_multicast(a, b, np.empty((256, 256), np.uint16), backend="emulator").kernel.module.ptx
-    assert "multicast::cluster" in ptx and "mbarrier.arrive.release.cluster.shared::cluster" in ptx
+    assert "multicast::cluster" in ptx and "mbarrier.arrive.release.cta.shared::cluster" in ptx
 
 
 def test_every_tile_is_visited_once():
@@ -96,22 +123,46 @@ def test_every_tile_is_visited_once():
         assert sorted(seen) == [(row, col) for row in range(rows) for col in range(cols)]
 
 
+def test_slots_are_handed_back_without_fences_of_all_memory():
+    """A release publishes no write: what .release.cluster costs on top is in cluster.cuh."""
+    a, b = operands.integer_bf16(np, (256, 64), 1), operands.integer_bf16(np, (256, 64), 2)
+    for step in ("cluster_multicast", "persistent", "overlapped_store", "final"):
+        options = {"choice": Final()} if step == "final" else {}
+        ptx = launches_gemm.LADDER[step](a, b, np.empty((256, 256), np.uint16), backend="emulator", **options).kernel.module.ptx
+        assert "mbarrier.arrive.release.cta.shared::cluster" in ptx
+        assert "mbarrier.arrive.release.cluster" not in ptx and "mbarrier.try_wait.parity.acquire.cluster" not in ptx
+
+
 def test_choice_fits_the_shape():
     for choice in gemm_choice.candidates():
         assert choice.shared_bytes <= 232448
-    assert isinstance(gemm_choice.choose(100, 7000, 18432), StreamK)        # 28 tiles, deep: k is dealt out
+    assert gemm_choice.choose(100, 7000, 18432).bn == 128                   # 55 tiles of 128x128, 110 of 64x128
     assert gemm_choice.choose(8000, 8000, 8000).bn == 256
     assert isinstance(gemm_choice.choose(1000, 1000, 1000), Final) and gemm_choice.choose(1000, 1000, 1000).bn < 256
 
 
+def test_last_wave_is_as_full_as_the_others():
+    assert Final().grid(8192, 8192) == (128,)                               # 1024 cluster tiles: 16 waves of 64, not 15.5 of 66
+    assert Final(cluster_m=1).grid(128, 512) == (2,)
+    assert Final(group=0).grid(300, 600) == (4, 3)
+    assert Final(blocks=1).grid(8192, 8192) == (2,)
+
+
+def _recorded(choice, speed, note="x"):
+    return Record("ladder", gemm_choice.kernel_of(choice), choice.named, (8, 8, 8), "bfloat16", tflops=speed, note=note)
+
+
 def test_table_takes_the_fastest_of_each_shape():
-    def record(choice, speed):
-        kernel = "final" if isinstance(choice, Final) else "stream_k"
-        options = (*(option[2:] for option in choice.options), f"BLOCKS={choice.blocks}")
-        return Record("ladder", kernel, options, (8, 8, 8), "bfloat16", tflops=speed, note="x")
-    slow, fast = Final(group=4, blocks=128), StreamK(bn=128, stages=5)
-    assert gemm_choice.tuned([record(slow, 2.0), record(fast, 3.0)]) == {(8, 8, 8): fast}
-    assert gemm_choice.tuned([record(slow, 4.0), record(fast, 3.0)]) == {(8, 8, 8): slow}
+    slow, fast, split = Final(group=4, blocks=128), StreamK(bn=128, stages=5), SplitK(split=4, bn=256)
+    assert gemm_choice.tuned([_recorded(slow, 2.0), _recorded(fast, 3.0)]) == {(8, 8, 8): fast}
+    assert gemm_choice.tuned([_recorded(slow, 4.0), _recorded(fast, 3.0), _recorded(split, 5.0)]) == {(8, 8, 8): split}
+
+
+def test_table_leaves_out_what_is_no_configuration():
+    older = replace(_recorded(Final(), 9.0), options=("BM=128", "CLUSTER=2"))
+    short = replace(_recorded(Final(), 4.0), options=("BM=256", "BN=128"))        # choices that came later have their defaults
+    assert gemm_choice.tuned([older, short]) == {(8, 8, 8): Final(bm=256, bn=128)}
+    assert gemm_choice.tuned([older, _recorded(Final(), 5.0, note=""), replace(_recorded(Final(), 7.0), kernel="edge")]) == {}
 
 
 def test_wrong_sizes_are_named():

@@ -196,7 +196,9 @@ def _accumulator(M, C, info, registers, gw) -> Accumulator:
     if isinstance(first, AccRef) and first.acc.n == info.n and first.acc.dtype == info.dtype and len(first.acc.warps) == len(gw):
         if all(isinstance(r, AccRef) and r.acc is first.acc and r.i == i for i, r in enumerate(registers)):
             return first.acc
-    values = [r.settle(M, C, info.index) if isinstance(r, AccRef) else r.value() if isinstance(r, Held) else r for r in registers]
+    # Register i of accumulators of this form goes on in place, in flight or not: cohorts that met and parted hold it in several.
+    values = [r.value() if isinstance(r, Held) or (isinstance(r, AccRef) and r.i == i and r.acc.n == info.n and r.acc.dtype == info.dtype)
+              else r.settle(M, C, info.index) if isinstance(r, AccRef) else r for i, r in enumerate(registers)]
     return Accumulator.from_registers(M, gw, values, info.dtype)
 
 

@@ -52,7 +52,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         if (threadIdx.x == 0) {
             for (int i = 0; i < k_tiles; i++, ring.advance()) {
                 unsigned char* stage = shared + ring.slot * STAGE_BYTES;
-                mbarrier_wait_parity_cluster(&empty[ring.slot], ring.phase ^ 1);
+                mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
                 mbarrier_arrive_expect_tx(&full[ring.slot], STAGE_BYTES);
                 cp_async_bulk_tensor_2d_load(stage, &a, &full[ring.slot], i * BK, row0);
                 cp_async_bulk_tensor_2d_load_multicast(stage + A_BYTES + rank * SHARE_BYTES, &b, &full[ring.slot],
@@ -70,9 +70,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
             wgmma_k_block(d, stage + my_rows * BK * 2, stage + A_BYTES, i > 0);
             wgmma_commit_group();
             wgmma_wait_group<0>();
-            // This warpgroup has read the slot: one thread tells both CTAs.
-            for (int r = 0; r < CLUSTER && thread == 0; r++)
-                mbarrier_arrive_remote(mapa_shared_cluster(&empty[ring.slot], r));
+            // This warpgroup has read the slot: thread r tells CTA r.
+            if (thread < CLUSTER) mbarrier_arrive_remote_slot(mapa_shared_cluster(&empty[ring.slot], thread));
         }
         store_accumulator(c, d, row0 + my_rows, col0, m, n);
     }

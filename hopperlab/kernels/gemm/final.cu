@@ -1,17 +1,30 @@
 // C[m,n] = A[m,k] * B[n,k]^T, bf16 in, fp32 accumulate, bf16 out; A, B and C row-major, so both operands are K-major.
 //
 // The last step: everything that helped, with what depends on the shape left to macros (hopperlab.measure.gemm_choice picks
-// them). Persistent clusters, TMA multicast of B, two consumer warpgroups on one tile, C by stmatrix and TMA under the
-// next tile. New here: tile, depth, cluster and order are choices; the tensor maps are fetched ahead; and IN_FLIGHT leaves one
-// k-block's wgmma running while the next is issued, so that the tensor core never waits for a warpgroup to wake up
-// (the slot released is then the one before).
+// them). New here:
+// - a large product is limited by power, so what moves fewer bytes runs at a higher clock. IN_STEP: CTAs that drift apart
+//   read the same rows at different times, and the L2 fetches them again from memory; at each tile the producers wait for
+//   one another (for speed only: nobody waits for ever), and every other tile goes through k backwards, since the end of k
+//   is still in the L2;
+// - a small product is limited by its start and end. GROUP 0 launches one CTA a tile: nothing to loop over, no divisions.
+//   The barriers are set up by as many lanes, and the producer, who knows that they are, does not wait for the others.
+//   AT_ONCE, a variant of it, sends the whole tile out at once through the shared memory that the ring no longer needs, and
+//   fetches all tensor maps ahead;
+// - CONSUMERS 1 with a 64x128 tile: one warpgroup reads B from shared memory once, where two of 64 x 64 read it twice;
+// - IN_FLIGHT leaves that many k-blocks' wgmma running while the next is issued; the slot released is then an earlier one.
+//   STAGGER lets the second consumer begin that many k-blocks later, so that one's epilogue runs under the other's wgmma;
+// - at the end the producer waits until all its slots have come back. Then nobody will arrive on this CTA's barriers or
+//   write into its shared memory any more, and it may leave: no cluster barrier holds up the end.
 //
-// Macros: BM (128 or 256), BN (64, 128 or 256; BM * BN at most 32768), STAGES, CLUSTER (1 or 2 CTAs, one above the other),
-// GROUP (rows of cluster tiles that the order walks down before it moves right), C_SLOTS (64x64 tiles of C a warpgroup
-// keeps), IN_FLIGHT (0 or 1), TMA_STORE (0: plain stores, for n not a multiple of 8).
-// Launch: grid (CLUSTER * clusters), at most the SMs; block 384, dynamic shared memory
-// STAGES * (BM + BN) * 128 + TMA_STORE * C_SLOTS * 16384 + 128. Tensor maps: A box BM rows x 64 columns,
-// B box BN / CLUSTER x 64, C box 64 x 64 (ignored without TMA_STORE), swizzle 128B, fill zero. k a multiple of 8.
+// Macros: BM, BN (a consumer's rows BM / CONSUMERS and BN multiples of 64, at most 128 accumulators a thread), CONSUMERS,
+// STAGES, CLUSTER_M x CLUSTER_N (CTAs one above the other share B, side by side share A), GROUP (rows of cluster tiles that
+// the order walks down before it moves right), C_SLOTS (64x64 tiles of C that a warpgroup keeps), IN_FLIGHT, STAGGER (2
+// consumers), IN_STEP, AT_ONCE (with GROUP 0 only), TMA_STORE (0: plain stores, for n not a multiple of 8).
+// Launch: grid (CTAS * clusters), at most the SMs; with GROUP 0 (CTAS * rows of cluster tiles, columns of them). Block
+// 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + TMA_STORE * CONSUMERS * C_SLOTS * 8192 + 128, with
+// AT_ONCE without the slots.
+// Tensor maps: A box BM / CLUSTER_N rows x 64 columns, B box BN / CLUSTER_M x 64, C box 64 x 64 (ignored without
+// TMA_STORE), swizzle 128B, fill zero. steps: an int, zero before the first launch. k a multiple of 8.
 // Measured in recordings/ladder.json.
 #include <cuda_bf16.h>
 #include <hopperlab/epilogue.cuh>
@@ -28,140 +41,176 @@
 #ifndef BN
 #define BN 256
 #endif
-#ifndef STAGES
-#define STAGES 3
+#ifndef CONSUMERS
+#define CONSUMERS 2
 #endif
-#ifndef CLUSTER
-#define CLUSTER 2
+#ifndef STAGES
+#define STAGES 4
+#endif
+#ifndef CLUSTER_M
+#define CLUSTER_M 2
+#endif
+#ifndef CLUSTER_N
+#define CLUSTER_N 1
 #endif
 #ifndef GROUP
 #define GROUP 8
 #endif
 #ifndef C_SLOTS
-#define C_SLOTS 4
+#define C_SLOTS 2
 #endif
 #ifndef IN_FLIGHT
-#define IN_FLIGHT 0
+#define IN_FLIGHT 1
+#endif
+#ifndef STAGGER
+#define STAGGER 1
+#endif
+#ifndef IN_STEP
+#define IN_STEP 0
+#endif
+#ifndef AT_ONCE
+#define AT_ONCE 0
 #endif
 #ifndef TMA_STORE
 #define TMA_STORE 1
 #endif
 
+constexpr int CTAS = CLUSTER_M * CLUSTER_N, THREADS = 128 * (CONSUMERS + 1);
 constexpr int BK = 64, A_BYTES = BM * BK * 2, B_BYTES = BN * BK * 2, STAGE_BYTES = A_BYTES + B_BYTES;
-constexpr int SHARE = BN / CLUSTER, SHARE_BYTES = B_BYTES / CLUSTER;    // the part of B that one CTA loads for all
+constexpr int A_SHARE = BM / CLUSTER_N, B_SHARE = BN / CLUSTER_M;       // rows that one CTA loads for all who need them
 constexpr int SLOT_BYTES = 64 * 128;                                    // 64 rows x 64 columns of C
-constexpr int WM = BM / 2, BLOCKS = WM / 64;                            // a warpgroup's rows, and how many wgmma high
-constexpr int CHUNKS = BN / 64;
-static_assert(BLOCKS * CHUNKS % C_SLOTS == 0 && BM * BN <= 128 * 256 && BM % 128 == 0 && BN % 64 == 0);
-static_assert(CLUSTER <= 2 && STAGES > IN_FLIGHT);
+constexpr int WM = BM / CONSUMERS, BLOCKS = WM / 64;                    // a warpgroup's rows, and how many wgmma high
+constexpr int SLOTS = AT_ONCE ? BLOCKS * BN / 64 : C_SLOTS;             // of C a warpgroup; AT_ONCE they lie where the ring was
+constexpr bool SHIFT = BLOCKS * BN > 128;                               // accumulators that need the producer's registers
+enum { START = 3, SECOND = 4 };                                         // named barriers; 1 and 2 are the consumers' own
+static_assert(BLOCKS * BN / 64 % SLOTS == 0 && WM % 64 == 0 && BN % 64 == 0 && BLOCKS * BN <= 256);
+static_assert(CONSUMERS <= 2 && STAGES > IN_FLIGHT && !(AT_ONCE && GROUP) && (STAGGER == 0 || (CONSUMERS == 2 && STAGGER < STAGES)));
 
-// This warpgroup has read the slot: one thread tells every CTA of the cluster.
-__device__ __forceinline__ void release(mbarrier_t* empty) {
-    if (threadIdx.x % 128 != 0) return;
-    if (CLUSTER == 1) return mbarrier_arrive(empty);
-    for (int r = 0; r < CLUSTER; r++) mbarrier_arrive_remote(mapa_shared_cluster(empty, r));
-}
-
-// Block `block` (64 rows) of a warpgroup's part of C, through `slots` and TMA or by plain stores.
-__device__ __forceinline__ void store_rows(const float (&d)[BN / 2], int block, unsigned char* slots, const TensorMap* map,
-                                           __nv_bfloat16* c, int row0, int col0, int m, int n) {
-#if TMA_STORE
-    int thread = threadIdx.x % 128, barrier = threadIdx.x / 128;
-    #pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; chunk++) {
-        unsigned char* slot = slots + (block * CHUNKS + chunk) % C_SLOTS * SLOT_BYTES;
-        // One group a chunk, the slots in turn: when at most C_SLOTS - 1 groups are unread, this slot's last one has been.
-        if (thread == 0) cp_async_bulk_wait_group_read<C_SLOTS - 1>();
-        bar_sync(barrier, 128);
-        stage_chunk(shared_address(slot), d, chunk);
-        fence_proxy_async_shared_cta();
-        bar_sync(barrier, 128);                                 // the slot is complete
-        if (thread == 0) {
-            if (row0 < m && col0 + chunk * 64 < n) cp_async_bulk_tensor_2d_store(map, slot, col0 + chunk * 64, row0);
-            cp_async_bulk_commit_group();
+// Waits until every CTA has come to `round` (or a while; only speed is at stake). A producer counts each tile it begins; the
+// last one of all sets the count back to zero, which also ends the waiting.
+__device__ __forceinline__ void in_step(int* steps, int round, int clusters, int tiles) {
+    int seen = atomicAdd(steps, 1), wanted = min(tiles, (round + 1) * clusters) * CTAS;
+    if (seen == tiles * CTAS - 1) atomicExch(steps, 0);
+    else if (round > 0)
+        for (int now = seen, tries = 0; now >= seen && now < wanted && tries < 1000; tries++) {
+            __nanosleep(20);
+            now = *reinterpret_cast<volatile int*>(steps);
         }
-    }
-#else
-    store_accumulator(c, d, row0, col0, m, n);
-#endif
 }
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(384, 1)
+extern "C" __global__ void
+#if CLUSTER_M * CLUSTER_N > 1
+__cluster_dims__(CTAS, 1, 1)
+#endif
+__launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c_map,
-     __nv_bfloat16* c, int m, int n, int k) {
+     __nv_bfloat16* c, int* steps, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), slots of C, barriers
-    unsigned char* slots = shared + STAGES * STAGE_BYTES;
-    mbarrier_t* full = reinterpret_cast<mbarrier_t*>(slots + TMA_STORE * 2 * C_SLOTS * SLOT_BYTES);
+    unsigned char* slots = AT_ONCE ? shared : shared + STAGES * STAGE_BYTES;
+    constexpr int BARRIERS = STAGES * STAGE_BYTES + (AT_ONCE ? 0 : TMA_STORE * CONSUMERS * C_SLOTS * SLOT_BYTES);
+    mbarrier_t* full = reinterpret_cast<mbarrier_t*>(shared + BARRIERS);
     mbarrier_t* empty = full + STAGES;
     require_aligned(shared, 1024);
     int k_tiles = (k + BK - 1) / BK;
-    int rows = (m + CLUSTER * BM - 1) / (CLUSTER * BM), cols = (n + BN - 1) / BN;   // in cluster tiles
-    int clusters = gridDim.x / CLUSTER, first = blockIdx.x / CLUSTER;
-    int warpgroup = threadIdx.x / 128, rank = CLUSTER > 1 ? cluster_ctarank() : 0;
+    int warpgroup = threadIdx.x / 128, rank = CTAS > 1 ? cluster_ctarank() : 0;
+    int up = rank % CLUSTER_M, across = rank / CLUSTER_M;       // this CTA's place in the cluster
+#if GROUP
+    int rows = (m + CLUSTER_M * BM - 1) / (CLUSTER_M * BM), cols = (n + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
+    int clusters = gridDim.x / CTAS, first = blockIdx.x / CTAS, tiles = rows * cols;
+    auto tile_at = [&](int index) { return grouped_tile<GROUP>(index, rows, cols); };
+#else
+    constexpr int clusters = 1, first = 0, tiles = 1;
+    auto tile_at = [&](int) { return Tile{static_cast<int>(blockIdx.x) / CTAS, static_cast<int>(blockIdx.y)}; };
+#endif
 
-    if (threadIdx.x == 0) {
+    if (AT_ONCE && threadIdx.x == 32) {                         // another warp: the maps, the one of C for the end
         prefetch_tensormap(&a);
         prefetch_tensormap(&b);
-        for (int s = 0; s < STAGES; s++) {
-            mbarrier_init(&full[s], 1);                         // this CTA's producer, and the bytes of all
-            mbarrier_init(&empty[s], 2 * CLUSTER);              // the consumer warpgroups of all CTAs
-        }
-        fence_mbarrier_init_release_cluster();
+        if (TMA_STORE) prefetch_tensormap(&c_map);
     }
-    barrier_cluster_arrive();                                   // nobody, in any CTA, touches a barrier before it is one
-    barrier_cluster_wait();
+    if (threadIdx.x < STAGES) {                                 // a lane a stage
+        mbarrier_init(&full[threadIdx.x], 1);                   // this CTA's producer, and the bytes of all
+        // The consumers of every CTA that this producer writes to: those in its column, and those in its row.
+        mbarrier_init(&empty[threadIdx.x], CONSUMERS * (CLUSTER_M + CLUSTER_N - 1));
+        if (CTAS > 1) fence_mbarrier_init_release_cluster();
+    }
+    __syncwarp();
+    if (CTAS > 1) {
+        barrier_cluster_arrive_relaxed();                       // nobody, in any CTA, touches a barrier before it is one
+        barrier_cluster_wait();
+    } else if (warpgroup == 0) {
+        bar_arrive(START, THREADS);                             // the producer's warp made the barriers and goes on
+    } else {
+        bar_sync(START, THREADS);
+    }
 
     Ring<STAGES> ring;
     if (warpgroup == 0) {
-        setmaxnreg_dec<40>();
+        if (SHIFT) setmaxnreg_dec<40>();
         if (threadIdx.x == 0) {
-            for (int index = first; index < rows * cols; index += clusters) {
-                Tile tile = grouped_tile<GROUP>(index, rows, cols);
-                int row0 = (tile.row * CLUSTER + rank) * BM, col0 = tile.col * BN + rank * SHARE;
+            unsigned short column = ((1 << CLUSTER_M) - 1) << (across * CLUSTER_M), row = 0;    // the CTAs that share B, A
+            for (int i = 0; i < CLUSTER_N; i++) row |= 1 << (i * CLUSTER_M + up);
+            for (int index = first, round = 0; index < tiles; index += clusters, round++) {
+                Tile tile = tile_at(index);
+                int row0 = (tile.row * CLUSTER_M + up) * BM + across * A_SHARE;
+                int col0 = (tile.col * CLUSTER_N + across) * BN + up * B_SHARE;
+                if (IN_STEP) in_step(steps, round, clusters, tiles);
                 for (int i = 0; i < k_tiles; i++, ring.advance()) {
-                    unsigned char* stage = shared + ring.slot * STAGE_BYTES;
-                    unsigned char* share = stage + A_BYTES + rank * SHARE_BYTES;
-                    mbarrier_wait_parity_cluster(&empty[ring.slot], ring.phase ^ 1);
+                    int x = (IN_STEP && round % 2 ? k_tiles - 1 - i : i) * BK;
+                    unsigned char* a_share = shared + ring.slot * STAGE_BYTES + across * A_SHARE * BK * 2;
+                    unsigned char* b_share = shared + ring.slot * STAGE_BYTES + A_BYTES + up * B_SHARE * BK * 2;
+                    mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
                     mbarrier_arrive_expect_tx(&full[ring.slot], STAGE_BYTES);
-                    cp_async_bulk_tensor_2d_load(stage, &a, &full[ring.slot], i * BK, row0);
-                    if (CLUSTER == 1) cp_async_bulk_tensor_2d_load(share, &b, &full[ring.slot], i * BK, col0);
-                    else cp_async_bulk_tensor_2d_load_multicast(share, &b, &full[ring.slot], (1 << CLUSTER) - 1, i * BK, col0);
+                    if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(a_share, &a, &full[ring.slot], x, row0);
+                    else cp_async_bulk_tensor_2d_load_multicast(a_share, &a, &full[ring.slot], row, x, row0);
+                    if (CLUSTER_M == 1) cp_async_bulk_tensor_2d_load(b_share, &b, &full[ring.slot], x, col0);
+                    else cp_async_bulk_tensor_2d_load_multicast(b_share, &b, &full[ring.slot], column, x, col0);
                 }
             }
+            for (int s = 0; CTAS > 1 && s < STAGES; s++, ring.advance())                        // all slots have come back
+                mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
         }
-        __syncwarp();                                           // the cluster barrier wants whole warps
     } else {
-        setmaxnreg_inc<232>();
+        if (SHIFT) setmaxnreg_inc<232>();
         float d[BLOCKS][BN / 2];
-        int my_rows = (warpgroup - 1) * WM;
-        unsigned char* my_slots = slots + (warpgroup - 1) * C_SLOTS * SLOT_BYTES;
-        for (int index = first; index < rows * cols; index += clusters) {
-            Tile tile = grouped_tile<GROUP>(index, rows, cols);
-            int before = 0;                                     // the slot of the k-block before
+        int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128;         // the same in all lanes: uniform
+        unsigned char* my_slots = slots + me * SLOTS * SLOT_BYTES;
+        // Thread r hands a slot back to CTA r, if that one writes to it.
+        bool tells = thread < CTAS && (thread % CLUSTER_M == up || thread / CLUSTER_M == across);
+        unsigned theirs = CTAS > 1 ? mapa_shared_cluster(empty, thread % CTAS) : 0;
+        auto release = [&](int slot) {                          // -IN_FLIGHT .. STAGES - 1
+            if (slot < 0) slot += STAGES;
+            if (CTAS == 1 && thread == 0) mbarrier_arrive(&empty[slot]);
+            if (CTAS > 1 && tells) mbarrier_arrive_remote_slot(theirs + slot * 8);
+        };
+        if (STAGGER && me == 1) bar_sync(SECOND, 256);
+        for (int index = first; index < tiles; index += clusters) {
             for (int i = 0; i < k_tiles; i++, ring.advance()) {
                 unsigned stage = shared_address(shared) + ring.slot * STAGE_BYTES;
                 mbarrier_wait_parity(&full[ring.slot], ring.phase);
                 wgmma_fence();
                 #pragma unroll
                 for (int block = 0; block < BLOCKS; block++)
-                    wgmma_k_block(d[block], stage + (my_rows + block * 64) * BK * 2, stage + A_BYTES, i > 0);
+                    wgmma_k_block(d[block], stage + (me * WM + block * 64) * BK * 2, stage + A_BYTES, i > 0);
                 wgmma_commit_group();
-                wgmma_wait_group<IN_FLIGHT>();                  // with IN_FLIGHT the k-block before this one has been read
-                if (IN_FLIGHT == 0 || i > 0) release(&empty[IN_FLIGHT ? before : ring.slot]);
-                before = ring.slot;
+                if (STAGGER && me == 0 && index == first && i == min(STAGGER, k_tiles) - 1) bar_arrive(SECOND, 256);
+                wgmma_wait_group<IN_FLIGHT>();                  // the k-block IN_FLIGHT before this one has been read
+                if (i >= IN_FLIGHT) release(ring.slot - IN_FLIGHT);
             }
-            if (IN_FLIGHT) {
-                wgmma_wait_group<0>();
-                release(&empty[before]);
-            }
+            Tile tile = tile_at(index);
+            if (IN_FLIGHT) wgmma_wait_group<0>();
             #pragma unroll
-            for (int block = 0; block < BLOCKS; block++)
-                store_rows(d[block], block, my_slots, &c_map, c, (tile.row * CLUSTER + rank) * BM + my_rows + block * 64,
-                           tile.col * BN, m, n);
+            for (int left = IN_FLIGHT; left > 0; left--)
+                if (k_tiles >= left) release(ring.slot - left);
+            int row0 = (tile.row * CLUSTER_M + up) * BM + me * WM, col0 = (tile.col * CLUSTER_N + across) * BN;
+#if TMA_STORE
+            if (AT_ONCE && CONSUMERS > 1) bar_sync(SECOND, 128 * CONSUMERS);                    // nobody reads the ring any more
+            store_accumulators_tma<SLOTS>(&c_map, d, my_slots, 1 + me, row0, col0, m, n);
+#else
+            #pragma unroll
+            for (int block = 0; block < BLOCKS; block++) store_accumulator(c, d[block], row0 + block * 64, col0, m, n);
+#endif
         }
-        if (TMA_STORE && threadIdx.x % 128 == 0) cp_async_bulk_wait_group_read<0>();    // shared memory outlives its readers
-        __syncwarp();
+        if (TMA_STORE && thread == 0) cp_async_bulk_wait_group_read<0>();                       // shared memory outlives its readers
     }
-    barrier_cluster_arrive();                                   // another CTA may still arrive on my barriers
-    barrier_cluster_wait();
 }

@@ -14,6 +14,12 @@ __device__ __forceinline__ void barrier_cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 
+// The same without release: for a barrier that only holds threads back (at the end of a kernel), or that publishes what
+// fence_mbarrier_init_release_cluster has released. Release costs fences of all memory. [9.7.13.2]
+__device__ __forceinline__ void barrier_cluster_arrive_relaxed() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
 // Waits for every thread of the cluster. [9.7.13.2]
 __device__ __forceinline__ void barrier_cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -29,4 +35,12 @@ __device__ __forceinline__ unsigned mapa_shared_cluster(const void* pointer, uns
 // One arrival on a barrier anywhere in the cluster (an address from mapa). [9.7.13.15.13]
 __device__ __forceinline__ void mbarrier_arrive_remote(unsigned cluster_address) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(cluster_address) : "memory");
+}
+
+// The same with release at CTA scope, which orders this thread's accesses but publishes no write to the other CTA. Enough
+// to hand back a slot: wgmma.wait_group says that the reads are over, and nobody is to see a write. What .release.cluster
+// costs on top, every time: fences of all memory (MEMBAR.ALL.GPU, ERRBAR and CGAERRBAR in SASS); this is one SYNCS.ARRIVE.
+// The waiting side needs no .acquire.cluster either (CCTL.IVALL: the L1 cache is emptied). [9.7.13.15.13]
+__device__ __forceinline__ void mbarrier_arrive_remote_slot(unsigned cluster_address) {
+    asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0];" :: "r"(cluster_address) : "memory");
 }

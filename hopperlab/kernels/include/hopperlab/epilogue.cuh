@@ -2,7 +2,9 @@
 // A warpgroup's accumulator of 64 rows x 2 * COUNT columns holds in d[i] of thread t (w = t / 32, g = t % 32 / 4,
 // q = t % 4) row 16w + g + 8 (i / 2 % 2), column 8 (i / 4) + 2q + i % 2. [PTX ISA 9.7.15.5.2]
 #pragma once
+#include <hopperlab/fence.cuh>
 #include <hopperlab/stmatrix.cuh>
+#include <hopperlab/tma.cuh>
 
 // The accumulator to C (m x n, row-major), its corner at row0, col0. Any n: pairs are stored as one word where 4 bytes
 // are aligned. Of the 32 bytes of a sector a warp writes 16 at once, the other half with a later instruction.
@@ -36,5 +38,34 @@ __device__ __forceinline__ void stage_chunk(unsigned tile, const float (&d)[COUN
         unsigned column16 = (x / 8 + lane / 16) ^ (row % 8);    // which 16 bytes of the row
         stmatrix_x4(row_address + column16 * 16, pack_bf16x2(e[0], e[1]), pack_bf16x2(e[2], e[3]),
                     pack_bf16x2(e[4], e[5]), pack_bf16x2(e[6], e[7]));
+    }
+}
+
+// The accumulators of a warpgroup, BLOCKS x 64 rows, to C through TMA: SLOTS chunks of 64x64 at a time into `slots` (SLOTS x
+// 8192 bytes, 1024-byte aligned), handed over by the warpgroup's first thread, which does not wait for the copies. Order:
+// stmatrix (generic proxy), fence.proxy.async by every thread that wrote, named barrier `barrier` of the warpgroup, store. The
+// slots are written again only after the first thread saw, by wait_group.read, that they have been read, and a barrier.
+template <int SLOTS, int BLOCKS, int COUNT>
+__device__ __forceinline__ void store_accumulators_tma(const TensorMap* map, const float (&d)[BLOCKS][COUNT], unsigned char* slots,
+                                                       int barrier, int row0, int col0, int m, int n) {
+    constexpr int CHUNKS = COUNT / 32;                          // in a row of chunks
+    int thread = threadIdx.x % 128;
+    #pragma unroll
+    for (int first = 0; first < BLOCKS * CHUNKS; first += SLOTS) {
+        if (thread == 0) cp_async_bulk_wait_group_read<0>();
+        bar_sync(barrier, 128);                                 // the slots are free
+        #pragma unroll
+        for (int i = first; i < first + SLOTS; i++)
+            stage_chunk(shared_address(slots + (i - first) * 8192), d[i / CHUNKS], i % CHUNKS);
+        fence_proxy_async_shared_cta();
+        bar_sync(barrier, 128);                                 // the slots are complete
+        if (thread == 0) {
+            #pragma unroll
+            for (int i = first; i < first + SLOTS; i++) {
+                int row = row0 + i / CHUNKS * 64, col = col0 + i % CHUNKS * 64;
+                if (row < m && col < n) cp_async_bulk_tensor_2d_store(map, slots + (i - first) * 8192, col, row);
+            }
+            cp_async_bulk_commit_group();
+        }
     }
 }
