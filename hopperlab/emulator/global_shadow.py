@@ -58,8 +58,8 @@ class GlobalShadow:
         self.serial = np.zeros(domains, np.int64)          # which cluster lives in a domain: 1, 2, … in order of admission
         self.born = 0
         self.far = FarKnowledge(self.clocks)
-        self.fenced: dict[int, dict] = {}                  # warp -> what it knew at its last fence
-        self.fenced_cta: dict[int, dict] = {}              # the same, fences of CTA scope included
+        self.fenced: dict[int, tuple] = {}                 # warp -> its epoch at its last fence, and what it knew
+        self.fenced_cta: dict[int, tuple] = {}             # the same, fences of CTA scope included
         self.published: dict[tuple, dict] = {}             # (allocation address, word, CTA or -1 for all) -> {serial: (2, columns)}
         self.fence_epoch = np.zeros(len(self.clocks.epoch), np.int64)     # epoch of each warp's last proxy fence on global memory
         self.fence_known: dict[int, np.ndarray] = {}       # warp -> V when it ran that fence
@@ -301,9 +301,23 @@ class GlobalShadow:
         vec = self.clocks.publish(C, units)
         for k, gw in enumerate(units.gw.tolist()):
             known = self._snapshot(gw, vec[k])
-            self.fenced_cta[gw] = known
+            self.fenced_cta[gw] = (int(self.clocks.epoch[gw]) - 1, known)
             if not narrow:
-                self.fenced[gw] = known
+                self.fenced[gw] = self.fenced_cta[gw]
+
+    def _covered(self, gw: int, gid: int, table: dict) -> dict | None:
+        """What the last fence of warp `gw` covered, and those of its CTA's other warps that thread `gid` has met since: writers that fence,
+        a __syncthreads(), and one thread that raises the flag."""
+        own, clocks = table.get(gw), self.clocks
+        first = gw // self.M.warps * self.M.warps
+        row = clocks.K[clocks.row_of[gid], V]
+        met = [table[w][1] for w in range(first, first + self.M.warps) if w != gw and w in table and row[w % clocks.warps] >= table[w][0]]
+        if own is None and not met:
+            return None
+        found = {} if own is None else {s: v.copy() for s, v in own[1].items()}
+        for known in met:
+            merge_known(found, known)
+        return found
 
     def release(self, C, allocation, offset: np.ndarray, now) -> None:
         """A synchronising write (now: with .release, or "cta" where that is of CTA scope): publish at its word what it releases, or what
@@ -313,8 +327,9 @@ class GlobalShadow:
         lanes = np.unique(C.gids >> 5, return_index=True)[1]
         for k, lane in enumerate(lanes.tolist()):
             gw = int(C.gids[lane]) >> 5
-            to_all = self.fenced.get(gw) if now in (False, None, "cta") else self._snapshot(gw, vec[k])
-            to_cta = self._snapshot(gw, vec[k]) if now == "cta" else self.fenced_cta.get(gw) if not now else None
+            gid = int(C.gids[lane])
+            to_all = self._covered(gw, gid, self.fenced) if now in (False, None, "cta") else self._snapshot(gw, vec[k])
+            to_cta = self._snapshot(gw, vec[k]) if now == "cta" else self._covered(gw, gid, self.fenced_cta) if not now else None
             mine = np.flatnonzero(C.gids >> 5 == gw)
             for word in np.unique(offset[mine] >> 2).tolist():
                 for who, known in ((-1, to_all), (gw // self.M.warps, to_cta)):

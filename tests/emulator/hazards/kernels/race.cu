@@ -306,3 +306,22 @@ KERNEL(64) k(int* x) {                                          // __threadfence
     if (threadIdx.x == 0) { s = 5; __threadfence_block(); flag = 1; }
     if (threadIdx.x == 32) { while (flag == 0) {} __threadfence_block(); x[0] = s; }
 }
+//! case every_writer_fences_then_one_raises_the_flag
+//! launch block=64 grid=2
+//! args f32[64] f32[64] i32[8]
+//! ptx fewer membar.gl
+KERNEL(64) k(float* x, float* y, int* flag) {
+    if (blockIdx.x == 0) {
+        x[threadIdx.x] = threadIdx.x;                           // OTHER
+#if !BUG
+        __threadfence();
+#endif
+        __syncthreads();
+        if (threadIdx.x == 0) atomicExch(flag + 7, 77);
+    } else {
+        if (threadIdx.x == 0) while (atomicAdd(flag + 7, 0) != 77) {}
+        __syncthreads();
+        y[threadIdx.x] = __ldcg(&x[63 - threadIdx.x]);          // HAZARD
+        if (threadIdx.x == 0) flag[7] = 0;
+    }
+}
