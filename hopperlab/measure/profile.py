@@ -5,16 +5,17 @@ instruction counts never are. `python -m hopperlab.measure.profile` is the emula
 """
 from __future__ import annotations
 
-import csv
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from . import profile_ncu
+from .profile_ncu import ProfileError
 
 EQUAL, DIFFERENT, NOT_MEASURED = 0, 1, 2
 METRICS = {
@@ -61,10 +62,6 @@ class Row:
         return sum(self.emulator.get(name, 0) for name in names.split(" + "))
 
 
-class ProfileError(RuntimeError):
-    """One side could not be run; the message says why and what to do."""
-
-
 def run(command: Sequence[str], module: bool = False, only_emulator: bool = False, out: Path | None = None) -> int:
     """The subcommand: prints a table, writes `out`, returns the exit code (0 equal, 1 different, 2 not measured)."""
     try:
@@ -88,7 +85,7 @@ def in_emulator(command: Sequence[str], module: bool) -> list[tuple[str, dict[st
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "counters.json"
         done = subprocess.run([sys.executable, "-m", "hopperlab.measure.profile", str(answer), str(int(module)), *command],
-                              env={**os.environ, "HOPPERLAB_BACKEND": "emulator"}, capture_output=True, text=True)
+                              env={**os.environ, "HOPPERLAB_BACKEND": "emulator"}, capture_output=True, text=True, check=False)
         if not answer.exists():
             raise ProfileError(f"the script ended with code {done.returncode} in the emulator\n{done.stderr[-3000:]}")
         told = json.loads(answer.read_text())
@@ -114,37 +111,13 @@ def child(arguments: list[str]) -> int:
 # --- the GPU ----------------------------------------------------------------------------------------------------------
 def on_gpu(command: Sequence[str], module: bool) -> list[dict[str, str]]:
     """One dictionary (ncu's columns) a kernel that the script launches on the GPU. Raises ProfileError where that is impossible."""
-    from ..runtime.driver import find_gpu
-    if find_gpu() is None:
-        raise ProfileError("no NVIDIA GPU here, so Nsight Compute has nothing to count. `hopperlab profile --emulator SCRIPT.py` "
-                           "shows the emulator's counters alone")
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise ProfileError("ncu is not on the PATH: install NVIDIA Nsight Compute (it comes with the CUDA toolkit), or give --emulator")
-    python = [sys.executable, *(["-m"] if module else []), *command]
-    asked = ",".join([*METRICS.values(), *BESIDE])
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "ncu.csv"
-        done = subprocess.run([ncu, "--clock-control", "none", "--target-processes", "all", "--kernel-name-base", "function", "--csv", "--page", "raw",
-                               "--metrics", asked, "--log-file", str(log), *python],
-                              env={**os.environ, "HOPPERLAB_BACKEND": "gpu"}, capture_output=True, text=True)
-        text = log.read_text() if log.exists() else ""
-    if done.returncode or '"Kernel Name"' not in text:
-        told = "\n".join([*(line for line in text.splitlines() if line.startswith("==")), done.stdout[-800:], done.stderr[-1500:]])
-        why = "reading the counters needs permission (see NVIDIA's ERR_NVGPUCTRPERM page)\n" if "ERR_NVGPUCTRPERM" in told else ""
-        raise ProfileError(f"ncu ended with code {done.returncode}\n{why}{told}")
-    return parse(text)
+    return profile_ncu.run(profile_ncu.find(), [*METRICS.values(), *BESIDE], command, module).rows
 
 
-def parse(text: str) -> list[dict[str, str]]:
-    """The rows of ncu's raw CSV page (its second row holds units)."""
-    lines = [line for line in text.splitlines() if line.startswith('"')]
-    rows = list(csv.DictReader(lines))
-    return [row for row in rows if row.get("ID")]
-
-
-def _number(text: str) -> int:
-    return int(float(text.replace(",", "")))
+def _counts(found: Mapping[str, str], metrics: Mapping[str, str]) -> dict[str, int]:
+    """Counter -> its count, those that this Nsight Compute measured."""
+    values = {counter: profile_ncu.number(found.get(metric)) for counter, metric in metrics.items()}
+    return {counter: int(value) for counter, value in values.items() if value is not None}
 
 
 def attach(rows: list[Row], measured: list[dict[str, str]]) -> None:
@@ -156,8 +129,7 @@ def attach(rows: list[Row], measured: list[dict[str, str]]) -> None:
         if row is None:
             continue
         waiting.remove(row)
-        row.gpu = {counter: _number(found[metric]) for counter, metric in METRICS.items() if found.get(metric)}
-        row.beside = {metric: _number(found[metric]) for metric in BESIDE if found.get(metric)}
+        row.gpu, row.beside = _counts(found, METRICS), _counts(found, dict(zip(BESIDE, BESIDE, strict=True)))
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
@@ -170,12 +142,18 @@ def table(rows: Sequence[Row]) -> str:
         for name in names:
             here, there = row.counted(name), None if row.gpu is None else row.gpu.get(name)
             if here or there:
-                verdict = "" if there is None else "equal" if here == there else "DIFFERENT"
+                verdict = _verdict(row, here, there)
                 lines.append(f"    {name:42} {here:>14,} {'' if there is None else format(there, '>14,')} {verdict}".rstrip())
     wrong = sum(bool(row.differing()) for row in rows)
     measured = sum(row.gpu is not None for row in rows)
     lines.append(f"{len(rows)} launches, {measured} measured on a GPU, {measured - wrong} with every counter equal")
     return "\n".join(lines)
+
+
+def _verdict(row: Row, here: int, there: int | None) -> str:
+    if row.gpu is None:
+        return ""
+    return "not measured by this Nsight Compute" if there is None else "equal" if here == there else "DIFFERENT"
 
 
 def as_dict(command: Sequence[str], rows: Sequence[Row]) -> dict:

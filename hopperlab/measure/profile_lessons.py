@@ -5,19 +5,15 @@ what it means. A name that this version does not have is shown as missing, never
 """
 from __future__ import annotations
 
-import csv
 import json
-import os
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .profile import EQUAL, NOT_MEASURED, ProfileError
+from . import profile_ncu
+from .profile import EQUAL, NOT_MEASURED
+from .profile_ncu import ProfileError
 
 
 @dataclass(frozen=True)
@@ -132,53 +128,17 @@ def run(command: Sequence[str], module: bool = False, kernel: str | None = None,
 def measure(command: Sequence[str], module: bool, kernel: str | None = None, launches: int | None = None
             ) -> tuple[list[dict], list[str]]:
     """([{'kernel': name, 'values': {title: value}} of each launch], titles that this ncu cannot measure). Raises ProfileError."""
-    ncu = find_ncu()
-    chosen = choose(available(ncu))
-    while True:
-        text, told, code = _profile(ncu, [*chosen.values()], command, module, kernel, launches)
-        unknown = _refused(told, chosen)
-        if not unknown:
-            break
-        chosen = {key: name for key, name in chosen.items() if key not in unknown}
-    if code or '"Kernel Name"' not in text:
-        raise ProfileError(_failure(code, told, kernel))
-    found = [row for row in read(text, chosen) if not row["kernel"].startswith("cupy_")]
+    ncu = profile_ncu.find()
+    chosen = choose(profile_ncu.known(ncu))
+    answer = profile_ncu.run(ncu, [*chosen.values()], command, module, kernel, launches)
+    found = [row for row in read(answer.rows, chosen) if not row["kernel"].startswith("cupy_")]
     titles = [title(metric) for metric in METRICS]
-    return found, [t for t in titles if not any(t in row["values"] for row in found)]
-
-
-def _failure(code: int, told: str, kernel: str | None) -> str:
-    """Why there is nothing to show."""
-    if "ERR_NVGPUCTRPERM" in told:
-        why = "reading the counters needs permission (see NVIDIA's ERR_NVGPUCTRPERM page)"
-    elif code:
-        why = "the script failed under the profiler, or ncu itself did"
-    else:
-        why = "no kernel was profiled: the script launches none" + (f" whose name matches {kernel!r}" if kernel else "")
-    return f"ncu ended with code {code}: {why}\n{told[-2500:]}"
-
-
-def find_ncu() -> str:
-    """The path of ncu. Raises ProfileError without a GPU or without ncu."""
-    from ..runtime.driver import find_gpu
-    if find_gpu() is None:
-        raise ProfileError("no NVIDIA GPU here, so Nsight Compute has nothing to measure. `hopperlab profile --emulator SCRIPT.py` shows "
-                           "the counters that the emulator knows")
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise ProfileError("ncu is not on the PATH: install NVIDIA Nsight Compute (it comes with the CUDA toolkit)")
-    return ncu
+    return found, [name for name in titles if not any(name in row["values"] for row in found)]
 
 
 def title(metric: Metric) -> str:
     """'group: title', unique in METRICS."""
     return f"{metric.group}: {metric.title}"
-
-
-def available(ncu: str) -> set[str]:
-    """Base names of the metrics that this ncu has for Hopper; empty where it does not say."""
-    asked = subprocess.run([ncu, "--query-metrics", "--chip", "gh100"], capture_output=True, text=True, check=False)
-    return {line.split()[0] for line in asked.stdout.splitlines() if re.match(r"[a-z]\w*__\w+\s", line)}
 
 
 def choose(known: set[str]) -> dict[str, str]:
@@ -189,45 +149,15 @@ def choose(known: set[str]) -> dict[str, str]:
     return {key: name for key, name in found.items() if name is not None}
 
 
-def _refused(told: str, chosen: Mapping[str, str]) -> list[str]:
-    """Titles whose names ncu complained about ('Failed to find metric …')."""
-    complaints = [line for line in told.splitlines() if re.search(r"(?i)(failed to find|unknown|invalid|could not find).*metric", line)]
-    return [key for key, name in chosen.items() if any(re.search(rf"\b{re.escape(name.split('.')[0])}\b", line) for line in complaints)]
-
-
-def _profile(ncu: str, names: Sequence[str], command: Sequence[str], module: bool, kernel: str | None,
-             launches: int | None) -> tuple[str, str, int]:
-    """(CSV, everything else it said, exit code) of one run under ncu."""
-    python = [sys.executable, *(["-m"] if module else []), *command]
-    only = [*(["--kernel-name", f"regex:{kernel}"] if kernel else []), *(["--launch-count", str(launches)] if launches else [])]
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "ncu.csv"
-        done = subprocess.run([ncu, "--clock-control", "none", "--target-processes", "all", "--kernel-name-base", "function", "--csv",
-                               "--page", "raw", "--print-units", "base", *only, "--metrics", ",".join(names), "--log-file", str(log),
-                               *python],
-                              env={**os.environ, "HOPPERLAB_BACKEND": "gpu"}, capture_output=True, text=True, check=False)
-        text = log.read_text() if log.exists() else ""
-    told = "\n".join([*(line for line in text.splitlines() if line.startswith("==")), done.stdout[-800:], done.stderr[-1500:]])
-    return text, told, done.returncode
-
-
-def read(text: str, chosen: Mapping[str, str]) -> list[dict]:
-    """Launches of ncu's raw CSV page: kernel, and value by title in the table's units. What is empty or 'n/a' is left out."""
+def read(rows: Sequence[Mapping[str, str]], chosen: Mapping[str, str]) -> list[dict]:
+    """Launches of ncu's rows: kernel, and value by title in the table's units. What is empty or 'n/a' is left out."""
     scales = {title(metric): metric.scale for metric in METRICS}
     out = []
-    for row in csv.DictReader(line for line in text.splitlines() if line.startswith('"')):
-        if row.get("ID"):
-            numbers = {key: _number(row.get(name)) for key, name in chosen.items()}
-            values = {key: round(value * scales[key], 4) for key, value in numbers.items() if value is not None}
-            out.append({"kernel": row["Kernel Name"].split("(")[0], "values": values})
+    for row in rows:
+        numbers = {key: profile_ncu.number(row.get(name)) for key, name in chosen.items()}
+        values = {key: round(value * scales[key], 4) for key, value in numbers.items() if value is not None}
+        out.append({"kernel": row["Kernel Name"].split("(")[0], "values": values})
     return out
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float((text or "").replace(",", ""))
-    except ValueError:
-        return None
 
 
 def table(found: Sequence[Mapping], missing: Sequence[str] = ()) -> str:

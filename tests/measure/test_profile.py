@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from hopperlab.measure import profile, recordings
+from hopperlab.measure import profile, profile_ncu, recordings
 
 RECORDED = json.loads((recordings.FOLDER / "counters.json").read_text())
 ENGINES = json.loads((recordings.FOLDER / "counters_engines.json").read_text())
@@ -62,13 +62,23 @@ def test_launches_are_matched_by_name_and_order():
     metric = profile.METRICS["shared_load_wavefronts"]
     rows = [profile.Row("one", {"shared_load_wavefronts": 3}), profile.Row("_Z3twoILi4EEvPf", {"shared_load_wavefronts": 1000}),
             profile.Row("one", {"shared_load_wavefronts": 3})]
-    profile.attach(rows, profile.parse(CSV.format(metric=metric)))
+    profile.attach(rows, profile_ncu.parse(CSV.format(metric=metric)))
     assert rows[0].gpu == {"shared_load_wavefronts": 3} and rows[0].differing() == []
     assert rows[1].gpu == {"shared_load_wavefronts": 1024} and rows[1].differing() == ["shared_load_wavefronts"]
     assert rows[2].gpu is None
     text = profile.table(rows)
     assert "1,000          1,024 DIFFERENT" in text and "one: not measured on a GPU" in text
     assert text.endswith("3 launches, 2 measured on a GPU, 1 with every counter equal")
+
+
+def test_a_counter_that_ncu_does_not_know_is_said_and_not_compared():
+    metric = profile.METRICS["shared_load_wavefronts"]
+    other = profile.METRICS["wgmma_wavefronts"]
+    text = CSV.format(metric=metric).replace(f'"{metric}"', f'"{metric}","{other}"').replace('"3"', '"3","n/a"')
+    row = profile.Row("one", {"shared_load_wavefronts": 3, "wgmma_wavefronts": 9})
+    profile.attach([row], profile_ncu.parse(text))
+    assert row.gpu == {"shared_load_wavefronts": 3} and row.differing() == []
+    assert "9  not measured by this Nsight Compute" in profile.table([row])
 
 
 def test_without_a_gpu_the_command_says_so(monkeypatch, capsys, tmp_path):

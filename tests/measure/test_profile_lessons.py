@@ -8,9 +8,9 @@ import textwrap
 import pytest
 
 from hopperlab import cli
-from hopperlab.measure import board, profile_lessons
-from hopperlab.measure.profile import ProfileError
+from hopperlab.measure import board, profile_lessons, profile_ncu
 from hopperlab.measure.profile_lessons import METRICS, title
+from hopperlab.measure.profile_ncu import ProfileError
 
 TENSOR, REGISTERS = "tensor cores: tensor pipe busy", "occupancy: registers a thread"
 
@@ -39,7 +39,7 @@ CSV = '''==PROF== Connected
 
 
 def test_rows_are_read_in_the_tables_units():
-    rows = profile_lessons.read(CSV, profile_lessons.choose(set()))
+    rows = profile_lessons.read(profile_ncu.parse(CSV), profile_lessons.choose(set()))
     assert [row["kernel"] for row in rows] == ["cupy_fill", "gemm"]
     assert rows[1]["values"] == {"time: duration": 1234.567, REGISTERS: 168.0}
 
@@ -122,11 +122,11 @@ def test_without_a_gpu_or_ncu_it_says_so(monkeypatch, tmp_path):
     from hopperlab.runtime import driver
     monkeypatch.setattr(driver, "find_gpu", lambda: None)
     with pytest.raises(ProfileError, match="no NVIDIA GPU here"):
-        profile_lessons.find_ncu()
+        profile_ncu.find()
     monkeypatch.setattr(driver, "find_gpu", lambda: "a GPU")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProfileError, match="ncu is not on the PATH"):
-        profile_lessons.find_ncu()
+        profile_ncu.find()
 
 
 def test_one_step_of_the_ladder_is_a_target(monkeypatch, capsys):
