@@ -1,4 +1,4 @@
-"""Runs forms of the table in the emulator, many in one kernel of a warpgroup; test_coverage.py and audits use it."""
+"""Runs forms of the table in the emulator, many in one kernel of a warpgroup; test_coverage.py uses it."""
 
 from pathlib import Path
 
@@ -13,8 +13,6 @@ from hopperlab.hopper.tensormap import TensorMapFields
 TABLE = Path(__file__).parent / "table.txt"
 OUT_BYTES = 32768 + 65536
 THREADS = 128
-# Instructions whose meaning is to end the kernel, or to end the thread before the next form.
-ENDING = {"trap": "trap at", "brkpt": "trap at"}
 
 
 def table() -> list[tuple[str, str]]:
