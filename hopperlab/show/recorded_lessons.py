@@ -94,3 +94,41 @@ def wgmma_groups(recording: Any | None) -> str:
         rate = record.shape[0] * record.shape[1] * record.shape[2] / record.value
         lines.append(f"  N = {record.shape[1]:3d}, {_number(record, 'warpgroups')} warpgroup(s), {_number(record, 'IN_FLIGHT')} in flight: {rate:5.0f}")
     return "\n".join(lines)
+
+
+def swizzle_reads(recording: Any | None) -> str:
+    """Lesson 06: cycles that shared memory is busy with one warp's read, by layout (row) and access (column). `recording`: 'micro', or None."""
+    chosen = recording.where(suite="swizzled_reads") if recording else []
+    if not chosen:
+        return "reads of a swizzled tile:" + NOT_RECORDED
+    table: dict[str, dict[str, float]] = {}
+    for record in chosen:
+        padding = _number(record, "PAD")
+        layout = f"swizzle {_swizzle(record)}, {_number(record, 'ROW_BYTES')}-byte rows" + (f" + {padding}" if padding not in ("", "0") else "")
+        table.setdefault(layout, {})[_number(record, "access").replace("column, ", "")] = record.value
+    columns = ("2 bytes", "4 bytes", "16 bytes", "ldmatrix")
+    lines = [recording.source, "cycles of one warp's read down a column of 32 rows:", f"{'':32s}" + "".join(f"{name:>10s}" for name in columns)]
+    for layout, values in table.items():
+        lines.append(f"{layout:32s}" + "".join(f"{values[name]:10.1f}" if name in values else f"{'–':>10s}" for name in columns))
+    return "\n".join(lines)
+
+
+def reduction_rates(recording: Any | None) -> str:
+    """Lesson 07: least and greatest rate over all operations and types, by the place the reduction writes to (GB/s of source). `recording`: 'micro', or None."""
+    chosen = [record for record in recording.where(suite="reductions") if record.gb_s] if recording else []
+    if not chosen:
+        return "reductions:" + NOT_RECORDED
+    places: dict[str, list[float]] = {}
+    for record in chosen:
+        places.setdefault(_number(record, "into"), []).append(record.gb_s)
+    lines = [recording.source, "reductions, GB/s of source data, every operation and type that exists:"]
+    return "\n".join(lines + [f"  into {place:34s} {len(rates):2d} kinds, {min(rates):.0f} to {max(rates):.0f}" for place, rates in places.items()])
+
+
+def exchange_chart(recording: Any | None) -> Picture | Words:
+    """Lesson 07: cycles of a round trip of 2 KiB between two CTAs of a cluster, by the way the message travels. `recording`: 'micro', or None."""
+    chosen = [record for record in recording.where(suite="exchange") if record.value] if recording else []
+    if not chosen:
+        return Words("exchange between CTAs:" + NOT_RECORDED)
+    ways = {_number(record, "how"): record.value for record in chosen}
+    return charts.bars(ways, "cycles of a round trip (128 threads x 16 bytes, there and back)", "A message to a neighbour and its answer", recording.source)

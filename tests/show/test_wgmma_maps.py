@@ -106,3 +106,17 @@ def test_swizzle_cost_compares_equal_boxes_only():
     words = show.swizzle_cost(Recording("copy", HEADER, (copied("none", 100.0), copied("128B", 99.0), copied("none", 50.0, "BOX_ROWS=8"))))
     assert "swizzle 128B: 99 GB/s, 0.990 of the plain one" in words and "50 GB/s" not in words
     assert recorded_lessons.NOT_RECORDED in show.swizzle_cost(Recording("copy", HEADER, ()))
+
+
+def test_reads_reductions_and_exchange_are_what_was_recorded():
+    def read(mode, rows, access, cycles, pad=0):
+        return Record("swizzled_reads", "swizzle_reads", (f"swizzle={mode}", f"ROW_BYTES={rows}", f"PAD={pad}", f"access={access}"), value=cycles, unit="cycles")
+    micro = Recording("micro", HEADER, (
+        read("none", 128, "column, 16 bytes", 31.9), read("none", 128, "row, 16 bytes", 4.0), read("128B", 128, "column, 16 bytes", 4.0), read("none", 128, "column, 4 bytes", 1.0, 4),
+        Record("reductions", "tma_reduce", ("into=L2, tensor", "op=add.u32"), gb_s=100.0), Record("reductions", "tma_reduce", ("into=L2, tensor", "op=min.u32"), gb_s=90.0),
+        Record("exchange", "exchange", ("how=st.async",), value=600.0, unit="cycles")))
+    rows = show.swizzle_reads(micro).split("\n")
+    assert rows[3].split()[-4:] == ["–", "–", "31.9", "–"] and rows[4].split()[-2:] == ["4.0", "–"] and "+ 4" in rows[5]
+    assert "2 kinds, 90 to 100" in show.reduction_rates(micro) and "st.async: 600" in show.exchange_chart(micro).text
+    for empty in (show.swizzle_reads(None), show.reduction_rates(None), repr(show.exchange_chart(None))):
+        assert "nothing recorded" in empty
