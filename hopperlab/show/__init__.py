@@ -25,7 +25,7 @@ from .panels import Choice, Panel, Slider, panel
 from .products import launch_groups, multiply_tile, one_tile_operands
 from .proxies import fenced, order_diagram, run_places
 from .recorded import best_depth, boxes_chart, boxes_table, bugs_table, ceilings, folds_table, gemm_bars, percent_of_peer, stages_chart, timing_lesson
-from .recorded_lessons import if_recorded, store_table, swizzle_cost, wgmma_groups, wgmma_rates
+from .recorded_lessons import exchange_chart, if_recorded, reduction_rates, store_table, swizzle_cost, swizzle_reads, wgmma_groups, wgmma_rates
 from .reductions import check_split_k, launch_reduce, reduce_tile, reduced, types_table, write_groups
 from .registers import budget_chart, budget_table, check_registers, launch_roles, role_build, roles_table
 from .reports import doctor, explain, hazards, kindest_place, lines_named
@@ -41,20 +41,22 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["asked_of_l2", "check_masks", "cluster_map", "cluster_numbers", "expected_sums", "launch_cluster", "run_cluster", "traffic_table", "ways_table", "accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
-           "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "budget_chart",
+__all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "asked_of_l2", "attainable",
+           "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "budget_chart",
            "budget_table", "bugs_table", "ceilings", "check_addresses", "check_descriptor", "check_flight", "check_halo",
-           "check_intensities", "check_registers", "check_ring", "check_split_k", "check_two_slots", "check_xor", "Choice",
-           "counted_beside", "decode_words", "descriptor_map", "doctor", "enough_in_flight", "explain", "feeding_chart",
-           "fenced", "first_steps", "folds_table", "follow_element", "fragment_map", "gantt", "gemm_bars", "gemm_intensity",
+           "check_intensities", "check_masks", "check_registers", "check_ring", "check_split_k", "check_two_slots",
+           "check_xor", "Choice", "cluster_map", "cluster_numbers", "counted_beside", "decode_words", "descriptor_map",
+           "doctor", "enough_in_flight", "exchange_chart", "expected_sums", "explain", "feeding_chart", "fenced",
+           "first_steps", "folds_table", "follow_element", "fragment_map", "gantt", "gemm_bars", "gemm_intensity",
            "generations_table", "handover_cost", "hazards", "if_recorded", "inside", "INSTRUCTIONS", "issued",
-           "issued_chart", "kindest_place", "ladder", "land", "land_bytes", "launch_access", "launch_columns",
-           "launch_groups", "launch_on_roof", "launch_pipeline", "launch_reduce", "launch_roles", "launch_stepper",
-           "launch_tile", "lines", "lines_named", "listing", "littles_law", "mbarrier_stepper", "memory_latency", "mma_map",
-           "mma_words", "multiply_tile", "needs_of", "one_tile_operands", "order_diagram", "owner_words", "Panel", "panel",
-           "percent_of_peer", "Picture", "Point", "predict", "read_columns", "reduce_tile", "reduced", "reference_box",
-           "ring_counts", "ring_run", "ring_spans", "ring_timeline", "role_build", "roles_table", "roofline", "run_places",
-           "run_tile", "sass", "Slider", "source", "Span", "stage_diagram", "stage_plan", "stages_chart", "step_table",
-           "step_times", "step_words", "store_table", "swizzle_cost", "swizzled_tile", "tile_table", "timeline",
-           "timing_lesson", "types_table", "vote", "wavefronts", "wgmma_groups", "wgmma_rates", "whence", "wrapper",
+           "issued_chart", "kindest_place", "ladder", "land", "land_bytes", "launch_access", "launch_cluster",
+           "launch_columns", "launch_groups", "launch_on_roof", "launch_pipeline", "launch_reduce", "launch_roles",
+           "launch_stepper", "launch_tile", "lines", "lines_named", "listing", "littles_law", "mbarrier_stepper",
+           "memory_latency", "mma_map", "mma_words", "multiply_tile", "needs_of", "one_tile_operands", "order_diagram",
+           "owner_words", "Panel", "panel", "percent_of_peer", "Picture", "Point", "predict", "read_columns", "reduce_tile",
+           "reduced", "reduction_rates", "reference_box", "ring_counts", "ring_run", "ring_spans", "ring_timeline",
+           "role_build", "roles_table", "roofline", "run_cluster", "run_places", "run_tile", "sass", "Slider", "source",
+           "Span", "stage_diagram", "stage_plan", "stages_chart", "step_table", "step_times", "step_words", "store_table",
+           "swizzle_cost", "swizzle_reads", "swizzled_tile", "tile_table", "timeline", "timing_lesson", "traffic_table",
+           "types_table", "vote", "wavefronts", "ways_table", "wgmma_groups", "wgmma_rates", "whence", "wrapper",
            "write_groups"]
