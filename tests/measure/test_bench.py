@@ -293,3 +293,11 @@ def test_the_bar_is_lines_where_there_is_no_terminal():
     first, second, last = stream.getvalue().splitlines()
     assert first == "[############............] 1/2 one" and second.startswith("[########################] 2/2 two")
     assert last.startswith("measured in")
+
+
+def test_readmes_table_has_every_command():
+    from hopperlab import cli
+    from hopperlab.measure import readme
+    table = readme.README.read_text(encoding="utf-8").split("## Commands")[1].split("\n## ")[0]
+    named = {word for line in table.splitlines() if line.startswith("| `") for word in line.split("|")[1].replace("`", " ").replace(",", " ").split()}
+    assert {command.name for command in cli.COMMANDS} <= named
