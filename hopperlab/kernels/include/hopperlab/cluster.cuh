@@ -14,8 +14,8 @@ __device__ __forceinline__ void barrier_cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 
-// The same without release: for a barrier that only holds threads back (at the end of a kernel), or that publishes what
-// fence_mbarrier_init_release_cluster has released. Release costs fences of all memory. [9.7.13.2]
+// The same without release, which costs fences of all memory: for the barrier after fence_mbarrier_init_release_cluster, which
+// has released what is to be seen. It orders no other access, so it is no end for a kernel that reaches into its peers. [9.7.13.2]
 __device__ __forceinline__ void barrier_cluster_arrive_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
