@@ -15,7 +15,7 @@ from pathlib import Path
 from . import launches_variants as variants
 from . import micro_launches as micro
 from .operands import normal_bf16
-from .profile import parse
+from .profile_ncu import parse
 from .recordings import Record
 
 BOXES, ROWS, COLUMNS, BLOCKS, PASSES = 128, 64, 256, 128, 8
