@@ -101,9 +101,10 @@ def group_spans(run: Any, blocks: int) -> list[Span]:
 def launch_groups(n: int, in_flight: int, blocks: int, schedule: str) -> Picture:
     """Lesson 08's panel: one tile of n columns, `blocks` k-blocks, `in_flight` groups unfinished while the next is issued; drawn over the order of events."""
     made = multiply_tile(n, blocks, in_flight, schedule=schedule)
+    most = most_in_flight(made.run, blocks)
     heading = (f"64 x {n} x {64 * blocks}: result {'right' if made.right else 'WRONG'}, {len(made.run.hazards)} hazards; "
                f"{made.run.counters['wgmma']} wgmma in {blocks} groups\n"
-               f"{n // 2} of {made.registers} registers hold the accumulator; at most {most_in_flight(made.run, blocks)} groups in flight at once")
+               f"{n // 2} of {made.registers} registers hold the accumulator; at most {most} group{'s' * (most > 1)} in flight at once")
     return gantt(group_spans(made.run, blocks), heading, "order of events in the emulator (what came after what; not seconds)")
 
 
