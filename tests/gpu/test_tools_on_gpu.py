@@ -107,3 +107,17 @@ def test_a_module_is_silent_after_its_timeline(cupy):
     kernel((1,), (160,), args, shared_mem=3 * 8192)
     hl.synchronize()
     assert bool((y == 3).all())
+
+
+def test_nsight_compute_says_what_the_lessons_read(cupy):
+    import shutil
+
+    from hopperlab.measure import profile_lessons
+    if shutil.which("ncu") is None:
+        pytest.skip("Nsight Compute is not installed")
+    found, missing = profile_lessons.measure(["hopperlab.measure.profile_step", "tma_wgmma", "512"], True, "gemm")
+    values = found[0]["values"]
+    assert len(found) == 1 and found[0]["kernel"] == "gemm"
+    assert values["tensor cores: wgmma instructions"] == 4 * (512 // 64) * (512 // 128) * (512 // 16)
+    assert values["traffic: TMA into shared memory"] == pytest.approx(1e-6 * 16 * 8 * 32768)       # 16 blocks, 8 k-blocks of 32 KiB
+    assert 0 < values["tensor cores: tensor pipe busy"] < 100 and "occupancy: registers a thread" not in missing
