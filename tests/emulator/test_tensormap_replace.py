@@ -116,7 +116,8 @@ def test_maps_inside_a_parameter_struct_and_in_constant_memory():
 @pytest.mark.parametrize("instruction, message", [
     ("tensormap.replace.tile.swizzle_atomicity.global.b1024.b32 [%m], 0;", "sm_100a"), ("tensormap.replace.tile.colour.global.b1024.b32 [%m], 0;", "no such field"),
     ("tensormap.replace.tile.rank.global.b1024.b64 [%m], %m;", "b32"), ("tensormap.replace.tile.box_dim.global.b1024.b32 [%m], 1;", "ordinal"),
-    ("tensormap.replace.tile.fill_mode.global.b1024.b32 [%m], %r;", "immediates")])
+    ("tensormap.replace.tile.fill_mode.global.b1024.b32 [%m], %r;", "immediates"), ("tensormap.replace.tile.elemtype.global.b1024.b32 [%m], 40;", "elemtype is 0 to 12"),
+    ("tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%m], 4;", "sm_103a")])
 def test_forms_that_do_not_exist(instruction, message):
     ptx = f""".version 8.3
 .target sm_90a
@@ -127,7 +128,7 @@ def test_forms_that_do_not_exist(instruction, message):
         hl.RawModule(ptx=ptx, backend="emulator").get_function("kernel")((1,), (1,), (np.zeros(128, np.uint8),))
 
 
-@pytest.mark.parametrize("instruction", ["tensormap.replace.tile.rank.global.b1024.b32 [%m], 7;", "tensormap.replace.tile.elemtype.global.b1024.b32 [%m], 40;"])
+@pytest.mark.parametrize("instruction", ["tensormap.replace.tile.rank.global.b1024.b32 [%m], 7;"])
 def test_values_that_no_map_can_hold(instruction):
     ptx = f""".version 8.3
 .target sm_90a

@@ -14,6 +14,9 @@ from .common import SHARED_TAG, find_global, flat_shared, no_sm_90a, unsupported
 BYTES = tensormap.IMAGE_BYTES
 INDEXED = ("box_dim", "global_dim", "global_stride", "element_stride")
 CODED = ("elemtype", "interleave_layout", "swizzle_mode", "fill_mode")
+LAST_CODE = {"elemtype": 12, "interleave_layout": 2, "swizzle_mode": 3, "fill_mode": 1}        # on sm_90a
+NEWER_CODES = {("elemtype", 13): "sm_100a", ("elemtype", 14): "sm_100a", ("elemtype", 15): "sm_100a", ("swizzle_mode", 4): "sm_103a"}
+LAST_ORDINAL = 4
 COPY = ("cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release")
 
 
@@ -44,8 +47,19 @@ def _tensormap(instr, function) -> MachineOp:
         raise unsupported(instr, f"{field} takes {'an ordinal and ' if field in INDEXED else ''}a new value")
     if field in INDEXED and type(ops[1]) is not Imm or field in CODED and type(ops[-1]) is not Imm:
         raise unsupported(instr, "ordinals and codes are immediates")
+    _check_immediates(instr, field)
     info = Info(instr.index, field, ops[1].value if field in INDEXED else None, space)
     return MachineOp(replace, info, ((ops[0], None), (ops[-1], f"u{bits}")))
+
+
+def _check_immediates(instr, field: str) -> None:
+    """Codes and ordinals in the range that ptxas allows."""
+    value = instr.operands[1].value if field in INDEXED or field in CODED else 0
+    if (field, value) in NEWER_CODES:
+        raise no_sm_90a(instr, f"{field} {value}", NEWER_CODES[field, value])
+    last = LAST_ORDINAL if field in INDEXED else LAST_CODE.get(field, value)
+    if not 0 <= value <= last:
+        raise unsupported(instr, f"{'the ordinal' if field in INDEXED else 'the code'} of {field} is 0 to {last}")
 
 
 def _images(M, C, info: Info, address: np.ndarray):

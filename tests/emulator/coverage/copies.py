@@ -81,6 +81,11 @@ def maps():
         for field, (kind, value) in indexed.items():
             yield f"tensormap.replace.tile.{field}{space}.b1024.{kind} [{at}], 0, {value};"
             yield f"tensormap.replace.tile.{field}{space}.b1024.{kind} [{at}], 1, {value};"
+    for field, codes in (("elemtype", (0, 12, 13, 15, 16)), ("swizzle_mode", (3, 4, 5)), ("interleave_layout", (0, 3)), ("fill_mode", (1, 2))):
+        for code in codes:
+            yield f"tensormap.replace.tile.{field}.global.b1024.b32 [%wm], {code};"
+    for field, (kind, value) in indexed.items():
+        yield f"tensormap.replace.tile.{field}.global.b1024.{kind} [%wm], 5, {value};"
     for scope in ("cta", "cluster", "gpu", "sys"):
         yield f"tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{scope}.sync.aligned [%wm], [%ma], 128;"
 
