@@ -1,0 +1,91 @@
+"""Lessons 01, 02 and 04 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse,
+what cannot be is explained, and the figures are looked at in both themes (screenshots; SCREENSHOTS names their folder).
+"""
+
+from __future__ import annotations
+
+import pytest
+from support import browser
+from support.panel import PanelDriver
+
+pytestmark = pytest.mark.browser
+
+# lesson -> (moves: each a control's kind, its number and an entry or pixels; cells to look at)
+LESSONS = {
+    "01_feeding_the_tensor_core": (
+        [("slider", 0, 165), ("slider", 1, 60), ("slider", 2, 60)],
+        ("littles-law", "panel", "measure", "break-marked")),
+    "02_banks_and_swizzles": (
+        [("slider", 0, -14), ("list", 0, "128B"), ("list", 1, "16 bytes a lane")],
+        ("picture", "swizzle-picture", "fragment-picture", "sass", "panel")),
+    "04_mbarrier": (
+        [("list", 0, "empty[0]"), ("slider", 0, 30), ("slider", 1, 60), ("slider", 2, 40), ("list", 1, "eager")],
+        ("kernel-source", "panel", "exercise-frame")),
+}
+
+
+@pytest.fixture(scope="module", params=LESSONS)
+def lesson(request, chromium, lab):
+    """(stem, page, driver of its panel) after Run All."""
+    url, token, _ = lab
+    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
+    page = browser.open_lesson(context, url, token, f"{request.param}.ipynb")
+    browser.run_all(page)
+    browser.scroll_to(page, "panel")
+    yield request.param, page, PanelDriver(page)
+    context.close()
+
+
+def test_runs_top_to_bottom(lesson):
+    _, page, _ = lesson
+    code = [cell for cell in browser.cells(page) if cell["type"] == "code"]
+    assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
+
+
+def test_every_control_launches_by_keyboard_and_by_mouse(lesson, shots):
+    name, page, panel = lesson
+    browser.scroll_to(page, "panel")
+    page.screenshot(path=shots / f"{name}_panel.png")
+    for kind, number, how in LESSONS[name][0]:
+        launches, figure = panel.launches, panel.figure()
+        if kind == "list":
+            panel.pick(number, how)
+        else:
+            panel.drag(number, how)
+        panel.launched(launches, figure)
+        launches, figure = panel.launches, panel.figure()
+        if kind == "list":
+            panel.list_key(number, "ArrowUp")
+        else:
+            panel.key(number, "ArrowLeft")
+        panel.launched(launches, figure)
+    page.screenshot(path=shots / f"{name}_panel_moved.png")
+
+
+def test_what_cannot_be_is_explained(lesson, shots):
+    name, page, panel = lesson
+    browser.scroll_to(page, "panel")
+    if name.startswith("01"):
+        panel.key(0, "Home")
+        panel.key(0, "ArrowRight")
+        panel.refused("64 x 64 pieces")
+    elif name.startswith("02"):
+        panel.pick(1, "16 bytes a lane")
+        panel.key(0, "Home")
+        panel.refused("multiple of 16")
+    else:
+        panel.pick(0, "full[1]")
+        panel.key(1, "Home")
+        panel.refused("a ring of 1 slot has no full[1]")
+    page.screenshot(path=shots / f"{name}_refused.png")
+
+
+def test_figures_in_both_themes(lesson, shots):
+    name, page, _ = lesson
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
+        page.wait_for_timeout(2000)
+        for cell in LESSONS[name][1]:
+            browser.scroll_to(page, cell)
+            page.screenshot(path=shots / f"{name}_{theme.split()[1].lower()}_{cell}.png")
+    assert not [out for cell in browser.cells(page) for out in cell["outputs"] if out["kind"] == "error"]
