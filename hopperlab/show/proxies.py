@@ -93,24 +93,57 @@ def order_diagram(place: int) -> style.Picture:
     """
     steps, edges = order_steps(place)
     right = fenced(place)
-    columns = [c for c in range(4) if any(step.column == c for step in steps)]
-    figure, (axis,) = style.new_figure(3.6)
+    verdict = "ordered: the path\npasses a fence" if right else "not ordered: threads meet,\nbut no fence on the path"
+    figure = _draw(steps, edges, ordering_path(place), right, COLUMNS, f"The fence: {PLACES[place]}", verdict)
+    return style.Picture(figure, order_words(place))
+
+
+HANDOVER = ("copy engine", "thread 0 of block 0", "thread 0 of block 1", "the others of block 1")
+
+
+def handover_steps(scope: str) -> tuple[list[Step], list[tuple[int, int]]]:
+    """The steps of stores/handover.cu with release and acquire at `scope` ('cta' or 'gpu'), and the edges that order them.
+
+    At 'cta' there is no edge from the release to the acquire: the two threads are in different blocks (PTX ISA 8.5, scope).
+    """
+    if scope not in ("cta", "gpu"):
+        raise ValueError(f"scope {scope!r}: this kernel knows 'cta' and 'gpu'")
+    steps = [Step(1, 0, "cp.async.bulk: issue", "async"), Step(0, 1, "writes global memory", "async"), Step(1, 2, "wait_group 0", "barrier"),
+             Step(1, 3, f"st.release.{scope}: flag", "generic"), Step(2, 3, f"ld.acquire.{scope}: flag", "generic"), Step(2, 4, "bar.sync", "barrier"),
+             Step(3, 4, "bar.sync", "barrier"), Step(3, 5, "reads the numbers", "generic")]
+    edges = [(0, 1), (1, 2), (0, 2), (2, 3), (4, 5), (5, 6), (6, 7)]
+    return steps, [*edges, (3, 4)] if scope == "gpu" else edges
+
+
+def handover_diagram(scope: str) -> style.Picture:
+    """Numbers on their way from one block's TMA store to another block's loads, as `order_diagram` draws it; at scope 'cta' the path breaks."""
+    steps, edges = handover_steps(scope)
+    right = scope == "gpu"
+    path = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)] if right else [(1, 2), (2, 3), (4, 5), (5, 6), (6, 7)]
+    verdict = "ordered: a path leads\nfrom the write to the read" if right else "not ordered: the scope does\nnot reach the other block"
+    figure = _draw(steps, edges, path, right, HANDOVER, f"From block to block, release and acquire at scope .{scope}", verdict)
+    words = [f"From block to block, scope .{scope}"] + [f"  {HANDOVER[steps[a].column]}: {steps[a].words}  ->  {HANDOVER[steps[b].column]}: {steps[b].words}" for a, b in sorted(edges)]
+    return style.Picture(figure, "\n".join([*words, "  " + verdict.replace("\n", " ")]))
+
+
+def _draw(steps: list[Step], edges: list[tuple[int, int]], path: list[tuple[int, int]], right: bool, names: tuple[str, ...], heading: str, verdict: str):
+    columns = [c for c in range(len(names)) if any(step.column == c for step in steps)]
+    bottom = max(step.row for step in steps)
+    figure, (axis,) = style.new_figure(1.4 + 0.55 * bottom)
     x = {column: i for i, column in enumerate(columns)}
-    path = ordering_path(place)
     for edge in edges:
         chosen = edge in path
         colour = style.INK if not chosen else style.GREEN if right else style.VERMILION
         _arrow(axis, steps[edge[0]], steps[edge[1]], x, colour, "-" if right or not chosen else (0, (3, 2)), 2.8 if chosen else 1.0)
     for step in steps:
         _box(axis, step, x)
-    last = x[ENGINE]
-    verdict = "ordered: the path\npasses a fence" if right else "not ordered: threads meet,\nbut no fence on the path"
+    last = len(columns) - 1
     axis.text(last, 0.5, verdict, ha="center", va="center", fontsize=10, color=style.INK, fontweight="bold")
-    axis.set(xlim=(-0.55, last + 0.55), ylim=(4.6, -0.5), xlabel="who acts (blue: generic proxy, orange: async proxy)", ylabel="order, downwards")
-    axis.set_xticks(list(x.values()), [COLUMNS[column] for column in columns])
+    axis.set(xlim=(-0.55, last + 0.55), ylim=(bottom + 0.6, -0.5), xlabel="who acts (blue: generic proxy, orange: async proxy)", ylabel="order, downwards")
+    axis.set_xticks(list(x.values()), [names[column] for column in columns])
     axis.set_yticks([])
-    style.title(axis, f"The fence: {PLACES[place]}")
-    return style.Picture(figure, order_words(place))
+    style.title(axis, heading)
+    return figure
 
 
 def _box(axis: Axes, step: Step, x: dict[int, int]) -> None:

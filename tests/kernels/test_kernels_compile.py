@@ -91,6 +91,7 @@ BUDGETS = [
     ("stores/fence_places.cu", (), {"doubled": 40}),
     ("stores/grouped.cu", (), {"grouped": 40}),
     ("stores/split_k.cu", (), {"split_k": 64}),
+    ("stores/handover.cu", (), {"handover": 40}),
     ("wgmma/one_tile.cu", (), {"one_tile": 64}),
     ("wgmma/one_tile.cu", ("-DN=256", "-DBLOCKS=3", "-DIN_FLIGHT=1"), {"one_tile": 168}),
     ("micro/tma_vs_cp_async.cu", (), {"tma_load": 40, "cp_async_load": 40}),

@@ -103,3 +103,13 @@ def test_split_k_adds_up(bounds, schedule):
         hl.load_kernel("stores/split_k.cu", "split_k")((len(bounds) - 1,), (128,), (hl.TensorMap.tiled(c, box=(32, 32)), a, b, np.array(bounds, np.int32),
                                                                                      np.int32(bounds[-1])))
     assert (c == a @ b.T).all() and run.counters["tma_reduces"] == len(bounds) - 1
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("options, kinds", [((), set()), (("-DCTA_SCOPE=1",), {"read-before-arrival"})])
+def test_a_handover_between_blocks_needs_gpu_scope(options, kinds, schedule):
+    x = np.random.default_rng(8).integers(0, 9, 512).astype(np.float32)
+    middle, flag, total = np.zeros_like(x), np.zeros(1, np.int32), np.zeros(1, np.float32)
+    with hl.emulate(schedule=schedule, seed=7, hazards="collect") as run:
+        hl.load_kernel("stores/handover.cu", "handover", options)((2,), (128,), (x, middle, flag, total))
+    assert {hazard.kind for hazard in run.hazards} == kinds and (options or total[0] == 2 * x.sum())

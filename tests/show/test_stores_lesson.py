@@ -95,3 +95,13 @@ def test_store_table_lists_what_was_recorded():
     words = show.store_table(Recording("copy", HEADER, (Record("copy", "tma_copy", ("A=1",), (8, 8), gb_s=100.0, ratio=0.5, peer="p"), Record("copy", "other", gb_s=1.0))), ("tma_copy",))
     assert "tma_copy" in words and "100 GB/s, 0.500 of p" in words and "other" not in words
     assert "nothing recorded" in show.store_table(Recording("copy", HEADER, ()), ("tma_copy",))
+
+
+def test_handover_diagram_breaks_at_block_scope():
+    steps, edges = proxies.handover_steps("gpu")
+    assert set(edges) - set(proxies.handover_steps("cta")[1]) == {(3, 4)} and steps[3].words.startswith("st.release")
+    for scope, words in (("gpu", "ordered: a path leads"), ("cta", "does not reach the other block")):
+        first, second = (show.handover_diagram(scope) for _ in range(2))
+        assert words in first.text and first.png() == second.png() and len(first.png()) < 60_000
+    with pytest.raises(ValueError, match="'cta' and 'gpu'"):
+        proxies.handover_steps("sys")

@@ -129,7 +129,7 @@ def test_figures_in_the_dark_theme(ran, shots):
     number, page = ran
     page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
     page.wait_for_timeout(2000)
-    for cell in {"06": ("follow-picture", "narrow-picture"), "07": ("order-right", "panel"), "08": ("descriptor-picture", "fragment-picture", "panel")}[number]:
+    for cell in {"06": ("follow-picture", "narrow-picture"), "07": ("order-pictures", "handover-picture", "panel"), "08": ("descriptor-picture", "fragment-picture", "panel")}[number]:
         browser.scroll_to(page, cell)
         page.screenshot(path=shots / f"lesson_{number}_dark_{cell}.png")
     assert page.evaluate("getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim()") not in ("", "white", "#fff", "#ffffff")
