@@ -23,7 +23,7 @@ from .mbarriers import barrier_steps, launch_stepper, mbarrier_stepper, ring_cou
 from .mma_maps import mma_map, mma_words
 from .panels import Choice, Panel, Slider, panel
 from .products import launch_groups, multiply_tile, one_tile_operands
-from .proxies import fenced, order_diagram, run_places
+from .proxies import fenced, handover_diagram, order_diagram, run_places
 from .recorded import best_depth, boxes_chart, boxes_table, bugs_table, ceilings, folds_table, gemm_bars, percent_of_peer, stages_chart, timing_lesson
 from .recorded_lessons import exchange_chart, if_recorded, reduction_rates, store_table, swizzle_cost, swizzle_reads, wgmma_groups, wgmma_rates
 from .reductions import check_split_k, launch_reduce, reduce_tile, reduced, types_table, write_groups
@@ -48,8 +48,8 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "check_xor", "Choice", "cluster_map", "cluster_numbers", "counted_beside", "decode_words", "descriptor_map",
            "doctor", "enough_in_flight", "exchange_chart", "expected_sums", "explain", "feeding_chart", "fenced",
            "first_steps", "folds_table", "follow_element", "fragment_map", "gantt", "gemm_bars", "gemm_intensity",
-           "generations_table", "handover_cost", "hazards", "if_recorded", "inside", "INSTRUCTIONS", "issued",
-           "issued_chart", "kindest_place", "ladder", "land", "land_bytes", "launch_access", "launch_cluster",
+           "generations_table", "handover_cost", "handover_diagram", "hazards", "if_recorded", "inside", "INSTRUCTIONS",
+           "issued", "issued_chart", "kindest_place", "ladder", "land", "land_bytes", "launch_access", "launch_cluster",
            "launch_columns", "launch_groups", "launch_on_roof", "launch_pipeline", "launch_reduce", "launch_roles",
            "launch_stepper", "launch_tile", "lines", "lines_named", "listing", "littles_law", "mbarrier_stepper",
            "memory_latency", "mma_map", "mma_words", "multiply_tile", "needs_of", "one_tile_operands", "order_diagram",
