@@ -16,6 +16,7 @@ from ..runtime.tensor_map import TensorMap
 from . import launches_checks as checks
 
 SMS = 132                                                   # multiprocessors of an H200
+MOST_STAGES = 32                                            # of a ring; what fits into shared memory, a launch checks
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def _bf16_map(array, box: Sequence[int], swizzle: str) -> TensorMap:
 
 def _tma_gemm(path: str, threads: int, a, b, c, stages: int, options: Sequence[str], backend: str | None) -> Launch:
     m, n, k = checks.product(a, b, c, k_multiple=8)
+    checks.number("stages", stages, 1, MOST_STAGES)
     kernel = load_kernel(path, "gemm", (f"-DSTAGES={stages}", *options), backend=backend)
     maps = (_bf16_map(a, (128, 64), "128B"), _bf16_map(b, (128, 64), "128B"))
     return Launch(kernel, (_ceil(n, 128), _ceil(m, 128)), (threads,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)),
@@ -69,6 +71,7 @@ def mma_multistage(a, b, c, stages: int = 4, bm: int = 128, bn: int = 128, optio
                    backend: str | None = None) -> Launch:
     """The same by gemm/mma_multistage.cu (cp.async, ldmatrix, mma.sync), with a tile of bm x bn."""
     m, n, k = checks.product(a, b, c, k_multiple=8)
+    checks.number("stages", stages, 2, MOST_STAGES)
     kernel = load_kernel("gemm/mma_multistage.cu", "gemm", (f"-DSTAGES={stages}", f"-DBM={bm}", f"-DBN={bn}", *options),
                          backend=backend)
     return Launch(kernel, (_ceil(n, bn), _ceil(m, bm)), (256,), (a, b, c, np.int32(m), np.int32(n), np.int32(k)),
@@ -115,6 +118,10 @@ def tma_landing(source, out, box: Sequence[int], coordinates: Sequence[int], box
     box and coordinates in the array's order; box_bytes: what the barrier expects; map_choices: for TensorMap.tiled.
     """
     rank = len(box)
+    checks.array("out", out, ("uint8",), 1)
+    if not 1 <= rank <= 5 or rank != source.ndim or rank != len(coordinates):
+        raise checks.OperandError("shape", f"source has {source.ndim} dimensions, the box {rank} edges, and there are {len(coordinates)} "
+                                           "coordinates: all three are the same, 1 to 5")
     kernel = load_kernel("copy/tma_copy.cu", "tma_landing", (f"-DRANK={rank}", *options), backend=backend)
     place = [np.int32(value) for value in (*reversed(coordinates), *(0,) * (5 - rank))]
     source_map = TensorMap.tiled(source, box=tuple(box), swizzle=swizzle, **map_choices)

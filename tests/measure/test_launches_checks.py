@@ -67,6 +67,22 @@ def test_flat_copies_name_the_broken_rule(make):
         assert caught.value.rule == rule
 
 
+@pytest.mark.parametrize(("name", "stages"), [("warp_specialized", 0), ("tma_wgmma", 33), ("mma_multistage", 1)])
+def test_rings_need_their_least_number_of_stages(name, stages):
+    """What does not fit into shared memory is a LaunchError of the launch, with the bytes."""
+    with pytest.raises(OperandError, match=f"stages is {stages}; this kernel takes [12] to 32"):
+        launches.GEMMS[name](bits(8, 16), bits(8, 16), bits(8, 8), stages, backend="emulator")
+
+
+def test_a_landing_needs_as_many_edges_and_coordinates_as_dimensions():
+    out = np.zeros(1024, np.uint8)
+    for box, at in (((8, 8), (0,)), ((8,), (0,)), ((8, 8, 8), (0, 0, 0))):
+        with pytest.raises(OperandError, match="all three are the same"):
+            launches.tma_landing(bits(16, 16), out, box, at, 128)
+    with pytest.raises(OperandError, match="out has dtype uint16"):
+        launches.tma_landing(bits(16, 16), bits(64), (8, 8), (0, 0), 128)
+
+
 def test_bulk_copies_need_chunks_of_16_bytes():
     data = np.zeros(64, np.uint8)
     with pytest.raises(OperandError, match="chunk is 24; this kernel takes 16 to 58112, a multiple of 16"):
