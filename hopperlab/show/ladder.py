@@ -40,7 +40,7 @@ def _roof(axis: Any, told: Any, peak: float, bandwidth: float) -> None:
         marker, colour, size = ("*", style.VERMILION, 12) if last else ("o", style.BLUE, 6)
         axis.plot([where], [step.tflops], marker, color=colour, markersize=size)
     axis.text(12, bandwidth * 12 / 2.4, f"{bandwidth:.2f} TB/s", fontsize=9, color=style.INK)
-    axis.text(20000, peak * 1.15, f"{peak:.0f} TFLOP/s", fontsize=9, color=style.INK, ha="right", va="bottom")
+    axis.text(20000, peak * 1.5, f"best cuBLAS {peak:.0f} TFLOP/s", fontsize=9, color=style.INK, ha="right", va="bottom")
     axis.set(xscale="log", yscale="log", xlim=(1, 10 ** 4.3), xlabel="intensity (FLOP per byte)", ylabel="rate (TFLOP/s)")
     axis.set_ylim(bottom=min(1.0, *(0.5 * step.tflops for step in told.steps)), top=3 * peak)
     axis.grid(True, color=style.EMPTY)
@@ -53,10 +53,10 @@ def _bars(axis: Any, told: Any) -> None:
     colours = [style.SKY] * (len(told.steps) - 1) + [style.ORANGE]
     axis.barh(rows, [step.tflops for step in told.steps], color=colours, edgecolor=style.INK, linewidth=0.6, height=0.7)
     for row, step in zip(rows, told.steps, strict=True):
-        axis.text(1.28 * top, row, f"{step.tflops:.0f} ({100 * step.share:.0f}%)", va="center", ha="right", fontsize=9,
+        axis.text(1.34 * top, row, f"{step.tflops:.0f} ({100 * step.share:.0f}%)", va="center", ha="right", fontsize=9,
                   color=style.INK)
     axis.axvline(told.peer_tflops, color=style.INK, linestyle="--", linewidth=1.2)
     axis.text(told.peer_tflops, -0.75, f"cuBLAS {told.peer_tflops:.0f} ", fontsize=9, color=style.INK, ha="right", va="bottom")
     axis.set_yticks(list(rows), [step.name for step in told.steps])
-    axis.set(xlim=(0, 1.28 * top), ylim=(len(told.steps) - 0.4, -1.3), xlabel="rate (TFLOP/s), share of cuBLAS")
+    axis.set(xlim=(0, 1.34 * top), ylim=(len(told.steps) - 0.4, -1.3), xlabel="rate (TFLOP/s), share of cuBLAS")
     style.title(axis, "Each step")
