@@ -7,6 +7,7 @@ from .answers import check_halo, check_intensities, check_ring
 from .bank_maps import SHAPES as ACCESS_SHAPES
 from .bank_maps import access_map, access_wavefronts, launch_access
 from .banks_lesson import check_xor, counted_beside, whence
+from .article import check_repairs, claims_report, loads_in_flight, remaining, run_article, verdict_chart, verdicts
 from .boxes import box_explorer, inside, reference_box
 from .charts import bars, lines
 from .descriptors import check_descriptor, decode_words, descriptor_map, fragment_map, owner_words, step_table
@@ -41,7 +42,7 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "asked_of_l2", "attainable",
+__all__ = ["check_repairs", "claims_report", "loads_in_flight", "remaining", "run_article", "verdict_chart", "verdicts", "accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "asked_of_l2", "attainable",
            "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "budget_chart",
            "budget_table", "bugs_table", "ceilings", "check_addresses", "check_descriptor", "check_flight", "check_halo",
            "check_intensities", "check_masks", "check_registers", "check_ring", "check_split_k", "check_two_slots",

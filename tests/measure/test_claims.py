@@ -1,0 +1,62 @@
+"""Verdicts are computed: all 43 claims are there, and when the data changes, so does the verdict."""
+from dataclasses import replace
+
+import pytest
+
+from hopperlab.measure import claims, recordings
+from hopperlab.measure.claims import FALSE, HOLDS, OPEN, Data
+
+
+def changed(name, change):
+    """The recordings with every record of `name` sent through `change` (a Record or None to leave it)."""
+    recording = recordings.load(name)
+    records = tuple(change(record) or record for record in recording)
+    return Data({name: replace(recording, records=records)})
+
+
+def verdict(number, data=None):
+    return claims.settle(data or Data(), [number])[number][1].verdict
+
+
+def test_every_claim_has_a_verdict_figures_and_a_lesson():
+    found = claims.settle()
+    assert sorted(found) == list(range(1, 44))
+    for claim, finding in found.values():
+        assert finding.verdict in (HOLDS, FALSE, OPEN) or finding.verdict.startswith("holds when ")
+        assert len(finding.figures) > 20 and claim.lesson[:2].isdigit() and claim.text.endswith(".")
+    assert sum(claims.tally().values()) == 43
+
+
+def set_value(kernel, value, *options):
+    return lambda r: replace(r, value=value) if r.kernel == kernel and set(options) <= set(r.options) else None
+
+
+@pytest.mark.parametrize(("number", "now", "name", "change", "then"), [
+    (1, HOLDS, "micro", set_value("cp_async_load", 50.0, "step=box of 64 x 64", "class=all"), FALSE),
+    (13, "holds when", "micro", set_value("descriptor_fetch", 392.0), FALSE),
+    (14, FALSE, "micro", set_value("tma_latency", 100.0, "HOW=bulk"), HOLDS),
+    (17, FALSE, "micro", set_value("tma_latency", 390.0, "wait=cp.async.bulk.wait_group"), HOLDS),
+    (19, "holds when", "micro", set_value("swizzle_reads", 32.0, "swizzle=128B", "access=column, 16 bytes"), FALSE),
+    (22, "holds when", "micro", set_value("mbarrier_round_trip", 5000.0), FALSE),
+    (25, "holds when", "micro", set_value("mma_rate", 192.0, "until=issued"), HOLDS),
+    (26, "holds when", "micro", set_value("wgmma_rate", 64.0, "N=128", "warpgroups=2"), "holds when"),
+    (32, HOLDS, "roles", lambda r: replace(r, registers=255) if r.note == "128x256, as at entry" else None, HOLDS),
+    (32, HOLDS, "roles", lambda r: replace(r, registers=300) if r.note == "128x256, as at entry" else None, FALSE),
+    (33, HOLDS, "variants", lambda r: replace(r, tflops=400.0) if r.kernel == "multistage" else None, "holds when"),
+    (35, "holds when", "variants", lambda r: replace(r, tflops=470.0) if r.kernel == "multistage" else None, FALSE),
+    (37, "holds when", "variants", lambda r: replace(r, tflops=100.0) if r.kernel == "warp_specialized" else None, FALSE),
+    (39, FALSE, "variants", lambda r: replace(r, tflops=600.0) if "WAIT_FOR_OWN_LOAD=1" in r.options else None, HOLDS),
+    (40, "holds when", "roles", lambda r: replace(r, tflops=600.0), FALSE),
+    (41, "holds when", "micro", set_value("exchange", 4000.0, "how=st.async"), FALSE),
+    (42, FALSE, "peers", lambda r: replace(r, ratio=1.5) if r.kernel == "Triton" else None, HOLDS),
+    (31, FALSE, "bugs", lambda r: replace(r, wrong=0) if r.options == ("BUG_EARLY_RELEASE",) else None, HOLDS)])
+def test_the_verdict_follows_the_data(number, now, name, change, then):
+    assert verdict(number).startswith(now)
+    assert verdict(number, changed(name, change)).startswith(then)
+
+
+def test_a_missing_record_is_named():
+    with pytest.raises(LookupError, match="micro has 0 records of nothing"):
+        Data().value("micro", "nothing")
+    with pytest.raises(LookupError, match="not one"):
+        Data().find("micro", "exchange")
