@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
                         ("site", "render lessons, docs and API reference as HTML in build/site/html"),
                         ("bundle", "write a folder that installs and runs offline; names are further extras, such as cuda13"),
                         ("mutations", "apply the mutations of these lessons' kernels and show what nbval says"),
+                        ("readme", "write the README's table of lessons"),
                         ("pictures", "draw the README's picture from a run")):
         sub = verbs.add_parser(verb, help=help_)
         sub.add_argument("lessons", nargs="*", help="lesson numbers or names; all when none is given")
@@ -28,6 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.verb == "pictures":
         return _pictures()
+    if options.verb == "readme":
+        from . import readme
+        print("README.md changed" if readme.write() else "README.md is as it should be")
+        return 0
     if options.verb == "mutations":
         return _mutations(options.lessons)
     if options.verb == "site":

@@ -68,4 +68,9 @@ def test_the_readme_links_to_what_exists_and_lists_every_lesson():
     linked = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target]
     assert [target for target in linked if not (ROOT / target).exists()] == []
     lessons = {path.relative_to(ROOT).as_posix() for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")}
-    assert lessons == {target for target in linked if target.endswith(".ipynb")}
+    assert lessons == {target for target in linked if target.endswith(".ipynb")}, "write the table again: python -m hopperlab.notebooks readme"
+
+
+def test_the_readmes_table_of_lessons_is_the_one_that_is_written():
+    from hopperlab.notebooks import readme
+    assert readme.table() in (ROOT / "README.md").read_text(encoding="utf-8"), "write it again: python -m hopperlab.notebooks readme"
