@@ -3,7 +3,7 @@
 //   0  nowhere                                  3  the issuing thread, before the barrier
 //   1  every writer, before the barrier         4  another thread, after the barrier
 //   2  the issuing thread, after the barrier
-// Two of them are right. Launch: grid tiles, block 128; 512 floats a tile.
+// Not all of them are right. Launch: grid tiles, block 128; 512 floats a tile.
 #include <hopperlab/fence.cuh>
 #include <hopperlab/tma.cuh>
 
