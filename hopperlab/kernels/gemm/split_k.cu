@@ -14,13 +14,13 @@
 // STAGES * (128 + BN) * 128 + 128. Tensor maps: A box 128 rows x 64 columns, B box BN x 64, C box 64 x 64 (ignored without
 // TMA_STORE), swizzle 128B, fill zero. k a multiple of 8. Measured in recordings/ladder.json.
 #include <cuda_bf16.h>
+#include <hopperlab/cache_hint.cuh>
 #include <hopperlab/cluster.cuh>
 #include <hopperlab/dsmem.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/ring.cuh>
 #include <hopperlab/setmaxnreg.cuh>
-#include <hopperlab/tma.cuh>
 #include <hopperlab/wgmma_tile.cuh>
 
 #ifndef BN

@@ -87,22 +87,6 @@ __device__ __forceinline__ void cp_async_bulk_tensor_5d_store(const TensorMap* m
                  :: "l"(map), "r"(shared_address(shared)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
 }
 
-// A policy for cache hints: lines that leave the L2 first, for what is read once. [9.7.9.18]
-__device__ __forceinline__ unsigned long long createpolicy_evict_first() {
-    unsigned long long policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
-// cp_async_bulk_tensor_2d_load with a cache hint for the L2. [9.7.9.25.5.2]
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_load_hint(void* shared, const TensorMap* map, mbarrier_t* barrier,
-                                                                  int c0, int c1, unsigned long long policy) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
-                 "[%0], [%1, {%3, %4}], [%2], %5;"
-                 :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)),
-                    "r"(c0), "r"(c1), "l"(policy) : "memory");
-}
-
 // Loads `bytes` contiguous bytes (addresses and size multiples of 16), counted on `barrier`. [9.7.9.25.4.1]
 __device__ __forceinline__ void cp_async_bulk_load(void* shared, const void* global, unsigned bytes, mbarrier_t* barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
