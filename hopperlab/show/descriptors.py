@@ -103,32 +103,39 @@ def fragment_owner(row: int, column: int, n: int = 64) -> tuple[int, int]:
     return int(found[0, 0]), int(found[0, 1])
 
 
-def fragment_map(row: int = 21, column: int = 13, columns: int = 16, n: int = 64) -> style.Picture:
+def fragment_map(row: int = 21, column: int = 13, columns: int = 16, n: int = 64, value: float | None = None) -> style.Picture:
     """Sixteen rows of D (one warp's), each pair of columns labelled with its thread; the pairs of one thread are coloured.
 
-    (row, column) is the element asked for: its thread, and the other elements that this thread holds among the first `columns`.
-    Raises ValueError for an element outside D.
+    (row, column) is the element asked for (outlined); the `columns` around it are drawn, an even number. value: what the kernel
+    left there. Raises ValueError for an element outside D.
     """
     thread, register = fragment_owner(row, column, n)
     where = fragments.wgmma_d(n)
-    first = row // 16 * 16
+    top, left = row // 16 * 16, column // columns * columns
     figure, (axis,) = style.new_figure(4.6)
     owners = np.zeros((64, n), dtype=int)
     owners[where.row, where.col] = np.arange(128)[:, None]
-    for r in range(first, first + 16):
-        for c in range(0, columns, 2):                      # a thread holds two neighbouring columns
+    for r in range(top, top + 16):
+        for c in range(left, min(n, left + columns), 2):        # a thread holds two neighbouring columns
             mine = owners[r, c] == thread
             colour = style.PALETTE[(r // 16) % 4] if mine else style.EMPTY
             axis.add_patch(Rectangle((c, r), 2, 1, facecolor=colour, edgecolor=style.CARD, linewidth=1.2))
             at = c + 1 if (r, c) != (row, column // 2 * 2) else c + (0.5 if column % 2 else 1.5)    # beside the outline
             axis.text(at, r + 0.53, str(owners[r, c]), ha="center", va="center", fontsize=8, color=style.ink_on(colour), fontweight="bold" if mine else "normal")
-    if column < columns:
-        axis.add_patch(Rectangle((column, row), 1, 1, facecolor="none", edgecolor=style.VERMILION, linewidth=2.5, zorder=5))
-    axis.set(xlim=(0, columns), ylim=(first + 16, first), xlabel="column of D (label: thread of the warpgroup that holds the pair)", ylabel=f"row of D (warp {row // 16} of 4)")
-    axis.set_xticks([c + 0.5 for c in range(0, columns, 2)], [str(c) for c in range(0, columns, 2)])
-    axis.set_yticks([r + 0.5 for r in range(first, first + 16, 2)], [str(r) for r in range(first, first + 16, 2)])
-    style.title(axis, f"element ({row}, {column}): thread {thread}, register d[{register}]; coloured: what this thread holds")
-    return style.Picture(figure, owner_words(row, column, n))
+    axis.add_patch(Rectangle((column, row), 1, 1, facecolor="none", edgecolor=style.VERMILION, linewidth=2.5, zorder=5))
+    axis.set(xlim=(left, left + columns), ylim=(top + 16, top), xlabel="column of D (label: thread of the warpgroup that holds the pair)", ylabel=f"row of D (warp {row // 16} of 0 to 3)")
+    axis.set_xticks([c + 0.5 for c in range(left, left + columns, 2)], [str(c) for c in range(left, left + columns, 2)])
+    axis.set_yticks([r + 0.5 for r in range(top, top + 16, 2)], [str(r) for r in range(top, top + 16, 2)])
+    found = "" if value is None else f" = {value:g}"
+    style.title(axis, f"element ({row}, {column}){found}: thread {thread}, register d[{register}]; coloured: what this thread holds")
+    return style.Picture(figure, owner_words(row, column, n) + ("" if value is None else f"\n  the kernel left {value:g} there"))
+
+
+def launch_fragment(row: int, column: int) -> style.Picture:
+    """Lesson 08's second panel: multiply a 64 x 64 tile with one_tile, and show which thread and register held the element, with its value."""
+    from .products import multiply_tile
+
+    return fragment_map(row, column, value=float(multiply_tile(64).d[row, column]))
 
 
 def owner_words(row: int, column: int, n: int = 64) -> str:

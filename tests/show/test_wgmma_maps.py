@@ -120,3 +120,11 @@ def test_reads_reductions_and_exchange_are_what_was_recorded():
     assert "2 kinds, 90 to 100" in show.reduction_rates(micro) and "st.async: 600" in show.exchange_chart(micro).text
     for empty in (show.swizzle_reads(None), show.reduction_rates(None), repr(show.exchange_chart(None))):
         assert "nothing recorded" in empty
+
+
+def test_fragment_panel_shows_the_kernels_value_and_its_owner():
+    picture = show.launch_fragment(63, 62)
+    a, b = products.one_tile_operands(64, 1)
+    value = float((a.astype("float32") @ b.astype("float32").T)[63, 62])
+    assert f"the kernel left {value:g} there" in picture.text and "(thread 127), register d[30] of 32" in picture.text
+    assert picture.figure.axes[0].get_xticklabels()[0].get_text() == "48", "the window follows the element"

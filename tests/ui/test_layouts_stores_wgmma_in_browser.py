@@ -64,6 +64,18 @@ def _moved(page, act) -> None:
     _until(page, lambda: _picture(page) != words, "the picture did not change")
 
 
+def _fragment_map_follows_the_keyboard(page, shots) -> None:
+    """Lesson 08's other panel: the element asked for, its thread and register."""
+    browser.scroll_to(page, "fragment-picture")
+    panel = page.locator(".jp-OutputArea-output:has(.widget-image)").filter(has_text="Row of D").first
+    before = panel.locator("details pre").text_content()
+    panel.locator(".noUi-handle").first.focus()
+    page.keyboard.press("ArrowRight")
+    _until(page, lambda: panel.locator("details pre").text_content() != before, "the map did not change")
+    assert "element (22, 13)" in panel.locator("details pre").text_content()
+    page.screenshot(path=shots / "lesson_08_fragment.png")
+
+
 def test_controls_by_keyboard_and_mouse(ran, shots):
     number, page = ran
     browser.scroll_to(page, "panel")
@@ -94,6 +106,8 @@ def test_controls_by_keyboard_and_mouse(ran, shots):
         _moved(page, act)
     page.wait_for_timeout(400)
     page.screenshot(path=shots / f"lesson_{number}_panel.png")
+    if number == "08":
+        _fragment_map_follows_the_keyboard(page, shots)
 
 
 def test_an_illegal_choice_is_explained(ran, shots):
@@ -115,8 +129,8 @@ def test_an_illegal_choice_is_explained(ran, shots):
     page.screenshot(path=shots / f"lesson_{number}_illegal.png")
 
 
-def test_a_prediction_given_late_stands_beside_the_answer(ran, shots):
-    number, page = ran
+def test_a_prediction_given_late_stands_beside_the_answer(ran):
+    _, page = ran
     browser.scroll_to(page, "predict")
     field = page.locator(".widget-text input").first
     field.fill("7")
