@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 # lesson -> (moves: each a control's kind, its number and an entry or pixels; cells to look at)
 LESSONS = {
     "01_feeding_the_tensor_core": (
-        [("slider", 0, 165), ("slider", 1, 60), ("slider", 2, 60)],
+        [("slider", 0, 200), ("slider", 1, 60), ("slider", 2, 60)],
         ("littles-law", "panel", "measure", "break-marked")),
     "02_banks_and_swizzles": (
         [("slider", 0, -14), ("list", 0, "128B"), ("list", 1, "16 bytes a lane")],

@@ -52,7 +52,7 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
         #pragma unroll
         for (int r = loads; r < loads + BN; r += AT_ONCE) load_four(b_tile, b, col0 + r, n, r, k0, k);
         if (!BUG_NO_TILE_BARRIER) __syncthreads();              // the tile is there
-        #pragma unroll
+        #pragma unroll (BK < 16 ? BK : 16)
         for (int i = 0; i < BK; i++) {
             __align__(16) float fa[BM / 16], fb[BN / 16];
             #pragma unroll
