@@ -62,6 +62,10 @@ class PanelDriver:
         self._until(lambda: self.launches > before, f"no launch after the first {before}")
         self._until(lambda: self.figure() != figure, "the launch changed no picture")
 
+    def relaunched(self, before: int) -> None:
+        """Wait until there are more launches than `before` (its picture may be the same: another schedule, the same result)."""
+        self._until(lambda: self.launches > before, f"no launch after the first {before}")
+
     def refused(self, words: str) -> None:
         """Wait until the status line says that nothing was launched, and why."""
         self._until(lambda: "Not launched" in self.status and words in self.status, f"the panel does not say {words!r}")

@@ -1,0 +1,74 @@
+"""Lessons 11 and 12 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse, what
+cannot be is explained, and the figures are looked at in both themes (screenshots; SCREENSHOTS names their folder).
+"""
+
+from __future__ import annotations
+
+import pytest
+from support import browser
+from support.panel import PanelDriver
+
+pytestmark = pytest.mark.browser
+
+# lesson -> (moves: each a control's kind, its number and an entry or pixels; moves that end in a refusal, and its words; cells to look at)
+LESSONS = {
+    "11_setmaxnreg": (
+        [("list", 0, "128x128"), ("slider", 0, -150), ("slider", 1, 60), ("slider", 2, -60)],
+        [("list", 0, "192x128"), ("key", 2, "Home")], "C7511",
+        ("budgets-picture", "kernel-source", "measure", "panel")),
+    "12_clusters": (
+        [("slider", 0, -60), ("slider", 1, 60), ("slider", 2, 60), ("list", 0, "eager")],
+        [("key", 0, "End"), ("key", 1, "End")], "8 are portable",
+        ("map", "ways", "sass", "panel")),
+}
+
+
+@pytest.fixture(scope="module", params=LESSONS)
+def lesson(request, chromium, lab):
+    """(stem, page, driver of its panel) after Run All."""
+    url, token, _ = lab
+    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
+    page = browser.open_lesson(context, url, token, f"{request.param}.ipynb")
+    browser.run_all(page)
+    browser.scroll_to(page, "panel")
+    yield request.param, page, PanelDriver(page)
+    context.close()
+
+
+def test_runs_top_to_bottom(lesson):
+    _, page, _ = lesson
+    code = [cell for cell in browser.cells(page) if cell["type"] == "code"]
+    assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
+
+
+def test_every_control_launches_by_mouse_and_by_keyboard(lesson, shots):
+    name, page, panel = lesson
+    browser.scroll_to(page, "panel")
+    page.screenshot(path=shots / f"{name}_panel.png")
+    for kind, number, how in LESSONS[name][0]:
+        before = panel.launches
+        panel.pick(number, how) if kind == "list" else panel.drag(number, how)
+        panel.relaunched(before)
+        before = panel.launches
+        panel.list_key(number, "ArrowUp") if kind == "list" else panel.key(number, "ArrowLeft" if how > 0 else "ArrowRight")
+        panel.relaunched(before)
+    page.screenshot(path=shots / f"{name}_panel_moved.png")
+
+
+def test_what_cannot_be_is_explained(lesson, shots):
+    name, page, panel = lesson
+    for kind, number, how in LESSONS[name][1]:
+        panel.pick(number, how) if kind == "list" else panel.key(number, how)
+    panel.refused(LESSONS[name][2])
+    page.screenshot(path=shots / f"{name}_refused.png")
+
+
+def test_figures_in_both_themes(lesson, shots):
+    name, page, _ = lesson
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
+        page.wait_for_timeout(2000)
+        for cell in LESSONS[name][3]:
+            browser.scroll_to(page, cell)
+            page.screenshot(path=shots / f"{name}_{theme.split()[1].lower()}_{cell}.png")
+    assert not [out for cell in browser.cells(page) for out in cell["outputs"] if out["kind"] == "error"]
