@@ -9,6 +9,10 @@
 // What lies outside the matrices is written as zeros by ordinary stores: memcpy_async has no zero fill.
 // cuda::pipeline drives cp.async only, never TMA: that is what mbarriers with expect_tx are for.
 //
+// Switches for the "break it" cells, 0 unless the compiler is told otherwise:
+//   BUG_NO_ACQUIRE  tiles are copied and committed without producer_acquire; SCOPE 1: race (SCOPE 0: nothing, it is empty there)
+//   BUG_NO_RELEASE  slots are never handed back; SCOPE 1: deadlock (SCOPE 0: nothing, it is empty there)
+//
 // Macros: SCOPE, STAGES (2 to 7). Launch: grid (ceil(n/128), ceil(m/128)), block 256, dynamic shared memory STAGES * 32768
 // bytes. k a multiple of 8. Measured in recordings/variants.json.
 #include <cooperative_groups.h>
@@ -20,6 +24,12 @@
 #endif
 #ifndef STAGES
 #define STAGES 3
+#endif
+#ifndef BUG_NO_ACQUIRE
+#define BUG_NO_ACQUIRE 0
+#endif
+#ifndef BUG_NO_RELEASE
+#define BUG_NO_RELEASE 0
 #endif
 
 constexpr int BM = 128, BN = 128, BK = 64, A_BYTES = BM * BK * 2, STAGE_BYTES = A_BYTES + BN * BK * 2;
@@ -50,7 +60,7 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
 #endif
     auto copy = [&](int i) {                                    // tile i into its slot
         unsigned char* stage = shared + i % STAGES * STAGE_BYTES;
-        pipeline.producer_acquire();                            // SCOPE 1: until everyone has released the slot
+        if (!BUG_NO_ACQUIRE) pipeline.producer_acquire();       // SCOPE 1: until everyone has released the slot
         if (i < k_tiles) {
             copy_tile(stage, a, m, k, row0, i * BK, pipeline);
             copy_tile(stage + A_BYTES, b, n, k, col0, i * BK, pipeline);
@@ -72,7 +82,7 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
 #endif
         mma_k_block_128(d, stage, stage + A_BYTES);
 #if SCOPE == 1
-        pipeline.consumer_release();                            // I have read tile i
+        if (!BUG_NO_RELEASE) pipeline.consumer_release();       // I have read tile i
         copy(i + STAGES - 1);
 #endif
     }
