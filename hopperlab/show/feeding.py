@@ -119,11 +119,21 @@ def needs_of(ceilings: Any, loads: Any) -> dict[str, float]:
             "bytes": bytes_in_flight(memory_latency(loads), max(f.gb_s for f in flights(loads))) / limits.SMS}
 
 
+def refuse_tile(bm: int, bn: int, bk: int) -> None:
+    """Raise ValueError for a tile that the 256 threads of shared_tile.cu cannot share out; the kernel asserts the same."""
+    if bm % 64 or bn % 64:
+        raise ValueError(f"{bm} x {bn}: 16 x 16 threads compute 64 x 64 pieces of the tile, so BM and BN are multiples of 64")
+    at_once = 256 * 4 // bk
+    if bm % at_once or bn % at_once:
+        raise ValueError(f"BK = {bk}: 256 threads load 4 numbers each, {at_once} rows of {bk} at once, which do not go evenly into {min(bm, bn)} rows")
+
+
 def run_tile(bm: int, bn: int, bk: int, m: int = 128, n: int = 128, k: int = 64, options: tuple[str, ...] = ()) -> tuple[Any, Fed]:
     """Run shared_tile.cu with this tile in the emulator on an m x n x k product of small integers. Returns (run, what it showed).
 
-    Raises CompileError for a tile that 256 threads cannot share out, LaunchError or ValueError for one that does not fit.
+    Raises ValueError for a tile that 256 threads cannot share out or no SM holds.
     """
+    refuse_tile(bm, bn, bk)
     import hopperlab as hl
 
     from ..measure import launches_gemm, operands

@@ -74,8 +74,22 @@ def test_panel_says_what_is_enough_and_what_is_spilled():
 
 
 def test_panel_refuses_a_tile_that_cannot_be_shared_out():
-    with pytest.raises(hl.CompileError, match="64 x 64 pieces"):
+    with pytest.raises(ValueError, match="64 x 64 pieces"):
         show.launch_tile(96, 64, 16, NEEDS)
+    with pytest.raises(ValueError, match="128 rows of 8 at once, which do not go evenly into 64 rows"):
+        show.launch_tile(128, 64, 8, NEEDS)
+
+
+@pytest.mark.parametrize("tile", [(bm, bn, bk) for bm in (64, 96, 128) for bn in (64, 128) for bk in (8, 16, 32)], ids=str)
+def test_the_refusal_is_the_kernels_own(tile):
+    def legal(test):
+        try:
+            test()
+        except (ValueError, hl.CompileError):
+            return False
+        return True
+    options = tuple(f"-D{name}={size}" for name, size in zip(("BM", "BN", "BK"), tile))
+    assert legal(lambda: feeding.refuse_tile(*tile)) == legal(lambda: hl.load_kernel("gemm/shared_tile.cu", "gemm", options, backend="emulator"))
 
 
 @pytest.mark.parametrize("bug", ["BUG_NO_TILE_BARRIER", "BUG_NO_REUSE_BARRIER"])
