@@ -84,7 +84,7 @@ def _precompile(sources, chosen: bool) -> int:
     for path in sources:
         began = time.perf_counter()
         try:
-            kernels, size = precompile.collect(path)
+            kernels, size = precompile.bring_up_to_date(path)
             print(f"{path.stem}: {kernels} compilations, {size / 1e3:.0f} kB, {time.perf_counter() - began:.0f} s", flush=True)
         except (CellExecutionError, DeadKernelError) as error:
             failed += 1

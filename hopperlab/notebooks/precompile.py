@@ -1,6 +1,7 @@
 """Collecting the PTX that ships with the package: run a lesson here, try every setting of its panels, keep what was compiled.
 
-`python -m hopperlab.notebooks precompile [lessons]`; needs NVRTC, no GPU. A lesson's archive carries a stamp of its code cells and kernels, so that a
+`python -m hopperlab.notebooks precompile [lessons]`; needs NVRTC, no GPU. A lesson whose code cells are as they were is not run: what its archive
+holds is compiled again. A lesson's archive carries a stamp of its code cells and kernels, so that a
 test notices when it is out of date.
 """
 
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import nbformat
 
-from ..runtime import precompiled_ptx
+from ..runtime import precompiled_ptx, toolchain
+from ..runtime.compile import Source, compile_source
 from . import build, execute, hashes, source
 
 PROBE = "doctor"
@@ -39,6 +41,29 @@ def stamp(path: Path) -> str:
     return hashlib.sha256("".join(hashes.cell_hashes(code)).encode()).hexdigest()[:16]
 
 
+def cells_stamp(path: Path) -> str:
+    """Changes whenever a code cell of the lesson does."""
+    return hashlib.sha256("\n\n".join(cell.text for cell in source.read(path).cells if cell.kind == "code").encode()).hexdigest()[:16]
+
+
+def bring_up_to_date(path: Path) -> tuple[int, int]:
+    """Write the lesson's archive anew: by compiling what it holds again where only kernels changed, else by running the lesson.
+
+    Returns (kernels, bytes).
+    """
+    file = archive(path)
+    if not file.is_file() or precompiled_ptx.read(file).get("cells") != cells_stamp(path):
+        return collect(path)
+    with recorded() as entries:
+        for entry in precompiled_ptx.read(file)["entries"].values():
+            kernel = toolchain.KERNELS / entry["name"]
+            if entry["code"] is None and not kernel.is_file():
+                return collect(path)
+            code = kernel.read_text(encoding="utf-8") if entry["code"] is None else entry["code"]
+            compile_source(Source(code, entry["name"], tuple(entry["options"]), tuple(entry["name_expressions"]), entry["arch"]))
+    return len(entries), precompiled_ptx.write(file, stamp(path), cells_stamp(path), entries)
+
+
 def collect(path: Path) -> tuple[int, int]:
     """Run the lesson in the emulator, with every setting of its panels, and write its archive. Returns (kernels, bytes).
 
@@ -48,7 +73,7 @@ def collect(path: Path) -> tuple[int, int]:
     notebook.cells.append(nbformat.v4.new_code_cell(SWEEP))
     with recorded() as entries:
         execute.run(notebook, path.parent.parent, "emulator")
-    return len(entries), precompiled_ptx.write(archive(path), stamp(path), entries)
+    return len(entries), precompiled_ptx.write(archive(path), stamp(path), cells_stamp(path), entries)
 
 
 def collect_probe() -> tuple[int, int]:
@@ -58,7 +83,7 @@ def collect_probe() -> tuple[int, int]:
 
     with recorded() as entries:
         RawModule(code=doctor.TINY, backend="emulator", name="probe.cu")
-    return len(entries), precompiled_ptx.write(precompiled_ptx.FOLDER / f"{PROBE}{precompiled_ptx.SUFFIX}", "", entries)
+    return len(entries), precompiled_ptx.write(precompiled_ptx.FOLDER / f"{PROBE}{precompiled_ptx.SUFFIX}", "", "", entries)
 
 
 @contextmanager

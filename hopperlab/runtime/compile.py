@@ -73,7 +73,8 @@ def compile_source(source: Source, use_cache: bool = True) -> Compiled:
         compiled = _run_nvrtc(source, folders, headers.uses_libcudacxx([source.code, *texts.values()]))
         if use_cache:
             cache.write(key, _to_entry(compiled))
-    precompiled_ptx.record(stored, {"name": source.name, "ptx": compiled.ptx, "log": compiled.log, "lowered": compiled.lowered})
+    precompiled_ptx.record(stored, source.code, {"name": source.name, "options": options, "name_expressions": source.name_expressions, "arch": source.arch,
+                                                 "ptx": compiled.ptx, "log": compiled.log, "lowered": compiled.lowered})
     return compiled
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .errors import ToolchainError
+from .toolchain import KERNELS
 
 FOLDER = Path(__file__).resolve().parent.parent / "precompiled"
 SUFFIX = ".xz"
@@ -41,22 +42,24 @@ def find(key: str, name: str) -> dict:
                          f"kernels, which come compiled: it is new, or was edited, or has other options.\n{WAYS_OUT}")
 
 
-def record(key: str, entry: Mapping) -> None:
-    """Leave the entry in HOPPERLAB_RECORD_PTX, where that is set."""
+def record(key: str, code: str, entry: Mapping) -> None:
+    """Leave the entry in HOPPERLAB_RECORD_PTX, where that is set; with its code, unless that is the kernel file of its name."""
     folder = os.environ.get("HOPPERLAB_RECORD_PTX")
     if folder:
-        Path(folder, f"{key}.json").write_text(json.dumps(entry), encoding="utf-8")
+        file = KERNELS / entry["name"]
+        own = file.is_file() and file.read_text(encoding="utf-8") == code
+        Path(folder, f"{key}.json").write_text(json.dumps({**entry, "code": None if own else code}), encoding="utf-8")
 
 
 @lru_cache(maxsize=64)
 def read(path: Path) -> dict:
-    """One archive: `stamp` (what it was made from) and `entries` by key."""
+    """One archive: `stamp` and `cells` (what it was made from) and `entries` by key."""
     return json.loads(lzma.decompress(path.read_bytes()))
 
 
-def write(path: Path, stamp: str, entries: Mapping[str, Mapping]) -> int:
+def write(path: Path, stamp: str, cells: str, entries: Mapping[str, Mapping]) -> int:
     """Write an archive; returns its size in bytes. Equal contents give equal bytes."""
-    text = json.dumps({"stamp": stamp, "entries": {key: entries[key] for key in sorted(entries, key=lambda k: (entries[k]["name"], k))}})
+    text = json.dumps({"stamp": stamp, "cells": cells, "entries": {key: entries[key] for key in sorted(entries, key=lambda k: (entries[k]["name"], k))}})
     path.parent.mkdir(parents=True, exist_ok=True)
     data = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
     path.write_bytes(data)

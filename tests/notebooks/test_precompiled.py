@@ -117,12 +117,29 @@ def test_settings_that_change_what_is_compiled_are_all_tried(tmp_path, monkeypat
     assert {(s, t) for s, t, _ in seen} == {(s, t) for s in (2, 3, 4) for t in "ab"}
 
 
+def test_after_a_change_of_a_kernel_the_archive_is_compiled_again_without_the_lesson(tmp_path, monkeypatch):
+    path = next(p for p in build.lesson_sources() if p.stem == "05_tma_tiles")
+    monkeypatch.setattr(precompiled_ptx, "FOLDER", tmp_path)
+    code = 'extern "C" __global__ void k(int* a) { *a = N; }'
+    asked = {"options": ("-DN=1",), "name_expressions": (), "arch": "sm_90a", "ptx": "old", "log": "", "lowered": {}}
+    precompiled_ptx.write(precompile.archive(path), "old", precompile.cells_stamp(path), {"old": asked | {"name": "k.cu", "code": code}})
+    monkeypatch.setattr(precompile, "collect", lambda path: pytest.fail("the lesson was run"))
+    assert precompile.bring_up_to_date(path)[0] == 1
+    found = precompiled_ptx.read(precompile.archive(path))
+    (key, entry), = found["entries"].items()
+    assert found["stamp"] == precompile.stamp(path) and key != "old" and ".entry k(" in entry["ptx"] and entry["code"] == code
+    monkeypatch.setattr(precompile, "collect", lambda path: (99, 0))
+    precompiled_ptx.write(precompile.archive(path), "old", "other cells", {})
+    assert precompile.bring_up_to_date(path) == (99, 0)
+
+
 def test_nothing_is_recorded_unless_asked(tmp_path, monkeypatch):
     monkeypatch.delenv("HOPPERLAB_RECORD_PTX", raising=False)
-    precompiled_ptx.record("key", {})
+    precompiled_ptx.record("key", "", {})
     with precompile.recorded() as entries:
-        precompiled_ptx.record("key", {"name": "x"})
-    assert entries == {"key": {"name": "x"}} and "HOPPERLAB_RECORD_PTX" not in os.environ
+        precompiled_ptx.record("key", "// mine", {"name": "x.cu"})
+        precompiled_ptx.record("file", hl.kernel_source("copy/bulk_copy.cu"), {"name": "copy/bulk_copy.cu"})
+    assert entries == {"key": {"name": "x.cu", "code": "// mine"}, "file": {"name": "copy/bulk_copy.cu", "code": None}} and "HOPPERLAB_RECORD_PTX" not in os.environ
 
 
 def test_nvrtc_is_seen_here_without_being_loaded():
