@@ -24,6 +24,8 @@ from .ladder import ladder
 from .landing import land, land_bytes
 from .mbarriers import barrier_steps, launch_stepper, mbarrier_stepper, ring_counts, ring_run, step_words
 from .mma_maps import mma_map, mma_words
+from .operands import check_mn_descriptor, launch_operands, major_rates, multiply_operands, operand_builds, operand_costs, operand_numbers
+from .operands import rates_chart, step_map, type_rates, wavefronts_beside, wavefronts_of, width_chart
 from .panels import Choice, Panel, Slider, panel
 from .products import launch_groups, multiply_tile, one_tile_operands
 from .proxies import fenced, handover_diagram, order_diagram, run_places
@@ -44,7 +46,10 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
+__all__ = ["check_mn_descriptor", "launch_operands", "major_rates", "multiply_operands", "operand_builds",
+           "operand_costs", "operand_numbers", "rates_chart", "step_map", "type_rates",
+           "wavefronts_beside", "wavefronts_of", "width_chart",
+           "accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
            "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "budget_chart",
            "budget_table", "bugs_table", "ceilings", "check_addresses", "check_descriptor", "check_engines",
            "check_flight", "check_halo", "check_intensities", "check_masks", "check_registers", "check_repairs",

@@ -32,6 +32,9 @@
 #ifndef STAGES
 #define STAGES 4
 #endif
+#ifndef BUG_TRANSPOSED                  // 1: the instruction reads B in the other major than the tile and its descriptor have
+#define BUG_TRANSPOSED 0
+#endif
 
 #define QUOTED(x) #x
 #define QUOTE(x) QUOTED(x)
@@ -46,6 +49,11 @@
 #else
 #define SHAPE "m64n128k32.s32.s8.s8"
 #endif
+#if B_MN ^ BUG_TRANSPOSED
+#define B_TRANSPOSED "1"
+#else
+#define B_TRANSPOSED "0"
+#endif
 #if INPUT == 4
 #define ACCUMULATOR int
 #define TAIL ""
@@ -54,9 +62,9 @@
 #if INPUT >= 2
 #define TAIL ", 1, 1"
 #elif A_SOURCE
-#define TAIL ", 1, 1, " QUOTE(B_MN)
+#define TAIL ", 1, 1, " B_TRANSPOSED
 #else
-#define TAIL ", 1, 1, " QUOTE(A_MN) ", " QUOTE(B_MN)
+#define TAIL ", 1, 1, " QUOTE(A_MN) ", " B_TRANSPOSED
 #endif
 #endif
 #if A_SOURCE
