@@ -29,7 +29,7 @@ lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open Jupyter
 
 test: $(STAMPS)/test cupy  ## install what is missing and run the whole test suite
 	@echo "==> Running the tests"
-	@$(BIN)/python -m pytest $(TEST_ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(TEST_ARGS)
 
 doctor: $(STAMPS)/lab cupy  ## check this machine
 	@$(BIN)/hopperlab doctor

@@ -54,7 +54,8 @@ class Clocks:
         self.bulk0 = self.wgmma0 + groups
         self.readers = self.bulk0 + (warps if bulk else 0)      # columns that can be readers of shared memory
         self.cp0 = self.readers
-        self.bar0 = self.cp0 + (warps if cp_async else 0)
+        self.written0 = self.cp0 + (warps if cp_async else 0)      # bulk groups again: what they have written, not only read
+        self.bar0 = self.written0 + (warps if bulk else 0)
         self.has_cp, self.has_bulk = cp_async, bulk
         self.bars = FIRST_BARRIERS
         self.columns = self.bar0 + self.bars * ctas
@@ -65,7 +66,8 @@ class Clocks:
         self.any_fragment = False
         self.touched = False
         self.cp_done = np.zeros(slots * warps * 32, np.int32)
-        self.bulk_done = np.zeros(slots * warps * 32, np.int32)
+        self.bulk_done = np.zeros(slots * warps * 32, np.int32)         # groups that have read their source (wait_group.read)
+        self.bulk_written = np.zeros(slots * warps * 32, np.int32)      # groups that are complete (wait_group)
         self.cp_issued = np.zeros(slots * warps * 32, np.int32)         # latest group in which a thread started a copy
         self.bulk_issued = np.zeros(slots * warps * 32, np.int32)
         self.barrier_now = np.zeros((slots * ctas * self.bars, self.planes, self.columns), np.int32)
@@ -114,7 +116,7 @@ class Clocks:
         gw = (domains[:, None] * w + np.arange(w)).reshape(-1)
         self.row_of.reshape(count, w, 32)[domains] = self.primary(gw).reshape(len(domains), w, 1)
         self.fragmented.reshape(count, w)[domains] = False
-        for table in (self.cp_done, self.bulk_done, self.cp_issued, self.bulk_issued, self.K, self.barrier_now, self.barrier_done,
+        for table in (self.cp_done, self.bulk_done, self.bulk_written, self.cp_issued, self.bulk_issued, self.K, self.barrier_now, self.barrier_done,
                       self.named, self.named_done, self.wgmma, self.cluster):
             table.reshape(count, -1)[domains] = 0
 
@@ -193,7 +195,8 @@ class Clocks:
     def _own_groups(self, vec, cohort, units: Units, plane: int, lane_plane: int) -> None:
         """Completed cp.async and bulk groups belong to a thread: what all lanes' groups have reached, or one lane's own."""
         for present, done, issued, first in ((self.has_cp, self.cp_done, self.cp_issued, self.cp0),
-                                             (self.has_bulk, self.bulk_done, self.bulk_issued, self.bulk0)):
+                                             (self.has_bulk, self.bulk_done, self.bulk_issued, self.bulk0),
+                                             (self.has_bulk, self.bulk_written, self.bulk_issued, self.written0)):
             if not present or not done[cohort.gids].any():
                 continue
             at, column = np.arange(len(units.gw)), first + units.gw % self.warps

@@ -1,4 +1,4 @@
-"""barrier.cluster: arrivals and generations of every resident cluster (PTX ISA 9.7.13.14)."""
+"""barrier.cluster: arrivals and generations of every resident cluster (PTX ISA 9.7.13.3)."""
 from __future__ import annotations
 
 import numpy as np

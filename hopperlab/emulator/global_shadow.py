@@ -65,7 +65,6 @@ class GlobalShadow:
         self.fence_known: dict[int, np.ndarray] = {}       # warp -> V when it ran that fence
         self._last: tuple = (None, None, None)             # threads, and their part of `who`, of the latest access
         self.maps = MapFences(self)
-        self.written = np.zeros(len(self.clocks.bulk_done), np.int32)     # bulk groups of a thread that have written
 
     def admit(self, domains: np.ndarray) -> None:
         """New clusters move in."""
@@ -80,7 +79,6 @@ class GlobalShadow:
                     self.fenced_cta.pop(warp, None)
                     self.fence_known.pop(warp, None)
             self.fence_epoch[d * self.clocks.warps:(d + 1) * self.clocks.warps] = 0
-        self.written.reshape(self.clocks.domains, -1)[domains] = 0
 
     # --- stamps -----------------------------------------------------------------------------------------------------
     def _stamps(self, gids: np.ndarray, site: int, mask, sync: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -225,7 +223,7 @@ class GlobalShadow:
         clocks = self.clocks
         if not clocks.has_bulk:
             return False
-        return (column == clocks.bulk0 + (gids >> 5) % clocks.warps) & (lane == (gids & 31)) & (epoch <= self.written[gids])
+        return (column == clocks.written0 + (gids >> 5) % clocks.warps) & (lane == (gids & 31)) & (epoch <= clocks.bulk_written[gids])
 
     def _known_far(self, gids, domain, serial, column, epoch, plane: int) -> np.ndarray:
         ok = np.zeros(len(domain), bool)
@@ -270,7 +268,7 @@ class GlobalShadow:
         if words.who is None:
             words.open(-(-allocation.nbytes // 4))
         clocks = self.clocks
-        who = int(self.serial[(gid >> 5) // clocks.warps]) << SERIAL | (clocks.bulk0 + (gid >> 5) % clocks.warps) << COLUMN
+        who = int(self.serial[(gid >> 5) // clocks.warps]) << SERIAL | (clocks.written0 + (gid >> 5) % clocks.warps) << COLUMN
         who |= (gid & 31) << LANE | int(reduction) << SYNC | 15
         gids = np.full(len(at), gid)
         for old, old_when, kind in ((words.who[at], words.when[at], "write"), (words.reader[at], words.read_when[at], "read"),

@@ -65,7 +65,7 @@ def agent_kind(M, column: int) -> str:
         return "plain"
     if column < clocks.bulk0:
         return "wgmma"
-    if column < clocks.cp0:
+    if column < clocks.cp0 or clocks.written0 <= column < clocks.bar0:
         return "bulk"
     return "cp.async" if column < clocks.bar0 else "copy"
 

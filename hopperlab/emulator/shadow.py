@@ -316,7 +316,7 @@ class SharedShadow:
             self.machine.report_pair(verb, site, "write", int(unique[k] & W_SITE_MASK), int(column[k]), gid,
                                      int(w0 + first[k]) * 4)
         if fenced:
-            generic = (column < clocks.wgmma0) | ((column >= clocks.cp0) & (column < clocks.bar0))
+            generic = (column < clocks.wgmma0) | ((column >= clocks.cp0) & (column < clocks.written0))
             seen = clocks.ordered(clocks.K, rows, column, lane, epoch, fenced=True)
             for k in np.flatnonzero(ok & generic & ~seen):
                 self.machine.report_fence(site, int(unique[k] & W_SITE_MASK), gid, int(w0 + first[k]) * 4)
@@ -358,7 +358,7 @@ class SharedShadow:
         ok = self.clocks.ordered(table, row, writer, lane, stamp_epoch) | (stamps == 0)
         self._report_groups(ok, at, stamps, gids, site, False)
         clocks = self.clocks
-        generic = (writer < clocks.wgmma0) | ((writer >= clocks.cp0) & (writer < clocks.bar0))
+        generic = (writer < clocks.wgmma0) | ((writer >= clocks.cp0) & (writer < clocks.written0))
         if (generic & (stamps != 0)).any():
             seen = clocks.ordered(table, row, writer, lane, stamp_epoch, fenced=True) | ~generic | (stamps == 0) | ~ok
             self._report_groups(seen, at, stamps, gids, site, True)

@@ -204,3 +204,40 @@ def test_the_read_only_cache_and_data_of_this_kernel():
     }"""
     found = hazards(source, (1,), (32,), (np.zeros(32, np.int32), np.zeros(32, np.int32)))
     assert [h.kind for h in found] == ["race"] and "read-only cache" in found[0].message
+
+
+HANDOVER = r"""
+#include <hopperlab/tma.cuh>
+#include <hopperlab/fence.cuh>
+extern "C" __global__ void kernel(float* data, int* flag, float* out) {
+    __shared__ __align__(16) float tile[32];
+    if (blockIdx.x == 0) {
+        tile[threadIdx.x] = threadIdx.x;
+        fence_proxy_async_shared_cta();
+        __syncwarp();
+        if (threadIdx.x == 0) {
+            cp_async_bulk_store(data, tile, 128);                       // STORE
+            cp_async_bulk_commit_group();
+            if (READ_ONLY) cp_async_bulk_wait_group_read<0>();
+            else cp_async_bulk_wait_group<0>();
+            asm volatile("fence.proxy.async;" ::: "memory");
+            asm volatile("st.release.gpu.u32 [%0], 1;" :: "l"(flag) : "memory");
+            if (READ_ONLY) cp_async_bulk_wait_group<0>();
+        }
+    } else if (threadIdx.x == 0) {
+        int seen = 0;
+        while (!seen) asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+        out[0] = data[5];                                               // READ
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("read_only, kinds", [(0, []), (1, ["read-before-arrival"])])
+def test_a_bulk_store_handed_to_another_block_must_have_been_written(read_only, kinds, schedule):
+    arrays = np.zeros(32, np.float32), np.zeros(1, np.int32), np.zeros(1, np.float32)
+    found = hazards(HANDOVER, (2,), (32,), arrays, schedule, options=(f"-DREAD_ONLY={read_only}",))
+    assert [h.kind for h in found] == kinds
+    assert arrays[2][0] == 5 or read_only
+    if found:
+        assert found[0].where.line == line(HANDOVER, "// READ") and found[0].other.line == line(HANDOVER, "STORE")

@@ -127,6 +127,6 @@ def wait(M, C, info):
     pending, read_only = info
     done = np.maximum(M.landing.committed(C.gids, bulk=True) - pending, 0).astype(np.int32)
     M.landing.finish_stores(C.gids, done, read_only)
-    if M.global_shadow is not None and not read_only:
-        M.global_shadow.written[C.gids] = np.maximum(M.global_shadow.written[C.gids], done)
+    if not read_only:
+        M.clocks.bulk_written[C.gids] = np.maximum(M.clocks.bulk_written[C.gids], done)
     C.unsynced = True
