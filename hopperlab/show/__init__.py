@@ -16,6 +16,8 @@ from .feeding import enough_in_flight, feeding_chart, launch_tile, littles_law, 
 from .ladder_start import check_flight, first_steps, step_times
 from .clusters import asked_of_l2, check_masks, cluster_map, expected_sums, launch_cluster, run_cluster, traffic_table, ways_table
 from .clusters import numbers as cluster_numbers
+from .convolutions import SLICES, check_corners, convolution_matrix, convolve, corners, image_of, interleaved, launch_im2col, layout_picture
+from .convolutions import layouts_table, load_matrix, output_shape, tail_table, walk, walk_picture, where_from
 from .cpp_pipeline import WAYS, check_engines, launch_cpp_pipeline, pipeline_chart, pipeline_table, run_pipeline, run_way, way_source, ways_chart
 from .cpp_pipeline import ways_table as cpp_ways
 from .generations import INSTRUCTIONS, accepted, generations_table, issued, issued_chart
@@ -46,28 +48,30 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["check_mn_descriptor", "launch_operands", "major_rates", "multiply_operands", "operand_builds",
-           "operand_costs", "operand_numbers", "rates_chart", "step_map", "type_rates",
-           "wavefronts_beside", "wavefronts_of", "width_chart",
-           "accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
+__all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
            "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "budget_chart",
-           "budget_table", "bugs_table", "ceilings", "check_addresses", "check_descriptor", "check_engines",
-           "check_flight", "check_halo", "check_intensities", "check_masks", "check_registers", "check_repairs",
-           "check_ring", "check_split_k", "check_two_slots", "check_xor", "Choice", "claims_report", "cluster_map",
-           "cluster_numbers", "counted_beside", "cpp_ways", "decode_words", "descriptor_map", "doctor",
-           "enough_in_flight", "exchange_chart", "expected_sums", "explain", "feeding_chart", "fenced", "first_steps",
-           "folds_table", "follow_element", "fragment_map", "gantt", "gemm_bars", "gemm_intensity",
-           "generations_table", "handover_cost", "handover_diagram", "hazards", "if_recorded", "inside",
-           "INSTRUCTIONS", "issued", "issued_chart", "kindest_place", "ladder", "land", "land_bytes", "launch_access",
+           "budget_table", "bugs_table", "ceilings", "check_addresses", "check_corners", "check_descriptor",
+           "check_engines", "check_flight", "check_halo", "check_intensities", "check_masks", "check_mn_descriptor",
+           "check_registers", "check_repairs", "check_ring", "check_split_k", "check_two_slots", "check_xor", "Choice",
+           "claims_report", "cluster_map", "cluster_numbers", "convolution_matrix", "convolve", "corners",
+           "counted_beside", "cpp_ways", "decode_words", "descriptor_map", "doctor", "enough_in_flight",
+           "exchange_chart", "expected_sums", "explain", "feeding_chart", "fenced", "first_steps", "folds_table",
+           "follow_element", "fragment_map", "gantt", "gemm_bars", "gemm_intensity", "generations_table",
+           "handover_cost", "handover_diagram", "hazards", "if_recorded", "image_of", "inside", "INSTRUCTIONS",
+           "interleaved", "issued", "issued_chart", "kindest_place", "ladder", "land", "land_bytes", "launch_access",
            "launch_cluster", "launch_columns", "launch_cpp_pipeline", "launch_fragment", "launch_groups",
-           "launch_on_roof", "launch_pipeline", "launch_reduce", "launch_roles", "launch_stepper", "launch_tile",
-           "lines", "lines_named", "listing", "littles_law", "loads_in_flight", "mbarrier_stepper", "memory_latency",
-           "mma_map", "mma_words", "multiply_tile", "needs_of", "one_tile_operands", "order_diagram", "owner_words",
-           "panel", "Panel", "percent_of_peer", "Picture", "pipeline_chart", "pipeline_table", "Point", "predict",
-           "read_columns", "reduce_tile", "reduced", "reduction_rates", "reference_box", "remaining", "ring_counts",
-           "ring_run", "ring_spans", "ring_timeline", "role_build", "roles_table", "roofline", "run_article",
-           "run_cluster", "run_pipeline", "run_places", "run_tile", "run_way", "sass", "Slider", "source", "Span",
-           "stage_diagram", "stage_plan", "stages_chart", "step_table", "step_times", "step_words", "store_table",
-           "swizzle_cost", "swizzle_reads", "swizzled_tile", "tile_table", "timeline", "timing_lesson",
-           "traffic_table", "types_table", "verdict_chart", "verdicts", "vote", "wavefronts", "way_source", "WAYS",
-           "ways_chart", "ways_table", "wgmma_groups", "wgmma_rates", "whence", "wrapper", "write_groups"]
+           "launch_im2col", "launch_on_roof", "launch_operands", "launch_pipeline", "launch_reduce", "launch_roles",
+           "launch_stepper", "launch_tile", "layout_picture", "layouts_table", "lines", "lines_named", "listing",
+           "littles_law", "load_matrix", "loads_in_flight", "major_rates", "mbarrier_stepper", "memory_latency",
+           "mma_map", "mma_words", "multiply_operands", "multiply_tile", "needs_of", "one_tile_operands",
+           "operand_builds", "operand_costs", "operand_numbers", "order_diagram", "output_shape", "owner_words",
+           "Panel", "panel", "percent_of_peer", "Picture", "pipeline_chart", "pipeline_table", "Point", "predict",
+           "rates_chart", "read_columns", "reduce_tile", "reduced", "reduction_rates", "reference_box", "remaining",
+           "ring_counts", "ring_run", "ring_spans", "ring_timeline", "role_build", "roles_table", "roofline",
+           "run_article", "run_cluster", "run_pipeline", "run_places", "run_tile", "run_way", "sass", "SLICES",
+           "Slider", "source", "Span", "stage_diagram", "stage_plan", "stages_chart", "step_map", "step_table",
+           "step_times", "step_words", "store_table", "swizzle_cost", "swizzle_reads", "swizzled_tile", "tail_table",
+           "tile_table", "timeline", "timing_lesson", "traffic_table", "type_rates", "types_table", "verdict_chart",
+           "verdicts", "vote", "walk", "walk_picture", "wavefronts", "wavefronts_beside", "wavefronts_of",
+           "way_source", "WAYS", "ways_chart", "ways_table", "wgmma_groups", "wgmma_rates", "whence", "where_from",
+           "width_chart", "wrapper", "write_groups"]
