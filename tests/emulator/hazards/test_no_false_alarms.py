@@ -13,6 +13,11 @@ ROOM = Path(hl.__file__).parent / "kernels"
 WRONG_ON_PURPOSE = {"start_here/kernel_1.cu", "start_here/kernel_2.cu", "start_here/kernel_4.cu", "article/listing.cu"}
 
 
+# Kernels that other tests run under every schedule with the checker on: file -> test.
+ELSEWHERE = {"clusters/shared_tiles.cu": "show/test_clusters.py", "mbarrier/two_slots.cu": "show/test_mbarriers.py",
+             **{f"micro/{path.name}": "kernels/test_micro.py" for path in (ROOM / "micro").glob("*.cu")}}
+
+
 def gemm(make):
     a, b = ((np.arange(rows * 200).reshape(rows, 200) % 5).astype(np.uint16) for rows in (264, 136))
     few = {"blocks": 2} if "blocks" in inspect.signature(make).parameters else {}      # persistent kernels: two blocks are enough
@@ -64,5 +69,7 @@ def test_no_kernel_is_forgotten():
     files = {p.relative_to(ROOM).as_posix() for p in ROOM.rglob("*.cu")}
     tests = [p.read_text() for p in Path(__file__).parents[2].joinpath("kernels").glob("test_*.py") if p.name != "test_kernels_compile.py"]
     run = "".join(text for text in tests if "run_clean" in text or "hazards" in text)
-    forgotten = sorted(path for path in files - WRONG_ON_PURPOSE - set(KERNELS) if Path(path).stem not in run)
-    assert not forgotten, forgotten
+    left = {path for path in files - WRONG_ON_PURPOSE - set(KERNELS) if Path(path).stem not in run}
+    for path in left & set(ELSEWHERE):
+        assert "hazards" in Path(__file__).parents[3].joinpath("tests", ELSEWHERE[path]).read_text(), path
+    assert left <= set(ELSEWHERE), sorted(left - set(ELSEWHERE))
