@@ -40,8 +40,10 @@ def _cases() -> Iterator[Case]:
     for bug in ("BUG_WAIT_TOO_SHALLOW", "BUG_NO_BARRIER_AFTER_WAIT"):
         yield Case("mma_multistage", bug, 2048)
     for bug in ("BUG_NO_FULL_WAIT", "BUG_EARLY_RELEASE", "BUG_WRONG_PARITY", "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES",
-                "BUG_PRODUCER_PARITY"):
+                "BUG_PRODUCER_PARITY", "BUG_PRODUCER_LEAVES", "BUG_ARRIVE_PER_THREAD"):
         yield Case("warp_specialized", bug, 2048)
+    for bug in ("BUG_EARLY_RELEASE", "BUG_WAIT_AFTER_LOOP"):
+        yield Case("multistage", bug, 2048)
     for bug in ("BUG_NO_PROXY_FENCE", "BUG_REUSE_BEFORE_READ", "BUG_NO_FULL_WAIT", "BUG_WRONG_PARITY",
                 "BUG_FORGOTTEN_EXPECT_TX", "BUG_WRONG_BYTES"):
         yield Case("tma_scale", bug, 2048)
@@ -95,13 +97,13 @@ def record(case: Case, hang_seconds: float = HANG_SECONDS) -> Record:
 def _product(case: Case):
     import cupy
 
-    from . import launches, launches_gemm
+    from . import launches, launches_gemm, launches_variants
     from .operands import bf16_bits, bf16_values
     values = [np.random.default_rng(seed).integers(-4, 5, (case.size, case.size)).astype(np.float32) for seed in (1, 2)]
     a, b = (cupy.asarray(bf16_bits(value)) for value in values)
     c = cupy.empty_like(a)
     expected = bf16_values(bf16_bits(bf16_values(a) @ bf16_values(b).T))
-    make = launches_gemm.shared_tile if case.kernel == "shared_tile" else launches.GEMMS[case.kernel]
+    make = {**launches.GEMMS, "shared_tile": launches_gemm.shared_tile, "multistage": launches_variants.multistage}[case.kernel]
     launch = make(a, b, c, options=(f"-D{case.bug}=1",))
     return launch, c, lambda: bf16_values(c) != expected
 
@@ -207,7 +209,7 @@ def _run(case: Case, runs: int, make: Callable) -> dict:
 def main(arguments: list[str]) -> None:
     """Run one case and print its result as JSON."""
     case = next(case for case in CASES if case.name == arguments[0])
-    makers = {"mma_multistage": _product, "warp_specialized": _product, "shared_tile": _product, "mbarrier_ring": _ring,
+    makers = {"mma_multistage": _product, "warp_specialized": _product, "multistage": _product, "shared_tile": _product, "mbarrier_ring": _ring,
               "transpose": _transpose, "columns": _columns, "one_tile": _one_tile}
     make = _fold if case.kernel.startswith("kernel_") else makers.get(case.kernel, _movement)
     print(json.dumps(_run(case, int(arguments[1]), make)))

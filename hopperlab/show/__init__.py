@@ -28,6 +28,8 @@ from .mbarriers import barrier_steps, launch_stepper, mbarrier_stepper, ring_cou
 from .mma_maps import mma_map, mma_words
 from .operands import check_mn_descriptor, launch_operands, major_rates, multiply_operands, operand_builds, operand_costs, operand_numbers
 from .operands import rates_chart, step_map, type_rates, wavefronts_beside, wavefronts_of, width_chart
+from .overlap import Times, check_later_release, depth_chart, depth_table, enough_stages, halves_chart, halves_gains, halves_table, launch_multistage
+from .overlap import overlap_chart, overlap_table, ring_plan, run_product, stage_times
 from .panels import Choice, Panel, Slider, panel
 from .products import launch_groups, multiply_tile, one_tile_operands
 from .proxies import fenced, handover_diagram, order_diagram, run_places
@@ -36,6 +38,8 @@ from .recorded_lessons import exchange_chart, if_recorded, reduction_rates, stor
 from .reductions import check_split_k, launch_reduce, reduce_tile, reduced, types_table, write_groups
 from .registers import budget_chart, budget_table, check_registers, launch_roles, role_build, roles_table
 from .reports import doctor, explain, hazards, kindest_place, lines_named
+from .roles import FIRST, ROLES, check_second_consumer, launch_warp_roles, lead, tiles_on_way, own_load_cost, role_instructions, roles_chart
+from .roles import roles_gains, time_by_warp, trace_roles, waiting_share
 from .roofline import Point, attainable, gemm_intensity, roofline
 from .runs import launch_on_roof, launch_pipeline, ring_spans, ring_timeline
 from .sass import sass
@@ -48,7 +52,12 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
+__all__ = ["Times", "check_later_release", "depth_chart", "depth_table", "enough_stages", "halves_chart",
+           "halves_gains", "halves_table", "launch_multistage", "overlap_chart", "overlap_table", "ring_plan",
+           "run_product", "stage_times", "FIRST", "ROLES", "check_second_consumer", "launch_warp_roles",
+           "lead", "tiles_on_way", "own_load_cost", "role_instructions", "roles_chart", "roles_gains",
+           "time_by_warp", "trace_roles", "waiting_share",
+           "accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "attainable", "bank_map",
            "barrier_steps", "bars", "best_depth", "box_explorer", "boxes_chart", "boxes_table", "budget_chart",
            "budget_table", "bugs_table", "ceilings", "check_addresses", "check_corners", "check_descriptor",
            "check_engines", "check_flight", "check_halo", "check_intensities", "check_masks", "check_mn_descriptor",

@@ -13,6 +13,7 @@
 // Tensor maps: box 128 rows x min(BK, 64) columns, swizzle as wide as a row, fill zero. k a multiple of 8.
 // Measured in recordings/variants.json.
 #include <cuda_bf16.h>
+#include <hopperlab/bugs.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/tma.cuh>
 #include <hopperlab/wgmma_operands.cuh>
@@ -69,8 +70,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
                                   wgmma_descriptor_k_major<ROW_BYTES>(stage + A_BYTES + at), i > 0 || step > 0);
         }
         wgmma_commit_group();
-        wgmma_wait_group<1>();                                  // product i - 1 has read its slot
-        int last = i - 1;
+        if (!BUG_WAIT_AFTER_LOOP) wgmma_wait_group<1>();        // product i - 1 has read its slot
+        int last = BUG_EARLY_RELEASE ? i : i - 1;
         if (threadIdx.x % 128 == 0 && last >= 0) mbarrier_arrive(&empty[last % STAGES]);
         if (threadIdx.x == 0 && last >= 0 && last + STAGES < k_tiles) {
             mbarrier_wait_parity(&empty[last % STAGES], last / STAGES % 2);     // the other warpgroup's too

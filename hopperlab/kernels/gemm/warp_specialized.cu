@@ -65,7 +65,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
     if (warpgroup == 0) {
         setmaxnreg_dec<40>();
         if (threadIdx.x == 0) {
-            for (int i = 0; i < k_tiles; i++) {
+            for (int i = 0; i < (BUG_PRODUCER_LEAVES ? STAGES : k_tiles); i++) {
                 int s = i % STAGES, phase = i / STAGES % 2;
                 unsigned char* stage = shared + s * STAGE_BYTES;
                 // The first pass finds every stage empty: a fresh barrier passes parity 1.
@@ -103,7 +103,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
             if (BUG_EARLY_RELEASE && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[s]);
             wgmma_wait_group<0>();
             trace.end(TRACE_MMA, i);
-            if (!BUG_EARLY_RELEASE && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[s]);
+            if (!BUG_EARLY_RELEASE && (BUG_ARRIVE_PER_THREAD || threadIdx.x % 128 == 0)) mbarrier_arrive(&empty[s]);
         }
         trace.begin(TRACE_STORE);
         store_fragment(c, d, row0 + my_rows, col0, m, n);

@@ -56,3 +56,12 @@
 #ifndef BUG_SWIZZLE_MISMATCH        // the reader undoes another swizzle than the writer did: wrong values, no hazard
 #define BUG_SWIZZLE_MISMATCH 0
 #endif
+#ifndef BUG_WAIT_AFTER_LOOP         // stages are handed back in the loop, wgmma is waited for after it: overwrite-in-flight
+#define BUG_WAIT_AFTER_LOOP 0
+#endif
+#ifndef BUG_PRODUCER_LEAVES         // the producer fills the ring once and returns: deadlock
+#define BUG_PRODUCER_LEAVES 0
+#endif
+#ifndef BUG_ARRIVE_PER_THREAD       // every thread of a consumer arrives where one a warpgroup is counted: barrier-misuse
+#define BUG_ARRIVE_PER_THREAD 0
+#endif
