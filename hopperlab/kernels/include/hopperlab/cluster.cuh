@@ -1,4 +1,4 @@
-// Thread-block clusters: ranks, cluster barriers, addresses in another CTA's shared memory. [PTX ISA 9.7.13.2, 9.7.9.22]
+// Thread-block clusters: ranks, cluster barriers, addresses in another CTA's shared memory. [PTX ISA 9.7.13.3, 9.7.9.22]
 #pragma once
 #include <hopperlab/shared.cuh>
 
@@ -9,18 +9,18 @@ __device__ __forceinline__ unsigned cluster_ctarank() {
     return rank;
 }
 
-// Arrives at the cluster barrier; release: what this thread did before is visible to all after their wait. [9.7.13.2]
+// Arrives at the cluster barrier; release: what this thread did before is visible to all after their wait. [9.7.13.3]
 __device__ __forceinline__ void barrier_cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 
 // The same without release, which costs fences of all memory: for the barrier after fence_mbarrier_init_release_cluster, which
-// has released what is to be seen. It orders no other access, so it is no end for a kernel that reaches into its peers. [9.7.13.2]
+// has released what is to be seen. It orders no other access, so it is no end for a kernel that reaches into its peers. [9.7.13.3]
 __device__ __forceinline__ void barrier_cluster_arrive_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
-// Waits for every thread of the cluster. [9.7.13.2]
+// Waits for every thread of the cluster. [9.7.13.3]
 __device__ __forceinline__ void barrier_cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
