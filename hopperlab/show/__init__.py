@@ -30,6 +30,8 @@ from .operands import check_mn_descriptor, launch_operands, major_rates, multipl
 from .operands import rates_chart, step_map, type_rates, wavefronts_beside, wavefronts_of, width_chart
 from .overlap import Times, check_later_release, depth_chart, depth_table, enough_stages, halves_chart, halves_gains, halves_table, launch_multistage
 from .overlap import overlap_chart, overlap_table, ring_plan, run_product, stage_times
+from .profiling import KERNELS, check_counts, count_kernel, counters_beside, issue_share, launch_counters, machine_map, metric_words
+from .profiling import profile_chart, profile_table, same_counts, symptoms_table
 from .panels import Choice, Panel, Slider, panel
 from .products import launch_groups, multiply_tile, one_tile_operands
 from .proxies import fenced, handover_diagram, order_diagram, run_places
@@ -52,7 +54,10 @@ from .timelines import Span, gantt, timeline
 from .two_slots import check_two_slots
 from .voting import predict, vote
 
-__all__ = ["Times", "check_later_release", "depth_chart", "depth_table", "enough_stages", "halves_chart",
+__all__ = ["KERNELS", "check_counts", "count_kernel", "counters_beside", "issue_share",
+           "launch_counters", "machine_map", "metric_words", "profile_chart", "profile_table",
+           "same_counts", "symptoms_table",
+           "Times", "check_later_release", "depth_chart", "depth_table", "enough_stages", "halves_chart",
            "halves_gains", "halves_table", "launch_multistage", "overlap_chart", "overlap_table", "ring_plan",
            "run_product", "stage_times", "FIRST", "ROLES", "check_second_consumer", "launch_warp_roles",
            "lead", "tiles_on_way", "own_load_cost", "role_instructions", "roles_chart", "roles_gains",
