@@ -1,4 +1,4 @@
-"""Lessons 11 and 12 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse, what
+"""Lessons 09 to 12 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse, what
 cannot be is explained, and the figures are looked at in both themes (screenshots; SCREENSHOTS names their folder).
 """
 
@@ -12,6 +12,14 @@ pytestmark = pytest.mark.browser
 
 # lesson -> (moves: each a control's kind, its number and an entry or pixels; moves that end in a refusal, and its words; cells to look at)
 LESSONS = {
+    "09_multistage": (
+        [("slider", 0, -60), ("list", 0, "128"), ("list", 1, "eager")],
+        [("list", 0, "128"), ("key", 0, "End")], "a block can have",
+        ("halves", "overlap-picture", "measure", "panel")),
+    "10_warp_specialization": (
+        [("list", 1, "yes"), ("list", 2, "eager"), ("slider", 0, 60), ("list", 0, "one producer warp")],
+        [("list", 1, "yes")], "no producer",
+        ("emulated-picture", "timeline", "measure", "panel")),
     "11_setmaxnreg": (
         [("list", 0, "128x128"), ("slider", 0, -150), ("slider", 1, 60), ("slider", 2, -60)],
         [("list", 0, "192x128"), ("key", 2, "Home")], "C7511",
