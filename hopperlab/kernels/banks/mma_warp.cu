@@ -7,7 +7,7 @@
 // with r % 8, so that eight rows at one column lie in eight different groups of banks.
 //
 // Macros: SWIZZLE. Launch: grid 1, block 32, no dynamic shared memory. a, b, c: row-major, dense.
-#include <hopperlab/bugs.cuh>
+#include <hopperlab/bugs_by_lesson.cuh>
 #include <hopperlab/mma.cuh>
 #include <hopperlab/stmatrix.cuh>
 

@@ -5,7 +5,7 @@
 //
 // Launch: grid 1, block (32, 32), no dynamic shared memory. Its accesses are those of the kernels transpose_* in
 // recordings/counters.json, where Nsight Compute counted them on a GPU.
-#include <hopperlab/bugs.cuh>
+#include <hopperlab/bugs_by_lesson.cuh>
 
 #ifndef PITCH
 #define PITCH 32

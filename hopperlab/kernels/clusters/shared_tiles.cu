@@ -10,6 +10,7 @@
 // BUG_LEAVES_EARLY, BUG_COUNTS_ONE_CTA, BUG_NO_FIRST_BARRIER.
 // Launch: grid (COLS * columns, ROWS * rows) with clusters of (COLS, ROWS), block 160, dynamic shared memory STAGES * 16384 +
 // 16 * STAGES. Tensor maps of 16-bit elements: A box 64 / COLS rows x 64 columns, B box 64 / ROWS x 64, no swizzle.
+#include <hopperlab/bugs_by_lesson.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/multicast.cuh>
 #include <hopperlab/ring.cuh>
@@ -22,15 +23,6 @@
 #endif
 #ifndef STAGES
 #define STAGES 2
-#endif
-#ifndef BUG_LEAVES_EARLY
-#define BUG_LEAVES_EARLY 0
-#endif
-#ifndef BUG_COUNTS_ONE_CTA
-#define BUG_COUNTS_ONE_CTA 0
-#endif
-#ifndef BUG_NO_FIRST_BARRIER
-#define BUG_NO_FIRST_BARRIER 0
 #endif
 
 constexpr int TILE_BYTES = 64 * 128, CTAS = ROWS * COLS, SHARERS = BUG_COUNTS_ONE_CTA ? 1 : ROWS + COLS - 1;

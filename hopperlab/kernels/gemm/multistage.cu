@@ -13,7 +13,7 @@
 // Tensor maps: box 128 rows x min(BK, 64) columns, swizzle as wide as a row, fill zero. k a multiple of 8.
 // Measured in recordings/variants.json.
 #include <cuda_bf16.h>
-#include <hopperlab/bugs.cuh>
+#include <hopperlab/bugs_by_lesson.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/tma.cuh>
 #include <hopperlab/wgmma_operands.cuh>

@@ -11,7 +11,7 @@
 // Tensor maps of A and B: box 128 rows x 64 columns, swizzle 128B, out-of-bounds fill zero. k a multiple of 8.
 // Measured in recordings/gemm.json.
 #include <cuda_bf16.h>
-#include <hopperlab/bugs.cuh>
+#include <hopperlab/bugs_by_lesson.cuh>
 #include <hopperlab/mbarrier.cuh>
 #include <hopperlab/setmaxnreg.cuh>
 #include <hopperlab/tma.cuh>

@@ -8,7 +8,7 @@
 // BOX_ROW_BYTES (of the map's box), PITCH (bytes from row to row in shared memory: the span of the swizzle, or the box's row),
 // TILE_AT (where in shared memory the tile starts, from a multiple of 1024), SWIZZLE_OFFSET.
 // Launch: grid tiles, block 128, dynamic shared memory TILE_AT + ROWS * PITCH. Tensor map: box ROWS x BOX_ROW_BYTES.
-#include <hopperlab/bugs.cuh>
+#include <hopperlab/bugs_by_lesson.cuh>
 #include <hopperlab/tma.cuh>
 
 #ifndef MASK

@@ -6,7 +6,7 @@
 // What is computed: fold.cuh.
 //
 // Macros: STAGES. Launch: any grid, block 160 (warp 0 produces, warps 1..4 consume), no dynamic shared memory.
-#include <hopperlab/bugs.cuh>
+#include <hopperlab/bugs_by_lesson.cuh>
 #include <hopperlab/fold.cuh>
 #include <hopperlab/ring.cuh>
 #include <hopperlab/tma.cuh>

@@ -9,6 +9,7 @@
 // Launch: grid (ceil(n/BN), ceil(m/BM)) with BM = CONSUMERS * ROW_BLOCKS * 64, block (1 + CONSUMERS) * 128, dynamic shared memory
 // STAGES * (BM + BN) * 128 + 16 * STAGES. Tensor maps: A box ROW_BLOCKS * 64 rows x 64 columns, B box BN x 64, swizzle 128B, fill zero.
 #include <cuda_bf16.h>
+#include <hopperlab/bugs_by_lesson.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/ring.cuh>
 #include <hopperlab/setmaxnreg.cuh>
@@ -33,7 +34,7 @@
 #ifndef CONSUMER_REGISTERS
 #define CONSUMER_REGISTERS 240
 #endif
-#ifdef BUG_NO_LAUNCH_BOUNDS
+#if BUG_NO_LAUNCH_BOUNDS
 #define BOUNDS
 #else
 #define BOUNDS __launch_bounds__((1 + CONSUMERS) * 128, 1)

@@ -8,7 +8,7 @@
 // Macros: N (8, 16, 32, 64, 128, 256), BLOCKS, ROW_BYTES (32, 64 or 128: the box's row and the swizzle's span), IN_FLIGHT.
 // Launch: grid 1, block 128, dynamic shared memory BLOCKS * (64 + N) * ROW_BYTES + 64. Tensor maps: A box 64 rows, B box N
 // rows, of ROW_BYTES each, swizzled to match.
-#include <hopperlab/bugs.cuh>
+#include <hopperlab/bugs_by_lesson.cuh>
 #include <hopperlab/tma.cuh>
 #include <hopperlab/wgmma_small.cuh>
 
