@@ -26,6 +26,15 @@
 #ifndef GROUP
 #define GROUP 16
 #endif
+#ifndef BUG_NO_ORDER                // the order barrier is left out: right values, no hazard, and the consumers mix their k-blocks
+#define BUG_NO_ORDER 0
+#endif
+#ifndef BUG_OWN_ORDER               // a consumer arrives on the barrier that it waits on itself: deadlock
+#define BUG_OWN_ORDER 0
+#endif
+#ifndef BUG_OUT_OF_ORDER            // the second consumer begins with the first one's k-blocks: both read the same slots
+#define BUG_OUT_OF_ORDER 0
+#endif
 
 constexpr int BM = 128, BN = 128, BK = 64;
 constexpr int A_BYTES = BM * BK * 2, B_BYTES = BN * BK * 2, STAGE_BYTES = A_BYTES + B_BYTES;
@@ -66,10 +75,10 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         setmaxnreg_inc<232>();
         float d[2][BN / 2];                                     // rows 0..63 and 64..127 of the tile
         int me = warpgroup - 1, thread = threadIdx.x % 128;
-        if (me == 1) ring.skip(k_tiles);                        // the first tile is the other's
+        if (me == 1 && !BUG_OUT_OF_ORDER) ring.skip(k_tiles);   // the first tile is the other's
         for (int index = blockIdx.x + me * gridDim.x; index < rows * cols; index += 2 * gridDim.x) {
             Tile tile = grouped_tile<GROUP>(index, rows, cols);
-            if (index != blockIdx.x) bar_sync(1 + me, 256);     // the other has issued the k-blocks of the tile before mine
+            if (index != blockIdx.x && !BUG_NO_ORDER) bar_sync(1 + me, 256);    // the other has issued the tile before mine
             for (int i = 0; i < k_tiles; i++, ring.advance()) {
                 unsigned stage = shared_address(shared) + ring.slot * STAGE_BYTES;
                 mbarrier_wait_parity(&full[ring.slot], ring.phase);
@@ -77,7 +86,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
                 wgmma_k_block(d[0], stage, stage + A_BYTES, i > 0);
                 wgmma_k_block(d[1], stage + 64 * BK * 2, stage + A_BYTES, i > 0);
                 wgmma_commit_group();
-                if (i == k_tiles - 1 && index + gridDim.x < rows * cols) bar_arrive(2 - me, 256);   // the other's turn
+                if (i == k_tiles - 1 && index + gridDim.x < rows * cols && !BUG_NO_ORDER)
+                    bar_arrive(BUG_OWN_ORDER ? 1 + me : 2 - me, 256);   // the other's turn
                 wgmma_wait_group<0>();
                 if (thread == 0) mbarrier_arrive(&empty[ring.slot]);
             }

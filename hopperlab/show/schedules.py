@@ -1,0 +1,218 @@
+"""Lesson 13: persistent schedules: the kernels run on a few tiles in the emulator, who issued which k-blocks in which order, and a model
+of what a schedule leaves the tensor core to wait for.
+
+`changes` edits a kernel's text before it is compiled: pairs (old, new), each old text occurring exactly once.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.patches import Patch
+
+from .. import measure
+from ..measure import launches_gemm
+from . import style
+from .timelines import Span, gantt
+
+TILES = {"persistent": (256, 256), "overlapped_store": (256, 256), "pingpong": (128, 128)}     # of a cluster, or of a consumer
+WGMMA_A_BLOCK = {"persistent": 4, "overlapped_store": 4, "pingpong": 8}                          # of a consumer, in 64 columns of k
+SCHEDULES = {"cooperative": "persistent", "cooperative, overlapped store": "overlapped_store", "ping-pong": "pingpong"}
+Changes = Sequence[tuple[str, str]]
+
+
+def edited(path: str, changes: Changes) -> str:
+    """The text of a kernel with `changes` made. Raises ValueError when an old text does not occur exactly once."""
+    import hopperlab
+
+    text = hopperlab.kernel_source(path)
+    for old, new in changes:
+        if text.count(old) != 1:
+            raise ValueError(f"{path} has {text.count(old)} places with {old!r}: name exactly one")
+        text = text.replace(old, new)
+    return text
+
+
+def changed(launch: Any, path: str, changes: Changes, options: Sequence[str]) -> Any:
+    """The same launch with the kernel's text edited; options: all that it was compiled with, from the launch's own function."""
+    import hopperlab as hl
+
+    module = hl.RawModule(code=edited(path, changes), options=tuple(options), backend="emulator", name=path)
+    return replace(launch, kernel=module.get_function("gemm"))
+
+
+def operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Small integers in bf16, so that every sum is exact: a (m, k), b (n, k), and a c (m, n) full of NaN."""
+    from ml_dtypes import bfloat16
+
+    random = np.random.default_rng(m + n + k)
+    a, b = (random.integers(-2, 3, (rows, k)).astype(bfloat16) for rows in (m, n))
+    return a, b, np.full((m, n), np.nan, bfloat16)
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The NumPy reference: a times b transposed in fp32, rounded to bf16 once."""
+    return (a.astype(np.float32) @ b.astype(np.float32).T).astype(a.dtype)
+
+
+def run_schedule(kernel: str = "pingpong", rows: int = 2, cols: int = 4, k: int = 192, group: int = 2, blocks: int = 0, landing: str = "lazy",
+                 options: Sequence[str] = (), changes: Changes = ()) -> tuple[bool, Any]:
+    """(right, session) of rows x cols tiles by a persistent kernel of TILES in the emulator.
+
+    k: columns; group: rows of tiles in a group; blocks: CTAs (0: the fewest, so that one CTA or cluster works on all tiles); landing: the
+    emulator's schedule; options: for NVRTC, such as '-DBUG_NO_ORDER=1'.
+    """
+    import hopperlab as hl
+
+    tile, least = TILES[kernel], 1 if kernel == "pingpong" else 2
+    a, b, c = operands(rows * tile[0], cols * tile[1], k)
+    launch = launches_gemm.LADDER[kernel](a, b, c, group=group, blocks=blocks or least, options=options, backend="emulator")
+    if changes:
+        stages = {"persistent": 4, "overlapped_store": 3, "pingpong": 6}[kernel]
+        launch = changed(launch, f"gemm/{kernel}.cu", changes, (f"-DSTAGES={stages}", f"-DGROUP={group}", *options))
+    with hl.emulate(schedule=landing, hazards="collect") as run:
+        launch()
+    return bool((c == product(a, b)).all()), run
+
+
+def turns(run: Any, block: int = 0) -> list[tuple[int, int]]:
+    """Who issued wgmma in block `block`, in order: (consumer 1 or 2, how many in a row)."""
+    found: list[tuple[int, int]] = []
+    for event in run.timeline:
+        if event.what == "issue wgmma" and event.block == block and event.warp % 4 == 0:
+            who = event.warp // 4
+            count = found.pop()[1] if found and found[-1][0] == who else 0
+            found.append((who, count + 1))
+    return found
+
+
+def turns_words(run: Any, block: int = 0) -> str:
+    """The turns of a run in words: how many changes of consumer, and the first of them."""
+    found = turns(run, block)
+    first = ", ".join(f"consumer {who}: {count}" for who, count in found[:4])
+    return f"{sum(count for _, count in found)} wgmma issued in {len(found)} turns ({first}{' …' if len(found) > 4 else ''})"
+
+
+def schedule_spans(run: Any, per_tile: int, block: int = 0) -> list[Span]:
+    """What each consumer of block `block` did, a row a consumer: tiles' k-blocks from the first wgmma to the last landing, what comes
+    before the next tile, waits at named barriers, and stores handed to TMA. per_tile: wgmma that a consumer issues for a tile.
+    Time is the order of the block's events, counted from 0.
+    """
+    events = [event for event in run.timeline if event.block == block]
+    spans: list[Span] = []
+    for consumer in (1, 2):
+        spans += _consumer_spans([(at, e) for at, e in enumerate(events) if e.warp == 4 * consumer], f"consumer {consumer}", per_tile)
+    return spans
+
+
+def _consumer_spans(mine: Sequence[tuple[int, Any]], row: str, per_tile: int) -> list[Span]:
+    spans: list[Span] = []
+    issued = landed = 0
+    begun, free, waiting = 0, None, None
+    for at, event in mine:
+        if event.what == "issue wgmma":
+            if issued % per_tile == 0:
+                spans += [Span(row, free, at, "between two tiles: epilogue")] if free is not None else []
+                begun, free = at, None
+            issued += 1
+        elif event.what == "land wgmma":
+            landed += 1
+            if landed % per_tile == 0:
+                spans.append(Span(row, begun, at, "k-blocks of a tile", str(landed // per_tile)))
+                free = at
+        elif event.what == "wait bar" and free is not None:
+            spans.append(Span(row, free, at, "between two tiles: epilogue"))
+            waiting, free = at, None
+        elif event.what == "wake bar" and waiting is not None:
+            spans.append(Span(row, waiting, at, "waits for its turn"))
+            waiting = None
+        elif event.what == "issue store cp":
+            spans.append(Span(row, at, at, "hands C to TMA"))
+    return spans
+
+
+def schedule_timeline(run: Any, per_tile: int, heading: str, block: int = 0) -> style.Picture:
+    """`schedule_spans` as a picture."""
+    colours = {"k-blocks of a tile": style.BLUE, "waits for its turn": style.FAINT, "between two tiles: epilogue": style.ORANGE,
+               "hands C to TMA": style.VERMILION}
+    return gantt(schedule_spans(run, per_tile, block), heading, "order of events in the emulator (what came after what; not seconds)", colours)
+
+
+def model(kind: str, tiles: int, loop: float, epilogue: float) -> tuple[list[Span], float]:
+    """(spans, share of the time in which the tensor core works) of one CTA that works on `tiles` pairs of tiles.
+
+    Two consumers. cooperative: each takes half of every tile, and both store at the same time. ping-pong: each takes whole tiles by turns, with the
+    tensor core to itself for `loop`, then stores alone what two did: 2 * `epilogue`. overlapped: cooperative, and the epilogue's stores run beside the next
+    loop, so that only its first quarter (the way to shared memory) is waited for. Units: any; the tensor core's work is the same in all three.
+    """
+    spans, busy = [], 2.0 * tiles * loop
+    if kind in ("cooperative", "overlapped"):
+        waited = epilogue if kind == "cooperative" else epilogue / 4
+        now = 0.0
+        for tile in range(2 * tiles):
+            for consumer in (1, 2):
+                spans += [Span(f"consumer {consumer}", now, now + loop, "multiplies", str(tile)),
+                          Span(f"consumer {consumer}", now + loop, now + loop + waited, "epilogue", "")]
+            if kind == "overlapped":
+                spans.append(Span("copy engine", now + loop + waited, now + loop + epilogue, "stores C", str(tile)))
+            now += loop + waited
+    elif kind == "ping-pong":
+        free, now = {1: 0.0, 2: 0.0}, 0.0
+        for tile in range(2 * tiles):
+            consumer = tile % 2 + 1
+            now = max(now, free[consumer])
+            spans += [Span(f"consumer {consumer}", now, now + loop, "multiplies", str(tile)),
+                      Span(f"consumer {consumer}", now + loop, now + loop + 2 * epilogue, "epilogue", "")]
+            free[consumer] = now + loop + 2 * epilogue
+            now += loop
+    else:
+        raise ValueError(f"no schedule {kind!r}; there are cooperative, ping-pong and overlapped")
+    return spans, busy / max(span.end for span in spans)
+
+
+def schedule_model(loop: float = 4.0, epilogue: float = 2.0, tiles: int = 3) -> style.Picture:
+    """Three schedules of the same work under one another (`model`), with the tensor core's share of the time."""
+    kinds, colours = ("cooperative", "ping-pong", "overlapped"), {"multiplies": style.BLUE, "epilogue": style.ORANGE, "stores C": style.GREEN}
+    figure, (axis,) = style.new_figure(3.6)
+    names, words, y = [], [f"A model: a tile's products take {loop:g}, its epilogue {epilogue:g}"], 0
+    for kind in kinds:
+        spans, share = model(kind, tiles, loop, epilogue)
+        for row in sorted({span.row for span in spans}):
+            for span in (span for span in spans if span.row == row):
+                axis.barh(y, span.end - span.start, left=span.start, height=0.74, color=colours[span.kind], edgecolor=style.CARD)
+                if span.label:
+                    axis.text((span.start + span.end) / 2, y, span.label, ha="center", va="center", fontsize=8, color=style.ink_on(colours[span.kind]))
+            names.append((y, f"{kind}: {row}"))
+            y += 1
+        axis.text(max(span.end for span in spans) + 0.3, y - 1.5, f"{100 * share:.0f} % busy", fontsize=9, color=style.INK, va="center")
+        words.append(f"  {kind}: the tensor core works {100 * share:.0f} % of the time")
+        y += 0.6
+    axis.set_yticks([at for at, _ in names], [name for _, name in names])
+    axis.invert_yaxis()
+    axis.set_xlim(0, 1.14 * max(span.end for kind in kinds for span in model(kind, tiles, loop, epilogue)[0]))
+    axis.set_xlabel("time, in the model's units (a number is a tile)")
+    figure.legend(handles=[Patch(facecolor=colour, label=name) for name, colour in colours.items()], fontsize=9, frameon=False, ncols=3,
+                  loc="outside lower center")
+    style.title(axis, f"Three schedules of the same {2 * tiles} tiles (a model, not a measurement)")
+    return style.Picture(figure, "\n".join(words))
+
+
+def launch_schedule(schedule: str, rows: int, cols: int, group: int, landing: str) -> style.Picture:
+    """The panel: rows x cols tiles by a schedule of SCHEDULES on one CTA (cluster) in the emulator, as the order of its consumers."""
+    kernel = SCHEDULES[schedule]
+    right, run = run_schedule(kernel, rows, cols, 128, group, landing=landing)
+    found = run.hazards[0].kind if run.hazards else "no hazard"
+    heading = f"{schedule}, {rows} x {cols} tiles: result {'right' if right else 'WRONG'}, {found}; {len(turns(run))} turns"
+    picture = schedule_timeline(run, WGMMA_A_BLOCK[kernel] * 2, heading)
+    told = recorded_share(kernel)
+    picture.figure.axes[0].set_xlabel(f"order of events in the emulator (what came after what; not seconds)\n{told}", fontsize=9)
+    return style.Picture(picture.figure, picture.text + "\n  " + told.replace("\n", " "))
+
+
+def recorded_share(kernel: str, size: int = 8192) -> str:
+    """What the recording `ladder` says of a kernel at size³, in a line that says so."""
+    found = measure.load("ladder")
+    record = found.one(kernel=kernel, shape=(size, size, size), note="")
+    return f"{kernel} at {size}³: {100 * record.ratio:.1f} % of cuBLAS,\n{found.source}"
