@@ -137,7 +137,7 @@ def launch_im2col(edge: int, stride: int, padding: int, tap: str) -> style.Pictu
     at = {"first": 0, "middle": edge // 2, "last": edge - 1}[tap]
     rows, columns = output_shape(image.shape, edges, padding, stride)
     heading = (f"{edge} x {edge}, stride {stride}, padding {padding}: {rows} x {columns} outputs, "
-               f"{'as NumPy says' if same else 'NOT as NumPy says'}; element ({at}, {at})")
+               f"{'as NumPy says' if same else 'NOT as NumPy says'}\nread for filter element ({at}, {at})")
     return walk_picture(image, edges, padding, stride, (at, at), heading)
 
 

@@ -46,7 +46,7 @@ def test_a_filter_that_does_not_fit_is_named():
 
 def test_the_panel_compares_with_numpy():
     picture = conv.launch_im2col(3, 2, 1, "last")
-    assert "4 x 5 outputs, as NumPy says; element (2, 2)" in picture.text and picture.png()[:4] == b"\x89PNG"
+    assert "4 x 5 outputs, as NumPy says\nread for filter element (2, 2)" in picture.text and picture.png()[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize(("layout", "swizzle", "shape"), [("NC/8HWC8", "none", (2, 2, 5, 6, 8)), ("NC/16HWC16", "32B", (2, 1, 5, 6, 16))])
