@@ -13,12 +13,15 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from .. import measure
+from ..hopper import limits
 from ..measure import launches_gemm
 from . import style
 from .timelines import Span, gantt
 
 TILES = {"persistent": (256, 256), "overlapped_store": (256, 256), "pingpong": (128, 128)}     # of a cluster, or of a consumer
 WGMMA_A_BLOCK = {"persistent": 4, "overlapped_store": 4, "pingpong": 8}                          # of a consumer, in 64 columns of k
+STAGES = {"persistent": 4, "overlapped_store": 3, "pingpong": 6}
+STAGE_BYTES = {"persistent": 49152, "overlapped_store": 49152, "pingpong": 32768}
 SCHEDULES = {"cooperative": "persistent", "cooperative, overlapped store": "overlapped_store", "ping-pong": "pingpong"}
 Changes = Sequence[tuple[str, str]]
 
@@ -58,19 +61,19 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def run_schedule(kernel: str = "pingpong", rows: int = 2, cols: int = 4, k: int = 192, group: int = 2, blocks: int = 0, landing: str = "lazy",
-                 options: Sequence[str] = (), changes: Changes = ()) -> tuple[bool, Any]:
+                 options: Sequence[str] = (), changes: Changes = (), stages: int = 0) -> tuple[bool, Any]:
     """(right, session) of rows x cols tiles by a persistent kernel of TILES in the emulator.
 
     k: columns; group: rows of tiles in a group; blocks: CTAs (0: the fewest, so that one CTA or cluster works on all tiles); landing: the
-    emulator's schedule; options: for NVRTC, such as '-DBUG_NO_ORDER=1'.
+    emulator's schedule; options: for NVRTC, such as '-DBUG_NO_ORDER=1'; stages: of the ring (0: the kernel's own).
     """
     import hopperlab as hl
 
     tile, least = TILES[kernel], 1 if kernel == "pingpong" else 2
     a, b, c = operands(rows * tile[0], cols * tile[1], k)
-    launch = launches_gemm.LADDER[kernel](a, b, c, group=group, blocks=blocks or least, options=options, backend="emulator")
+    stages = stages or STAGES[kernel]
+    launch = launches_gemm.LADDER[kernel](a, b, c, stages=stages, group=group, blocks=blocks or least, options=options, backend="emulator")
     if changes:
-        stages = {"persistent": 4, "overlapped_store": 3, "pingpong": 6}[kernel]
         launch = changed(launch, f"gemm/{kernel}.cu", changes, (f"-DSTAGES={stages}", f"-DGROUP={group}", *options))
     with hl.emulate(schedule=landing, hazards="collect") as run:
         launch()
@@ -199,10 +202,16 @@ def schedule_model(loop: float = 4.0, epilogue: float = 2.0, tiles: int = 3) -> 
     return style.Picture(figure, "\n".join(words))
 
 
-def launch_schedule(schedule: str, rows: int, cols: int, group: int, landing: str) -> style.Picture:
-    """The panel: rows x cols tiles by a schedule of SCHEDULES on one CTA (cluster) in the emulator, as the order of its consumers."""
+def launch_schedule(schedule: str, rows: int, cols: int, group: int, stages: int, landing: str) -> style.Picture:
+    """The panel: rows x cols tiles by a schedule of SCHEDULES on one CTA (cluster) in the emulator, as the order of its consumers.
+    Raises ValueError when ring and slots of C do not fit into shared memory.
+    """
     kernel = SCHEDULES[schedule]
-    right, run = run_schedule(kernel, rows, cols, 128, group, landing=landing)
+    ring, slots = stages * STAGE_BYTES[kernel], 65536 if kernel == "overlapped_store" else 0
+    if ring + slots + 128 > limits.SHARED_PER_BLOCK:
+        raise ValueError(f"{stages} stages take {ring} bytes" + (f" and the slots of C {slots}" if slots else "")
+                         + f": a CTA may have {limits.SHARED_PER_BLOCK} bytes of shared memory")
+    right, run = run_schedule(kernel, rows, cols, 128, group, landing=landing, stages=stages)
     found = run.hazards[0].kind if run.hazards else "no hazard"
     heading = f"{schedule}, {rows} x {cols} tiles: result {'right' if right else 'WRONG'}, {found}; {len(turns(run))} turns"
     picture = schedule_timeline(run, WGMMA_A_BLOCK[kernel] * 2, heading)

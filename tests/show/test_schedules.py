@@ -54,9 +54,11 @@ def test_the_model_by_hand(kind, share):
 
 
 def test_the_panel_names_the_recorded_share():
-    told = schedules.launch_schedule("cooperative, overlapped store", 1, 2, 2, "random").text
+    told = schedules.launch_schedule("cooperative, overlapped store", 1, 2, 2, 3, "random").text
     assert "result right, no hazard" in told and "overlapped_store at 8192³" in told and "recorded on" in told
     assert "ping-pong: the tensor core" in schedules.schedule_model().text and measure.load("ladder")
+    with pytest.raises(ValueError, match="the slots of C 65536"):
+        schedules.launch_schedule("cooperative, overlapped store", 1, 2, 2, 4, "lazy")
 
 
 @pytest.mark.parametrize(("tiles", "k_blocks", "ctas"), [(5, 8, 4), (3, 7, 5), (4, 4, 2), (1, 9, 4)])

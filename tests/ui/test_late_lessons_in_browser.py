@@ -1,4 +1,4 @@
-"""Lessons 09 to 12 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse, what
+"""Lessons 09 to 14 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse, what
 cannot be is explained, and the figures are looked at in both themes (screenshots; SCREENSHOTS names their folder).
 """
 
@@ -28,6 +28,14 @@ LESSONS = {
         [("slider", 0, -60), ("slider", 1, 60), ("slider", 2, 60), ("list", 0, "eager")],
         [("key", 0, "End"), ("key", 1, "End")], "8 are portable",
         ("map", "ways", "sass", "panel")),
+    "13_persistent": (
+        [("slider", 0, -60), ("slider", 1, 60), ("slider", 2, 60), ("slider", 3, -60), ("list", 1, "eager"), ("list", 0, "cooperative, overlapped store")],
+        [("list", 0, "cooperative, overlapped store"), ("key", 3, "End")], "the slots of C",
+        ("raster-panel", "model", "work-map", "panel")),
+    "14_beat_cublas": (
+        [("list", 0, "8192 x 8192 x 8192"), ("list", 1, "256x128"), ("slider", 0, -60), ("list", 2, "1x2"), ("slider", 1, -100)],
+        [("list", 1, "256x256")], "registers a thread",
+        ("ladder", "model-measured", "shapes", "panel")),
 }
 
 
