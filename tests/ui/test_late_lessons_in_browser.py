@@ -29,7 +29,8 @@ LESSONS = {
         [("key", 0, "End"), ("key", 1, "End")], "8 are portable",
         ("map", "ways", "sass", "panel")),
     "13_persistent": (
-        [("slider", 0, -60), ("slider", 1, 60), ("slider", 2, 60), ("slider", 3, -60), ("list", 1, "eager"), ("list", 0, "cooperative, overlapped store")],
+        [("slider", 0, -150), ("slider", 1, 90), ("slider", 2, 90), ("slider", 3, -90), ("list", 1, "eager"),
+         ("list", 0, "cooperative, overlapped store")],
         [("list", 0, "cooperative, overlapped store"), ("key", 3, "End")], "the slots of C",
         ("raster-panel", "model", "work-map", "panel")),
     "14_beat_cublas": (
