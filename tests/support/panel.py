@@ -57,6 +57,14 @@ class PanelDriver:
         """Choose an entry of a drop-down list as a mouse does."""
         self.box.locator(".widget-dropdown select").nth(number).select_option(label=label)
 
+    def chosen(self, number: int) -> str:
+        """The entry a drop-down list shows."""
+        return self.box.locator(".widget-dropdown select").nth(number).evaluate("list => list.options[list.selectedIndex].text")
+
+    def first(self, number: int) -> bool:
+        """Whether a drop-down list shows its first entry."""
+        return self.box.locator(".widget-dropdown select").nth(number).evaluate("list => list.selectedIndex === 0")
+
     def launched(self, before: int, figure: str) -> None:
         """Wait until there are more launches than `before`, and another picture than `figure`."""
         self._until(lambda: self.launches > before, f"no launch after the first {before}")

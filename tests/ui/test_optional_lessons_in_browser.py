@@ -1,0 +1,61 @@
+"""The optional notebooks in JupyterLab: each runs top to bottom, every control of its panel launches by mouse and by keyboard, what
+cannot be is explained where there is such a thing, and no output is an error (screenshots; SCREENSHOTS names their folder).
+"""
+
+from __future__ import annotations
+
+import pytest
+from support import browser
+from support.panel import PanelDriver
+
+pytestmark = pytest.mark.browser
+
+# lesson -> (moves: each a control's kind, its number and an entry or pixels; moves that end in a refusal, and its words)
+LESSONS = {
+    "03x_cuda_pipeline": ([("slider", 0, 60), ("list", 1, "no"), ("list", 2, "eager"), ("list", 0, "block")], [], ""),
+    "05x_inside_tma": ([("list", 0, "8x64"), ("slider", 0, 60), ("list", 1, "bulk")], [], ""),
+    "06x_im2col_interleave": ([("slider", 0, 60), ("slider", 1, 60), ("slider", 2, 60), ("list", 0, "middle")], [], ""),
+    "08x_wgmma_operands": ([("list", 1, "RS"), ("list", 3, "MN"), ("list", 2, "K"), ("list", 0, "bf16")],
+                           [("list", 0, "e4m3"), ("list", 3, "MN")], "K-major only"),
+    "09x_profiling": ([("list", 0, "transpose, XOR")], [], ""),
+}
+
+
+@pytest.fixture(scope="module", params=LESSONS)
+def lesson(request, chromium, lab):
+    """(stem, page, driver of its panel) after Run All."""
+    url, token, _ = lab
+    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
+    page = browser.open_lesson(context, url, token, f"{request.param}.ipynb")
+    browser.run_all(page)
+    browser.scroll_to(page, "panel")
+    yield request.param, page, PanelDriver(page)
+    context.close()
+
+
+def test_runs_top_to_bottom_and_every_control_launches(lesson, shots):
+    name, page, panel = lesson
+    code = [cell for cell in browser.cells(page) if cell["type"] == "code"]
+    assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
+    for kind, number, how in LESSONS[name][0]:
+        before = panel.launches
+        if kind == "list" and panel.chosen(number) != how:
+            panel.pick(number, how)
+            panel.relaunched(before)
+        elif kind == "slider":
+            panel.drag(number, how)
+            panel.relaunched(before)
+        before = panel.launches
+        if kind == "list":
+            panel.list_key(number, "ArrowDown" if panel.first(number) else "ArrowUp")
+        else:
+            panel.key(number, "ArrowLeft")
+        panel.relaunched(before)
+    page.screenshot(path=shots / f"{name}_panel_moved.png")
+    for kind, number, how in LESSONS[name][1]:
+        panel.pick(number, how) if kind == "list" else panel.key(number, how)
+    if LESSONS[name][1]:
+        panel.refused(LESSONS[name][2])
+        page.screenshot(path=shots / f"{name}_refused.png")
+    assert not [out for cell in browser.cells(page) for out in cell["outputs"] if out["kind"] == "error"]
+
