@@ -33,13 +33,18 @@ def test_outputs_come_out_the_same_here(path, tmp_path):
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
+# Two lessons launch no new kernel: one looks back over all of them, one ahead; the names in other libraries are lesson 18's subject.
+LEFT_OUT = {"17_claims_measured": ("NumPy", "## Panel", "In CUTLASS, Triton, Gluon this is"),
+            "18_after_hopper": ("NumPy", "## Panel", "In CUTLASS, Triton, Gluon this is")}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_lesson_follows_the_arc(path):
     lesson = source.read(path)
     text = "\n".join(cell.text for cell in lesson.cells if cell.kind == "markdown")
     for part in ("**The question.**", "## Predict", "NumPy", "## Panel", "## What you now know", "## Exercise", "**What would you add next?**",
                  "In CUTLASS, Triton, Gluon this is", "PTX ISA", "https://"):
-        assert part in text, f"{path.stem} lacks {part!r}"
+        assert part in text or part in LEFT_OUT.get(path.stem, ()), f"{path.stem} lacks {part!r}"
     assert 10 <= lesson.minutes <= 45
 
 
