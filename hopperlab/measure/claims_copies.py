@@ -132,7 +132,7 @@ def _multicast(data: Data) -> Finding:
     sectors = {c: data.value("micro", "multicast_load", f"CLUSTER={c}", "MULTICAST=1", "metric=lts__t_sectors_srcunit_tex_op_read.sum") for c in (2, 4, 8)}
     gain = {c: data.value("micro", "multicast_load", f"CLUSTER={c}", "MULTICAST=1", suite="multicast")
             / data.value("micro", "multicast_load", f"CLUSTER={c}", "MULTICAST=0", suite="multicast") for c in (2, 4, 8)}
-    arrived = {2: 67108864, 4: 134217728, 8: 268435456}
+    arrived = {c: data.value("micro", "multicast_load", f"CLUSTER={c}", "MULTICAST=1", "metric=l1tex__m_xbar2l1tex_read_bytes.sum") for c in sectors}
     shares = {c: sectors[c] * 32 / arrived[c] for c in sectors}
     exact = all(abs(share * c - 1) < 0.02 for c, share in shares.items())
     text = ("the L2 delivers " + ", ".join(f"1/{1 / share:.0f}" for share in shares.values()) + " of what arrives in clusters of 2, 4, 8; speed "

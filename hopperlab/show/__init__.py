@@ -14,7 +14,7 @@ from .descriptors import check_descriptor, decode_words, descriptor_map, fragmen
 from .excerpts import wrapper
 from .feeding import enough_in_flight, feeding_chart, launch_tile, littles_law, memory_latency, needs_of, run_tile
 from .ladder_start import check_flight, first_steps, step_times
-from .clusters import asked_of_l2, check_masks, cluster_map, expected_sums, launch_cluster, run_cluster, traffic_table, ways_table
+from .clusters import asked_of_l2, check_masks, cluster_map, expected_sums, launch_cluster, run_cluster, tile_traffic, traffic_table, ways_table
 from .clusters import numbers as cluster_numbers
 from .cpp_pipeline import WAYS, check_engines, launch_cpp_pipeline, pipeline_chart, pipeline_table, run_pipeline, run_way, way_source, ways_chart
 from .cpp_pipeline import ways_table as cpp_ways
@@ -36,7 +36,7 @@ from .proxies import fenced, handover_diagram, order_diagram, run_places
 from .recorded import best_depth, boxes_chart, boxes_table, bugs_table, ceilings, folds_table, gemm_bars, percent_of_peer, stages_chart, timing_lesson
 from .recorded_lessons import exchange_chart, if_recorded, reduction_rates, store_table, swizzle_cost, swizzle_reads, wgmma_groups, wgmma_rates
 from .reductions import check_split_k, launch_reduce, reduce_tile, reduced, types_table, write_groups
-from .registers import budget_chart, budget_table, check_registers, launch_roles, role_build, roles_table
+from .registers import budget_chart, budget_table, check_registers, launch_roles, registers_at_entry, role_build, roles_table
 from .reports import doctor, explain, hazards, kindest_place, lines_named
 from .roles import FIRST, ROLES, check_second_consumer, launch_warp_roles, lead, tiles_on_way, own_load_cost, role_instructions, roles_chart
 from .roles import roles_gains, time_by_warp, trace_roles, waiting_share
@@ -88,14 +88,15 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "overlap_table", "own_load_cost", "owner_words", "panel", "Panel", "percent_of_peer", "picks_table",
            "Picture", "pipeline_chart", "pipeline_table", "Point", "power_table", "predict", "profile_chart",
            "profile_table", "raster_map", "rates_chart", "read_columns", "reduce_tile", "reduced", "reduction_rates",
-           "reference_box", "remaining", "reuse_table", "ring_counts", "ring_plan", "ring_run", "ring_spans",
+           "reference_box", "registers_at_entry", "remaining", "reuse_table", "ring_counts", "ring_plan", "ring_run",
+           "ring_spans",
            "ring_timeline", "role_build", "role_instructions", "ROLES", "roles_chart", "roles_gains", "roles_table",
            "roofline", "run_article", "run_choice", "run_cluster", "run_fused", "run_pipeline", "run_places",
            "run_product", "run_queue", "run_schedule", "run_stream_k", "run_tile", "run_way", "same_counts", "sass",
            "schedule_model", "schedule_timeline", "shapes_chart", "SLICES", "Slider", "small_shape", "source", "Span",
            "stage_diagram", "stage_plan", "stage_times", "stages_chart", "step_map", "step_table", "step_times",
            "step_words", "store_table", "swizzle_cost", "swizzle_reads", "swizzled_tile", "symptoms_table",
-           "tail_table", "tile_order", "tile_table", "tiles_on_way", "time_by_warp", "timeline", "Times",
+           "tail_table", "tile_order", "tile_table", "tile_traffic", "tiles_on_way", "time_by_warp", "timeline", "Times",
            "timing_lesson", "trace_roles", "traffic_table", "turns", "turns_words", "type_rates", "types_table",
            "unit_map", "verdict_chart", "verdicts", "vote", "waiting_share", "walk", "walk_picture", "wavefronts",
            "wavefronts_beside", "wavefronts_of", "waves_chart", "waves_table", "way_source", "WAYS", "ways_chart",
