@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from h200_cases import GROUP, LANES, all_cases, input_names, letters, make_bank, opcodes
+from h200_cases import GROUP, all_cases, letters, opcodes
+from h200_inputs import LANES, input_names, make_bank
 
 HERE = Path(__file__).parent
 TYPES = {"h": "b16", "r": "b32", "d": "b64", "f": "f32", "F": "f64", "p": "pred"}
