@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from matplotlib.patches import Rectangle
@@ -29,26 +28,20 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-@lru_cache(maxsize=64)
-def _order(rows: int, cols: int, group: int) -> np.ndarray:
-    import hopperlab as hl
-
-    kernel = hl.RawModule(code=CODE, options=(f"-DGROUP={group}",), backend="emulator", name="order.cu").get_function("order")
-    places = np.zeros((rows * cols, 2), np.int32)
-    with hl.emulate():
-        kernel((_ceil(rows * cols, 256),), (256,), (places, np.int32(rows), np.int32(cols)))
-    places.flags.writeable = False
-    return places
-
-
 def tile_order(rows: int, cols: int, group: int) -> np.ndarray:
     """(rows * cols, 2): row and column of each tile in the order of raster.cuh's grouped_tile<group>, run in the emulator.
 
     Raises ValueError for an empty grid or a group of no rows.
     """
+    import hopperlab as hl
+
     if min(rows, cols, group) < 1:
         raise ValueError(f"an order needs at least one row, one column and groups of one row, not {rows} x {cols} in groups of {group}")
-    return _order(rows, cols, group)
+    kernel = hl.RawModule(code=CODE, options=(f"-DGROUP={group}",), backend="emulator", name="order.cu").get_function("order")
+    places = np.zeros((rows * cols, 2), np.int32)
+    with hl.emulate():
+        kernel((_ceil(rows * cols, 256),), (256,), (places, np.int32(rows), np.int32(cols)))
+    return places
 
 
 @dataclass(frozen=True)
