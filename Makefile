@@ -13,7 +13,7 @@ STAMPS := $(VENV)/stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks precompiled check-notebooks site bundle bench clean
+.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks exercises precompiled check-notebooks site bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -38,6 +38,9 @@ install: $(STAMPS)/lab cupy  ## only install
 
 notebooks: $(STAMPS)/test  ## build the notebooks from their sources (keeps outputs that are still fresh)
 	@$(BIN)/python -m hopperlab.notebooks build
+
+exercises: $(STAMPS)/test  ## write exercises/ from solutions/ (run after a change there)
+	@$(BIN)/python -m hopperlab.notebooks exercises
 
 precompiled: $(STAMPS)/test  ## compile the lessons' kernels for machines without a compiler (macOS)
 	@$(BIN)/python -m hopperlab.notebooks precompile

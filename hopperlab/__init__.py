@@ -23,6 +23,8 @@ _NAMES = {
     "timeline": "measure.timelines",
     "run_isolated": "runtime.isolated",
     "sass": "runtime.sass",
+    "check": "grading.check",
+    "CheckFailed": "grading.check",
     "HopperlabError": "runtime.errors",
     "CompileError": "runtime.errors",
     "NoteError": "runtime.errors",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 
 from . import build, check
 
@@ -21,10 +22,13 @@ def main(arguments: list[str] | None = None) -> int:
                         ("bundle", "write a folder that installs and runs offline; names are further extras, such as cuda13"),
                         ("mutations", "apply the mutations of these lessons' kernels and show what nbval says"),
                         ("readme", "write the README's table of lessons"),
-                        ("pictures", "draw the README's picture from a run")):
+                        ("pictures", "draw the README's picture from a run"),
+                        ("draft", "new solution notebooks from drafts in Markdown (names are files)"),
+                        ("solutions", "run the solution notebooks and store their outputs, then write exercises/"),
+                        ("exercises", "write exercises/ from solutions/")):
         sub = verbs.add_parser(verb, help=help_)
         sub.add_argument("lessons", nargs="*", help="lesson numbers or names; all when none is given")
-        if verb == "execute":
+        if verb in ("execute", "solutions"):
             sub.add_argument("--backend", choices=("gpu", "emulator"), help="where to run (default: HOPPERLAB_BACKEND, else automatic)")
     options = parser.parse_args(arguments)
     if options.verb == "pictures":
@@ -41,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         from . import bundle
         print(f"read {bundle.build(extras=options.lessons) / 'START.md'}")
         return 0
+    if options.verb in ("draft", "solutions", "exercises"):
+        return _exercises(options)
     sources = build.sources(options.lessons)
     if options.verb == "check":
         return _check(sources)
@@ -67,6 +73,31 @@ def _execute(sources, backend: str | None) -> int:
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             failed += 1
             print(f"  failed after {time.perf_counter() - began:.1f} s; the stored file is as it was\n{error}", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+def _exercises(options) -> int:
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    from ..grading import generate
+    from . import hashes, solutions
+
+    if options.verb == "draft":
+        for name in options.lessons:
+            print(f"wrote {solutions.from_draft(Path(name)).name}")
+        return 0
+    failed = 0
+    for path in generate.solutions(hashes.ROOT) if options.verb == "solutions" else ():
+        if options.lessons and not path.stem.startswith(tuple(options.lessons)):
+            continue
+        try:
+            print(f"executing {path.name} …", flush=True)
+            print(f"  {solutions.run(path, options.backend):.1f} s", flush=True)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            failed += 1
+            print(f"  failed; the stored file is as it was\n{error}", file=sys.stderr, flush=True)
+    for path in generate.write(hashes.ROOT):
+        print(f"wrote {path.relative_to(hashes.ROOT)}")
     return 1 if failed else 0
 
 

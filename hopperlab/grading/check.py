@@ -1,0 +1,266 @@
+"""Judging an answer: values under every schedule, hazards, and the mechanism asked for; then, where there is one, on the GPU.
+
+`check` is what a check cell calls (`hl.check`); `judge` gives the same as data, from the answer cell's text alone.
+"""
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import hopperlab as hl
+
+from ..runtime.explore import FIXED
+from . import answers, python_answers
+from .exercise import CUDA, PUBLIC, Case, Exercise, find, random
+
+HIDDEN_SHAPES = 5
+GPU_SECONDS = 20.0
+BUDGET = 20_000            # rounds that a polling loop may spin alone
+STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
+
+
+class CheckFailed(AssertionError):
+    """An answer that is not right yet; the message says what is wrong first, and where."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the message, without the check's own frames."""
+        return [f"CheckFailed: {self}"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: which step noticed (STEPS), and the message for the learner."""
+
+    step: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found about one answer. `tried` counts shapes, `schedules` those a shape was run under, `required` the requirements of all shapes."""
+
+    exercise: str
+    findings: tuple[Finding, ...] = ()
+    tried: int = 0
+    schedules: int = 0
+    required: int = 0
+
+    @property
+    def right(self) -> bool:
+        """True when nothing was found."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        if self.findings:
+            return f"{self.exercise} is not right yet. " + "\n".join(finding.message for finding in self.findings)
+        if not self.schedules:
+            return f"{self.exercise} is right: {_number(self.tried, 'case')}"
+        asked = f", {_number(self.required, 'requirement')} met" if self.required else ""
+        return f"{self.exercise} is right: {_number(self.tried, 'shape')} under {self.schedules} schedules, no hazard{asked}"
+
+    def as_dict(self) -> dict:
+        """Plain data for JSON."""
+        return {**asdict(self), "right": self.right}
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("s" if count != 1 else "")
+
+
+def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants: Any) -> None:
+    """Check an answer and print one line, or raise CheckFailed with what is wrong first.
+
+    exercise:  its id, such as '04.1'
+    answer:    the module that a %%cuda cell made, or the function that a Python cell defined; also the cell's text
+    hidden:    a key: other shapes and seeds, drawn by the key, as graders do
+    constants: those of the exercise, such as STAGES=4; they are the ones its text names
+    The emulator judges first, under every schedule; where kernels run on a GPU, a worker process then runs the answer there too.
+    """
+    asked = find(exercise)
+    verdict = judge(asked, text_of(asked, answer), constants, key=hidden or PUBLIC, hidden=hidden is not None, gpu=hl.backend() == "gpu")
+    if not verdict.right:
+        raise CheckFailed(str(verdict))
+    print(verdict if hidden is None else f"{verdict} (hidden)")
+
+
+def text_of(exercise: Exercise, answer: Any) -> str:
+    """The cell text behind what an answer cell defined. Raises CheckFailed for anything else."""
+    if isinstance(answer, str):
+        return answer
+    if exercise.kind == CUDA:
+        if not isinstance(answer, hl.RawModule) or answer.source is None:
+            raise CheckFailed(f"{exercise.id}: give the module that the cell `%%cuda {exercise.name}` made, not {type(answer).__name__}")
+        options = "".join(f" {option}" for option in answer.options)
+        return f"%%cuda {answer.name.removesuffix('.cu')}{options}\n{answer.source}"
+    code = getattr(answer, "__code__", None)
+    text = "".join(linecache.getlines(code.co_filename)) if code is not None else ""
+    if not text:
+        raise CheckFailed(f"{exercise.id}: give the function {exercise.name} itself, defined in a cell of this notebook")
+    return text
+
+
+def judge(exercise: Exercise, cell: str, constants: Mapping[str, Any] | None = None, *, key: str = PUBLIC, hidden: bool = False,
+          gpu: bool = False, call: Callable | None = None) -> Verdict:
+    """The verdict on the text of an answer cell. Deterministic: text, constants, key and `hidden` decide it.
+
+    call: how Python answers are run, call(text, function name, arguments of each case) -> values (python_answers.run); a grader gives one
+    that runs them in its sandbox.
+    """
+    setting = exercise.setting(constants or {})
+    try:
+        text = answers.body(exercise, cell)
+    except answers.Refused as refused:
+        return Verdict(exercise.id, (Finding("form", f"Not tried: {refused}."),))
+    shapes = _shapes(exercise, key, hidden)
+    if exercise.kind != CUDA:
+        return _judge_python(exercise, text, shapes, setting, key, call or python_answers.run)
+    return _Trials(exercise, text, shapes, setting, key, gpu).verdict()
+
+
+def _shapes(exercise: Exercise, key: str, hidden: bool) -> list:
+    """The visible shapes, or those that the key draws (each once)."""
+    if not hidden:
+        return list(exercise.shapes)
+    rng, drawn = random(key, exercise.id, "hidden shapes"), []
+    for _ in range(20 * HIDDEN_SHAPES):
+        shape = exercise.draw(rng)
+        if shape not in drawn and len(drawn) < HIDDEN_SHAPES:
+            drawn.append(shape)
+    return drawn
+
+
+def _judge_python(exercise: Exercise, text: str, shapes: Sequence, setting: Mapping, key: str, call: Callable) -> Verdict:
+    cases = [exercise.case(random(key, exercise.id, shape), shape, **setting) for shape in shapes]
+    try:
+        values = call(text, exercise.name, [case.arguments for case in cases])
+    except python_answers.AnswerFailed as failed:
+        return Verdict(exercise.id, (Finding("values", str(failed)),))
+    for shape, case, value in zip(shapes, cases, values, strict=True):
+        problem = python_answers.difference(value, case.expected, case.tolerance)
+        if problem:
+            given = ", ".join(map(str, case.arguments))
+            return Verdict(exercise.id, (Finding("values", f"{exercise.name}({given}) {problem}."),))
+    return Verdict(exercise.id, (), len(cases))
+
+
+class _Trials:
+    """One CUDA answer, compiled once and run on every shape under every schedule."""
+
+    def __init__(self, exercise: Exercise, text: str, shapes: Sequence, setting: Mapping, key: str, gpu: bool):
+        self.exercise, self.text, self.shapes, self.setting, self.key, self.gpu = exercise, text, shapes, setting, key, gpu
+        self.plan = [(name, 0) for name in FIXED] + [("random", seed) for seed in range(exercise.seeds)]
+        self.required = 0
+
+    def verdict(self) -> Verdict:
+        """Compile, run, compare; the first shape with findings ends it."""
+        try:
+            self.module = hl.RawModule(code=self.text, name=f"{self.exercise.name}.cu", backend="emulator", strict=True)
+        except (hl.CompileError, hl.NoteError) as error:
+            return Verdict(self.exercise.id, (Finding("compiles", f"It does not compile:\n{error}"),))
+        for shape in self.shapes:
+            findings = self._shape(shape)
+            if not findings and self.gpu:
+                findings = self._on_gpu(shape)
+            if findings:
+                return Verdict(self.exercise.id, tuple(findings))
+        return Verdict(self.exercise.id, (), len(self.shapes), len(self.plan), self.required)
+
+    def _case(self, shape: Any) -> Case:
+        case = self.exercise.case(random(self.key, self.exercise.id, shape), shape, **self.setting)
+        for name, array in case.outputs.items():
+            if name not in case.kept:
+                poison(array)
+        return case
+
+    def _shape(self, shape: Any) -> list[Finding]:
+        for schedule, seed in self.plan:
+            case = self._case(shape)
+            name = f"random({seed})" if schedule == "random" else schedule
+            where = f"({self.exercise.says(shape)}; schedule {name})"
+            error = None
+            with hl.emulate(schedule=schedule, seed=seed, hazards="collect", trace=schedule == "lazy", budget=BUDGET) as run:
+                try:
+                    case.run(self._launch)
+                except (hl.EmulatorError, hl.HopperlabError) as fault:
+                    error = fault
+            findings = _hazards(run, error, where) or _values(case, where)
+            if findings:
+                return findings
+            if schedule == "lazy":
+                findings = self._mechanism(case, run, where)
+                if findings:
+                    return findings
+        return []
+
+    def _mechanism(self, case: Case, run: Any, where: str) -> list[Finding]:
+        complaints = [text for text in (requirement.complaint(run) for requirement in case.requires) if text]
+        self.required += len(case.requires)
+        if not complaints:
+            return []
+        return [Finding("mechanism", "The values are right, but not by what was asked for: " + "; ".join(complaints) + f" {where}.")]
+
+    def _launch(self, name: str, grid, block, args: Sequence = (), shared_mem: int = 0) -> None:
+        self.module.get_function(name)(grid, block, args, shared_mem=shared_mem)
+
+    def _on_gpu(self, shape: Any) -> list[Finding]:
+        def launch(name, grid, block, args=(), shared_mem=0):
+            hl.run_isolated(self.module.get_function(name), grid, block, args, shared_mem=shared_mem, timeout=GPU_SECONDS, backend="gpu")
+        case, where = self._case(shape), f"({self.exercise.says(shape)}; on the GPU)"
+        try:
+            case.run(launch)
+        except hl.HopperlabError as error:
+            return [Finding("gpu", f"The emulator found nothing wrong, but the GPU did not finish: {error} {where}")]
+        return [Finding("gpu", found.message) for found in _values(case, where)]
+
+
+def poison(array: np.ndarray) -> None:
+    """Fill an output, so that an element that nobody writes is noticed: NaN, or the largest integer."""
+    try:
+        array.fill(np.nan)
+    except (ValueError, TypeError, OverflowError):
+        array.fill(np.iinfo(array.dtype).max)
+    if array.dtype.kind in "iu":
+        array.fill(np.iinfo(array.dtype).max)
+
+
+def _hazards(run: Any, error: Exception | None, where: str) -> list[Finding]:
+    found = sorted(run.hazards, key=lambda hazard: (hazard.kind == "deadlock", hazard.sort_key()))
+    if found:
+        more = f"\n({len(found) - 1} more after this one)" if len(found) > 1 else ""
+        return [Finding("hazards", f"The emulator names a hazard {where}:\n{found[0]}{more}")]
+    return [Finding("hazards", f"The emulator stopped it {where}:\n{type(error).__name__}: {error}")] if error is not None else []
+
+
+def _values(case: Case, where: str) -> list[Finding]:
+    for name, array in case.outputs.items():
+        expected = np.asarray(case.expected[name])
+        got = np.asarray(array)
+        if got.shape != expected.shape:
+            return [Finding("values", f"{name} has shape {got.shape}, expected {expected.shape} {where}.")]
+        wide, right = _wide(got), _wide(expected)
+        with np.errstate(invalid="ignore"):
+            close = np.abs(wide - right) <= case.tolerance * np.maximum(1, np.abs(right))
+        wrong = np.flatnonzero(~(close | (wide == right) | (np.isnan(wide) & np.isnan(right)))) if wide.dtype.kind == "f" else np.flatnonzero(wide != right)
+        if len(wrong):
+            index = tuple(int(i) for i in np.unravel_index(int(wrong[0]), got.shape))
+            shown = "never written" if _is_poison(got[index]) else f"{_plain(got[index])}"
+            return [Finding("values", f"{name}[{', '.join(map(str, index))}] is {shown}, expected {_plain(expected[index])}; "
+                                      f"{len(wrong)} of {got.size} elements are wrong {where}.")]
+    return []
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype.kind in "iub" else array.astype(np.float64)
+
+
+def _is_poison(value: Any) -> bool:
+    return bool(np.isnan(value)) if np.asarray(value).dtype.kind not in "iub" else value == np.iinfo(np.asarray(value).dtype).max
+
+
+def _plain(value: Any) -> str:
+    return re.sub(r"\.0$", "", f"{float(value):.7g}") if np.asarray(value).dtype.kind not in "iub" else str(int(value))

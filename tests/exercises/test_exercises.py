@@ -1,0 +1,87 @@
+"""Every exercise: its solution is right, what the learner starts from is not, and each wrong answer fails with a message that helps.
+
+Wrong answers stand in wrong_NN.toml, as edits of the solution or whole; `says` is what the message must contain (a regular expression).
+"""
+import re
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from hopperlab.grading import check, exercise, generate, regions
+
+ROOT = Path(__file__).resolve().parents[2]
+EXERCISES = exercise.every()
+NOTEBOOKS = {path.name.split("_")[0]: path for path in generate.solutions(ROOT)}
+KEYS = ("autumn", "spring")
+
+
+def solution_cell(name):
+    """The text of the solution's answer cell, marks and all."""
+    lesson, number = name.split(".")
+    notebook = nbformat.read(NOTEBOOKS[lesson], as_version=4)
+    return generate.answers_of(notebook)[f"answer-{lesson}-{number}"]
+
+
+def wrong_answers():
+    for path in sorted(Path(__file__).parent.glob("wrong_*.toml")):
+        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["wrong"]:
+            yield pytest.param(entry, id=f"{entry['exercise']}-{entry['name']}")
+
+
+def edited(entry):
+    """The wrong answer's text. An edit that does not apply is an error of the list, not a wrong answer."""
+    if "answer" in entry:
+        return entry["answer"]
+    text = regions.solution_without_stubs(solution_cell(entry["exercise"]))
+    for old, new in entry["replace"]:
+        assert old in text, f"{entry['exercise']} {entry['name']}: the solution does not contain {old!r}"
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_solution_is_right(name):
+    text = regions.solution_without_stubs(solution_cell(name))
+    for hidden in (False, True):
+        verdict = check.judge(EXERCISES[name], text, hidden=hidden)
+        assert verdict.right, str(verdict)
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_what_a_learner_starts_from_is_not_right(name):
+    verdict = check.judge(EXERCISES[name], regions.without_solutions(solution_cell(name)))
+    assert not verdict.right
+    assert verdict.findings[0].step != "form", "the skeleton itself must be something the check tries"
+
+
+@pytest.mark.parametrize("entry", wrong_answers())
+def test_wrong_answer_fails_and_the_message_helps(entry):
+    verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
+    assert not verdict.right, f"{entry['why']}: not noticed"
+    assert re.search(entry["says"], str(verdict)), f"expected {entry['says']!r} in:\n{verdict}"
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_every_exercise_has_at_least_four_wrong_answers(name):
+    kept = [param.values[0] for param in wrong_answers() if param.values[0]["exercise"] == name]
+    assert len(kept) >= 4
+    assert len({edited(entry) for entry in kept}) == len(kept)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("name", EXERCISES)
+def test_in_another_edition_the_edited_solution_is_right_and_the_published_one_is_not(name, key):
+    asked, published = EXERCISES[name], solution_cell(name)
+    assert asked.constants, "an exercise needs a constant that an edition can change"
+    setting = asked.edition(key)
+    own = check.judge(asked, regions.solution_without_stubs(generate.edited(asked, published, key)), setting, key=key, hidden=True)
+    assert own.right, f"{setting}: {own}"
+    assert not check.judge(asked, regions.solution_without_stubs(published), setting, key=key, hidden=True).right, f"{setting}: the published solution passes"
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_same_answer_gives_the_same_verdict(name):
+    skeleton = regions.without_solutions(solution_cell(name))
+    assert str(check.judge(EXERCISES[name], skeleton)) == str(check.judge(EXERCISES[name], skeleton))
