@@ -29,7 +29,7 @@ def draw_halo(tile: int = 8, halo: int = 1, lead: int = 4) -> style.Picture:
     axis.set_yticks(range(0, tile + 1, 4))
     handles = [Patch(facecolor=colour, edgecolor=style.FAINT, hatch="///" if i == 3 else None, label=label) for i, (label, colour) in enumerate(KINDS)]
     figure.legend(handles=handles, fontsize=9, frameon=False, loc="outside right upper")
-    style.title(axis, f"A plane of the box (red) for a tile of {tile} and a halo of {halo}")
+    style.title(axis, f"A plane of the box (red): tile of {tile}, halo of {halo}")
     rows, columns = tile + 2 * halo, tile + 2 * lead
     return style.Picture(figure, f"One plane of the box: {rows} rows of {columns} elements, from ({-halo}, {-lead}); the tile is {tile} x {tile}, "
                                  f"its halo {halo} wide; what lies before row 0 or column 0 is outside the volume and filled with 0.")
