@@ -22,6 +22,9 @@ from .clusters import numbers as cluster_numbers
 from .cpp_pipeline import WAYS, check_engines, launch_cpp_pipeline, pipeline_chart, pipeline_table, run_pipeline, run_way, way_source, ways_chart
 from .cpp_pipeline import ways_table as cpp_ways
 from .generations import INSTRUCTIONS, accepted, generations_table, issued, issued_chart
+from .exercise_pictures_10 import draw_columns_of_consumers, draw_slot_barriers
+from .exercise_pictures_11 import draw_large_tile
+from .exercise_pictures_13 import draw_serpentine, draw_turns
 from .handovers import handover_cost
 from .ladder import ladder
 from .landing import land, land_bytes
@@ -74,7 +77,9 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "choice_model_chart", "claims_report", "cluster_map", "cluster_numbers", "configuration",
            "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside", "counters_beside",
            "cpp_ways", "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map",
-           "doctor", "draw_column_reads", "draw_halo", "draw_phases", "draw_ring", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
+           "doctor", "draw_column_reads", "draw_columns_of_consumers", "draw_halo", "draw_large_tile", "draw_phases", "draw_ring",
+           "draw_serpentine", "draw_slot_barriers", "draw_turns",
+           "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
            "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element",
            "fragment_map", "gains_table", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "halves_chart",
            "halves_gains", "halves_table", "handover_cost", "handover_diagram", "hazards", "if_recorded", "image_of",
