@@ -61,6 +61,7 @@ from .raster import launch_raster, raster_map, reuse_table, tile_order, waves_ch
 from .schedules import launch_schedule, run_schedule, schedule_model, schedule_timeline, turns, turns_words
 from .split_work import check_order, run_fused, run_stream_k, work_map
 from .exercise_pictures_07 import draw_split_k, draw_store_slots
+from .exercise_pictures_09 import draw_multistage
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "announce", "asked_of_l2",
            "attainable", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "BOXES", "boxes_chart",
@@ -72,7 +73,8 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "choice_model_chart", "claims_report", "cluster_map", "cluster_numbers", "configuration",
            "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside", "counters_beside",
            "cpp_ways", "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map",
-           "doctor", "draw_split_k", "draw_store_slots", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
+           "doctor", "draw_multistage", "draw_split_k", "draw_store_slots", "enough_in_flight", "enough_stages",
+           "exchange_chart", "expected_sums", "explain",
            "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element",
            "fragment_map", "gains_table", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "halves_chart",
            "halves_gains", "halves_table", "handover_cost", "handover_diagram", "hazards", "if_recorded", "image_of",
