@@ -9,7 +9,7 @@ import numpy as np
 import hopperlab as hl
 
 from ..exercise import CUDA, Case, Exercise
-from ..requires import Requirement, custom, exactly, none_of
+from ..requires import Requirement, custom, exactly, in_flight, none_of
 
 SQUARES = 256                # floats of one tile of 07.1
 PART = 16                    # columns of k of one block of 07.2
@@ -40,6 +40,7 @@ def _squares(rng: np.random.Generator, shape: tuple[int, int], SLOTS: int) -> Ca
     x = rng.integers(-40, 40, count).astype(np.float32)
     y = np.empty_like(x)
     tiles = -(-count // SQUARES)
+    most = -(-tiles // blocks)               # of one block
 
     def run(launch) -> None:
         launch("squares", (blocks,), (128,), (x, y, np.int32(count)), shared_mem=SLOTS * SQUARES * 4)
@@ -48,7 +49,8 @@ def _squares(rng: np.random.Generator, shape: tuple[int, int], SLOTS: int) -> Ca
         none_of("global_store_requests", "the copy engine writes y, no thread does"),
         exactly("bulk_stores", tiles, "each tile leaves by one bulk store"),
         exactly("bulk_store_bytes", 4 * count, "the last tile is as long as what is left of y"),
-        _unread(min(SLOTS, -(-tiles // blocks)), SLOTS)))
+        _unread(min(SLOTS, most), SLOTS),
+        in_flight("store cp", most, "a slot is free when it has been read (wait_group.read); the writes into y need no wait in the loop")))
 
 
 def _draw_squares(rng: np.random.Generator) -> tuple[int, int]:
