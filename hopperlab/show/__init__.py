@@ -66,6 +66,8 @@ from .inside_tma import BOXES, latencies, needed, run_queue, unit_map
 from .raster import launch_raster, raster_map, reuse_table, tile_order, waves_chart, waves_table
 from .schedules import launch_schedule, run_schedule, schedule_model, schedule_timeline, turns, turns_words
 from .split_work import check_order, run_fused, run_stream_k, work_map
+from .exercise_pictures_07 import draw_split_k, draw_store_slots
+from .exercise_pictures_09 import draw_multistage
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "announce", "asked_of_l2",
            "attainable", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "BOXES", "boxes_chart",
@@ -77,8 +79,8 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "choice_model_chart", "claims_report", "cluster_map", "cluster_numbers", "configuration",
            "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside", "counters_beside",
            "cpp_ways", "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map",
-           "doctor", "draw_column_reads", "draw_columns_of_consumers", "draw_halo", "draw_large_tile", "draw_phases", "draw_ring",
-           "draw_serpentine", "draw_slot_barriers", "draw_turns",
+           "doctor", "draw_column_reads", "draw_columns_of_consumers", "draw_halo", "draw_large_tile", "draw_multistage",
+           "draw_phases", "draw_ring", "draw_serpentine", "draw_slot_barriers", "draw_split_k", "draw_store_slots", "draw_turns",
            "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
            "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element",
            "fragment_map", "gains_table", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "halves_chart",
