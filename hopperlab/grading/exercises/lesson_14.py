@@ -37,7 +37,7 @@ def _plans(rng: np.random.Generator, shape: tuple[int, int] | int, SMS: int, CON
     for bm, bn, stages in choices:
         nbytes = stages * ((bm + bn) * BK * 2 + 16)
         legal = (nbytes <= limits.SHARED_PER_BLOCK and bm % (64 * CONSUMERS) == 0 and bn % 8 == 0 and max(bm, bn) <= MOST_BOX
-                 and bm // CONSUMERS * bn // 128 <= 128)
+                 and bm // CONSUMERS * bn <= 128 * 128)
         tiles = math.ceil(m / bm) * math.ceil(n / bn)
         waves = math.ceil(tiles / SMS)
         entries.append([nbytes, tiles, waves, tiles - (waves - 1) * SMS] if legal else None)
