@@ -67,13 +67,15 @@ class Row:
 
 
 def rank(answers: Mapping[str, str], shapes: Sequence[Shape] = SHAPES, *, rounds: int = ROUNDS, constants: Mapping[str, Any] | None = None,
-         key: str = "leaderboard", seconds: float = SECONDS, timer: Timer | None = None, progress: Callable[[str], None] = lambda text: None) -> list[Row]:
-    """The leaderboard, fastest first, answers without a time last.
+         key: str = "leaderboard", seconds: float = SECONDS, timer: Timer | None = None, progress: Callable[[str], None] = lambda text: None,
+         show: Callable[[str], None] = print) -> list[Row]:
+    """The leaderboard, fastest first, answers without a time last; its table is printed.
 
     answers:   by learner, the text of the answer cell of 14.2; give those that `judge` finds right (values are checked again each round)
     constants: those of the class's edition, such as {"ALPHA": 3}
     seconds:   the time limit of one answer
     timer:     what times an answer; None is a worker process on this machine's GPU
+    show:      takes the table, once all answers have been timed
     Raises RankError without a Hopper GPU, and where HOPPERLAB_QUEUE lends the GPU to others meanwhile; ValueError for shapes or rounds that cannot be.
     """
     _check(shapes, rounds)
@@ -89,7 +91,9 @@ def rank(answers: Mapping[str, str], shapes: Sequence[Shape] = SHAPES, *, rounds
             rows.append(row(learner, timer(job)))
         except (NotTimed, Refused) as problem:
             rows.append(Row(learner, problem=str(problem)))
-    return sorted(rows, key=lambda found: (bool(found.problem), -found.ratio, found.learner))
+    rows.sort(key=lambda found: (bool(found.problem), -found.ratio, found.learner))
+    show(table(rows, shapes))
+    return rows
 
 
 def row(learner: str, times: Times) -> Row:

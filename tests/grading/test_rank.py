@@ -103,6 +103,14 @@ def test_progress_names_every_learner_in_order():
     assert told == ["1 of 2: ann", "2 of 2: bob"]
 
 
+def test_the_table_is_printed_once_at_the_end(capsys):
+    rows, _ = ranked({"bob": NotTimed("x"), "ann": {SMALL: times([1.0], [1.0])}})
+    assert capsys.readouterr().out == rank.table(rows, [SMALL]) + "\n"
+    shown = []
+    ranked({"ann": NotTimed("x")}, show=shown.append)
+    assert len(shown) == 1 and not capsys.readouterr().out
+
+
 def test_the_table_gives_places_spreads_and_reasons():
     text = rank.table([Row("ann", 1.02, 0.99, 1.04, 771.4), Row("bob-the-builder", problem="it\nhangs")], [SMALL])
     first, second = text.splitlines()[-2:]
