@@ -14,6 +14,7 @@ from .descriptors import check_descriptor, decode_words, descriptor_map, fragmen
 from .excerpts import wrapper
 from .exercise_pictures_01 import draw_register_buffer, draw_tiles_ahead
 from .exercise_pictures_02 import draw_swizzled_column, draw_turned_corner
+from .exercise_pictures_03 import draw_groups, draw_ring_depths
 from .feeding import enough_in_flight, feeding_chart, launch_tile, littles_law, memory_latency, needs_of, run_tile
 from .ladder_start import check_flight, first_steps, step_times
 from .clusters import asked_of_l2, check_masks, cluster_map, expected_sums, launch_cluster, run_cluster, tile_traffic, traffic_table, ways_table
@@ -74,7 +75,7 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside", "counters_beside",
            "cpp_ways", "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map",
            "doctor", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
-           "draw_register_buffer", "draw_swizzled_column", "draw_tiles_ahead", "draw_turned_corner",
+           "draw_groups", "draw_register_buffer", "draw_ring_depths", "draw_swizzled_column", "draw_tiles_ahead", "draw_turned_corner",
            "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element",
            "fragment_map", "gains_table", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "halves_chart",
            "halves_gains", "halves_table", "handover_cost", "handover_diagram", "hazards", "if_recorded", "image_of",

@@ -41,7 +41,7 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
     warps = rows * columns * TILE * TILE // WARP
     return Case({"c": a @ b}, run, {"c": c}, requires=(
         exactly("global_load_bytes", 4 * (columns * m * k + rows * k * n), "a block loads each number of its rows of a and columns of b once, and nothing outside"),
-        at_most("warp_instructions_barrier", warps * (tiles + 1), f"{warps} warps, {tiles} tiles of k: with two buffers one __syncthreads() a tile is enough, and one before"),
+        at_most("warp_instructions_barrier", warps * (tiles + 1), f"tiles of k: {tiles}, warps: {warps}; with two buffers one __syncthreads() a tile is enough, and one before"),
         _loads_ahead(tiles)))
 
 
