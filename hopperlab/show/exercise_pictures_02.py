@@ -28,10 +28,10 @@ def draw_swizzled_column(SPAN: int, start: int, piece: int, rows: int = 8) -> st
             axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=style.CARD, linewidth=1.5))
             axis.text(x + 0.5, y + 0.5, f"{row}.{at}", ha="center", va="center", fontsize=9, color=style.ink_on(colour))
             places += [address] if at == piece else []
-    axis.set(xlim=(0, LINE / PIECE), ylim=(lines, 0), xlabel="shared-memory banks (4 bytes each)", ylabel="address (bytes)")
+    axis.set(xlim=(0, LINE / PIECE), ylim=(lines, 0), xlabel=f"shared-memory banks (4 bytes each); blue: piece {piece} of each row", ylabel="address (bytes)")
     axis.set_xticks([i + 0.5 for i in range(8)], [f"{4 * i}–{4 * i + 3}" for i in range(8)])
     axis.set_yticks([i + 0.5 for i in range(lines)], [str(start + LINE * i) for i in range(lines)])
-    heading = f"Rows of {SPAN} bytes from address {start} on, swizzle {SPAN}B; blue: piece {piece} (label: row.piece)"
+    heading = f"Rows of {SPAN} bytes from address {start} on, swizzle {SPAN}B: label = row.piece"
     style.title(axis, heading)
     return style.Picture(figure, f"{heading}\n  addresses of piece {piece}, row by row: " + ", ".join(map(str, places)))
 

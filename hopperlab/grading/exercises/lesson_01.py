@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -48,25 +48,28 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
 def _loads_ahead(tiles: int) -> Requirement:
     """In the source's loop over tiles, the multiplication must stand between the load of a tile and the stores that put it down.
 
-    The lines are told by what they count: those of the loop run most often. A loop has no first line, so the order is cyclic:
-    load, multiply, put down, or the same three from another one on. Few tiles do not tell the loop from what stands before it.
+    The lines are told by what they count: those of the loop run most often. Few tiles do not tell the loop from what stands before it.
     """
     def complaint(run) -> str:
-        load, multiply, put = (_busiest_line(run, f"{name}_requests") for name in ("global_load", "shared_load", "shared_store"))
+        load, multiply, put = (busiest_line(run.counters.by_line(f"{name}_requests")) for name in ("global_load", "shared_load", "shared_store"))
         if not (load and multiply and put):
             return "no tile passes from global memory through registers to shared memory"
-        if tiles < TELLING or load < multiply < put or multiply < put < load or put < load < multiply:
+        if tiles < TELLING or cyclic(load, multiply, put):
             return ""
         return (f"line {load} loads a tile, line {put} puts it into shared memory, and no multiplication stands between the two (line {multiply} multiplies): "
                 "nothing hides the latency of the load")
     return custom("the next tile loads while this one is multiplied", complaint)
 
 
-def _busiest_line(run: Any, counter: str) -> int:
-    """The line of the kernel where most of `counter` was counted (the last one of several), 0 where there is none."""
-    lines = run.counters.by_line(counter)
-    most = max(lines.values(), default=0)
-    return max((int(place.rpartition(":")[2]) for place, count in lines.items() if count == most and ":" in place), default=0)
+def busiest_line(counted: Mapping[str, int]) -> int:
+    """The line of the kernel with the largest of these amounts by 'file:line' (the last of several), 0 where there is none."""
+    most = max(counted.values(), default=0)
+    return max((int(place.rpartition(":")[2]) for place, count in counted.items() if count == most and ":" in place), default=0)
+
+
+def cyclic(first: int, second: int, third: int) -> bool:
+    """True when three lines of a loop come in this order, from whichever of them the loop begins."""
+    return first < second < third or second < third < first or third < first < second
 
 
 EXERCISES = (

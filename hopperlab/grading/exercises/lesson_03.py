@@ -8,6 +8,7 @@ import numpy as np
 
 from ..exercise import CUDA, PYTHON, Case, Exercise
 from ..requires import Requirement, at_most, custom, exactly, none_of
+from .lesson_01 import busiest_line, cyclic
 
 EDGE, BK, WARPS = 128, 64, 8                    # the tile of the product: 128 x 128 x 64, by eight warps
 COPIES = 8                                      # cp.async instructions of a warp for one tile: four of A and four of B
@@ -36,7 +37,7 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: int)
         exactly("cp_async_bytes", 2 * k * (columns * m + rows * n), "each block copies its rows of a and of b once"),
         none_of("global_load_requests", "cp.async brings the tiles, no thread loads them"),
         at_most("warp_instructions_barrier", rows * columns * WARPS * tiles, f"{rows * columns * WARPS} warps, {_number(tiles)}: one __syncthreads() a tile is enough"),
-        _depth(STAGES, tiles)))
+        _depth(STAGES, tiles), _copies_first(STAGES, tiles)))
 
 
 def _bf16(x: np.ndarray) -> np.ndarray:
@@ -58,6 +59,19 @@ def _depth(stages: int, tiles: int) -> Requirement:
                         "it waits for more than the next tile")
         return ""
     return custom(f"tiles on their way: {stages - 1}", complaint)
+
+
+def _copies_first(stages: int, tiles: int) -> Requirement:
+    """In the source's loop the copy must stand between barrier and multiplication. The lines are told by how often they ran, so the loop must
+    copy more tiles than the lines before it."""
+    def complaint(run) -> str:
+        barriers = {c.place.split(" (in ")[0]: c["warp_instructions"] for c in run.counters.by_instruction() if c.opcode.startswith("bar.sync")}
+        lines = [busiest_line(counted) for counted in (barriers, run.counters.by_line("mma_sync"), run.counters.by_line("cp_async_requests"))]
+        if tiles <= 2 * (stages - 1) or len({0, *lines}) < 4 or not cyclic(*lines):
+            return ""
+        return (f"the slot is free from the barrier (line {lines[0]}) on, but the next copy (line {lines[2]}) stands behind the multiplication "
+                f"(line {lines[1]}), so that it starts late")
+    return custom("the next copy starts before the multiplication", complaint)
 
 
 def _number(tiles: float) -> str:
