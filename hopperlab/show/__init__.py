@@ -17,6 +17,9 @@ from .exercise_pictures_05 import draw_halo
 from .exercise_pictures_06 import draw_column_reads
 from .exercise_pictures_12 import draw_multicast, draw_shares
 from .exercise_pictures_14 import draw_contract, draw_waves
+from .exercise_pictures_01 import draw_register_buffer, draw_tiles_ahead
+from .exercise_pictures_02 import draw_swizzled_column, draw_turned_corner
+from .exercise_pictures_03 import draw_groups, draw_ring_depths
 from .feeding import enough_in_flight, feeding_chart, launch_tile, littles_law, memory_latency, needs_of, run_tile
 from .ladder_start import check_flight, first_steps, step_times
 from .clusters import asked_of_l2, check_masks, cluster_map, expected_sums, launch_cluster, run_cluster, tile_traffic, traffic_table, ways_table
@@ -81,10 +84,11 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "choice_model_chart", "claims_report", "cluster_map", "cluster_numbers", "configuration",
            "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside", "counters_beside",
            "cpp_ways", "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map",
-           "doctor", "draw_column_reads", "draw_columns_of_consumers", "draw_contract", "draw_halo", "draw_large_tile",
-           "draw_multicast", "draw_multistage", "draw_phases", "draw_ring", "draw_serpentine", "draw_shares",
-           "draw_slot_barriers", "draw_split_k", "draw_store_slots", "draw_turns", "draw_waves", "enough_in_flight",
-           "enough_stages", "exchange_chart", "expected_sums", "explain",
+           "doctor", "draw_column_reads", "draw_columns_of_consumers", "draw_contract", "draw_groups", "draw_halo",
+           "draw_large_tile", "draw_multicast", "draw_multistage", "draw_phases", "draw_register_buffer", "draw_ring",
+           "draw_ring_depths", "draw_serpentine", "draw_shares", "draw_slot_barriers", "draw_split_k",
+           "draw_store_slots", "draw_swizzled_column", "draw_tiles_ahead", "draw_turned_corner", "draw_turns",
+           "draw_waves", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
            "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element",
            "fragment_map", "gains_table", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "halves_chart",
            "halves_gains", "halves_table", "handover_cost", "handover_diagram", "hazards", "if_recorded", "image_of",
