@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import __version__, cli_grading, cli_measure, cli_queue
+from . import __version__, cli_exercises, cli_grading, cli_measure, cli_queue
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,12 @@ COMMANDS = (
             "--no-browser or --port=8899.", _course, _lab, passes_on=True),
     Command("restore", "reset your copy of one lesson; the old one is kept beside it",
             "The replaced notebook goes to work/.replaced/.", _restore_arguments, _restore),
+    Command("check", "judge the answers saved in an exercise notebook, each with the first thing that is wrong",
+            "The answers are taken out of work/exercises/ (else exercises/) and judged as hl.check does. Exit code 0: all right; 1: not yet; "
+            "2: no such notebook.", cli_exercises.check_arguments, cli_exercises.check),
+    Command("assign", "write a class's own edition of the exercises: constants, inputs and hidden checks drawn from a key",
+            "DIR/learners is for learners; DIR/instructor holds solutions, hidden checks and edition.json for `hopperlab grade`. Every keyed "
+            "solution is run first (about ten seconds a lesson). Exit code 0: written; 2: bad input.", cli_exercises.assign_arguments, cli_exercises.assign),
     Command("sanitize", "run a script's kernels in the emulator under several schedules and name every hazard",
             "For any script that uses hopperlab.RawModule, also with foreign PTX (ptx=...); needs no GPU. The script runs once under each "
             "schedule, in a process of its own. A script that makes CuPy arrays itself needs a GPU and HOPPERLAB_BACKEND=gpu; its kernels run in "

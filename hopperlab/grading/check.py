@@ -21,6 +21,8 @@ from .exercise import CUDA, PUBLIC, Case, Exercise, find, random
 HIDDEN_SHAPES = 5
 GPU_SECONDS = 20.0
 BUDGET = 20_000            # rounds that a polling loop may spin alone
+SHOWN = {"read-before-arrival": 0, "exit-in-flight": 2, "phase-overrun": 3, "deadlock": 4}
+"""Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last."""
 STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
 
 
@@ -229,7 +231,7 @@ def poison(array: np.ndarray) -> None:
 
 
 def _hazards(run: Any, error: Exception | None, where: str) -> list[Finding]:
-    found = sorted(run.hazards, key=lambda hazard: (hazard.kind == "deadlock", hazard.sort_key()))
+    found = sorted(run.hazards, key=lambda hazard: (SHOWN.get(hazard.kind, 1), hazard.sort_key()))
     if found:
         more = f"\n({len(found) - 1} more after this one)" if len(found) > 1 else ""
         return [Finding("hazards", f"The emulator names a hazard {where}:\n{found[0]}{more}")]

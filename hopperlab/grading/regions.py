@@ -9,7 +9,7 @@ import re
 
 SOLUTION, HIDDEN = "SOLUTION", "HIDDEN TESTS"
 STUB = re.compile(r"^(\s*)(?://|#)>(?: (.*)|)$")
-TODO = {"//": "// your code here", "#": "# your code here"}
+ASKS = {"//": "// your code here", "#": "# your code here"}
 
 
 class RegionError(ValueError):
@@ -43,7 +43,7 @@ def _stub(inside: list[str], mark: str) -> list[str]:
     if kept:
         return [f"{match[1]}{match[2] or ''}".rstrip() for match in kept]
     first = next((line for line in inside if line.strip()), "")
-    return [first[:len(first) - len(first.lstrip())] + TODO[mark]]
+    return [first[:len(first) - len(first.lstrip())] + ASKS[mark]]
 
 
 def _replaced(text: str, region: str, replacement) -> str:

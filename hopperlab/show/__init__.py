@@ -12,6 +12,7 @@ from .boxes import box_explorer, inside, reference_box
 from .charts import bars, lines
 from .descriptors import check_descriptor, decode_words, descriptor_map, fragment_map, launch_fragment, owner_words, step_table
 from .excerpts import wrapper
+from .exercise_pictures_04 import draw_phases, draw_ring
 from .feeding import enough_in_flight, feeding_chart, launch_tile, littles_law, memory_latency, needs_of, run_tile
 from .ladder_start import check_flight, first_steps, step_times
 from .clusters import asked_of_l2, check_masks, cluster_map, expected_sums, launch_cluster, run_cluster, tile_traffic, traffic_table, ways_table
@@ -71,7 +72,7 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "choice_model_chart", "claims_report", "cluster_map", "cluster_numbers", "configuration",
            "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside", "counters_beside",
            "cpp_ways", "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map",
-           "doctor", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
+           "doctor", "draw_phases", "draw_ring", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
            "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element",
            "fragment_map", "gains_table", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "halves_chart",
            "halves_gains", "halves_table", "handover_cost", "handover_diagram", "hazards", "if_recorded", "image_of",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 RUN_LIMIT = 240       # seconds for Run All; the emulator needs a few
 
@@ -57,3 +59,17 @@ def scroll_to(page, cell_id: str) -> None:
     """Bring one cell to the top of the window."""
     page.evaluate(SCROLL, cell_id)
     page.wait_for_timeout(1200)
+
+
+@contextmanager
+def after_run_all(chromium, lab, stem: str) -> Iterator:
+    """A page with the lesson `stem` after Run All, its last panel in view."""
+    url, token, _ = lab
+    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
+    try:
+        page = open_lesson(context, url, token, f"{stem}.ipynb")
+        run_all(page)
+        scroll_to(page, "panel")
+        yield page
+    finally:
+        context.close()

@@ -14,11 +14,12 @@ LIMIT = 60            # seconds until a moved control has launched
 
 
 class PanelDriver:
-    """The last panel of the page. Controls are numbered among their kind, sliders and lists apart, in the order they stand in."""
+    """The last panel of the page, or the one with a control called `label`. Controls are numbered among their kind, sliders and lists apart, in the order they stand in."""
 
-    def __init__(self, page):
+    def __init__(self, page, label: str = ""):
         self.page = page
-        self.box = page.locator(".jp-OutputArea-output:has(.widget-image)").last
+        control = f':has(.widget-label:text-is("{label}"))' if label else ""
+        self.box = page.locator(f".jp-OutputArea-output:has(.widget-image){control}").last
 
     @property
     def status(self) -> str:

@@ -43,13 +43,8 @@ LESSONS = {
 @pytest.fixture(scope="module", params=LESSONS)
 def lesson(request, chromium, lab):
     """(stem, page, driver of its panel) after Run All."""
-    url, token, _ = lab
-    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
-    page = browser.open_lesson(context, url, token, f"{request.param}.ipynb")
-    browser.run_all(page)
-    browser.scroll_to(page, "panel")
-    yield request.param, page, PanelDriver(page)
-    context.close()
+    with browser.after_run_all(chromium, lab, request.param) as page:
+        yield request.param, page, PanelDriver(page)
 
 
 def test_runs_top_to_bottom(lesson):
@@ -78,6 +73,21 @@ def test_what_cannot_be_is_explained(lesson, shots):
         panel.pick(number, how) if kind == "list" else panel.key(number, how)
     panel.refused(LESSONS[name][2])
     page.screenshot(path=shots / f"{name}_refused.png")
+
+
+@pytest.mark.parametrize("lesson", ["13_persistent"], indirect=True)
+def test_raster_panel_of_lesson_13(lesson, shots):
+    name, page, _ = lesson
+    browser.scroll_to(page, "raster-panel")
+    panel = PanelDriver(page, "Clusters at work")
+    for slider, pixels in enumerate((-150, -100, -150, 90)):
+        before, figure = panel.launches, panel.figure()
+        panel.drag(slider, pixels)
+        panel.launched(before, figure)
+        before = panel.launches
+        panel.key(slider, "ArrowLeft" if pixels > 0 else "ArrowRight")
+        panel.relaunched(before)
+    page.screenshot(path=shots / f"{name}_raster_panel_moved.png")
 
 
 def test_figures_in_both_themes(lesson, shots):

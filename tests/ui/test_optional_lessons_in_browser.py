@@ -24,13 +24,8 @@ LESSONS = {
 @pytest.fixture(scope="module", params=LESSONS)
 def lesson(request, chromium, lab):
     """(stem, page, driver of its panel) after Run All."""
-    url, token, _ = lab
-    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
-    page = browser.open_lesson(context, url, token, f"{request.param}.ipynb")
-    browser.run_all(page)
-    browser.scroll_to(page, "panel")
-    yield request.param, page, PanelDriver(page)
-    context.close()
+    with browser.after_run_all(chromium, lab, request.param) as page:
+        yield request.param, page, PanelDriver(page)
 
 
 def test_runs_top_to_bottom_and_every_control_launches(lesson, shots):

@@ -46,6 +46,7 @@ def _ring(rng: np.random.Generator, shape: tuple[int, int], STAGES: int) -> Case
         exactly("bulk_load_bytes", tiles * TILE * 4, "each tile comes by one bulk copy"),
         none_of("global_load_requests", "the copy engine reads x, no thread does"),
         exactly("mbarrier_expected_bytes", tiles * TILE * 4, "the producer announces what it copies"),
+        exactly("mbarrier_arrivals", 5 * tiles, "a tile costs one arrival on full and four on empty, one of each consumer warp"),
         in_flight("cp", deepest, f"a ring of {STAGES} slots keeps {STAGES} copies on their way")))
 
 

@@ -1,0 +1,120 @@
+"""Tampering with a saved notebook proves nothing: nbval sees the pristine notebook with the answers in it."""
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from hopperlab.grading import generate, pristine, regions
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "04_mbarrier.ipynb"
+
+
+@pytest.fixture
+def desk(tmp_path):
+    """A folder like exercises/ with one notebook; `solve` writes the published solutions into it."""
+    shutil.copytree(ROOT / "exercises", tmp_path / "exercises", ignore=shutil.ignore_patterns("[0-9]*.ipynb", "__pycache__"))
+    (tmp_path / "exercises" / generate.PRISTINE).mkdir(exist_ok=True)
+    for folder in ("", generate.PRISTINE):
+        shutil.copyfile(ROOT / "exercises" / generate.PRISTINE / NAME, tmp_path / "exercises" / folder / NAME)
+    return tmp_path / "exercises" / NAME
+
+
+def change(path, edit):
+    notebook = nbformat.read(path, as_version=4)
+    edit(notebook)
+    nbformat.write(notebook, path)
+
+
+def solve(notebook):
+    solved = generate.answers_of(nbformat.read(ROOT / "solutions" / NAME, as_version=4))
+    for cell in notebook.cells:
+        if cell.id in solved:
+            cell.source = regions.solution_without_stubs(solved[cell.id])
+
+
+def nbval(path):
+    done = subprocess.run([sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", "--nbval-cell-timeout", "120", str(path)],
+                          capture_output=True, text=True, cwd=path.parent)
+    return done.returncode, done.stdout
+
+
+def check_cells(notebook):
+    return [cell for cell in notebook.cells if (generate.role(cell) or ("",))[0] == "check"]
+
+
+def test_unsolved_notebook_fails_and_solved_one_passes(desk):
+    code, printed = nbval(desk)
+    assert code == 1 and "is not right yet" in printed
+    change(desk, solve)
+    code, printed = nbval(desk)
+    assert code == 0, printed
+
+
+def clear_counts(notebook):
+    for cell in check_cells(notebook):
+        cell.execution_count, cell.outputs = None, []
+
+
+def delete_checks(notebook):
+    for cell in check_cells(notebook):
+        notebook.cells.remove(cell)
+
+
+def ignore_checks(notebook):
+    for cell in check_cells(notebook):
+        cell.metadata["tags"] = ["nbval-skip"]
+
+
+def weaken_checks(notebook):
+    for cell in check_cells(notebook):
+        cell.source, cell.outputs = "pass", []
+
+
+def rebind_in_an_answer(notebook):
+    for cell in notebook.cells:
+        if cell.id == "answer-04-1":
+            cell.source += "\nimport hopperlab\nhopperlab.check = print\n"
+
+
+def rebind_in_a_new_cell(notebook):
+    notebook.cells.insert(0, nbformat.v4.new_code_cell("import hopperlab\nhopperlab.check = lambda *a, **k: None"))
+
+
+@pytest.mark.parametrize("tamper", [clear_counts, delete_checks, ignore_checks, weaken_checks, rebind_in_an_answer, rebind_in_a_new_cell],
+                         ids=lambda f: f.__name__)
+def test_tampering_does_not_make_an_unsolved_notebook_pass(desk, tamper):
+    change(desk, tamper)
+    code, printed = nbval(desk)
+    assert code == 1, printed
+
+
+def test_a_file_without_a_pristine_notebook_is_an_error(tmp_path):
+    path = tmp_path / "other.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(), path)
+    with pytest.raises(pristine.PristineError, match="no exercise notebook"):
+        pristine.pristine_of(path)
+
+
+def test_constants_are_those_that_the_check_cell_names():
+    assert pristine.constants_of('hl.check("04.2", ring, STAGES=3, hidden="key")') == {"STAGES": 3}
+
+
+def test_check_command_judges_the_saved_answers(desk):
+    def run():
+        return subprocess.run([sys.executable, "-m", "hopperlab", "check", str(desk)], capture_output=True, text=True)
+    before = run()
+    assert before.returncode == 1 and "04.1 is not right yet" in before.stdout
+    change(desk, solve)
+    after = run()
+    assert after.returncode == 0 and "04.2 is right" in after.stdout, after.stdout + after.stderr
+    assert json.loads(desk.read_text())["nbformat"] == 4
+
+
+def test_check_command_names_what_there_is():
+    done = subprocess.run([sys.executable, "-m", "hopperlab", "check", "77", "--course", str(ROOT)], capture_output=True, text=True)
+    assert done.returncode == 2 and "there are some to: " in done.stderr and "Traceback" not in done.stderr
