@@ -79,12 +79,18 @@ class Sheet:
             hidden = known is not None and known[0] == generate.HIDDEN
             if cell.cell_type == "code" and current in (None, exercise) and not hidden and not cell.id.startswith("picture-"):
                 kept.append(cell)
-        made.cells = kept
+        made.cells = kept if any("show." in cell.source for cell in kept) else [_without_figures(cell) for cell in kept]
         return made
 
     def cell_of(self, exercise: str) -> str:
         """The id of the exercise's answer cell."""
         return next(cell for cell, name in self.answers.items() if name == exercise)
+
+
+def _without_figures(cell: NotebookNode) -> NotebookNode:
+    """Pictures are not drawn, so Matplotlib is not loaded for them."""
+    cell.source = "\n".join(line for line in cell.source.split("\n") if line != "from hopperlab import show")
+    return cell
 
 
 @dataclass(frozen=True)
