@@ -28,7 +28,10 @@ def failed(task: Mapping[str, Any], message: str) -> dict[str, Any]:
 
 
 def run_local(tasks: Sequence[Mapping[str, Any]], workers: int, work: Work) -> Iterator[dict[str, Any]]:
-    """Run tasks in `workers` processes; yields outcomes as they come. `work` is a function that a fresh process can import."""
+    """Run tasks in `workers` processes (0: in this one); yields outcomes as they come. `work` is a function that a fresh process can import."""
+    if not workers:
+        yield from (attempt(task, work) for task in tasks)
+        return
     todo: queue.SimpleQueue = queue.SimpleQueue()
     done: queue.SimpleQueue = queue.SimpleQueue()
     for task in tasks:
@@ -125,7 +128,7 @@ def attempt(task: Mapping[str, Any], work: Work) -> dict[str, Any]:
         return failed(task, f"grading raised {type(problem).__name__}: {str(problem)[:500]}")
 
 
-def run_dask(tasks: Sequence[Mapping[str, Any]], address: str, work: Work) -> Iterator[dict[str, Any]]:
+def run_dask(tasks: Sequence[Mapping[str, Any]], address: str, work: Work, patience: str = "15s") -> Iterator[dict[str, Any]]:
     """Run tasks on the Dask cluster at `address`; yields outcomes as they come. A killed worker's tasks run again elsewhere.
 
     Raises PoolError without dask.distributed or without an answer from the scheduler.
@@ -135,12 +138,12 @@ def run_dask(tasks: Sequence[Mapping[str, Any]], address: str, work: Work) -> It
     except ImportError:
         raise PoolError("--dask needs the package distributed: pip install 'hopperlab[grading]'") from None
     try:
-        client = Client(address, timeout="15s", set_as_default=False)
+        client = Client(address, timeout=patience, set_as_default=False)
     except (OSError, ValueError) as problem:
         raise PoolError(f"no Dask scheduler answers at {address}: {problem}") from None
     with client:
         futures = {client.submit(attempt, task, work, key=f"hopperlab-grade-{task['digest']}", pure=False, retries=ATTEMPTS): task for task in tasks}
-        for future in as_completed(futures):
+        for future in as_completed(futures, loop=client.loop):
             task = futures.pop(future)
             problem = future.exception() if future.status != "finished" else None
             outcome = future.result() if problem is None else failed(task, f"the cluster gave it up: {type(problem).__name__}: {str(problem)[:300]}")

@@ -125,8 +125,8 @@ class Report:
 
 
 def attempted(answer: str, skeleton: str) -> bool:
-    """True when the answer is more than what a learner starts from."""
-    return [line.rstrip() for line in answer.strip().split("\n")] != [line.rstrip() for line in skeleton.strip().split("\n")]
+    """True when the answer is something else than what a learner starts from, and not empty."""
+    return bool(answer.strip()) and [line.rstrip() for line in answer.strip().split("\n")] != [line.rstrip() for line in skeleton.strip().split("\n")]
 
 
 def check_overrides(given: Mapping[tuple[str, str], Override], people: Collection[str], edition: Edition, path: Path | None) -> None:
@@ -180,7 +180,7 @@ def _exercise(learner: Learner, name: str, sheet: Sheet, file: Submission | None
     parts = [part for part in sheet.parts if part.exercise == name and part.kind in KINDS]
     checks = tuple(_check(part, outcome, sheet.cell_of(name), given.get((learner.key, part.grade_id)), parts) for part in parts)
     of, computed = sum(part.points for part in parts), sum(check.points for check in checks)
-    answer = (file.answers or {}).get(sheet.cell_of(name), "") if file else ""
+    answer = (file.answers or {}).get(sheet.cell_of(name)) if file else None
     factor = file.factor if file else 1.0
     points = round(sum(check.points * (1.0 if check.decided else factor) for check in checks), 2)
     notes = (f"{file.days_late} day{'s' * (file.days_late != 1)} late: {points:g} of {computed:g} points count",) if points != computed else ()
@@ -188,16 +188,16 @@ def _exercise(learner: Learner, name: str, sheet: Sheet, file: Submission | None
     if override:
         points = override.points
     return Exercise(name, sheet.titles.get(name, ""), _status(file, answer, outcome, checks), points, of, computed, checks, notes,
-                    reason=(override.reason or "no reason given") if override else "", answer=answer)
+                    reason=(override.reason or "no reason given") if override else "", answer=answer or "")
 
 
-def _status(file: Submission | None, answer: str, outcome: Mapping | None, checks: tuple[Check, ...]) -> str:
+def _status(file: Submission | None, answer: str | None, outcome: Mapping | None, checks: tuple[Check, ...]) -> str:
     if file is None:
         return "not handed in"
     if file.error:
         return "unreadable"
     if outcome is None:
-        return "not answered" if answer else "missing"
+        return "missing" if answer is None else "not answered"
     if "failed" in outcome:
         return "not graded"
     passed = sum(check.passed for check in checks)
@@ -249,7 +249,7 @@ def _manual(learner: Learner, part: Part, file: Submission | None, given: Mappin
 
 def timing(tasks: Mapping[tuple[str, str], Mapping], outcomes: Mapping[str, Mapping]) -> dict[str, Any]:
     """Seconds of each learner's answers; equal answers were run once and share them."""
-    found = {f"{learner}/{exercise}": outcomes[task["digest"]].get("seconds", {}) for (learner, exercise), task in sorted(tasks.items())}
+    found = {f"{learner}/{exercise}": dict(sorted(outcomes[task["digest"]].get("seconds", {}).items())) for (learner, exercise), task in sorted(tasks.items())}
     return {"answers": found, "total": round(sum(sum(outcome.get("seconds", {}).values()) for outcome in outcomes.values()), 3)}
 
 
