@@ -5,6 +5,7 @@ Each answer becomes a task (grade_task.py), which runs in worker processes or on
 """
 from __future__ import annotations
 
+import compileall
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import nbformat
 
 from .. import __version__
 from . import generate, grade_pool, marks, overrides, sandbox
-from .edition import Edition
+from .edition import PACKAGE, Edition
 from .exercise import PUBLIC
 from .grade_task import HIDDEN, VISIBLE, perform
 from .learners import Roster
@@ -67,6 +68,7 @@ def grade(asked: Asked, tell: Tell = lambda done, all: None) -> tuple[Report, di
     tasks = tasks_of(submissions, asked.edition, asked.unsafe)
     people = {submission.learner.key for submission in submissions}
     marks.check_overrides(asked.overrides, people, asked.edition, asked.overrides_path)
+    compileall.compile_dir(PACKAGE, quiet=2, workers=1)           # sandboxes cannot write bytecode, and would compile the package each time
     results = Results(asked.out / "results")
     for digest, exercise in _regraded(asked.regrade, people, tasks, asked.edition):
         results.forget(exercise, digest)

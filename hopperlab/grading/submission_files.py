@@ -73,7 +73,7 @@ def files(path: Path, limits: ReadLimits = ReadLimits()) -> Iterator[Found]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield from _zip(archive, (), limits, 0)
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as problem:
+    except (zipfile.BadZipFile, RuntimeError, OSError, ValueError) as problem:
         raise InputError(f"{path}: neither a folder, a notebook nor a zip that can be read ({problem})") from None
 
 
@@ -140,7 +140,7 @@ def _opened(found: Found, limits: ReadLimits, depth: int) -> Iterator[Found]:
     try:
         with zipfile.ZipFile(io.BytesIO(found.data)) as archive:
             yield from _zip(archive, found.parts, limits, depth + 1)
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as problem:
+    except (zipfile.BadZipFile, RuntimeError, OSError, ValueError) as problem:
         yield Found(found.parts, error=f"a zip that cannot be read: {readable(str(problem))[:200]}", time=found.time)
 
 
@@ -191,7 +191,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, parts: tuple[str,
     try:
         with archive.open(member) as stream:
             data = stream.read(min(most, left) + 1)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as problem:
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, OSError, EOFError, ValueError) as problem:
         return Found(parts, error=f"it cannot be unpacked: {readable(str(problem))[:200]}", time=_date(member))
     return Found(parts, error=_too_large(most), time=_date(member)) if len(data) > min(most, left) else Found(parts, data, time=_date(member))
 
