@@ -164,7 +164,7 @@ def _bubblewrap(argv: Sequence[str], read_only: Sequence[Path], writable: Path |
 
 def _as_user(needed: Sequence[Path]) -> list[str]:
     """What root puts in front: become USER, who can reach the `needed` folders even where they lie in root's home."""
-    line = ["bwrap", "--dev-bind", "/", "/", "--die-with-parent"]
+    line = ["bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--die-with-parent"]
     closed = {parent for path in needed for parent in [next((p for p in reversed(path.parents) if not p.stat().st_mode & 0o001), None)] if parent}
     for parent in sorted(closed):
         line += ["--size", "65536", "--tmpfs", str(parent)]
