@@ -89,7 +89,7 @@ def command(argv: Sequence[str], *, read_only: Sequence[Path] = (), writable: Pa
     """
     chosen = required(unsafe)
     if chosen is None:
-        return ["env", "-i", *(f"{name}={value}" for name, value in environment().items()), *_limited(argv, limits)]
+        return ["env", "-i", *(f"{name}={value}" for name, value in environment().items()), *_limited(argv, limits, counted=False)]
     return BUILDERS[chosen](argv, tuple(Path(p) for p in read_only), writable, limits)
 
 
@@ -114,9 +114,11 @@ def environment() -> dict[str, str]:
             "IPYTHONDIR": "/tmp/ipython", **one}
 
 
-def _limited(argv: Sequence[str], limits: Limits) -> list[str]:
-    """`argv` under prlimit. CPU time is a backstop behind the wall clock: twice as long, since several threads may run."""
-    return ["prlimit", f"--cpu={2 * math.ceil(limits.seconds)}", f"--as={limits.memory_bytes}", f"--nproc={limits.processes}",
+def _limited(argv: Sequence[str], limits: Limits, counted: bool = True) -> list[str]:
+    """`argv` under prlimit. CPU time is a backstop behind the wall clock: twice as long, since several threads may run. counted: whether
+    the kernel counts processes, which it does for a sandbox alone, but for all that a user runs outside of one (supervise.py counts too)."""
+    processes = [f"--nproc={limits.processes}"] if counted else []
+    return ["prlimit", f"--cpu={2 * math.ceil(limits.seconds)}", f"--as={limits.memory_bytes}", *processes,
             f"--fsize={limits.file_bytes}", "--nofile=256", "--core=0", "--", *map(str, argv)]
 
 
