@@ -180,6 +180,8 @@ def collect(path: Path, edition: Edition, roster: Roster | None = None, late: La
     slim = [_stamped(file, stamps) for file in list(_slim(files(path, limits), edition, known, stamps))]
     for found in _unwrapped(slim, path):
         who = learners.named(found.parts, edition.sheets)
+        if not found.read and (who.rule == "file" or found.parts[0] == learners.NBGRADER and len(found.parts) < 3):
+            continue                                    # a list or a note beside the learners' files
         learner = (roster.find(who) if roster else None) or learners.unlisted(who)
         people.setdefault(learner.key, learner)
         if not found.read:

@@ -232,8 +232,9 @@ def test_missing_answers_and_foreign_notebooks_are_said(tmp_path):
     (tmp_path / "bob" / "x.ipynb").write_bytes(cells("print(1)"))
     (tmp_path / "carl").mkdir()
     (tmp_path / "carl" / "answer.pdf").write_bytes(b"%PDF")
+    (tmp_path / "roster.csv").write_text("id,name")
     found = {s.learner.key: s for s in collect(tmp_path, lesson())}
-    assert found["ada"].notes == ("the answer cell of 04.2 is missing",)
+    assert sorted(found) == ["ada", "bob", "carl"] and found["ada"].notes == ("the answer cell of 04.2 is missing",)
     assert "no answer cell of this assignment" in found["bob"].error and "answer.pdf" in found["carl"].error
 
 
