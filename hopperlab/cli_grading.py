@@ -5,6 +5,7 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -72,9 +73,10 @@ def _grade(given: argparse.Namespace) -> int:
         print("--unsafe: what learners wrote runs on this machine without isolation, with your rights.", file=sys.stderr)
     with _Bar() as bar:
         report, timing = grader.grade(asked, bar.tell)
-    if given.rank:
-        report = _ranked(report)
     page = reports.write_all(report, timing, given.out)[0]
+    if given.rank:
+        from .grading import rank
+        reports.write_all(ranked(report, asked.edition, rank), timing, given.out)
     print(summary(report, page))
     return 1 if report.not_graded else 0
 
@@ -102,13 +104,15 @@ def late_rule(deadline: str | None, penalty: str):
     return LateRule(time, share)
 
 
-def _ranked(report):
-    """The report with lesson 14's right answers timed. The last exercise of the lesson is the one that is ranked."""
-    from .grading import rank
-    from .grading.exercise import every
-    name = [exercise for exercise in every() if exercise.startswith("14.")][-1]
+def ranked(report, edition, rank):
+    """The report with the right answers to lesson 14's last exercise timed, fastest first. rank: the module grading/rank.py."""
+    name = rank.EXERCISE
     right = {row.learner.key: e.answer for row in report.rows for e in row.exercises if e.exercise == name and e.status == "right"}
-    return report.with_leaderboard(rank.rank(right, every()[name].shapes)) if right else report
+    if not right:
+        print(f"--rank: nobody has a right answer to {name}", file=sys.stderr)
+        return report
+    rows = rank.rank(right, constants=edition.constants.get(name), progress=lambda text: print(f"timing {text}", file=sys.stderr, flush=True))
+    return report.with_leaderboard(asdict(row) for row in rows)
 
 
 def summary(report, page: Path) -> str:

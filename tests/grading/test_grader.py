@@ -1,14 +1,15 @@
 """A class graded end to end: a right, a wrong and an attacking learner in the real sandbox; late rule, overrides, partial credit and regrading."""
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from support.classroom import PHASES, RING, ROOT, STEM, hand_in, lesson, quick, right, solution
 
 import nbformat
-from hopperlab import cli
-from hopperlab.grading import edition, grader, learners, marks, overrides, sandbox
+from hopperlab import cli, cli_grading
+from hopperlab.grading import edition, grader, learners, marks, overrides, reports, sandbox
 from hopperlab.grading.grader import Asked
 from hopperlab.grading.submission_files import InputError
 from hopperlab.grading.submissions import LateRule
@@ -175,3 +176,35 @@ def test_roster_lists_who_handed_nothing_in(tmp_path):
     (tmp_path / "roster.csv").write_text("id,name\nada,Ada Lovelace\ncb,Charles Babbage\n")
     found = rows(grader.grade(asked(tmp_path, roster=learners.roster(tmp_path / "roster.csv")))[0])
     assert found["cb"].points == 0 and {e.status for e in found["cb"].exercises} == {"not handed in"} and found["ada"].learner.name == "Ada Lovelace"
+
+
+def test_right_answers_are_ranked_with_the_editions_constants(tmp_path):
+    @dataclass(frozen=True)
+    class Row:
+        learner: str
+        ratio: float
+    asked_for = {}
+
+    def rank(answers, constants, progress):
+        asked_for.update(answers=answers, constants=constants)
+        return [Row(learner, 1.0) for learner in answers]
+    for name, answers in (("ada", right()), ("bob", right() | {RING: right()[RING] + "// WRONG"})):
+        hand_in(tmp_path / "class" / name, answers)
+    report, timing = grader.grade(asked(tmp_path))
+    with_board = cli_grading.ranked(report, lesson(), SimpleNamespace(EXERCISE="04.2", rank=rank))
+    assert list(asked_for["answers"]) == ["ada"] and asked_for["constants"] == lesson().constants["04.2"]
+    assert with_board.leaderboard == ({"learner": "ada", "ratio": 1.0},)
+    files = {path.name for path in reports.write_all(with_board, timing, tmp_path / "out")}
+    assert "leaderboard.csv" in files and "Leaderboard" in (tmp_path / "out" / "index.html").read_text()
+    assert not cli_grading.ranked(report, lesson(), SimpleNamespace(EXERCISE="14.2", rank=rank)).leaderboard
+
+
+def test_progress_is_one_line_on_a_terminal_and_few_lines_elsewhere():
+    import io
+    for terminal, lines in ((False, 11), (True, 1)):
+        stream = io.StringIO()
+        stream.isatty = lambda terminal=terminal: terminal
+        with cli_grading._Bar(stream) as bar:
+            for done in range(201):
+                bar.tell(done, 200)
+        assert stream.getvalue().count("\n") == lines and "200/200" in stream.getvalue()
