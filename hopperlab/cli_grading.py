@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import asdict
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 
 DETAILS = ("SUBMISSIONS is a folder or a zip as nbgrader, Canvas or Moodle give it, one folder or file a learner, or a single notebook. Only the texts of answer cells are "
@@ -34,6 +35,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
 
 
+NEEDED = ("nbformat", "nbval", "ipykernel", "jinja2")
+
+
 class _Unusable(ValueError):
     """An option that cannot be used."""
 
@@ -51,7 +55,7 @@ def run(given: argparse.Namespace) -> int:
     except ImportError as problem:
         if (problem.name or "").startswith("hopperlab"):
             raise
-        print(f"hopperlab grade needs {problem.name}: pip install 'hopperlab[grading]'", file=sys.stderr)
+        print(f"hopperlab grade needs {problem.name}: pip install 'hopperlab[lab]'", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\nStopped. What is finished is kept in {given.out}; the same command goes on from there.", file=sys.stderr)
@@ -59,6 +63,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _grade(given: argparse.Namespace) -> int:
+    for name in NEEDED:
+        import_module(name)
     from . import workspace
     from .grading import edition, grader, learners, overrides, reports
     if given.workers < 1:

@@ -2,6 +2,7 @@
 import io
 import json
 import os
+import random
 import stat
 import zipfile
 from datetime import UTC, datetime, timedelta
@@ -182,6 +183,28 @@ def test_what_is_no_folder_and_no_zip_is_an_input_error(tmp_path):
     for path in (tmp_path / "x.zip", tmp_path / "nothing"):
         with pytest.raises(InputError):
             collect(path, lesson())
+
+
+def test_notebooks_damaged_at_random_never_raise(tmp_path):
+    rng = random.Random(4)
+    for number in range(300):
+        data = bytearray(NOTEBOOK)
+        for _ in range(rng.choice((1, 3, 40))):
+            place = rng.randrange(len(data))
+            data[place:place + rng.choice((0, 1, 30))] = rng.choice((b"", b"{", b'"', b"\xff", b"\\ud800", b"null,", bytes([rng.randrange(256)])))
+        try:
+            got = taken(bytes(data))
+        except SubmissionError as problem:
+            assert str(problem)
+        else:
+            assert all(text.encode() is not None for text in got.answers.values())
+
+
+def test_the_reports_folder_is_no_submission(tmp_path):
+    hand_in(tmp_path / "ada", right())
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "index.html").write_text("")
+    assert [s.learner.key for s in collect(tmp_path, lesson(), skip=tmp_path / "report")] == ["ada"]
 
 
 # --- who, and which attempt -------------------------------------------------------------------------------------------
