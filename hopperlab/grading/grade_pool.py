@@ -82,6 +82,8 @@ class _Worker:
 
 
 def _serve(todo: queue.SimpleQueue, done: queue.SimpleQueue, work: Work, stop: threading.Event) -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})          # and so in workers: Ctrl-C is the grader's to answer
     worker: _Worker | None = None
     while not stop.is_set():
         try:
@@ -106,7 +108,6 @@ def _serve(todo: queue.SimpleQueue, done: queue.SimpleQueue, work: Work, stop: t
 
 def _main(pipe: Connection, work: Work) -> None:
     """A worker: tasks in, outcomes out, until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)                    # Ctrl-C is the grader's to answer
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
