@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from support.classroom import PHASES, RING, ROOT, STEM, hand_in, lesson, quick, right, solution
+from support.classroom import PHASES, RING, ROOT, RUNNERS, STEM, hand_in, lesson, quick, right, solution
 
 import nbformat
 from hopperlab import cli, cli_grading
-from hopperlab.grading import edition, grader, learners, marks, overrides, reports, sandbox
+from hopperlab.grading import edition, grade_task, grader, learners, marks, overrides, reports, sandbox
 from hopperlab.grading.grader import Asked
 from hopperlab.grading.submission_files import InputError
 from hopperlab.grading.submissions import LateRule
@@ -97,6 +97,17 @@ def test_points_need_nbval_and_the_verdict():
     assert credit(outcome(v=False)) == (False, True) and credit(outcome(visible=False)) == (False, True)
     assert credit(outcome(hidden=False)) == (True, False)
     assert credit(outcome(a=False)) == credit(outcome(error="The notebook did not finish")) == credit(outcome() | {"nbval": None}) == (False, False)
+
+
+def test_what_nbval_refuses_is_said_with_its_message(tmp_path):
+    def refused(task):
+        runners = replace(RUNNERS, nbval=lambda pristine, limits, unsafe: SimpleNamespace(
+            cells={cell.id: not cell.id.startswith("check") for cell in pristine.cells}, error="", messages={"check-04-1": "outputs differ: <b>"}))
+        return grade_task.perform(task, runners)
+    hand_in(tmp_path / "class" / "ada", {PHASES: right()[PHASES]})
+    first = rows(grader.grade(asked(tmp_path, work=refused))[0])["ada"].exercises[0]
+    assert first.status == "partly" and first.points == 1
+    assert first.checks[0].findings == (("nbval", "The answer is right by itself, but not in the notebook: outputs differ: <b>"),)
 
 
 def test_late_points_are_lost_by_the_day_and_said(tmp_path):
