@@ -5,7 +5,9 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import asdict
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 
 DETAILS = ("SUBMISSIONS is a folder or a zip as nbgrader, Canvas or Moodle give it, one folder or file a learner, or a single notebook. Only the texts of answer cells are "
@@ -33,6 +35,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
 
 
+NEEDED = ("nbformat", "nbval", "ipykernel", "jinja2")
+
+
 class _Unusable(ValueError):
     """An option that cannot be used."""
 
@@ -50,7 +55,7 @@ def run(given: argparse.Namespace) -> int:
     except ImportError as problem:
         if (problem.name or "").startswith("hopperlab"):
             raise
-        print(f"hopperlab grade needs {problem.name}: pip install 'hopperlab[grading]'", file=sys.stderr)
+        print(f"hopperlab grade needs {problem.name}: pip install 'hopperlab[lab]'", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\nStopped. What is finished is kept in {given.out}; the same command goes on from there.", file=sys.stderr)
@@ -58,6 +63,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _grade(given: argparse.Namespace) -> int:
+    for name in NEEDED:
+        import_module(name)
     from . import workspace
     from .grading import edition, grader, learners, overrides, reports
     if given.workers < 1:
@@ -72,9 +79,10 @@ def _grade(given: argparse.Namespace) -> int:
         print("--unsafe: what learners wrote runs on this machine without isolation, with your rights.", file=sys.stderr)
     with _Bar() as bar:
         report, timing = grader.grade(asked, bar.tell)
-    if given.rank:
-        report = _ranked(report)
     page = reports.write_all(report, timing, given.out)[0]
+    if given.rank:
+        from .grading import rank
+        reports.write_all(ranked(report, asked.edition, rank), timing, given.out)
     print(summary(report, page))
     return 1 if report.not_graded else 0
 
@@ -102,13 +110,15 @@ def late_rule(deadline: str | None, penalty: str):
     return LateRule(time, share)
 
 
-def _ranked(report):
-    """The report with lesson 14's right answers timed. The last exercise of the lesson is the one that is ranked."""
-    from .grading import rank
-    from .grading.exercise import every
-    name = [exercise for exercise in every() if exercise.startswith("14.")][-1]
+def ranked(report, edition, rank):
+    """The report with the right answers to lesson 14's last exercise timed, fastest first. rank: the module grading/rank.py."""
+    name = rank.EXERCISE
     right = {row.learner.key: e.answer for row in report.rows for e in row.exercises if e.exercise == name and e.status == "right"}
-    return report.with_leaderboard(rank.rank(right, every()[name].shapes)) if right else report
+    if not right:
+        print(f"--rank: nobody has a right answer to {name}", file=sys.stderr)
+        return report
+    rows = rank.rank(right, constants=edition.constants.get(name), progress=lambda text: print(f"timing {text}", file=sys.stderr, flush=True))
+    return report.with_leaderboard(asdict(row) for row in rows)
 
 
 def summary(report, page: Path) -> str:

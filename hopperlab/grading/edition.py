@@ -4,7 +4,6 @@ A sheet is one notebook; a part is a cell with points: a check, a hidden check, 
 """
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import re
@@ -19,6 +18,7 @@ from nbformat import NotebookNode
 
 from . import generate, regions
 from .exercise import PUBLIC, find
+from .pristine import constants_of
 from .submission_files import InputError
 
 MANUAL = "manual"
@@ -197,18 +197,10 @@ def _part(cell: NotebookNode, known: tuple[str, str] | None, facts: Mapping, exe
         return None
     points, grade_id = float(facts.get("points", 0)), facts.get("grade_id", cell.id)
     if known and known[0] in (generate.CHECK, generate.HIDDEN):
-        return Part(cell.id, grade_id, known[1], known[0], points, constants=tuple(sorted(_constants(cell.source).items())))
+        return Part(cell.id, grade_id, known[1], known[0], points, constants=tuple(sorted(constants_of(cell.source).items())))
     scheme = RUBRIC.search(cell.source)
     rubric = scheme[1] if scheme else cell.metadata.get("hopperlab", {}).get("rubric", "")
     return Part(cell.id, grade_id, exercise, MANUAL, points, rubric)
-
-
-def _constants(check: str) -> dict[str, Any]:
-    """{'STAGES': 4} of a cell that calls `hl.check("04.2", ring, STAGES=4)`."""
-    for node in ast.walk(ast.parse(check)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "check":
-            return {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg and word.arg != "hidden"}
-    return {}
 
 
 def _complete(path: Path, answers: Mapping[str, str], parts: list[Part]) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -81,6 +83,9 @@ class _Worker:
 
 
 def _serve(todo: queue.SimpleQueue, done: queue.SimpleQueue, work: Work, stop: threading.Event) -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        resource_tracker.ensure_running()                                  # it would set the mask back
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})          # and so in workers: Ctrl-C is the grader's to answer
     worker: _Worker | None = None
     while not stop.is_set():
         try:
@@ -108,10 +113,9 @@ def _main(pipe: Connection, work: Work) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
-            task = pipe.recv()
+            pipe.send(attempt(pipe.recv(), work))
         except (EOFError, OSError):
             return
-        pipe.send(attempt(task, work))
 
 
 def _end_with_parent() -> None:

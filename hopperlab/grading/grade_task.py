@@ -13,6 +13,7 @@ from typing import Any
 import nbformat
 
 HIDDEN, VISIBLE = "hidden", "visible"
+MOST_MESSAGE = 2_000        # characters of what nbval says of the check cell
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def _finding(finding: Any) -> dict[str, str]:
 
 def _nbval(task: Mapping, run: Runners) -> dict[str, Any]:
     found = run.nbval(nbformat.reads(task["notebook"], as_version=4), run.limits(), unsafe=task["unsafe"])
-    return {"cells": {str(cell): bool(passed) for cell, passed in sorted(found.cells.items())}, "error": str(found.error or "")}
+    said = str(found.messages.get(task["cells"][VISIBLE], "")) if VISIBLE in task["cells"] else ""
+    return {"cells": {str(cell): bool(passed) for cell, passed in sorted(found.cells.items())}, "error": str(found.error or ""), "message": said[:MOST_MESSAGE]}
 
 
 def credited(outcome: Mapping[str, Any], cells: Mapping[str, str]) -> dict[str, bool]:

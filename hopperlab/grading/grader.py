@@ -16,9 +16,8 @@ from typing import Any
 import nbformat
 
 from .. import __version__
-from . import generate, grade_pool, marks, overrides, sandbox
+from . import generate, grade_pool, marks, sandbox
 from .edition import PACKAGE, Edition
-from .exercise import PUBLIC
 from .grade_task import HIDDEN, VISIBLE, perform
 from .learners import Roster
 from .marks import Report
@@ -62,7 +61,7 @@ def grade(asked: Asked, tell: Tell = lambda done, all: None) -> tuple[Report, di
     Raises Refused without isolation, InputError for submissions, roster or overrides that cannot be used.
     """
     isolation = _isolation(asked)
-    submissions = collect(asked.submissions, asked.edition, asked.roster, asked.late)
+    submissions = collect(asked.submissions, asked.edition, asked.roster, asked.late, skip=asked.out)
     if not any(submission.path for submission in submissions):
         raise InputError(f"{asked.submissions}: no notebook was found there")
     tasks = tasks_of(submissions, asked.edition, asked.unsafe)
@@ -145,11 +144,3 @@ def _matcher(edition: Edition) -> Callable[[str, str], bool]:
         return lambda exercise, answer: False
     from . import assign
     return partial(assign.matches_public, edition.solutions)
-
-
-def is_public(edition: Edition) -> bool:
-    """True for the course's own edition, whose solutions and hidden checks anybody can read."""
-    return edition.key == PUBLIC
-
-
-__all__ = ["Asked", "Refused", "grade", "is_public", "overrides"]

@@ -222,7 +222,8 @@ def _check(part: Part, outcome: Mapping | None, answer_cell: str, override: Over
 def _findings(outcome: Mapping[str, Any], which: str) -> tuple[tuple[str, str], ...]:
     verdict = outcome[which]
     if verdict["right"]:
-        error = (outcome["nbval"] or {}).get("error") or "nbval did not pass the cell"
+        said = outcome["nbval"] or {}
+        error = said.get("error") or said.get("message") or "nbval did not pass the cell"
         return (("nbval", f"The answer is right by itself, but not in the notebook: {error}"),)
     found = tuple((finding["step"], finding["message"]) for finding in verdict["findings"])
     return found or (("limit", f"It was ended: {verdict['limit'] or 'no verdict was reached'}."),)

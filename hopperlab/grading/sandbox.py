@@ -102,7 +102,8 @@ def run(argv: Sequence[str], input: bytes = b"", *, read_only: Sequence[Path] = 
                          processes=limits.processes + OWN_PROCESSES)
 
 
-OWN_PROCESSES = 8          # of the sandbox itself: bwrap twice or four times, and what passes through env, setpriv and prlimit
+OWN_PROCESSES = 9          # of the sandbox itself: bwrap twice or four times, timeout, and what passes through env, setpriv and prlimit
+LATER = 5                  # seconds after the wall clock's limit when a sandbox that nobody watches ends
 
 
 def environment() -> dict[str, str]:
@@ -115,10 +116,12 @@ def environment() -> dict[str, str]:
 
 
 def _limited(argv: Sequence[str], limits: Limits, counted: bool = True) -> list[str]:
-    """`argv` under prlimit. CPU time is a backstop behind the wall clock: twice as long, since several threads may run. counted: whether
-    the kernel counts processes, which it does for a sandbox alone, but for all that a user runs outside of one (supervise.py counts too)."""
+    """`argv` under prlimit. CPU time is a backstop behind the wall clock: twice as long, since several threads may run. `timeout` ends it
+    where whoever watched was killed just as the sandbox began, before it could ask to die with its parent. counted: whether the kernel
+    counts processes, which it does for a sandbox alone, but for all that a user runs outside of one (supervise.py counts too)."""
     processes = [f"--nproc={limits.processes}"] if counted else []
-    return ["prlimit", f"--cpu={2 * math.ceil(limits.seconds)}", f"--as={limits.memory_bytes}", *processes,
+    return ["timeout", "--signal=KILL", str(math.ceil(limits.seconds) + LATER), "prlimit", f"--cpu={2 * math.ceil(limits.seconds)}",
+            f"--as={limits.memory_bytes}", *processes,
             f"--fsize={limits.file_bytes}", "--nofile=256", "--core=0", "--", *map(str, argv)]
 
 

@@ -60,10 +60,10 @@ def readable(text: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def files(path: Path, limits: ReadLimits = ReadLimits()) -> Iterator[Found]:
-    """Every file below a folder or in a zip, in the order of their names. Raises InputError for anything else."""
+def files(path: Path, limits: ReadLimits = ReadLimits(), skip: Path | None = None) -> Iterator[Found]:
+    """Every file below a folder or in a zip, in the order of their names, but not below `skip`. Raises InputError for anything else."""
     if path.is_dir():
-        yield from _folder(path, (), limits, 0)
+        yield from _folder(path, (), limits, skip.resolve() if skip else None)
         return
     if not path.is_file():
         raise InputError(f"{path}: there is no such folder or file")
@@ -85,7 +85,7 @@ def _wanted(name: str) -> bool:
     return name.lower().endswith((NOTEBOOK, ZIP)) or name.lower() == TIMESTAMP
 
 
-def _folder(folder: Path, above: tuple[str, ...], limits: ReadLimits, depth: int) -> Iterator[Found]:
+def _folder(folder: Path, above: tuple[str, ...], limits: ReadLimits, skip: Path | None) -> Iterator[Found]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as problem:
@@ -98,10 +98,10 @@ def _folder(folder: Path, above: tuple[str, ...], limits: ReadLimits, depth: int
         if entry.is_symlink():
             yield Found(parts, error="a symbolic link: only files themselves are taken")
         elif entry.is_dir(follow_symlinks=False):
-            if depth >= limits.folders:
+            if len(above) >= limits.folders:
                 yield Found(parts, error=f"folders deeper than {limits.folders} are not read")
-            else:
-                yield from _folder(Path(entry.path), parts, limits, depth + 1)
+            elif skip is None or Path(entry.path).resolve() != skip:
+                yield from _folder(Path(entry.path), parts, limits, skip)
         elif not entry.is_file(follow_symlinks=False):
             yield Found(parts, error="neither a file nor a folder")
         elif not _wanted(entry.name):

@@ -167,8 +167,10 @@ def _answers(cells: Sequence[Mapping], known: Collection[str], notes: list[str])
 
 
 def collect(path: Path, edition: Edition, roster: Roster | None = None, late: LateRule | None = None,
-            limits: ReadLimits = ReadLimits()) -> list[Submission]:
+            limits: ReadLimits = ReadLimits(), skip: Path | None = None) -> list[Submission]:
     """Every learner's latest attempt at each notebook, in order; learners of the roster who handed nothing in have one without a path.
+
+    skip: a folder that is not looked into, such as that of the reports.
 
     Raises InputError when `path` itself cannot be read.
     """
@@ -177,9 +179,11 @@ def collect(path: Path, edition: Edition, roster: Roster | None = None, late: La
     people: dict[str, Learner] = {learner.key: learner for learner in roster.learners} if roster else {}
     others: dict[str, list[str]] = {}
     stamps: dict[tuple[str, ...], datetime] = {}
-    slim = [_stamped(file, stamps) for file in list(_slim(files(path, limits), edition, known, stamps))]
+    slim = [_stamped(file, stamps) for file in list(_slim(files(path, limits, skip), edition, known, stamps))]
     for found in _unwrapped(slim, path):
         who = learners.named(found.parts, edition.sheets)
+        if not found.read and (who.rule == "file" or found.parts[0] == learners.NBGRADER and len(found.parts) < 3):
+            continue                                    # a list or a note beside the learners' files
         learner = (roster.find(who) if roster else None) or learners.unlisted(who)
         people.setdefault(learner.key, learner)
         if not found.read:

@@ -1,14 +1,15 @@
 """A class graded end to end: a right, a wrong and an attacking learner in the real sandbox; late rule, overrides, partial credit and regrading."""
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
-from support.classroom import PHASES, RING, ROOT, STEM, hand_in, lesson, quick, right, solution
+from support.classroom import PHASES, RING, ROOT, RUNNERS, STEM, hand_in, lesson, quick, right, solution
 
 import nbformat
-from hopperlab import cli
-from hopperlab.grading import edition, grader, learners, marks, overrides, sandbox
+from hopperlab import cli, cli_grading
+from hopperlab.grading import edition, grade_task, grader, learners, marks, overrides, reports, sandbox
 from hopperlab.grading.grader import Asked
 from hopperlab.grading.submission_files import InputError
 from hopperlab.grading.submissions import LateRule
@@ -98,6 +99,17 @@ def test_points_need_nbval_and_the_verdict():
     assert credit(outcome(a=False)) == credit(outcome(error="The notebook did not finish")) == credit(outcome() | {"nbval": None}) == (False, False)
 
 
+def test_what_nbval_refuses_is_said_with_its_message(tmp_path):
+    def refused(task):
+        runners = replace(RUNNERS, nbval=lambda pristine, limits, unsafe: SimpleNamespace(
+            cells={cell.id: not cell.id.startswith("check") for cell in pristine.cells}, error="", messages={"check-04-1": "outputs differ: <b>"}))
+        return grade_task.perform(task, runners)
+    hand_in(tmp_path / "class" / "ada", {PHASES: right()[PHASES]})
+    first = rows(grader.grade(asked(tmp_path, work=refused))[0])["ada"].exercises[0]
+    assert first.status == "partly" and first.points == 1
+    assert first.checks[0].findings == (("nbval", "The answer is right by itself, but not in the notebook: outputs differ: <b>"),)
+
+
 def test_late_points_are_lost_by_the_day_and_said(tmp_path):
     path = hand_in(tmp_path / "class" / "ada", right())
     (path.parent / "timestamp.txt").write_text("2026-11-05 12:00:00 UTC")
@@ -175,3 +187,35 @@ def test_roster_lists_who_handed_nothing_in(tmp_path):
     (tmp_path / "roster.csv").write_text("id,name\nada,Ada Lovelace\ncb,Charles Babbage\n")
     found = rows(grader.grade(asked(tmp_path, roster=learners.roster(tmp_path / "roster.csv")))[0])
     assert found["cb"].points == 0 and {e.status for e in found["cb"].exercises} == {"not handed in"} and found["ada"].learner.name == "Ada Lovelace"
+
+
+def test_right_answers_are_ranked_with_the_editions_constants(tmp_path):
+    @dataclass(frozen=True)
+    class Row:
+        learner: str
+        ratio: float
+    asked_for = {}
+
+    def rank(answers, constants, progress):
+        asked_for.update(answers=answers, constants=constants)
+        return [Row(learner, 1.0) for learner in answers]
+    for name, answers in (("ada", right()), ("bob", right() | {RING: right()[RING] + "// WRONG"})):
+        hand_in(tmp_path / "class" / name, answers)
+    report, timing = grader.grade(asked(tmp_path))
+    with_board = cli_grading.ranked(report, lesson(), SimpleNamespace(EXERCISE="04.2", rank=rank))
+    assert list(asked_for["answers"]) == ["ada"] and asked_for["constants"] == lesson().constants["04.2"]
+    assert with_board.leaderboard == ({"learner": "ada", "ratio": 1.0},)
+    files = {path.name for path in reports.write_all(with_board, timing, tmp_path / "out")}
+    assert "leaderboard.csv" in files and "Leaderboard" in (tmp_path / "out" / "index.html").read_text()
+    assert not cli_grading.ranked(report, lesson(), SimpleNamespace(EXERCISE="14.2", rank=rank)).leaderboard
+
+
+def test_progress_is_one_line_on_a_terminal_and_few_lines_elsewhere():
+    import io
+    for terminal, lines in ((False, 11), (True, 1)):
+        stream = io.StringIO()
+        stream.isatty = lambda terminal=terminal: terminal
+        with cli_grading._Bar(stream) as bar:
+            for done in range(201):
+                bar.tell(done, 200)
+        assert stream.getvalue().count("\n") == lines and "200/200" in stream.getvalue()

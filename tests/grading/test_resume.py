@@ -10,7 +10,7 @@ import pytest
 from support.classroom import PHASES, RING, ROOT, hand_in, lesson, right, slow, words
 from support.faulty_workers import dies, dies_once, raises
 
-from hopperlab.grading import grade_pool, grader, reports, results
+from hopperlab.grading import grade_pool, grader, reports, results, sandbox
 from hopperlab.grading.grader import Asked
 
 LEARNERS = 8
@@ -86,3 +86,10 @@ def test_a_worker_that_dies_is_replaced_and_a_task_that_cannot_be_done_says_so(t
     assert sorted(found) == ["0", "1"]
     for outcome in found.values():
         assert ("failed" not in outcome) if says is None else says in outcome["failed"]
+
+
+@pytest.mark.skipif(sandbox.kind() is None, reason="no sandbox (bubblewrap, podman or docker) works on this machine")
+def test_a_sandbox_that_nobody_watches_ends_by_itself():
+    line = sandbox.command([sys.executable, "-c", "import time; time.sleep(600)"], limits=sandbox.Limits(seconds=1))
+    done = subprocess.run(line, stdin=subprocess.DEVNULL, timeout=60)
+    assert done.returncode != 0

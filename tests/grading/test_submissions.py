@@ -2,6 +2,7 @@
 import io
 import json
 import os
+import random
 import stat
 import zipfile
 from datetime import UTC, datetime, timedelta
@@ -184,6 +185,28 @@ def test_what_is_no_folder_and_no_zip_is_an_input_error(tmp_path):
             collect(path, lesson())
 
 
+def test_notebooks_damaged_at_random_never_raise(tmp_path):
+    rng = random.Random(4)
+    for number in range(300):
+        data = bytearray(NOTEBOOK)
+        for _ in range(rng.choice((1, 3, 40))):
+            place = rng.randrange(len(data))
+            data[place:place + rng.choice((0, 1, 30))] = rng.choice((b"", b"{", b'"', b"\xff", b"\\ud800", b"null,", bytes([rng.randrange(256)])))
+        try:
+            got = taken(bytes(data))
+        except SubmissionError as problem:
+            assert str(problem)
+        else:
+            assert all(text.encode() is not None for text in got.answers.values())
+
+
+def test_the_reports_folder_is_no_submission(tmp_path):
+    hand_in(tmp_path / "ada", right())
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "index.html").write_text("")
+    assert [s.learner.key for s in collect(tmp_path, lesson(), skip=tmp_path / "report")] == ["ada"]
+
+
 # --- who, and which attempt -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("path, key, name, late", [
     ("submitted/ada/04/04_mbarrier.ipynb", "ada", "ada", False),
@@ -232,8 +255,9 @@ def test_missing_answers_and_foreign_notebooks_are_said(tmp_path):
     (tmp_path / "bob" / "x.ipynb").write_bytes(cells("print(1)"))
     (tmp_path / "carl").mkdir()
     (tmp_path / "carl" / "answer.pdf").write_bytes(b"%PDF")
+    (tmp_path / "roster.csv").write_text("id,name")
     found = {s.learner.key: s for s in collect(tmp_path, lesson())}
-    assert found["ada"].notes == ("the answer cell of 04.2 is missing",)
+    assert sorted(found) == ["ada", "bob", "carl"] and found["ada"].notes == ("the answer cell of 04.2 is missing",)
     assert "no answer cell of this assignment" in found["bob"].error and "answer.pdf" in found["carl"].error
 
 
