@@ -40,6 +40,7 @@ _NAMES = {
     "HazardError": "emulator",
     "HazardWarning": "emulator",
     "DeadlockError": "emulator",
+    "BudgetExceeded": "emulator",
     "MemoryFault": "emulator",
     "UnsupportedInstruction": "emulator",
     "TensorMapError": "hopper.tensormap",

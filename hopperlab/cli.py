@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import __version__, cli_exercises, cli_measure, cli_queue
+from . import __version__, cli_exercises, cli_grading, cli_measure, cli_queue
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,7 @@ COMMANDS = (
     Command("ladder", "tell the story of the product ladder: each step, its speed, its share of cuBLAS, what it gained",
             "From the recording `ladder`, measured on an H200, or from a file of your own.", cli_measure.ladder_arguments, cli_measure.ladder),
     Command("queue", "share one GPU among many learners: serve launches one at a time, fair by user", cli_queue.DETAILS, cli_queue.arguments, cli_queue.run),
+    Command("grade", "grade a folder or zip of submitted exercise notebooks", cli_grading.DETAILS, cli_grading.arguments, cli_grading.run),
     Command("cache", "show or clear the disk cache of compiled kernels",
             "HOPPERLAB_CACHE_DIR moves it, HOPPERLAB_CACHE_MB sets its limit.", _cache_arguments, _cache),
 )

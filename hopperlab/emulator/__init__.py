@@ -3,11 +3,11 @@
 PTX in, memory out: `Program(ptx)`, then `launch(program, name, grid, block, args)`. Knows nothing of CuPy or notebooks.
 """
 from . import memory
-from .errors import DeadlockError, EmulatorError, HazardError, HazardWarning, LaunchError, MemoryFault
+from .errors import BudgetExceeded, DeadlockError, EmulatorError, HazardError, HazardWarning, LaunchError, MemoryFault
 from .isa import UnsupportedInstruction
 from .launch import launch
 from .program import KernelInfo, ParamInfo, Program
 from .session import Event, Hazard, Session
 
-__all__ = ["DeadlockError", "EmulatorError", "Event", "Hazard", "HazardError", "HazardWarning", "KernelInfo", "LaunchError", "MemoryFault",
+__all__ = ["BudgetExceeded", "DeadlockError", "EmulatorError", "Event", "Hazard", "HazardError", "HazardWarning", "KernelInfo", "LaunchError", "MemoryFault",
            "ParamInfo", "Program", "Session", "UnsupportedInstruction", "launch", "memory"]

@@ -38,6 +38,10 @@ class HazardError(EmulatorError):
         super().__init__(head + "\n\n" + "\n\n".join(str(h) for h in self.hazards))
 
 
+class BudgetExceeded(EmulatorError):
+    """The launches of a session did more work than its limit (`hl.emulate(limit=…)`); the message says where most of it was done."""
+
+
 class HazardWarning(UserWarning):
     """Something in a launch is legal and suspicious (`Session.warnings`)."""
 

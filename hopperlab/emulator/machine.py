@@ -41,6 +41,7 @@ class Machine:
         self.ticks = 0
         self.seen = 0              # a hash of what polling loops have loaded (recurrence.py)
         self.progress = 0
+        self.printed = 0           # characters that printf wrote
         self.next_cta = self.ended = 0
         self.alive = np.zeros(self.slots * self.warps, np.int64)
         self.slot_cta = np.full(self.slots, -1, np.int64)

@@ -12,6 +12,7 @@ from .progress import Progress
 from .recurrence import Recurrence
 from .translate import EXIT
 from .waits import ConvergeWait, SpuriousFalse
+from .work import Work
 
 MAX_BACK_EDGES = 20000                # a cohort that loops this long gives way to the others
 
@@ -29,6 +30,7 @@ class Scheduler:
         self.later: list[Cohort] = []
         self.polled_at = self.spurious_at = -1
         self.recurrence = Recurrence(machine.session.budget)
+        self.work = None if machine.session.limit is None else Work(machine)
         self.events = 0            # what has happened besides rounds of loops that poll
         self.converging: dict[int, list[Cohort]] = {}
 
@@ -97,6 +99,8 @@ class Scheduler:
         try:
             with np.errstate(all="ignore"):
                 self._loop(progress)
+            if self.work is not None:
+                self.work.add_up()
         finally:
             progress.close()
 
@@ -215,7 +219,9 @@ class Scheduler:
 
     def execute(self, C: Cohort) -> None:
         """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap, runs = self.blocks, self.ready, self.heap, self.M.counting.runs
+        blocks, ready, heap, runs, work = self.blocks, self.ready, self.heap, self.M.counting.runs, self.work
+        if work is not None:
+            work.look()
         while True:
             block = blocks[C.pc]
             if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
@@ -246,6 +252,8 @@ class Scheduler:
                 return
             if following <= block.id:
                 C.backs += 1
+                if work is not None:
+                    work.look()
                 if C.polled or C.backs % MAX_BACK_EDGES == 0:
                     C.pc, C.polled = following, False
                     self.polling.append(C)

@@ -53,6 +53,8 @@ class Session:
     warnings: what is legal and suspicious, of severity 'warning'. It ends no launch; with 'raise' it is a Python warning.
     trace:    True records the timeline, False does not, 'print' also prints each event as it happens.
     budget:   rounds that loops which poll may run alone before they count as endless (None: see recurrence.py).
+    limit:    work that all launches together may do (work.py: a warp instruction is 1, a memory access 32); more raises BudgetExceeded. None: no limit.
+    work:     that done so far; counted only where there is a limit.
     """
 
     schedule: str = "lazy"
@@ -61,6 +63,8 @@ class Session:
     trace: bool | str = True
     check: bool = True
     budget: int | None = None
+    limit: int | None = None
+    work: int = 0
     hazards: list[Hazard] = field(default_factory=list)
     warnings: list[Hazard] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
@@ -72,6 +76,8 @@ class Session:
             raise ValueError(f"schedule {self.schedule!r}: choose one of {', '.join(SCHEDULES)}")
         if self.trace not in TRACES:
             raise ValueError(f"trace {self.trace!r}: choose True, False or 'print'")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit {self.limit!r}: at least 1, or None")
         self.timeline.printing = self.trace == "print"
         if self.hazards_mode not in HAZARD_MODES:
             raise ValueError(f"hazards {self.hazards_mode!r}: choose one of {', '.join(HAZARD_MODES)}")

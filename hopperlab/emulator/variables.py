@@ -11,6 +11,7 @@ from .errors import LaunchError
 from .link_parts import function_addresses
 from .ptx.ir import Module, Relocation
 
+MOST_BYTES = 1 << 30       # of all variables of a module
 SPACES = ("global", "const")
 
 
@@ -23,6 +24,9 @@ class Variables:
         self.writable: dict[str, np.ndarray] = {}              # those that kernels may write
         self.addresses: dict[str, int] = function_addresses(module)
         wanted = [v for v in module.variables.values() if v.space in SPACES and v.count is not None]
+        total = sum(v.size for v in wanted)
+        if total > MOST_BYTES:
+            raise LaunchError(f"the variables of this module take {total:,} bytes, but the emulator gives a module at most {MOST_BYTES:,}")
         for v in wanted:
             array = self.arrays[v.name] = np.zeros(max(v.size, 1), np.uint8)
             allocation = memory.register(array, f"{'constant' if v.space == 'const' else 'variable'} {v.name}")

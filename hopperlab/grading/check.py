@@ -23,6 +23,7 @@ GPU_SECONDS = 20.0
 BUDGET = 20_000            # rounds that a polling loop may spin alone
 SHOWN = {"read-before-arrival": 0, "exit-in-flight": 2, "phase-overrun": 3, "deadlock": 4}
 """Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last."""
+LIMIT = 4_000_000          # work of one trial (emulator/work.py)
 STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
 
 
@@ -185,7 +186,7 @@ class _Trials:
             name = f"random({seed})" if schedule == "random" else schedule
             where = f"({self.exercise.says(shape)}; schedule {name})"
             error = None
-            with hl.emulate(schedule=schedule, seed=seed, hazards="collect", trace=schedule == "lazy", budget=BUDGET) as run:
+            with hl.emulate(schedule=schedule, seed=seed, hazards="collect", trace=schedule == "lazy", budget=BUDGET, limit=LIMIT) as run:
                 try:
                     case.run(self._launch)
                 except (hl.EmulatorError, hl.HopperlabError) as fault:

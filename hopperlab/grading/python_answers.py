@@ -65,11 +65,18 @@ def difference(value: Any, expected: Any, tolerance: float = 0.0, path: str = ""
         return next(filter(None, (difference(a, b, tolerance, f"{path}[{i}]") for i, (a, b) in pairs)), "")
     number = isinstance(expected, (int, float)) and not isinstance(expected, bool)
     if number and isinstance(value, (int, float)) and not isinstance(value, bool):
-        if math.isfinite(value) and abs(value - expected) <= tolerance * max(1.0, abs(expected)):
+        if value == expected or tolerance and _close(value, expected, tolerance):
             return ""
     elif type(value) is type(expected) and value == expected:
         return ""
     return f"returned {_short(value)}{at}, expected {_short(expected)}"
+
+
+def _close(value: float, expected: float, tolerance: float) -> bool:
+    try:
+        return math.isfinite(value) and abs(value - expected) <= tolerance * max(1.0, abs(expected))
+    except OverflowError:                                # an integer too large for a float
+        return False
 
 
 def _short(value: Any) -> str:

@@ -7,7 +7,7 @@ import resource
 import sys
 import traceback
 
-MEMORY, CPU_SECONDS, PROCESSES, FILE_BYTES = 2 << 30, 15, 256, 1 << 20
+MEMORY, CPU_SECONDS, FILE_BYTES = 2 << 30, 15, 1 << 20
 
 
 def main() -> None:
@@ -15,6 +15,8 @@ def main() -> None:
     asked = json.loads(sys.stdin.read())
     out, sys.stdout = sys.stdout, open("/dev/null", "w")
     for what, limit in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_FSIZE, FILE_BYTES)):
+        hard = resource.getrlimit(what)[1]
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)      # a sandbox may have set a lower one
         resource.setrlimit(what, (limit, limit))
     try:
         namespace: dict = {"__name__": "answer"}

@@ -68,7 +68,8 @@ def force(how: Forced, threads: bool = False) -> Iterator[Forced]:
 
 
 @contextmanager
-def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise", trace: bool | str = True, budget: int | None = None) -> Iterator:
+def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise", trace: bool | str = True, budget: int | None = None,
+            limit: int | None = None) -> Iterator:
     """Run every launch inside the block in the emulator, also on a machine with a GPU.
 
     schedule: when asynchronous operations land: 'eager' at once, 'lazy' at the last moment, 'random' drawn from `seed`,
@@ -77,12 +78,14 @@ def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise", trace
     trace:    'print' prints every event as it happens; False leaves `run.timeline` empty
     budget:   rounds that loops which poll memory may run while nothing else happens; then they are reported as a deadlock
               (default: 50,000, or 500,000 for loops that change memory; also HOPPERLAB_POLLING_BUDGET)
+    limit:    work that the launches of the block may do together (a warp instruction is 1, a memory access 32); more raises BudgetExceeded,
+              which names the line where most was done. None: no limit. Counted, not timed, so that it is the same on every machine
     Yields the run: `run.hazards`, `run.warnings` (legal and suspicious: they end no launch), `run.counters`, `run.timeline` add up over the launches of the block.
     On a GPU, CuPy arrays are copied to the host before each launch and back after it.
     """
     from .. import emulator
     how = forced()
-    session = emulator.Session(schedule=schedule, seed=seed, hazards_mode=hazards, trace=trace, budget=budget) if how is None else how.session()
+    session = emulator.Session(schedule=schedule, seed=seed, hazards_mode=hazards, trace=trace, budget=budget, limit=limit) if how is None else how.session()
     token = _current.set(session)
     try:
         yield session

@@ -17,6 +17,8 @@ from ..translate import MachineOp
 from . import loadstore
 from .common import LOCAL_TAG, Access, unsupported
 
+PRINT_BYTES = 1 << 20              # cudaLimitPrintfFifoSize, as the runtime sets it; here the first of it stays, on a GPU the last
+MOST_WIDTH = 4096                  # of one conversion of printf
 HEAP_BYTES = 8 << 20               # cudaLimitMallocHeapSize, as the runtime sets it
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXeEfFgGaAcsp%])")
 LONG = ("l", "ll", "j", "z", "t")
@@ -76,16 +78,26 @@ def _string(M, C, index: int, lane: int, address: int) -> str:
 
 
 def vprintf(M, C, index, format_at, arguments_at, returned=None):
-    """printf: each lane prints in lane order, as soon as it runs (on a GPU the text comes when the host synchronises)."""
+    """printf: each lane prints in lane order, as soon as it runs (on a GPU the text comes when the host synchronises). A launch
+    prints as much as the buffer of a GPU holds; what comes after it is lost, and one line says so."""
     formats = _read(M, C, index, format_at, "u64")
     arguments = _read(M, C, index, arguments_at, "u64")
     counts = np.zeros(C.n, np.uint32)
     for lane in range(C.n):
         sub = type(C)(C.gids[lane:lane + 1], None, C.pc)
         text, counts[lane] = _formatted(M, sub, index, _string(M, C, index, lane, int(formats[lane])), int(arguments[lane]))
-        sys.stdout.write(text)
+        _print(M, text)
     if returned is not None:
         _write(M, C, index, returned, "u32", counts)
+
+
+def _print(M, text: str) -> None:
+    if M.printed > PRINT_BYTES:
+        return
+    M.printed += len(text)
+    if M.printed > PRINT_BYTES:
+        text = f"\n(printf: this launch filled the buffer of {PRINT_BYTES >> 20} MiB; what it prints from here on is lost)\n"
+    sys.stdout.write(text)
 
 
 def _formatted(M, C, index: int, pattern: str, at: int) -> tuple[str, int]:
@@ -109,6 +121,8 @@ def _formatted(M, C, index: int, pattern: str, at: int) -> tuple[str, int]:
             width = str(int(argument("s32")))
         if precision == "*":
             precision = str(int(argument("s32")))
+        if any(len(given or "") > 9 or abs(int(given or 0)) > MOST_WIDTH for given in (width, precision)):
+            raise EmulatorError(f"printf with a width or precision above {MOST_WIDTH} at {reports.place(M.body[index])}")
         spec = f"%{flags}{width or ''}" + (f".{precision}" if precision is not None else "")
         if conversion in "di":
             value = int(argument("s" + size))

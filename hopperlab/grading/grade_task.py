@@ -1,0 +1,81 @@
+"""One answer graded: the own verdict, visible and hidden, and nbval's run of the pristine notebook with the answer in it.
+
+A task and its outcome are plain data, so that the same function serves local processes and a Dask cluster. It is pure: what the task
+holds decides the outcome. Everything of the learner's runs in the sandbox (sandbox.py), nothing in this process.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import nbformat
+
+HIDDEN, VISIBLE = "hidden", "visible"
+MOST_MESSAGE = 2_000        # characters of what nbval says of the check cell
+
+
+@dataclass(frozen=True)
+class Runners:
+    """What runs untrusted things; tests give others. verdict and nbval have the signatures of verdict.verdict and nbval_run.run."""
+
+    verdict: Callable[..., Any]
+    nbval: Callable[..., Any]
+    limits: Callable[[], Any]
+
+
+def sandboxed() -> Runners:
+    """The real ones."""
+    from . import nbval_run, sandbox, verdict
+    return Runners(verdict.verdict, nbval_run.run, sandbox.Limits)
+
+
+def perform(task: Mapping[str, Any], runners: Runners | None = None) -> dict[str, Any]:
+    """Grade the answer of a task (grader.task_of). The outcome holds findings, what nbval passed, and seconds; never the answer itself.
+
+    nbval runs only where a verdict is right: without one no check cell earns anything. Hidden checks run in processes of their own, outside
+    the notebook's kernel, so the notebook that nbval runs holds none.
+    """
+    run = runners or sandboxed()
+    began = time.perf_counter()
+    verdicts = {which: _verdict(task, which, run) for which in (VISIBLE, HIDDEN) if which in task["cells"]}
+    seconds = {"verdicts": time.perf_counter() - began}
+    notebook = None
+    if any(found["right"] for found in verdicts.values()):
+        began = time.perf_counter()
+        notebook = _nbval(task, run)
+        seconds["nbval"] = time.perf_counter() - began
+    return {"exercise": task["exercise"], "digest": task["digest"], **verdicts, "nbval": notebook, "unsafe": task["unsafe"],
+            "seconds": {name: round(value, 3) for name, value in seconds.items()}}
+
+
+def _verdict(task: Mapping, which: str, run: Runners) -> dict[str, Any]:
+    hidden = which == HIDDEN
+    found = run.verdict(task["exercise"], task["answer"], dict(task["constants"]), task["key"] if hidden else "public", hidden, run.limits(), unsafe=task["unsafe"])
+    findings = [_finding(finding) for finding in found.findings]
+    return {"right": bool(found.right) and not findings, "findings": findings, "limit": str(found.limit or "")}
+
+
+def _finding(finding: Any) -> dict[str, str]:
+    step, message = (finding["step"], finding["message"]) if isinstance(finding, Mapping) else (finding.step, finding.message)
+    return {"step": str(step), "message": str(message)}
+
+
+def _nbval(task: Mapping, run: Runners) -> dict[str, Any]:
+    found = run.nbval(nbformat.reads(task["notebook"], as_version=4), run.limits(), unsafe=task["unsafe"])
+    said = str(found.messages.get(task["cells"][VISIBLE], "")) if VISIBLE in task["cells"] else ""
+    return {"cells": {str(cell): bool(passed) for cell, passed in sorted(found.cells.items())}, "error": str(found.error or ""), "message": said[:MOST_MESSAGE]}
+
+
+def credited(outcome: Mapping[str, Any], cells: Mapping[str, str]) -> dict[str, bool]:
+    """Which check cells earn their points. cells: the ids of 'answer', 'visible' and 'hidden'.
+
+    visible: nbval passed that cell and the verdict is right. hidden: the hidden verdict is right, and nbval ran the answer cell without
+    failure and came to its end.
+    """
+    notebook = outcome["nbval"] or {"cells": {}, "error": "not run"}
+    passed = notebook["cells"]
+    ran = not notebook["error"] and passed.get(cells["answer"], False)
+    return {which: outcome[which]["right"] and ran and (which == HIDDEN or passed.get(cells[VISIBLE], False))
+            for which in (VISIBLE, HIDDEN) if which in cells}

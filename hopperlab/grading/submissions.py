@@ -1,0 +1,306 @@
+"""What each learner handed in: only the texts of answer cells, found by nbgrader's grade_id, then by cell id, then by a line `# answer 04.1`.
+
+A notebook that cannot be read becomes a submission with an `error`; nothing here raises for what a learner did, and nothing of it is run.
+"""
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from . import learners
+from .answers import MOST_BYTES
+from .edition import Edition, Sheet
+from .generate import CELL_ID
+from .learners import Learner, Roster
+from .submission_files import NOTEBOOK, TIMESTAMP, ZIP, Found, InputError, ReadLimits, _file, files, readable
+
+MARK = re.compile(r"^[ \t]*(?:#|//)[ \t]*answer[ \t]+(\d\d)\.(\d+)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+SECONDS_A_DAY = 86_400
+MOST_CELLS = 5_000
+NUMBERED = re.compile(r"(?:-(\d+)|\s*\((\d+)\))$")
+"""Canvas numbers later attempts, 'x-1.ipynb'; browsers number copies, 'x (1).ipynb'."""
+
+
+class SubmissionError(ValueError):
+    """A notebook that cannot be taken; the message is for the learner."""
+
+
+@dataclass(frozen=True)
+class LateRule:
+    """When it is late, and what that costs. penalty: the share of the points lost for each day begun; None refuses late work."""
+
+    deadline: datetime
+    penalty: float | None = 0.0
+
+    def days(self, time: datetime | None, marked: bool) -> int:
+        """Days late, each begun one counted. marked: Canvas said so, which counts for at least one."""
+        late = math.ceil(max(0.0, (_zoned(time, self.deadline.tzinfo) - self.deadline).total_seconds()) / SECONDS_A_DAY) if time else 0
+        return max(late, int(marked))
+
+    def factor(self, days: int) -> float:
+        """The share of the points that stays."""
+        if not days:
+            return 1.0
+        return 0.0 if self.penalty is None else max(0.0, 1.0 - self.penalty * days)
+
+
+def _zoned(time: datetime, zone: tzinfo | None) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=zone)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One notebook of one learner: the answer texts by cell id, or the error that kept it from being read."""
+
+    learner: Learner
+    path: str
+    notebook: str = ""                      # the stem of the sheet it answers; '' when that cannot be told
+    answers: Mapping[str, str] | None = None
+    notes: tuple[str, ...] = ()
+    error: str = ""
+    time: datetime | None = None
+    marked_late: bool = False
+    days_late: int = 0
+    factor: float = 1.0
+    others: tuple[str, ...] = ()            # earlier attempts, which are not graded
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one notebook file holds: answer texts by cell id, and what is to be said about them."""
+
+    answers: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def read(path: Path, known: Collection[str] = (), limits: ReadLimits = ReadLimits()) -> Taken:
+    """The answers in one notebook file. known: further cells to take, by grade_id or cell id. Raises SubmissionError."""
+    found = _file(path, (path.name,), limits)
+    if found.error:
+        raise SubmissionError(found.error)
+    return taken(found.data, known)
+
+
+def taken(data: bytes, known: Collection[str] = ()) -> Taken:
+    """The answers in a notebook's bytes. Raises SubmissionError for what is no notebook of nbformat 4 in UTF-8."""
+    cells, notes = _cells(data)
+    return _answers(cells, known, notes)
+
+
+def _cells(data: bytes) -> tuple[list[Mapping], list[str]]:
+    notes = []
+    if data[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:4].count(0) >= 2:
+        raise SubmissionError("it is written in UTF-16 or UTF-32; a notebook must be UTF-8: save it from Jupyter and hand it in again")
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+        notes.append("the file begins with a byte order mark, which Jupyter does not write: it was changed by another program")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise SubmissionError(f"byte {problem.start} is not UTF-8 (another encoding, such as Latin-1); save it from Jupyter and hand it in again") from None
+    if not text.strip():
+        raise SubmissionError("the file is empty")
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as problem:
+        raise SubmissionError(f"it is no notebook: {problem.msg} at line {problem.lineno}") from None
+    except (RecursionError, ValueError, MemoryError):
+        raise SubmissionError("it is no notebook: its JSON is nested too deeply or holds a number that is too long") from None
+    if not isinstance(document, dict):
+        raise SubmissionError("it is no notebook: its JSON is not an object")
+    version = document.get("nbformat")
+    if version != 4 or isinstance(version, bool):
+        raise SubmissionError(f"its nbformat is {readable(repr(version))[:40]}, and it must be 4: open it in a current Jupyter, save it and hand it in again")
+    cells = document.get("cells")
+    if not isinstance(cells, list) or len(cells) > MOST_CELLS:
+        raise SubmissionError("it is no notebook: it has no list of cells" if not isinstance(cells, list) else f"it has more than {MOST_CELLS:,} cells")
+    return [cell for cell in cells if isinstance(cell, dict)], notes
+
+
+def _source(cell: Mapping) -> str:
+    source = cell.get("source", "")
+    lines = source if isinstance(source, list) else [source]
+    text = "".join(line for line in lines if isinstance(line, str))
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\r\n", "\n")
+
+
+def _names(cell: Mapping) -> tuple[str, str, str]:
+    """What a cell may be matched by, best first: grade_id, cell id, mark."""
+    metadata = cell.get("metadata")
+    grading = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    grade_id = grading.get("grade_id") if isinstance(grading, dict) else None
+    mark = MARK.search(_source(cell)) if cell.get("cell_type") == "code" else None
+    known = (grade_id, cell.get("id"), f"answer-{mark[1]}-{mark[2]}" if mark else "")
+    return tuple(word if isinstance(word, str) else "" for word in known)
+
+
+BY = ("grade_id", "cell id", "`answer` line")
+
+
+def _answers(cells: Sequence[Mapping], known: Collection[str], notes: list[str]) -> Taken:
+    """Each answer's text: of the cells that a better rule names, the one that the other rules name too, else the last."""
+    candidates: dict[str, list[tuple[int, int, Mapping]]] = {}
+    for cell in cells:
+        names = _names(cell)
+        rank, name = next(((i, word) for i, word in enumerate(names) if word in known or word.startswith("answer-") and CELL_ID.match(word)), (0, ""))
+        if name and (cell.get("cell_type") == "code" or name in known):
+            candidates.setdefault(name, []).append((-rank, names.count(name), cell))
+        elif name:
+            notes.append(f"the cell {name} is not a code cell any more, and is not taken")
+    texts = {}
+    for name, found in sorted(candidates.items()):
+        best = max(rank for rank, _, _ in found)
+        rivals = [(agreeing, position, cell) for position, (rank, agreeing, cell) in enumerate(found) if rank == best]
+        texts[name] = _source(max(rivals, key=lambda rival: rival[:2])[2])
+        if len({_source(cell) for _, _, cell in rivals}) > 1:
+            notes.append(f"{len(rivals)} cells have the {BY[-best]} {name}, with different texts; "
+                         + ("the one that its cell id names too is taken" if max(rivals)[0] > min(rivals)[0] else "the last one is taken"))
+        if len(texts[name].encode()) > 4 * MOST_BYTES:
+            texts[name] = texts[name][:2 * MOST_BYTES]             # the checks refuse it for its length
+    return Taken(texts, tuple(notes))
+
+
+def collect(path: Path, edition: Edition, roster: Roster | None = None, late: LateRule | None = None,
+            limits: ReadLimits = ReadLimits(), skip: Path | None = None) -> list[Submission]:
+    """Every learner's latest attempt at each notebook, in order; learners of the roster who handed nothing in have one without a path.
+
+    skip: a folder that is not looked into, such as that of the reports.
+
+    Raises InputError when `path` itself cannot be read.
+    """
+    known = {cell for sheet in edition.sheets.values() for cell, name in sheet.answers.items() if not name}
+    by_learner: dict[str, list[tuple[Submission, tuple]]] = {}
+    people: dict[str, Learner] = {learner.key: learner for learner in roster.learners} if roster else {}
+    others: dict[str, list[str]] = {}
+    stamps: dict[tuple[str, ...], datetime] = {}
+    slim = [_stamped(file, stamps) for file in list(_slim(files(path, limits, skip), edition, known, stamps))]
+    for found in _unwrapped(slim, path):
+        who = learners.named(found.parts, edition.sheets)
+        if not found.read and (who.rule == "file" or found.parts[0] == learners.NBGRADER and len(found.parts) < 3):
+            continue                                    # a list or a note beside the learners' files
+        learner = (roster.find(who) if roster else None) or learners.unlisted(who)
+        people.setdefault(learner.key, learner)
+        if not found.read:
+            others.setdefault(learner.key, []).append(found.path)
+            continue
+        submission = replace(found.submission, learner=learner, path=found.path, marked_late=who.late)
+        by_learner.setdefault(learner.key, []).append((submission, _age(found)))
+    outside = {key for key in people if roster and key not in {learner.key for learner in roster.learners}}
+    made = []
+    for key, learner in sorted(people.items()):
+        unlisted = ("not in the roster",) if key in outside else ()
+        made += [replace(s, notes=(*unlisted, *s.notes)) for s in _latest(by_learner.get(key, []), learner, others.get(key, []), edition, late)]
+    return made
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file reduced to what is kept of it, so that a class's notebooks are never in memory together."""
+
+    parts: tuple[str, ...]
+    path: str
+    read: bool
+    submission: Submission | None = None
+
+
+NOBODY = Learner("", "")
+
+
+def _slim(found: Iterable[Found], edition: Edition, known: Collection[str], stamps: dict) -> Iterable[_File]:
+    for file in found:
+        if file.read and not file.error and file.parts[-1].lower() == TIMESTAMP:
+            stamp = timestamp(file.data)
+            if stamp:
+                stamps[file.parts[:-1]] = stamp
+        elif not file.read or file.parts[-1].lower() == TIMESTAMP:
+            yield _File(file.parts, file.path, False)
+        else:
+            yield _File(file.parts, file.path, True, _submission(file, edition, known))
+
+
+def _stamped(file: _File, stamps: Mapping[tuple[str, ...], datetime]) -> _File:
+    """With the time that a timestamp.txt beside it gives, where there is one."""
+    if file.submission is None or file.parts[:-1] not in stamps:
+        return file
+    return replace(file, submission=replace(file.submission, time=stamps[file.parts[:-1]]))
+
+
+def _submission(file: Found, edition: Edition, known: Collection[str]) -> Submission:
+    time = file.time
+    by_name = next((stem for stem in edition.sheets if stem in file.parts[-1]), "" if len(edition.sheets) > 1 else next(iter(edition.sheets)))
+    if file.error:
+        return Submission(NOBODY, file.path, by_name, error=file.error, time=time)
+    try:
+        got = taken(file.data, known)
+    except SubmissionError as problem:
+        return Submission(NOBODY, file.path, by_name, error=str(problem), time=time)
+    sheet = _sheet_of(got.answers, edition, by_name)
+    if sheet is None:
+        return Submission(NOBODY, file.path, error="it holds no answer cell of this assignment", time=time)
+    missing = [name or cell for cell, name in sheet.answers.items() if cell not in got.answers]
+    notes = (*got.notes, *(f"the answer cell of {name} is missing" for name in missing))
+    return Submission(NOBODY, file.path, sheet.stem, {cell: got.answers[cell] for cell in sheet.answers if cell in got.answers}, notes, time=time)
+
+
+def _sheet_of(answers: Mapping[str, str], edition: Edition, by_name: str) -> Sheet | None:
+    """The sheet that most of the answers belong to; the file's name decides between equals."""
+    counts = {sheet.stem: sum(cell in answers for cell in sheet.answers) for sheet in edition.sheets.values()}
+    best = max(counts, key=lambda stem: (counts[stem], stem == by_name))
+    return edition.sheets[best] if counts[best] else None
+
+
+def _unwrapped(found: list[_File], path: Path) -> list[_File]:
+    """Without the one folder that a zip often wraps around everything; stays when it is somebody's name or says how the rest is laid out."""
+    tops = {file.parts[0] for file in found if file.parts}
+    inner = {file.parts[1] for file in found if len(file.parts) > 2}
+    top = next(iter(tops), "")
+    meaning = top == learners.NBGRADER or learners.MOODLE.match(top) or learners.CANVAS.match(top)
+    if len(tops) != 1 or meaning or len(inner) < 2 or path.suffix.lower() != ZIP:
+        return found
+    return [replace(file, parts=file.parts[1:]) if len(file.parts) > 1 else file for file in found]
+
+
+def timestamp(data: bytes) -> datetime | None:
+    """The time in nbgrader's timestamp.txt, '2026-02-02 15:58:23.948203 America/Denver'; None when it cannot be read."""
+    words = data[:200].decode("utf-8", "replace").split()
+    try:
+        zone = UTC if len(words) < 3 or words[2] == "UTC" else ZoneInfo(words[2])
+        return datetime.fromisoformat(" ".join(words[:2])).replace(tzinfo=zone, microsecond=0)
+    except (ValueError, OSError, LookupError):
+        return None
+
+
+def _age(file: _File) -> tuple:
+    """What orders attempts: the date, then the number in the name, then the path."""
+    time = file.submission.time
+    number = NUMBERED.search(file.parts[-1].lower().removesuffix(NOTEBOOK))
+    seconds = _zoned(time, UTC).timestamp() if time else 0.0
+    return (seconds, int(number[1] or number[2]) if number and len(number[0]) < 9 else 0, file.parts)
+
+
+def _latest(attempts: list[tuple[Submission, tuple]], learner: Learner, others: list[str], edition: Edition, late: LateRule | None) -> list[Submission]:
+    if not attempts:
+        error = f"no notebook among what was handed in: {', '.join(sorted(others)[:5])}" if others else "nothing was handed in"
+        return [Submission(learner, "", error=error)]
+    groups: dict[str, list[tuple[Submission, tuple]]] = {}
+    for submission, age in attempts:
+        groups.setdefault(submission.notebook, []).append((submission, age))
+    made = []
+    for stem in sorted(groups, key=lambda s: (s == "", s)):
+        ordered = [submission for submission, _ in sorted(groups[stem], key=lambda pair: pair[1], reverse=True)]
+        readable_ones = [submission for submission in ordered if not submission.error]
+        chosen = (readable_ones or ordered)[0]
+        broken = [f"{other.path} cannot be graded ({other.error}); the attempt before it is" for other in ordered[:ordered.index(chosen)]]
+        days = late.days(chosen.time, chosen.marked_late) if late else int(chosen.marked_late)
+        made.append(replace(chosen, notes=(*chosen.notes, *broken), others=tuple(s.path for s in ordered if s is not chosen),
+                            days_late=days, factor=late.factor(days) if late else 1.0))
+    return made
+
+
+__all__ = ["InputError", "LateRule", "Submission", "SubmissionError", "Taken", "collect", "read", "taken"]

@@ -1,0 +1,40 @@
+"""The process in which the grader judges one CUDA answer: a request as JSON on standard input, one line of JSON as the reply.
+
+Run as `python -m hopperlab.grading.verdict_child` inside the sandbox. What kernels print goes nowhere; the reply goes to the real
+standard output and brings back the request's nonce, which no kernel can read.
+"""
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from . import check
+from .exercise import find
+
+
+def main() -> None:
+    """One request, one reply."""
+    request = json.load(sys.stdin)
+    reply_to = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    json.dump({"nonce": request["nonce"], "findings": judged(request)}, reply_to)
+    reply_to.write("\n")
+    reply_to.close()
+
+
+def judged(request: dict) -> list[tuple[str, str]]:
+    """(step, message) of each finding. An answer on which the check itself fails is not right, and the message says so."""
+    try:
+        found = check.judge(find(request["exercise"]), request["text"], request["constants"], key=request["key"], hidden=request["hidden"])
+    except MemoryError:
+        return [("limit", "The answer needed more memory than the limit.")]
+    except Exception as problem:                # whatever an answer brought about is the grader's to read
+        return [("values", f"The check could not finish with this answer: {type(problem).__name__}: {problem}")]
+    return [(finding.step, finding.message) for finding in found.findings]
+
+
+if __name__ == "__main__":
+    main()
