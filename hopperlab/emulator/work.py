@@ -33,12 +33,12 @@ class Work:
         """Put the work so far into the session. Raises BudgetExceeded when that is more than its limit."""
         runs = self.M.counting.runs
         session = self.M.session
-        session.work = self.before + START * self.starts + sum(count * cost for count, cost in zip(runs, self.costs))
+        session.work = self.before + START * self.starts + sum(count * cost for count, cost in zip(runs, self.costs, strict=True))
         if session.work > self.limit:
             raise BudgetExceeded(self._message(runs))
 
     def _message(self, runs: list[int]) -> str:
-        parts = [count * cost for count, cost in zip(runs, self.costs)]
+        parts = [count * cost for count, cost in zip(runs, self.costs, strict=True)]
         most = max(range(len(parts)), key=parts.__getitem__)
         start, end = self.M.translation.spans[most]
         where = reports.place(self.M.body[end - 1])

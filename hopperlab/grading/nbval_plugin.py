@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import pytest
@@ -22,10 +24,15 @@ from . import sandbox
 
 OPTION = "--sandboxed-kernel"
 MOST_TEXT = 4000
+LOOK_SECONDS = 1.0         # between two looks at whether the kernel still lives
 
 
 class TooMuchOutput(Exception):
     """A notebook printed more than the limit; its kernel was ended."""
+
+
+class KernelDied(Exception):
+    """The kernel ended before its cells did."""
 
 
 class _Specs(KernelSpecManager):
@@ -67,13 +74,24 @@ class Kernel(RunningKernel):
         self._ensure_iopub_up()
 
     def get_message(self, stream: str, timeout: float | None = None) -> dict:
-        """The next message. Raises TooMuchOutput, with the kernel ended, when all of them were larger than the limit."""
-        message = super().get_message(stream, timeout=timeout)
+        """The next message. Raises TooMuchOutput, with the kernel ended, when all of them were larger than the limit, KernelDied as soon
+        as the kernel has ended, queue.Empty after `timeout` seconds."""
+        message = self._wait(stream, time.monotonic() + timeout) if timeout else super().get_message(stream, timeout=timeout)
         self.left -= _size(message["content"])
         if self.left < 0:
             self.stop()
             raise TooMuchOutput("the notebook printed more than the limit")
         return message
+
+    def _wait(self, stream: str, until: float) -> dict:
+        while True:
+            try:
+                return super().get_message(stream, timeout=max(0.01, min(LOOK_SECONDS, until - time.monotonic())))
+            except Empty:
+                if not self.is_alive():
+                    raise KernelDied("the notebook's kernel ended") from None
+                if time.monotonic() >= until:
+                    raise
 
     def is_alive(self) -> bool:
         """False also after it was stopped."""

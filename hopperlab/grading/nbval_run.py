@@ -5,6 +5,7 @@ nbval_plugin.py starts the kernel and writes down which cells passed.
 """
 from __future__ import annotations
 
+import ast
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from . import answers, generate, sandbox, supervise
-from .exercise import find
+from .exercise import PYTHON, find
 from .sandbox import Limits
 from .verdict import ENDED, clean
 
@@ -69,10 +70,25 @@ def _refused(code: Sequence[NotebookNode]) -> str:
         role = generate.role(cell)
         if role and role[0] == generate.ANSWER:
             try:
-                answers.body(find(role[1]), cell.source)
+                exercise = find(role[1])
+                answers.body(exercise, cell.source)
+                if exercise.kind == PYTHON:
+                    _as_written(cell.source)
             except answers.Refused as refused:
                 return clean(f"{role[1]} was not tried: {refused}.")
     return ""
+
+
+def _as_written(text: str) -> None:
+    """Raises Refused for Python that IPython would change before it runs it, such as lines after a prompt."""
+    from IPython.core.inputtransformer2 import TransformerManager
+    changed = TransformerManager().transform_cell(text)
+    try:
+        same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        same = False
+    if not same:
+        raise answers.Refused("IPython would read the answer as something else than Python does (a prompt or a magic in it)")
 
 
 @contextmanager

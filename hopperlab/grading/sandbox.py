@@ -89,7 +89,7 @@ def command(argv: Sequence[str], *, read_only: Sequence[Path] = (), writable: Pa
     """
     chosen = required(unsafe)
     if chosen is None:
-        return ["env", "-i", *(f"{name}={value}" for name, value in environment().items()), *_limited(argv, limits)]
+        return ["env", "-i", *(f"{name}={value}" for name, value in environment().items()), *_limited(argv, limits, counted=False)]
     return BUILDERS[chosen](argv, tuple(Path(p) for p in read_only), writable, limits)
 
 
@@ -115,10 +115,13 @@ def environment() -> dict[str, str]:
             "IPYTHONDIR": "/tmp/ipython", **one}
 
 
-def _limited(argv: Sequence[str], limits: Limits) -> list[str]:
+def _limited(argv: Sequence[str], limits: Limits, counted: bool = True) -> list[str]:
     """`argv` under prlimit. CPU time is a backstop behind the wall clock: twice as long, since several threads may run. `timeout` ends it
-    where whoever watched was killed just as the sandbox began, before it could ask to die with its parent."""
-    return ["timeout", "--signal=KILL", str(math.ceil(limits.seconds) + LATER), "prlimit", f"--cpu={2 * math.ceil(limits.seconds)}", f"--as={limits.memory_bytes}", f"--nproc={limits.processes}",
+    where whoever watched was killed just as the sandbox began, before it could ask to die with its parent. counted: whether the kernel
+    counts processes, which it does for a sandbox alone, but for all that a user runs outside of one (supervise.py counts too)."""
+    processes = [f"--nproc={limits.processes}"] if counted else []
+    return ["timeout", "--signal=KILL", str(math.ceil(limits.seconds) + LATER), "prlimit", f"--cpu={2 * math.ceil(limits.seconds)}",
+            f"--as={limits.memory_bytes}", *processes,
             f"--fsize={limits.file_bytes}", "--nofile=256", "--core=0", "--", *map(str, argv)]
 
 
@@ -166,7 +169,7 @@ def _bubblewrap(argv: Sequence[str], read_only: Sequence[Path], writable: Path |
 
 def _as_user(needed: Sequence[Path]) -> list[str]:
     """What root puts in front: become USER, who can reach the `needed` folders even where they lie in root's home."""
-    line = ["bwrap", "--dev-bind", "/", "/", "--die-with-parent"]
+    line = ["bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--die-with-parent"]
     closed = {parent for path in needed for parent in [next((p for p in reversed(path.parents) if not p.stat().st_mode & 0o001), None)] if parent}
     for parent in sorted(closed):
         line += ["--size", "65536", "--tmpfs", str(parent)]
