@@ -31,16 +31,22 @@ CHECK_SHAPES = ((1, 8, 16), (130, 264, 144), (515, 776, 1040), (2176, 2312, 1104
 ACCURACY_K = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 PAIR, ALONE, SMALL = BlockScaled(), BlockScaled(cluster_m=1), BlockScaled(consumers=1, cluster_m=1, group=0, stages=8)
+LOADED = replace(PAIR, bn=256, a_registers=1, wide=64, stages=4)        # A in registers, two parts of 64 columns
 CONFIGURATIONS: Mapping[str, BlockScaled] = {
-    "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "pair, 6 stages": replace(PAIR, stages=6), "pair, group 16": replace(PAIR, group=16),
-    "alone": ALONE, "alone, one part": replace(ALONE, parts=1), "alone, group 16": replace(ALONE, group=16),
+    "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "pair, 6 stages": replace(PAIR, stages=6), "alone": ALONE,
+    "alone, one part": replace(ALONE, parts=1), "alone, 6 stages": replace(ALONE, stages=6), "alone, group 16": replace(ALONE, group=16),
     "256 wide": replace(PAIR, parts=1, bn=256, stages=4), "256 wide, alone": replace(ALONE, parts=1, bn=256, stages=4),
-    "four": replace(PAIR, cluster_m=4), "a CTA a tile": replace(ALONE, group=0), "pair a tile": replace(PAIR, group=0),
-    "64 x 128": SMALL, "64 x 64": replace(SMALL, bn=64), "128 x 64": replace(ALONE, bn=64, group=0, stages=8),
-    "64 x 128, pair": replace(SMALL, cluster_m=2)}
-FEW = ("64 x 128", "64 x 64", "128 x 64", "a CTA a tile", "64 x 128, pair", "pair a tile")
-MANY = ("pair", "pair, one part", "pair, 6 stages", "pair, group 16", "alone", "alone, one part", "alone, group 16", "256 wide", "256 wide, alone", "four")
-TRIED = {SHAPES[0]: FEW, SHAPES[1]: (*FEW[3:], "128 x 64", "pair", "alone", "256 wide, alone"), SHAPES[7]: FEW}
+    "256 loaded": LOADED, "256 loaded, alone": replace(LOADED, cluster_m=1), "256 loaded, one part": replace(LOADED, parts=1, wide=128),
+    "256 loaded, alone, one part": replace(LOADED, cluster_m=1, parts=1, wide=128), "192 loaded": replace(LOADED, bn=192, stages=5),
+    "192 loaded, alone": replace(LOADED, bn=192, cluster_m=1, stages=5), "128 loaded": replace(LOADED, bn=128, stages=6),
+    "a CTA a tile": replace(ALONE, group=0), "256 a tile": replace(ALONE, parts=1, bn=256, stages=4, group=0),
+    "256 loaded, a tile": replace(LOADED, cluster_m=1, group=0), "192 loaded, a tile": replace(LOADED, bn=192, cluster_m=1, group=0, stages=5),
+    "64 x 128": SMALL, "128 x 64": replace(ALONE, bn=64, group=0, stages=8), "64 x 128, pair": replace(SMALL, cluster_m=2)}
+FEW = ("64 x 128", "128 x 64", "64 x 128, pair")
+SOME = ("alone", "256 wide, alone", "a CTA a tile", "256 a tile", "256 loaded, a tile", "192 loaded, a tile", "256 loaded, alone")
+MANY = ("pair", "pair, 6 stages", "alone", "alone, 6 stages", "alone, group 16", "256 wide", "256 wide, alone", "256 loaded", "256 loaded, alone",
+        "256 loaded, one part", "256 loaded, alone, one part", "192 loaded", "192 loaded, alone", "128 loaded")
+TRIED = {SHAPES[0]: FEW, SHAPES[1]: SOME, SHAPES[7]: FEW}
 
 
 def operands(shape: tuple[int, int, int], seed: int = 11) -> dict:

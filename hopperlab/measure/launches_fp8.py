@@ -26,13 +26,15 @@ def _ceil(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class BlockScaled:
-    """One configuration of fp8/block_scaled.cu: its macros in lower case, and `blocks`, the most CTAs of a launch."""
+    """One configuration of fp8/block_scaled.cu: its macros in lower case (wide 0: the kernel's default), and `blocks`, the most CTAs of a launch."""
 
     bn: int = 128
     consumers: int = 2
     stages: int = 5
     cluster_m: int = 2
     parts: int = 2
+    a_registers: int = 0
+    wide: int = 0
     group: int = 8
     c_slots: int = 1
     blocks: int = SMS
@@ -45,7 +47,8 @@ class BlockScaled:
     @property
     def options(self) -> tuple[str, ...]:
         """NVRTC options."""
-        return tuple(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name != "blocks")
+        return tuple(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self)
+                     if f.name != "blocks" and (f.name != "wide" or self.wide))
 
     @property
     def shared_bytes(self) -> int:

@@ -6,10 +6,12 @@
 // - PARTS 2: two partial accumulators, so that a warpgroup promotes one k-block while its own next one is multiplied. With PARTS 1
 //   a warpgroup's tensor core work stops while it promotes, and only the other warpgroup fills the gap;
 // - BN 256 multiplies a k-block in two halves of 128 columns, which share the tile of A: fewer bytes for each product;
+// - A_REGISTERS: a warpgroup loads its rows of A by ldmatrix, once a k-block. The tensor core then reads only B from shared memory,
+//   however many pieces (WIDE columns each) a k-block is multiplied in, and a wide tile has room for two partial accumulators;
 // - GROUP 0 launches one CTA a tile, for small products.
 //
-// Macros: BM (CONSUMERS x 64), BN (64, 128 or 256), CONSUMERS, STAGES, CLUSTER_M, PARTS (2 only with BN up to 128), GROUP,
-// C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
+// Macros: BN (64, 128 or 256; with A_REGISTERS also 192), CONSUMERS (64 rows of the tile each), STAGES, CLUSTER_M, PARTS (2 with A in
+// shared memory: BN up to 128), A_REGISTERS, WIDE (64 or 128), GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
 // block 128 * (CONSUMERS + 1); dynamic shared memory STAGES * ((BM + BN) * 128 + BM * 4) + CONSUMERS * C_SLOTS * 8192 + 128.
 // Tensor maps: A box BM x 128, B box BN / CLUSTER_M x 128 (uint8, swizzle 128B, fill zero), C box 64 x 64 bf16 swizzle 128B, a_scales
 // (k-blocks x m floats, rows a multiple of 16 bytes apart) box 1 x BM. b_scales: ceil(n / 128) x k-blocks floats.
@@ -37,6 +39,12 @@
 #ifndef PARTS
 #define PARTS 2
 #endif
+#ifndef A_REGISTERS
+#define A_REGISTERS 0
+#endif
+#ifndef WIDE
+#define WIDE (BN < 128 ? BN : 128)
+#endif
 #ifndef GROUP
 #define GROUP 8
 #endif
@@ -44,11 +52,11 @@
 #define C_SLOTS 1
 #endif
 
-constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), WIDE = BN < 128 ? BN : 128, HALVES = BN / WIDE;
+constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PIECES = BN / WIDE;
 constexpr int A_BYTES = BM * FP8_BK, TILE_BYTES = (BM + BN) * FP8_BK, SCALE_BYTES = BM * 4, SLOT_BYTES = 8192;
 constexpr int B_SHARE = BN / CLUSTER_M;                         // rows of B that one CTA loads for all of its cluster
 enum { START = 3 };                                             // a named barrier; 1 and 2 are the consumers' own
-static_assert(BN % 64 == 0 && (PARTS == 1 || HALVES == 1) && CONSUMERS <= 2 && BN / 64 % C_SLOTS == 0);
+static_assert(BN % WIDE == 0 && (WIDE == 64 || WIDE == 128) && (PARTS == 1 || A_REGISTERS || PIECES == 1) && (A_REGISTERS || BN != 192) && CONSUMERS <= 2 && BN / 64 % C_SLOTS == 0);
 
 extern "C" __global__ void
 #if CLUSTER_M > 1
@@ -123,27 +131,58 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     float sum[1][BN / 2];
     for (int index = first; index < tiles; index += clusters) {
         Tile tile = tile_at(index);
-        const float* b_row = b_scales + tile.col * BN / 128 * k_tiles;
         #pragma unroll
         for (int i = 0; i < BN / 2; i++) sum[0][i] = 0;
-#if PARTS == 1
+        // The scale of B for piece `piece` of this tile in k-block i: it changes every 128 columns.
+        auto b_scale = [&](int piece, int i) {
+            int column = tile.col * BN + piece * WIDE;
+            return column < n ? b_scales[column / 128 * k_tiles + i] : 0;
+        };
+#if A_REGISTERS
+        float part[PARTS][WIDE / 2];
+        unsigned fragments[4][4];
+        for (int i = 0; i < k_tiles; i++, ring.advance()) {
+            unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
+            float of_b[PIECES];
+            #pragma unroll
+            for (int piece = 0; piece < PIECES; piece++) of_b[piece] = b_scale(piece, i);
+            mbarrier_wait_parity(&full[ring.slot], ring.phase);
+            load_fragments_e4m3(fragments, stage + me * 64 * FP8_BK);
+            const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
+            float upper = a_scale[row], lower = a_scale[row + 8];
+            #pragma unroll
+            for (int piece = 0; piece < PIECES + PARTS - 1; piece++) {
+                int done = piece - PARTS + 1;                   // PARTS 2: the piece before this one, promoted under this one
+                if (piece < PIECES) {
+                    wgmma_fence();
+                    wgmma_k_block_e4m3(part[piece % PARTS], fragments, stage + A_BYTES + piece * WIDE * FP8_BK);
+                    wgmma_commit_group();
+                }
+                if (done < 0) continue;
+                if (piece < PIECES) wgmma_wait_group<PARTS - 1>();
+                else wgmma_wait_group<0>();
+                if (done == PIECES - 1) release(ring.slot);     // before the last promotion
+                promote(sum[0], done * (WIDE / 2), part[done % PARTS], upper * of_b[done], lower * of_b[done]);
+            }
+        }
+#elif PARTS == 1
         float part[WIDE / 2];
         for (int i = 0; i < k_tiles; i++, ring.advance()) {
             unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
-            float b_scale[HALVES];
+            float of_b[PIECES];
             #pragma unroll
-            for (int half = 0; half < HALVES; half++) b_scale[half] = tile.col * BN + half * 128 < n ? b_row[half * k_tiles + i] : 0;
+            for (int piece = 0; piece < PIECES; piece++) of_b[piece] = b_scale(piece, i);
             mbarrier_wait_parity(&full[ring.slot], ring.phase);
             const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
             float upper = a_scale[row], lower = a_scale[row + 8];
             #pragma unroll
-            for (int half = 0; half < HALVES; half++) {
+            for (int piece = 0; piece < PIECES; piece++) {
                 wgmma_fence();
-                wgmma_k_block_e4m3(part, stage + me * 64 * FP8_BK, stage + A_BYTES + half * 128 * FP8_BK, 0);
+                wgmma_k_block_e4m3(part, stage + me * 64 * FP8_BK, stage + A_BYTES + piece * WIDE * FP8_BK, 0);
                 wgmma_commit_group();
                 wgmma_wait_group<0>();
-                if (half == HALVES - 1) release(ring.slot);     // before the last promotion
-                promote(sum[0], half * 64, part, upper * b_scale[half], lower * b_scale[half]);
+                if (piece == PIECES - 1) release(ring.slot);    // before the last promotion
+                promote(sum[0], piece * (WIDE / 2), part, upper * of_b[piece], lower * of_b[piece]);
             }
         }
 #else
@@ -151,13 +190,13 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         // Starts k-block i into `part` and reads its scales; the k-block before it is still being multiplied.
         auto start = [&](float (&part)[WIDE / 2], float& high, float& low, int i) {
             unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
-            float b_scale = b_row[i];
+            float of_b = b_scale(0, i);
             mbarrier_wait_parity(&full[ring.slot], ring.phase);
             wgmma_fence();
             wgmma_k_block_e4m3(part, stage + me * 64 * FP8_BK, stage + A_BYTES, 0);
             wgmma_commit_group();
             const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
-            high = a_scale[row] * b_scale, low = a_scale[row + 8] * b_scale;
+            high = a_scale[row] * of_b, low = a_scale[row + 8] * of_b;
         };
         // The k-block after this one into `part`; then the one before it, `done`, is promoted while `part` is multiplied.
         auto step = [&](float (&part)[WIDE / 2], float (&done)[WIDE / 2], int next, int i) {
