@@ -1,0 +1,129 @@
+"""Attention, ready to call: o = softmax(scale * q k^T) v by kernels/attention/forward.cu, in either place.
+
+q, o: tokens x heads x D; k, v: tokens x kv_heads x D; bf16 (ml_dtypes.bfloat16, or uint16 bits). Sequences lie packed one after the
+other: q_starts and k_starts (int32, one more than sequences) say where each begins, and the end. lse: heads x tokens float32.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from ..runtime.arrays import asnumpy
+from ..runtime.library import load_kernel
+from ..runtime.tensor_map import TensorMap
+from . import launches_checks as checks
+from .launches import Launch
+
+HEAD_SIZES = (64, 128, 256)
+L2_BYTES = 32 << 20                     # of the 50 MB L2, what k and v of the heads at work may take
+
+
+@dataclass(frozen=True)
+class Forward:
+    """One configuration of attention/forward.cu: its macros in lower case, and `group`, the heads that CTAs work on at once (0: as fit in the L2)."""
+
+    bn: int = 128
+    consumers: int = 2
+    stages: int = 2
+    overlap: int = 1
+    turns: int = 1
+    group: int = 0
+
+    @property
+    def bm(self) -> int:
+        """Queries of a CTA."""
+        return 64 * self.consumers
+
+    def options(self, d: int, causal: bool) -> tuple[str, ...]:
+        """NVRTC options."""
+        return (f"-DD={d}", f"-DCAUSAL={int(causal)}", *(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name != "group"))
+
+    def shared_bytes(self, d: int) -> int:
+        """Dynamic shared memory of a CTA."""
+        return (self.bm + 2 * self.stages * self.bn) * d * 2 + 256
+
+
+STEPS: Mapping[str, Forward] = {
+    "one_warpgroup": Forward(consumers=1, overlap=0, turns=0),
+    "two_consumers": Forward(overlap=0, turns=0),
+    "pingpong": Forward(overlap=0),
+    "overlapped": Forward(turns=0),
+    "forward": Forward(),
+}
+"""The steps in climbing order, as they are for a head size of 128."""
+
+BY_HEAD_SIZE = {64: Forward(), 128: Forward(), 256: Forward(bn=64)}
+
+
+def choose(d: int, causal: bool) -> Forward:
+    """The configuration for a head size: what the recording `attention` found fastest is written here as the rule it follows."""
+    return BY_HEAD_SIZE[d]
+
+
+def sizes(q, k, v, o, lse, q_starts, k_starts) -> tuple[int, int, int, int, int]:
+    """(tokens, heads, kv_heads, D, sequences). Raises OperandError that names the rule an array breaks."""
+    for name, value in (("q", q), ("k", k), ("v", v), ("o", o)):
+        checks.array(name, value, checks.BF16, 3)
+    tokens, heads, d = q.shape
+    kv_heads = k.shape[1]
+    if d not in HEAD_SIZES:
+        raise checks.OperandError("shape", f"head size {d}: this kernel takes {', '.join(map(str, HEAD_SIZES))}")
+    if k.shape != v.shape or k.shape[2] != d or o.shape != q.shape:
+        raise checks.OperandError("shape", f"q is {q.shape}, k {k.shape}, v {v.shape}, o {o.shape}: k and v must be alike, o like q, all of one head size")
+    if heads % kv_heads:
+        raise checks.OperandError("shape", f"{heads} query heads over {kv_heads} heads of k and v: the former must be a multiple of the latter")
+    checks.array("lse", lse, ("float32",), 2, aligned=4)
+    if lse.shape != (heads, tokens):
+        raise checks.OperandError("shape", f"lse has shape {tuple(lse.shape)}, expected {(heads, tokens)} (heads x tokens)")
+    for name, starts, end in (("q_starts", q_starts, tokens), ("k_starts", k_starts, k.shape[0])):
+        checks.array(name, starts, ("int32",), 1, aligned=4)
+        values = asnumpy(starts)
+        if len(values) < 2 or values[0] != 0 or values[-1] != end or (np.diff(values) < 0).any():
+            raise checks.OperandError("shape", f"{name} must rise from 0 to the number of tokens, {end}; it is {values.tolist()[:8]}")
+    if q_starts.shape != k_starts.shape:
+        raise checks.OperandError("shape", f"q_starts names {q_starts.shape[0] - 1} sequences, k_starts {k_starts.shape[0] - 1}")
+    return tokens, heads, kv_heads, d, q_starts.shape[0] - 1
+
+
+def _map(array, rows: int) -> TensorMap:
+    return TensorMap.tiled(array, box=(rows, 1, 64), swizzle="128B", dtype="bfloat16" if array.dtype == np.uint16 else None)
+
+
+def forward(q, k, v, o, lse, q_starts, k_starts, causal: bool = False, scale: float | None = None, choice: Forward | None = None,
+            backend: str | None = None) -> Launch:
+    """attention/forward.cu in one configuration (default: `choose`). scale: of the scores, 1 / sqrt(D) unless given."""
+    tokens, heads, kv_heads, d, sequences = sizes(q, k, v, o, lse, q_starts, k_starts)
+    choice = choice or choose(d, causal)
+    longest = int(np.diff(asnumpy(q_starts)).max())
+    tiles = -(-longest // choice.bm)
+    keys = max(1, int(np.diff(asnumpy(k_starts)).max()))
+    group = choice.group or max(1, min(heads * sequences, L2_BYTES // (4 * keys * d)))
+    kernel = load_kernel("attention/forward.cu", "attention", choice.options(d, causal), backend=backend)
+    numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))
+    maps = (_map(q, choice.bm), _map(k, choice.bn), _map(v, choice.bn), _map(o, 64))
+    return Launch(kernel, (max(1, tiles * heads * sequences),), (128 * (choice.consumers + 1),),
+                  (*maps, o, lse, q_starts, k_starts, np.float32(d ** -0.5 if scale is None else scale), *numbers), choice.shared_bytes(d))
+
+
+def reference(q, k, v, q_starts, k_starts, causal: bool = False, scale: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """(o, lse) in float64, from arrays of numbers. A query that sees no key gives 0 and minus infinity."""
+    tokens, heads, d = q.shape
+    share, scale = heads // k.shape[1], d ** -0.5 if scale is None else scale
+    o, lse = np.zeros(q.shape), np.full((heads, tokens), -np.inf)
+    for (a, b), (c, e) in zip(zip(q_starts, q_starts[1:]), zip(k_starts, k_starts[1:]), strict=False):
+        for head in range(heads):
+            scores = scale * q[a:b, head].astype(np.float64) @ k[c:e, head // share].astype(np.float64).T
+            if causal:
+                seen = np.arange(e - c)[None] <= np.arange(b - a)[:, None] + (e - c) - (b - a)
+                scores = np.where(seen, scores, -np.inf)
+            most = scores.max(axis=1, initial=-np.inf)
+            terms = np.exp(scores - np.where(np.isinf(most), 0, most)[:, None])
+            total = terms.sum(axis=1)
+            o[a:b, head] = terms @ v[c:e, head // share].astype(np.float64) / np.where(total > 0, total, 1)[:, None]
+            with np.errstate(divide="ignore"):
+                lse[head, a:b] = np.where(np.isinf(most), 0, most) + np.log(total)
+    return o, lse
+
+
