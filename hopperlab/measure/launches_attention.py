@@ -14,7 +14,7 @@ from ..runtime.arrays import asnumpy
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
 from . import launches_checks as checks
-from .launches import Launch
+from .launches import SMS, Launch
 
 HEAD_SIZES = (64, 128, 256)
 L2_BYTES = 32 << 20                     # of the 50 MB L2, what k and v of the heads at work may take
@@ -22,7 +22,8 @@ L2_BYTES = 32 << 20                     # of the 50 MB L2, what k and v of the h
 
 @dataclass(frozen=True)
 class Forward:
-    """One configuration of attention/forward.cu: its macros in lower case, and `group`, the heads that CTAs work on at once (0: as fit in the L2)."""
+    """One configuration of attention/forward.cu: its macros in lower case, `group`, the heads that CTAs work on at once (0: as
+    many as fit in the L2), and `blocks`, the most CTAs of a launch (0: one a tile)."""
 
     bn: int = 128
     consumers: int = 2
@@ -30,6 +31,7 @@ class Forward:
     overlap: int = 1
     turns: int = 1
     group: int = 0
+    blocks: int = SMS
 
     @property
     def bm(self) -> int:
@@ -38,7 +40,7 @@ class Forward:
 
     def options(self, d: int, causal: bool) -> tuple[str, ...]:
         """NVRTC options."""
-        return (f"-DD={d}", f"-DCAUSAL={int(causal)}", *(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name != "group"))
+        return (f"-DD={d}", f"-DCAUSAL={int(causal)}", *(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name not in ("group", "blocks")))
 
     def shared_bytes(self, d: int) -> int:
         """Dynamic shared memory of a CTA."""
@@ -46,15 +48,15 @@ class Forward:
 
 
 STEPS: Mapping[str, Forward] = {
-    "one_warpgroup": Forward(consumers=1, overlap=0, turns=0),
-    "two_consumers": Forward(overlap=0, turns=0),
-    "pingpong": Forward(overlap=0),
-    "overlapped": Forward(turns=0),
-    "forward": Forward(),
+    "one_warpgroup": Forward(consumers=1, overlap=0, turns=0, blocks=0),
+    "two_consumers": Forward(overlap=0, turns=0, blocks=0),
+    "pingpong": Forward(overlap=0, blocks=0),
+    "overlapped": Forward(blocks=0),
+    "persistent": Forward(),
 }
 """The steps in climbing order, as they are for a head size of 128."""
 
-BY_HEAD_SIZE = {64: Forward(), 128: Forward(), 256: Forward(bn=64)}
+BY_HEAD_SIZE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
 
 
 def choose(d: int, causal: bool) -> Forward:
@@ -102,8 +104,9 @@ def forward(q, k, v, o, lse, q_starts, k_starts, causal: bool = False, scale: fl
     group = choice.group or max(1, min(heads * sequences, L2_BYTES // (4 * keys * d)))
     kernel = load_kernel("attention/forward.cu", "attention", choice.options(d, causal), backend=backend)
     numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))
-    maps = (_map(q, choice.bm), _map(k, choice.bn), _map(v, choice.bn), _map(o, 64))
-    return Launch(kernel, (max(1, tiles * heads * sequences),), (128 * (choice.consumers + 1),),
+    maps = (_map(q, choice.bm), _map(k, choice.bn), _map(v, choice.bn))
+    work = max(1, tiles * heads * sequences)
+    return Launch(kernel, (min(work, choice.blocks or work),), (128 * (choice.consumers + 1),),
                   (*maps, o, lse, q_starts, k_starts, np.float32(d ** -0.5 if scale is None else scale), *numbers), choice.shared_bytes(d))
 
 

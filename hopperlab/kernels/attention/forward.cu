@@ -2,27 +2,29 @@
 // exponentials. Sequences of any lengths lie packed one after the other (q_starts, k_starts: where each begins, and the end);
 // several query heads may share a head of k and v. CAUSAL: query i of a sequence sees keys up to i + (keys - queries).
 //
-// A CTA takes CONSUMERS x 64 queries of one head and walks over its keys BN at a time, the last ones first (only there anything
-// is masked). The softmax is computed block by block: a running maximum and sum a row, and o is scaled when the maximum
-// changes. p never goes through shared memory: as an accumulator it already lies where the next product reads its A operand.
+// A tile is CONSUMERS x 64 queries of one head; its keys come BN at a time, the last ones first (only there anything is masked).
+// The softmax is computed block by block: a running maximum and sum a row, and o is scaled when the maximum changes. p never goes
+// through shared memory: as an accumulator it already lies where the next product reads its A operand.
 // The steps of the ladder, each a macro so that each can be measured alone:
 // - CONSUMERS 1, OVERLAP 0, TURNS 0: a producer warp and one warpgroup: scores, softmax, values, one after the other;
 // - CONSUMERS 2 (or 3): while one warpgroup computes exponentials, another one may multiply;
 // - TURNS: they take turns by named barriers (ping-pong), so that it is not left to chance;
 // - OVERLAP: the next block's scores are started before this block's softmax, inside each warpgroup, and the values of the
-//   block before run under it too.
-// The order of CTAs: `group` heads at a time, and among them the longest rows of tiles first.
+//   block before run under it too;
+// - a grid smaller than the number of tiles (persistent CTAs): the producer fetches the next tile's keys and queries while the
+//   consumers still divide and store this tile's o, which goes to memory straight from the registers.
+// The order of tiles: `group` heads at a time, and among them the longest rows of tiles first.
 //
 // Macros: D (64, 128, 256), BN (64, 80, 128, 192), CONSUMERS, STAGES, CAUSAL, OVERLAP, TURNS.
-// Launch: grid (tiles * heads * sequences), tiles = ceil(longest / (64 * CONSUMERS)); block 128 * (CONSUMERS + 1); dynamic shared memory
-// (64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
-// Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN x 1 x 64, o box 64 x 1 x 64.
+// Launch: grid at most tiles * heads * sequences, tiles = ceil(longest / (64 * CONSUMERS)); block 128 * (CONSUMERS + 1); dynamic
+// shared memory (64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
+// Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN x 1 x 64.
 // Measured in recordings/attention.json.
 #include <hopperlab/attention.cuh>
-#include <hopperlab/epilogue.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/ring.cuh>
 #include <hopperlab/setmaxnreg.cuh>
+#include <hopperlab/tma.cuh>
 
 #ifndef D
 #define D 128
@@ -48,7 +50,7 @@
 
 constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PANELS = D / 64;
 constexpr int Q_PANEL = BM * 128, KV_PANEL = BN * 128, Q_BYTES = PANELS * Q_PANEL, KV_BYTES = PANELS * KV_PANEL;
-enum { OWN = 1, TURN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for itself, one for its turn
+enum { TURN = 1 };                                              // named barriers: one a warpgroup for its turn
 static_assert(D % 64 == 0 && BN % 16 == 0 && CONSUMERS <= 3);
 
 struct Work {
@@ -64,7 +66,7 @@ __device__ __forceinline__ Work work_of(int index, const int* q_starts, const in
     work.q_start = q_starts[sequence], work.queries = q_starts[sequence + 1] - work.q_start;
     work.k_start = k_starts[sequence], work.keys = k_starts[sequence + 1] - work.k_start;
     int seen = CAUSAL ? min(work.keys, work.first + BM + work.keys - work.queries) : work.keys;
-    work.blocks = seen <= 0 ? 0 : (seen + BN - 1) / BN;
+    work.blocks = seen <= 0 || work.first >= work.queries ? 0 : (seen + BN - 1) / BN;      // a shorter sequence has fewer tiles
     return work;
 }
 
@@ -80,45 +82,57 @@ __device__ __forceinline__ void mask(float (&s)[COUNT], int row, int column, int
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
-          const __grid_constant__ TensorMap o_map, __nv_bfloat16* o_out, float* lse, const int* q_starts, const int* k_starts,
-          float scale, int tiles, int heads, int kv_heads, int sequences, int tokens, int group) {
-    extern __shared__ __align__(1024) unsigned char shared[];   // q (later o), STAGES x k, STAGES x v, barriers
+          __nv_bfloat16* o, float* lse, const int* q_starts, const int* k_starts, float scale, int tiles, int heads, int kv_heads,
+          int sequences, int tokens, int group) {
+    extern __shared__ __align__(1024) unsigned char shared[];   // q, STAGES x k, STAGES x v, barriers
     unsigned char *ks = shared + Q_BYTES, *vs = ks + STAGES * KV_BYTES;
     mbarrier_t* q_full = reinterpret_cast<mbarrier_t*>(vs + STAGES * KV_BYTES);
-    mbarrier_t *k_full = q_full + 1, *k_empty = k_full + STAGES, *v_full = k_empty + STAGES, *v_empty = v_full + STAGES;
+    mbarrier_t *q_empty = q_full + 1, *k_full = q_empty + 1, *k_empty = k_full + STAGES, *v_full = k_empty + STAGES, *v_empty = v_full + STAGES;
     require_aligned(shared, 1024);
-    Work work = work_of(blockIdx.x, q_starts, k_starts, tiles, heads, sequences, group);
-    if (work.first >= work.queries) return;                     // a shorter sequence has fewer tiles
-    int warpgroup = threadIdx.x / 128;
+    int warpgroup = threadIdx.x / 128, all = tiles * heads * sequences;
+    auto work_at = [&](int index) { return work_of(index, q_starts, k_starts, tiles, heads, sequences, group); };
     if (threadIdx.x == 0) {
-        mbarrier_init(q_full, 1);
+        mbarrier_init(q_full, 1), mbarrier_init(q_empty, CONSUMERS);
         for (int s = 0; s < STAGES; s++) {
             mbarrier_init(&k_full[s], 1), mbarrier_init(&k_empty[s], CONSUMERS);    // a thread of each consumer
             mbarrier_init(&v_full[s], 1), mbarrier_init(&v_empty[s], CONSUMERS);
         }
     }
+    if (threadIdx.x == 32) {                                    // another warp fetches the maps
+        prefetch_tensormap(&q);
+        prefetch_tensormap(&k);
+        prefetch_tensormap(&v);
+    }
     __syncthreads();
 
     Ring<STAGES> ring;
+    Ring<1> queries;                                            // q has one slot
     if (warpgroup == 0) {
         if (CONSUMERS == 3) setmaxnreg_dec<32>();
         else if (D == 256) setmaxnreg_dec<40>();                // four boxes a tile: more addresses
         else setmaxnreg_dec<24>();
-        if (threadIdx.x == 0 && work.blocks) {
-            int kv_head = work.head / (heads / kv_heads);
-            mbarrier_arrive_expect_tx(q_full, Q_BYTES);
-            for (int p = 0; p < PANELS; p++)
-                cp_async_bulk_tensor_3d_load(shared + p * Q_PANEL, &q, q_full, 64 * p, work.head, work.q_start + work.first);
-            for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
-                int token = work.k_start + j * BN;
-                mbarrier_wait_parity(&k_empty[ring.slot], ring.phase ^ 1);
-                mbarrier_arrive_expect_tx(&k_full[ring.slot], KV_BYTES);
-                for (int p = 0; p < PANELS; p++)
-                    cp_async_bulk_tensor_3d_load(ks + ring.slot * KV_BYTES + p * KV_PANEL, &k, &k_full[ring.slot], 64 * p, kv_head, token);
-                mbarrier_wait_parity(&v_empty[ring.slot], ring.phase ^ 1);
-                mbarrier_arrive_expect_tx(&v_full[ring.slot], KV_BYTES);
-                for (int p = 0; p < PANELS; p++)
-                    cp_async_bulk_tensor_3d_load(vs + ring.slot * KV_BYTES + p * KV_PANEL, &v, &v_full[ring.slot], 64 * p, kv_head, token);
+        if (threadIdx.x == 0) {
+            for (int index = blockIdx.x; index < all; index += gridDim.x) {
+                Work work = work_at(index);
+                int kv_head = work.head / (heads / kv_heads);
+                for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
+                    int token = work.k_start + j * BN;
+                    mbarrier_wait_parity(&k_empty[ring.slot], ring.phase ^ 1);
+                    mbarrier_arrive_expect_tx(&k_full[ring.slot], KV_BYTES);
+                    for (int p = 0; p < PANELS; p++)
+                        cp_async_bulk_tensor_3d_load(ks + ring.slot * KV_BYTES + p * KV_PANEL, &k, &k_full[ring.slot], 64 * p, kv_head, token);
+                    if (j == work.blocks - 1) {                 // after the first keys, which have a slot of their own already
+                        mbarrier_wait_parity(q_empty, queries.phase ^ 1);
+                        mbarrier_arrive_expect_tx(q_full, Q_BYTES);
+                        for (int p = 0; p < PANELS; p++)
+                            cp_async_bulk_tensor_3d_load(shared + p * Q_PANEL, &q, q_full, 64 * p, work.head, work.q_start + work.first);
+                        queries.advance();
+                    }
+                    mbarrier_wait_parity(&v_empty[ring.slot], ring.phase ^ 1);
+                    mbarrier_arrive_expect_tx(&v_full[ring.slot], KV_BYTES);
+                    for (int p = 0; p < PANELS; p++)
+                        cp_async_bulk_tensor_3d_load(vs + ring.slot * KV_BYTES + p * KV_PANEL, &v, &v_full[ring.slot], 64 * p, kv_head, token);
+                }
             }
         }
         return;
@@ -127,16 +141,10 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     else if (D == 256) setmaxnreg_inc<232>();
     else setmaxnreg_inc<240>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
-    int row = work.first + me * 64 + thread / 32 * 16 + lane / 4, offset = work.keys - work.queries;
     unsigned q_tile = shared_address(shared) + me * 64 * 128, k_tiles = shared_address(ks), v_tiles = shared_address(vs);
     float c = scale * 1.44269504f;                              // exponentials to the base 2
     float s[BN / 2], out[D / 2], scales[2];
     unsigned p[BN / 16][4];
-    Softmax softmax;
-    auto masked = [&](int j) {                                  // the same in all threads of a warpgroup
-        int end = (j + 1) * BN;
-        if (end > work.keys || (CAUSAL && end - 1 > work.first + me * 64 + offset)) mask(s, row, j * BN + 2 * (lane % 4), work.keys, offset);
-    };
     auto scores = [&](int slot) {
         wgmma_fence();
         wgmma_scores<D>(s, q_tile, Q_PANEL, k_tiles + slot * KV_BYTES, KV_PANEL);
@@ -147,97 +155,93 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         wgmma_values<BN>(out, p, v_tiles + slot * KV_BYTES, KV_PANEL, accumulate);
         wgmma_commit_group();
     };
+    auto release = [&](mbarrier_t* barrier) { if (thread == 0) mbarrier_arrive(barrier); };
     auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
-    auto next_turn = [&](bool last) {                           // the last warpgroup's last turn has nobody after it
-        if (TURNS && CONSUMERS > 1 && !(last && me == CONSUMERS - 1)) bar_arrive(TURN + (me + 1) % CONSUMERS, 256);
-    };
-    if (TURNS && CONSUMERS > 1 && work.blocks && me == CONSUMERS - 1) bar_arrive(TURN, 256);    // the first one begins
+    auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
+    if (me == CONSUMERS - 1) next_turn();                       // the first one begins
 
-    if (work.blocks) mbarrier_wait_parity(q_full, 0);
+    for (int index = blockIdx.x; index < all; index += gridDim.x) {
+        Work work = work_at(index);
+        if (work.first >= work.queries) continue;
+        int row = work.first + me * 64 + thread / 32 * 16 + lane / 4, offset = work.keys - work.queries;
+        Softmax softmax;
+        auto masked = [&](int j) {                              // the same in all threads of a warpgroup
+            int end = (j + 1) * BN;
+            if (end > work.keys || (CAUSAL && end - 1 > work.first + me * 64 + offset)) mask(s, row, j * BN + 2 * (lane % 4), work.keys, offset);
+        };
+        if (work.blocks) {
+            mbarrier_wait_parity(q_full, queries.phase);
+            queries.advance();
 #if OVERLAP
-    if (work.blocks) {
-        int j = work.blocks - 1;
-        mbarrier_wait_parity(&k_full[0], 0);
-        my_turn();
-        scores(0);
-        next_turn(work.blocks == 1);
-        wgmma_wait_group<0>();
-        if (thread == 0) mbarrier_arrive(&k_empty[0]);
-        masked(j);
-        softmax.block(s, scales, c);
-        scores_to_fragments(p, s);
-        for (j--; j >= 0; j--) {
-            int before = ring.slot;
-            unsigned phase = ring.phase;
-            ring.advance();
             mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
             my_turn();
             scores(ring.slot);
-            mbarrier_wait_parity(&v_full[before], phase);
-            values(before, j < work.blocks - 2);                // of the block before, under the softmax of this one
-            next_turn(j == 0);
-            wgmma_wait_group<1>();
-            if (thread == 0) mbarrier_arrive(&k_empty[ring.slot]);
-            masked(j);
-            softmax.block(s, scales, c);
+            next_turn();
             wgmma_wait_group<0>();
-            if (thread == 0) mbarrier_arrive(&v_empty[before]);
-            scale_rows(out, scales);
+            release(&k_empty[ring.slot]);
+            if (work.blocks == 1) release(q_empty);             // nobody multiplies with q any more
+            masked(work.blocks - 1);
+            softmax.block(s, scales, c);
             scores_to_fragments(p, s);
-        }
-        mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
-        values(ring.slot, work.blocks > 1);
-        wgmma_wait_group<0>();
-        if (thread == 0) mbarrier_arrive(&v_empty[ring.slot]);
-    }
+            for (int j = work.blocks - 2; j >= 0; j--) {
+                int before = ring.slot;
+                unsigned phase = ring.phase;
+                ring.advance();
+                mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
+                my_turn();
+                scores(ring.slot);
+                mbarrier_wait_parity(&v_full[before], phase);
+                values(before, j < work.blocks - 2);            // of the block before, under the softmax of this one
+                next_turn();
+                wgmma_wait_group<1>();
+                release(&k_empty[ring.slot]);
+                if (j == 0) release(q_empty);
+                masked(j);
+                softmax.block(s, scales, c);
+                wgmma_wait_group<0>();
+                release(&v_empty[before]);
+                scale_rows(out, scales);
+                scores_to_fragments(p, s);
+            }
+            mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
+            values(ring.slot, work.blocks > 1);
+            wgmma_wait_group<0>();
+            release(&v_empty[ring.slot]);
+            ring.advance();
 #else
-    for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
-        mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
-        my_turn();
-        scores(ring.slot);
-        next_turn(j == 0);
-        wgmma_wait_group<0>();
-        if (thread == 0) mbarrier_arrive(&k_empty[ring.slot]);
-        masked(j);
-        softmax.block(s, scales, c);
-        if (j < work.blocks - 1) scale_rows(out, scales);
-        scores_to_fragments(p, s);
-        mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
-        values(ring.slot, j < work.blocks - 1);
-        wgmma_wait_group<0>();
-        if (thread == 0) mbarrier_arrive(&v_empty[ring.slot]);
-    }
+            for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
+                mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
+                my_turn();
+                scores(ring.slot);
+                next_turn();
+                wgmma_wait_group<0>();
+                release(&k_empty[ring.slot]);
+                if (j == 0) release(q_empty);                   // nobody multiplies with q any more
+                masked(j);
+                softmax.block(s, scales, c);
+                if (j < work.blocks - 1) scale_rows(out, scales);
+                scores_to_fragments(p, s);
+                mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
+                values(ring.slot, j < work.blocks - 1);
+                wgmma_wait_group<0>();
+                release(&v_empty[ring.slot]);
+            }
 #endif
-    float whole[2] = {softmax.total(0), softmax.total(1)}, inverse[2];
-    #pragma unroll
-    for (int r = 0; r < 2; r++) {
-        inverse[r] = whole[r] > 0 ? 1 / whole[r] : 0;           // a query that sees no key: 0, and minus infinity
-        if (lane % 4 == 0 && row + 8 * r < work.queries)
-            lse[(size_t)work.head * tokens + work.q_start + row + 8 * r] = whole[r] > 0 ? softmax.most[r] * scale + __logf(whole[r]) : MINUS_INFINITY;
-    }
-    if (work.blocks) {
-        scale_rows(out, inverse);
-    } else {
-        #pragma unroll
-        for (int i = 0; i < D / 2; i++) out[i] = 0;
-    }
-    if (work.first + me * 64 + 64 <= work.queries) {            // whole: through shared memory, where this warpgroup's q was
-        #pragma unroll
-        for (int panel = 0; panel < PANELS; panel++) stage_chunk(q_tile + panel * Q_PANEL, out, panel);
-        fence_proxy_async_shared_cta();
-        bar_sync(OWN + me, 128);
-        if (thread == 0) {
-            for (int panel = 0; panel < PANELS; panel++)
-                cp_async_bulk_tensor_3d_store(&o_map, shared + me * 64 * 128 + panel * Q_PANEL, 64 * panel, work.head, work.q_start + work.first + me * 64);
-            cp_async_bulk_commit_group();
-            cp_async_bulk_wait_group_read<0>();                 // shared memory outlives its readers
         }
-    } else {                                                    // the end of a sequence: what follows is another one's
+        float whole[2] = {softmax.total(0), softmax.total(1)}, inverse[2];
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            inverse[r] = whole[r] > 0 ? 1 / whole[r] : 0;       // a query that sees no key: 0, and minus infinity
+            if (lane % 4 == 0 && row + 8 * r < work.queries)
+                lse[(size_t)work.head * tokens + work.q_start + row + 8 * r] = whole[r] > 0 ? softmax.most[r] * scale + __logf(whole[r]) : MINUS_INFINITY;
+        }
         #pragma unroll
         for (int i = 0; i < D / 2; i += 2) {
             int y = row + 8 * (i / 2 % 2);
-            __nv_bfloat16* place = o_out + ((size_t)(work.q_start + y) * heads + work.head) * D + 8 * (i / 4) + 2 * (lane % 4);
-            if (y < work.queries) *reinterpret_cast<__nv_bfloat162*>(place) = __floats2bfloat162_rn(out[i], out[i + 1]);
+            __nv_bfloat16* place = o + ((size_t)(work.q_start + y) * heads + work.head) * D + 8 * (i / 4) + 2 * (lane % 4);
+            float left = work.blocks ? out[i] * inverse[i / 2 % 2] : 0, right = work.blocks ? out[i + 1] * inverse[i / 2 % 2] : 0;
+            if (y < work.queries) *reinterpret_cast<__nv_bfloat162*>(place) = __floats2bfloat162_rn(left, right);
         }
     }
+    if (me == 0) my_turn();                                     // the last turn's word to the next, which nobody else takes
 }
