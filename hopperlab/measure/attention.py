@@ -29,12 +29,11 @@ CELLS = tuple((d, causal, length) for d in ours.HEAD_SIZES for causal in (False,
 STEP_CELLS = ((128, False, 4096), (128, True, 4096))
 
 CONFIGURATIONS: Mapping[int, Mapping[str, Forward]] = {
-    64: {"128": Forward(), "128, no turns": Forward(turns=0), "192": Forward(bn=192), "192, no turns": Forward(bn=192, turns=0),
-         "three": Forward(consumers=3), "three, no turns": Forward(consumers=3, turns=0), "128, 4 stages": Forward(stages=4), "128, group 1": Forward(group=1)},
-    128: {"128": Forward(), "128, no turns": Forward(turns=0), "192": Forward(bn=192), "192, no turns": Forward(bn=192, turns=0),
-          "128, group 1": Forward(group=1), "128, no overlap": Forward(overlap=0), "64, 4 stages": Forward(bn=64, stages=4)},
-    256: {"64": Forward(bn=64), "64, no turns": Forward(bn=64, turns=0), "80": Forward(bn=80), "80, no turns": Forward(bn=80, turns=0),
-          "64, group 1": Forward(bn=64, group=1), "80, no overlap": Forward(bn=80, overlap=0)},
+    64: {"three": Forward(consumers=3), "three, 3 stages": Forward(consumers=3, stages=3), "three, a tile": Forward(consumers=3, blocks=0),
+         "three, no turns": Forward(consumers=3, turns=0), "128": Forward(), "192": Forward(bn=192)},
+    128: {"128": Forward(), "192": Forward(bn=192), "192, no turns": Forward(bn=192, turns=0), "192, a tile": Forward(bn=192, blocks=0),
+          "128, group 1": Forward(group=1)},
+    256: {"80": Forward(bn=80), "64": Forward(bn=64), "80, no turns": Forward(bn=80, turns=0), "80, a tile": Forward(bn=80, blocks=0)},
 }
 CHECKS = (([1], [1]), ([67, 130, 1], [131, 33, 200]), ([1024, 515], [1024, 777]))
 

@@ -40,16 +40,14 @@ CONFIGURATIONS: Mapping[str, BlockScaled] = {
     "256 loaded, alone, one part": replace(LOADED, cluster_m=1, parts=1, wide=128), "192 loaded": replace(LOADED, bn=192, stages=5),
     "192 loaded, alone": replace(LOADED, bn=192, cluster_m=1, stages=5), "128 loaded": replace(LOADED, bn=128, stages=6),
     "256 wide, group 4": replace(PAIR, parts=1, bn=256, stages=4, group=4), "256 wide, group 16": replace(PAIR, parts=1, bn=256, stages=4, group=16),
-    "256 wide, in step": replace(PAIR, parts=1, bn=256, stages=4, in_step=1),
-    "256 wide, alone, in step": replace(ALONE, parts=1, bn=256, stages=4, in_step=1, blocks=128),
     "256 wide, alone, group 16": replace(ALONE, parts=1, bn=256, stages=4, group=16), "256 pair a tile": replace(PAIR, parts=1, bn=256, stages=4, group=0),
     "a CTA a tile": replace(ALONE, group=0), "256 a tile": replace(ALONE, parts=1, bn=256, stages=4, group=0),
     "256 loaded, a tile": replace(LOADED, cluster_m=1, group=0), "192 loaded, a tile": replace(LOADED, bn=192, cluster_m=1, group=0, stages=5),
     "64 x 128": SMALL, "128 x 64": replace(ALONE, bn=64, group=0, stages=8), "64 x 128, pair": replace(SMALL, cluster_m=2)}
 FEW = ("64 x 128", "128 x 64", "64 x 128, pair")
 SOME = ("256 wide, alone", "256 wide", "256 a tile", "256 pair a tile", "256 loaded, alone", "a CTA a tile")
-MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, group 4", "256 wide, group 16", "256 wide, alone, group 16", "256 wide, in step",
-        "256 wide, alone, in step", "256 loaded", "256 loaded, one part", "192 loaded")
+MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, group 4", "256 wide, group 16", "256 wide, alone, group 16", 
+        "256 loaded", "256 loaded, one part", "192 loaded")
 TRIED = {SHAPES[0]: FEW, SHAPES[1]: SOME, SHAPES[7]: FEW}
 
 

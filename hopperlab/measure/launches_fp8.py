@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ..runtime.arrays import is_cuda_array
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
 from . import launches_checks as checks
@@ -36,7 +35,6 @@ class BlockScaled:
     parts: int = 2
     a_registers: int = 0
     wide: int = 0
-    in_step: int = 0
     group: int = 8
     c_slots: int = 1
     blocks: int = SMS
@@ -128,15 +126,8 @@ def block_scaled(a, b, c, a_scales, b_scales, choice: BlockScaled | None = None,
     m, n, k = sizes(a, b, c, a_scales, b_scales)
     choice = choice or choose(m, n, k)
     kernel = load_kernel("fp8/block_scaled.cu", "gemm", (*choice.options, *options), backend=backend)
-    xp = np if not is_cuda_array(c) else _cupy()
     maps = (_map(a, choice.bm), _map(b, choice.bn // choice.cluster_m), _c_map(c), TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))
-    return Launch(kernel, choice.grid(m, n), (128 * (choice.consumers + 1),), (*maps, b_scales, xp.zeros(1, np.int32), *_numbers(m, n, k)),
-                  choice.shared_bytes)
-
-
-def _cupy():
-    import cupy
-    return cupy
+    return Launch(kernel, choice.grid(m, n), (128 * (choice.consumers + 1),), (*maps, b_scales, *_numbers(m, n, k)), choice.shared_bytes)
 
 
 def _step(**changes) -> Callable[..., Launch]:

@@ -14,7 +14,6 @@ CONFIGURATIONS = {
     "one consumer": fp8.BlockScaled(consumers=1, cluster_m=1, group=0), "a CTA a tile": fp8.BlockScaled(group=0),
     "A in registers": fp8.BlockScaled(bn=256, a_registers=1, wide=64, stages=4, blocks=4), "192 wide": fp8.BlockScaled(bn=192, a_registers=1, wide=64, stages=4, blocks=2),
     "A in registers, one part": fp8.BlockScaled(bn=256, a_registers=1, parts=1, stages=4, blocks=4),
-    "in step": fp8.BlockScaled(bn=256, parts=1, in_step=1, stages=4, blocks=4),
     "two stages": fp8.BlockScaled(stages=2, blocks=2), "four clustered": fp8.BlockScaled(cluster_m=4, blocks=4),
 }
 

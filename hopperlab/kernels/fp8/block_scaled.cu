@@ -8,18 +8,17 @@
 // - BN 256 multiplies a k-block in two halves of 128 columns, which share the tile of A: fewer bytes for each product;
 // - A_REGISTERS: a warpgroup loads its rows of A by ldmatrix, once a k-block. The tensor core then reads only B from shared memory,
 //   however many pieces (WIDE columns each) a k-block is multiplied in, and a wide tile has room for two partial accumulators;
-// - GROUP 0 launches one CTA a tile, for small products; IN_STEP keeps the CTAs of a large one together, so that the L2 serves them all.
+// - GROUP 0 launches one CTA a tile, for small products.
 //
 // Macros: BN (64, 128 or 256; with A_REGISTERS also 192), CONSUMERS (64 rows of the tile each), STAGES, CLUSTER_M, PARTS (2 with A in
-// shared memory: BN up to 128), A_REGISTERS, WIDE (64 or 128), IN_STEP, GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
+// shared memory: BN up to 128), A_REGISTERS, WIDE (64 or 128), GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
 // block 128 * (CONSUMERS + 1); dynamic shared memory STAGES * ((BM + BN) * 128 + BM * 4) + CONSUMERS * C_SLOTS * 8192 + 128.
 // Tensor maps: A box BM x 128, B box BN / CLUSTER_M x 128 (uint8, swizzle 128B, fill zero), C box 64 x 64 bf16 swizzle 128B, a_scales
 // (k-blocks x m floats, rows a multiple of 16 bytes apart) box 1 x BM. b_scales: ceil(n / 128) x k-blocks floats.
-// steps: an int, zero before the first launch. k a multiple of 16, n of 8. Measured in recordings/fp8.json.
+// k a multiple of 16, n of 8. Measured in recordings/fp8.json.
 #include <cuda_bf16.h>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/fp8.cuh>
-#include <hopperlab/in_step.cuh>
 #include <hopperlab/multicast.cuh>
 #include <hopperlab/raster.cuh>
 #include <hopperlab/ring.cuh>
@@ -46,9 +45,6 @@
 #ifndef WIDE
 #define WIDE (BN < 128 ? BN : 128)
 #endif
-#ifndef IN_STEP
-#define IN_STEP 0
-#endif
 #ifndef GROUP
 #define GROUP 8
 #endif
@@ -68,7 +64,7 @@ __cluster_dims__(CLUSTER_M, 1, 1)
 #endif
 __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c_map,
-     const __grid_constant__ TensorMap a_scales, const float* __restrict__ b_scales, int* steps, int m, int n, int k) {
+     const __grid_constant__ TensorMap a_scales, const float* __restrict__ b_scales, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), slots of C, STAGES x scales, barriers
     unsigned char* slots = shared + STAGES * TILE_BYTES;
     unsigned char* scales = slots + CONSUMERS * C_SLOTS * SLOT_BYTES;
@@ -109,9 +105,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     if (warpgroup == 0) {
         setmaxnreg_dec<24>();
         if (threadIdx.x == 0) {
-            for (int index = first, round = 0; index < tiles; index += clusters, round++) {
+            for (int index = first; index < tiles; index += clusters) {
                 Tile tile = tile_at(index);
-                if (IN_STEP) in_step(steps, round, clusters, tiles, CLUSTER_M);
                 int row0 = (tile.row * CLUSTER_M + up) * BM, col0 = tile.col * BN + up * B_SHARE;
                 for (int i = 0; i < k_tiles; i++, ring.advance()) {
                     unsigned char* stage = shared + ring.slot * TILE_BYTES;

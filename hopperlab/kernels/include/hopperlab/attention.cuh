@@ -63,23 +63,29 @@ struct Softmax {
     // exp2(c * (s - maximum)) in place of s; returns in `scale` what everything summed up so far must be multiplied by.
     template <int COUNT>
     __device__ __forceinline__ void block(float (&s)[COUNT], float (&scale)[2], float c) {
-        float now[2] = {most[0], most[1]}, shift[2];
+        float now[2][4], shift[2], added[2][4];                 // four chains a row: one would be all latency
         #pragma unroll
-        for (int i = 0; i < COUNT; i++) now[i / 2 % 2] = fmaxf(now[i / 2 % 2], s[i]);
+        for (int i = 0; i < COUNT; i++) {
+            float& chain = now[i / 2 % 2][(i / 4 * 2 + i % 2) % 4];
+            chain = i < 8 ? s[i] : fmaxf(chain, s[i]);
+        }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
-            now[r] = fmaxf(now[r], __shfl_xor_sync(0xffffffff, now[r], 1));
-            now[r] = fmaxf(now[r], __shfl_xor_sync(0xffffffff, now[r], 2));
-            shift[r] = now[r] == MINUS_INFINITY ? 0 : now[r] * c;    // a row without any key yet: all its terms become 0
+            float high = fmaxf(fmaxf(fmaxf(now[r][0], now[r][1]), fmaxf(now[r][2], now[r][3])), most[r]);
+            high = fmaxf(high, __shfl_xor_sync(0xffffffff, high, 1));
+            high = fmaxf(high, __shfl_xor_sync(0xffffffff, high, 2));
+            shift[r] = high == MINUS_INFINITY ? 0 : high * c;   // a row without any key yet: all its terms become 0
             scale[r] = exp2_approx(most[r] * c - shift[r]);
-            most[r] = now[r];
-            sum[r] *= scale[r];
+            most[r] = high;
         }
         #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             s[i] = exp2_approx(fmaf(s[i], c, -shift[i / 2 % 2]));
-            sum[i / 2 % 2] += s[i];
+            float& chain = added[i / 2 % 2][(i / 4 * 2 + i % 2) % 4];
+            chain = i < 8 ? s[i] : chain + s[i];
         }
+        #pragma unroll
+        for (int r = 0; r < 2; r++) sum[r] = fmaf(sum[r], scale[r], (added[r][0] + added[r][1]) + (added[r][2] + added[r][3]));
     }
 
     // The whole row's sum, in all four lanes.
@@ -89,8 +95,10 @@ struct Softmax {
     }
 };
 
+// o times the scale of its row; once the maxima have settled, no row of a warp has anything to do.
 template <int COUNT>
 __device__ __forceinline__ void scale_rows(float (&o)[COUNT], const float (&scale)[2]) {
+    if (__all_sync(0xffffffff, scale[0] == 1 && scale[1] == 1)) return;
     #pragma unroll
     for (int i = 0; i < COUNT; i++) o[i] *= scale[i / 2 % 2];
 }
