@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -28,13 +29,12 @@ LENGTHS = (1024, 2048, 4096, 8192, 16384)
 CELLS = tuple((d, causal, length) for d in ours.HEAD_SIZES for causal in (False, True) for length in LENGTHS)
 STEP_CELLS = ((128, False, 4096), (128, True, 4096))
 
+_BASE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
 CONFIGURATIONS: Mapping[int, Mapping[str, Forward]] = {
-    64: {"three": Forward(consumers=3), "three, 3 stages": Forward(consumers=3, stages=3), "three, a tile": Forward(consumers=3, blocks=0),
-         "three, no turns": Forward(consumers=3, turns=0), "128": Forward(), "192": Forward(bn=192)},
-    128: {"128": Forward(), "192": Forward(bn=192), "192, no turns": Forward(bn=192, turns=0), "192, a tile": Forward(bn=192, blocks=0),
-          "128, group 1": Forward(group=1)},
-    256: {"80": Forward(bn=80), "64": Forward(bn=64), "80, no turns": Forward(bn=80, turns=0), "80, a tile": Forward(bn=80, blocks=0)},
-}
+    d: {"drawn": base, "a tile": replace(base, blocks=0), "from registers": replace(base, staged=0), "2 chains": replace(base, chains=2),
+        "no turns": replace(base, turns=0), "group 1": replace(base, group=1),
+        **({"128": Forward(), "128, a tile": Forward(blocks=0), "128, group 1": Forward(group=1)} if d == 128 else {"two": Forward()} if d == 64 else {})}
+    for d, base in _BASE.items()}
 CHECKS = (([1], [1]), ([67, 130, 1], [131, 33, 200]), ([1024, 515], [1024, 777]))
 
 

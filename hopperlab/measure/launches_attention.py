@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ..runtime.arrays import asnumpy
+from ..runtime.arrays import asnumpy, is_cuda_array
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
 from . import launches_checks as checks
@@ -30,6 +30,8 @@ class Forward:
     stages: int = 2
     overlap: int = 1
     turns: int = 1
+    staged: int = 1
+    chains: int = 1
     group: int = 0
     blocks: int = SMS
 
@@ -93,6 +95,14 @@ def _map(array, rows: int) -> TensorMap:
     return TensorMap.tiled(array, box=(rows, 1, 64), swizzle="128B", dtype="bfloat16" if array.dtype == np.uint16 else None)
 
 
+def _module(array):
+    """NumPy or CuPy, where the array is."""
+    if not is_cuda_array(array):
+        return np
+    import cupy
+    return cupy
+
+
 def forward(q, k, v, o, lse, q_starts, k_starts, causal: bool = False, scale: float | None = None, choice: Forward | None = None,
             backend: str | None = None) -> Launch:
     """attention/forward.cu in one configuration (default: `choose`). scale: of the scores, 1 / sqrt(D) unless given."""
@@ -104,10 +114,11 @@ def forward(q, k, v, o, lse, q_starts, k_starts, causal: bool = False, scale: fl
     group = choice.group or max(1, min(heads * sequences, L2_BYTES // (4 * keys * d)))
     kernel = load_kernel("attention/forward.cu", "attention", choice.options(d, causal), backend=backend)
     numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))
-    maps = (_map(q, choice.bm), _map(k, choice.bn), _map(v, choice.bn))
+    maps = (_map(q, choice.bm), _map(k, choice.bn), _map(v, choice.bn), _map(o, 64))
+    counter = _module(o).zeros(2, np.int32)                     # one a launch object: launches of one must not overlap
     work = max(1, tiles * heads * sequences)
     return Launch(kernel, (min(work, choice.blocks or work),), (128 * (choice.consumers + 1),),
-                  (*maps, o, lse, q_starts, k_starts, np.float32(d ** -0.5 if scale is None else scale), *numbers), choice.shared_bytes(d))
+                  (*maps, o, lse, q_starts, k_starts, counter, np.float32(d ** -0.5 if scale is None else scale), *numbers), choice.shared_bytes(d))
 
 
 def reference(q, k, v, q_starts, k_starts, causal: bool = False, scale: float | None = None) -> tuple[np.ndarray, np.ndarray]:

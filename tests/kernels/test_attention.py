@@ -50,7 +50,7 @@ def test_every_head_size(d, causal):
     run(([130, 67], [130, 300]), d=d, heads=4, kv_heads=2, causal=causal)
 
 
-@pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1), Forward(blocks=4, overlap=0)], ids=str)
+@pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1), Forward(blocks=4, overlap=0), Forward(blocks=2, staged=0, chains=4), Forward(blocks=2, chains=2)], ids=str)
 def test_other_configurations(choice):
     run(([400, 30], [100, 250]), heads=4, kv_heads=4, causal=True, choice=choice)
 
@@ -70,7 +70,7 @@ def test_nothing_spills_and_nothing_is_serialised(d):
     (q, k, v), starts = packed([64], [64], 1, 1, d)
     launch = attention.forward(q, k, v, np.zeros_like(q), np.zeros((1, 64), np.float32), *starts, backend="emulator")
     assert "C75" not in launch.kernel.module.log
-    assert d == 256 or launch.kernel.module.ptxas_info.kernels["attention"].spill_stores == 0     # 256: addresses, outside the loop over keys
+    assert launch.kernel.module.ptxas_info.kernels["attention"].spill_stores <= 4             # a word outside the loop over keys
 
 
 @pytest.mark.parametrize("change, says", [

@@ -61,31 +61,38 @@ struct Softmax {
     float most[2] = {MINUS_INFINITY, MINUS_INFINITY}, sum[2] = {0, 0};    // sum: this thread's columns only, until `total`
 
     // exp2(c * (s - maximum)) in place of s; returns in `scale` what everything summed up so far must be multiplied by.
-    template <int COUNT>
+    // SPLIT: into how many the maximum and the sum of a row are split, since a chain of dependent instructions is all latency.
+    template <int SPLIT, int COUNT>
     __device__ __forceinline__ void block(float (&s)[COUNT], float (&scale)[2], float c) {
-        float now[2][4], shift[2], added[2][4];                 // four chains a row: one would be all latency
+        float now[2][SPLIT], shift[2], added[2][SPLIT];
+        auto begins = [](int i) { return SPLIT > 1 ? i < 2 * SPLIT : i == 0 || i == 2; };      // the first of its chain
         #pragma unroll
         for (int i = 0; i < COUNT; i++) {
-            float& chain = now[i / 2 % 2][(i / 4 * 2 + i % 2) % 4];
-            chain = i < 8 ? s[i] : fmaxf(chain, s[i]);
+            float& chain = now[i / 2 % 2][(i / 4 * 2 + i % 2) % SPLIT];
+            chain = begins(i) ? s[i] : fmaxf(chain, s[i]);
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
-            float high = fmaxf(fmaxf(fmaxf(now[r][0], now[r][1]), fmaxf(now[r][2], now[r][3])), most[r]);
+            float high = most[r];
+            #pragma unroll
+            for (int k = 0; k < SPLIT; k++) high = fmaxf(high, now[r][k]);
             high = fmaxf(high, __shfl_xor_sync(0xffffffff, high, 1));
             high = fmaxf(high, __shfl_xor_sync(0xffffffff, high, 2));
             shift[r] = high == MINUS_INFINITY ? 0 : high * c;   // a row without any key yet: all its terms become 0
             scale[r] = exp2_approx(most[r] * c - shift[r]);
             most[r] = high;
+            sum[r] *= scale[r];
         }
         #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             s[i] = exp2_approx(fmaf(s[i], c, -shift[i / 2 % 2]));
-            float& chain = added[i / 2 % 2][(i / 4 * 2 + i % 2) % 4];
-            chain = i < 8 ? s[i] : chain + s[i];
+            float& chain = added[i / 2 % 2][(i / 4 * 2 + i % 2) % SPLIT];
+            chain = begins(i) ? s[i] : chain + s[i];
         }
         #pragma unroll
-        for (int r = 0; r < 2; r++) sum[r] = fmaf(sum[r], scale[r], (added[r][0] + added[r][1]) + (added[r][2] + added[r][3]));
+        for (int r = 0; r < 2; r++)
+            #pragma unroll
+            for (int k = 0; k < SPLIT; k++) sum[r] += added[r][k];
     }
 
     // The whole row's sum, in all four lanes.
@@ -95,10 +102,8 @@ struct Softmax {
     }
 };
 
-// o times the scale of its row; once the maxima have settled, no row of a warp has anything to do.
 template <int COUNT>
 __device__ __forceinline__ void scale_rows(float (&o)[COUNT], const float (&scale)[2]) {
-    if (__all_sync(0xffffffff, scale[0] == 1 && scale[1] == 1)) return;
     #pragma unroll
     for (int i = 0; i < COUNT; i++) o[i] *= scale[i / 2 % 2];
 }
