@@ -130,25 +130,34 @@ def _timed(cell, choices: Mapping[str, Forward], rounds: int) -> tuple[dict[str,
     return made, interleaved({name: launch.bound() for name, launch in made.items()} | {"cuDNN": cudnn(given, length, causal)}, rounds, 2)
 
 
-def _records(cell, timed, kernel: str | None = None) -> list[Record]:
+def _records(cell, timed, kernel: str | None = None, last: Forward | None = None) -> list[Record]:
+    """kernel: what configurations are of, their names become notes. last: the configuration of `final`, named in its options."""
     d, causal, length = cell
     made, samples = timed
     rate = {name: round(flop(*cell) / sample.ms / 1e9, 1) for name, sample in samples.items()}
-    return [Record("attention", kernel or name if name in made else name, (f"D={d}", "causal" if causal else "full"), (TOKENS // length, length, HIDDEN // d, d),
-                   "bfloat16", **times(sample), tflops=rate[name], **beside(sample, "cuDNN", samples["cuDNN"], rate["cuDNN"]), **facts(made.get(name)),
-                   note=name if kernel and name in made else "") for name, sample in samples.items()]
+    out = []
+    for name, sample in samples.items():
+        ours_ = kernel if kernel and name in made else name
+        options = (f"D={d}", "causal" if causal else "full", *(last.named if name == "final" and last else ()))
+        out.append(Record("attention", ours_, options, (TOKENS // length, length, HIDDEN // d, d), "bfloat16", **times(sample), tflops=rate[name],
+                          **beside(sample, "cuDNN", samples["cuDNN"], rate["cuDNN"]), **facts(made.get(name)), note=name if kernel and name in made else ""))
+    return out
 
 
 def measure(rounds: int, right: set[str], keep: Callable[[list[Record]], None] = lambda records: None) -> list[Record]:
-    """All records; what was found so far is given to `keep` after each cell."""
+    """All records; what was found so far is given to `keep` after each cell. `final` is the fastest configuration of the cell, timed once more."""
     records: list[Record] = []
+    best: dict[tuple, Forward] = {}
     for cell in CELLS:
         tried = {name: choice for name, choice in CONFIGURATIONS[cell[0]].items() if f"{cell[0]}: {name}" in right}
-        records += [r for r in _records(cell, _timed(cell, tried, rounds), "forward") if r.note]
+        found = [r for r in _records(cell, _timed(cell, tried, rounds), "forward") if r.note]
+        if found:
+            best[cell] = tried[max(found, key=lambda r: r.tflops).note]
+        records += found
         keep(records)
-    for cell in CELLS:
+    for cell in best:
         steps = {name: choice for name, choice in ours.STEPS.items() if f"step {name}" in right} if cell in STEP_CELLS else {}
-        records += _records(cell, _timed(cell, {**steps, "final": ours.choose(cell[0], cell[1])}, rounds))
+        records += _records(cell, _timed(cell, {**steps, "final": best[cell]}, rounds), last=best[cell])
         keep(records)
     return records
 
@@ -157,7 +166,7 @@ def table(records: list[Record]) -> str:
     """One line a cell with the configurations, then the chosen one, then means."""
     lines = []
     for d, causal, length in CELLS:
-        mine = [r for r in records if r.options == (f"D={d}", "causal" if causal else "full") and r.shape[1] == length]
+        mine = [r for r in records if r.options[:2] == (f"D={d}", "causal" if causal else "full") and r.shape[1] == length]
         tried = sorted((r for r in mine if r.note), key=lambda r: -r.tflops)
         lines.append(f"d{d} {'causal' if causal else 'full'} {length}: " + "; ".join(f"{r.note} {r.tflops:.0f} ({r.ratio:.3f})" for r in tried))
         lines += [f"    {r.kernel:15s} {r.tflops:6.1f} {r.ratio:.3f} [{r.ratio_min:.3f} {r.ratio_max:.3f}] of {r.peer} {r.peer_value}" for r in mine if not r.note and r.kernel != "cuDNN"]

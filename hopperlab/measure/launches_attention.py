@@ -5,8 +5,10 @@ other: q_starts and k_starts (int32, one more than sequences) say where each beg
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from ..runtime.arrays import asnumpy, is_cuda_array
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
 from . import launches_checks as checks
+from . import recordings
 from .launches import SMS, Launch
 
 HEAD_SIZES = (64, 128, 256)
@@ -40,6 +43,11 @@ class Forward:
         """Queries of a CTA."""
         return 64 * self.consumers
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every choice as NAME=value: what a record's options hold, and `parsed` reads."""
+        return tuple(f"{f.name.upper()}={getattr(self, f.name)}" for f in fields(self))
+
     def options(self, d: int, causal: bool) -> tuple[str, ...]:
         """NVRTC options."""
         return (f"-DD={d}", f"-DCAUSAL={int(causal)}", *(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name not in ("group", "blocks")))
@@ -61,9 +69,28 @@ STEPS: Mapping[str, Forward] = {
 BY_HEAD_SIZE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
 
 
-def choose(d: int, causal: bool) -> Forward:
-    """The configuration for a head size: what the recording `attention` found fastest is written here as the rule it follows."""
-    return BY_HEAD_SIZE[d]
+def parsed(options: Sequence[str]) -> Forward:
+    """The configuration that a record's options name ('BN=192', …). Raises ValueError for one that does not exist any more."""
+    known = {f.name for f in fields(Forward)}
+    values = dict(option.lower().split("=") for option in options)
+    if set(values) - known:
+        raise ValueError(f"attention/forward.cu has no {', '.join(sorted(set(values) - known))}")
+    return Forward(**{name: int(value) for name, value in values.items()})
+
+
+@lru_cache(maxsize=1)
+def table() -> Mapping[tuple[int, bool, int], Forward]:
+    """The configuration measured to be fastest by head size, mask and length, from the recording `attention`; empty where there is none."""
+    if "attention" not in recordings.names():
+        return {}
+    return {(record.shape[3], record.options[1] == "causal", record.shape[1]): parsed(record.options[2:])
+            for record in recordings.load("attention") if record.kernel == "final" and len(record.options) > 2}
+
+
+def choose(d: int, causal: bool, length: int) -> Forward:
+    """The configuration for a head size, a mask and the longest sequence: that of the nearest length in the table, else one a head size."""
+    known = {size: choice for (head, masked, size), choice in table().items() if (head, masked) == (d, causal)}
+    return known[min(known, key=lambda size: abs(math.log(size / max(1, length))))] if known else BY_HEAD_SIZE[d]
 
 
 def sizes(q, k, v, o, lse, q_starts, k_starts) -> tuple[int, int, int, int, int]:
@@ -107,8 +134,8 @@ def forward(q, k, v, o, lse, q_starts, k_starts, causal: bool = False, scale: fl
             backend: str | None = None) -> Launch:
     """attention/forward.cu in one configuration (default: `choose`). scale: of the scores, 1 / sqrt(D) unless given."""
     tokens, heads, kv_heads, d, sequences = sizes(q, k, v, o, lse, q_starts, k_starts)
-    choice = choice or choose(d, causal)
     longest = int(np.diff(asnumpy(q_starts)).max())
+    choice = choice or choose(d, causal, longest)
     tiles = -(-longest // choice.bm)
     keys = max(1, int(np.diff(asnumpy(k_starts)).max()))
     group = choice.group or max(1, min(heads * sequences, L2_BYTES // (4 * keys * d)))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 
 from ..runtime.library import load_kernel
 from ..runtime.tensor_map import TensorMap
 from . import launches_checks as checks
+from . import recordings
 from .launches import SMS, Launch
 
 BLOCK = 128                             # columns of k, and rows of b, that share a scale
@@ -147,13 +149,35 @@ STEPS: Mapping[str, Callable[..., Launch]] = {
 """The steps with fine-grained scales, in climbing order; each takes (a, b, c, a_scales, b_scales)."""
 
 
+def parsed(options: Sequence[str]) -> BlockScaled:
+    """The configuration that a record's options name ('BN=256', …). Raises ValueError for one that does not exist any more."""
+    known = {f.name for f in fields(BlockScaled)}
+    values = dict(option.lower().split("=") for option in options)
+    if set(values) - known:
+        raise ValueError(f"fp8/block_scaled.cu has no {', '.join(sorted(set(values) - known))}")
+    return BlockScaled(**{name: int(value) for name, value in values.items()})
+
+
+@lru_cache(maxsize=1)
+def table() -> Mapping[tuple[int, ...], BlockScaled]:
+    """The configuration measured to be fastest at each shape, from the recording `fp8`; empty where there is none."""
+    if "fp8" not in recordings.names():
+        return {}
+    known = {f.name for f in fields(BlockScaled)}
+    return {record.shape: parsed(record.options) for record in recordings.load("fp8") if record.kernel == "final" and record.options
+            and {option.partition("=")[0].lower() for option in record.options} <= known}
+
+
 def choose(m: int, n: int, k: int) -> BlockScaled:
-    """The configuration for a shape: one CTA a small tile while all fit on the GPU at once, else persistent pairs of 128 x 128 tiles."""
+    """The configuration for a shape: the table's; else one CTA a small tile while all fit on the GPU at once, else 128 x 256 tiles by
+    CTAs that stay."""
+    if (m, n, k) in table():
+        return table()[m, n, k]
     if _ceil(m, 64) * _ceil(n, 128) <= SMS:
-        return BlockScaled(consumers=1, cluster_m=1, group=0, stages=8) if m > 64 else BlockScaled(consumers=1, bn=64, cluster_m=1, group=0, stages=8)
-    if _ceil(m, 128) * _ceil(n, 128) <= SMS:
+        return BlockScaled(consumers=1, cluster_m=1, group=0, stages=8)
+    if _ceil(m, 128) * _ceil(n, 256) < SMS // 2:
         return BlockScaled(cluster_m=1, group=0)
-    return BlockScaled()
+    return BlockScaled(parts=1, bn=256, stages=4, cluster_m=1 if m <= 2048 else 2)
 
 
 def quantise(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
