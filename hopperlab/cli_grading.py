@@ -69,6 +69,8 @@ def _grade(given: argparse.Namespace) -> int:
     from .grading import edition, grader, learners, overrides, reports
     if given.workers < 1:
         raise _Unusable("--workers must be at least 1")
+    if given.overrides and given.overrides.resolve() == (given.out / "to-grade.csv").resolve():
+        raise _Unusable(f"{given.overrides} is written anew by each run: fill in a copy of it outside {given.out}")
     root = workspace.find_root(given.course)
     late = late_rule(given.deadline, given.late_penalty)
     asked = grader.Asked(
@@ -131,7 +133,7 @@ def summary(report, page: Path) -> str:
     if errors:
         lines.append(f"{errors} submissions are missing or could not be read; the report says why.")
     if open_:
-        lines.append(f"{open_} cells wait for a person: fill in {page.parent / 'to-grade.csv'} and give it to --overrides.")
+        lines.append(f"{open_} cells wait for a person: fill in a copy of {page.parent / 'to-grade.csv'} and give it to --overrides.")
     if report.not_graded:
         lines.append(f"{report.not_graded} answers could not be graded; give the same command again.")
     if report.unsafe:

@@ -64,6 +64,12 @@ class Barriers:
         """mbarrier.init: phase 0, `count` arrivals a phase."""
         M = self.M
         offset = M.lanes(C, address).astype(np.int64) & 0xFFFFFF
+        bad = (offset & 7 != 0) | (offset < 0x400) | (offset + 8 > M.shared_limit)
+        if bad.any():
+            lane = int(np.flatnonzero(bad)[0])
+            raise M.fault(C, info.index, lane, f"mbarrier address {int(offset[lane]):#x}: an mbarrier is 8 bytes, 8-byte aligned, in this CTA's "
+                          f"{M.shared_limit - 0x400} bytes of shared memory (0x400 to {M.shared_limit:#x})",
+                          "misaligned" if offset[lane] & 7 else "out-of-bounds", int(offset[lane]))
         number = self.number_at[offset >> 3]
         for new in np.unique(offset[number < 0]):
             if len(self.offsets) == self.capacity:

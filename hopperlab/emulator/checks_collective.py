@@ -81,7 +81,15 @@ def _warpgroup(M, C, wait, reached: np.ndarray) -> bool:
 def _may_come(M, C, block: int) -> bool:
     """True for a cohort that itself waits for something, and from there may reach a block: then the picture of the deadlock says
     more than that its lanes are missing."""
-    return any(c is C and _leads_to(M, c.pc, block) for c, _ in M.scheduler.parked)
+    if any(c is C for c, _ in M.scheduler.parked):
+        return _leads_to(M, C.pc, block)
+    return C is not None and any(c is C for c in M.scheduler.converging.get(C.pc, ())) and rest_may_come(M, C) and _leads_to(M, C.pc, block)
+
+
+def rest_may_come(M, C) -> bool:
+    """True where the other lanes of C's warps wait for something themselves, an mbarrier for instance, and may come to C afterwards."""
+    missing = np.setdiff1d((np.unique(C.gids >> 5)[:, None] * 32 + np.arange(32)).reshape(-1), C.gids)
+    return any(np.isin(missing, c.gids).any() and _leads_to(M, c.pc, C.pc) for c, _ in M.scheduler.parked)
 
 
 def _leads_to(M, start: int, end: int) -> bool:

@@ -170,7 +170,7 @@ class Scheduler:
 
     def _release_partial(self) -> bool:
         """Lanes that wait at a masked collective for lanes that have ended go on without them. Where none does, those at the
-        lowest block go on anyway: their handler reports who is missing."""
+        lowest block go on anyway: their handler reports who is missing. Lanes whose missing ones wait for something are left: a deadlock."""
         waiting = checks_collective.waiting(self.M)
         others = np.concatenate([c.gids for c in waiting]) if waiting else np.zeros(0, np.int64)
         places = sorted(pc for pc in self.converging if self.blocks[pc].masked)
@@ -181,6 +181,7 @@ class Scheduler:
             if go.any():
                 self._let_go(C, block, go)
                 return True
+        places = [pc for pc in places if not any(checks_collective.rest_may_come(self.M, C) for C in self.converging[pc])]
         if places:
             block = self.blocks[places[0]]
             C = merge(self.converging[places[0]], block.live_in)

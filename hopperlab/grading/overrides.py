@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ class Override:
 
 
 def read(path: Path) -> dict[tuple[str, str], Override]:
-    """By learner and exercise (or the grade_id of a cell). Raises InputError with the line that is wrong."""
+    """By learner and exercise (or the grade_id of a cell). A line without points says nothing. Raises InputError with the line that is wrong."""
     found: dict[tuple[str, str], Override] = {}
     for number, row in table(path, COLUMNS, needs=("learner", "exercise", "points")):
-        key = (row.get("learner", "").strip(), row.get("exercise", "").strip())
+        key = (re.sub(r"^'(?=[=+@-])", "", row.get("learner", "").strip()), row.get("exercise", "").strip())
+        if not row.get("points", "").strip():
+            continue
         try:
             points = float(row.get("points", ""))
         except ValueError:

@@ -84,8 +84,8 @@ def findings(report: Report) -> str:
 
 
 def to_grade(report: Report) -> str:
-    """What a person still grades, in the form of an overrides file: fill in the points and give it to --overrides."""
-    rows = [[row.learner.key, item.cell, "", "", item.of, item.rubric] for row in report.rows for item in row.manual if item.points is None]
+    """What a person grades, in the form of an overrides file, with what is decided already: for a copy that is filled in and given to --overrides."""
+    rows = [[row.learner.key, item.cell, item.points, item.reason, item.of, item.rubric] for row in report.rows for item in row.manual]
     return _csv(["learner", "exercise", "points", "reason", "of", "rubric"], rows)
 
 

@@ -4,10 +4,9 @@ One JSON file an outcome, below OUT/results/EXERCISE/, named by the digest of ev
 """
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,15 +43,13 @@ class Results:
 def write(path: Path, text: str) -> None:
     """Write a file in one step: readers see the old one or the new one, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+        with open(part, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        os.replace(part, path)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        part.unlink(missing_ok=True)
         raise

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from .recordings import Record
 RUNS = 20
 FATAL = ("launch failure", "launchfailure", "launch_failed", "misaligned", "illegal")    # in what CUDA says of a lost context
 HANG_SECONDS = 8                                            # once data and module are ready
+TURN = Lock()                                               # held while a case has the GPU
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,18 @@ class Case:
     def name(self) -> str:
         """A word for the command line."""
         return f"{self.kernel}:{self.bug}:{self.size}:{self.blocks}"
+
+    @property
+    def suite(self) -> str:
+        """Of its record."""
+        return "start_here" if self.kernel.startswith("kernel_") else "bugs"
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+        """Kernel, options and shape of its record, which tell it from the others."""
+        if self.suite == "start_here":
+            return self.kernel, (f"blocks={self.blocks}",), (self.size * 512,)
+        return self.kernel, (self.bug,), (self.size, self.size)
 
 
 def _cases() -> Iterator[Case]:
@@ -67,21 +82,24 @@ def _cases() -> Iterator[Case]:
 CASES = tuple(_cases())
 
 
+def records(cases: Iterable[Case], workers: int = 6) -> list[Record]:
+    """One record a case. Their processes start side by side, and then launch one after the other: each has the GPU to itself."""
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(record, cases))
+
+
 def record(case: Case, hang_seconds: float = HANG_SECONDS) -> Record:
     """Run one case in a fresh process and say what came of it."""
     command = [sys.executable, "-m", "hopperlab.measure.bugs", case.name, str(case.runs)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    suite = "start_here" if case.kernel.startswith("kernel_") else "bugs"
-    options = (f"blocks={case.blocks}",) if suite == "start_here" else (case.bug,)
-    shape = (case.size * 512,) if suite == "start_here" else (case.size, case.size)
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    suite, (_, options, shape) = case.suite, case.key
     try:
         ready = child.stdout.readline().strip()             # printed once kernel and data are ready
         if ready != "ready":
             raise RuntimeError(f"{case.name} did not start: {child.stderr.read()[-2000:]}")
-        out, err = child.communicate(timeout=hang_seconds)
+        with TURN:
+            out, err = _communicate(child, hang_seconds)
     except subprocess.TimeoutExpired:
-        child.kill()
-        child.communicate()
         return Record(suite, case.kernel, options, shape, runs=1, outcome="hang",
                       note=f"ended by its time limit of {hang_seconds} s")
     if child.returncode:
@@ -92,6 +110,16 @@ def record(case: Case, hang_seconds: float = HANG_SECONDS) -> Record:
     wrong = result["wrong"]
     outcome = "right" if not wrong else "wrong" if wrong == case.runs else "sometimes wrong"
     return Record(suite, case.kernel, options, shape, runs=case.runs, wrong=wrong, outcome=outcome, worst=result["worst"])
+
+
+def _communicate(child: subprocess.Popen, seconds: float) -> tuple[str, str]:
+    """What the child writes from the word on; it is gone from the GPU when TimeoutExpired is raised."""
+    try:
+        return child.communicate("go\n", timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        raise
 
 
 def _product(case: Case):
@@ -194,8 +222,12 @@ def _one_tile(case: Case):
 def _run(case: Case, runs: int, make: Callable) -> dict:
     import cupy
     launch, out, wrong_elements = make(case)
-    launch.kernel.cupy.attributes                           # loads the module, so that only launches are left
+    launch.kernel.cupy.attributes                           # loads the module, and
+    out.view("uint8").fill(0xFF)
+    wrong_elements().mean()                                 # what compares, so that only launches are left
+    cupy.cuda.runtime.deviceSynchronize()
     print("ready", flush=True)
+    sys.stdin.readline()                                    # the word that it is this process's turn
     wrong, worst = 0, 0.0
     for _ in range(runs):
         out.view("uint8").fill(0xFF)                        # NaN in bf16 and fp32

@@ -56,7 +56,7 @@ class Final(_Configuration):
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a CTA."""
-        slots = 0 if self.at_once else self.tma_store * self.consumers * self.c_slots     # at once: where the ring was
+        slots = 0 if self.at_once else self.consumers * self.c_slots       # at once: where the ring was
         return self.stages * (self.bm + self.bn) * 128 + slots * 8192 + 128
 
     @property
@@ -77,7 +77,7 @@ class Final(_Configuration):
         return (self.cluster * _ceil(rows * columns, waves),)
 
     def without_tma_store(self) -> Final:
-        """The same with plain stores, for a C whose rows are no multiple of 16 bytes."""
+        """The same with stores by each warp, for a C whose rows are no multiple of 16 bytes."""
         return replace(self, tma_store=0)
 
 
@@ -133,6 +133,7 @@ class Model:
     l2_bytes_per_cycle: float = 45
     memory_bytes_per_cycle: float = 20
     added_bytes_per_cycle: float = 8                        # atomic additions
+    split_lines: float = 1.75                               # L2 sectors of rows that begin inside a 128-byte line, over those that do not
     start_cycles: float = 2500                              # launch, barriers, first loads
     tile_cycles: float = 600                                # an epilogue the tensor core does not work under
     # The tensor core's time for a tile BN wide over the ideal: it reads A from shared memory for fewer columns.
@@ -149,8 +150,11 @@ def _block_cycles(bm: int, bn: int, shared: int, model: Model) -> float:
     return max(multiply, load)
 
 
-def cycles(choice: Choice, m: int, n: int, k: int, model: Model = MODEL) -> float:
-    """Estimated cycles of a product of m x n x k with a configuration."""
+def cycles(choice: Choice, m: int, n: int, k: int, model: Model = MODEL, whole_lines: bool = True) -> float:
+    """Estimated cycles of a product of m x n x k with a configuration. whole_lines: the rows of both operands begin at multiples of
+    128 bytes."""
+    if not whole_lines:
+        model = replace(model, l2_bytes_per_cycle=model.l2_bytes_per_cycle / model.split_lines)
     k_blocks = _ceil(k, 64)
     memory = 2 * (m * k + n * k + m * n) / model.memory_bytes_per_cycle / SMS
     if isinstance(choice, StreamK):
@@ -206,6 +210,13 @@ def table() -> Mapping[tuple[int, ...], Choice]:
     return tuned(recordings.load("ladder")) if "ladder" in recordings.names() else {}
 
 
-def choose(m: int, n: int, k: int) -> Choice:
-    """The configuration for a product of m x n x k: the table's, else the one with the fewest estimated cycles."""
-    return table().get((m, n, k)) or min(candidates(m, n), key=lambda choice: cycles(choice, m, n, k))
+def choose(m: int, n: int, k: int, whole_lines: bool | None = None, known: Mapping[tuple[int, ...], Choice] | None = None) -> Choice:
+    """The configuration for a product of m x n x k: that of `known` (None: the table) for the next full tile (128 x 256 x 64), else the
+    one with the fewest estimated cycles.
+
+    whole_lines: the rows of both operands begin at multiples of 128 bytes, as they do in `known`; None: as rows without gaps do.
+    """
+    whole = k % 64 == 0 if whole_lines is None else whole_lines
+    full = 128 * _ceil(m, 128), 256 * _ceil(n, 256), 64 * _ceil(k, 64)
+    found = (table() if known is None else known).get(full) if whole else None
+    return found or min(candidates(m, n), key=lambda choice: cycles(choice, m, n, k, MODEL, whole))

@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import prod
 from pathlib import Path
 
-from . import launches_gemm, peers, recordings
+from . import gemm_choice, launches_gemm, peers, recordings
 from .board import Load, header, under_load
 from .gemm_choice import Choice, Final, SplitK, StreamK, choose, kernel_of, tuned
 from .launches import Launch
@@ -60,8 +60,9 @@ TRIED: Mapping[tuple[int, ...], tuple[str, ...]] = {        # what is timed at e
     SHAPES[1]: ("single", "single, together", "single, alone", "single, at once", "single, alone, at once", "128x128", "256x128"),
     SHAPES[3]: (*HUGE, "wide", "256x128"), SHAPES[4]: HUGE,
     SHAPES[7]: ("split-K", "split-K, B once", "split-K by 4", "128x64", "64x128", "stream-K")}
-FULL = (4096, 4096, 4096)
-EDGES = ((4090, 4096, 4096), (4096, 4088, 4096), (4096, 4090, 4096), (4096, 4096, 4088))   # m, n, n no multiple of 8, k
+EDGES = {                                                   # full tile -> m, n, n no multiple of 8, k
+    (4096,) * 3: ((4090, 4096, 4096), (4096, 4088, 4096), (4096, 4090, 4096), (4096, 4096, 4088)),
+    (8192,) * 3: ((8186, 8192, 8192), (8192, 8184, 8192), (8192, 8186, 8192), (8192, 8192, 8184))}
 SUSTAINED = ((4096,) * 3, (8192,) * 3, (16384,) * 3)
 
 
@@ -203,24 +204,24 @@ def finals(right: set[str], rounds: int) -> list[Record]:
 
 
 def edges(rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
-    """The last step at EDGES beside itself at FULL, the next full tile, and cublasGemmEx at both; all with FULL's configuration.
+    """The last step at EDGES, each as `choose` has it, beside itself at the next full tile, and cublasGemmEx at both.
 
-    ratio is of times: FULL's over this one's. options: who.
+    ratio is of times: the full tile's over this one's. options: who.
     """
-    choice = best.get(FULL) or choose(*FULL)
-    runs = {}
-    for shape in (FULL, *EDGES):
-        operands = _operands(shape)
-        runs["final", shape] = launches_gemm.final(*operands, choice).bound()
-        runs["cublasGemmEx", shape] = peers.cublas(*operands)
-    samples = interleaved(runs, rounds, 2)
     records = []
-    for (who, shape), sample in samples.items():
-        if shape != FULL:
-            whole = samples[who, FULL]
-            records.append(Record("ladder", "edge", (who,), shape, "bfloat16", **_times(sample), tflops=_tflops(shape, sample),
-                                  **_beside(sample, f"{who} at " + "x".join(map(str, FULL)), whole, _tflops(FULL, whole)),
-                                  note="ratio: the full tile's time over this one's"))
+    for full, shapes in EDGES.items():
+        runs = {}
+        for shape in (full, *shapes):
+            operands = _operands(shape)
+            runs["final", shape] = launches_gemm.final(*operands, choose(*shape, known={**gemm_choice.table(), **best})).bound()
+            runs["cublasGemmEx", shape] = peers.cublas(*operands)
+        samples = interleaved(runs, rounds, 2)
+        for (who, shape), sample in samples.items():
+            if shape != full:
+                whole = samples[who, full]
+                records.append(Record("ladder", "edge", (who,), shape, "bfloat16", **_times(sample), tflops=_tflops(shape, sample),
+                                      **_beside(sample, f"{who} at " + "x".join(map(str, full)), whole, _tflops(full, whole)),
+                                      note="ratio: the full tile's time over this one's"))
     return records
 
 

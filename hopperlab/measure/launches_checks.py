@@ -56,10 +56,11 @@ def _address(value) -> int | None:
     return None if base is value else value.__array_interface__["data"][0] - base.__array_interface__["data"][0]
 
 
-def product(a, b, c, k_multiple: int = 1, dtypes: Sequence[str] = BF16) -> tuple[int, int, int]:
-    """(m, n, k) of c = a * b^T: a m x k, b n x k, c m x n, all of `dtypes`; k a multiple of `k_multiple`. Raises OperandError."""
+def product(a, b, c, k_multiple: int = 1, dtypes: Sequence[str] = BF16, pitched: bool = False) -> tuple[int, int, int]:
+    """(m, n, k) of c = a * b^T: a m x k, b n x k, c m x n, all of `dtypes`; k a multiple of `k_multiple`. pitched: the rows of a and
+    b may lie apart. Raises OperandError."""
     for name, value in (("a", a), ("b", b), ("c", c)):
-        array(name, value, dtypes, 2)
+        array(name, value, dtypes, 2, pitched=pitched and name != "c")
     (m, k), (n, other) = a.shape, b.shape
     if k != other or tuple(c.shape) != (m, n):
         raise OperandError("shape", f"a is {tuple(a.shape)}, b is {tuple(b.shape)} and c is {tuple(c.shape)}: they must be m x k, "

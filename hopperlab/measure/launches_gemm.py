@@ -21,13 +21,23 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _sizes(a, b, c) -> tuple[int, int, int]:
-    return launches_checks.product(a, b, c)
+def _sizes(a, b, c, pitched: bool = False) -> tuple[int, int, int]:
+    return launches_checks.product(a, b, c, pitched=pitched)
 
 
 def _map(array, rows: int, columns: int = 64, promotion: str = "none") -> TensorMap:
     dtype = "bfloat16" if array.dtype == np.uint16 else None
     return TensorMap.tiled(array, box=(rows, columns), swizzle="128B", dtype=dtype, l2_promotion=promotion)
+
+
+def _whole_lines(array) -> bool:
+    """Whether every row begins at a multiple of 128 bytes, as far as the distance of the rows goes."""
+    return array.shape[0] == 1 or array.strides[0] % 128 == 0
+
+
+def _promotion(array) -> str:
+    """Into the L2, of an operand's tensor map: where rows begin inside a 128-byte line, 256B asks the L2 for more than 128B does."""
+    return "256B" if _whole_lines(array) else "128B"
 
 
 def _numbers(m: int, n: int, k: int) -> tuple[np.int32, ...]:
@@ -130,7 +140,7 @@ def stream_k(a, b, c, choice: StreamK | None = None, options: Sequence[str] = ()
 
     The launch owns a workspace of fp32 sums, zero between launches; launches of one `Launch` must not overlap.
     """
-    m, n, k = _sizes(a, b, c)
+    m, n, k = _sizes(a, b, c, pitched=True)
     choice = choice or StreamK()
     rows, columns = _ceil(m, 128), _ceil(n, choice.bn)
     blocks = min(choice.blocks, rows * columns * _ceil(k, 64))
@@ -146,24 +156,26 @@ def split_k(a, b, c, choice: SplitK | None = None, options: Sequence[str] = (), 
 
     Where n is no multiple of 8, C is stored by plain stores.
     """
-    m, n, k = _sizes(a, b, c)
+    m, n, k = _sizes(a, b, c, pitched=True)
     choice = choice or SplitK()
     if n % 8:
         choice = choice.without_tma_store()
     kernel = load_kernel("gemm/split_k.cu", "gemm", (*choice.options, *options), backend=backend)
-    a_map, b_map = _map(a, 128, promotion="256B"), _map(b, choice.bn, promotion="256B")
+    a_map, b_map = _map(a, 128, promotion=_promotion(a)), _map(b, choice.bn, promotion=_promotion(b))
     c_map = _map(c, 64) if choice.tma_store else a_map          # a map is needed, though nobody reads it
     return Launch(kernel, (choice.split * _ceil(m, 128), _ceil(n, choice.bn)), (384,),
                   (a_map, b_map, c_map, c, *_numbers(m, n, k)), choice.shared_bytes)
 
 
-def final(a, b, c, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+def final(a, b, c, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None,
+          promotion: str | None = None) -> Launch:
     """gemm/final.cu with the given choice; None takes what `gemm_choice.choose` picks (which may be split_k or stream_k).
 
-    k a multiple of 8. Where n is none, C is stored by plain stores. Launches of one `Launch` must not overlap.
+    k a multiple of 8. Where n is none, each warp stores its part of C. a and b may be views of wider arrays. promotion: of their
+    tensor maps, into the L2; None: by the distance of their rows. Launches of one `Launch` must not overlap.
     """
-    m, n, k = _sizes(a, b, c)
-    picked = choice or gemm_choice.choose(m, n, k)
+    m, n, k = _sizes(a, b, c, pitched=True)
+    picked = choice or gemm_choice.choose(m, n, k, _whole_lines(a) and _whole_lines(b))
     if isinstance(picked, StreamK):
         return stream_k(a, b, c, picked, options, backend)
     if isinstance(picked, SplitK):
@@ -171,8 +183,8 @@ def final(a, b, c, choice: Choice | None = None, options: Sequence[str] = (), ba
     if n % 8:
         picked = picked.without_tma_store()
     kernel = load_kernel("gemm/final.cu", "gemm", (*picked.options, *options), backend=backend)
-    a_map = _map(a, picked.bm // picked.cluster_n, promotion="256B")
-    b_map = _map(b, picked.bn // picked.cluster_m, promotion="256B")
+    a_map = _map(a, picked.bm // picked.cluster_n, promotion=promotion or _promotion(a))
+    b_map = _map(b, picked.bn // picked.cluster_m, promotion=promotion or _promotion(b))
     c_map = _map(c, 64) if picked.tma_store else a_map
     return Launch(kernel, picked.grid(m, n), (128 * (picked.consumers + 1),),
                   (a_map, b_map, c_map, c, _module(c).zeros(1, np.int32), *_numbers(m, n, k)), picked.shared_bytes)

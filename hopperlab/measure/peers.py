@@ -12,7 +12,8 @@ GEMM_DTYPES = ("bfloat16", "float16", "tf32", "float32")
 
 
 def cublas(a, b, c) -> Callable[[], None]:
-    """c = a * b^T through cublasGemmEx, fp32 accumulate. a: m x k, b: n x k, c: m x n, CuPy arrays of bf16 bits (uint16)."""
+    """c = a * b^T through cublasGemmEx, fp32 accumulate. a: m x k, b: n x k, c: m x n, CuPy arrays of bf16 bits (uint16); the rows
+    of a and b may lie apart."""
     return _gemm_ex(a, b, c, b.shape[0], transposed=True)
 
 
@@ -30,12 +31,13 @@ def _gemm_ex(a, b, c, n: int, transposed: bool) -> Callable[[], None]:
     handle = cupy.cuda.device.get_cublas_handle()
     one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
     bf16, compute_fp32, tensor_op = 14, 68, 99              # CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT_TENSOR_OP
-    operation, pitch = (library.CUBLAS_OP_T, k) if transposed else (library.CUBLAS_OP_N, n)
+    operation = library.CUBLAS_OP_T if transposed else library.CUBLAS_OP_N
+    a_pitch, pitch = (array.strides[0] // array.itemsize for array in (a, b))
 
     def run() -> None:
         # cuBLAS is column-major: row-major c (m x n) is its c^T (n x m) = b * a^T.
         library.gemmEx(handle, operation, library.CUBLAS_OP_N, n, m, k, one.ctypes.data, b.data.ptr, bf16, pitch,
-                       a.data.ptr, bf16, k, zero.ctypes.data, c.data.ptr, bf16, n, compute_fp32, tensor_op)
+                       a.data.ptr, bf16, a_pitch, zero.ctypes.data, c.data.ptr, bf16, n, compute_fp32, tensor_op)
     return run
 
 

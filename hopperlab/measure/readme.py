@@ -1,4 +1,4 @@
-"""README's performance tables, made from the recordings: `python -m hopperlab.measure.readme [--check]`.
+"""README's performance tables, made from the recordings `ladder`, `ceilings` and `bench_gemm`: `python -m hopperlab.measure.readme [--check]`.
 
 The text between the two marks in README.md is replaced; --check writes nothing and says whether it is stale (exit code 1).
 """
@@ -8,7 +8,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import recordings, story
+from . import bench_race, recordings, story
+from .bench_facts import mean_ratio
 from .recordings import Recording
 from .story import Story
 
@@ -16,15 +17,15 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 BEGIN, END = "<!-- performance: begin (python -m hopperlab.measure.readme) -->", "<!-- performance: end -->"
 
 
-def performance(ladder: Recording | None = None, ceilings: Recording | None = None) -> str:
-    """The section's text in Markdown, from the recordings `ladder` and `ceilings`."""
+def performance(ladder: Recording | None = None, ceilings: Recording | None = None, bench: Recording | None = None) -> str:
+    """The section's text in Markdown, from the recordings `ladder`, `ceilings` and `bench_gemm`."""
     told = story.tell(ladder or recordings.load("ladder"))
     roof = {record.kernel: record for record in ceilings or recordings.load("ceilings") if record.dtype in ("bytes", "bfloat16")}
     copied, product = roof["device copy"], roof["cuBLAS product"]
     head = (f"bf16 products, each step beside cuBLAS in the same interleaved rounds with a cold L2 and random normal data; "
             f"{told.source}. In its own recording the GPU copied at {copied.gb_s / 1000:.2f} TB/s, and cuBLAS reached "
             f"{product.tflops:.0f} TFLOP/s.")
-    return "\n".join([head, "", *_steps(told), "", *_shapes(told)])
+    return "\n".join([head, "", *_steps(told), "", *_shapes(told), "", _rivals(bench or recordings.load("bench_gemm"))])
 
 
 def _steps(told: Story) -> list[str]:
@@ -42,6 +43,17 @@ def _shapes(told: Story) -> list[str]:
         name = f"{m}³" if m == n == k else f"{m} x {n} x {k}"
         lines.append(f"| {name} | {best.tflops:.0f} | {best.peer_tflops:.0f} | {100 * best.share:.1f}% |")
     return [*lines, f"| geometric mean | | | {100 * story.mean_share(told.shapes):.1f}% |"]
+
+
+def _rivals(bench: Recording) -> str:
+    """One sentence: the last step beside each family of peers that raced it, cold, over all shapes."""
+    ratios: dict[str, list[float]] = {}
+    for record in bench.where(kernel="final", mode="cold L2"):
+        ratios.setdefault(bench_race.family(record), []).append(record.ratio)
+    words = [f"{100 * mean_ratio(found):.1f}% of {name} ({100 * min(found):.0f} to {100 * max(found):.0f}%)" for name, found in ratios.items()]
+    shapes = max(len(found) for found in ratios.values())
+    return (f"In one process with every peer (`hopperlab bench gemm`; cuBLAS is the fastest of both layouts through cublasGemmEx and PyTorch, Triton the "
+            f"best configuration of a persistent kernel with TMA), the last step reached {' and '.join(words)}, geometric means over {shapes} shapes.")
 
 
 def rendered(text: str, section: str | None = None) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import bugs, recordings, suites, suites_roles
@@ -36,10 +37,22 @@ def summary(record: Record) -> str:
 def measure(name: str, rounds: int) -> list[Record]:
     """The records of one suite: a name of FILES."""
     if name == "bugs":
-        return [bugs.record(case) for case in bugs.CASES]
+        return bugs.records(bugs.CASES)
     if name == "roles":
         return suites_roles.roles(rounds)
     return suites.SUITES[name](rounds)
+
+
+def with_missing_bugs(known: Sequence[Record]) -> list[Record]:
+    """The records of all bugs.CASES, in that order: those known, and the others measured now."""
+    found = {_bug_key(record): record for record in known}
+    new = bugs.records([case for case in bugs.CASES if case.key not in found])
+    found |= {_bug_key(record): record for record in new}
+    return [found[case.key] for case in bugs.CASES]
+
+
+def _bug_key(record: Record) -> tuple:
+    return record.kernel, record.options, record.shape
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,11 +61,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--suites", nargs="*", choices=sorted(FILES), default=list(FILES), help="which to measure (all)")
     parser.add_argument("--out", type=Path, default=recordings.FOLDER, help="where to write (the package's recordings)")
     parser.add_argument("--rounds", type=int, default=9, help="launches of each variant that count (9)")
+    parser.add_argument("--missing", action="store_true", help="bugs: keep what is recorded and run only the cases that are not")
     chosen = parser.parse_args(arguments)
     head = header()
     for name in chosen.suites:
         start = time.perf_counter()
-        records = measure(name, chosen.rounds)
+        if name == "bugs" and chosen.missing and "bugs" in recordings.names(chosen.out):
+            records = with_missing_bugs(list(recordings.load("bugs", chosen.out)))
+        else:
+            records = measure(name, chosen.rounds)
         for record in records:
             print(summary(record), flush=True)
         path = recordings.save(FILES[name], head, records, chosen.out)

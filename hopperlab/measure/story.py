@@ -127,7 +127,8 @@ def tell(recording: Recording, size: int = 8192) -> Story:
 def _more(recording: Recording) -> Iterable[str]:
     """Edges, whose ratio is the full tile's time over theirs; and sustained launches, with TFLOP/s a watt where power was read."""
     for record in recording.where(kernel="edge"):
-        yield f"edge {'x'.join(map(str, record.shape))}: {100 * record.ratio:.1f} % of the speed at the next full tile"
+        shape, who = "x".join(map(str, record.shape)), " ".join(record.options)
+        yield f"edge {shape} {who}: {100 * record.ratio:.1f} % of the speed at the next full tile"
     for record in recording.where(kernel="sustained"):
         watts = f", {record.watts:.0f} W, {record.tflops / record.watts:.2f} TFLOP/s a watt" if record.watts else ""
         yield f"sustained {'x'.join(map(str, record.shape))} {' '.join(record.options)}: {record.tflops:.0f} TFLOP/s{watts}"

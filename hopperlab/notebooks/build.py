@@ -80,8 +80,13 @@ def _keep_outputs(notebook: nbformat.NotebookNode, old: nbformat.NotebookNode) -
 
 
 def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    """The lesson's own code cells, in order: without the one that only works in Colab, which is neither run nor counted here."""
-    return [cell for cell in notebook.cells if cell.cell_type == "code" and not colab.is_it(cell)]
+    """Every code cell, in order: each is run and counted."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def own_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """The lesson's own code cells, in order: without the first one, which only works in Colab."""
+    return [cell for cell in code_cells(notebook) if not colab.is_it(cell)]
 
 
 def write(notebook: nbformat.NotebookNode, path: Path) -> None:

@@ -12,7 +12,7 @@ import nbformat
 
 from . import build, hashes, source
 
-MAX_CODE_CELLS, MAX_CELL_LINES, MAX_COLUMNS, MAX_BYTES = 25, 15, 110, 200_000
+MAX_CODE_CELLS, MAX_CELL_LINES, MAX_COLUMNS, MAX_BYTES = 25, 15, 115, 200_000
 FOLDERS = re.compile(r"/(?:root|home|tmp|work|opt|usr)/[\w.-]+")
 PLAIN_ONLY = {"text/plain"}
 
@@ -74,7 +74,7 @@ def _cell_findings(cell: nbformat.NotebookNode, digest: str) -> list[str]:
 
 
 def _shape(notebook: nbformat.NotebookNode) -> list[str]:
-    code = build.code_cells(notebook)
+    code = build.own_cells(notebook)
     findings = [f"has {len(code)} code cells, more than {MAX_CODE_CELLS}"] if len(code) > MAX_CODE_CELLS else []
     for cell in code:
         lines = cell.source.count("\n") + 1

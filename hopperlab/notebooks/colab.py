@@ -1,6 +1,6 @@
 """The first cell of every lesson's notebook, for Google Colab only: it installs the course there and does nothing anywhere else.
 
-Copies in work/ and the site leave it out; it is neither run nor counted when a notebook is executed here.
+Copies in work/ and the site leave it out. Where a notebook is executed it is run and counted like any other cell, and prints nothing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from . import build, colab, hashes
+from . import build, hashes
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PLACE_LINE = "hopperlab: kernels run"      # what the runtime says on standard error when it chose the place by itself
@@ -50,7 +50,7 @@ def run(notebook: nbformat.NotebookNode, folder: Path, backend: str | None = Non
     client = NotebookClient(notebook, timeout=CELL_LIMIT, kernel_name="python3", coalesce_streams=True, resources={"metadata": {"path": str(folder)}})
     with client.setup_kernel(env=_environment(backend)):
         for index, cell in enumerate(notebook.cells):
-            if cell.cell_type == "code" and not colab.is_it(cell):
+            if cell.cell_type == "code":
                 client.execute_cell(cell, index)
         place = _ask_place(client)
     for count, cell in enumerate(build.code_cells(notebook), 1):

@@ -82,7 +82,7 @@ def outcome(mutation: Mutation | None, lesson: str, cell: str, needs: Sequence[s
     Raises MutationError when the entry does not apply or does not compile; without a mutation, whatever a cell raises.
     """
     notebook = _notebook(lesson)
-    sources = {c.id: c.source for c in build.code_cells(notebook)}
+    sources = {c.id: c.source for c in build.own_cells(notebook)}
     stored = _compared(notebook, cell)
     if mutation is not None and mutation.in_cell:
         sources[mutation.in_cell] = replaced(sources.get(mutation.in_cell, ""), mutation, f"cell {mutation.in_cell!r}")

@@ -148,7 +148,7 @@ def _home(every: list[course.Entry], pages: list[str]) -> str:
 
 def readable(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The notebook as a reader without a kernel needs it: widget views and Colab's cell dropped, and on every image its words as alt text."""
-    notebook.cells = [cell for cell in notebook.cells if not colab.is_it(cell)]
+    notebook.cells = [_cuda_as_text(cell) for cell in notebook.cells if not colab.is_it(cell)]
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
@@ -165,6 +165,13 @@ def readable(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
             cell.metadata["tags"] = sorted({*cell.metadata.get("tags", []), "hide-input"})
     notebook.metadata.pop("widgets", None)
     return notebook
+
+
+def _cuda_as_text(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """A %%cuda cell that shows nothing as a listing in CUDA: the other code cells of a page are Python."""
+    if cell.cell_type != "code" or not cell.source.startswith("%%cuda") or cell.outputs:
+        return cell
+    return nbformat.v4.new_markdown_cell(f"```cuda\n{cell.source}\n```", id=cell.id)
 
 
 def alt_text(words: str | list[str]) -> str:

@@ -13,6 +13,13 @@ from .charts import bars, lines
 from .descriptors import check_descriptor, decode_words, descriptor_map, fragment_map, launch_fragment, owner_words, step_table
 from .excerpts import wrapper
 from .exercise_pictures_04 import draw_phases, draw_ring
+from .exercise_pictures_05 import draw_halo
+from .exercise_pictures_06 import draw_column_reads
+from .exercise_pictures_12 import draw_multicast, draw_shares
+from .exercise_pictures_14 import draw_contract, draw_waves
+from .exercise_pictures_01 import draw_register_buffer, draw_tiles_ahead
+from .exercise_pictures_02 import draw_swizzled_column, draw_turned_corner
+from .exercise_pictures_03 import draw_groups, draw_ring_depths
 from .feeding import enough_in_flight, feeding_chart, launch_tile, littles_law, memory_latency, needs_of, run_tile
 from .ladder_start import check_flight, first_steps, step_times
 from .clusters import asked_of_l2, check_masks, cluster_map, expected_sums, launch_cluster, run_cluster, tile_traffic, traffic_table, ways_table
@@ -20,6 +27,9 @@ from .clusters import numbers as cluster_numbers
 from .cpp_pipeline import WAYS, check_engines, launch_cpp_pipeline, pipeline_chart, pipeline_table, run_pipeline, run_way, way_source, ways_chart
 from .cpp_pipeline import ways_table as cpp_ways
 from .generations import INSTRUCTIONS, accepted, generations_table, issued, issued_chart
+from .exercise_pictures_10 import draw_columns_of_consumers, draw_slot_barriers
+from .exercise_pictures_11 import draw_large_tile
+from .exercise_pictures_13 import draw_serpentine, draw_turns
 from .handovers import handover_cost
 from .ladder import ladder
 from .landing import land, land_bytes
@@ -61,6 +71,8 @@ from .inside_tma import BOXES, latencies, needed, run_queue, unit_map
 from .raster import launch_raster, raster_map, reuse_table, tile_order, waves_chart, waves_table
 from .schedules import launch_schedule, run_schedule, schedule_model, schedule_timeline, turns, turns_words
 from .split_work import check_order, run_fused, run_stream_k, work_map
+from .exercise_pictures_07 import draw_split_k, draw_store_slots
+from .exercise_pictures_09 import draw_multistage
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "announce", "asked_of_l2",
            "attainable", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "BOXES", "boxes_chart",
@@ -72,7 +84,11 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "choice_model_chart", "claims_report", "cluster_map", "cluster_numbers", "configuration",
            "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside", "counters_beside",
            "cpp_ways", "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map",
-           "doctor", "draw_phases", "draw_ring", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
+           "doctor", "draw_column_reads", "draw_columns_of_consumers", "draw_contract", "draw_groups", "draw_halo",
+           "draw_large_tile", "draw_multicast", "draw_multistage", "draw_phases", "draw_register_buffer", "draw_ring",
+           "draw_ring_depths", "draw_serpentine", "draw_shares", "draw_slot_barriers", "draw_split_k",
+           "draw_store_slots", "draw_swizzled_column", "draw_tiles_ahead", "draw_turned_corner", "draw_turns",
+           "draw_waves", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
            "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element",
            "fragment_map", "gains_table", "gantt", "gemm_bars", "gemm_intensity", "generations_table", "halves_chart",
            "halves_gains", "halves_table", "handover_cost", "handover_diagram", "hazards", "if_recorded", "image_of",

@@ -13,7 +13,7 @@ from .style import Picture
 STEPS = {"naive": "naive", "shared_tile": "shared tile", "register_double_buffer": "register double buffer",
          "mma_multistage": "mma.sync (lesson 03)", "cublasGemmEx": "cuBLAS"}
 SIZE = 4096
-HERE = 1024          # rows and columns of the product that is timed live
+HERE = 2048          # rows and columns of the product that is timed live
 
 
 def first_steps(recording: Any) -> Picture:
@@ -28,7 +28,7 @@ def best_rates(recording: Any) -> dict[str, float]:
 
 
 def step_times(recording: Any) -> str:
-    """The three kernels of lesson 01: timed on this GPU at 1024³ where there is one, else the recorded times at 4096³."""
+    """The three kernels of lesson 01: timed on this GPU at 2048³ where there is one, else the recorded times at 4096³."""
     import hopperlab as hl
 
     if hl.backend() == "gpu":

@@ -67,6 +67,21 @@ def test_misaligned_accesses():
     assert "not a multiple of 16" in text
 
 
+@pytest.mark.parametrize("shift, kind", [(0, ""), (4, "misaligned"), (8, "out-of-bounds"), (4096, "out-of-bounds"), (-1024, "out-of-bounds")])
+def test_a_barrier_outside_shared_memory_or_between_words(shift, kind):
+    source = r"""
+    #include <hopperlab/mbarrier.cuh>
+    extern "C" __global__ void k(int shift) {
+        extern __shared__ __align__(1024) unsigned char s[];
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(shared_address(s) + 1016 + shift) : "memory");    // here
+    }"""
+    launch = {"args": (np.int32(shift),), "shared_mem": 1024, "block": (1,)}
+    if kind:
+        assert "shared memory" in fault(source, match=kind, **launch)
+    else:
+        run(source, **launch)
+
+
 def test_a_null_pointer():
     source = r"""
     extern "C" __global__ void k(int* y, long long offset) { *(y + threadIdx.x - offset) = 1; }    // here"""

@@ -151,9 +151,14 @@ def test_cells_for_a_person_are_reported_with_their_rubric_and_merged_from_overr
     row = rows(grader.grade(given)[0])["ada"]
     assert [(m.cell, m.points, m.of) for m in row.manual] == [("why", None, 2), ("essay", None, 4)] and row.open == 2
     assert row.manual[0].rubric == "2 points for the phase" and row.manual[1].text == "Because of the parity."
-    given = replace(given, overrides={("ada", "essay"): overrides.Override(3, "good")})
+    filled = reports.to_grade(grader.grade(given)[0]).replace("ada,essay,,", "ada,essay,3,good")
+    (tmp_path / "copy.csv").write_text(filled)
+    given = replace(given, overrides=overrides.read(tmp_path / "copy.csv"))
     again = rows(grader.grade(given)[0])["ada"]
     assert again.open == 1 and again.points == row.points + 3
+    assert "ada,essay,3,good" in reports.to_grade(grader.grade(given)[0]), "what was decided stays in it"
+    words = ["grade", str(given.submissions), "--out", str(given.out), "--overrides", str(given.out / "to-grade.csv"), "--course", str(ROOT)]
+    assert cli.main(words) == 2
 
 
 def test_regrading_runs_the_answer_again(tmp_path):

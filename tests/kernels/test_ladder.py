@@ -70,6 +70,19 @@ def test_configuration_is_exact_launch_after_launch(name):
     check(launches_gemm.final, 129, 257, 200, SCHEDULES[(len(name) + 1) % 3], choice=choice)
 
 
+@pytest.mark.parametrize("choice", [Final(blocks=2), SplitK(stages=3), StreamK(blocks=3)], ids=str)
+def test_rows_of_the_operands_may_lie_apart(choice):
+    a, b = operands.integer_bf16(np, (130, 216), 1)[:, :200], operands.integer_bf16(np, (264, 208), 2)[:, :200]
+    c = np.full((130, 264), 0x7FC0, np.uint16)
+    launch = launches_gemm.final(a, b, c, choice, backend="emulator")
+    assert {map_.fields.l2_promotion for map_ in launch.args[:2]} <= {"128B", "none"}         # 256B is for rows of whole lines
+    with hl.emulate(hazards="raise"):
+        launch()
+    assert (c == operands.bf16_bits(operands.bf16_values(a) @ operands.bf16_values(b).T)).all()
+    with pytest.raises(ValueError, match="row-major arrays without gaps"):
+        launches_gemm.persistent(a, b, c, backend="emulator")
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 5, 7])
 def test_stream_k_splits_tiles_anywhere(blocks):
     check(launches_gemm.stream_k, 140, 300, 456, "random", 2, choice=StreamK(bn=128, stages=4, blocks=blocks))
@@ -138,6 +151,10 @@ def test_choice_fits_the_shape():
         assert choice.shared_bytes <= 232448
     assert gemm_choice.choose(100, 7000, 18432).bn == 128                   # 55 tiles of 128x128, 110 of 64x128
     assert gemm_choice.choose(8000, 8000, 8000).bn == 256
+    known = {(4096, 4096, 4096): Final(cluster_m=1, stages=3)}
+    assert gemm_choice.choose(4090, 4000, 4096, known=known) == known[4096, 4096, 4096]       # its next full tile is known
+    assert gemm_choice.choose(4096, 4096, 4088, known=known).cluster_m == 2                   # rows begin inside a line: shared loads
+    assert gemm_choice.choose(4096, 4096, 4096, whole_lines=False, known=known).cluster_m == 2
     assert isinstance(gemm_choice.choose(1000, 1000, 1000), Final) and gemm_choice.choose(1000, 1000, 1000).bn < 256
 
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from hopperlab.measure import recordings
+from hopperlab.measure import bugs, record, recordings
 from hopperlab.measure.record import FILES
 from hopperlab.measure.recordings import HEADER_FIELDS, Record
 
@@ -55,6 +55,24 @@ def test_bad_header_is_named():
         recordings.parse("some", {"header": {key: 1 for key in HEADER_FIELDS if key != "driver"}, "records": []})
     with pytest.raises(ValueError, match="not header and records"):
         recordings.parse("some", {"header": HEADER})
+
+
+def test_every_planted_bug_is_recorded():
+    stored = {(record.kernel, record.options, record.shape) for record in recordings.load("bugs")}
+    assert {case.key for case in bugs.CASES} == stored
+
+
+def test_missing_bugs_are_run_and_the_others_kept(monkeypatch):
+    ran = []
+
+    def records(cases):
+        ran.extend(cases)
+        return [Record(case.suite, case.kernel, case.key[1], case.key[2], outcome="wrong", runs=20, wrong=20) for case in cases]
+    monkeypatch.setattr(bugs, "records", records)
+    stored = list(recordings.load("bugs"))
+    again = record.with_missing_bugs(stored[2:])
+    assert [case.key for case in ran] == [(r.kernel, r.options, r.shape) for r in stored[:2]] and again[2:] == stored[2:]
+    assert len(again) == len(bugs.CASES)
 
 
 @pytest.mark.parametrize("name", recordings.names())

@@ -48,10 +48,10 @@ def test_a_verdict_beside_cublas_alone_goes_before_the_fastest_trial():
 
 
 def test_edges_and_sustained_speed_are_told():
-    more = (Record("ladder", "edge", shape=(4095, 4096, 4096), tflops=700.0, ratio=0.985, note="ratio"),
+    more = (Record("ladder", "edge", ("final",), (4095, 4096, 4096), tflops=700.0, ratio=0.985, note="ratio"),
             Record("ladder", "sustained", ("final",), (8192,) * 3, tflops=700.0, ratio=1.0, watts=700.0, note="in turns"))
     text = str(story.tell(Recording("ladder", HEADER, (*RECORDS, *more))))
-    assert "edge 4095x4096x4096: 98.5 % of the speed" in text and "sustained 8192x8192x8192 final: 700 TFLOP/s, 700 W, 1.00 TFLOP/s a watt" in text
+    assert "edge 4095x4096x4096 final: 98.5 % of the speed" in text and "sustained 8192x8192x8192 final: 700 TFLOP/s, 700 W, 1.00 TFLOP/s a watt" in text
 
 
 def test_a_size_that_was_not_measured_names_those_that_were():

@@ -61,7 +61,7 @@ def executed(path):
 
 def change(target, edit):
     notebook = nbformat.read(target, as_version=4)
-    edit(build.code_cells(notebook))
+    edit(build.own_cells(notebook))
     build.write(notebook, target)
 
 
@@ -89,9 +89,10 @@ def test_build_keeps_outputs_of_unchanged_cells_only(lesson):
     target = executed(lesson)
     lesson.write_text(TEXT.replace("print(1)", "print(1 + 0)").replace("Between.", "Other words."))
     build.build(lesson)
-    one, two = build.code_cells(nbformat.read(target, as_version=4))
+    colab, one, two = build.code_cells(nbformat.read(target, as_version=4))
+    assert colab.outputs and colab.execution_count == 1
     assert not one.outputs and one.execution_count is None
-    assert two.outputs and two.execution_count == 2
+    assert two.outputs and two.execution_count == 3
 
 
 def test_a_fresh_notebook_has_no_findings(lesson):
@@ -100,9 +101,8 @@ def test_a_fresh_notebook_has_no_findings(lesson):
 
 
 @pytest.mark.parametrize("edit, message", [
-    (lambda code: code[0].update(execution_count=7), "execution counts are"),
+    (lambda code: code[0].update(execution_count=7), "execution counts are [1, 7, 3], not 1..3"),
     (lambda code: code[0].outputs.append(nbformat.v4.new_output("error", ename="ValueError", evalue="no")), "stored an error: ValueError: no"),
-    (lambda code: [cell.update(outputs=[]) for cell in code], "no stored outputs"),
     (lambda code: code[0].metadata.pop("hopperlab"), "is stale"),
     (lambda code: code[0].metadata["hopperlab"].update(place={}), "where its output came from"),
     (lambda code: code[0].update(source="print(2)"), "differs from its source from cell 'one'"),
@@ -114,6 +114,18 @@ def test_each_fault_is_found(lesson, edit, message):
     target = executed(lesson)
     change(target, edit)
     assert any(message in finding for finding in check.check(lesson)), check.check(lesson)
+
+
+def test_colabs_cell_is_counted_and_a_notebook_without_outputs_is_found(lesson):
+    target = executed(lesson)
+    notebook = nbformat.read(target, as_version=4)
+    colab = build.code_cells(notebook)[0]
+    colab.execution_count = None
+    for cell in build.code_cells(notebook):
+        cell.outputs = []
+    build.write(notebook, target)
+    findings = "\n".join(check.check(lesson))
+    assert "execution counts are [None, 2, 3], not 1..3" in findings and "no stored outputs" in findings
 
 
 def test_missing_notebook_is_found(lesson):

@@ -53,6 +53,13 @@ def test_alt_text_is_one_line_without_markup_and_cut_at_a_word():
     assert site.alt_text(["word " * 200]).endswith("word …") and len(site.alt_text("word " * 200)) <= site.MOST_ALT + 2
 
 
+def test_a_cuda_cell_is_a_listing_in_cuda_and_keeps_its_place():
+    cuda, python = nbformat.v4.new_code_cell("%%cuda ring\nint x;", id="answer"), nbformat.v4.new_code_cell("x = 1", id="check")
+    shown = site.readable(nbformat.v4.new_notebook(cells=[cuda, python])).cells
+    assert [(cell.id, cell.cell_type) for cell in shown] == [("answer", "markdown"), ("check", "code")]
+    assert shown[0].source == "```cuda\n%%cuda ring\nint x;\n```"
+
+
 def test_the_reference_names_everything_public():
     import hopperlab as hl
     from hopperlab import cli, show

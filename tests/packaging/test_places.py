@@ -62,7 +62,7 @@ def test_binder_fills_the_copies(tmp_path):
 def test_every_lesson_begins_with_colabs_cell(path):
     notebook = nbformat.read(build.notebook_path(path), as_version=4)
     assert colab.is_it(notebook.cells[0]) and notebook.cells[0].source == colab.SOURCE
-    assert notebook.cells[0].execution_count is None and not notebook.cells[0].outputs
+    assert notebook.cells[0].execution_count == 1 and not notebook.cells[0].outputs
     assert sum(map(colab.is_it, notebook.cells)) == 1
 
 
@@ -83,7 +83,7 @@ def test_the_cell_installs_in_colab_only():
     assert code and "address of the course's repository" in shown
 
 
-def test_the_cell_is_neither_run_nor_copied_nor_rendered(tmp_path):
+def test_the_cell_is_run_and_counted_but_neither_copied_nor_rendered(tmp_path):
     folder = tmp_path / "notebooks" / "src"
     folder.mkdir(parents=True)
     (tmp_path / "hopperlab").mkdir()
@@ -92,8 +92,8 @@ def test_the_cell_is_neither_run_nor_copied_nor_rendered(tmp_path):
     build.build(path)
     execute.execute(build.notebook_path(path), "emulator")
     notebook = nbformat.read(build.notebook_path(path), as_version=4)
-    assert [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"] == [None, 1]
-    assert len(build.code_cells(notebook)) == 1 and source.read(path).cells[0].id == "text-tiny"
+    assert [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"] == [1, 2]
+    assert not notebook.cells[0].outputs and len(build.own_cells(notebook)) == 1 and source.read(path).cells[0].id == "text-tiny"
     workspace.fill(tmp_path)
     copy = json.loads((tmp_path / "work" / "98_tiny.ipynb").read_text())
     assert "google.colab" not in str(copy) and len(copy["cells"]) == 2

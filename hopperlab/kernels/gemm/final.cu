@@ -19,15 +19,15 @@
 // Macros: BM, BN (a consumer's rows BM / CONSUMERS and BN multiples of 64, at most 128 accumulators a thread), CONSUMERS,
 // STAGES, CLUSTER_M x CLUSTER_N (CTAs one above the other share B, side by side share A), GROUP (rows of cluster tiles that
 // the order walks down before it moves right), C_SLOTS (64x64 tiles of C that a warpgroup keeps), IN_FLIGHT, STAGGER (2
-// consumers), IN_STEP, AT_ONCE (with GROUP 0 only), TMA_STORE (0: plain stores, for n not a multiple of 8).
+// consumers), IN_STEP, AT_ONCE (with GROUP 0 only), TMA_STORE (0: each warp stores its rows, for n not a multiple of 8).
 // Launch: grid (CTAS * clusters), at most the SMs; with GROUP 0 (CTAS * rows of cluster tiles, columns of them). Block
-// 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + TMA_STORE * CONSUMERS * C_SLOTS * 8192 + 128, with
-// AT_ONCE without the slots.
+// 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + CONSUMERS * C_SLOTS * 8192 + 128, with AT_ONCE without
+// the slots.
 // Tensor maps: A box BM / CLUSTER_N rows x 64 columns, B box BN / CLUSTER_M x 64, C box 64 x 64 (ignored without
 // TMA_STORE), swizzle 128B, fill zero. steps: an int, zero before the first launch. k a multiple of 8.
 // Measured in recordings/ladder.json.
 #include <cuda_bf16.h>
-#include <hopperlab/epilogue.cuh>
+#include <hopperlab/epilogue_rows.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/multicast.cuh>
 #include <hopperlab/raster.cuh>
@@ -107,7 +107,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
      __nv_bfloat16* c, int* steps, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), slots of C, barriers
     unsigned char* slots = AT_ONCE ? shared : shared + STAGES * STAGE_BYTES;
-    constexpr int BARRIERS = STAGES * STAGE_BYTES + (AT_ONCE ? 0 : TMA_STORE * CONSUMERS * C_SLOTS * SLOT_BYTES);
+    constexpr int BARRIERS = STAGES * STAGE_BYTES + (AT_ONCE ? 0 : CONSUMERS * C_SLOTS * SLOT_BYTES);
     mbarrier_t* full = reinterpret_cast<mbarrier_t*>(shared + BARRIERS);
     mbarrier_t* empty = full + STAGES;
     require_aligned(shared, 1024);
@@ -203,13 +203,9 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             for (int left = IN_FLIGHT; left > 0; left--)
                 if (k_tiles >= left) release(ring.slot - left);
             int row0 = (tile.row * CLUSTER_M + up) * BM + me * WM, col0 = (tile.col * CLUSTER_N + across) * BN;
-#if TMA_STORE
             if (AT_ONCE && CONSUMERS > 1) bar_sync(SECOND, 128 * CONSUMERS);                    // nobody reads the ring any more
-            store_accumulators_tma<SLOTS>(&c_map, d, my_slots, 1 + me, row0, col0, m, n);
-#else
-            #pragma unroll
-            for (int block = 0; block < BLOCKS; block++) store_accumulator(c, d[block], row0 + block * 64, col0, m, n);
-#endif
+            if (TMA_STORE) store_accumulators_tma<SLOTS>(&c_map, d, my_slots, 1 + me, row0, col0, m, n);
+            else store_accumulators_rows<SLOTS>(c, d, my_slots, row0, col0, m, n);
         }
         if (TMA_STORE && thread == 0) cp_async_bulk_wait_group_read<0>();                       // shared memory outlives its readers
     }
