@@ -129,7 +129,7 @@ def summary(report, page: Path) -> str:
     right = sum(e.status == "right" for e in checked)
     errors = sum(bool(s.error) for row in report.rows for s in row.files)
     open_ = sum(row.open for row in report.rows)
-    lines = [f"{len(report.rows)} learners, {len(checked)} exercises, {right} right."]
+    lines = [f"{len(report.rows)} learner{'s' * (len(report.rows) != 1)}, {len(checked)} exercises, {right} right."]
     if errors:
         lines.append(f"{errors} submissions are missing or could not be read; the report says why.")
     if open_:

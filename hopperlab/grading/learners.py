@@ -17,6 +17,8 @@ from .submission_files import InputError, readable
 MOODLE = re.compile(r"^(?P<name>.+)_(?P<id>\d+)_assignsubmission_\w*$")
 CANVAS = re.compile(r"^(?P<name>[^_]+)(?P<late>_LATE)?_(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)$", re.IGNORECASE)
 NBGRADER = "submitted"
+NBGRADER_OWN = {"source", "release", "autograded", "feedback", "downloaded"}
+"""Folders of an nbgrader course beside submitted/, which hold nobody's submission."""
 MOST_NAME = 200
 
 COLUMNS = {

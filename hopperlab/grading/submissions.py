@@ -256,8 +256,11 @@ def _sheet_of(answers: Mapping[str, str], edition: Edition, by_name: str) -> She
 
 
 def _unwrapped(found: list[_File], path: Path) -> list[_File]:
-    """Without the one folder that a zip often wraps around everything; stays when it is somebody's name or says how the rest is laid out."""
+    """Without the one folder that a zip often wraps around everything (it stays when it is somebody's name or says how the rest is laid out),
+    and without what else an nbgrader course holds."""
     tops = {file.parts[0] for file in found if file.parts}
+    if learners.NBGRADER in tops:
+        return [file for file in found if file.parts[0] not in learners.NBGRADER_OWN]
     inner = {file.parts[1] for file in found if len(file.parts) > 2}
     top = next(iter(tops), "")
     meaning = top == learners.NBGRADER or learners.MOODLE.match(top) or learners.CANVAS.match(top)

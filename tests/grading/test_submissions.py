@@ -229,6 +229,12 @@ def test_a_folder_around_everything_in_a_zip_is_no_learner(tmp_path):
     assert [s.learner.key for s in collect(path, lesson())] == ["ada", "bob"]
 
 
+def test_of_an_nbgrader_course_only_submitted_is_read(tmp_path):
+    for folder in ("source/04", "release/04", "submitted/ada/04", "feedback/ada/04"):
+        hand_in(tmp_path / folder, right())
+    assert one(collect(tmp_path, lesson())).learner.key == "ada"
+
+
 def test_the_latest_attempt_counts_and_others_are_named(tmp_path):
     for number, name in enumerate(("04_mbarrier.ipynb", "04_mbarrier-1.ipynb", "04_mbarrier-2.ipynb")):
         path = hand_in(tmp_path, {PHASES: f"attempt {number}"}, f"doe_12_34{number}_{name}")
