@@ -74,7 +74,7 @@ def _copy(original: Path, copy: Path, root: Path) -> None:
             cell["execution_count"] = None
         elif here:
             lines = [cell["source"]] if isinstance(cell["source"], str) else cell["source"]
-            lines = [re.sub(r"(\]\(|href=\")\.\./docs/", r"\1docs/", line) for line in lines]
+            lines = [re.sub(r"(\]\(|href=\")\.\./(docs|exercises)/", r"\1\2/", line) for line in lines]
             cell["source"] = [re.sub(r"(glossary\.md#)([\w-]+)", lambda m: m[1] + headings.get(m[2], m[2]), line) for line in lines]
         else:
             lines = [cell["source"]] if isinstance(cell["source"], str) else cell["source"]

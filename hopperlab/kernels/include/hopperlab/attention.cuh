@@ -6,6 +6,11 @@
 #include <hopperlab/stmatrix.cuh>
 #include <hopperlab/wgmma_operands.cuh>
 
+// The lists of 40 registers, for n = 80.
+#define WGMMA_LIST_40 WGMMA_LIST_32 ", " WGMMA_TEXT_4
+#define WGMMA_OUT_40(C, i) WGMMA_OUT_32(C, i), WGMMA_OUT_8(C, i + 32)
+#define WGMMA_NEXT_40 "%40", "%41", "%42", "%43", "%44", "%45"
+
 WGMMA_SS(wgmma_scores_64, 32, float, "m64n64k16.f32.bf16.bf16", ", 1, 1, 0, 0")
 WGMMA_SS(wgmma_scores_80, 40, float, "m64n80k16.f32.bf16.bf16", ", 1, 1, 0, 0")
 WGMMA_SS(wgmma_scores_128, 64, float, "m64n128k16.f32.bf16.bf16", ", 1, 1, 0, 0")
