@@ -23,7 +23,7 @@ GPU_SECONDS = 20.0
 BUDGET = 20_000            # rounds that a polling loop may spin alone
 SHOWN = {"read-before-arrival": 0, "exit-in-flight": 2, "phase-overrun": 3, "deadlock": 4}
 """Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last."""
-LIMIT = 4_000_000          # work of one trial (emulator/work.py)
+LIMIT = 4_000_000          # work of one trial (emulator/work.py); right answers do at most 500,000
 STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
 
 

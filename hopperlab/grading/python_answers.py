@@ -80,5 +80,8 @@ def _close(value: float, expected: float, tolerance: float) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "lists nested too deeply to be shown"
     return text if len(text) < 120 else text[:117] + "…"

@@ -22,7 +22,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 """The hopperlab package. A sandbox sees it only when it is among `read_only`."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime")
 USER = 64911               # whom root becomes: root's processes are not bounded in number, and root may write what others own
-IMAGE = "hopperlab"        # of podman and docker; HOPPERLAB_SANDBOX_IMAGE names another one
+IMAGE = "hopperlab"        # of podman and docker, made by the Dockerfile; HOPPERLAB_SANDBOX_IMAGE names another one
+COURSE = "/home/learner/hopperlab"
+"""Where the image holds the course, solutions and all: hidden in the sandbox."""
 KINDS = ("bubblewrap", "podman", "docker")
 HINT = "Install bubblewrap 0.7 or newer (Debian and Ubuntu: apt install bubblewrap), or podman or docker with the course's image."
 _TRY = (sys.executable, "-I", "-c", "print(6 * 7)")
@@ -196,7 +198,7 @@ def _container(program: str, argv: Sequence[str], read_only: Sequence[Path], wri
     user = f"{os.geteuid() or USER}:{os.getegid() or USER}"
     line = [program, "run", "--rm", "--interactive", "--init", "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges",
             f"--user={user}", "--hostname=sandbox", "--workdir=/tmp", f"--tmpfs=/tmp:rw,mode=1777,size={limits.file_bytes}",
-            f"--shm-size={limits.file_bytes}", f"--pids-limit={limits.processes + OWN_PROCESSES}", f"--memory={limits.memory_bytes}",
+            f"--tmpfs={COURSE}:ro,size=4096", f"--shm-size={limits.file_bytes}", f"--pids-limit={limits.processes + OWN_PROCESSES}", f"--memory={limits.memory_bytes}",
             f"--memory-swap={limits.memory_bytes}", f"--ulimit=fsize={limits.file_bytes}", "--ulimit=core=0", "--ulimit=nofile=256"]
     if program == "podman":
         line.append("--userns=keep-id")

@@ -92,11 +92,16 @@ def _reply(printed: bytes, nonce: str) -> dict | None:
     for line in printed.splitlines():
         try:
             reply = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(reply, dict) and reply.get("nonce") == nonce and isinstance(reply.get("findings"), list):
+        if isinstance(reply, dict) and reply.get("nonce") == nonce and _well_formed(reply.get("findings")):
             return reply
     return None
+
+
+def _well_formed(findings: Any) -> bool:
+    """True for a list of [step, message]."""
+    return isinstance(findings, list) and all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in findings)
 
 
 class _Ended(python_answers.AnswerFailed):

@@ -259,7 +259,7 @@ def test_containers_get_the_same_limits(name, tmp_path, monkeypatch):
     assert line[:3] == [name, "run", "--rm"]
     assert {"--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--init", f"--memory={1 << 30}", f"--memory-swap={1 << 30}",
             f"--volume={PACKAGE}:{PACKAGE}:ro", f"--volume={tmp_path}:{tmp_path}", "--ulimit=core=0", f"--pids-limit={16 + sandbox.OWN_PROCESSES}",
-            f"--tmpfs=/tmp:rw,mode=1777,size={2 << 20}"} <= set(line)
+            f"--tmpfs=/tmp:rw,mode=1777,size={2 << 20}", "--tmpfs=/home/learner/hopperlab:ro,size=4096"} <= set(line)
     assert "--privileged" not in line and ("--userns=keep-id" in line) == (name == "podman")
     assert line[line.index("hopperlab"):] == ["hopperlab", "--signal=KILL", "10", "python", "-c", "pass"]
     monkeypatch.setenv("HOPPERLAB_SANDBOX_IMAGE", "school/course:2")
