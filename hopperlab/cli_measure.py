@@ -13,6 +13,8 @@ BENCHES = {
     "gemm": "bf16 products of the course beside cuBLAS, PyTorch and Triton",
     "copy": "every way to copy a matrix, beside cudaMemcpy",
     "micro": "latency and throughput of single mechanisms",
+    "fp8": "fp8 products with fine-grained scales beside cuBLASLt's, and what their sums lose",
+    "attention": "attention forward beside cuDNN's, over head sizes, lengths and masks",
     "ladder": "what the story of the ladder reads: its steps, ceilings, depths of the ring",
     "all": "every recording of the course",
 }

@@ -32,13 +32,13 @@ class Frame:
             self.R[slot] = value
         return value
 
-    def need(self, slots) -> None:
-        """Make every listed register present in `R`."""
+    def need(self, slots, zeros) -> None:
+        """Make every listed register present in `R`; one that nothing has written reads as its zero in `zeros`, of its own type."""
         R = self.R
         for slot in slots:
             if R[slot] is None:
                 value = self.get(slot)
-                R[slot] = ZERO if value is None else value
+                R[slot] = zeros[slot] if value is None else value
 
     def detach(self, live) -> None:
         """Fetch everything that is live and forget the parent."""
@@ -47,9 +47,6 @@ class Frame:
                 self.get(slot)
             self.base = self.index = self.dirty = None
             self.depth = 0
-
-
-ZERO = np.uint32(0)    # what an unwritten register reads as
 
 
 def take(value, index):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import checks_collective, masks
-from .cohort import ZERO, Cohort, merge
+from .cohort import Cohort, merge
 from .waits import SpuriousFalse, WgmmaWait
 
 
@@ -117,7 +117,7 @@ def _gate_value(S, C: Cohort, source):
     kind, key, offset = source
     if kind == "reg":
         value = C.frame.get(key)
-        value = ZERO if value is None else value
+        value = S.M.translation.zeros[key] if value is None else value
         return value + value.dtype.type(offset & 0xFFFFFFFF) if offset else value
     if kind == "not":
         value = C.frame.get(key)

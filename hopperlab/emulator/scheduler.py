@@ -235,7 +235,7 @@ class Scheduler:
             R = frame.R
             for slot in block.uses:
                 if R[slot] is None:
-                    frame.need(block.uses)
+                    frame.need(block.uses, self.M.translation.zeros)
                     break
             runs[block.id] += C.count_warps()
             following = block.fn(self.M, C, R)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Callable
 
+import numpy as np
+
 from . import loops, masks, meetings, register_times
 from .emitter import Emitter
 from .ptx import cfg
@@ -42,6 +44,8 @@ class Translation:
         self.classes: list[dict[str, int]] | None = None      # of the spans, and
         self.read: set[str] | None = None                     # registers that are read: see counting.py
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
+        kinds = function.registers
+        self.zeros = [DTYPES[HOME[kinds[name]]](0) if kinds.get(name) in HOME else np.uint32(0) for name in self.slots]    # what an unwritten register reads as
         self.tainted = self._tainted()
         self._deciding: dict[int, list[int]] = {}
         self.foreign = self._foreign()

@@ -26,7 +26,7 @@ IMAGE = "hopperlab"        # of podman and docker, made by the Dockerfile; HOPPE
 COURSE = "/home/learner/hopperlab"
 """Where the image holds the course, solutions and all: hidden in the sandbox."""
 KINDS = ("bubblewrap", "podman", "docker")
-HINT = "Install bubblewrap 0.7 or newer (Debian and Ubuntu: apt install bubblewrap), or podman or docker with the course's image."
+HINT = "Install bubblewrap 0.8 or newer (Debian and Ubuntu: apt install bubblewrap), or podman or docker with the course's image."
 _TRY = (sys.executable, "-I", "-c", "print(6 * 7)")
 
 

@@ -169,7 +169,7 @@ COPY_PEERS = {"memcpy": peers.Peer("cudaMemcpy", "cupy", {"cudaMemcpy": peers.de
 
 
 # --- recordings that are measured as a whole --------------------------------------------------------------------------
-MODULES = {"ladder": "ladder", "variants": "variants", "copies": "copies_record", "micro": "micro"}
+MODULES = {"ladder": "ladder", "variants": "variants", "copies": "copies_record", "micro": "micro", "fp8": "fp8", "attention": "attention"}
 """Recordings with a module of their own here: its main() takes --rounds and --out and writes the recording."""
 
 
@@ -205,6 +205,15 @@ def _micro_parts(chosen: tuple[str, ...]) -> dict[str, Part]:
     return {"micro": lambda rounds: whole("micro", rounds, ("--only", *chosen) if chosen else ())}
 
 
+def _one(name: str) -> Callable[[tuple[str, ...]], dict[str, Part]]:
+    """A suite that is one recording of MODULES, measured as a whole."""
+    return lambda chosen: {name: partial(whole, name)}
+
+
+def _none() -> Mapping[str, object]:
+    return {}
+
+
 def _experiments() -> Mapping[str, object]:
     return importlib.import_module(_module("micro")).EXPERIMENTS
 
@@ -215,5 +224,7 @@ SUITES: Mapping[str, Races | Table] = {suite.name: suite for suite in (
     Races("copy", "every way to copy a matrix, beside cudaMemcpy", ((16384, 32768), (65536, 32768)), copy_shape, COPY_KERNELS,
           tuple(COPY_KERNELS), COPY_PEERS, copy_race),
     Table("micro", "latency and throughput of single mechanisms", _micro_parts, _experiments, _module("micro"), 5),
+    Table("fp8", "fp8 products with fine-grained scales beside cuBLASLt's, and what their sums lose", _one("fp8"), _none, _module("fp8")),
+    Table("attention", "attention forward beside cuDNN's, over head sizes, lengths and masks", _one("attention"), _none, _module("attention")),
     Table("ladder", "what the story of the ladder reads: its steps, ceilings, depths of the ring", _only(_ladder_parts), _ladder_parts),
     Table("all", "every recording of the course", _only(_all_parts), _all_parts))}

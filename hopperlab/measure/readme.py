@@ -1,4 +1,4 @@
-"""README's performance tables, made from the recordings `ladder`, `ceilings` and `bench_gemm`: `python -m hopperlab.measure.readme [--check]`.
+"""README's performance tables, made from the recordings `ladder`, `ceilings`, `bench_gemm`, `fp8` and `attention`: `python -m hopperlab.measure.readme [--check]`.
 
 The text between the two marks in README.md is replaced; --check writes nothing and says whether it is stale (exit code 1).
 """
@@ -25,7 +25,8 @@ def performance(ladder: Recording | None = None, ceilings: Recording | None = No
     head = (f"bf16 products, each step beside cuBLAS in the same interleaved rounds with a cold L2 and random normal data; "
             f"{told.source}. In its own recording the GPU copied at {copied.gb_s / 1000:.2f} TB/s, and cuBLAS reached "
             f"{product.tflops:.0f} TFLOP/s.")
-    return "\n".join([head, "", *_steps(told), "", *_shapes(told), "", _rivals(bench or recordings.load("bench_gemm"))])
+    return "\n".join([head, "", *_steps(told), "", *_shapes(told), "", _rivals(bench or recordings.load("bench_gemm")), "",
+                      *_fp8(recordings.load("fp8")), "", *_attention(recordings.load("attention"))])
 
 
 def _steps(told: Story) -> list[str]:
@@ -54,6 +55,31 @@ def _rivals(bench: Recording) -> str:
     shapes = max(len(found) for found in ratios.values())
     return (f"In one process with every peer (`hopperlab bench gemm`; cuBLAS is the fastest of both layouts through cublasGemmEx and PyTorch, Triton the "
             f"best configuration of a persistent kernel with TMA), the last step reached {' and '.join(words)}, geometric means over {shapes} shapes.")
+
+
+def _fp8(found: Recording) -> list[str]:
+    """The fp8 product with fine-grained scales, shape by shape, beside cuBLASLt's."""
+    lines = [f"fp8 (e4m3) products with a scale for every 1 x 128 of A and 128 x 128 of B, beside cuBLASLt's block-scaled product; {found.source}.", "",
+             "| m x n x k | TFLOP/s | cuBLASLt | of cuBLASLt |", "|---|---|---|---|"]
+    last = list(found.where(kernel="final"))
+    for record in last:
+        m, n, k = record.shape
+        name = f"{m}³" if m == n == k else f"{m} x {n} x {k}"
+        lines.append(f"| {name} | {record.tflops:.0f} | {record.peer_value:.0f} | {100 * record.ratio:.1f}% |")
+    return [*lines, f"| geometric mean | | | {100 * mean_ratio([record.ratio for record in last]):.1f}% |"]
+
+
+def _attention(found: Recording) -> list[str]:
+    """Attention forward: TFLOP/s and share of cuDNN by head size and mask (rows) and length (columns)."""
+    last = {(record.shape[3], record.options[1], record.shape[1]): record for record in found.where(kernel="final")}
+    lengths = sorted({length for _, _, length in last})
+    lines = [f"Attention forward in bf16, 16k tokens, hidden size 2048: TFLOP/s, and share of cuDNN in the same rounds; {found.source}.", "",
+             "| | " + " | ".join(f"{length}" for length in lengths) + " |", "|---|" + "---|" * len(lengths)]
+    for d, mask in dict.fromkeys(key[:2] for key in last):
+        cells = [last[d, mask, length] for length in lengths]
+        lines.append(f"| heads of {d}, {mask} | " + " | ".join(f"{cell.tflops:.0f} ({100 * cell.ratio:.0f}%)" for cell in cells) + " |")
+    ratios = [record.ratio for record in last.values()]
+    return [*lines, "", f"Geometric mean over {len(ratios)} cells: {100 * mean_ratio(ratios):.1f}% of cuDNN, from {100 * min(ratios):.0f} to {100 * max(ratios):.0f}%."]
 
 
 def rendered(text: str, section: str | None = None) -> str:

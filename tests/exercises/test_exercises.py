@@ -25,9 +25,8 @@ def solution_cell(name):
 
 
 def wrong_answers():
-    for path in sorted(Path(__file__).parent.glob("wrong_*.toml")):
-        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["wrong"]:
-            yield pytest.param(entry, id=f"{entry['exercise']}-{entry['name']}")
+    return [pytest.param(entry, id=f"{entry['exercise']}-{entry['name']}") for path in sorted(Path(__file__).parent.glob("wrong_*.toml"))
+            for entry in tomllib.loads(path.read_text(encoding="utf-8"))["wrong"]]
 
 
 def edited(entry):
@@ -81,7 +80,7 @@ def test_in_another_edition_the_edited_solution_is_right_and_the_published_one_i
     assert not check.judge(asked, regions.solution_without_stubs(published), setting, key=key, hidden=True).right, f"{setting}: the published solution passes"
 
 
-@pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.parametrize("name", [name for name in EXERCISES if name.endswith(".2")])
 def test_same_answer_gives_the_same_verdict(name):
     skeleton = regions.without_solutions(solution_cell(name))
     assert str(check.judge(EXERCISES[name], skeleton)) == str(check.judge(EXERCISES[name], skeleton))

@@ -16,7 +16,7 @@ HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200"}
 
 
 @pytest.mark.parametrize(("request_", "message"), [
-    (Request("zgemm"), "no suite 'zgemm'; there are gemm, copy, micro, ladder"),
+    (Request("zgemm"), "no suite 'zgemm'; there are gemm, copy, micro, fp8, attention, ladder"),
     (Request("gemm", shapes=["4096x4096"]), "no shape of a product"),
     (Request("gemm", shapes=["0"]), "every size is at least 1"),
     (Request("gemm", shapes=["64x64x12"]), "k is 12, no multiple of 8"),

@@ -49,6 +49,7 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor_mn_major(unsigned
 #define WGMMA_LIST_8 WGMMA_TEXT_0
 #define WGMMA_LIST_16 WGMMA_LIST_8 ", " WGMMA_TEXT_1
 #define WGMMA_LIST_32 WGMMA_LIST_16 ", " WGMMA_TEXT_2 ", " WGMMA_TEXT_3
+#define WGMMA_LIST_40 WGMMA_LIST_32 ", " WGMMA_TEXT_4
 #define WGMMA_LIST_64 WGMMA_LIST_32 ", " WGMMA_TEXT_4 ", " WGMMA_TEXT_5 ", " WGMMA_TEXT_6 ", " WGMMA_TEXT_7
 #define WGMMA_LIST_96 WGMMA_LIST_64 ", " WGMMA_TEXT_8 ", " WGMMA_TEXT_9 ", " WGMMA_TEXT_10 ", " WGMMA_TEXT_11
 #define WGMMA_LIST_128 WGMMA_LIST_96 ", " WGMMA_TEXT_12 ", " WGMMA_TEXT_13 ", " WGMMA_TEXT_14 ", " WGMMA_TEXT_15
@@ -56,6 +57,7 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor_mn_major(unsigned
 #define WGMMA_OUT_8(C, i) WGMMA_OUT_4(C, i), WGMMA_OUT_4(C, i + 4)
 #define WGMMA_OUT_16(C, i) WGMMA_OUT_8(C, i), WGMMA_OUT_8(C, i + 8)
 #define WGMMA_OUT_32(C, i) WGMMA_OUT_16(C, i), WGMMA_OUT_16(C, i + 16)
+#define WGMMA_OUT_40(C, i) WGMMA_OUT_32(C, i), WGMMA_OUT_8(C, i + 32)
 #define WGMMA_OUT_64(C, i) WGMMA_OUT_32(C, i), WGMMA_OUT_32(C, i + 32)
 #define WGMMA_OUT_96(C, i) WGMMA_OUT_64(C, i), WGMMA_OUT_32(C, i + 64)
 #define WGMMA_OUT_128(C, i) WGMMA_OUT_64(C, i), WGMMA_OUT_64(C, i + 64)
@@ -63,6 +65,7 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor_mn_major(unsigned
 #define WGMMA_NEXT_8 "%8", "%9", "%10", "%11", "%12", "%13"
 #define WGMMA_NEXT_16 "%16", "%17", "%18", "%19", "%20", "%21"
 #define WGMMA_NEXT_32 "%32", "%33", "%34", "%35", "%36", "%37"
+#define WGMMA_NEXT_40 "%40", "%41", "%42", "%43", "%44", "%45"
 #define WGMMA_NEXT_64 "%64", "%65", "%66", "%67", "%68", "%69"
 #define WGMMA_NEXT_96 "%96", "%97", "%98", "%99", "%100", "%101"
 #define WGMMA_NEXT_128 "%128", "%129", "%130", "%131", "%132", "%133"

@@ -1,0 +1,291 @@
+// o = softmax(scale * q k^T) v for every head, bf16 in and out, fp32 in between; lse = the logarithm of each row's sum of
+// exponentials. Sequences of any lengths lie packed one after the other (q_starts, k_starts: where each begins, and the end);
+// several query heads may share a head of k and v. CAUSAL: query i of a sequence sees keys up to i + (keys - queries).
+//
+// A tile is CONSUMERS x 64 queries of one head; its keys come BN at a time, the last ones first (only there anything is masked).
+// The softmax is computed block by block: a running maximum and sum a row, and o is scaled when the maximum changes. p never goes
+// through shared memory: as an accumulator it already lies where the next product reads its A operand.
+// The steps of the ladder, each a macro so that each can be measured alone:
+// - CONSUMERS 1, OVERLAP 0, TURNS 0: a producer warp and one warpgroup: scores, softmax, values, one after the other;
+// - CONSUMERS 2 (or 3): while one warpgroup computes exponentials, another one may multiply;
+// - TURNS: they take turns by named barriers (ping-pong), so that it is not left to chance;
+// - OVERLAP: the next block's scores are started before this block's softmax, inside each warpgroup, and the values of the
+//   block before run under it too;
+// - a grid smaller than the number of tiles (persistent CTAs): the producer fetches the next tile's keys and queries while the
+//   consumers still divide and store this tile's o. Tiles differ in length, so each CTA takes the next one when it has done its own:
+//   the producer draws a number from `counter` and hands it to the consumers as it hands them data.
+// The order of tiles: `group` heads at a time, and among them the longest rows of tiles first.
+// STAGED: o goes through the shared memory of q, as whole lines by TMA, and the next q waits for it; else straight from registers.
+// CHAINS: into how many a row's maximum and sum are split.
+//
+// Macros: D (64, 128, 256), BN (64, 80, 128, 192), CONSUMERS, STAGES, CAUSAL, OVERLAP, TURNS, STAGED, CHAINS (1, 2, 4).
+// Launch: grid at most tiles * heads * sequences, tiles = ceil(longest / (64 * CONSUMERS)); block 128 * (CONSUMERS + 1); dynamic
+// shared memory (64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
+// Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN x 1 x 64, o box 64 x 1 x 64.
+// counter: two ints, zero before the first launch.
+// Measured in recordings/attention.json.
+#include <hopperlab/attention.cuh>
+#include <hopperlab/fence.cuh>
+#include <hopperlab/epilogue.cuh>
+#include <hopperlab/ring.cuh>
+#include <hopperlab/setmaxnreg.cuh>
+#include <hopperlab/tma.cuh>
+
+#ifndef D
+#define D 128
+#endif
+#ifndef BN
+#define BN 128
+#endif
+#ifndef CONSUMERS
+#define CONSUMERS 2
+#endif
+#ifndef STAGES
+#define STAGES 2
+#endif
+#ifndef CAUSAL
+#define CAUSAL 0
+#endif
+#ifndef OVERLAP
+#define OVERLAP 1
+#endif
+#ifndef TURNS
+#define TURNS 1
+#endif
+#ifndef STAGED
+#define STAGED 1
+#endif
+#ifndef CHAINS
+#define CHAINS 1
+#endif
+
+constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PANELS = D / 64;
+constexpr int Q_PANEL = BM * 128, KV_PANEL = BN * 128, Q_BYTES = PANELS * Q_PANEL, KV_BYTES = PANELS * KV_PANEL;
+enum { TURN = 1, OWN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for its turn, one for itself
+static_assert(D % 64 == 0 && BN % 16 == 0 && CONSUMERS <= 3);
+
+struct Work {
+    int head, first, queries, keys, q_start, k_start, blocks;   // first: of this CTA's queries in its sequence
+};
+
+__device__ __forceinline__ Work work_of(int index, const int* q_starts, const int* k_starts, int tiles, int heads, int sequences, int group) {
+    int all = heads * sequences, begin = index / (group * tiles) * group, width = min(group, all - begin);
+    int rest = index - begin * tiles, unit = begin + rest % width, sequence = unit / heads;
+    Work work;
+    work.head = unit % heads;
+    work.first = (tiles - 1 - rest / width) * BM;
+    work.q_start = q_starts[sequence], work.queries = q_starts[sequence + 1] - work.q_start;
+    work.k_start = k_starts[sequence], work.keys = k_starts[sequence + 1] - work.k_start;
+    int seen = CAUSAL ? min(work.keys, work.first + BM + work.keys - work.queries) : work.keys;
+    work.blocks = seen <= 0 || work.first >= work.queries ? 0 : (seen + BN - 1) / BN;      // a shorter sequence has fewer tiles
+    return work;
+}
+
+// Minus infinity where a query must not see a key. row: this thread's upper row in its sequence; column: of s[0].
+template <int COUNT>
+__device__ __forceinline__ void mask(float (&s)[COUNT], int row, int column, int keys, int offset) {
+    #pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        int key = column + 8 * (i / 4) + i % 2, last = CAUSAL ? min(keys - 1, row + 8 * (i / 2 % 2) + offset) : keys - 1;
+        if (key > last) s[i] = MINUS_INFINITY;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
+          const __grid_constant__ TensorMap o_map, __nv_bfloat16* o, float* lse, const int* q_starts, const int* k_starts, int* counter,
+          float scale, int tiles, int heads, int kv_heads, int sequences, int tokens, int group) {
+    extern __shared__ __align__(1024) unsigned char shared[];   // q, STAGES x k, STAGES x v, barriers
+    unsigned char *ks = shared + Q_BYTES, *vs = ks + STAGES * KV_BYTES;
+    mbarrier_t* q_full = reinterpret_cast<mbarrier_t*>(vs + STAGES * KV_BYTES);
+    mbarrier_t *q_empty = q_full + 1, *k_full = q_empty + 1, *k_empty = k_full + STAGES, *v_full = k_empty + STAGES, *v_empty = v_full + STAGES;
+    mbarrier_t *work_full = v_empty + STAGES, *work_empty = work_full + 2;
+    int* drawn = reinterpret_cast<int*>(work_empty + 2);        // the numbers of this tile and the next
+    require_aligned(shared, 1024);
+    int warpgroup = threadIdx.x / 128, all = tiles * heads * sequences;
+    auto work_at = [&](int index) { return work_of(index, q_starts, k_starts, tiles, heads, sequences, group); };
+    if (threadIdx.x == 0) {
+        mbarrier_init(q_full, 1), mbarrier_init(q_empty, CONSUMERS);
+        for (int s = 0; s < STAGES; s++) {
+            mbarrier_init(&k_full[s], 1), mbarrier_init(&k_empty[s], CONSUMERS);    // a thread of each consumer
+            mbarrier_init(&v_full[s], 1), mbarrier_init(&v_empty[s], CONSUMERS);
+        }
+        for (int s = 0; s < 2; s++) mbarrier_init(&work_full[s], 1), mbarrier_init(&work_empty[s], 4 * CONSUMERS);
+    }
+    if (threadIdx.x == 32) {                                    // another warp fetches the maps
+        prefetch_tensormap(&q);
+        prefetch_tensormap(&k);
+        prefetch_tensormap(&v);
+        prefetch_tensormap(&o_map);
+    }
+    __syncthreads();
+
+    Ring<STAGES> ring;
+    Ring<1> queries;                                            // q has one slot
+    Ring<2> draws;
+    if (warpgroup == 0) {
+        if (CONSUMERS == 3) setmaxnreg_dec<32>();
+        else if (D == 256) setmaxnreg_dec<40>();                // four boxes a tile: more addresses
+        else setmaxnreg_dec<24>();
+        if (threadIdx.x == 0) {
+            for (int index = blockIdx.x;; index = gridDim.x + atomicAdd(&counter[0], 1), draws.advance()) {
+                mbarrier_wait_parity(&work_empty[draws.slot], draws.phase ^ 1);
+                drawn[draws.slot] = index;
+                mbarrier_arrive(&work_full[draws.slot]);
+                if (index >= all) break;                        // the consumers see it too
+                Work work = work_at(index);
+                int kv_head = work.head / (heads / kv_heads);
+                for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
+                    int token = work.k_start + j * BN;
+                    mbarrier_wait_parity(&k_empty[ring.slot], ring.phase ^ 1);
+                    mbarrier_arrive_expect_tx(&k_full[ring.slot], KV_BYTES);
+                    for (int p = 0; p < PANELS; p++)
+                        cp_async_bulk_tensor_3d_load(ks + ring.slot * KV_BYTES + p * KV_PANEL, &k, &k_full[ring.slot], 64 * p, kv_head, token);
+                    if (j == work.blocks - 1) {                 // after the first keys, which have a slot of their own already
+                        mbarrier_wait_parity(q_empty, queries.phase ^ 1);
+                        mbarrier_arrive_expect_tx(q_full, Q_BYTES);
+                        for (int p = 0; p < PANELS; p++)
+                            cp_async_bulk_tensor_3d_load(shared + p * Q_PANEL, &q, q_full, 64 * p, work.head, work.q_start + work.first);
+                        queries.advance();
+                    }
+                    mbarrier_wait_parity(&v_empty[ring.slot], ring.phase ^ 1);
+                    mbarrier_arrive_expect_tx(&v_full[ring.slot], KV_BYTES);
+                    for (int p = 0; p < PANELS; p++)
+                        cp_async_bulk_tensor_3d_load(vs + ring.slot * KV_BYTES + p * KV_PANEL, &v, &v_full[ring.slot], 64 * p, kv_head, token);
+                }
+            }
+            if (atomicAdd(&counter[1], 1) == gridDim.x - 1) {   // everybody has drawn for the last time
+                atomicExch(&counter[0], 0);
+                atomicExch(&counter[1], 0);
+            }
+        }
+        return;
+    }
+    if (CONSUMERS == 3) setmaxnreg_inc<160>();
+    else if (D == 256) setmaxnreg_inc<232>();
+    else setmaxnreg_inc<240>();
+    int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
+    unsigned q_tile = shared_address(shared) + me * 64 * 128, k_tiles = shared_address(ks), v_tiles = shared_address(vs);
+    float c = scale * 1.44269504f;                              // exponentials to the base 2
+    float s[BN / 2], out[D / 2], scales[2];
+    unsigned p[BN / 16][4];
+    auto scores = [&](int slot) {
+        wgmma_fence();
+        wgmma_scores<D>(s, q_tile, Q_PANEL, k_tiles + slot * KV_BYTES, KV_PANEL);
+        wgmma_commit_group();
+    };
+    auto values = [&](int slot, int accumulate) {
+        wgmma_fence();
+        wgmma_values<BN>(out, p, v_tiles + slot * KV_BYTES, KV_PANEL, accumulate);
+        wgmma_commit_group();
+    };
+    auto release = [&](mbarrier_t* barrier) { if (thread == 0) mbarrier_arrive(barrier); };
+    auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
+    auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
+    if (me == CONSUMERS - 1) next_turn();                       // the first one begins
+
+    for (;; draws.advance()) {
+        mbarrier_wait_parity(&work_full[draws.slot], draws.phase);
+        int index = drawn[draws.slot];
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(&work_empty[draws.slot]);
+        if (index >= all) break;
+        Work work = work_at(index);
+        if (work.first >= work.queries) continue;               // a shorter sequence has fewer tiles
+        int row = work.first + me * 64 + thread / 32 * 16 + lane / 4, offset = work.keys - work.queries;
+        Softmax softmax;
+        auto masked = [&](int j) {                              // the same in all threads of a warpgroup
+            int end = (j + 1) * BN;
+            if (end > work.keys || (CAUSAL && end - 1 > work.first + me * 64 + offset)) mask(s, row, j * BN + 2 * (lane % 4), work.keys, offset);
+        };
+        if (work.blocks) {
+            mbarrier_wait_parity(q_full, queries.phase);
+            queries.advance();
+#if OVERLAP
+            mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
+            my_turn();
+            scores(ring.slot);
+            next_turn();
+            wgmma_wait_group<0>();
+            release(&k_empty[ring.slot]);
+            if (!STAGED && work.blocks == 1) release(q_empty);  // nobody multiplies with q any more
+            masked(work.blocks - 1);
+            softmax.block<CHAINS>(s, scales, c);
+            scores_to_fragments(p, s);
+            for (int j = work.blocks - 2; j >= 0; j--) {
+                int before = ring.slot;
+                unsigned phase = ring.phase;
+                ring.advance();
+                mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
+                my_turn();
+                scores(ring.slot);
+                mbarrier_wait_parity(&v_full[before], phase);
+                values(before, j < work.blocks - 2);            // of the block before, under the softmax of this one
+                next_turn();
+                wgmma_wait_group<1>();
+                release(&k_empty[ring.slot]);
+                if (!STAGED && j == 0) release(q_empty);
+                masked(j);
+                softmax.block<CHAINS>(s, scales, c);
+                wgmma_wait_group<0>();
+                release(&v_empty[before]);
+                scale_rows(out, scales);
+                scores_to_fragments(p, s);
+            }
+            mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
+            values(ring.slot, work.blocks > 1);
+            wgmma_wait_group<0>();
+            release(&v_empty[ring.slot]);
+            ring.advance();
+#else
+            for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
+                mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
+                my_turn();
+                scores(ring.slot);
+                next_turn();
+                wgmma_wait_group<0>();
+                release(&k_empty[ring.slot]);
+                if (!STAGED && j == 0) release(q_empty);        // nobody multiplies with q any more
+                masked(j);
+                softmax.block<CHAINS>(s, scales, c);
+                if (j < work.blocks - 1) scale_rows(out, scales);
+                scores_to_fragments(p, s);
+                mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
+                values(ring.slot, j < work.blocks - 1);
+                wgmma_wait_group<0>();
+                release(&v_empty[ring.slot]);
+            }
+#endif
+        }
+        float whole[2] = {softmax.total(0), softmax.total(1)}, inverse[2];
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            inverse[r] = whole[r] > 0 ? 1 / whole[r] : 0;       // a query that sees no key: 0, and minus infinity
+            if (lane % 4 == 0 && row + 8 * r < work.queries)
+                lse[(size_t)work.head * tokens + work.q_start + row + 8 * r] = whole[r] > 0 ? softmax.most[r] * scale + __logf(whole[r]) : MINUS_INFINITY;
+        }
+        #pragma unroll
+        for (int i = 0; i < D / 2; i++) out[i] = work.blocks ? out[i] * inverse[i / 2 % 2] : 0;
+        if (STAGED && work.blocks && work.first + me * 64 + 64 <= work.queries) {   // whole: through this warpgroup's rows of q
+            #pragma unroll
+            for (int panel = 0; panel < PANELS; panel++) stage_chunk(q_tile + panel * Q_PANEL, out, panel);
+            fence_proxy_async_shared_cta();
+            bar_sync(OWN + me, 128);
+            if (thread == 0) {
+                for (int panel = 0; panel < PANELS; panel++)
+                    cp_async_bulk_tensor_3d_store(&o_map, shared + me * 64 * 128 + panel * Q_PANEL, 64 * panel, work.head, work.q_start + work.first + me * 64);
+                cp_async_bulk_commit_group();
+                cp_async_bulk_wait_group_read<0>();             // before the next q, and before the end
+            }
+        } else {                                                // at a sequence's end, where another one's rows follow; or q is not ours
+            #pragma unroll
+            for (int i = 0; i < D / 2; i += 2) {
+                int y = row + 8 * (i / 2 % 2);
+                __nv_bfloat16* place = o + ((size_t)(work.q_start + y) * heads + work.head) * D + 8 * (i / 4) + 2 * (lane % 4);
+                if (y < work.queries) *reinterpret_cast<__nv_bfloat162*>(place) = __floats2bfloat162_rn(out[i], out[i + 1]);
+            }
+        }
+        if (STAGED && work.blocks) release(q_empty);
+    }
+    if (me == 0) my_turn();                                     // the last turn's word to the next, which nobody else takes
+}

@@ -1,0 +1,239 @@
+// C[m,n] = sum over k-blocks of (A scale * B scale) * (A block * B block^T), e4m3 in, bf16 out, as fp8/promoted.cu computes it.
+//
+// The last steps of the fp8 ladder, each a macro so that each can be measured alone:
+// - the scales of A ride in the TMA stage: they arrive with the tile they belong to, and no consumer waits for global memory;
+// - CLUSTER_M CTAs one above the other share the tile of B by multicast;
+// - PARTS 2: two partial accumulators, so that a warpgroup promotes one k-block while its own next one is multiplied. With PARTS 1
+//   a warpgroup's tensor core work stops while it promotes, and only the other warpgroup fills the gap;
+// - BN 256 multiplies a k-block in two halves of 128 columns, which share the tile of A: fewer bytes for each product;
+// - A_REGISTERS: a warpgroup loads its rows of A by ldmatrix, once a k-block. The tensor core then reads only B from shared memory,
+//   however many pieces (WIDE columns each) a k-block is multiplied in, and a wide tile has room for two partial accumulators;
+// - GROUP 0 launches one CTA a tile, for small products.
+//
+// Macros: BN (64, 128 or 256; with A_REGISTERS also 192), CONSUMERS (64 rows of the tile each), STAGES, CLUSTER_M, PARTS (2 with A in
+// shared memory: BN up to 128), A_REGISTERS, WIDE (64 or 128), GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
+// block 128 * (CONSUMERS + 1); dynamic shared memory STAGES * ((BM + BN) * 128 + BM * 4) + CONSUMERS * C_SLOTS * 8192 + 128.
+// Tensor maps: A box BM x 128, B box BN / CLUSTER_M x 128 (uint8, swizzle 128B, fill zero), C box 64 x 64 bf16 swizzle 128B, a_scales
+// (k-blocks x m floats, rows a multiple of 16 bytes apart) box 1 x BM. b_scales: ceil(n / 128) x k-blocks floats.
+// k a multiple of 16, n of 8. Measured in recordings/fp8.json.
+#include <cuda_bf16.h>
+#include <hopperlab/epilogue.cuh>
+#include <hopperlab/fp8.cuh>
+#include <hopperlab/multicast.cuh>
+#include <hopperlab/raster.cuh>
+#include <hopperlab/ring.cuh>
+#include <hopperlab/setmaxnreg.cuh>
+
+#ifndef BN
+#define BN 128
+#endif
+#ifndef CONSUMERS
+#define CONSUMERS 2
+#endif
+#ifndef STAGES
+#define STAGES 5
+#endif
+#ifndef CLUSTER_M
+#define CLUSTER_M 2
+#endif
+#ifndef PARTS
+#define PARTS 2
+#endif
+#ifndef A_REGISTERS
+#define A_REGISTERS 0
+#endif
+#ifndef WIDE
+#define WIDE (BN < 128 ? BN : 128)
+#endif
+#ifndef GROUP
+#define GROUP 8
+#endif
+#ifndef C_SLOTS
+#define C_SLOTS 1
+#endif
+
+constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PIECES = BN / WIDE;
+constexpr int A_BYTES = BM * FP8_BK, TILE_BYTES = (BM + BN) * FP8_BK, SCALE_BYTES = BM * 4, SLOT_BYTES = 8192;
+constexpr int B_SHARE = BN / CLUSTER_M;                         // rows of B that one CTA loads for all of its cluster
+enum { START = 3 };                                             // a named barrier; 1 and 2 are the consumers' own
+static_assert(BN % WIDE == 0 && (WIDE == 64 || WIDE == 128) && (PARTS == 1 || A_REGISTERS || PIECES == 1) && (A_REGISTERS || BN != 192) && CONSUMERS <= 2 && BN / 64 % C_SLOTS == 0);
+
+extern "C" __global__ void
+#if CLUSTER_M > 1
+__cluster_dims__(CLUSTER_M, 1, 1)
+#endif
+__launch_bounds__(THREADS, 1)
+gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c_map,
+     const __grid_constant__ TensorMap a_scales, const float* __restrict__ b_scales, int m, int n, int k) {
+    extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), slots of C, STAGES x scales, barriers
+    unsigned char* slots = shared + STAGES * TILE_BYTES;
+    unsigned char* scales = slots + CONSUMERS * C_SLOTS * SLOT_BYTES;
+    mbarrier_t* full = reinterpret_cast<mbarrier_t*>(scales + STAGES * SCALE_BYTES);
+    mbarrier_t* empty = full + STAGES;
+    require_aligned(shared, 1024);
+    int k_tiles = (k + FP8_BK - 1) / FP8_BK, warpgroup = threadIdx.x / 128, up = CLUSTER_M > 1 ? cluster_ctarank() : 0;
+#if GROUP
+    int rows = (m + CLUSTER_M * BM - 1) / (CLUSTER_M * BM), cols = (n + BN - 1) / BN;
+    int clusters = gridDim.x / CLUSTER_M, first = blockIdx.x / CLUSTER_M, tiles = rows * cols;
+    auto tile_at = [&](int index) { return grouped_tile<GROUP>(index, rows, cols); };
+#else
+    constexpr int clusters = 1, first = 0, tiles = 1;
+    auto tile_at = [&](int) { return Tile{static_cast<int>(blockIdx.x) / CLUSTER_M, static_cast<int>(blockIdx.y)}; };
+#endif
+    if (threadIdx.x == 32) {                                    // another warp fetches the maps
+        prefetch_tensormap(&a);
+        prefetch_tensormap(&b);
+        prefetch_tensormap(&a_scales);
+        prefetch_tensormap(&c_map);
+    }
+    if (threadIdx.x < STAGES) {                                 // a lane a stage
+        mbarrier_init(&full[threadIdx.x], 1);                   // this CTA's producer, and the bytes of all
+        mbarrier_init(&empty[threadIdx.x], 4 * CONSUMERS * CLUSTER_M);              // a lane of each consumer warp of each CTA
+        if (CLUSTER_M > 1) fence_mbarrier_init_release_cluster();
+    }
+    __syncwarp();
+    if (CLUSTER_M > 1) {
+        barrier_cluster_arrive_relaxed();                       // nobody, in any CTA, touches a barrier before it is one
+        barrier_cluster_wait();
+    } else if (warpgroup == 0) {
+        bar_arrive(START, THREADS);
+    } else {
+        bar_sync(START, THREADS);
+    }
+
+    Ring<STAGES> ring;
+    if (warpgroup == 0) {
+        setmaxnreg_dec<24>();
+        if (threadIdx.x == 0) {
+            for (int index = first; index < tiles; index += clusters) {
+                Tile tile = tile_at(index);
+                int row0 = (tile.row * CLUSTER_M + up) * BM, col0 = tile.col * BN + up * B_SHARE;
+                for (int i = 0; i < k_tiles; i++, ring.advance()) {
+                    unsigned char* stage = shared + ring.slot * TILE_BYTES;
+                    unsigned char* b_share = stage + A_BYTES + up * B_SHARE * FP8_BK;
+                    mbarrier_t* arrived = &full[ring.slot];
+                    mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
+                    mbarrier_arrive_expect_tx(arrived, TILE_BYTES + SCALE_BYTES);
+                    cp_async_bulk_tensor_2d_load(stage, &a, arrived, i * FP8_BK, row0);
+                    cp_async_bulk_tensor_2d_load(scales + ring.slot * SCALE_BYTES, &a_scales, arrived, row0, i);
+                    if (CLUSTER_M == 1) cp_async_bulk_tensor_2d_load(b_share, &b, arrived, i * FP8_BK, col0);
+                    else cp_async_bulk_tensor_2d_load_multicast(b_share, &b, arrived, (1 << CLUSTER_M) - 1, i * FP8_BK, col0);
+                }
+            }
+            for (int s = 0; CLUSTER_M > 1 && s < STAGES; s++, ring.advance())       // all slots have come back: nobody writes here
+                mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
+        }
+        return;
+    }
+    setmaxnreg_inc<240>();
+    int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
+    int row = me * 64 + thread / 32 * 16 + lane / 4;            // this thread's upper row in the tile; the lower one is 8 below
+    unsigned theirs = CLUSTER_M > 1 ? mapa_shared_cluster(empty, lane % CLUSTER_M) : 0;
+    auto release = [&](int slot) {                              // every warp read scales: one of its lanes tells each CTA
+        __syncwarp();
+        if (CLUSTER_M == 1 && lane == 0) mbarrier_arrive(&empty[slot]);
+        if (CLUSTER_M > 1 && lane < CLUSTER_M) mbarrier_arrive_remote_slot(theirs + slot * 8);
+    };
+    float sum[1][BN / 2];
+    for (int index = first; index < tiles; index += clusters) {
+        Tile tile = tile_at(index);
+        #pragma unroll
+        for (int i = 0; i < BN / 2; i++) sum[0][i] = 0;
+        // The scale of B for piece `piece` of this tile in k-block i: it changes every 128 columns.
+        auto b_scale = [&](int piece, int i) {
+            int column = tile.col * BN + piece * WIDE;
+            return column < n ? b_scales[column / 128 * k_tiles + i] : 0;
+        };
+#if A_REGISTERS
+        float part[PARTS][WIDE / 2];
+        unsigned fragments[4][4];
+        for (int i = 0; i < k_tiles; i++, ring.advance()) {
+            unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
+            float of_b[PIECES];
+            #pragma unroll
+            for (int piece = 0; piece < PIECES; piece++) of_b[piece] = b_scale(piece, i);
+            mbarrier_wait_parity(&full[ring.slot], ring.phase);
+            load_fragments_e4m3(fragments, stage + me * 64 * FP8_BK);
+            const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
+            float upper = a_scale[row], lower = a_scale[row + 8];
+            #pragma unroll
+            for (int piece = 0; piece < PIECES + PARTS - 1; piece++) {
+                int done = piece - PARTS + 1;                   // PARTS 2: the piece before this one, promoted under this one
+                if (piece < PIECES) {
+                    wgmma_fence();
+                    wgmma_k_block_e4m3(part[piece % PARTS], fragments, stage + A_BYTES + piece * WIDE * FP8_BK);
+                    wgmma_commit_group();
+                }
+                if (done < 0) continue;
+                if (piece < PIECES) wgmma_wait_group<PARTS - 1>();
+                else wgmma_wait_group<0>();
+                if (done == PIECES - 1) release(ring.slot);     // before the last promotion
+                promote(sum[0], done * (WIDE / 2), part[done % PARTS], upper * of_b[done], lower * of_b[done]);
+            }
+        }
+#elif PARTS == 1
+        float part[WIDE / 2];
+        for (int i = 0; i < k_tiles; i++, ring.advance()) {
+            unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
+            float of_b[PIECES];
+            #pragma unroll
+            for (int piece = 0; piece < PIECES; piece++) of_b[piece] = b_scale(piece, i);
+            mbarrier_wait_parity(&full[ring.slot], ring.phase);
+            const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
+            float upper = a_scale[row], lower = a_scale[row + 8];
+            #pragma unroll
+            for (int piece = 0; piece < PIECES; piece++) {
+                wgmma_fence();
+                wgmma_k_block_e4m3(part, stage + me * 64 * FP8_BK, stage + A_BYTES + piece * WIDE * FP8_BK, 0);
+                wgmma_commit_group();
+                wgmma_wait_group<0>();
+                if (piece == PIECES - 1) release(ring.slot);    // before the last promotion
+                promote(sum[0], piece * (WIDE / 2), part, upper * of_b[piece], lower * of_b[piece]);
+            }
+        }
+#else
+        float even[WIDE / 2], odd[WIDE / 2], upper[2], lower[2];
+        // Starts k-block i into `part` and reads its scales; the k-block before it is still being multiplied.
+        auto start = [&](float (&part)[WIDE / 2], float& high, float& low, int i) {
+            unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
+            float of_b = b_scale(0, i);
+            mbarrier_wait_parity(&full[ring.slot], ring.phase);
+            wgmma_fence();
+            wgmma_k_block_e4m3(part, stage + me * 64 * FP8_BK, stage + A_BYTES, 0);
+            wgmma_commit_group();
+            const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
+            high = a_scale[row] * of_b, low = a_scale[row + 8] * of_b;
+        };
+        // The k-block after this one into `part`; then the one before it, `done`, is promoted while `part` is multiplied.
+        auto step = [&](float (&part)[WIDE / 2], float (&done)[WIDE / 2], int next, int i) {
+            int before = ring.slot;
+            ring.advance();
+            start(part, upper[next], lower[next], i);
+            wgmma_wait_group<1>();
+            release(before);
+            promote(sum[0], 0, done, upper[1 - next], lower[1 - next]);
+        };
+        auto finish = [&](float (&done)[WIDE / 2], int which) {
+            wgmma_wait_group<0>();
+            release(ring.slot);
+            promote(sum[0], 0, done, upper[which], lower[which]);
+        };
+        start(even, upper[0], lower[0], 0);
+        int i = 1;
+        for (; i + 1 < k_tiles; i += 2) {
+            step(odd, even, 1, i);
+            step(even, odd, 0, i + 1);
+        }
+        if (i < k_tiles) {
+            step(odd, even, 1, i);
+            finish(odd, 1);
+        } else {
+            finish(even, 0);
+        }
+        ring.advance();
+#endif
+        int row0 = (tile.row * CLUSTER_M + up) * BM + me * 64;
+        store_accumulators_tma<C_SLOTS>(&c_map, sum, slots + me * C_SLOTS * SLOT_BYTES, 1 + me, row0, tile.col * BN, m, n);
+    }
+    if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
+}

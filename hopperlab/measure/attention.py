@@ -1,0 +1,201 @@
+"""Measure attention on this machine: `python -m hopperlab.measure.attention [--out DIR] [--rounds N]`, or `hopperlab bench attention`.
+
+Needs a Hopper GPU, CuPy and PyTorch. Every configuration is first checked against float64 in a process of its own with a time limit; then what
+passed is timed beside cuDNN (through torch), interleaved, with a cold L2, over head sizes, lengths and masks at 16k tokens and a hidden size of
+2048, and written as the recording `attention`: configurations with a note, the steps at one length, and the chosen one as `final`.
+"""
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+from . import launches_attention as ours
+from . import recordings
+from .bench_facts import beside, facts, times
+from .board import header
+from .launches import Launch
+from .launches_attention import Forward
+from .recordings import Record
+from .timing import Sample, interleaved
+
+TOKENS, HIDDEN = 16384, 2048
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+CELLS = tuple((d, causal, length) for d in ours.HEAD_SIZES for causal in (False, True) for length in LENGTHS)
+STEP_CELLS = ((128, False, 4096), (128, True, 4096))
+
+_BASE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
+CONFIGURATIONS: Mapping[int, Mapping[str, Forward]] = {
+    d: {"drawn": base, "a tile": replace(base, blocks=0), "from registers": replace(base, staged=0), "2 chains": replace(base, chains=2),
+        "no turns": replace(base, turns=0), "group 1": replace(base, group=1),
+        **({"128": Forward(), "128, a tile": Forward(blocks=0), "128, group 1": Forward(group=1)} if d == 128 else {"two": Forward()} if d == 64 else {})}
+    for d, base in _BASE.items()}
+CHECKS = (([1], [1]), ([67, 130, 1], [131, 33, 200]), ([1024, 515], [1024, 777]))
+
+
+def flop(d: int, causal: bool, length: int) -> int:
+    """4 * batch * heads * length^2 * D, halved when causal."""
+    return 4 * TOKENS * length * HIDDEN // (2 if causal else 1)
+
+
+def operands(q_lengths, k_lengths, heads: int, kv_heads: int, d: int, seed: int = 0, size: float = 1.0) -> dict:
+    """Packed random normal tensors and CuPy arrays that share their memory."""
+    import cupy
+    import numpy as np
+    import torch
+    made = torch.Generator(device="cuda").manual_seed(seed)
+    starts = [np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32) for lengths in (q_lengths, k_lengths)]
+    tensors = {name: (size * torch.randn(int(starts[i][-1]), h, d, device="cuda", generator=made)).to(torch.bfloat16)
+               for name, i, h in (("q", 0, heads), ("k", 1, kv_heads), ("v", 1, kv_heads))}
+    tensors["o"] = torch.full_like(tensors["q"], float("nan"))
+    lse = cupy.full((heads, int(starts[0][-1])), np.nan, np.float32)
+    torch.cuda.synchronize()
+    arrays = {name: cupy.asarray(t.view(torch.int16)).view("uint16") for name, t in tensors.items()}
+    return {"tensors": tensors, "lse": lse, "q_starts": cupy.asarray(starts[0]), "k_starts": cupy.asarray(starts[1]), **arrays}
+
+
+def make(given: Mapping, causal: bool, choice: Forward) -> Launch:
+    """The launch of one configuration on operands."""
+    return ours.forward(*(given[name] for name in ("q", "k", "v", "o", "lse", "q_starts", "k_starts")), causal, choice=choice)
+
+
+def cudnn(given: Mapping, length: int, causal: bool) -> Callable[[], None]:
+    """torch's scaled_dot_product_attention, cuDNN's kernel only, on the same memory."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    views = [given["tensors"][name].unflatten(0, (-1, length)).transpose(1, 2) for name in ("q", "k", "v")]
+
+    def run() -> None:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            torch.nn.functional.scaled_dot_product_attention(*views, is_causal=causal)
+    return run
+
+
+def wrong(given: Mapping, causal: bool, run: Callable[[], None]) -> float:
+    """Share of elements further from float64 than bf16 terms explain; nan and a wrong lse count."""
+    import cupy
+    import numpy as np
+    given["o"].fill(0x7FC0)
+    given["lse"].fill(np.nan)
+    run()
+    cupy.cuda.runtime.deviceSynchronize()
+    numbers = {name: given["tensors"][name].float().cpu().numpy() for name in ("q", "k", "v", "o")}
+    expected, lse = ours.reference(numbers["q"], numbers["k"], numbers["v"], given["q_starts"].get(), given["k_starts"].get(), causal)
+    bound = 2.0 ** -7 * np.maximum(np.abs(expected), np.abs(numbers["v"]).max())
+    mine = given["lse"].get()
+    with np.errstate(invalid="ignore"):
+        off = ~((mine == lse) | (np.abs(mine - lse) <= 1e-4 * np.maximum(1, np.abs(lse))))
+    return max(float((~(np.abs(numbers["o"] - expected) <= bound)).mean()), float(off.mean()))
+
+
+def check(name: str) -> int:
+    """Check 'D: configuration' (or 'step NAME') on this GPU; 0 when every element is right."""
+    d, choice = _named()[name]
+    for causal in (False, True):
+        for seed, (q_lengths, k_lengths) in enumerate(CHECKS):
+            given = operands(q_lengths, k_lengths, 4, 2, d, seed)
+            launch = make(given, causal, choice)
+            share = max(wrong(given, causal, launch) for _ in range(2))
+            if share:
+                print(f"{name}: {share:.2%} wrong at {q_lengths} {k_lengths} {'causal' if causal else 'full'}")
+                return 1
+    print(f"{name}: right at {2 * len(CHECKS)} shapes")
+    return 0
+
+
+def _named() -> dict[str, tuple[int, Forward]]:
+    return {f"{d}: {name}": (d, choice) for d, choices in CONFIGURATIONS.items() for name, choice in choices.items()} | {
+        f"step {name}": (128, choice) for name, choice in ours.STEPS.items()}
+
+
+def _checked(name: str, limit: float = 60) -> bool:
+    try:
+        done = subprocess.run([sys.executable, "-m", "hopperlab.measure.attention", "--check", name], timeout=limit, check=False, capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        print(f"{name}: not done in {limit:.0f} s (a hang?)", flush=True)
+        return False
+    print(done.stdout.strip() or f"{name}: {done.stderr.strip().splitlines()[-1:]}", flush=True)
+    return done.returncode == 0
+
+
+def _timed(cell, choices: Mapping[str, Forward], rounds: int) -> tuple[dict[str, Launch], dict[str, Sample]]:
+    d, causal, length = cell
+    given = operands([length] * (TOKENS // length), [length] * (TOKENS // length), HIDDEN // d, HIDDEN // d, d)
+    made = {name: make(given, causal, choice) for name, choice in choices.items()}
+    return made, interleaved({name: launch.bound() for name, launch in made.items()} | {"cuDNN": cudnn(given, length, causal)}, rounds, 2)
+
+
+def _records(cell, timed, kernel: str | None = None, last: Forward | None = None) -> list[Record]:
+    """kernel: what configurations are of, their names become notes. last: the configuration of `final`, named in its options."""
+    d, causal, length = cell
+    made, samples = timed
+    rate = {name: round(flop(*cell) / sample.ms / 1e9, 1) for name, sample in samples.items()}
+    out = []
+    for name, sample in samples.items():
+        ours_ = kernel if kernel and name in made else name
+        options = (f"D={d}", "causal" if causal else "full", *(last.named if name == "final" and last else ()))
+        out.append(Record("attention", ours_, options, (TOKENS // length, length, HIDDEN // d, d), "bfloat16", **times(sample), tflops=rate[name],
+                          **beside(sample, "cuDNN", samples["cuDNN"], rate["cuDNN"]), **facts(made.get(name)), note=name if kernel and name in made else ""))
+    return out
+
+
+def measure(rounds: int, right: set[str], keep: Callable[[list[Record]], None] = lambda records: None) -> list[Record]:
+    """All records; what was found so far is given to `keep` after each cell. `final` is the fastest configuration of the cell, timed once more."""
+    records: list[Record] = []
+    best: dict[tuple, Forward] = {}
+    for cell in CELLS:
+        tried = {name: choice for name, choice in CONFIGURATIONS[cell[0]].items() if f"{cell[0]}: {name}" in right}
+        found = [r for r in _records(cell, _timed(cell, tried, rounds), "forward") if r.note]
+        if found:
+            best[cell] = tried[max(found, key=lambda r: r.tflops).note]
+        records += found
+        keep(records)
+    for cell in best:
+        steps = {name: choice for name, choice in ours.STEPS.items() if f"step {name}" in right} if cell in STEP_CELLS else {}
+        records += _records(cell, _timed(cell, {**steps, "final": best[cell]}, rounds), last=best[cell])
+        keep(records)
+    return records
+
+
+def table(records: list[Record]) -> str:
+    """One line a cell with the configurations, then the chosen one, then means."""
+    lines = []
+    for d, causal, length in CELLS:
+        mine = [r for r in records if r.options[:2] == (f"D={d}", "causal" if causal else "full") and r.shape[1] == length]
+        tried = sorted((r for r in mine if r.note), key=lambda r: -r.tflops)
+        lines.append(f"d{d} {'causal' if causal else 'full'} {length}: " + "; ".join(f"{r.note} {r.tflops:.0f} ({r.ratio:.3f})" for r in tried))
+        lines += [f"    {r.kernel:15s} {r.tflops:6.1f} {r.ratio:.3f} [{r.ratio_min:.3f} {r.ratio_max:.3f}] of {r.peer} {r.peer_value}" for r in mine if not r.note and r.kernel != "cuDNN"]
+    last = [r.ratio for r in records if r.kernel == "final"]
+    if last:
+        lines.append(f"final over {len(last)} cells, geometric mean {prod(last) ** (1 / len(last)):.4f} of cuDNN, least {min(last):.3f}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.attention", description=__doc__.split("\n")[0])
+    parser.add_argument("--check", metavar="NAME", help="only check this configuration, in this process")
+    parser.add_argument("--out", type=Path, default=recordings.FOLDER, help="where to write (the package's recordings)")
+    parser.add_argument("--rounds", type=int, default=9, help="launches of each variant that count (9)")
+    chosen = parser.parse_args(arguments)
+    if chosen.check:
+        return check(chosen.check)
+    with ThreadPoolExecutor(8) as pool:
+        names = list(_named())
+        right = {name for name, passed in zip(names, pool.map(_checked, names)) if passed}
+    if not right:
+        print("no configuration is right here: nothing to time")
+        return 1
+    head = header()
+    records = measure(chosen.rounds, right, lambda found: recordings.save("attention", head, found, chosen.out))
+    print(table(records), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Attention: every step gives float64's result on awkward lengths, heads that share k and v, causal or not, under every schedule, without a hazard."""
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hopperlab as hl
+from hopperlab.measure import launches_attention as attention
+from hopperlab.measure.launches_attention import Forward
+from hopperlab.measure.launches_checks import OperandError
+
+BF16 = ml_dtypes.bfloat16
+SEQUENCES = {"one each": ([1], [1]), "odd": ([67, 130], [131, 33]), "prime": ([197], [211]), "more queries": ([150], [70]), "whole": ([128], [256]), "none": ([64, 3], [0, 5])}
+
+
+def packed(q_lengths, k_lengths, heads, kv_heads, d, seed=0, size=1.0):
+    rng = np.random.default_rng([seed, d, *q_lengths, *k_lengths])
+    starts = [np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32) for lengths in (q_lengths, k_lengths)]
+    made = [(size * rng.standard_normal((starts[i][-1], h, d))).astype(BF16) for i, h in ((0, heads), (1, kv_heads), (1, kv_heads))]
+    return made, starts
+
+
+def run(lengths, d=64, heads=2, kv_heads=1, causal=False, choice=None, schedule="lazy", seed=0, size=1.0):
+    (q, k, v), starts = packed(*lengths, heads, kv_heads, d, seed, size)
+    if not len(k):
+        pytest.skip("a tensor map needs one token")
+    o, lse = np.full(q.shape, np.nan, BF16), np.full((heads, len(q)), np.nan, np.float32)
+    launch = attention.forward(q, k, v, o, lse, *starts, causal, choice=choice, backend="emulator")
+    with hl.emulate(schedule=schedule, seed=seed, hazards="raise"):
+        launch()
+    expected, expected_lse = attention.reference(q, k, v, *starts, causal)
+    # p is rounded to bf16 (2^-9 of each term), o once more; scores err by fp32 sums of D products, which the exponential magnifies.
+    bound = 2.0 ** -7 * np.maximum(np.abs(expected), np.abs(v.astype(np.float32)).max()) * (1 if size <= 1 else 2)
+    assert (np.abs(o.astype(np.float64) - expected) <= bound).all()
+    with np.errstate(invalid="ignore"):
+        assert ((lse == expected_lse) | (np.abs(lse - expected_lse) <= 2e-5 * np.maximum(1, np.abs(expected_lse)))).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", SEQUENCES)
+@pytest.mark.parametrize("step", attention.STEPS)
+def test_every_step_on_awkward_lengths(step, name, causal):
+    run(SEQUENCES[name], causal=causal, choice=attention.STEPS[step])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", attention.HEAD_SIZES)
+def test_every_head_size(d, causal):
+    run(([130, 67], [130, 300]), d=d, heads=4, kv_heads=2, causal=causal)
+
+
+@pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1), Forward(blocks=4, overlap=0), Forward(blocks=2, staged=0, chains=4), Forward(blocks=2, chains=2)], ids=str)
+def test_other_configurations(choice):
+    run(([400, 30], [100, 250]), heads=4, kv_heads=4, causal=True, choice=choice)
+
+
+@pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
+@pytest.mark.parametrize("step", attention.STEPS)
+def test_every_step_under_every_schedule(step, schedule, seed):
+    run(([130, 200], [300, 90]), causal=True, choice=replace(attention.STEPS[step], blocks=2), schedule=schedule, seed=seed)
+
+
+def test_large_magnitudes_overflow_nothing():
+    run(([130], [300]), d=128, size=30.0)
+
+
+@pytest.mark.parametrize("d", attention.HEAD_SIZES)
+def test_nothing_spills_and_nothing_is_serialised(d):
+    (q, k, v), starts = packed([64], [64], 1, 1, d)
+    launch = attention.forward(q, k, v, np.zeros_like(q), np.zeros((1, 64), np.float32), *starts, backend="emulator")
+    assert "C75" not in launch.kernel.module.log
+    assert launch.kernel.module.ptxas_info.kernels["attention"].spill_stores <= 4             # a word outside the loop over keys
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda a: a | {"q": a["q"][:, :, :32].copy(), "o": a["o"][:, :, :32].copy()}, "head size 32"),
+    (lambda a: a | {"k": a["k"].astype(np.float32)}, "k has dtype"),
+    (lambda a: a | {"k": a["k"][:, :1].copy()}, "must be alike"),
+    (lambda a: a | {"lse": a["lse"].T.copy()}, "heads x tokens"),
+    (lambda a: a | {"q_starts": a["q_starts"][::-1].copy()}, "must rise"),
+    (lambda a: a | {"k_starts": np.array([0, 10, 64], np.int32)}, "sequences"),
+])
+def test_bad_operands_name_the_rule(change, says):
+    (q, k, v), (qs, ks) = packed([64], [64], 3, 2, 64)
+    given = {"q": q, "k": k, "v": v, "o": np.zeros_like(q), "lse": np.zeros((3, 64), np.float32), "q_starts": qs, "k_starts": ks}
+    given = change(given | {"q": q[:, :2].copy(), "o": given["o"][:, :2].copy(), "lse": given["lse"][:2].copy()})
+    with pytest.raises(OperandError, match=says):
+        attention.forward(**given, backend="emulator")

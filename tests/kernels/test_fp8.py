@@ -1,0 +1,102 @@
+"""The fp8 ladder: every step gives the float64 product of its quantised operands on awkward shapes, under every schedule, without a hazard."""
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hopperlab as hl
+from hopperlab.measure import launches_fp8 as fp8
+from hopperlab.measure.launches_checks import OperandError
+
+SHAPES = ((1, 8, 16), (64, 64, 128), (130, 264, 144), (200, 136, 400))
+CONFIGURATIONS = {
+    "multicast, double": fp8.BlockScaled(blocks=4), "alone, double": fp8.BlockScaled(cluster_m=1, blocks=3), "single": fp8.BlockScaled(parts=1, blocks=4),
+    "256 wide": fp8.BlockScaled(parts=1, bn=256, stages=4, blocks=4), "64 wide": fp8.BlockScaled(bn=64, blocks=4),
+    "one consumer": fp8.BlockScaled(consumers=1, cluster_m=1, group=0), "a CTA a tile": fp8.BlockScaled(group=0),
+    "A in registers": fp8.BlockScaled(bn=256, a_registers=1, wide=64, stages=4, blocks=4), "192 wide": fp8.BlockScaled(bn=192, a_registers=1, wide=64, stages=4, blocks=2),
+    "A in registers, one part": fp8.BlockScaled(bn=256, a_registers=1, parts=1, stages=4, blocks=4),
+    "two stages": fp8.BlockScaled(stages=2, blocks=2), "four clustered": fp8.BlockScaled(cluster_m=4, blocks=4),
+}
+
+
+def operands(shape, seed=0):
+    m, n, k = shape
+    rng = np.random.default_rng([seed, *shape])
+    a = rng.standard_normal((m, k)).astype(np.float32) * 10.0 ** rng.integers(-3, 4, (m, 1))
+    return fp8.quantise(a, rng.standard_normal((n, k)).astype(np.float32))
+
+
+def bound(a8, b8, a_scales, b_scales, exact):
+    """One rounding to bf16 (2^-9, doubled), and sums in fp32 of k products in any order."""
+    sizes = fp8.reference(np.abs(a8.astype(np.float32)), np.abs(b8.astype(np.float32)), a_scales, b_scales)
+    return 2.0 ** -8 * np.abs(exact) + a8.shape[1] * 2.0 ** -22 * sizes
+
+
+def run(make, shape, schedule="lazy", seed=0):
+    given = operands(shape, seed)
+    c = np.full((shape[0], shape[1]), np.nan, ml_dtypes.bfloat16)
+    launch = make(given[0], given[1], c, *given[2:])
+    with hl.emulate(schedule=schedule, seed=seed, hazards="raise"):
+        launch()
+    exact = fp8.reference(*given)
+    assert (np.abs(c.astype(np.float64) - exact) <= bound(*given, exact)).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("step", fp8.STEPS)
+def test_every_step_on_awkward_shapes(step, shape):
+    run(lambda *given: fp8.STEPS[step](*given, backend="emulator"), shape)
+
+
+@pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
+@pytest.mark.parametrize("name", ["multicast, double", "256 wide", "A in registers", "a CTA a tile"])
+def test_under_every_schedule(name, schedule, seed):
+    run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 400), schedule, seed)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_every_configuration(name):
+    run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 528), "random", 2)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager"])
+def test_one_scale_for_all(schedule):
+    m, n, k = 200, 136, 400
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-4, 5, size).astype(ml_dtypes.float8_e4m3fn) for size in ((m, k), (n, k)))
+    c = np.full((m, n), np.nan, ml_dtypes.bfloat16)
+    with hl.emulate(schedule=schedule, hazards="raise"):
+        fp8.tensor_scale(a, b, c, 0.5, blocks=2, backend="emulator")()
+    exact = 0.5 * (a.astype(np.float64) @ b.astype(np.float64).T)
+    assert (np.abs(c.astype(np.float64) - exact) <= 2.0 ** -8 * np.abs(exact)).all()
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_nothing_spills_and_no_wait_is_injected(name):
+    given = operands((64, 64, 128))
+    c = np.zeros((64, 64), ml_dtypes.bfloat16)
+    module = fp8.block_scaled(given[0], given[1], c, *given[2:], CONFIGURATIONS[name], backend="emulator").kernel.module
+    assert "C75" not in module.log
+    assert module.ptxas_info.kernels["gemm"].spill_stores == 0
+
+
+@pytest.mark.parametrize("change, rule", [
+    (lambda a, b, c, s, t: (a[:, :8].copy(), b[:, :8].copy(), c, s, t), "size"),
+    (lambda a, b, c, s, t: (a.astype(np.float32), b, c, s, t), "dtype"),
+    (lambda a, b, c, s, t: (a, b, c.T.copy()[:3], s, t), "shape"),
+    (lambda a, b, c, s, t: (a, b, c, s[:0], t), "size"),
+    (lambda a, b, c, s, t: (a, b, c, s, t.T.copy()), "shape"),
+])
+def test_bad_operands_name_the_rule(change, rule):
+    a, b, s, t = operands((64, 136, 400))
+    with pytest.raises(OperandError) as problem:
+        fp8.promoted(*change(a, b, np.zeros((64, 136), ml_dtypes.bfloat16), s, t), backend="emulator")
+    assert problem.value.rule == rule
+
+
+def test_quantised_operands_stand_for_the_originals():
+    rng = np.random.default_rng(7)
+    a, b = rng.standard_normal((70, 300)).astype(np.float32), rng.standard_normal((140, 300)).astype(np.float32)
+    a8, b8, a_scales, b_scales = fp8.quantise(a, b)
+    back = a8.astype(np.float32) * a_scales[:, :70].T.repeat(128, 1)[:, :300]
+    assert (np.abs(back - a) <= 2.0 ** -4 * np.abs(a) + 2.0 ** -10 * np.abs(a).max()).all()
+    assert float(np.abs(a8.astype(np.float32)).max()) == 448
