@@ -31,6 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes that grade side by side (default: one a CPU)")
     add("--dask", default="", metavar="ADDRESS", help="grade on the Dask cluster whose scheduler is there, such as tcp://10.0.0.5:8786, instead")
     add("--unsafe", action="store_true", help="grade without isolation where this machine has none; the report says so")
+    add("--gpu", action="store_true", help="run answers that the emulator has cleared on this machine's Hopper GPU too, each launch in a worker process with "
+                                           "a time limit; they run there with your rights")
     add("--rank", action="store_true", help="time the right answers to lesson 14 against cuBLAS on this machine's Hopper GPU, and list them by speed")
     add("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
 
@@ -76,7 +78,7 @@ def _grade(given: argparse.Namespace) -> int:
     asked = grader.Asked(
         given.submissions, edition.load(root, given.assignment), given.out, learners.roster(given.roster) if given.roster else None, late,
         overrides.read(given.overrides) if given.overrides else {}, given.overrides, given.regrade, bool(given.assignment), given.unsafe,
-        given.workers, given.dask)
+        given.gpu, given.workers, given.dask)
     if given.unsafe:
         print("--unsafe: what learners wrote runs on this machine without isolation, with your rights.", file=sys.stderr)
     with _Bar() as bar:

@@ -20,6 +20,7 @@ from .exercise import PUBLIC, Exercise, every, find
 EDITION = "edition.json"
 CELL_SECONDS = 300
 ENOUGH_TOKENS = 30           # an answer of fewer tokens of its own may well be the same as everybody's
+KEPT = frozenset("and or not if else elif for while do return int float unsigned const break continue in is".split())      # tell programs apart
 WIDGETS = "application/vnd.jupyter.widget-view+json"
 
 
@@ -118,7 +119,7 @@ def tokens(exercise: Exercise, cell: str) -> list[str]:
     text = re.sub(r"//[^\n]*" if exercise.kind == "cuda" else r"#[^\n]*", " ", text)
     for name in exercise.constants:
         text = re.sub(rf"\b({re.escape(name)}\s*=\s*)[\w.']+", rf"\g<1>{name}", text)
-    order: dict[str, str] = {}
+    order: dict[str, str] = {word: word for word in KEPT}
     found = []
     for token in re.findall(r"[A-Za-z_]\w*|\d[\w.]*|\S", text):
         found.append(order.setdefault(token, f"n{len(order)}") if re.match(r"[A-Za-z_]", token) else token)

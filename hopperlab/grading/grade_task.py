@@ -52,7 +52,8 @@ def perform(task: Mapping[str, Any], runners: Runners | None = None) -> dict[str
 
 def _verdict(task: Mapping, which: str, run: Runners) -> dict[str, Any]:
     hidden = which == HIDDEN
-    found = run.verdict(task["exercise"], task["answer"], dict(task["constants"]), task["key"] if hidden else "public", hidden, run.limits(), unsafe=task["unsafe"])
+    found = run.verdict(task["exercise"], task["answer"], dict(task["constants"]), task["key"] if hidden else "public", hidden, run.limits(), unsafe=task["unsafe"],
+                        **({"gpu": True} if task.get("gpu") else {}))
     findings = [_finding(finding) for finding in found.findings]
     return {"right": bool(found.right) and not findings, "findings": findings, "limit": str(found.limit or "")}
 

@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 
 from .. import __version__
+from ..runtime import backend
 from . import generate, grade_pool, marks, sandbox
 from .edition import PACKAGE, Edition
 from .grade_task import HIDDEN, VISIBLE, perform
@@ -45,6 +46,7 @@ class Asked:
     regrade: Sequence[str] = ()
     all_sheets: bool = False               # also notebooks that nobody handed in
     unsafe: bool = False
+    gpu: bool = False
     workers: int = 2
     dask: str = ""
     work: grade_pool.Work = perform
@@ -61,10 +63,12 @@ def grade(asked: Asked, tell: Tell = lambda done, all: None) -> tuple[Report, di
     Raises Refused without isolation, InputError for submissions, roster or overrides that cannot be used.
     """
     isolation = _isolation(asked)
+    if asked.gpu and backend.backend() != "gpu":
+        raise Refused("--gpu needs a Hopper GPU, CuPy and HOPPERLAB_BACKEND left unset; the emulator alone judges without it")
     submissions = collect(asked.submissions, asked.edition, asked.roster, asked.late, skip=asked.out)
     if not any(submission.path for submission in submissions):
         raise InputError(f"{asked.submissions}: no notebook was found there")
-    tasks = tasks_of(submissions, asked.edition, asked.unsafe)
+    tasks = tasks_of(submissions, asked.edition, asked.unsafe, asked.gpu)
     people = {submission.learner.key for submission in submissions}
     marks.check_overrides(asked.overrides, people, asked.edition, asked.overrides_path)
     compileall.compile_dir(PACKAGE, quiet=2, workers=1)           # sandboxes cannot write bytecode, and would compile the package each time
@@ -88,7 +92,7 @@ def _isolation(asked: Asked) -> str:
         raise Refused(str(problem)) from None
 
 
-def tasks_of(submissions: Iterable[Submission], edition: Edition, unsafe: bool) -> dict[tuple[str, str], dict[str, Any]]:
+def tasks_of(submissions: Iterable[Submission], edition: Edition, unsafe: bool, gpu: bool = False) -> dict[tuple[str, str], dict[str, Any]]:
     """By learner and exercise: what to run. Answers that are missing, or still what a learner starts from, need no run."""
     made = {}
     digests = {name: edition.digest(name) for sheet in edition.sheets.values() for name in sheet.exercises}
@@ -99,19 +103,19 @@ def tasks_of(submissions: Iterable[Submission], edition: Edition, unsafe: bool) 
         for exercise in sheet.exercises:
             answer = (submission.answers or {}).get(sheet.cell_of(exercise))
             if answer is not None and marks.attempted(answer, sheet.skeletons[sheet.cell_of(exercise)]):
-                made[submission.learner.key, exercise] = task_of(edition, exercise, answer, digests[exercise], unsafe)
+                made[submission.learner.key, exercise] = task_of(edition, exercise, answer, digests[exercise], unsafe, gpu)
     return made
 
 
-def task_of(edition: Edition, exercise: str, answer: str, rests_on: str, unsafe: bool) -> dict[str, Any]:
+def task_of(edition: Edition, exercise: str, answer: str, rests_on: str, unsafe: bool, gpu: bool = False) -> dict[str, Any]:
     """One task, plain data. Its digest covers the answer and what it is graded against, so equal answers are one task."""
     sheet = edition.sheet_of(exercise)
     kinds = {generate.CHECK: VISIBLE, generate.HIDDEN: HIDDEN}
     cells = {"answer": sheet.cell_of(exercise), **{kinds[p.kind]: p.cell for p in sheet.parts if p.exercise == exercise and p.kind in kinds}}
-    words = (exercise, __version__, rests_on, "unsafe" if unsafe else "isolated", answer)
+    words = (exercise, __version__, rests_on, "unsafe" if unsafe else "isolated", *(("gpu",) if gpu else ()), answer)
     return {"digest": hashlib.sha256("\0".join(words).encode()).hexdigest()[:40], "exercise": exercise, "answer": answer,
             "constants": dict(edition.constants[exercise]), "key": edition.key, "notebook": nbformat.writes(sheet.piece(exercise, answer)),
-            "cells": cells, "unsafe": unsafe}
+            "cells": cells, "unsafe": unsafe, "gpu": gpu}
 
 
 def _regraded(regrade: Sequence[str], people: set[str], tasks: Mapping[tuple[str, str], Mapping], edition: Edition) -> list[tuple[str, str]]:

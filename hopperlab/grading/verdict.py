@@ -11,7 +11,7 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import answers, check, python_answers, sandbox
@@ -21,6 +21,7 @@ from .sandbox import Limits
 from .supervise import Completed
 
 MOST_MESSAGE = 6000        # characters of one message
+GPU_MEMORY, GPU_PROCESSES = 64 << 30, 512
 LIMIT = "limit"            # the step of a finding that no step of the check made, but a limit of the sandbox
 ENDED = {"time": "did not finish within the time limit", "memory": "needed more memory than the limit",
          "processes": "started more processes than the limit", "output": "printed more than the limit"}
@@ -42,9 +43,10 @@ class VerdictResult:
 
 
 def verdict(exercise_id: str, cell_text: str, constants: Mapping[str, Any] | None = None, key: str = PUBLIC, hidden: bool = False,
-            limits: Limits = Limits(), unsafe: bool = False) -> VerdictResult:
+            limits: Limits = Limits(), unsafe: bool = False, gpu: bool = False) -> VerdictResult:
     """Judge the text of an answer cell on the visible shapes, or (`hidden`) on those that the key draws.
 
+    gpu: a CUDA answer that the emulator has cleared then runs on this machine's GPU too, each launch in a worker process with a time limit.
     Raises ExerciseError for an exercise or constant that does not exist, SandboxError where nothing isolates and `unsafe` was not given.
     """
     exercise, start = find(exercise_id), time.monotonic()
@@ -56,6 +58,8 @@ def verdict(exercise_id: str, cell_text: str, constants: Mapping[str, Any] | Non
         return VerdictResult(False, (Finding("form", clean(f"Not tried: {refused}.")),), time.monotonic() - start)
     judged = _cuda if exercise.kind == CUDA else _python
     findings, limit = judged(exercise, cell_text, dict(constants or {}), key, hidden, limits, unsafe)
+    if gpu and not findings and exercise.kind == CUDA:
+        findings, limit = _cuda(exercise, cell_text, dict(constants or {}), key, hidden, limits, unsafe=True, gpu=True)
     tidy = tuple(Finding(finding.step, clean(finding.message)) for finding in findings)
     return VerdictResult(not tidy, tidy, time.monotonic() - start, limit)
 
@@ -69,10 +73,13 @@ def clean(message: str) -> str:
     return shown if len(shown) <= MOST_MESSAGE else shown[:MOST_MESSAGE - 1] + "…"
 
 
-def _cuda(exercise: Exercise, text: str, constants: dict, key: str, hidden: bool, limits: Limits, unsafe: bool) -> tuple[Sequence[Finding], str]:
+def _cuda(exercise: Exercise, text: str, constants: dict, key: str, hidden: bool, limits: Limits, unsafe: bool,
+          gpu: bool = False) -> tuple[Sequence[Finding], str]:
     """Findings and limit of check.judge in a process of its own. Its reply must bring the nonce of this request back."""
     nonce = secrets.token_hex(16)
-    request = {"nonce": nonce, "exercise": exercise.id, "text": text, "constants": constants, "key": key, "hidden": hidden}
+    request = {"nonce": nonce, "exercise": exercise.id, "text": text, "constants": constants, "key": key, "hidden": hidden, "gpu": gpu}
+    if gpu:                                     # a GPU cannot be reached from the sandbox, and CUDA reserves far more memory than it uses
+        limits = replace(limits, memory_bytes=max(limits.memory_bytes, GPU_MEMORY), processes=max(limits.processes, GPU_PROCESSES))
     done = sandbox.run(CHILD, json.dumps(request).encode(), read_only=[sandbox.PACKAGE], limits=limits, unsafe=unsafe)
     if done.killed:
         return ended(done)

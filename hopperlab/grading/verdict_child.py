@@ -1,6 +1,6 @@
 """The process in which the grader judges one CUDA answer: a request as JSON on standard input, one line of JSON as the reply.
 
-Run as `python -m hopperlab.grading.verdict_child` inside the sandbox. What kernels print goes nowhere; the reply goes to the real
+Run as `python -m hopperlab.grading.verdict_child` inside the sandbox (outside of it where the answer also runs on the GPU). What kernels print goes nowhere; the reply goes to the real
 standard output and brings back the request's nonce, which no kernel can read.
 """
 from __future__ import annotations
@@ -28,7 +28,8 @@ def main() -> None:
 def judged(request: dict) -> list[tuple[str, str]]:
     """(step, message) of each finding. An answer on which the check itself fails is not right, and the message says so."""
     try:
-        found = check.judge(find(request["exercise"]), request["text"], request["constants"], key=request["key"], hidden=request["hidden"])
+        found = check.judge(find(request["exercise"]), request["text"], request["constants"], key=request["key"], hidden=request["hidden"],
+                            gpu=bool(request.get("gpu")))
     except MemoryError:
         return [("limit", "The answer needed more memory than the limit.")]
     except Exception as problem:                # whatever an answer brought about is the grader's to read

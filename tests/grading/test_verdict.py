@@ -77,3 +77,20 @@ def test_values_of_any_depth_are_compared_or_refused(depth):
                                                         ("1", 1, 0), (None, 0, 0), ([], 0, 0), (0, [], 0), ([1, [2]], [1, 2], 0)])
 def test_values_that_are_not_the_expected_ones(value, expected, tolerance):
     assert python_answers.difference(value, expected, tolerance)
+
+
+def test_an_answer_that_is_wrong_in_the_emulator_never_reaches_the_gpu(monkeypatch):
+    asked = []
+    monkeypatch.setattr(verdict.sandbox, "run", lambda argv, request, **how: asked.append(json.loads(request)) or verdict.Completed(
+        0, json.dumps({"nonce": json.loads(request)["nonce"], "findings": [["hazards", "a hazard"]]}).encode(), b"", 0.1, ""))
+    assert not verdict.verdict("04.2", "%%cuda ring\n", gpu=True, unsafe=True).right
+    assert [request["gpu"] for request in asked] == [False]
+
+
+def test_an_answer_that_the_emulator_clears_goes_to_the_gpu_next(monkeypatch):
+    asked = []
+    monkeypatch.setattr(verdict.sandbox, "run", lambda argv, request, **how: asked.append(json.loads(request)) or verdict.Completed(
+        0, json.dumps({"nonce": json.loads(request)["nonce"], "findings": [["gpu", "it hung"]] if asked[-1]["gpu"] else []}).encode(), b"", 0.1, ""))
+    found = verdict.verdict("04.2", "%%cuda ring\n", gpu=True, unsafe=True)
+    assert not found.right and found.findings[0].message == "it hung"
+    assert [request["gpu"] for request in asked] == [False, True]
