@@ -12,7 +12,7 @@ import nbformat
 
 from . import build, hashes, source
 
-MAX_CODE_CELLS, MAX_CELL_LINES, MAX_COLUMNS, MAX_BYTES = 25, 15, 115, 200_000
+MAX_CODE_CELLS, MAX_CELL_LINES, MAX_COLUMNS, MAX_BYTES = 25, 15, 110, 200_000
 FOLDERS = re.compile(r"/(?:root|home|tmp|work|opt|usr)/[\w.-]+")
 PLAIN_ONLY = {"text/plain"}
 
