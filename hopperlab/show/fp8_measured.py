@@ -120,11 +120,11 @@ def accuracy_chart(recording: Any) -> style.Picture:
 
 def accuracy_table(recording: Any, k: int = 4096) -> str:
     """The recorded errors at one k: mean and worst, by kind of operands, without promotion and with it."""
-    lines = [f"k = {k}, {recording.source}", f"{'error, % of the root mean square':34s} {'mean':>8s} {'worst':>8s}"]
+    lines = [f"k = {k}, {recording.source}", f"{'error, % of the root mean square':42s} {'mean':>8s} {'worst':>8s}"]
     for kind, name in KINDS.items():
         for way in WAYS:
             record = next(r for r in _accuracy(recording, way, kind) if r.shape[2] == k)
-            lines.append(f"{f'{name}: {way}':34s} {100 * record.value:8.2f} {100 * record.value_max:8.2f}")
+            lines.append(f"{f'{name}: {way}':42s} {100 * record.value:8.2f} {100 * record.value_max:8.2f}")
     return "\n".join(lines)
 
 
@@ -148,7 +148,7 @@ def fp8_table(recording: Any) -> str:
     for name in (PEER, "cuBLASLt tensor-wise"):
         found = [_at(recording, name, shape) for shape in shapes]
         lines.append(f"{name:24s}" + "".join(f"{f'{r.tflops:.0f}':>30s}" if r else f"{'–':>30s}" for r in found))
-    return "\n".join([*lines, "tensor_scale is compared with cuBLASLt's tensor-wise product, which has one scale too; the others with its block-scaled one."])
+    return "\n".join([*lines, "tensor_scale is compared with cuBLASLt's tensor-wise product, which has one scale too;", "the others with its block-scaled one."])
 
 
 def fp8_chart(recording: Any, size: int = 8192) -> style.Picture:

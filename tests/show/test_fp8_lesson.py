@@ -82,7 +82,6 @@ BUGS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::hopperlab.PtxasWarning")
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs_are_named(bug):
     step, stages, change, kinds = BUGS[bug]
