@@ -56,7 +56,7 @@ from .choices import check_tuning, choice_model_chart, configuration, described,
 from .convolutions import SLICES, check_corners, convolution_matrix, convolve, corners, image_of, interleaved, launch_im2col, layout_picture
 from .convolutions import layouts_table, load_matrix, output_shape, tail_table, walk, walk_picture, where_from
 from .fp8_measured import accuracy_chart, accuracy_table, cut_sum, every_table, fp8_chart, fp8_table, geometric_mean, speed_left, sums_beside, tiles_table
-from .fp8_steps import check_wide, exact_operands, promotion_picture, run_fp8, steps_table, tile_traffic_fp8
+from .fp8_steps import check_wide, exact_operands, promotion_picture, run_fp8, run_grouped, steps_table, tile_traffic_fp8
 from .fp8_steps import STEPS as FP8_STEPS
 from .inside_tma import announce, check_boxes, descriptor_chart, first_uses, issue_table, latency_chart, latency_table, launch_queue
 from .inside_tma import BOXES, latencies, needed, run_queue, unit_map
@@ -99,15 +99,15 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "reduce_tile", "reduced", "reduction_rates", "reference_box", "registers_at_entry", "remaining",
            "reuse_table", "ring_counts", "ring_plan", "ring_run", "ring_spans", "ring_timeline", "role_build",
            "role_instructions", "ROLES", "roles_chart", "roles_gains", "roles_table", "roofline", "run_article",
-           "run_choice", "run_cluster", "run_fp8", "run_fused", "run_pipeline", "run_places", "run_product",
-           "run_queue", "run_schedule", "run_stream_k", "run_tile", "run_way", "same_counts", "sass", "SCALES",
-           "scales_table", "schedule_model", "schedule_timeline", "shapes_chart", "SLICES", "Slider", "small_shape",
-           "source", "Span", "speed_left", "stage_diagram", "stage_plan", "stage_times", "stages_chart", "step_map",
-           "step_table", "step_times", "step_words", "steps_table", "store_table", "sums_beside", "swizzle_cost",
-           "swizzle_reads", "swizzled_tile", "symptoms_table", "tail_table", "tile_order", "tile_table",
-           "tile_traffic", "tile_traffic_fp8", "tiles_on_way", "tiles_table", "time_by_warp", "timeline", "Times",
-           "timing_lesson", "trace_roles", "traffic_table", "turns", "turns_words",
-           "type_rates", "types_table", "unit_map", "verdict_chart", "verdicts", "vote", "waiting_share", "walk",
-           "walk_picture", "wavefronts", "wavefronts_beside", "wavefronts_of", "waves_chart", "waves_table",
-           "way_source", "WAYS", "ways_chart", "ways_table", "wgmma_groups", "wgmma_rates", "whence", "where_from",
-           "width_chart", "work_map", "wrapper", "write_groups"]
+           "run_choice", "run_cluster", "run_fp8", "run_fused", "run_grouped", "run_pipeline", "run_places",
+           "run_product", "run_queue", "run_schedule", "run_stream_k", "run_tile", "run_way", "same_counts", "sass",
+           "SCALES", "scales_table", "schedule_model", "schedule_timeline", "shapes_chart", "SLICES", "Slider",
+           "small_shape", "source", "Span", "speed_left", "stage_diagram", "stage_plan", "stage_times",
+           "stages_chart", "step_map", "step_table", "step_times", "step_words", "steps_table", "store_table",
+           "sums_beside", "swizzle_cost", "swizzle_reads", "swizzled_tile", "symptoms_table", "tail_table",
+           "tile_order", "tile_table", "tile_traffic", "tile_traffic_fp8", "tiles_on_way", "tiles_table",
+           "time_by_warp", "timeline", "Times", "timing_lesson", "trace_roles", "traffic_table", "turns",
+           "turns_words", "type_rates", "types_table", "unit_map", "verdict_chart", "verdicts", "vote",
+           "waiting_share", "walk", "walk_picture", "wavefronts", "wavefronts_beside", "wavefronts_of", "waves_chart",
+           "waves_table", "way_source", "WAYS", "ways_chart", "ways_table", "wgmma_groups", "wgmma_rates", "whence",
+           "where_from", "width_chart", "work_map", "wrapper", "write_groups"]

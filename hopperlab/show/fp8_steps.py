@@ -8,11 +8,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..measure import launches_fp8 as fp8
+from ..measure import launches_grouped
 from ..measure.launches_fp8 import BlockScaled
 from . import style
 from .schedules import Changes, changed
@@ -96,7 +98,7 @@ def promotion_spans(run: Any, name: str, warp: int = 4) -> list[Span]:
     return sorted(spans, key=lambda span: span.row)
 
 
-def promotion_picture(k: int = 512) -> style.Picture:
+def promotion_picture(k: int = 384) -> style.Picture:
     """One consumer of a 128 x 128 tile with one partial accumulator, and with two, over the order of its own events."""
     spans: list[Span] = []
     for name, step in (("one part", "staged_scales"), ("two parts", "overlapped")):
@@ -184,3 +186,32 @@ def steps_table(runs: Sequence[tuple[str, bool, Any]]) -> str:
         lines.append(f"{name:16s} {right!s:>6s} {len(run.hazards):8d} {count.get('global_load_requests', 0):22d} {count['tma_loads']:11d} "
                      f"{asked_of_l2(name, run) // 1024:20d} {blocks_in_flight(run):19d}")
     return "\n".join(lines)
+
+
+def grouped_operands(rows: Sequence[int], n: int, k: int) -> tuple[np.ndarray, ...]:
+    """(a8, b8, a_scales, b_scales, first) of groups with these numbers of rows, exact as `exact_operands`."""
+    from ml_dtypes import float8_e4m3fn
+
+    random = np.random.default_rng([sum(rows), n, k])
+    first = np.cumsum([0, *rows]).astype(np.int32)
+    a, b = (random.integers(-2, 3, shape).astype(float8_e4m3fn) for shape in ((int(first[-1]), k), (len(rows), n, k)))
+    blocks, columns = -(-k // fp8.BLOCK), -(-n // fp8.BLOCK)
+    shapes = ((blocks, -(-int(first[-1]) // 4) * 4), (len(rows), columns, blocks))
+    a_scales, b_scales = (np.exp2(random.integers(-2, 3, shape)).astype(np.float32) for shape in shapes)
+    return a, b, a_scales, b_scales, first
+
+
+def run_grouped(rows: Sequence[int], n: int = 136, k: int = 400, landing: str = "lazy", blocks: int = 2, changes: Changes = ()) -> tuple[list[bool], Any]:
+    """(is each group right?, session) of fp8/grouped.cu in the emulator on groups with these numbers of rows."""
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    a, b, a_scales, b_scales, first = grouped_operands(rows, n, k)
+    c = np.full((len(a), n), np.nan, bfloat16)
+    launch = launches_grouped.grouped(a, b, c, a_scales, b_scales, first, blocks=blocks, backend="emulator")
+    if changes:
+        launch = changed(launch, "fp8/grouped.cu", changes, ("-DSTAGES=5",))
+    with hl.emulate(schedule=landing, hazards="collect") as run:
+        launch()
+    same = (c == launches_grouped.reference(a, b, a_scales, b_scales, first).astype(bfloat16)).all(axis=1)
+    return [bool(same[begin:end].all()) for begin, end in pairwise(first)], run

@@ -46,10 +46,10 @@ def e4m3_chart() -> style.Picture:
     worst = worst_errors()
     colours = [style.BLUE if 2.0 ** power >= SMALLEST_NORMAL else style.ORANGE if 2.0 ** power >= SMALLEST else style.BLACK for power in worst]
     axis.bar([power + 0.5 for power in worst], [100 * error for error in worst.values()], width=0.94, color=colours)
-    for power, error in worst.items():
+    for power, error in [item for item in worst.items() if item[0] <= np.log2(SMALLEST_NORMAL)]:
         axis.text(power + 0.5, 100 * error + 1.5, f"{100 * error:.0f}", ha="center", fontsize=9, color=style.INK)
     axis.set(xlabel="magnitude of a number after scaling (power of two; the last bar ends at 448)", ylabel="largest error (%)", xlim=(-12, 9), ylim=(0, 112))
-    axis.set_xticks(range(-12, 10))
+    axis.set_xticks(range(-12, 10, 3))
     keys = ((style.BLACK, "zero, or the smallest number"), (style.ORANGE, "subnormal"), (style.BLUE, "normal: three bits kept"))
     axis.legend(handles=[Patch(facecolor=colour, label=name) for colour, name in keys], fontsize=9, frameon=False, loc="upper right")
     style.title(axis, "What e4m3 keeps of a number")

@@ -172,3 +172,12 @@ def test_an_excerpt_names_its_lines():
     assert shown.numbered().split("\n")[0].endswith("Ring<STAGES> ring;") and shown.text.rstrip().endswith("return;")
     with pytest.raises(ValueError, match="has no lines"):
         excerpts.excerpt("fp8/promoted.cu", "no such text", "return;")
+
+
+def test_grouped_products_and_a_map_that_is_not_edited():
+    right, run = fp8_steps.run_grouped((64, 130, 0, 1), k=144)
+    assert right == [True] * 4 and not run.hazards
+    whole = (("store_accumulators_tma<1>(map,", "store_accumulators_tma<1>(&c_map,"), ("1 + me, walk.row(index)", "1 + me, first[walk.group] + walk.row(index)"),
+             ("walk.col(index) * BN, rows, n);", "walk.col(index) * BN, 1 << 30, n);"))
+    _, run = fp8_steps.run_grouped((64, 130, 0, 1), k=144, changes=whole)
+    assert {hazard.kind for hazard in run.hazards} == {"overwrite-in-flight"}
