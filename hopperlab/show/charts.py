@@ -40,7 +40,8 @@ def bars(values: Mapping[str, float], xlabel: str, heading: str, source: str = "
     top = max(values.values())
     axis.set_xlim(0, top * 1.12)
     for index, name in enumerate(names):
-        axis.text(values[name] + top * 0.01, index, f"{values[name]:.3g}", va="center", fontsize=9, color=style.INK)
+        told = f"{values[name]:.3g}" if values[name] < 1000 else f"{values[name]:.0f}"
+        axis.text(values[name] + top * 0.01, index, told, va="center", fontsize=9, color=style.INK)
     axis.set_xlabel(xlabel)
     style.title(axis, heading)
     _source(figure, source)

@@ -92,6 +92,7 @@ BUDGETS = [
     ("layouts/columns.cu", (), {"columns": 40}),
     ("stores/fence_places.cu", (), {"doubled": 40}),
     ("stores/grouped.cu", (), {"grouped": 40}),
+    ("fp8/grouped.cu", (), {"gemm": 168}),
     ("stores/split_k.cu", (), {"split_k": 64}),
     ("stores/handover.cu", (), {"handover": 40}),
     ("wgmma/one_tile.cu", (), {"one_tile": 64}),

@@ -1,4 +1,4 @@
-"""Lessons 09 to 14 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse, what
+"""Lessons 09 to 15 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse, what
 cannot be is explained, and the figures are looked at in both themes (screenshots; SCREENSHOTS names their folder).
 """
 
@@ -37,6 +37,10 @@ LESSONS = {
         [("list", 0, "8192 x 8192 x 8192"), ("list", 1, "256x128"), ("slider", 0, -60), ("list", 2, "1x2"), ("slider", 1, -100)],
         [("list", 1, "256x256")], "registers a thread",
         ("ladder", "model-measured", "shapes", "panel")),
+    "15_fp8_gemm": (
+        [("list", 0, "one a row of A, one a 128 rows of B"), ("list", 1, "one k-block of A, B as much smaller"), ("slider", 0, -60), ("slider", 1, -45)],
+        [("key", 1, "Home"), ("key", 1, "ArrowRight")], "k of 16",
+        ("e4m3-picture", "accuracy", "promotion-picture", "ladder-picture", "shapes", "panel")),
 }
 
 

@@ -1,0 +1,184 @@
+"""Lesson 15: what the tensor core's own fp8 sums lose, as a model and as recorded, and the recorded speed of the fp8 ladder.
+
+The recording is `fp8`; a notebook passes it in. The model (`cut_sum`) is ours: NVIDIA documents no number of bits.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..measure import launches_fp8 as fp8
+from ..measure.recordings import Record
+from . import charts, style
+
+KINDS = {"normal": "normal", "positive": "positive", "outliers": "normal, outliers in A"}
+WAYS = ("tensor core alone", "promoted")
+LADDER = ("promoted", "staged_scales", "multicast", "overlapped", "final")
+PEER = "cuBLASLt block-scaled"
+
+
+def cut_sum(a: np.ndarray, b: np.ndarray, bits: int = 13, every: int = 0) -> np.ndarray:
+    """a (m x k) times b (n x k) transposed, added up as the tensor core seems to add e4m3 products.
+
+    One wgmma adds 32 products to the sum: all 33 numbers are aligned to the largest of them, and what lies below `bits` binary
+    places of its exponent is cut off. every: columns after which the sum goes into a float64 one and starts from zero (0: never).
+    """
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    total = np.zeros((len(a), len(b)))
+    part = np.zeros_like(total)
+    for k in range(0, a.shape[1], 32):
+        if every and k % every == 0:
+            total, part = total + part, np.zeros_like(part)
+        terms = np.concatenate([left[:, None, k:k + 32] * right[None, :, k:k + 32], part[:, :, None]], axis=2)
+        _, exponent = np.frexp(np.abs(terms).max(axis=2, keepdims=True))
+        unit = np.exp2(exponent - 1.0 - bits)                   # the last place that is kept
+        part = (np.trunc(terms / unit) * unit).sum(axis=2)
+    return total + part
+
+
+def accuracy_operands(kind: str, k: int, rows: int = 24, seed: int = 15) -> tuple[np.ndarray, np.ndarray]:
+    """Random operands (rows x k) in e4m3 of the kinds that were recorded: 'normal', 'positive', 'outliers' (each 512th column of A times 64)."""
+    from ml_dtypes import float8_e4m3fn
+
+    if kind not in KINDS:
+        raise ValueError(f"no kind {kind!r}; there are: {', '.join(KINDS)}")
+    random = np.random.default_rng([seed, k, len(kind)])
+    a, b = random.standard_normal((rows, k)), random.standard_normal((rows, k))
+    if kind == "positive":
+        a, b = np.abs(a), np.abs(b)
+    if kind == "outliers":
+        a[:, ::512] *= 64
+    return tuple(np.clip(x, -fp8.LARGEST, fp8.LARGEST).astype(float8_e4m3fn) for x in (a, b))
+
+
+def mean_error(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
+    """Mean distance of c, rounded to bf16, from the float64 product, over that product's root mean square."""
+    from ml_dtypes import bfloat16
+
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    return float(np.abs(c.astype(bfloat16).astype(np.float64) - exact).mean() / np.sqrt((exact ** 2).mean()))
+
+
+def emulated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a times b transposed by fp8/tensor_scale.cu, without promotion, in the emulator."""
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    c = np.zeros((len(a), len(b)), bfloat16)
+    launch = fp8.tensor_scale(a, b, c, backend="emulator")
+    with hl.emulate():
+        launch()
+    return c
+
+
+def sums_beside(kind: str = "positive", k: int = 1024) -> str:
+    """Mean error without promotion: in the emulator, and of the model."""
+    a, b = accuracy_operands(kind, k)
+    return "\n".join(f"{name:34s} {100 * mean_error(c, a, b):.2f} %" for name, c in
+                     (("emulator, sums in fp32", emulated(a, b)), ("model, 13 places kept", cut_sum(a, b)), ("model, promoted each 128 columns", cut_sum(a, b, every=128))))
+
+
+def every_table(kind: str = "positive", k: int = 4096) -> str:
+    """The model's mean error by how often the sum is promoted, and the fp32 additions a thread makes for it, each wgmma of 128 columns."""
+    a, b = accuracy_operands(kind, k)
+    lines = [f"k = {k}, {KINDS[kind]}: promoted each   mean error   fp32 operations for 1000 products"]
+    for every in (32, 128, 512, 2048, 0):
+        lines.append(f"{f'{every} columns' if every else 'never':>36s}   {100 * mean_error(cut_sum(a, b, every=every), a, b):8.2f} %   {1000 / (every or k):8.1f}")
+    return "\n".join(lines)
+
+
+def _accuracy(recording: Any, way: str, kind: str) -> list[Record]:
+    return sorted((r for r in recording.where(kernel="accuracy") if r.options == (way, kind)), key=lambda record: record.shape[2])
+
+
+def accuracy_chart(recording: Any) -> style.Picture:
+    """Recorded mean error over k, for three kinds of operands: the tensor core's own sums, promoted sums, and the model beside them."""
+    figure, axes = style.new_figure(3.7, columns=3)
+    words = [f"Mean error of a product against float64, in % of its root mean square; {recording.source}"]
+    for axis, (kind, name) in zip(axes, KINDS.items(), strict=True):
+        for way, colour, marker in ((WAYS[0], style.VERMILION, "s"), (WAYS[1], style.BLUE, "o")):
+            found = _accuracy(recording, way, kind)
+            axis.plot([r.shape[2] for r in found], [100 * r.value for r in found], color=colour, marker=marker, linewidth=2, label=f"{way}, recorded")
+            words.append(f"  {name}, {way}: " + ", ".join(f"k = {r.shape[2]}: {100 * r.value:.2f}" for r in found))
+        depths = [r.shape[2] for r in found]
+        modelled = [100 * mean_error(cut_sum(*operands), *operands) for operands in (accuracy_operands(kind, k) for k in depths)]
+        axis.plot(depths, modelled, color=style.BLACK, linestyle="--", marker="x", linewidth=1.2, label="model: 13 places kept")
+        words.append(f"  {name}, model: " + ", ".join(f"k = {k}: {value:.2f}" for k, value in zip(depths, modelled, strict=True)))
+        axis.set(xscale="log", yscale="log", ylim=(0.05, 50), xlabel="k")
+        axis.set_xticks([128, 1024, 8192], ["128", "1024", "8192"])
+        axis.set_yticks([0.1, 1, 10], ["0.1", "1", "10"] if axis is axes[0] else ["", "", ""])
+        axis.minorticks_off()
+        axis.grid(True, color=style.EMPTY)
+        style.title(axis, name)
+    axes[0].set_ylabel("mean error (%)")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=9, frameon=False, ncols=3, loc="outside upper center")
+    figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
+    return style.Picture(figure, "\n".join(words))
+
+
+def accuracy_table(recording: Any, k: int = 4096) -> str:
+    """The recorded errors at one k: mean and worst, by kind of operands, without promotion and with it."""
+    lines = [f"k = {k}, {recording.source}", f"{'error, % of the root mean square':42s} {'mean':>8s} {'worst':>8s}"]
+    for kind, name in KINDS.items():
+        for way in WAYS:
+            record = next(r for r in _accuracy(recording, way, kind) if r.shape[2] == k)
+            lines.append(f"{f'{name}: {way}':42s} {100 * record.value:8.2f} {100 * record.value_max:8.2f}")
+    return "\n".join(lines)
+
+
+def _at(recording: Any, kernel: str, shape: tuple[int, ...]) -> Record | None:
+    return next((r for r in recording.where(kernel=kernel, shape=shape) if not r.note), None)
+
+
+def speed_left(recording: Any, size: int = 8192) -> float:
+    """The last step's rate in per cent of the product's with one scale and no promotion, at size³."""
+    shape = (size,) * 3
+    return 100 * _at(recording, "final", shape).tflops / _at(recording, "tensor_scale", shape).tflops
+
+
+def fp8_table(recording: Any) -> str:
+    """Each step at the cubes where it was recorded: its rate, and its share of cuBLASLt's rate in the same rounds with lowest and highest round."""
+    shapes = sorted({r.shape for r in recording.where(kernel="overlapped")})
+    lines = [recording.source, f"{'TFLOP/s (share of cuBLASLt)':24s}" + "".join(f"{f'{shape[0]}³':>30s}" for shape in shapes)]
+    for name in ("tensor_scale", *LADDER):
+        found = [_at(recording, name, shape) for shape in shapes]
+        lines.append(f"{name:24s}" + "".join(f"{f'{r.tflops:.0f}  {r.ratio:.3f} ({r.ratio_min:.3f} to {r.ratio_max:.3f})':>30s}" if r else f"{'–':>30s}" for r in found))
+    for name in (PEER, "cuBLASLt tensor-wise"):
+        found = [_at(recording, name, shape) for shape in shapes]
+        lines.append(f"{name:24s}" + "".join(f"{f'{r.tflops:.0f}':>30s}" if r else f"{'–':>30s}" for r in found))
+    return "\n".join([*lines, "tensor_scale is compared with cuBLASLt's tensor-wise product, which has one scale too;", "the others with its block-scaled one."])
+
+
+def fp8_chart(recording: Any, size: int = 8192) -> style.Picture:
+    """A bar a step at size³, in climbing order, between the product with one scale and cuBLASLt's block-scaled one."""
+    found = {name: _at(recording, name, (size,) * 3) for name in ("tensor_scale", *LADDER, PEER)}
+    names = {"tensor_scale": "tensor_scale (one scale)", PEER: f"{PEER} (peer)"}
+    return charts.bars({names.get(name, name): r.tflops for name, r in found.items() if r}, "rate (TFLOP/s)", f"e4m3 product of {size}³", recording.source, best=names[PEER])
+
+
+def tiles_table(recording: Any, shape: tuple[int, int, int] = (8192,) * 3) -> str:
+    """Recorded configurations at one shape, fastest first, by tile, parts and source of A: rate over the product's with one scale."""
+    base = _at(recording, "tensor_scale", shape).tflops
+    best: dict[tuple[int, int, int], Record] = {}
+    for record in recording.where(kernel="block_scaled", shape=shape):
+        options = dict(option.split("=") for option in record.options)
+        key = (int(options["BN"]), int(options["PARTS"]), int(options.get("A_REGISTERS", 0)))
+        if key not in best or record.tflops > best[key].tflops:
+            best[key] = record
+    lines = [f"{_x(shape)}, {recording.source}", f"{'tile, best of its kind':44s} TFLOP/s  of one scale's"]
+    for (columns, parts, registers), record in sorted(best.items(), key=lambda item: -item[1].tflops):
+        kind = f"128 x {columns}, {parts} part{'s' * (parts > 1)}, A in {'registers' if registers else 'shared memory'}"
+        lines.append(f"{kind:44s} {record.tflops:7.0f}  {100 * record.tflops / base:8.0f} %")
+    return "\n".join(lines)
+
+
+def _x(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def geometric_mean(recording: Any) -> tuple[float, int]:
+    """(geometric mean of the last step's share of cuBLASLt's block-scaled rate over the recorded shapes, how many there are)."""
+    ratios = [r.ratio for r in recording.where(kernel="final") if not r.note]
+    return float(np.exp(np.mean(np.log(ratios)))), len(ratios)

@@ -1,0 +1,217 @@
+"""Lesson 15: the steps of the fp8 ladder run in the emulator on exact operands, k-blocks in flight in a warpgroup, what a tile asks of
+shared memory, and the check of the exercise.
+
+Operands are small integers and scales powers of two, so that every sum is exact in fp32 and C is rounded once.
+"""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..measure import launches_fp8 as fp8
+from ..measure import launches_grouped
+from ..measure.launches_fp8 import BlockScaled
+from . import style
+from .schedules import Changes, changed
+from .timelines import Span, gantt
+
+STEPS: Mapping[str, BlockScaled | None] = {
+    "promoted": None, "staged_scales": BlockScaled(cluster_m=1, parts=1), "multicast": BlockScaled(parts=1), "overlapped": BlockScaled(),
+    "256 wide": BlockScaled(parts=1, bn=256, stages=4), "A in registers": BlockScaled(parts=1, bn=256, a_registers=1, stages=4)}
+"""The steps with fine-grained scales: None is fp8/promoted.cu, the others configurations of fp8/block_scaled.cu."""
+
+PRODUCTS_PER_CYCLE = 4096           # e4m3 multiply-adds of an SM's tensor cores in a cycle (lesson 08x counts them)
+PORT = 128                          # bytes that shared memory gives or takes in a cycle
+WAYS = ("tensor core reads", "ldmatrix reads", "TMA writes")
+
+
+def exact_operands(m: int, n: int, k: int, scaled: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(a8, b8, a_scales, b_scales): integers from -2 to 2 in e4m3, scales powers of two from 1/4 to 4, or all 1."""
+    from ml_dtypes import float8_e4m3fn
+
+    random = np.random.default_rng(m + n + k)
+    a, b = (random.integers(-2, 3, (rows, k)).astype(float8_e4m3fn) for rows in (m, n))
+    blocks, rows, columns = -(-k // fp8.BLOCK), -(-m // 4) * 4, -(-n // fp8.BLOCK)
+    a_scales, b_scales = (np.exp2(scaled * random.integers(-2, 3, shape)).astype(np.float32) for shape in ((blocks, rows), (columns, blocks)))
+    return a, b, a_scales, b_scales
+
+
+def run_fp8(step: str, m: int = 200, n: int = 136, k: int = 784, landing: str = "lazy", stages: int = 0, blocks: int = 2,
+            changes: Changes = (), scaled: bool = True) -> tuple[bool, Any]:
+    """(right, session) of a step of STEPS in the emulator.
+
+    stages: of the ring (0: the step's own); blocks: the most CTAs, so that one takes several tiles; changes: to the kernel's text;
+    scaled: scales that differ, or all 1. Right: equal to the float64 reference rounded to bf16 once, bit for bit.
+    """
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    given, choice = exact_operands(m, n, k, scaled), STEPS[step]
+    c = np.full((m, n), np.nan, bfloat16)
+    if choice is None:
+        path, options = "fp8/promoted.cu", (f"-DSTAGES={stages or 5}",)
+        launch = fp8.promoted(given[0], given[1], c, *given[2:], stages=stages or 5, blocks=blocks, backend="emulator")
+    else:
+        choice = replace(choice, stages=stages or choice.stages, blocks=blocks)
+        path, options = "fp8/block_scaled.cu", choice.options
+        launch = fp8.block_scaled(given[0], given[1], c, *given[2:], choice, backend="emulator")
+    if changes:
+        with warnings.catch_warnings():                         # ptxas's notes on a planted bug
+            warnings.simplefilter("ignore")
+            launch = changed(launch, path, changes, options)
+    with hl.emulate(schedule=landing, hazards="collect") as run:
+        launch()
+    return bool((c == fp8.reference(*given).astype(bfloat16)).all()), run
+
+
+def _consumer_events(run: Any, warp: int) -> list[tuple[int, Any]]:
+    mine = [event for event in run.timeline if event.block == 0 and event.warp == warp]
+    return list(enumerate(mine))
+
+
+def blocks_in_flight(run: Any, warp: int = 4) -> int:
+    """The most k-blocks (of four wgmma) that were in flight at once in the warpgroup of this warp."""
+    most = now = 0
+    for _, event in _consumer_events(run, warp):
+        now += {"issue wgmma": 1, "land wgmma": -1}.get(event.what, 0)
+        most = max(most, now)
+    return -(-most // 4)
+
+
+def promotion_spans(run: Any, name: str, warp: int = 4) -> list[Span]:
+    """What one consumer warp did in its own order of events: each k-block from its first wgmma to its last landing, and its
+    promotion, which comes after the landing and before whatever the warp does next. Rows begin with `name`."""
+    spans: list[Span] = []
+    events = _consumer_events(run, warp)
+    issues = [at for at, event in events if event.what == "issue wgmma"]
+    lands = [at for at, event in events if event.what == "land wgmma"]
+    for block in range(len(lands) // 4):
+        begun, done = issues[4 * block], lands[4 * block + 3]
+        released = next((at for at, event in events if at > done and event.what == "arrive mbarrier"), done)
+        spans += [Span(f"{name}: tensor core, part {block % 2}" if name.startswith("two") else f"{name}: tensor core", begun, done, "multiplied", str(block)),
+                  Span(f"{name}: warpgroup", released, released + 1, "promoted", str(block))]
+    return sorted(spans, key=lambda span: span.row)
+
+
+def promotion_picture(k: int = 384) -> style.Picture:
+    """One consumer of a 128 x 128 tile with one partial accumulator, and with two, over the order of its own events."""
+    spans: list[Span] = []
+    for name, step in (("one part", "staged_scales"), ("two parts", "overlapped")):
+        _, run = run_fp8(step, 128, 128, k)
+        spans += promotion_spans(run, name)
+    return gantt(spans, "A consumer promotes: between its k-blocks, or under the next",
+                 "order of the consumer's events in the emulator (what came after what; not seconds)", {"multiplied": style.BLUE, "promoted": style.ORANGE})
+
+
+def traffic(run: Any, bm: int, bn: int, k_blocks: int) -> dict[str, float]:
+    """Bytes of shared memory in each cycle that the tensor core needs, by way: of a run of one tile of bm x bn and k_blocks k-blocks."""
+    count = run.counters
+    cycles = bm * bn * fp8.BLOCK * k_blocks / PRODUCTS_PER_CYCLE
+    scales = bm // 8 * k_blocks                                 # wavefronts of the warps that read their rows' scales: no part of the operands
+    loads = count.get("shared_load_wavefronts", 0)
+    moved = (count["wgmma_wavefronts"] * PORT, max(0, loads - scales) * PORT, k_blocks * (bm + bn) * fp8.BLOCK)
+    return {way: moved_bytes / cycles for way, moved_bytes in zip(WAYS, moved, strict=True)}
+
+
+TILES = {"128 x 128": (BlockScaled(cluster_m=1, parts=1), 128), "128 x 256, halves": (BlockScaled(cluster_m=1, parts=1, bn=256, stages=4), 256),
+         "128 x 256, halves, A in registers": (BlockScaled(cluster_m=1, parts=1, bn=256, a_registers=1, stages=4), 256),
+         "128 x 256 at once, one scale": (None, 256)}
+
+
+def tiles_traffic() -> dict[str, dict[str, float]]:
+    """Name of a tile -> `traffic` of one tile run in the emulator; the last one is fp8/tensor_scale.cu."""
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    found = {}
+    for name, (choice, bn) in TILES.items():
+        a, b, a_scales, b_scales = exact_operands(128, bn, 256)
+        c = np.zeros((128, bn), bfloat16)
+        launch = (fp8.tensor_scale(a, b, c, backend="emulator") if choice is None
+                  else fp8.block_scaled(a, b, c, a_scales, b_scales, choice, backend="emulator"))
+        with hl.emulate() as run:
+            launch()
+        found[name] = traffic(run, 128, bn, 2)
+    return found
+
+
+def tile_traffic_fp8() -> str:
+    """Each tile's bytes of shared memory a cycle by way, their sum, and the share of cycles that a port of PORT bytes leaves the tensor core."""
+    lines = [f"{'bytes of shared memory a cycle':34s}" + "".join(f"{way:>19s}" for way in WAYS) + f"{'sum':>6s}  busy at most"]
+    for name, ways in tiles_traffic().items():
+        total = sum(ways.values())
+        lines.append(f"{name:34s}" + "".join(f"{ways[way]:19.0f}" for way in WAYS) + f"{total:6.0f}  {min(100, 100 * PORT / total):.0f} %")
+    return "\n".join(lines)
+
+
+def check_wide(registers: int | None, bytes_a_cycle: float | None) -> str:
+    """Lesson 15's exercise: a tile of 128 x 256, multiplied by n = 256 at once by two consumers with A in shared memory, and promoted.
+    registers: fp32 sums and partial sums a thread; bytes_a_cycle: of shared memory."""
+    if registers is None or bytes_a_cycle is None:
+        return "Not answered yet: write both numbers, then run the cell again."
+    if registers == 64 * 256 // 128:
+        return f"{registers} registers hold the sums of a consumer's 64 x 256. The tensor core needs another place for the k-block it multiplies."
+    if registers != 2 * 64 * 256 // 128:
+        return f"Not {registers} registers: a consumer's 128 threads hold 64 x 256 sums, and once more as many partial sums."
+    right = sum(tiles_traffic()["128 x 256 at once, one scale"].values())
+    if bytes_a_cycle == 80:
+        return "80 bytes a cycle are what the tensor core reads. TMA writes each stage into the same memory."
+    if abs(bytes_a_cycle - right) > 0.5:
+        return (f"Not {bytes_a_cycle:g}: a k-block of the tile takes 128 x 256 x 128 / {PRODUCTS_PER_CYCLE} cycles. In them each consumer reads its 64 rows of A "
+                "and all 256 of B, 128 bytes a row, and TMA writes 128 + 256 rows.")
+    return (f"Right: {right:.0f} bytes a cycle is what the port gives, and {registers} registers are more than a thread can have (255). So the tile is "
+            "multiplied in halves, whose partial sums take 64 registers, and A is read twice.")
+
+
+def asked_of_l2(step: str, run: Any) -> int:
+    """Bytes that the TMA copies of a run asked of the L2: with multicast, a CTA asks for its share of B only."""
+    choice = STEPS[step]
+    if choice is None:
+        return run.counters["tma_load_bytes"]
+    stage = choice.bm * fp8.BLOCK + choice.bn // choice.cluster_m * fp8.BLOCK + choice.bm * 4
+    return run.counters["tma_loads"] // 3 * stage
+
+
+def steps_table(runs: Sequence[tuple[str, bool, Any]]) -> str:
+    """A line a step that ran: right or not, hazards, loads of warps from global memory, TMA copies, what these asked of the
+    L2, and the most k-blocks in flight in one warpgroup."""
+    lines = [f"{'step':16s} {'right':>6s} {'hazards':>8s} {'global loads of warps':>22s} {'TMA copies':>11s} {'KiB asked of the L2':>20s} {'k-blocks in flight':>19s}"]
+    for name, right, run in runs:
+        count = run.counters
+        lines.append(f"{name:16s} {right!s:>6s} {len(run.hazards):8d} {count.get('global_load_requests', 0):22d} {count['tma_loads']:11d} "
+                     f"{asked_of_l2(name, run) // 1024:20d} {blocks_in_flight(run):19d}")
+    return "\n".join(lines)
+
+
+def grouped_operands(rows: Sequence[int], n: int, k: int) -> tuple[np.ndarray, ...]:
+    """(a8, b8, a_scales, b_scales, first) of groups with these numbers of rows, exact as `exact_operands`."""
+    from ml_dtypes import float8_e4m3fn
+
+    random = np.random.default_rng([sum(rows), n, k])
+    first = np.cumsum([0, *rows]).astype(np.int32)
+    a, b = (random.integers(-2, 3, shape).astype(float8_e4m3fn) for shape in ((int(first[-1]), k), (len(rows), n, k)))
+    blocks, columns = -(-k // fp8.BLOCK), -(-n // fp8.BLOCK)
+    shapes = ((blocks, -(-int(first[-1]) // 4) * 4), (len(rows), columns, blocks))
+    a_scales, b_scales = (np.exp2(random.integers(-2, 3, shape)).astype(np.float32) for shape in shapes)
+    return a, b, a_scales, b_scales, first
+
+
+def run_grouped(rows: Sequence[int], n: int = 136, k: int = 400, landing: str = "lazy", blocks: int = 2, changes: Changes = ()) -> tuple[list[bool], Any]:
+    """(is each group right?, session) of fp8/grouped.cu in the emulator on groups with these numbers of rows."""
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    a, b, a_scales, b_scales, first = grouped_operands(rows, n, k)
+    c = np.full((len(a), n), np.nan, bfloat16)
+    launch = launches_grouped.grouped(a, b, c, a_scales, b_scales, first, blocks=blocks, backend="emulator")
+    if changes:
+        launch = changed(launch, "fp8/grouped.cu", changes, ("-DSTAGES=5",))
+    with hl.emulate(schedule=landing, hazards="collect") as run:
+        launch()
+    same = (c == launches_grouped.reference(a, b, a_scales, b_scales, first).astype(bfloat16)).all(axis=1)
+    return [bool(same[begin:end].all()) for begin, end in pairwise(first)], run
