@@ -185,7 +185,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.check:
         return check(chosen.check)
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(14) as pool:
         names = list(_named())
         right = {name for name, passed in zip(names, pool.map(_checked, names)) if passed}
     if not right:

@@ -46,8 +46,7 @@ CONFIGURATIONS: Mapping[str, BlockScaled] = {
     "64 x 128": SMALL, "128 x 64": replace(ALONE, bn=64, group=0, stages=8), "64 x 128, pair": replace(SMALL, cluster_m=2)}
 FEW = ("64 x 128", "128 x 64", "64 x 128, pair")
 SOME = ("256 wide, alone", "256 wide", "256 a tile", "256 pair a tile", "256 loaded, alone", "a CTA a tile")
-MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, group 4", "256 wide, group 16", "256 wide, alone, group 16", 
-        "256 loaded", "256 loaded, one part", "192 loaded")
+MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, group 4", "256 wide, alone, group 16", "256 loaded", "256 loaded, one part")
 TRIED = {SHAPES[0]: FEW, SHAPES[1]: SOME, SHAPES[7]: FEW}
 
 
@@ -258,7 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.check:
         return check(chosen.check)
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(14) as pool:
         names = list(_all_makers())
         right = {name for name, passed in zip(names, pool.map(_checked, names)) if passed}
     if not right:
