@@ -19,11 +19,11 @@ from ..measure.launches_attention import STEPS, Forward
 from . import style
 from .attention_charts import counted_blocks, key_blocks
 from .schedules import Changes, edited
-from .timelines import Span, gantt
+from .timelines import Span
 
 KERNEL = "attention/forward.cu"
 KEYS = 64                                   # keys of a block in the lesson's runs: small, so that few queries have several blocks
-COLOURS = {"scores": style.BLUE, "values": style.SKY, "softmax": style.ORANGE, "waits for its turn": style.FAINT, "waits for data": style.EMPTY}
+COLOURS = {"scores": style.BLUE, "values": style.SKY, "softmax": style.ORANGE, "waits for its turn": style.FAINT}
 
 
 @dataclass
@@ -102,7 +102,7 @@ def _changed(launch: Any, text: str, options: Sequence[str]) -> Any:
 
 def attention_spans(found: Attended, block: int = 0) -> list[Span]:
     """What each consumer of a CTA did, three rows a consumer: scores on their way (from the first wgmma's issue to the last one's landing), values on
-    their way, and its own work: softmax from the landing of the scores to the next thing that the emulator notes, and waits. Time is the order of
+    their way, and softmax, from the landing of the scores to the next thing that the emulator notes, with the waits for a turn. Time is the order of
     the CTA's events, counted from 0.
     """
     lines = found.text.split("\n")
@@ -117,11 +117,11 @@ def _consumer_spans(mine: Sequence[tuple[int, Any]], who: str, lines: Sequence[s
     spans: dict[str, list[Span]] = {"scores": [], "values": [], "own": []}
     under_way: dict[str, list[int]] = {"scores": [], "values": []}
     softmax: int | None = None
-    parked: tuple[int, str] | None = None
+    parked: int | None = None
     for at, event in mine:
         kind = "" if "wgmma" not in event.what else "scores" if "scores(" in lines[event.line - 1] else "values"
         if softmax is not None and event.kind != "arrive":
-            spans["own"].append(Span(f"{who}: its own work", softmax, at, "softmax"))
+            spans["own"].append(Span(f"{who}: softmax", softmax, at, "softmax"))
             softmax = None
         if event.what == "issue wgmma":
             under_way[kind].append(at)
@@ -135,17 +135,55 @@ def _consumer_spans(mine: Sequence[tuple[int, Any]], who: str, lines: Sequence[s
             if kind == "scores" and not under_way["scores"]:
                 softmax = at
         elif event.kind == "wait":
-            parked = (at, "waits for its turn" if event.what == "wait bar" else "waits for data")
+            parked = at if event.what == "wait bar" else None
         elif event.kind == "wake" and parked is not None:
-            spans["own"].append(Span(f"{who}: its own work", parked[0], at, parked[1]))
+            spans["own"].append(Span(f"{who}: softmax", parked, at, "waits for its turn"))
             parked = None
     return [*spans["scores"], *spans["values"], *spans["own"]]
 
 
-def attention_timeline(found: Attended, heading: str, block: int = 0, first: int = 0, last: int | None = None) -> style.Picture:
-    """`attention_spans` as a picture, of the events from `first` to `last`."""
-    spans = [s for s in attention_spans(found, block) if s.end >= first and (last is None or s.start <= last)]
-    return gantt(spans, heading, "order of events in the emulator (what came after what; not seconds)", COLOURS)
+ROWS = ("scores", "values", "softmax")
+NOT_SECONDS = "order of events in the emulator (not seconds)"
+
+
+def _draw(axis: Any, spans: Sequence[Span], y: float) -> list[tuple[float, str]]:
+    """A band a consumer from y on, in it three lanes (ROWS); returns where each consumer's name belongs."""
+    from matplotlib.patches import Rectangle
+
+    names = []
+    for who in sorted({span.row[:10] for span in spans}):
+        for span in (s for s in spans if s.row.startswith(who)):
+            lane = y + 0.3 * (ROWS.index(span.row[12:]) - 1)
+            axis.add_patch(Rectangle((span.start, lane - 0.14), span.end - span.start, 0.28, facecolor=COLOURS[span.kind]))
+        names.append((y, who))
+        y += 1.1
+    return names
+
+
+def _finish(figure: Any, axis: Any, names: Sequence[tuple[float, str]], longest: float, xlabel: str) -> None:
+    from matplotlib.patches import Patch
+
+    axis.set(xlim=(-0.5, longest + 1), ylim=(names[-1][0] + 0.6, names[0][0] - 1), xlabel=xlabel)
+    axis.set_yticks([at for at, _ in names], [name for _, name in names])
+    figure.legend(handles=[Patch(facecolor=colour, label=kind) for kind, colour in COLOURS.items()], fontsize=9, frameon=False, ncols=4, loc="outside lower center")
+
+
+def attention_timeline(found: Attended, heading: str, block: int = 0, below: str = "") -> style.Picture:
+    """`attention_spans` as a picture: a band a consumer, in it three lanes: scores, values, softmax. below: more lines under the axis."""
+    spans = attention_spans(found, block)
+    figure, (axis,) = style.new_figure(1.5 + 0.62 * found.choice.consumers)
+    names = _draw(axis, spans, 0)
+    _finish(figure, axis, names, max(s.end for s in spans), f"{NOT_SECONDS}\n{below}".strip())
+    axis.xaxis.label.set_fontsize(9)
+    axis.set_ylim(names[-1][0] + 0.6, -0.6)
+    style.title(axis, heading)
+    return style.Picture(figure, "\n".join([heading, *_in_words(spans), *(f"  {line}" for line in below.split("\n") if line)]))
+
+
+def _in_words(spans: Sequence[Span]) -> list[str]:
+    """A line a row: what was there, from when to when."""
+    rows = {row: sorted((s for s in spans if s.row == row), key=lambda s: s.start) for row in dict.fromkeys(s.row for s in spans)}
+    return [f"  {row}: " + ", ".join(f"{'' if s.kind == row[12:] else 'waits '}{s.start:g} to {s.end:g}" for s in own[:24]) for row, own in rows.items()]
 
 
 def turns_of(found: Attended, block: int = 0) -> list[int]:
@@ -168,32 +206,19 @@ def overlaps(found: Attended, block: int = 0) -> dict[str, int]:
             "under its own": sum(any(who(p) == who(s) and p.start < s.start < p.end for p in products) for s in softmaxes)}
 
 
-SHORT = {"scores": "scores", "values": "values", "its own work": "softmax, waits"}
-
-
 def attention_order(steps: Sequence[str] = ("two_consumers", "pingpong", "overlapped"), keys: int = 256) -> style.Picture:
     """The timelines of several steps under one another: 128 queries, one CTA, `keys` keys in blocks of 64."""
-    from matplotlib.patches import Patch, Rectangle
-
-    figure, (axis,) = style.new_figure(0.9 + 1.75 * len(steps))
-    names, words, longest, y = [], [], 1, 0.0
+    figure, (axis,) = style.new_figure(0.9 + 1.5 * len(steps))
+    names, words, longest, y = [], [], 1.0, 0.0
     for step in steps:
         found = run_attention(step, (128,), (keys,))
         spans, counts = attention_spans(found), overlaps(found)
-        start, longest = min(s.start for s in spans), max(longest, max(s.end for s in spans))
         words.append(f"{step}: {counts['scores together']} of {counts['blocks']} products for scores begin while the other consumer's are on their way")
-        axis.text(start, y - 0.62, step, fontsize=10, fontweight="bold", color=style.INK, va="bottom")
-        for row in sorted({s.row for s in spans}, key=lambda row: (row[9], list(SHORT).index(row[12:]))):
-            names.append((y, f"{row[:10]}: {SHORT[row[12:]]}"))
-            for span in (s for s in spans if s.row == row):
-                axis.add_patch(Rectangle((span.start, y - 0.4), span.end - span.start, 0.8, facecolor=COLOURS[span.kind], edgecolor=style.CARD, linewidth=0.6))
-                words.append(f"  {row}: {span.kind} from {span.start} to {span.end}")
-            y += 1
-        y += 1.1
-    axis.set(xlim=(-0.5, longest + 1), ylim=(y - 1.4, -1.6), xlabel="order of events in the emulator (what came after what; not seconds)")
-    axis.set_yticks([at for at, _ in names], [name for _, name in names], fontsize=8)
-    figure.legend(handles=[Patch(facecolor=colour, label=kind) for kind, colour in COLOURS.items()], fontsize=9, frameon=False, ncols=5,
-                  loc="outside lower center")
+        words += _in_words(spans)
+        axis.text(min(s.start for s in spans), y - 0.55, step, fontsize=10, fontweight="bold", color=style.INK, va="bottom")
+        names += _draw(axis, spans, y)
+        longest, y = max(longest, max(s.end for s in spans)), names[-1][0] + 1.8
+    _finish(figure, axis, names, longest, NOT_SECONDS)
     return style.Picture(figure, "\n".join(words))
 
 
@@ -210,13 +235,11 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
     tiles = key_blocks(length, length, choice.bm, keys, masked)
     blocks, every = counted_blocks(found, d), len(tiles) * -(-length // keys)
     counts, told = overlaps(found), found.run.hazards[0].kind if found.run.hazards else "no hazard"
-    heading = (f"{step}, D = {d}, {length} queries{', causal' if masked else ''}: {'right' if found.right else 'WRONG'}, {told}\n"
-               f"{blocks} blocks of {keys} keys multiplied, {every - blocks} left out\n"
-               f"{counts['under the other']} of {counts['blocks']} softmaxes beside the other's product, {counts['under its own']} beside its own")
-    picture = attention_timeline(found, heading)
-    said = recorded_step(step, d, "causal" if masked else "full")
-    picture.figure.axes[0].set_xlabel(f"order of events in the emulator (what came after what; not seconds)\n{said}", fontsize=9)
-    return style.Picture(picture.figure, f"{picture.text}\n  blocks of each tile of {choice.bm} queries: {', '.join(map(str, tiles))}\n  " + said.replace("\n", " "))
+    heading = f"{step}, D = {d}, {length} queries{', causal' if masked else ''}: {'right' if found.right else 'WRONG'}, {told}"
+    below = (f"{blocks} blocks of {keys} keys multiplied, {every - blocks} left out; of {counts['blocks']} softmaxes {counts['under the other']} beside "
+             f"the other's product, {counts['under its own']} beside its own\n{recorded_step(step, d, 'causal' if masked else 'full')}")
+    picture = attention_timeline(found, heading, below=below)
+    return style.Picture(picture.figure, f"{picture.text}\n  blocks of each tile of {choice.bm} queries: {', '.join(map(str, tiles))}")
 
 
 def recorded_step(step: str, d: int, mask: str, length: int = 4096) -> str:
@@ -224,9 +247,9 @@ def recorded_step(step: str, d: int, mask: str, length: int = 4096) -> str:
     recording = measure.load("attention")
     cell = {"options": (f"D={d}", mask), "shape": (16384 // length, length, 2048 // d, d)}
     records = recording.where(kernel=step, **cell)
-    name = f"{step}, head size {d}" if records else f"head size {d}, of whose steps only the last was timed"
     record = records[0] if records else recording.one(kernel="final", **cell)
-    return f"{name}, length {length}, {mask}: {record.tflops:.0f} TFLOP/s,\n{100 * record.ratio:.1f} % of cuDNN, {recording.source}"
+    name = step if records else "last step"
+    return f"{name}, D = {d}, length {length}, {mask}: {record.tflops:.0f} TFLOP/s, {100 * record.ratio:.1f} % of cuDNN,\n{recording.source}"
 
 
 # --- the exercise -----------------------------------------------------------------------------------------------------

@@ -48,26 +48,25 @@ def exponential_roofline(recording: Any, ceilings: Any = None, length: int = 163
     sizes = np.logspace(4, 9, 120, base=2)
     by_turns = np.array([share_by_turns(d) for d in sizes]) * peak
     together = np.minimum(1, sizes / 64) * peak
-    figure, (axis,) = style.new_figure(3.9)
-    axis.plot(sizes, together, color=style.BLUE, linewidth=2.2, label="together: the slower unit alone counts")
-    axis.plot(sizes, by_turns, color=style.VERMILION, linewidth=2.2, linestyle="--", label="by turns: products, then exponentials")
-    axis.fill_between(sizes, by_turns, together, color=style.EMPTY)
+    figure, (axis,) = style.new_figure(3.0, width=5.6)
+    axis.plot(sizes, together, color=style.BLUE, linewidth=2.2, label="both at once")
+    axis.plot(sizes, by_turns, color=style.VERMILION, linewidth=2.2, linestyle="--", label="one after the other")
     words = [f"Roofs by head size: {peak:.0f} TFLOP/s where every SM multiplies all the time at its highest clock; {recording.source}"]
     if ceilings is not None:
         plain = ceilings.one(kernel="cuBLAS product", dtype="bfloat16")
-        axis.axhline(plain.tflops, color=style.GREEN, linewidth=1.4, linestyle=":", label=f"recorded, a product by cuBLAS (8192³): {plain.tflops:.0f} TFLOP/s")
+        axis.axhline(plain.tflops, color=style.GREEN, linewidth=1.4, linestyle=":", label="cuBLAS, 8192³")
         words.append(f"  a product of 8192³ by cuBLAS, recorded: {plain.tflops:.0f} TFLOP/s (the clock falls under load)")
     for index, d in enumerate(HEAD_SIZES):
         record = recording.one(kernel="final", options=(f"D={d}", "full"), shape=(16384 // length, length, 2048 // d, d))
-        axis.plot([d], [record.tflops], style.MARKERS[index], color=style.INK, markersize=8, label=f"recorded, head size {d}: {record.tflops:.0f} TFLOP/s")
+        axis.plot([d], [record.tflops], "o", color=style.INK, markersize=8, label=None if index else "the last step")
         words.append(f"  head size {d}: by turns at most {share_by_turns(d) * peak:.0f}, together at most {min(1, d / 64) * peak:.0f}, recorded {record.tflops:.0f} TFLOP/s")
     axis.set_xscale("log", base=2)
-    axis.set_xticks([16, 32, 64, 128, 256, 512], ["16", "32", "64", "128", "256", "512"])
-    axis.set(xlabel="head size D (left of 64 the exponentials take longer than the products)", ylabel="rate of the products (TFLOP/s)", xlim=(16, 512), ylim=(0, 1.2 * peak))
+    axis.set_xticks([16, 64, 128, 256, 512], ["16", "64", "128", "256", "512"])
+    axis.set_yticks([0, 250, 500, 750, 1000])
+    axis.set(xlabel="head size D", ylabel="TFLOP/s", xlim=(16, 512), ylim=(0, 1.2 * peak))
     axis.axvline(64, color=style.FAINT, linewidth=1)
-    axis.grid(True, color=style.EMPTY)
     axis.legend(fontsize=8, frameon=False, loc="lower right")
-    style.title(axis, f"A roofline with the exponential unit (dots: the last step, length {length}, no mask)")
+    style.title(axis, "A roofline with the exponential unit")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
     return style.Picture(figure, "\n".join(words))
 
@@ -88,11 +87,11 @@ def counted_blocks(found: Any, d: int) -> int:
     return found.run.counters["wgmma"] // (choice.consumers * (d // 16 + choice.bn // 16))
 
 
-def causal_map(queries: int = 1024, keys: int = 1024, bm: int = 128, bn: int = 128) -> style.Picture:
+def causal_map(queries: int = 768, keys: int = 768, bm: int = 128, bn: int = 128) -> style.Picture:
     """A row a tile of queries, a square a block of keys: whole, masked in part, or left out. Query i sees keys up to i + keys - queries."""
-    kinds = {"multiplied, nothing to mask": style.SKY, "multiplied, masked in part": style.BLUE, "left out": style.EMPTY}
+    kinds = {"whole": style.SKY, "masked in part": style.BLUE, "left out": style.EMPTY}
     rows, across = key_blocks(queries, keys, bm, bn), -(-keys // bn)
-    figure, (axis,) = style.new_figure(1.6 + 0.26 * len(rows), width=6.0)
+    figure, (axis,) = style.new_figure(1.3 + 0.2 * len(rows), width=4.4)
     names, counts = list(kinds), [0, 0, 0]
     for tile, blocks in enumerate(rows):
         for j in range(across):
@@ -100,8 +99,8 @@ def causal_map(queries: int = 1024, keys: int = 1024, bm: int = 128, bn: int = 1
             kind = 2 if j >= blocks else 0 if whole else 1
             counts[kind] += 1
             axis.add_patch(Rectangle((j * bn, tile - 0.45), bn, 0.9, facecolor=kinds[names[kind]], edgecolor=style.CARD, linewidth=1.5))
-    axis.set(xlim=(0, across * bn), ylim=(len(rows) - 0.4, -0.6), xlabel="keys", ylabel="tile")
-    axis.set_yticks(range(len(rows)), [f"queries {t * bm} …" for t in range(len(rows))], fontsize=8)
+    axis.set(xlim=(0, across * bn), ylim=(len(rows) - 0.4, -0.6), xlabel="keys", ylabel=f"tile of {bm} queries")
+    axis.set_yticks(range(len(rows)))
     figure.legend(handles=[Patch(facecolor=colour, label=f"{name} ({count})") for (name, colour), count in zip(kinds.items(), counts)], fontsize=8, frameon=False,
                   ncols=3, loc="outside lower center")
     style.title(axis, f"{queries} queries, {keys} keys, causal")
@@ -140,17 +139,18 @@ def sharing_table(cases: Sequence[tuple[int, int]], ctas: int = 132, bm: int = 1
     return "\n".join(lines)
 
 
-def sharing_chart(length: int = 1024, heads: int = 3, ctas: int = 5, bm: int = 128, bn: int = 128) -> style.Picture:
-    """The ways of sharing out causal tiles under one another: a row a CTA, a bar a tile, as long as its blocks of keys; a model."""
+def sharing_chart(length: int = 1024, heads: int = 2, ctas: int = 3, bm: int = 128, bn: int = 128) -> style.Picture:
+    """Two ways of sharing out causal tiles under one another, the first and the last: a row a CTA, a bar a tile, as long as its blocks of keys; a model."""
     blocks = key_blocks(length, length, bm, bn) * heads
-    figure, (axis,) = style.new_figure(0.9 + 1.45 * len(WAYS_TO_SHARE))
+    ways = (WAYS_TO_SHARE[0], WAYS_TO_SHARE[2])
+    figure, (axis,) = style.new_figure(0.8 + (0.3 * ctas + 0.4) * len(ways), width=5.6)
     words, names, y, last = [f"{len(blocks)} causal tiles of length {length} on {ctas} CTAs (a model)"], [], 0.0, 0.0
     even = sum(1 + b for b in blocks) / ctas
-    for way in WAYS_TO_SHARE:
+    for way in ways:
         shared = shared_out(blocks, ctas, way)
         end = max(tile[1] for cta in shared for tile in cta)
         last = max(last, end)
-        axis.text(0, y - 0.62, f"{way}: done after {end:.0f}, {100 * (end / even - 1):.0f} % later than an even share", fontsize=9, color=style.INK, va="bottom")
+        axis.text(0, y - 0.62, f"{way}: {end:.0f}, {100 * (end / even - 1):.0f} % over", fontsize=9, color=style.INK, va="bottom")
         words.append(f"  {way}: done after {end:.0f} blocks, {100 * (end / even - 1):.0f} % later than an even share")
         for cta, tiles in enumerate(shared):
             for start, stop in tiles:
@@ -162,7 +162,7 @@ def sharing_chart(length: int = 1024, heads: int = 3, ctas: int = 5, bm: int = 1
             y += 1
         y += 1.1
     axis.axvline(even, color=style.VERMILION, linewidth=1.2, linestyle="--")
-    axis.set(xlim=(0, last * 1.03), ylim=(y - 1.4, -1.7), xlabel="time, in blocks of keys (a number is a tile's; dashed: an even share); a model")
+    axis.set(xlim=(0, last * 1.03), ylim=(y - 1.4, -1.7), xlabel="time, in blocks of keys (a model; dashed: an even share)")
     axis.set_yticks([at for at, _ in names], [name for _, name in names], fontsize=8)
     return style.Picture(figure, "\n".join(words))
 
@@ -186,27 +186,20 @@ def attention_table(recording: Any) -> str:
 
 
 def attention_chart(recording: Any) -> style.Picture:
-    """The last step as per cent of cuDNN by length, without a mask and causal, a line a head size; the bars reach from the lowest round to the highest."""
-    figure, axes = style.new_figure(3.6, 2)
+    """The last step as per cent of cuDNN by length, a line a head size: without a mask (solid) and causal (dashed)."""
+    figure, (axis,) = style.new_figure(3.0, width=5.6)
     words = [f"The last step in per cent of cuDNN, {recording.source}"]
-    for axis, mask in zip(axes, ("full", "causal")):
+    for mask, line in (("full", "-"), ("causal", "--")):
         for index, d in enumerate(HEAD_SIZES):
             records = _final(recording, d, mask)
             x = [r.shape[1] for r in records]
-            ends = [[100 * (r.ratio - r.ratio_min) for r in records], [100 * (r.ratio_max - r.ratio) for r in records]]
-            axis.errorbar(x, [100 * r.ratio for r in records], yerr=np.maximum(ends, 0), color=style.PALETTE[index], marker=style.MARKERS[index], linewidth=2,
-                          label=f"head size {d}")
-            words.append(f"  {mask}, head size {d}: " + ", ".join(f"{r.shape[1]}: {100 * r.ratio:.1f}" for r in records))
-        axis.axhline(100, color=style.INK, linewidth=1, linestyle="--")
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(x, [str(v) for v in x])
-        axis.set(xlabel="length (tokens of a sequence)", ylabel="speed, % of cuDNN in the same round")
-        axis.grid(True, color=style.EMPTY)
-        style.title(axis, "every key" if mask == "full" else "causal")
-    low, high = min(a.get_ylim()[0] for a in axes), max(a.get_ylim()[1] for a in axes)
-    for axis in axes:
-        axis.set_ylim(low, high)
-    axes[0].legend(fontsize=9, frameon=False)
+            axis.plot(x, [100 * r.ratio for r in records], line, color=style.PALETTE[index], marker=style.MARKERS[index], linewidth=2, label=f"{d}, {mask}")
+            words.append(f"  {mask}, head size {d}: " + ", ".join(f"{r.shape[1]}: {100 * r.ratio:.1f} ({100 * r.ratio_min:.1f} to {100 * r.ratio_max:.1f})" for r in records))
+    axis.axhline(100, color=style.INK, linewidth=1)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(x, [f"{v // 1024}k" for v in x])
+    axis.set(xlabel="length (tokens)", ylabel="speed, % of cuDNN")
+    figure.legend(fontsize=9, frameon=False, loc="outside right center", title="head size")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
     return style.Picture(figure, "\n".join(words))
 
