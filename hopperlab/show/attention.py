@@ -239,7 +239,7 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
     below = (f"{blocks} blocks of {keys} keys multiplied, {every - blocks} left out; of {counts['blocks']} softmaxes {counts['under the other']} beside "
              f"the other's product, {counts['under its own']} beside its own\n{recorded_step(step, d, 'causal' if masked else 'full')}")
     picture = attention_timeline(found, heading, below=below)
-    return style.Picture(picture.figure, f"{picture.text}\n  blocks of each tile of {choice.bm} queries: {', '.join(map(str, tiles))}")
+    return style.Picture(picture.figure, f"{picture.text}\n  blocks of each tile of {choice.bm} queries: {', '.join(map(str, tiles))}\n  {measure.load('attention').source}")
 
 
 def recorded_step(step: str, d: int, mask: str, length: int = 4096) -> str:
@@ -249,7 +249,7 @@ def recorded_step(step: str, d: int, mask: str, length: int = 4096) -> str:
     records = recording.where(kernel=step, **cell)
     record = records[0] if records else recording.one(kernel="final", **cell)
     name = step if records else "last step"
-    return f"{name}, D = {d}, length {length}, {mask}: {record.tflops:.0f} TFLOP/s, {100 * record.ratio:.1f} % of cuDNN,\n{recording.source}"
+    return f"recorded: {name}, D = {d}, length {length}, {mask}: {record.tflops:.0f} TFLOP/s, {100 * record.ratio:.1f} % of cuDNN"
 
 
 # --- the exercise -----------------------------------------------------------------------------------------------------
