@@ -37,6 +37,10 @@ LESSONS = {
         [("list", 0, "8192 x 8192 x 8192"), ("list", 1, "256x128"), ("slider", 0, -60), ("list", 2, "1x2"), ("slider", 1, -100)],
         [("list", 1, "256x256")], "registers a thread",
         ("ladder", "model-measured", "shapes", "panel")),
+    "16_attention": (
+        [("slider", 0, -60), ("slider", 1, 60), ("list", 1, "no"), ("list", 2, "persistent"), ("list", 0, "128")],
+        [("list", 0, "256"), ("key", 1, "End")], "more than the 232448 bytes",
+        ("roofline", "kernel-source", "order", "causal-map", "chart", "panel")),
 }
 
 
