@@ -60,9 +60,9 @@ from .inside_tma import BOXES, latencies, needed, run_queue, unit_map
 from .raster import launch_raster, raster_map, reuse_table, tile_order, waves_chart, waves_table
 from .schedules import launch_schedule, run_schedule, schedule_model, schedule_timeline, turns, turns_words
 from .split_work import check_order, run_fused, run_stream_k, work_map
-from .attention import attention_order, attention_timeline, check_merge, launch_attention, overlaps, run_attention, turns_of
+from .attention import attention_order, attention_timeline, check_merge, launch_attention, overlaps, run_attention
 from .attention_charts import attention_chart, attention_steps, attention_table, balance_table, causal_map, counted_blocks, exponential_roofline
-from .attention_charts import key_blocks, last_over_first, sharing_chart, sharing_table
+from .attention_charts import key_blocks, last_over_first, sharing_table
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "announce", "asked_of_l2",
            "attainable", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "BOXES", "boxes_chart",
@@ -107,5 +107,4 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "write_groups"]
 
 __all__ += ["attention_chart", "attention_order", "attention_steps", "attention_table", "attention_timeline", "balance_table", "causal_map", "check_merge",
-            "counted_blocks", "exponential_roofline", "key_blocks", "last_over_first", "launch_attention", "overlaps", "run_attention", "sharing_chart",
-            "sharing_table", "turns_of"]                                                                     # lesson 16
+            "counted_blocks", "exponential_roofline", "key_blocks", "last_over_first", "launch_attention", "overlaps", "run_attention", "sharing_table"]   # lesson 16

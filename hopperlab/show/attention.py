@@ -186,11 +186,6 @@ def _in_words(spans: Sequence[Span]) -> list[str]:
     return [f"  {row}: " + ", ".join(f"{'' if s.kind == row[12:] else 'waits '}{s.start:g} to {s.end:g}" for s in own[:24]) for row, own in rows.items()]
 
 
-def turns_of(found: Attended, block: int = 0) -> list[int]:
-    """Which consumer started scores, in order, one entry a block of keys."""
-    return [int(span.row[9]) for span in sorted((s for s in attention_spans(found, block) if s.kind == "scores"), key=lambda s: s.start)]
-
-
 def overlaps(found: Attended, block: int = 0) -> dict[str, int]:
     """How often what ran beside what, in one CTA: 'blocks' (softmaxes in all), 'scores together' (scores that began while another consumer's were on
     their way), 'under the other' (softmaxes during which another consumer began a product), 'under its own' (… with values of the same one on their way).
@@ -236,7 +231,7 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
     blocks, every = counted_blocks(found, d), len(tiles) * -(-length // keys)
     counts, told = overlaps(found), found.run.hazards[0].kind if found.run.hazards else "no hazard"
     heading = f"{step}, D = {d}, {length} queries{', causal' if masked else ''}: {'right' if found.right else 'WRONG'}, {told}"
-    below = (f"{blocks} blocks of {keys} keys multiplied, {every - blocks} left out; of {counts['blocks']} softmaxes {counts['under the other']} beside "
+    below = (f"blocks of {keys} keys: {blocks} multiplied, {every - blocks} left out; of {counts['blocks']} softmaxes {counts['under the other']} beside "
              f"the other's product, {counts['under its own']} beside its own\n{recorded_step(step, d, 'causal' if masked else 'full')}")
     picture = attention_timeline(found, heading, below=below)
     return style.Picture(picture.figure, f"{picture.text}\n  blocks of each tile of {choice.bm} queries: {', '.join(map(str, tiles))}\n  {measure.load('attention').source}")

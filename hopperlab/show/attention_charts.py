@@ -139,34 +139,6 @@ def sharing_table(cases: Sequence[tuple[int, int]], ctas: int = 132, bm: int = 1
     return "\n".join(lines)
 
 
-def sharing_chart(length: int = 1024, heads: int = 2, ctas: int = 3, bm: int = 128, bn: int = 128) -> style.Picture:
-    """Two ways of sharing out causal tiles under one another, the first and the last: a row a CTA, a bar a tile, as long as its blocks of keys; a model."""
-    blocks = key_blocks(length, length, bm, bn) * heads
-    ways = (WAYS_TO_SHARE[0], WAYS_TO_SHARE[2])
-    figure, (axis,) = style.new_figure(0.8 + (0.3 * ctas + 0.4) * len(ways), width=5.6)
-    words, names, y, last = [f"{len(blocks)} causal tiles of length {length} on {ctas} CTAs (a model)"], [], 0.0, 0.0
-    even = sum(1 + b for b in blocks) / ctas
-    for way in ways:
-        shared = shared_out(blocks, ctas, way)
-        end = max(tile[1] for cta in shared for tile in cta)
-        last = max(last, end)
-        axis.text(0, y - 0.62, f"{way}: {end:.0f}, {100 * (end / even - 1):.0f} % over", fontsize=9, color=style.INK, va="bottom")
-        words.append(f"  {way}: done after {end:.0f} blocks, {100 * (end / even - 1):.0f} % later than an even share")
-        for cta, tiles in enumerate(shared):
-            for start, stop in tiles:
-                count = round(stop - start - 1)
-                colour = style.BLUE if count > max(blocks) / 2 else style.SKY
-                axis.add_patch(Rectangle((start, y - 0.4), stop - start, 0.8, facecolor=colour, edgecolor=style.CARD))
-                axis.text((start + stop) / 2, y, str(count), ha="center", va="center", fontsize=8, color=style.ink_on(colour))
-            names.append((y, f"CTA {cta}"))
-            y += 1
-        y += 1.1
-    axis.axvline(even, color=style.VERMILION, linewidth=1.2, linestyle="--")
-    axis.set(xlim=(0, last * 1.03), ylim=(y - 1.4, -1.7), xlabel="time, in blocks of keys (a model; dashed: an even share)")
-    axis.set_yticks([at for at, _ in names], [name for _, name in names], fontsize=8)
-    return style.Picture(figure, "\n".join(words))
-
-
 # --- what was recorded ------------------------------------------------------------------------------------------------
 def _final(recording: Any, d: int, mask: str) -> list[Any]:
     return sorted(recording.where(kernel="final", options=(f"D={d}", mask)), key=lambda r: r.shape[1])
@@ -204,9 +176,8 @@ def attention_chart(recording: Any) -> style.Picture:
     return style.Picture(figure, "\n".join(words))
 
 
-IDEAS = {"one_warpgroup": "a producer warp, one consumer; scores, softmax, values by turns", "two_consumers": "while one computes exponentials, the other may multiply",
-         "pingpong": "… and they take turns", "overlapped": "scores of the next block start before this block's softmax",
-         "persistent": "a CTA draws one tile after another", "final": "keys of a block and consumers by head size"}
+IDEAS = {"one_warpgroup": "scores, softmax, values in a row", "two_consumers": "a second consumer", "pingpong": "turns by named barriers",
+         "overlapped": "next scores before this softmax", "persistent": "a CTA draws tile after tile", "final": "blocks by head size"}
 
 
 def steps_of(recording: Any, mask: str, length: int = 4096, d: int = 128) -> dict[str, Any]:

@@ -78,10 +78,10 @@ def _to_html(shown: Listing) -> str:
     numbers = [f'<span style="background-color: {style.YELLOW}">{number:4d}</span>' if number in shown.marked else f"{number:4d}"
                for number in range(shown.first, shown.first + rows)]
     text = "margin: 0; background: none; font-family: monospace; font-size: 12px; line-height: 1.35; white-space: pre;"
-    cell = f'<td style="text-align: left; vertical-align: top; padding: 8px 6px; background-color: {style.CARD}">'
-    return (f"<div style=\"overflow-x: auto\"><strong>{html.escape(shown.name)}</strong><table><tr>{cell}"
-            f'<pre style="{text} color: #6E6E68; padding: 0">' + "\n".join(numbers)
-            + f'</pre></td>{cell}<pre style="{text} color: {style.INK}; padding: 0">' + _coloured(shown.text) + "</pre></td></tr></table></div>")
+    cell = f"text-align: left; vertical-align: top; background-color: {style.CARD}; padding: 8px"
+    return (f'<div><strong>{html.escape(shown.name)}</strong><table style="table-layout: fixed; width: 100%; border-collapse: collapse"><tr><td style="{cell}; width: 32px">'
+            f'<pre style="{text} color: #6E6E68; padding: 0">' + "\n".join(numbers) + f'</pre></td><td style="{cell} 8px 8px 0">'
+            f'<pre style="{text} color: {style.INK}; padding: 0; overflow-x: auto">' + _coloured(shown.text) + "</pre></td></tr></table></div>")
 
 
 def _coloured(text: str) -> str:
