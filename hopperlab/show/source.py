@@ -73,13 +73,15 @@ COLOURS = {"Token.Comment.Preproc": "#7A3E00", "Token.Comment": "#3B7A1E", "Toke
 
 
 def _to_html(shown: Listing) -> str:
-    rows = _coloured(shown.text).split("\n")
-    body = []
-    for number, row in enumerate(rows, shown.first):
-        back = f"; background-color: {style.YELLOW}" if number in shown.marked else ""
-        body.append(f'<span style="color: #6E6E68{back}">{number:4d}  </span>{row}')
-    frame = f"background-color: {style.CARD}; color: {style.INK}; padding: 8px; font-family: monospace; font-size: 12px; line-height: 1.35; white-space: pre; overflow-x: auto;"
-    return f'<div><strong>{html.escape(shown.name)}</strong><pre style="{frame}">' + "\n".join(body) + "</pre></div>"
+    """Numbers in a column of their own: what is copied is the code, and neither column needs a span a line."""
+    rows = shown.text.count("\n") + 1
+    numbers = [f'<span style="background-color: {style.YELLOW}">{number:4d}</span>' if number in shown.marked else f"{number:4d}"
+               for number in range(shown.first, shown.first + rows)]
+    text = "margin: 0; background: none; font-family: monospace; font-size: 12px; line-height: 1.35; white-space: pre;"
+    cell = f"text-align: left; vertical-align: top; background-color: {style.CARD}; padding: 8px"
+    return (f'<div><strong>{html.escape(shown.name)}</strong><table style="table-layout: fixed; width: 100%; border-collapse: collapse"><tr><td style="{cell}; width: 32px">'
+            f'<pre style="{text} color: #6E6E68; padding: 0">' + "\n".join(numbers) + f'</pre></td><td style="{cell} 8px 8px 0">'
+            f'<pre style="{text} color: {style.INK}; padding: 0; overflow-x: auto">' + _coloured(shown.text) + "</pre></td></tr></table></div>")
 
 
 def _coloured(text: str) -> str:
@@ -99,6 +101,4 @@ def _coloured(text: str) -> str:
 
 def _span(run: str, colour: str | None) -> str:
     text = html.escape(run, quote=False)
-    if colour is None or not run.strip():
-        return text
-    return "\n".join(f'<span style="color: {colour}">{line}</span>' if line.strip() else line for line in text.split("\n"))
+    return text if colour is None or not run.strip() else f'<span style="color: {colour}">{text}</span>'

@@ -41,6 +41,10 @@ LESSONS = {
         [("list", 0, "one a row of A, one a 128 rows of B"), ("list", 1, "one k-block of A, B as much smaller"), ("slider", 0, -60), ("slider", 1, -45)],
         [("key", 1, "Home"), ("key", 1, "ArrowRight")], "k of 16",
         ("e4m3-picture", "accuracy", "promotion-picture", "ladder-picture", "shapes", "panel")),
+    "16_attention": (
+        [("slider", 0, -60), ("slider", 1, 60), ("list", 1, "no"), ("list", 2, "persistent"), ("list", 0, "128")],
+        [("list", 0, "256"), ("key", 1, "End")], "more than the 232448 bytes",
+        ("roofline", "kernel-source", "order", "causal-map", "chart", "panel")),
 }
 
 
