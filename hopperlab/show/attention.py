@@ -240,9 +240,9 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
 def recorded_step(step: str, d: int, mask: str, length: int = 4096) -> str:
     """What the recording says of a step at this head size; of other head sizes than 128 it has the last step only."""
     recording = measure.load("attention")
-    cell = {"options": (f"D={d}", mask), "shape": (16384 // length, length, 2048 // d, d)}
-    records = recording.where(kernel=step, **cell)
-    record = records[0] if records else recording.one(kernel="final", **cell)
+    shape = (16384 // length, length, 2048 // d, d)
+    records, last = ([r for r in recording.where(kernel=kernel, shape=shape) if r.options[1] == mask] for kernel in (step, "final"))
+    record = (records or last)[0]
     name = step if records else "last step"
     return f"recorded: {name}, D = {d}, length {length}, {mask}: {record.tflops:.0f} TFLOP/s, {100 * record.ratio:.1f} % of cuDNN"
 

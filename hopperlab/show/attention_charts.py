@@ -57,7 +57,7 @@ def exponential_roofline(recording: Any, ceilings: Any = None, length: int = 163
         axis.axhline(plain.tflops, color=style.GREEN, linewidth=1.4, linestyle=":", label="cuBLAS, 8192³")
         words.append(f"  a product of 8192³ by cuBLAS, recorded: {plain.tflops:.0f} TFLOP/s (the clock falls under load)")
     for index, d in enumerate(HEAD_SIZES):
-        record = recording.one(kernel="final", options=(f"D={d}", "full"), shape=(16384 // length, length, 2048 // d, d))
+        record = next(r for r in recording.where(kernel="final", shape=(16384 // length, length, 2048 // d, d)) if r.options[1] == "full")
         axis.plot([d], [record.tflops], "o", color=style.INK, markersize=8, label=None if index else "the last step")
         words.append(f"  head size {d}: by turns at most {share_by_turns(d) * peak:.0f}, together at most {min(1, d / 64) * peak:.0f}, recorded {record.tflops:.0f} TFLOP/s")
     axis.set_xscale("log", base=2)
@@ -141,7 +141,7 @@ def sharing_table(cases: Sequence[tuple[int, int]], ctas: int = 132, bm: int = 1
 
 # --- what was recorded ------------------------------------------------------------------------------------------------
 def _final(recording: Any, d: int, mask: str) -> list[Any]:
-    return sorted(recording.where(kernel="final", options=(f"D={d}", mask)), key=lambda r: r.shape[1])
+    return sorted((r for r in recording.where(kernel="final") if r.options[:2] == (f"D={d}", mask)), key=lambda r: r.shape[1])
 
 
 def attention_table(recording: Any) -> str:
@@ -183,7 +183,7 @@ IDEAS = {"one_warpgroup": "scores, softmax, values in a row", "two_consumers": "
 def steps_of(recording: Any, mask: str, length: int = 4096, d: int = 128) -> dict[str, Any]:
     """Step -> its record at this cell, in climbing order, for the steps that were recorded; `final` last."""
     shape = (16384 // length, length, 2048 // d, d)
-    return {name: r for name in (*STEPS, "final") for r in recording.where(kernel=name, options=(f"D={d}", mask), shape=shape)}
+    return {name: r for name in (*STEPS, "final") for r in recording.where(kernel=name, shape=shape) if r.options[:2] == (f"D={d}", mask)}
 
 
 def attention_steps(recording: Any, length: int = 4096, d: int = 128) -> str:
