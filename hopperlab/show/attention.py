@@ -194,7 +194,7 @@ def overlaps(found: Attended, block: int = 0) -> dict[str, int]:
     products = [s for s in spans if s.kind in ("scores", "values")]
     softmaxes = [s for s in spans if s.kind == "softmax"]
     scores = [s for s in products if s.kind == "scores"]
-    who = lambda span: span.row[:10]                             # noqa: E731
+    who = lambda span: span.row[:10]
     return {"blocks": len(softmaxes),
             "scores together": sum(any(who(t) != who(s) and t.start < s.start < t.end for t in scores) for s in scores),
             "under the other": sum(any(who(p) != who(s) and s.start < p.start < s.end for p in products) for s in softmaxes),

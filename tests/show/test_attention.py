@@ -1,4 +1,6 @@
 """Lesson 16: runs are right, turns and overlaps are what the lesson says, blocks are counted as the kernel multiplies them, every planted bug is named."""
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def test_spans_are_whole_products():
     for consumer in (1, 2):
         for kind in attention.ROWS:
             own = [s for s in spans if s.row == f"consumer {consumer}: {kind}" and s.kind == kind]
-            assert len(own) == 4 and all(a.end <= b.start for a, b in zip(own, own[1:]))
+            assert len(own) == 4 and all(a.end <= b.start for a, b in pairwise(own))
     picture = attention.attention_timeline(found, "heading", below="a line")
     assert picture.text.startswith("heading\n  consumer 1: scores: ") and "  a line" in picture.text and "waits" in picture.text
 
@@ -77,7 +79,7 @@ def test_tiles_are_shared_out_each_once(way):
     blocks = attention_charts.key_blocks(1024, 1024) * 3
     shared = attention_charts.shared_out(blocks, 5, way)
     assert sorted(round(end - start - 1) for cta in shared for start, end in cta) == sorted(blocks)
-    assert all(a[1] <= b[0] for cta in shared for a, b in zip(cta, cta[1:]))
+    assert all(a[1] <= b[0] for cta in shared for a, b in pairwise(cta))
 
 
 def test_longest_first_ends_earliest_and_an_unknown_way_is_named():
