@@ -54,7 +54,7 @@ def _tma_gemm(path: str, threads: int, a, b, c, stages: int, options: Sequence[s
     kernel = load_kernel(path, "gemm", (f"-DSTAGES={stages}", *options), backend=backend)
     maps = (_bf16_map(a, (128, 64), "128B"), _bf16_map(b, (128, 64), "128B"))
     return Launch(kernel, (_ceil(n, 128), _ceil(m, 128)), (threads,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)),
-                  stages * 32768 + 64)
+                  stages * 32768 + 128)
 
 
 def warp_specialized(a, b, c, stages: int = 4, options: Sequence[str] = (), backend: str | None = None) -> Launch:
