@@ -74,6 +74,7 @@ from .split_work import check_order, run_fused, run_stream_k, work_map
 from .exercise_pictures_07 import draw_split_k, draw_store_slots
 from .exercise_pictures_09 import draw_multistage
 from .exercise_pictures_15 import draw_e4m3_error, draw_promotions
+from .exercise_pictures_16 import draw_attention_turns, draw_running_maximum
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "announce", "asked_of_l2",
            "attainable", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "BOXES", "boxes_chart",
@@ -85,9 +86,9 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "choice_model_chart", "claims_report", "cluster_map", "cluster_numbers", "configuration",
            "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside", "counters_beside",
            "cpp_ways", "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map",
-           "doctor", "draw_column_reads", "draw_columns_of_consumers", "draw_contract", "draw_e4m3_error", "draw_groups", "draw_halo",
+           "doctor", "draw_attention_turns", "draw_column_reads", "draw_columns_of_consumers", "draw_contract", "draw_e4m3_error", "draw_groups", "draw_halo",
            "draw_large_tile", "draw_multicast", "draw_multistage", "draw_phases", "draw_promotions", "draw_register_buffer", "draw_ring",
-           "draw_ring_depths", "draw_serpentine", "draw_shares", "draw_slot_barriers", "draw_split_k",
+           "draw_ring_depths", "draw_running_maximum", "draw_serpentine", "draw_shares", "draw_slot_barriers", "draw_split_k",
            "draw_store_slots", "draw_swizzled_column", "draw_tiles_ahead", "draw_turned_corner", "draw_turns",
            "draw_waves", "enough_in_flight", "enough_stages", "exchange_chart", "expected_sums", "explain",
            "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element",
