@@ -82,6 +82,8 @@ from .exercise_pictures_09 import draw_multistage
 from .attention import attention_order, attention_timeline, check_merge, launch_attention, overlaps, run_attention
 from .attention_charts import attention_chart, attention_steps, attention_table, balance_table, causal_map, counted_blocks, exponential_roofline
 from .attention_charts import key_blocks, last_over_first, sharing_table
+from .exercise_pictures_15 import draw_e4m3_error, draw_promotions
+from .exercise_pictures_16 import draw_attention_turns, draw_running_maximum
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "accuracy_chart",
            "accuracy_table", "announce", "asked_of_l2", "attainable", "attention_chart", "attention_order",
@@ -95,9 +97,10 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "claims_report", "cluster_map", "cluster_numbers", "configuration", "convolution_matrix", "convolve",
            "corners", "count_kernel", "counted_beside", "counted_blocks", "counters_beside", "cpp_ways", "cut_sum",
            "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map", "doctor",
-           "draw_column_reads", "draw_columns_of_consumers", "draw_contract", "draw_groups", "draw_halo",
-           "draw_large_tile", "draw_multicast", "draw_multistage", "draw_phases", "draw_register_buffer",
-           "draw_ring", "draw_ring_depths", "draw_serpentine", "draw_shares", "draw_slot_barriers", "draw_split_k",
+           "draw_attention_turns", "draw_column_reads", "draw_columns_of_consumers", "draw_contract",
+           "draw_e4m3_error", "draw_groups", "draw_halo", "draw_large_tile", "draw_multicast", "draw_multistage",
+           "draw_phases", "draw_promotions", "draw_register_buffer", "draw_ring", "draw_ring_depths",
+           "draw_running_maximum", "draw_serpentine", "draw_shares", "draw_slot_barriers", "draw_split_k",
            "draw_store_slots", "draw_swizzled_column", "draw_tiles_ahead", "draw_turned_corner", "draw_turns",
            "draw_waves", "e4m3_chart", "enough_in_flight", "enough_stages", "every_table", "exact_operands",
            "excerpt", "exchange_chart", "expected_sums", "explain", "exponential_roofline", "feeding_chart",

@@ -8,7 +8,7 @@ import pytest
 from hopperlab.grading import exercise, generate, regions
 
 ROOT = Path(__file__).resolve().parents[2]
-LESSONS = [f"{number:02d}" for number in range(1, 15)]
+LESSONS = [f"{number:02d}" for number in range(1, 17)]
 SOLUTIONS = generate.solutions(ROOT)
 PARTS = ("**Why it matters.**", "**Your task.**", "Expected length", "point", "<details><summary>Hint 1</summary>", "<details><summary>Hint 2</summary>")
 
