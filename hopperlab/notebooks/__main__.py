@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from . import build, check
@@ -17,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     for verb, help_ in (("build", "text sources to notebooks, keeping outputs that are still fresh"),
                         ("execute", "build, then run each notebook here and store its outputs"),
                         ("check", "say what is stale, missing, out of order or wrong"),
-                        ("precompile", "collect the PTX that ships for machines without NVRTC"),
+                        ("precompile", "collect the PTX that ships for machines without NVRTC; the name `exercises` is that of all exercises"),
                         ("site", "render lessons, docs and API reference as HTML in build/site/html"),
                         ("bundle", "write a folder that installs and runs offline; names are further extras, such as cuda13"),
                         ("mutations", "apply the mutations of these lessons' kernels and show what nbval says"),
@@ -47,11 +48,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if options.verb in ("draft", "solutions", "exercises"):
         return _exercises(options)
-    sources = build.sources(options.lessons)
+    exercises = options.verb == "precompile" and (not options.lessons or "exercises" in options.lessons)
+    lessons = [name for name in options.lessons if not (exercises and name == "exercises")]
+    sources = build.sources(lessons) if lessons or not options.lessons else []
     if options.verb == "check":
         return _check(sources)
     if options.verb == "precompile":
-        return _precompile([path for path in sources if path in build.lesson_sources()], bool(options.lessons))
+        return _precompile([path for path in sources if path in build.lesson_sources()], bool(options.lessons), exercises)
     for path in sources:
         print(f"built {build.build(path).name}", flush=True)
     return _execute(sources, options.backend) if options.verb == "execute" else 0
@@ -101,25 +104,28 @@ def _exercises(options) -> int:
     return 1 if failed else 0
 
 
-def _precompile(sources, chosen: bool) -> int:
+def _precompile(sources, chosen: bool, exercises: bool) -> int:
     from nbclient.exceptions import CellExecutionError, DeadKernelError
 
     from . import precompile
 
     failed = 0
     if not chosen:
-        kept = {precompile.archive(path) for path in sources} | {precompile.archive(build.SOURCES / f"{precompile.PROBE}.md")}
+        kept = {precompile.archive(path) for path in sources} | {precompile.exercises_archive()} | {precompile.archive(build.SOURCES / f"{precompile.PROBE}.md")}
         for path in set(precompile.precompiled_ptx.FOLDER.glob(f"*{precompile.precompiled_ptx.SUFFIX}")) - kept:
             path.unlink()
         precompile.collect_probe()
-    for path in sources:
+    jobs = {path.stem: partial(precompile.bring_up_to_date, path) for path in sources}
+    if exercises:
+        jobs[precompile.EXERCISES] = precompile.collect_exercises
+    for name, job in jobs.items():
         began = time.perf_counter()
         try:
-            kernels, size = precompile.bring_up_to_date(path)
-            print(f"{path.stem}: {kernels} compilations, {size / 1e3:.0f} kB, {time.perf_counter() - began:.0f} s", flush=True)
+            kernels, size = job()
+            print(f"{name}: {kernels} compilations, {size / 1e3:.0f} kB, {time.perf_counter() - began:.0f} s", flush=True)
         except (CellExecutionError, DeadKernelError) as error:
             failed += 1
-            print(f"{path.stem}: failed; the stored PTX is as it was\n{error}", file=sys.stderr, flush=True)
+            print(f"{name}: failed; the stored PTX is as it was\n{error}", file=sys.stderr, flush=True)
     return 1 if failed else 0
 
 

@@ -16,11 +16,13 @@ from pathlib import Path
 
 import nbformat
 
+from ..grading import generate, regions
 from ..runtime import precompiled_ptx, toolchain
 from ..runtime.compile import Source, compile_source
 from . import build, execute, hashes, source
 
 PROBE = "doctor"
+EXERCISES = "exercises"         # the archive of all exercises: solutions, and what learners start from
 SWEEP = """
 import gc as _gc
 from hopperlab.notebooks import precompile as _precompile
@@ -74,6 +76,35 @@ def collect(path: Path) -> tuple[int, int]:
     with recorded() as entries:
         execute.run(notebook, path.parent.parent, "emulator")
     return len(entries), precompiled_ptx.write(archive(path), stamp(path), cells_stamp(path), entries)
+
+
+def exercises_archive() -> Path:
+    """Where the archive of the exercises stands."""
+    return precompiled_ptx.FOLDER / f"{EXERCISES}{precompiled_ptx.SUFFIX}"
+
+
+def exercises_stamp() -> str:
+    """Changes whenever a code cell of a solution notebook, one of the course's headers or the pinned compiler does."""
+    code = [cell.source for path in generate.solutions(hashes.ROOT) for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    headers = [path.read_text(encoding="utf-8") for path in sorted((toolchain.KERNELS / "include").rglob("*.cuh"))]
+    return hashlib.sha256("\n\n".join([hashes.toolchain(), *code, *headers]).encode()).hexdigest()[:16]
+
+
+def collect_exercises() -> tuple[int, int]:
+    """Run every solution notebook in the emulator, compile its answers as somebody would hand them in and what learners start from, and write
+    the archive. Returns (kernels, bytes). Raises CellExecutionError when a check fails."""
+    from ..runtime.module import RawModule
+
+    with recorded() as entries:
+        for path in generate.solutions(hashes.ROOT):
+            notebook = nbformat.read(path, as_version=4)
+            for cell in generate.answers_of(notebook).values():
+                if cell.startswith("%%cuda "):
+                    for text in (regions.solution_without_stubs(cell), regions.without_solutions(cell)):
+                        first, code = text.split("\n", 1)
+                        RawModule(code=code, name=f"{first.split()[1]}.cu", backend="emulator")
+            execute.run(notebook, path.parent, "emulator")
+    return len(entries), precompiled_ptx.write(exercises_archive(), exercises_stamp(), "", entries)
 
 
 def collect_probe() -> tuple[int, int]:

@@ -89,6 +89,25 @@ def test_the_stored_ptx_of_every_lesson_is_of_this_lesson(path):
     assert precompiled_ptx.read(file)["stamp"] == precompile.stamp(path), f"a cell, kernel or recording changed since the PTX was stored: run {again}"
 
 
+def test_the_stored_ptx_of_the_exercises_is_of_these_solutions():
+    again = "run python -m hopperlab.notebooks precompile exercises"
+    assert precompile.exercises_archive().is_file(), again
+    assert precompiled_ptx.read(precompile.exercises_archive())["stamp"] == precompile.exercises_stamp(), again
+
+
+def test_a_solution_is_right_and_a_skeleton_is_not_without_nvrtc(without_nvrtc):
+    done = python("""
+        import nbformat
+        from hopperlab.grading import check, exercise, generate, regions
+        from hopperlab.notebooks import hashes
+        path = next(path for path in generate.solutions(hashes.ROOT) if path.name.startswith("08_"))
+        cell = generate.answers_of(nbformat.read(path, as_version=4))["answer-08-2"]
+        for text in (cell, regions.solution_without_stubs(cell), regions.without_solutions(cell)):
+            print(check.judge(exercise.find("08.2"), text).right)
+    """, without_nvrtc)
+    assert done.stdout.split() == ["True", "True", "False"], done.stderr
+
+
 def test_stored_ptx_is_what_the_compiler_makes():
     key, entry = next((k, e) for k, e in precompiled_ptx.read(precompiled_ptx.FOLDER / "05_tma_tiles.xz")["entries"].items() if e["name"] == "copy/bulk_copy.cu")
     fresh = hl.load_kernel("copy/bulk_copy.cu", "bulk_copy", backend="emulator").module
