@@ -90,7 +90,7 @@ def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int,
     ctas, steps = grid[0] * grid[1], BLOCK // STEP
 
     def run(launch) -> None:
-        maps = [hl.TensorMap.tiled(x.astype(float8_e4m3fn), box=(rows, BLOCK), swizzle=f"{BLOCK}B", dtype="uint8") for x, rows in ((a, ROWS), (b, N))]
+        maps = [hl.TensorMap.tiled(x.astype(float8_e4m3fn).view(np.uint8), box=(rows, BLOCK), swizzle=f"{BLOCK}B") for x, rows in ((a, ROWS), (b, N))]
         sizes = tuple(np.int32(size) for size in shape)
         launch("promoted", grid, (128,), (*maps, a_scales, b_scales, c, *sizes), shared_mem=blocks * (ROWS + N) * BLOCK)
 
