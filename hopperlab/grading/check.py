@@ -165,6 +165,8 @@ class _Trials:
             self.module = hl.RawModule(code=self.text, name=f"{self.exercise.name}.cu", backend="emulator", strict=True)
         except (hl.CompileError, hl.NoteError) as error:
             return Verdict(self.exercise.id, (Finding("compiles", f"It does not compile:\n{error}"),))
+        except hl.ToolchainError as error:                      # a machine without a compiler
+            return Verdict(self.exercise.id, (Finding("compiles", str(error)),))
         for shape in self.shapes:
             findings = self._shape(shape)
             if not findings and self.gpu:

@@ -100,9 +100,10 @@ def collect_exercises() -> tuple[int, int]:
             notebook = nbformat.read(path, as_version=4)
             for cell in generate.answers_of(notebook).values():
                 if cell.startswith("%%cuda "):
-                    for text in (regions.solution_without_stubs(cell), regions.without_solutions(cell)):
+                    for text in (cell, regions.solution_without_stubs(cell), regions.without_solutions(cell)):
                         first, code = text.split("\n", 1)
-                        RawModule(code=code, name=f"{first.split()[1]}.cu", backend="emulator")
+                        for ended in (code, code + "\n"):          # as a file holds it, and as IPython hands it over
+                            RawModule(code=ended, name=f"{first.split()[1]}.cu", backend="emulator")
             execute.run(notebook, path.parent, "emulator")
     return len(entries), precompiled_ptx.write(exercises_archive(), exercises_stamp(), "", entries)
 
