@@ -171,7 +171,7 @@ def attention_chart(recording: Any) -> style.Picture:
     axis.set_xscale("log", base=2)
     axis.set_xticks(x, [f"{v // 1024}k" for v in x])
     axis.set(xlabel="length (tokens)", ylabel="speed, % of cuDNN")
-    figure.legend(fontsize=9, frameon=False, loc="outside right center", title="head size")
+    figure.legend(fontsize=9, frameon=False, loc="outside right center", title="head size", handlelength=4)
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
     return style.Picture(figure, "\n".join(words))
 
