@@ -82,7 +82,7 @@ def tma_mma(a, b, c, stages: int = 3, options: Sequence[str] = (), backend: str 
     m, n, k = _sizes(a, b, c)
     kernel = load_kernel("gemm/tma_mma.cu", "gemm", (f"-DSTAGES={stages}", *options), backend=backend)
     return Launch(kernel, (_ceil(n, 128), _ceil(m, 128)), (256,), (_map(a, 128), _map(b, 128), c, *_numbers(m, n, k)),
-                  stages * 32768 + 128)
+                  stages * 32768 + 64)
 
 
 def two_consumers_128x256(a, b, c, stages: int = 4, options: Sequence[str] = (), backend: str | None = None) -> Launch:
