@@ -1,9 +1,13 @@
-"""For the whole suite: --differential compares emulated launches with a GPU's; where HOPPERLAB_REQUIRE_BROWSER=1 is set (as .ci/run does), a skipped browser test is a failure."""
+"""For the whole suite: --differential compares emulated launches with a GPU's; where .ci/run says so, a skipped test is a failure (MUST_RUN)."""
 from __future__ import annotations
 
 import os
 
 import pytest
+
+
+# Folder of tests, the variable that makes a skip there a failure (.ci/run sets it), and what they are.
+MUST_RUN = (("ui", "HOPPERLAB_REQUIRE_BROWSER", "browser tests"), ("grading", "HOPPERLAB_REQUIRE_SANDBOX", "tests of the sandbox"))
 
 
 def pytest_addoption(parser):
@@ -51,8 +55,8 @@ def pytest_terminal_summary(terminalreporter, config):
 def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
-    in_browser = "ui" in item.path.parts[:-1]
-    if report.skipped and in_browser and os.environ.get("HOPPERLAB_REQUIRE_BROWSER") == "1":
-        report.outcome = "failed"
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        report.longrepr = f"browser tests must run here (HOPPERLAB_REQUIRE_BROWSER=1), but this one was skipped: {reason}"
+    for folder, variable, what in MUST_RUN:
+        if report.skipped and folder in item.path.parts[:-1] and os.environ.get(variable) == "1":
+            report.outcome = "failed"
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+            report.longrepr = f"{what} must run here ({variable}=1), but this one was skipped: {reason}"

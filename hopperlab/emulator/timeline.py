@@ -92,6 +92,17 @@ class Timeline(Sequence):
         return f"<timeline of {len(self)} events{': ' if listed else ''}{listed}>"
 
 
+def wgmma_turns(timeline: Timeline, block: int) -> list[tuple[int, int]]:
+    """Who issued wgmma in a block, in order: (warpgroup, how many in a row)."""
+    found: list[tuple[int, int]] = []
+    for event in timeline:
+        if event.what == "issue wgmma" and event.block == block and event.warp % 4 == 0:
+            who = event.warp // 4
+            count = found.pop()[1] if found and found[-1][0] == who else 0
+            found.append((who, count + 1))
+    return found
+
+
 def _events(entry: tuple) -> list[Event]:
     from .reports import user_site          # reports.py needs session.py, which needs this module
     step, kind, what, blocks, warps, instr, details = entry

@@ -38,7 +38,6 @@ class Case:
                except those named in `kept` (arrays the kernel adds to)
     tolerance: largest allowed |value - expected| relative to max(1, |expected|); 0 asks for equality
     requires:  what the emulator's counters and timeline must show, under the lazy schedule
-    exempt:    outputs whose values may differ between schedules
     """
 
     expected: Any

@@ -6,19 +6,14 @@ passed is timed beside cuDNN (through torch), interleaved, with a cold L2, over 
 """
 from __future__ import annotations
 
-import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import prod
-from pathlib import Path
 
+from . import checked
 from . import launches_attention as ours
-from . import recordings
 from .bench_facts import beside, facts, times
-from .board import header
 from .launches import Launch
 from .launches_attention import Forward
 from .recordings import Record
@@ -113,16 +108,6 @@ def _named() -> dict[str, tuple[int, Forward]]:
         f"step {name}": (128, choice) for name, choice in ours.STEPS.items()}
 
 
-def _checked(name: str, limit: float = 60) -> bool:
-    try:
-        done = subprocess.run([sys.executable, "-m", "hopperlab.measure.attention", "--check", name], timeout=limit, check=False, capture_output=True, text=True)
-    except subprocess.TimeoutExpired:
-        print(f"{name}: not done in {limit:.0f} s (a hang?)", flush=True)
-        return False
-    print(done.stdout.strip() or f"{name}: {done.stderr.strip().splitlines()[-1:]}", flush=True)
-    return done.returncode == 0
-
-
 def _timed(cell, choices: Mapping[str, Forward], rounds: int) -> tuple[dict[str, Launch], dict[str, Sample]]:
     d, causal, length = cell
     given = operands([length] * (TOKENS // length), [length] * (TOKENS // length), HIDDEN // d, HIDDEN // d, d)
@@ -178,23 +163,7 @@ def table(records: list[Record]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.attention", description=__doc__.split("\n")[0])
-    parser.add_argument("--check", metavar="NAME", help="only check this configuration, in this process")
-    parser.add_argument("--out", type=Path, default=recordings.FOLDER, help="where to write (the package's recordings)")
-    parser.add_argument("--rounds", type=int, default=9, help="launches of each variant that count (9)")
-    chosen = parser.parse_args(arguments)
-    if chosen.check:
-        return check(chosen.check)
-    with ThreadPoolExecutor(14) as pool:
-        names = list(_named())
-        right = {name for name, passed in zip(names, pool.map(_checked, names)) if passed}
-    if not right:
-        print("no configuration is right here: nothing to time")
-        return 1
-    head = header()
-    records = measure(chosen.rounds, right, lambda found: recordings.save("attention", head, found, chosen.out))
-    print(table(records), flush=True)
-    return 0
+    return checked.command("attention", __doc__, check, _named, measure, table, arguments)
 
 
 if __name__ == "__main__":

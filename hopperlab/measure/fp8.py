@@ -7,19 +7,14 @@ over all shapes, and what the tensor core's own sums lose over k (kernel `accura
 """
 from __future__ import annotations
 
-import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import prod
-from pathlib import Path
 
+from . import checked
 from . import launches_fp8 as fp8
-from . import recordings
 from .bench_facts import beside, facts, flop, tflops, times
-from .board import header
 from .launches import Launch
 from .launches_fp8 import BlockScaled
 from .recordings import Record
@@ -105,7 +100,7 @@ def _exact(given: Mapping, scaled: bool = True):
 
 
 def wrong(given: Mapping, run: Callable[[], None], scaled: bool = True, loose: float = 2.0 ** -9) -> float:
-    """Share of elements further from the fp32 product than one rounding to bf16 and `loose` * sqrt(k) of a sum's typical size."""
+    """Share of elements further from the fp32 product than one rounding to bf16 (2^-9, doubled) and `loose` of the products' root mean square."""
     import torch
     given["tensors"]["c"].fill_(float("nan"))
     torch.cuda.synchronize()
@@ -141,16 +136,6 @@ def check(name: str) -> int:
             return 1
     print(f"{name}: right at {len(CHECK_SHAPES)} shapes")
     return 0
-
-
-def _checked(name: str, limit: float = 60) -> bool:
-    try:
-        done = subprocess.run([sys.executable, "-m", "hopperlab.measure.fp8", "--check", name], timeout=limit, check=False, capture_output=True, text=True)
-    except subprocess.TimeoutExpired:
-        print(f"{name}: not done in {limit:.0f} s (a hang?)", flush=True)
-        return False
-    print(done.stdout.strip() or f"{name}: {done.stderr.strip().splitlines()[-1:]}", flush=True)
-    return done.returncode == 0
 
 
 def _timed(shape, chosen: Mapping[str, Callable[[Mapping], Launch]], rounds: int) -> tuple[dict[str, Launch], dict[str, Sample]]:
@@ -250,23 +235,7 @@ def measure(rounds: int, right: set[str], keep: Callable[[list[Record]], None] =
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.fp8", description=__doc__.split("\n")[0])
-    parser.add_argument("--check", metavar="NAME", help="only check this step or configuration, in this process")
-    parser.add_argument("--out", type=Path, default=recordings.FOLDER, help="where to write (the package's recordings)")
-    parser.add_argument("--rounds", type=int, default=9, help="launches of each variant that count (9)")
-    chosen = parser.parse_args(arguments)
-    if chosen.check:
-        return check(chosen.check)
-    with ThreadPoolExecutor(14) as pool:
-        names = list(_all_makers())
-        right = {name for name, passed in zip(names, pool.map(_checked, names)) if passed}
-    if not right:
-        print("no step is right here: nothing to time")
-        return 1
-    head = header()
-    records = measure(chosen.rounds, right, lambda found: recordings.save("fp8", head, found, chosen.out))
-    print(table(records), flush=True)
-    return 0
+    return checked.command("fp8", __doc__, check, _all_makers, measure, table, arguments)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,14 @@ results a little smaller than a full tile (kernel `edge`); and the last step and
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import prod
 from pathlib import Path
 
-from . import gemm_choice, launches_gemm, peers, recordings
+from . import checked, gemm_choice, launches_gemm, peers, recordings
 from .board import Load, header, under_load
 from .gemm_choice import Choice, Final, SplitK, StreamK, choose, kernel_of, tuned
 from .launches import Launch
@@ -103,23 +101,10 @@ def check(step: str) -> int:
     return 0
 
 
-def checked(step: str, limit: float = 60) -> bool:
-    """Whether `check` passes for this step in a process of its own within `limit` seconds; prints what it said."""
-    try:
-        done = subprocess.run([sys.executable, "-m", "hopperlab.measure.ladder", "--check", step], timeout=limit, check=False,
-                              capture_output=True, text=True)
-    except subprocess.TimeoutExpired:
-        print(f"{step}: not done in {limit:.0f} s (a hang?)", flush=True)
-        return False
-    print(done.stdout.strip() or f"{step}: " + done.stderr.strip().rpartition("\n")[2], flush=True)
-    return done.returncode == 0
-
-
 def check_all(limit: float = 45) -> set[str]:
     """The steps and configurations that are right here, each tried in its own process."""
     names = [*launches_gemm.LADDER, *(f"final: {name}" for name in FINALS)]
-    with ThreadPoolExecutor(12) as pool:
-        return {name for name, right in zip(names, pool.map(lambda name: checked(name, limit), names)) if right}
+    return checked.right("hopperlab.measure.ladder", names, limit)
 
 
 def _operands(shape: tuple[int, int, int]):

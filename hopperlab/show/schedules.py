@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from .. import measure
+from ..emulator.timeline import wgmma_turns
 from ..hopper import limits
 from ..measure import launches_gemm
 from . import style
@@ -82,13 +83,7 @@ def run_schedule(kernel: str = "pingpong", rows: int = 2, cols: int = 4, k: int 
 
 def turns(run: Any, block: int = 0) -> list[tuple[int, int]]:
     """Who issued wgmma in block `block`, in order: (consumer 1 or 2, how many in a row)."""
-    found: list[tuple[int, int]] = []
-    for event in run.timeline:
-        if event.what == "issue wgmma" and event.block == block and event.warp % 4 == 0:
-            who = event.warp // 4
-            count = found.pop()[1] if found and found[-1][0] == who else 0
-            found.append((who, count + 1))
-    return found
+    return wgmma_turns(run.timeline, block)
 
 
 def turns_words(run: Any, block: int = 0) -> str:

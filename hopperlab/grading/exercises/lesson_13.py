@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...emulator.timeline import wgmma_turns
 from ..exercise import CUDA, PYTHON, Case, Exercise
 from ..requires import Requirement, custom, exactly, in_flight, none_of
 
@@ -32,22 +33,11 @@ def _places(rng: np.random.Generator) -> tuple[int, int, int, int]:
     return int(rng.integers(ctas)), ctas, int(rng.integers(3, 8)), int(rng.integers(9, 15))
 
 
-def turns(run: Any, block: int) -> list[tuple[int, int]]:
-    """Who issued wgmma in a block, in order: (consumer 1 .., how many in a row)."""
-    found: list[tuple[int, int]] = []
-    for event in run.timeline:
-        if event.what == "issue wgmma" and event.block == block and event.warp % 4 == 0:
-            who = event.warp // 4
-            count = found.pop()[1] if found and found[-1][0] == who else 0
-            found.append((who, count + 1))
-    return found
-
-
 def in_turn(consumers: int, tiles: list[int], each: int) -> Requirement:
     """In block b, tiles[b] tiles of `each` wgmma must be issued whole, one after the other, by consumers 1 .. in turn."""
     def complaint(run: Any) -> str:
         for block, count in enumerate(tiles):
-            found = turns(run, block)
+            found = wgmma_turns(run.timeline, block)
             asked = [(1 + tile % consumers, each) for tile in range(count)]
             if found != asked:
                 at = next((i for i, pair in enumerate(zip(found, asked)) if pair[0] != pair[1]), min(len(found), len(asked)))
