@@ -25,9 +25,10 @@ class Runners:
     limits: Callable[[], Any]
 
 
-def sandboxed() -> Runners:
-    """The real ones."""
-    from . import nbval_run, sandbox, verdict
+def sandboxed(unsafe: bool) -> Runners:
+    """The real ones. Raises NotReadyError where they cannot run."""
+    from . import nbval_run, readiness, sandbox, verdict
+    readiness.check(unsafe)
     return Runners(verdict.verdict, nbval_run.run, sandbox.Limits)
 
 
@@ -37,7 +38,7 @@ def perform(task: Mapping[str, Any], runners: Runners | None = None) -> dict[str
     nbval runs only where a verdict is right: without one no check cell earns anything. Hidden checks run in processes of their own, outside
     the notebook's kernel, so the notebook that nbval runs holds none.
     """
-    run = runners or sandboxed()
+    run = runners or sandboxed(task["unsafe"])
     began = time.perf_counter()
     verdicts = {which: _verdict(task, which, run) for which in (VISIBLE, HIDDEN) if which in task["cells"]}
     seconds = {"verdicts": time.perf_counter() - began}

@@ -17,7 +17,7 @@ import nbformat
 
 from .. import __version__
 from ..runtime import backend
-from . import generate, grade_pool, marks, sandbox
+from . import generate, grade_pool, marks, readiness, sandbox
 from .edition import PACKAGE, Edition
 from .grade_task import HIDDEN, VISIBLE, perform
 from .learners import Roster
@@ -82,13 +82,12 @@ def grade(asked: Asked, tell: Tell = lambda done, all: None) -> tuple[Report, di
 
 
 def _isolation(asked: Asked) -> str:
-    if asked.unsafe:
-        return "none (--unsafe)"
     if asked.dask:
-        return "on the cluster's workers"          # each task asks there, and is not run without
+        return "none (--unsafe)" if asked.unsafe else "on the cluster's workers"          # each task asks there, and is not run without
     try:
-        return str(sandbox.required())
-    except sandbox.SandboxError as problem:
+        readiness.check(asked.unsafe)
+        return "none (--unsafe)" if asked.unsafe else str(sandbox.required())
+    except (sandbox.SandboxError, readiness.NotReadyError) as problem:
         raise Refused(str(problem)) from None
 
 

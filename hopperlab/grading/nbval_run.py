@@ -58,7 +58,7 @@ def run(notebook: NotebookNode, limits: Limits = Limits(), unsafe: bool = False)
             _write(folder, notebook, connections, limits, unsafe)
             done = supervise.run([*front, *_pytest(folder, limits)], seconds=limits.seconds, memory_bytes=limits.memory_bytes + OUTSIDE_MEMORY,
                                  output_bytes=limits.output_bytes, processes=limits.processes + sandbox.OWN_PROCESSES + OUTSIDE_PROCESSES,
-                                 cwd=folder, env=_environment())
+                                 cwd=folder, env=environment())
         passed, messages, finished = _results(folder)
     error = f"The notebook {ENDED[done.killed]}." if done.killed else "" if finished else "nbval did not finish."
     return NbvalResult({name: passed.get(name, False) for name in none}, error, done.seconds, messages)
@@ -116,7 +116,7 @@ def _pytest(folder: Path, limits: Limits) -> list[str]:
             "-p", "hopperlab.grading.nbval_plugin", f"--sandboxed-kernel={folder / 'settings.json'}", "-p", "no:cacheprovider", "-q", "--tb=no", "--color=no", "-c", os.devnull, f"--rootdir={folder}", str(folder / "notebook.ipynb")]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """pytest's: nothing of the caller's but where programs are; this package is the one that is imported."""
     return {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(sandbox.PACKAGE.parent), "LANG": "C.UTF-8", "HOME": "/nonexistent",
             "PYTHONDONTWRITEBYTECODE": "1", "JUPYTER_PLATFORM_DIRS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

@@ -1,27 +1,63 @@
-"""One launch of one step of the ladder, as a target for a profiler: `python -m hopperlab.measure.profile_step STEP [SIZE]`.
+"""One launch of one kernel, as a target for a profiler: `python -m hopperlab.measure.profile_step STEP [SIZE]`.
+
+STEP is a step of the ladder (SIZE³, default 4096); or `fp8` (the block-scaled product, M N K or one SIZE); or `attention` (head size, `full`
+or `causal`, length: 16384 tokens and a hidden size of 2048). The last two need a GPU, CuPy and PyTorch.
 
     hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile_step final 4096
+    hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile_step fp8 2048
+    hopperlab profile --metrics lessons --kernel attention -m hopperlab.measure.profile_step attention 64 causal 1024
 """
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from ..runtime.arrays import array_module, synchronize
 from . import launches_gemm
+from .launches import Launch
 from .operands import normal_bf16
 
 
-def main(arguments: list[str]) -> int:
-    """Launch the step once on random normal operands of SIZE³ (default 4096)."""
-    if not arguments or arguments[0] not in launches_gemm.LADDER:
-        print(f"which step? {', '.join(launches_gemm.LADDER)}", file=sys.stderr)
+def _step(name: str, size: str = "4096") -> Launch:
+    xp, side = array_module(), int(size)
+    a, b, c = normal_bf16(xp, (side, side), 11), normal_bf16(xp, (side, side), 12), xp.zeros((side, side), np.uint16)
+    return launches_gemm.launch(name, a, b, c)
+
+
+def _fp8(*sizes: str) -> Launch:
+    from . import fp8, launches_fp8
+    shape = tuple(map(int, sizes or ("4096",)))
+    given = fp8.operands(shape if len(shape) == 3 else (*shape, *shape, *shape))
+    return launches_fp8.block_scaled(*(given[name] for name in ("a", "b", "c", "a_scales", "b_scales")))
+
+
+def _attention(d: str = "128", mask: str = "full", length: str = "4096") -> Launch:
+    from . import attention, launches_attention
+    if mask not in ("full", "causal"):
+        raise ValueError(f"the mask is full or causal, not {mask}")
+    size, long = int(d), int(length)
+    heads, lengths = attention.HIDDEN // size, [long] * (attention.TOKENS // long)
+    return attention.make(attention.operands(lengths, lengths, heads, heads, size), mask == "causal", launches_attention.choose(size, mask == "causal", long))
+
+
+CAPSTONES: Mapping[str, Callable[..., Launch]] = {"fp8": _fp8, "attention": _attention}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Launch the kernel once on random normal operands."""
+    known = [*launches_gemm.LADDER, *CAPSTONES]
+    if not arguments or arguments[0] not in known:
+        print(f"which step? {', '.join(known)}", file=sys.stderr)
         return 2
-    size = int(arguments[1]) if len(arguments) > 1 else 4096
-    xp = array_module()
-    a, b, c = normal_bf16(xp, (size, size), 11), normal_bf16(xp, (size, size), 12), xp.zeros((size, size), np.uint16)
-    launches_gemm.launch(arguments[0], a, b, c)()
+    name, *sizes = arguments
+    try:
+        launch = CAPSTONES[name](*sizes) if name in CAPSTONES else _step(name, *sizes)
+    except (TypeError, ValueError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    launch()
     synchronize()
     return 0
 

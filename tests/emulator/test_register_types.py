@@ -1,6 +1,7 @@
 """Registers of any 32-bit type hold any 32-bit value: accumulators in .b32, integers in .f32, and copies between them."""
 import numpy as np
 import pytest
+import hopperlab as hl
 from support.emulated import run_ptx, told
 
 PARAMS = ".param .u64 out"
@@ -26,15 +27,31 @@ def test_accumulators_of_f32(kind):
     assert (out == np.array([[19], [36], [18]], np.float32)).all()
 
 
-def test_accumulators_of_integers_in_float_registers():
-    body = TILES + ADDRESS + FILL.format(word="0x01010101") + "".join(f"mov.b32 %f{k}, 5;" for k in range(4)) + WGMMA.format(
-        shape="m64n8k32.s32.s8.s8", d="%f0, %f1, %f2, %f3", tail="") + "mov.b32 %r1, %f2; add.s32 %r1, %r1, %f0; st.global.b32 [%rd1], %r1;"
+def test_accumulators_of_integers():
+    body = TILES + ADDRESS + FILL.format(word="0x01010101") + "".join(f"mov.b32 %r{k}, 5;" for k in range(4)) + WGMMA.format(
+        shape="m64n8k32.s32.s8.s8", d="%r0, %r1, %r2, %r3", tail="") + "mov.b32 %f1, %r2; mov.b32 %r1, %f1; add.s32 %r1, %r1, %r0; st.global.b32 [%rd1], %r1;"
     out = np.zeros(128, np.int32)
     session = run_ptx(body, (out,), PARAMS, block=(128,))
     assert not session.hazards, told(session)
     assert (out == 74).all()
 
 
+@pytest.mark.parametrize(("shape", "registers"), [("m64n8k32.s32.s8.s8", "%f0, %f1, %f2, %f3"), ("m64n8k16.f16.f16.f16", "%f0, %f1")])
+def test_accumulators_in_registers_of_another_type(shape, registers):
+    """As ptxas has it: 'Arguments mismatch'."""
+    tail = "" if "s32" in shape else ", 1, 1, 0, 0"
+    with pytest.raises(hl.UnsupportedInstruction, match="an accumulator of .* lies in registers of .b32 or .*, not of .f32"):
+        run_ptx(TILES + ADDRESS + WGMMA.format(shape=shape, d=registers, tail=tail), (np.zeros(1, np.int32),), PARAMS, block=(128,))
+
+
+@pytest.mark.parametrize("shape", ["m16n8k16.row.col.s32.s8.s8.s32", "m16n8k16.row.col.f16.f16.f16.f16"])
+def test_accumulators_of_mma_in_registers_of_another_type(shape):
+    d, a = ("{%f0, %f1, %f2, %f3}", "{%r1, %r1}, {%r1}") if "s8" in shape else ("{%f0, %f1}", "{%r1, %r1, %r1, %r1}, {%r1, %r1}")
+    with pytest.raises(hl.UnsupportedInstruction, match="not of .f32"):
+        run_ptx(f"mov.b32 %r1, 0; mma.sync.aligned.{shape} {d}, {a}, {d};", (np.zeros(1, np.int32),), PARAMS)
+
+
+@pytest.mark.emulator_only                      # 2^-18 beside 32: an H200 drops what its fp8 sums have no bits for, the emulator adds in fp32
 def test_one_register_for_floats_and_integers_by_turns():
     body = TILES + ADDRESS + FILL.format(word="0x01010101") + "".join(f"mov.b32 %r{k}, 0;" for k in range(4)) + WGMMA.format(
         shape="m64n8k32.s32.s8.s8", d="%r0, %r1, %r2, %r3", tail="") + "".join(f"cvt.rn.f32.s32 %r{k}, %r{k};" for k in range(4)) + WGMMA.format(

@@ -107,6 +107,7 @@ def test_ctas_in_step_count_to_the_end(schedule):
     assert steps.shape == (1,) and steps[0] == 0
 
 
+@pytest.mark.emulator_only                      # sums of real numbers are rounded in another order on a GPU: tests/gpu compares those
 def test_real_products_are_within_their_bound():
     a, b = operands.normal_bf16(np, (200, 264), seed=41), operands.normal_bf16(np, (152, 264), seed=42)
     left, right = operands.bf16_values(a), operands.bf16_values(b)

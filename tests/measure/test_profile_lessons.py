@@ -134,3 +134,5 @@ def test_one_step_of_the_ladder_is_a_target(monkeypatch, capsys):
     assert profile_step.main(["fast"]) == 2 and "which step? naive" in capsys.readouterr().err
     monkeypatch.setenv("HOPPERLAB_BACKEND", "emulator")
     assert profile_step.main(["naive", "32"]) == 0
+    assert profile_step.main(["naive", "x"]) == 2 and "naive: invalid literal" in capsys.readouterr().err
+    assert profile_step.main(["attention", "64", "half"]) == 2 and "full or causal, not half" in capsys.readouterr().err

@@ -46,6 +46,14 @@ def no_sm_90a(instr, what: str, where: str) -> UnsupportedInstruction:
     return unsupported(instr, f"{what}: {where} has it, Hopper (sm_90a) does not")
 
 
+def accumulators(instr, operand, dtype: str) -> None:
+    """Registers of another type than an accumulator's are refused, as ptxas does; those of .b32 hold anything."""
+    fitting = {"s32": ("b32", "s32", "u32"), "f32": ("b32", "f32"), "f16": ("b32", "f16x2")}.get(dtype)
+    for item in getattr(operand, "items", ()):
+        if fitting and getattr(item, "type", fitting[0]) not in fitting:
+            raise unsupported(instr, f"an accumulator of .{dtype} lies in registers of .{' or .'.join(fitting)}, not of .{item.type}")
+
+
 def window(address) -> int:
     """The window bits of a generic address."""
     return int(address) >> 40

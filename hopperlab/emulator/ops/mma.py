@@ -9,7 +9,7 @@ from ..isa import matrix
 from ..ptx.ir import Vec
 from ..translate import MachineOp
 from . import mma_sparse
-from .common import SHARED_TAG, flat_shared, unsupported
+from .common import SHARED_TAG, accumulators, flat_shared, unsupported
 
 
 @dataclass
@@ -103,6 +103,9 @@ def _mma(instr, function) -> MachineOp:
     info = Info(instr.index, op=op, sizes=(len(a), len(b), len(c)))
     if (len(a), len(b), len(c)) != op.counts:
         raise unsupported(instr, f"{len(a)}, {len(b)} and {len(c)} registers for A, B and C, it takes {op.counts[0]}, {op.counts[1]} and {op.counts[2]}")
+    types = [m for m in instr.mods if m in ("f16", "f32", "s32")] or [""]    # D's first, C's last
+    accumulators(instr, instr.operands[0], types[0])
+    accumulators(instr, instr.operands[3], types[-1])
     sources = tuple((r, kind) for group, kind in zip((a, b, c), op.ins) for r in group)
     dsts = tuple((r, op.out) for r in d)
     return MachineOp(multiply, info, sources, dsts, collective=True)

@@ -13,7 +13,7 @@ from ..ptx.ir import Imm, Vec
 from ..translate import MachineOp
 from ..waits import WgmmaWait
 from . import mma_sparse
-from .common import unsupported
+from .common import accumulators, unsupported
 
 
 @dataclass
@@ -71,6 +71,7 @@ def _mma_async(instr) -> MachineOp:
     home, dtype, registers = {"s32": ("u32", np.int32, n // 2), "f32": ("f32", np.float32, n // 2), "f16": ("u32", np.float16, n // 4)}[d_type]
     if len(d.items) != registers or rs not in (0, 4):
         raise unsupported(instr, f"{len(d.items)} registers for D, {registers} are needed" if not rs else f"{rs} registers for A, 4 are needed")
+    accumulators(instr, d, d_type)
     info = Info(instr.index, n, k, (a_type, b_type), tuple(majors), rs, sign, dtype, registers, "satfinite" in instr.mods, _selector(instr, metadata, a_type))
     sources = [(r, None) for r in d.items] + ([(r, "u32") for r in a.items] if rs else [(a, "u64")]) + [(m, "u32") for m in metadata[:1]]
     sources += [(b, "u64"), (scale, "pred")]
