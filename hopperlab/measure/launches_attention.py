@@ -31,6 +31,7 @@ class Forward:
     bn: int = 128
     consumers: int = 2
     stages: int = 2
+    q_slots: int = 1
     overlap: int = 1
     turns: int = 1
     staged: int = 1
@@ -54,7 +55,7 @@ class Forward:
 
     def shared_bytes(self, d: int) -> int:
         """Dynamic shared memory of a CTA."""
-        return (self.bm + 2 * self.stages * self.bn) * d * 2 + 256
+        return (self.q_slots * self.bm + 2 * self.stages * self.bn) * d * 2 + 256
 
 
 STEPS: Mapping[str, Forward] = {

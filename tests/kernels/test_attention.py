@@ -50,7 +50,8 @@ def test_every_head_size(d, causal):
     run(([130, 67], [130, 300]), d=d, heads=4, kv_heads=2, causal=causal)
 
 
-@pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1), Forward(blocks=4, overlap=0), Forward(blocks=2, staged=0, chains=4), Forward(blocks=2, chains=2)], ids=str)
+@pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1), Forward(blocks=4, overlap=0), Forward(blocks=2, staged=0, chains=4), Forward(blocks=2, chains=2),
+                                    Forward(bn=176, blocks=2), Forward(q_slots=2, consumers=3, blocks=2), Forward(q_slots=2, overlap=0, blocks=1), Forward(q_slots=2, staged=0, blocks=1)], ids=str)
 def test_other_configurations(choice):
     run(([400, 30], [100, 250]), heads=4, kv_heads=4, causal=True, choice=choice)
 
@@ -59,6 +60,13 @@ def test_other_configurations(choice):
 @pytest.mark.parametrize("step", attention.STEPS)
 def test_every_step_under_every_schedule(step, schedule, seed):
     run(([130, 200], [300, 90]), causal=True, choice=replace(attention.STEPS[step], blocks=2), schedule=schedule, seed=seed)
+
+
+@pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
+@pytest.mark.parametrize("choice", [Forward(consumers=3, bn=64, q_slots=2, blocks=2), Forward(consumers=3, bn=64, blocks=1, overlap=0, turns=0)], ids=str)
+def test_warpgroups_that_see_nothing_skip_blocks(choice, schedule, seed):
+    """Tiles of 192 queries over blocks of 64 keys: the first warpgroup skips two blocks; the last tiles hold rows of one warpgroup, and of two."""
+    run(([200, 320], [220, 40]), heads=2, kv_heads=2, causal=True, choice=choice, schedule=schedule, seed=seed)
 
 
 def test_large_magnitudes_overflow_nothing():

@@ -15,12 +15,15 @@
 //   consumers still divide and store this tile's o. Tiles differ in length, so each CTA takes the next one when it has done its own:
 //   the producer draws a number from `counter` and hands it to the consumers as it hands them data.
 // The order of tiles: `group` heads at a time, and among them the longest rows of tiles first.
+// A warpgroup takes part in a block of keys only where it sees one of them: its rows end 64 or 128 before its neighbour's, and a
+// sequence's last tile may hold rows of one warpgroup alone. What it skips it hands back, and its turn with it.
 // STAGED: o goes through the shared memory of q, as whole lines by TMA, and the next q waits for it; else straight from registers.
+// Q_SLOTS 2: the next tile's q has a slot of its own and is there when this tile ends.
 // CHAINS: into how many a row's maximum and sum are split.
 //
-// Macros: D (64, 128, 256), BN (64, 80, 128, 192), CONSUMERS, STAGES, CAUSAL, OVERLAP, TURNS, STAGED, CHAINS (1, 2, 4).
+// Macros: D (64, 128, 256), BN (64, 80, 128, 176, 192), CONSUMERS, STAGES, Q_SLOTS (1, 2), CAUSAL, OVERLAP, TURNS, STAGED, CHAINS (1, 2, 4).
 // Launch: grid at most tiles * heads * sequences, tiles = ceil(longest / (64 * CONSUMERS)); block 128 * (CONSUMERS + 1); dynamic
-// shared memory (64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
+// shared memory (Q_SLOTS * 64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
 // Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN x 1 x 64, o box 64 x 1 x 64.
 // counter: two ints, zero before the first launch.
 // Measured in recordings/attention.json.
@@ -43,6 +46,9 @@
 #ifndef STAGES
 #define STAGES 2
 #endif
+#ifndef Q_SLOTS
+#define Q_SLOTS 1
+#endif
 #ifndef CAUSAL
 #define CAUSAL 0
 #endif
@@ -62,11 +68,17 @@
 constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PANELS = D / 64;
 constexpr int Q_PANEL = BM * 128, KV_PANEL = BN * 128, Q_BYTES = PANELS * Q_PANEL, KV_BYTES = PANELS * KV_PANEL;
 enum { TURN = 1, OWN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for its turn, one for itself
-static_assert(D % 64 == 0 && BN % 16 == 0 && CONSUMERS <= 3);
+static_assert(D % 64 == 0 && BN % 16 == 0 && CONSUMERS <= 3 && Q_SLOTS <= 2);
 
 struct Work {
     int head, first, queries, keys, q_start, k_start, blocks;   // first: of this CTA's queries in its sequence
 };
+
+// Blocks of keys that some of `rows` queries from `first` on see.
+__device__ __forceinline__ int blocks_of(const Work& work, int first, int rows) {
+    int seen = CAUSAL ? min(work.keys, first + rows + work.keys - work.queries) : work.keys;
+    return seen <= 0 || first >= work.queries ? 0 : (seen + BN - 1) / BN;
+}
 
 __device__ __forceinline__ Work work_of(int index, const int* q_starts, const int* k_starts, int tiles, int heads, int sequences, int group) {
     int all = heads * sequences, begin = index / (group * tiles) * group, width = min(group, all - begin);
@@ -76,8 +88,7 @@ __device__ __forceinline__ Work work_of(int index, const int* q_starts, const in
     work.first = (tiles - 1 - rest / width) * BM;
     work.q_start = q_starts[sequence], work.queries = q_starts[sequence + 1] - work.q_start;
     work.k_start = k_starts[sequence], work.keys = k_starts[sequence + 1] - work.k_start;
-    int seen = CAUSAL ? min(work.keys, work.first + BM + work.keys - work.queries) : work.keys;
-    work.blocks = seen <= 0 || work.first >= work.queries ? 0 : (seen + BN - 1) / BN;      // a shorter sequence has fewer tiles
+    work.blocks = blocks_of(work, work.first, BM);              // none beyond the end of a shorter sequence
     return work;
 }
 
@@ -95,17 +106,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
           const __grid_constant__ TensorMap o_map, __nv_bfloat16* o, float* lse, const int* q_starts, const int* k_starts, int* counter,
           float scale, int tiles, int heads, int kv_heads, int sequences, int tokens, int group) {
-    extern __shared__ __align__(1024) unsigned char shared[];   // q, STAGES x k, STAGES x v, barriers
-    unsigned char *ks = shared + Q_BYTES, *vs = ks + STAGES * KV_BYTES;
+    extern __shared__ __align__(1024) unsigned char shared[];   // Q_SLOTS x q, STAGES x k, STAGES x v, barriers
+    unsigned char *ks = shared + Q_SLOTS * Q_BYTES, *vs = ks + STAGES * KV_BYTES;
     mbarrier_t* q_full = reinterpret_cast<mbarrier_t*>(vs + STAGES * KV_BYTES);
-    mbarrier_t *q_empty = q_full + 1, *k_full = q_empty + 1, *k_empty = k_full + STAGES, *v_full = k_empty + STAGES, *v_empty = v_full + STAGES;
+    mbarrier_t *q_empty = q_full + Q_SLOTS, *k_full = q_empty + Q_SLOTS, *k_empty = k_full + STAGES, *v_full = k_empty + STAGES, *v_empty = v_full + STAGES;
     mbarrier_t *work_full = v_empty + STAGES, *work_empty = work_full + 2;
     int* drawn = reinterpret_cast<int*>(work_empty + 2);        // the numbers of this tile and the next
     require_aligned(shared, 1024);
     int warpgroup = threadIdx.x / 128, all = tiles * heads * sequences;
     auto work_at = [&](int index) { return work_of(index, q_starts, k_starts, tiles, heads, sequences, group); };
     if (threadIdx.x == 0) {
-        mbarrier_init(q_full, 1), mbarrier_init(q_empty, CONSUMERS);
+        for (int s = 0; s < Q_SLOTS; s++) mbarrier_init(&q_full[s], 1), mbarrier_init(&q_empty[s], CONSUMERS);
         for (int s = 0; s < STAGES; s++) {
             mbarrier_init(&k_full[s], 1), mbarrier_init(&k_empty[s], CONSUMERS);    // a thread of each consumer
             mbarrier_init(&v_full[s], 1), mbarrier_init(&v_empty[s], CONSUMERS);
@@ -121,7 +132,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     __syncthreads();
 
     Ring<STAGES> ring;
-    Ring<1> queries;                                            // q has one slot
+    Ring<Q_SLOTS> queries;
     Ring<2> draws;
     if (warpgroup == 0) {
         if (CONSUMERS == 3) setmaxnreg_dec<32>();
@@ -142,10 +153,10 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                     for (int p = 0; p < PANELS; p++)
                         cp_async_bulk_tensor_3d_load(ks + ring.slot * KV_BYTES + p * KV_PANEL, &k, &k_full[ring.slot], 64 * p, kv_head, token);
                     if (j == work.blocks - 1) {                 // after the first keys, which have a slot of their own already
-                        mbarrier_wait_parity(q_empty, queries.phase ^ 1);
-                        mbarrier_arrive_expect_tx(q_full, Q_BYTES);
+                        mbarrier_wait_parity(&q_empty[queries.slot], queries.phase ^ 1);
+                        mbarrier_arrive_expect_tx(&q_full[queries.slot], Q_BYTES);
                         for (int p = 0; p < PANELS; p++)
-                            cp_async_bulk_tensor_3d_load(shared + p * Q_PANEL, &q, q_full, 64 * p, work.head, work.q_start + work.first);
+                            cp_async_bulk_tensor_3d_load(shared + queries.slot * Q_BYTES + p * Q_PANEL, &q, &q_full[queries.slot], 64 * p, work.head, work.q_start + work.first);
                         queries.advance();
                     }
                     mbarrier_wait_parity(&v_empty[ring.slot], ring.phase ^ 1);
@@ -165,7 +176,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     else if (D == 256) setmaxnreg_inc<232>();
     else setmaxnreg_inc<240>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
-    unsigned q_tile = shared_address(shared) + me * 64 * 128, k_tiles = shared_address(ks), v_tiles = shared_address(vs);
+    unsigned q_tile = 0, q_tiles = shared_address(shared) + me * 64 * 128, k_tiles = shared_address(ks), v_tiles = shared_address(vs);
     float c = scale * 1.44269504f;                              // exponentials to the base 2
     float s[BN / 2], out[D / 2], scales[2];
     unsigned p[BN / 16][4];
@@ -182,6 +193,25 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     auto release = [&](mbarrier_t* barrier) { if (thread == 0) mbarrier_arrive(barrier); };
     auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
     auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
+    int owed = -1;                                              // the slot of q that o is still leaving from
+    auto settle = [&] {                                         // before the next q, and before the end
+        if (STAGED && owed >= 0 && thread == 0) {
+            cp_async_bulk_wait_group_read<0>();
+            mbarrier_arrive(&q_empty[owed]);
+        }
+        owed = -1;
+    };
+    auto skip = [&](int from, int to) {                         // blocks in which this warpgroup sees nothing
+        for (int j = from; j > to; j--, ring.advance()) {
+            mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
+            my_turn();
+            next_turn();
+            mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
+            bar_sync(OWN + me, 128);                            // everybody has looked; where there is work, wgmma sees to that
+            release(&k_empty[ring.slot]);
+            release(&v_empty[ring.slot]);
+        }
+    };
     if (me == CONSUMERS - 1) next_turn();                       // the first one begins
 
     for (;; draws.advance()) {
@@ -198,21 +228,28 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
             int end = (j + 1) * BN;
             if (end > work.keys || (CAUSAL && end - 1 > work.first + me * 64 + offset)) mask(s, row, j * BN + 2 * (lane % 4), work.keys, offset);
         };
+        int blocks = blocks_of(work, work.first + me * 64, 64), q_slot = queries.slot;      // blocks: that this warpgroup sees
         if (work.blocks) {
-            mbarrier_wait_parity(q_full, queries.phase);
+            mbarrier_wait_parity(&q_full[q_slot], queries.phase);
+            q_tile = q_tiles + q_slot * Q_BYTES;
             queries.advance();
+            skip(work.blocks, blocks);
+            if (!STAGED && !blocks) release(&q_empty[q_slot]);
+        }
+        if (blocks) {
 #if OVERLAP
             mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
             my_turn();
             scores(ring.slot);
             next_turn();
+            settle();
             wgmma_wait_group<0>();
             release(&k_empty[ring.slot]);
-            if (!STAGED && work.blocks == 1) release(q_empty);  // nobody multiplies with q any more
-            masked(work.blocks - 1);
+            if (!STAGED && blocks == 1) release(&q_empty[q_slot]);   // nobody multiplies with q any more
+            masked(blocks - 1);
             softmax.block<CHAINS>(s, scales, c);
             scores_to_fragments(p, s);
-            for (int j = work.blocks - 2; j >= 0; j--) {
+            for (int j = blocks - 2; j >= 0; j--) {
                 int before = ring.slot;
                 unsigned phase = ring.phase;
                 ring.advance();
@@ -220,11 +257,11 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 my_turn();
                 scores(ring.slot);
                 mbarrier_wait_parity(&v_full[before], phase);
-                values(before, j < work.blocks - 2);            // of the block before, under the softmax of this one
+                values(before, j < blocks - 2);                 // of the block before, under the softmax of this one
                 next_turn();
                 wgmma_wait_group<1>();
                 release(&k_empty[ring.slot]);
-                if (!STAGED && j == 0) release(q_empty);
+                if (!STAGED && j == 0) release(&q_empty[q_slot]);
                 masked(j);
                 softmax.block<CHAINS>(s, scales, c);
                 wgmma_wait_group<0>();
@@ -233,30 +270,32 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 scores_to_fragments(p, s);
             }
             mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
-            values(ring.slot, work.blocks > 1);
+            values(ring.slot, blocks > 1);
             wgmma_wait_group<0>();
             release(&v_empty[ring.slot]);
             ring.advance();
 #else
-            for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
+            for (int j = blocks - 1; j >= 0; j--, ring.advance()) {
                 mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
                 my_turn();
                 scores(ring.slot);
                 next_turn();
+                settle();
                 wgmma_wait_group<0>();
                 release(&k_empty[ring.slot]);
-                if (!STAGED && j == 0) release(q_empty);        // nobody multiplies with q any more
+                if (!STAGED && j == 0) release(&q_empty[q_slot]);   // nobody multiplies with q any more
                 masked(j);
                 softmax.block<CHAINS>(s, scales, c);
-                if (j < work.blocks - 1) scale_rows(out, scales);
+                if (j < blocks - 1) scale_rows(out, scales);
                 scores_to_fragments(p, s);
                 mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
-                values(ring.slot, j < work.blocks - 1);
+                values(ring.slot, j < blocks - 1);
                 wgmma_wait_group<0>();
                 release(&v_empty[ring.slot]);
             }
 #endif
         }
+        settle();                                               // where it saw nothing
         float whole[2] = {softmax.total(0), softmax.total(1)}, inverse[2];
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -265,7 +304,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 lse[(size_t)work.head * tokens + work.q_start + row + 8 * r] = whole[r] > 0 ? softmax.most[r] * scale + __logf(whole[r]) : MINUS_INFINITY;
         }
         #pragma unroll
-        for (int i = 0; i < D / 2; i++) out[i] = work.blocks ? out[i] * inverse[i / 2 % 2] : 0;
+        for (int i = 0; i < D / 2; i++) out[i] = blocks ? out[i] * inverse[i / 2 % 2] : 0;
         if (STAGED && work.blocks && work.first + me * 64 + 64 <= work.queries) {   // whole: through this warpgroup's rows of q
             #pragma unroll
             for (int panel = 0; panel < PANELS; panel++) stage_chunk(q_tile + panel * Q_PANEL, out, panel);
@@ -273,9 +312,8 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
             bar_sync(OWN + me, 128);
             if (thread == 0) {
                 for (int panel = 0; panel < PANELS; panel++)
-                    cp_async_bulk_tensor_3d_store(&o_map, shared + me * 64 * 128 + panel * Q_PANEL, 64 * panel, work.head, work.q_start + work.first + me * 64);
+                    cp_async_bulk_tensor_3d_store(&o_map, shared + q_slot * Q_BYTES + me * 64 * 128 + panel * Q_PANEL, 64 * panel, work.head, work.q_start + work.first + me * 64);
                 cp_async_bulk_commit_group();
-                cp_async_bulk_wait_group_read<0>();             // before the next q, and before the end
             }
         } else {                                                // at a sequence's end, where another one's rows follow; or q is not ours
             #pragma unroll
@@ -285,7 +323,9 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 if (y < work.queries) *reinterpret_cast<__nv_bfloat162*>(place) = __floats2bfloat162_rn(out[i], out[i + 1]);
             }
         }
-        if (STAGED && work.blocks) release(q_empty);
+        if (work.blocks) owed = q_slot;
+        if (Q_SLOTS == 1) settle();
     }
+    settle();
     if (me == 0) my_turn();                                     // the last turn's word to the next, which nobody else takes
 }

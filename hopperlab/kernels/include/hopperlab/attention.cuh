@@ -6,14 +6,18 @@
 #include <hopperlab/stmatrix.cuh>
 #include <hopperlab/wgmma_operands.cuh>
 
-// The lists of 40 registers, for n = 80.
+// The lists of 40 and 88 registers, for n = 80 and 176.
 #define WGMMA_LIST_40 WGMMA_LIST_32 ", " WGMMA_TEXT_4
 #define WGMMA_OUT_40(C, i) WGMMA_OUT_32(C, i), WGMMA_OUT_8(C, i + 32)
 #define WGMMA_NEXT_40 "%40", "%41", "%42", "%43", "%44", "%45"
+#define WGMMA_LIST_88 WGMMA_LIST_64 ", " WGMMA_TEXT_8 ", " WGMMA_TEXT_9 ", " WGMMA_TEXT_10
+#define WGMMA_OUT_88(C, i) WGMMA_OUT_64(C, i), WGMMA_OUT_16(C, i + 64), WGMMA_OUT_8(C, i + 80)
+#define WGMMA_NEXT_88 "%88", "%89", "%90", "%91", "%92", "%93"
 
 WGMMA_SS(wgmma_scores_64, 32, float, "m64n64k16.f32.bf16.bf16", ", 1, 1, 0, 0")
 WGMMA_SS(wgmma_scores_80, 40, float, "m64n80k16.f32.bf16.bf16", ", 1, 1, 0, 0")
 WGMMA_SS(wgmma_scores_128, 64, float, "m64n128k16.f32.bf16.bf16", ", 1, 1, 0, 0")
+WGMMA_SS(wgmma_scores_176, 88, float, "m64n176k16.f32.bf16.bf16", ", 1, 1, 0, 0")
 WGMMA_SS(wgmma_scores_192, 96, float, "m64n192k16.f32.bf16.bf16", ", 1, 1, 0, 0")
 WGMMA_RS(wgmma_values_64, 32, float, "m64n64k16.f32.bf16.bf16", ", 1, 1, 1")
 WGMMA_RS(wgmma_values_128, 64, float, "m64n128k16.f32.bf16.bf16", ", 1, 1, 1")
@@ -32,6 +36,7 @@ __device__ __forceinline__ void wgmma_scores(float (&s)[COUNT], unsigned q_tile,
         if constexpr (COUNT == 32) wgmma_scores_64(s, q, k, step > 0);
         else if constexpr (COUNT == 40) wgmma_scores_80(s, q, k, step > 0);
         else if constexpr (COUNT == 64) wgmma_scores_128(s, q, k, step > 0);
+        else if constexpr (COUNT == 88) wgmma_scores_176(s, q, k, step > 0);
         else wgmma_scores_192(s, q, k, step > 0);
     }
 }
