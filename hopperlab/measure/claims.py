@@ -5,6 +5,7 @@ claims_pipelines.py. Change a recording and a verdict may change: nothing here i
 """
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -80,12 +81,14 @@ def settle(data: Data | None = None, numbers: Iterable[int] | None = None) -> di
     return {claim.number: (claim, claim.settle(data)) for claim in claims() if wanted is None or claim.number in wanted}
 
 
-def report(data: Data | None = None, numbers: Iterable[int] | None = None) -> str:
-    """The findings as text: number, claim, figures, verdict and lesson."""
+def report(data: Data | None = None, numbers: Iterable[int] | None = None, columns: int = 110) -> str:
+    """The findings as text: number, claim, figures, verdict and lesson; no line longer than `columns`."""
     lines = []
     for number, (claim, finding) in settle(data, numbers).items():
-        lines += [f"{number:2d}. {claim.text}", f"    {finding.figures}", f"    -> {finding.verdict}   (lesson {claim.lesson})"]
-    return "\n".join(lines)
+        for text, first, rest in ((claim.text, f"{number:2d}. ", 4), (finding.figures, "    ", 4),
+                                  (f"{finding.verdict}  (lesson\xa0{claim.lesson})", "    -> ", 7)):
+            lines += textwrap.wrap(text, columns, initial_indent=first, subsequent_indent=rest * " ", break_long_words=False)
+    return "\n".join(lines).replace("\xa0", " ")
 
 
 def tally(data: Data | None = None) -> dict[str, int]:

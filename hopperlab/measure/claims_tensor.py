@@ -24,8 +24,12 @@ def _density(data: Data) -> Finding:
     rates = {n: _rate(data, n) for n in (8, 32, 64, 128, 256)}
     best_mma = max(PRODUCTS / r.value for r in data.all("micro", "mma_rate", suite="mma_rate"))
     enough = min(n for n, rate in rates.items() if rate > 0.97 * max(rates.values()))
-    return Finding("multiply-adds a cycle and SM by N: " + ", ".join(f"{n}: {rate:.0f}" for n, rate in rates.items()) + f"; mma.sync at best {best_mma:.0f}",
-                   HOLDS if enough == 256 else when(f"N is below {enough}; from there on the rate is the same, and only shared memory is read less"))
+    by_n = ", ".join(f"{n}: {rate:.0f}" for n, rate in rates.items())
+    figures = f"multiply-adds a cycle and SM by N: {by_n}; mma.sync at best {best_mma:.0f}"
+    if enough == 256:
+        return Finding(figures, HOLDS)
+    return Finding(figures, when(f"N is below {enough}; from there on the rate is the same, "
+                                 "and only shared memory is read less"))
 
 
 def _ldmatrix(data: Data) -> Finding:

@@ -64,10 +64,10 @@ def loads_in_flight(run: Any) -> int:
 
 
 def remaining(repairs: Sequence[str]) -> str:
-    """One line: what is still wrong with these repairs in the lazy schedule."""
+    """What is still wrong with these repairs in the lazy schedule: the result and the loads in flight, and on a second line the hazards."""
     right, run = run_article(repairs)
     kinds = ", ".join(sorted({hazard.kind for hazard in run.hazards})) or "no hazard"
-    return f"right: {right}; at most {loads_in_flight(run)} loads in flight; {kinds}"
+    return f"right: {right}; at most {loads_in_flight(run)} loads in flight\n    {kinds}"
 
 
 def check_repairs(repairs: Sequence[str] | None) -> str:

@@ -13,8 +13,9 @@ from ..measure.launches_clusters import column_mask, row_mask, shared_tiles
 from . import style
 
 SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (4, 2), (4, 4))
-WAYS = {"how=global memory": "global memory, a flag", "how=st.shared::cluster": "st.shared::cluster, a cluster barrier",
+WAYS = {"how=global memory": "global memory, a flag", "how=st.shared::cluster": "st.shared::cluster, then an arrival",
         "how=st.async": "st.async, counted on an mbarrier", "how=cp.async.bulk": "cp.async.bulk, counted on an mbarrier"}
+MEMORIES = {"space=shared": "own shared memory", "space=dsmem": "a neighbour's (DSMEM)", "space=l2": "the L2"}
 
 
 def tile_traffic(rows: int, cols: int, bm: int = 128, bn: int = 256, bk: int = 64) -> tuple[int, int]:
@@ -101,16 +102,24 @@ def launch_cluster(rows: int, cols: int, stages: int, schedule: str) -> style.Pi
 
 
 def ways_table(recording: Any) -> str:
-    """From the recording `micro`: a round trip of each way between two CTAs, and a CTA's own barrier beside the cluster's."""
-    lines = [recording.source, f"{'a round trip between two CTAs':42s} cycles"]
-    for record in recording.where(kernel="exchange"):
-        lines.append(f"  {WAYS.get(record.options[0], record.options[0]):40s} {record.value:6.0f}")
-    for option, words in (("ORDER=cluster", "mbarrier, .release.cluster and .acquire.cluster"), ("ORDER=cta", "mbarrier, .release.cta and .acquire.cta")):
-        found = [r for r in recording.where(kernel="remote_round_trip") if option in r.options]
-        lines += [f"  {words:40s} {record.value:6.0f}" for record in found]
-    lines.append(f"{'a load of 4 bytes, one after another':42s} cycles")
-    for record in recording.where(kernel="chase"):
-        lines.append(f"  {record.options[0].split('=')[1]:40s} {record.value:6.0f}")
+    """From the recording `micro`, in cycles: a round trip of each way between two CTAs, a bare arrival there and back, a barrier of one
+    CTA beside the cluster's, and a load from each memory."""
+    def line(words: str, value: float | str) -> str:
+        return f"{words:42s} {value if isinstance(value, str) else format(value, '6.0f'):>6s}"
+
+    def one(kernel: str, *options: str) -> float:
+        return next(r.value for r in recording.where(kernel=kernel) if set(options) <= set(r.options))
+
+    lines = [recording.source, line("a round trip of 2 KiB between two CTAs", "cycles")]
+    lines += [line(f"  {WAYS.get(r.options[0], r.options[0])}", r.value) for r in recording.where(kernel="exchange")]
+    lines.append(line("an arrival there, an arrival back", "cycles"))
+    lines += [line(f"  .release.{scope}, .acquire.{scope}", one("remote_round_trip", f"ORDER={scope}")) for scope in ("cluster", "cta")]
+    lines.append(line("a meeting of 128 threads a CTA", "cycles"))
+    lines.append(line("  __syncthreads, each CTA for itself", one("syncthreads", "threads=128")))
+    lines += [line(f"  barrier.cluster, {words}", one("cluster_meeting", "threads=128", f"RELAXED={relaxed}"))
+              for words, relaxed in (("release and acquire", 0), ("arrive.relaxed", 1))]
+    lines.append(line("a load of 4 bytes, one after another", "cycles"))
+    lines += [line(f"  {MEMORIES[r.options[0]]}", r.value) for r in recording.where(kernel="chase") if r.options[0] in MEMORIES]
     return "\n".join(lines)
 
 

@@ -35,7 +35,7 @@ def draw_slot_barriers(consumers: int = 2) -> style.Picture:
         axis.text(9.05, y + 0.93, f"consumer {who}", ha="center", va="center", fontsize=9, color=style.INK)
         for warp in range(4):
             _box(axis, 8.1 + 0.48 * warp, y + 0.12, 0.44, 0.5, f"w{warp}", COLOURS[who % 3])
-    _arrow(axis, (1.75, 1.75), (3.95, 2.55), "arrives, announces bytes", style.VERMILION, 0.45)
+    _arrow(axis, (1.75, 1.75), (3.95, 2.55), "arrives,\nannounces bytes", style.VERMILION, 0.62)
     _arrow(axis, (3.95, 0.55), (1.75, 1.25), "waits", style.INK, -0.3)
     _arrow(axis, (6.05, 2.6), (7.95, 2.35), "all of them wait", style.INK, 0.33)
     _arrow(axis, (7.95, 0.75), (6.05, 0.55), "every warp arrives", style.BLUE, -0.35)

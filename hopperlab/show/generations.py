@@ -97,8 +97,8 @@ class Issue:
 
 
 ISSUES = (
-    Issue("Volta, mma.m8n8k4 (four at once)", (16, 16, 4), 1, "registers of the warp"),
-    Issue("Ampere, mma.m16n8k16", (16, 8, 16), 1, "registers of the warp"),
+    Issue("Volta, mma.m8n8k4 (four at once)", (16, 16, 4), 1, "registers of a warp"),
+    Issue("Ampere, mma.m16n8k16", (16, 8, 16), 1, "registers of a warp"),
     Issue("Hopper, wgmma.m64n256k16", (64, 256, 16), 4, "registers of four warps"),
     Issue("Blackwell, tcgen05.mma 128x256x16", (128, 256, 16), 0, "tensor memory"),
     Issue("Blackwell, a CTA pair, 256x256x16", (256, 256, 16), 0, "tensor memory of two SMs"),
@@ -126,11 +126,11 @@ def issued_chart(tile: tuple[int, int, int] = (256, 256, 64)) -> style.Picture:
     axis.set_yticks(range(len(counts)), list(counts))
     axis.invert_yaxis()
     axis.set_xscale("log")
-    axis.set_xlim(1, max(counts.values()) * 400)
+    axis.set_xlim(1, max(counts.values()) * 4000)                  # room for the words beside the longest bar
     for row, (issue, count) in enumerate(zip(ISSUES, counts.values(), strict=True)):
         axis.text(count * 1.12, row, f"{count}; accumulators in {issue.accumulators}", va="center", fontsize=9, color=style.INK)
     axis.set_xlabel("instructions issued for the tile (logarithmic)")
-    heading = f"A product of {tile[0]} x {tile[1]} x {tile[2]} bf16: what the threads issue"
+    heading = f"What threads issue for {tile[0]} x {tile[1]} x {tile[2]} (16-bit numbers)"
     style.title(axis, heading)
     words = [heading] + [f"  {issue.name}: {count}; accumulators in {issue.accumulators}" for issue, count in zip(ISSUES, counts.values(), strict=True)]
     return style.Picture(figure, "\n".join(words))

@@ -50,5 +50,7 @@ def test_the_panel_explains_what_is_too_large():
 
 def test_the_recorded_ways_are_all_there():
     told = clusters.ways_table(measure.load("micro"))
-    for words in ("global memory, a flag", "st.async", "cp.async.bulk", ".release.cluster", ".release.cta", "dsmem"):
+    for words in ("global memory, a flag", "st.async", "cp.async.bulk", ".release.cluster", ".release.cta", "DSMEM",
+                  "__syncthreads", "arrive.relaxed"):
         assert words in told
+    assert len({len(line) for line in told.splitlines()[1:]}) == 1, "the numbers stand in one column"
