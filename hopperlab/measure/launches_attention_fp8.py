@@ -39,7 +39,7 @@ class ForwardFp8(bf16.Configuration):
         return (self.bm + 3 * self.stages * self.bn) * d + 256
 
 
-BY_HEAD_SIZE = {64: ForwardFp8(bn=192), 128: ForwardFp8(), 256: ForwardFp8(overlap=0, wide=128)}
+BY_HEAD_SIZE = {64: ForwardFp8(bn=192), 128: ForwardFp8(), 256: ForwardFp8(overlap=0, wide=64)}
 
 
 def choose(d: int, causal: bool, length: int) -> ForwardFp8:

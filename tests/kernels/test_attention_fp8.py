@@ -12,7 +12,7 @@ from hopperlab.measure.launches_checks import OperandError
 
 BF16 = ml_dtypes.bfloat16
 SEQUENCES = {"one each": ([1], [1]), "odd": ([67, 130], [131, 33]), "more queries": ([150], [70]), "whole": ([128], [256]), "none": ([64, 3], [0, 5])}
-WAYS = {"promoted": ForwardFp8(blocks=2), "by the tensor core": ForwardFp8(promoted=0, blocks=0), "in parts": ForwardFp8(overlap=0, wide=64, blocks=2),
+WAYS = {"promoted": ForwardFp8(blocks=2), "by the tensor core": ForwardFp8(promoted=0, blocks=0), "in parts": ForwardFp8(bn=64, wide=64, blocks=2),
         "one warpgroup": ForwardFp8(bn=64, consumers=1, overlap=0, turns=0, promoted=0, blocks=0)}
 
 
@@ -53,15 +53,14 @@ def test_awkward_lengths(name, causal):
     run(SEQUENCES[name], causal=causal)
 
 
-@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_to_sum_up(way, causal):
-    run(([130, 67], [300, 90]), causal=causal, choice=WAYS[way])
+def test_every_way_to_sum_up(way):
+    run(([130, 67], [200, 90]), d=128 if "parts" in way else 64, causal=True, choice=WAYS[way])
 
 
 @pytest.mark.parametrize("d", fp8.HEAD_SIZES)
 def test_every_head_size(d):
-    run(([130, 67], [130, 300]), d=d, heads=4, kv_heads=2, causal=True)
+    run(([130, 3], [140, 60]), d=d, heads=4, kv_heads=2, causal=True)
 
 
 @pytest.mark.parametrize("choice", [ForwardFp8(bn=160, stages=3, blocks=3), ForwardFp8(bn=128, consumers=3, promoted=0, blocks=2), ForwardFp8(bn=224, promoted=0, blocks=1),
@@ -70,10 +69,10 @@ def test_other_configurations(choice):
     run(([260, 30], [100, 250]), heads=2, kv_heads=2, causal=True, choice=choice)
 
 
-@pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
+@pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("d", [64, 128])
 def test_under_every_schedule(d, schedule, seed):
-    run(([130, 60], [260, 90]), d=d, causal=True, choice=ForwardFp8(blocks=2, bn=64), schedule=schedule, seed=seed)
+    run(([130, 60], [260, 90]), d=d, heads=1, causal=True, choice=ForwardFp8(blocks=2, bn=64), schedule=schedule, seed=seed)
 
 
 @pytest.mark.parametrize("bn, d", [(64, 128), (128, 64), (160, 64), (64, 256)])
@@ -100,7 +99,7 @@ def test_equal_scores_give_the_mean_exactly():
 
 
 def test_large_magnitudes_overflow_nothing():
-    run(([130], [300]), d=128, size=30.0)
+    run(([65], [200]), d=128, heads=1, size=30.0)
 
 
 @pytest.mark.parametrize("d", fp8.HEAD_SIZES)

@@ -99,7 +99,7 @@ BUDGETS = [
     ("attention/forward.cu", ("-DD=64", "-DCONSUMERS=3"), {"attention": 128}),
     ("attention/forward_fp8.cu", (), {"attention": 168}),
     ("attention/forward_fp8.cu", ("-DD=64", "-DBN=192"), {"attention": 168}),
-    ("attention/forward_fp8.cu", ("-DD=256", "-DOVERLAP=0", "-DWIDE=128"), {"attention": 168}),
+    ("attention/forward_fp8.cu", ("-DD=256", "-DOVERLAP=0", "-DWIDE=64"), {"attention": 168}),
     ("stores/split_k.cu", (), {"split_k": 64}),
     ("stores/handover.cu", (), {"handover": 40}),
     ("wgmma/one_tile.cu", (), {"one_tile": 64}),

@@ -9,10 +9,10 @@
 // - The range of p: terms are scaled by 256, and their sum with them (ScaledSoftmax).
 // - The sums. The tensor core adds e4m3 products with few bits (recordings/fp8.json, `accuracy`: thousands of positive products lose
 //   several per cent). PROMOTED: the values of a block are summed up from zero and added to o in fp32, by the multiply-add that
-//   scales o anyway: it costs D / 2 registers, or, without OVERLAP, WIDE / 2: then o is multiplied WIDE columns at a time.
+//   scales o anyway. It costs WIDE / 2 registers: only the first WIDE columns run under the next softmax, the others follow it.
 // - Shared memory: half the bytes a tile, but a second copy of v. o is twice as wide as q and leaves straight from registers.
 //
-// Macros: D (64, 128, 256), BN (64, 128, 160, 192, 224), CONSUMERS (1 to 3), STAGES, CAUSAL, OVERLAP, TURNS, PROMOTED, WIDE (64, 128, D).
+// Macros: D (64, 128, 256), BN (64, 96, 128, 160, 192, 224), CONSUMERS (1 to 3), STAGES, CAUSAL, OVERLAP, TURNS, PROMOTED, WIDE (64, 128, D).
 // Launch: grid and block as forward.cu; dynamic shared memory (64 * CONSUMERS + 3 * STAGES * BN) * D + 256.
 // Tensor maps over (tokens, heads, D) bytes, boxes as wide as a row of R = min(D, 128), swizzle R: q 64 * CONSUMERS x 1 x R, k, v BN x 1 x R.
 // q_scale: heads, k_scale, v_scale: kv_heads numbers, greater than 0, by which the e4m3 numbers are to be multiplied.
@@ -56,7 +56,7 @@ constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), ROW = row_by
 constexpr int Q_PANEL = BM * ROW, KV_PANEL = BN * ROW, Q_BYTES = BM * D, KV_BYTES = BN * D, VT_ROW = row_bytes(BN), VT_PANEL = D * VT_ROW;
 constexpr int TURN = 1;                                         // named barriers: one a warpgroup for its turn
 static_assert(D % 64 == 0 && BN % 32 == 0 && CONSUMERS <= 3);
-static_assert(WIDE == D || (PROMOTED && !OVERLAP && D % WIDE == 0), "parts of o one after the other: only where nothing overlaps");
+static_assert(WIDE == D || (PROMOTED && D % WIDE == 0));
 
 struct Work {
     int head, first, queries, keys, q_start, k_start, blocks;   // first: of this CTA's queries in its sequence
@@ -199,13 +199,22 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
 #endif
         wgmma_commit_group();
     };
-#if PROMOTED
-    auto promote_values = [&](int first, const float (&by)[2]) {
-        #pragma unroll
-        for (int i = 0; i < WIDE / 2; i++) out[first / 2 + i] = fmaf(out[first / 2 + i], by[i / 2 % 2], part[i]);
-    };
-#endif
     auto release = [&](mbarrier_t* barrier) { if (thread == 0) mbarrier_arrive(barrier); };
+    auto finish_values = [&](int slot, const float (&by)[2]) {  // o = by * o + values, whose first columns are on their way
+#if PROMOTED
+        #pragma unroll
+        for (int first = 0; first < D; first += WIDE) {
+            if (first) values(slot, first, 0);
+            wgmma_wait_group<0>();
+            if (first + WIDE == D) release(&vt_empty[slot]);
+            #pragma unroll
+            for (int i = 0; i < WIDE / 2; i++) out[first / 2 + i] = fmaf(out[first / 2 + i], by[i / 2 % 2], part[i]);
+        }
+#else
+        wgmma_wait_group<0>();
+        release(&vt_empty[slot]);
+#endif
+    };
     auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
     auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
     if (me == CONSUMERS - 1) next_turn();                       // the first one begins
@@ -256,23 +265,18 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 earlier[0] = scales[0], earlier[1] = scales[1];
 #endif
                 softmax.block(s, scales, c);
-                wgmma_wait_group<0>();
-                release(&vt_empty[before]);
 #if PROMOTED
-                promote_values(0, earlier);
+                finish_values(before, earlier);
 #else
+                finish_values(before, scales);
                 scale_rows(out, scales);
 #endif
                 scores_to_fragments_e4m3(p, s);
             }
             mbarrier_wait_parity(&vt_full[ring.slot], ring.phase);
             values(ring.slot, 0, work.blocks > 1);
-            wgmma_wait_group<0>();
-            release(&vt_empty[ring.slot]);
+            finish_values(ring.slot, scales);
             ring.advance();
-#if PROMOTED
-            promote_values(0, scales);
-#endif
 #else
             for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
                 mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
@@ -285,21 +289,10 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 masked(j);
                 softmax.block(s, scales, c);
                 scores_to_fragments_e4m3(p, s);
+                if (!PROMOTED && j < work.blocks - 1) scale_rows(out, scales);
                 mbarrier_wait_parity(&vt_full[ring.slot], ring.phase);
-#if PROMOTED
-                #pragma unroll
-                for (int first = 0; first < D; first += WIDE) {
-                    values(ring.slot, first, 0);
-                    wgmma_wait_group<0>();
-                    if (first + WIDE == D) release(&vt_empty[ring.slot]);
-                    promote_values(first, scales);
-                }
-#else
-                if (j < work.blocks - 1) scale_rows(out, scales);
                 values(ring.slot, 0, j < work.blocks - 1);
-                wgmma_wait_group<0>();
-                release(&vt_empty[ring.slot]);
-#endif
+                finish_values(ring.slot, scales);
             }
 #endif
         }

@@ -9,7 +9,10 @@
 #include <hopperlab/attention.cuh>
 #include <hopperlab/fp8.cuh>
 
-// The lists of 80 and 112 registers, for n = 160 and 224.
+// The lists of 48, 80 and 112 registers, for n = 96, 160 and 224.
+#define WGMMA_LIST_48 WGMMA_LIST_32 ", " WGMMA_TEXT_4 ", " WGMMA_TEXT_5
+#define WGMMA_OUT_48(C, i) WGMMA_OUT_32(C, i), WGMMA_OUT_16(C, i + 32)
+#define WGMMA_NEXT_48 "%48", "%49", "%50", "%51", "%52", "%53"
 #define WGMMA_LIST_80 WGMMA_LIST_64 ", " WGMMA_TEXT_8 ", " WGMMA_TEXT_9
 #define WGMMA_OUT_80(C, i) WGMMA_OUT_64(C, i), WGMMA_OUT_16(C, i + 64)
 #define WGMMA_NEXT_80 "%80", "%81", "%82", "%83", "%84", "%85"
@@ -17,6 +20,7 @@
 #define WGMMA_OUT_112(C, i) WGMMA_OUT_96(C, i), WGMMA_OUT_16(C, i + 96)
 #define WGMMA_NEXT_112 "%112", "%113", "%114", "%115", "%116", "%117"
 
+WGMMA_SS(wgmma_m64n96k32_e4m3, 48, float, "m64n96k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_SS(wgmma_m64n160k32_e4m3, 80, float, "m64n160k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_SS(wgmma_m64n192k32_e4m3, 96, float, "m64n192k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_SS(wgmma_m64n224k32_e4m3, 112, float, "m64n224k32.f32.e4m3.e4m3", ", 1, 1")
@@ -38,6 +42,7 @@ __device__ __forceinline__ void wgmma_scores_e4m3(float (&s)[COUNT], unsigned q_
         unsigned long long q = wgmma_descriptor_k_major<ROW>(q_tile + step / STEPS * q_panel + step % STEPS * 32);
         unsigned long long k = wgmma_descriptor_k_major<ROW>(k_tile + step / STEPS * k_panel + step % STEPS * 32);
         if constexpr (COUNT == 32) wgmma_m64n64k32_e4m3(s, q, k, step > 0);
+        else if constexpr (COUNT == 48) wgmma_m64n96k32_e4m3(s, q, k, step > 0);
         else if constexpr (COUNT == 64) wgmma_m64n128k32_e4m3(s, q, k, step > 0);
         else if constexpr (COUNT == 80) wgmma_m64n160k32_e4m3(s, q, k, step > 0);
         else if constexpr (COUNT == 96) wgmma_m64n192k32_e4m3(s, q, k, step > 0);
