@@ -98,6 +98,18 @@ def test_equal_scores_give_the_mean_exactly():
     assert np.abs(lse[0] - np.log(np.arange(1, 151))).max() < 1e-5
 
 
+@pytest.mark.parametrize("bn, d", [(64, 64), (128, 128), (160, 64)])
+def test_the_transpose_has_no_bank_conflicts(bn, d):
+    """In every swizzle, of 32 (keys of 160), 64 and 128 bytes: each byte of v is read once and written once, 128 a wavefront."""
+    numbers, scales, starts = packed([64], [bn], 1, 1, d)
+    o, lse = np.zeros(numbers[0].shape, BF16), np.zeros((1, 64), np.float32)
+    launch = fp8.forward_fp8(*numbers, o, lse, *scales, *starts, choice=ForwardFp8(bn=bn, consumers=1, overlap=0, promoted=0), backend="emulator")
+    with hl.emulate() as session:
+        launch()
+    assert session.counters["shared_load_conflicts"] == session.counters["shared_store_conflicts"] == 0
+    assert session.counters["shared_store_wavefronts"] == bn * d // 128 + 2          # and twice the number of the tile
+
+
 def test_large_magnitudes_overflow_nothing():
     run(([65], [200]), d=128, heads=1, size=30.0)
 
