@@ -20,7 +20,7 @@ def test_random_shapes(d, seed):
     sequences, kv_heads = int(rng.integers(1, 6)), int(rng.integers(1, 4))
     q_lengths, k_lengths = (rng.integers(1, 700, sequences).tolist() for _ in range(2))
     causal, heads = bool(rng.integers(2)), kv_heads * int(rng.integers(1, 4))
-    given = attention_fp8.operands(q_lengths, k_lengths, heads, kv_heads, d, seed, size=float(rng.choice([0.1, 1, 4])))
+    given = attention_fp8.operands(q_lengths, k_lengths, heads, kv_heads, d, seed, size=float(rng.choice([0.1, 1, 2])))
     launch = attention_fp8.make(given, causal, BY_HEAD_SIZE[d])
     assert max(attention_fp8.wrong(given, causal, launch) for _ in range(3)) == 0, (q_lengths, k_lengths, heads, kv_heads, causal)
 
