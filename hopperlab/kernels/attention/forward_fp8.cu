@@ -12,7 +12,8 @@
 //   scales o anyway. It costs WIDE / 2 registers: only the first WIDE columns run under the next softmax, the others follow it.
 // - Shared memory: half the bytes a tile, but a second copy of v. o is twice as wide as q and leaves straight from registers.
 //
-// Macros: D (64, 128, 256), BN (64, 96, 128, 160, 192, 224), CONSUMERS (1 to 3), STAGES, CAUSAL, OVERLAP, TURNS, PROMOTED, WIDE (64, 128, D).
+// Macros: D (64, 128, 256), BN (64, 96, 128, 160, 192, 224), CONSUMERS (1 to 3), STAGES, CAUSAL, OVERLAP, TURNS, PROMOTED, WIDE (64, 128, D;
+// promoted at D 256: 64, else registers run out).
 // Launch: grid and block as forward.cu; dynamic shared memory (64 * CONSUMERS + 3 * STAGES * BN) * D + 256.
 // Tensor maps over (tokens, heads, D) bytes, boxes as wide as a row of R = min(D, 128), swizzle R: q 64 * CONSUMERS x 1 x R, k, v BN x 1 x R.
 // q_scale: heads, k_scale, v_scale: kv_heads numbers, greater than 0, by which the e4m3 numbers are to be multiplied.
