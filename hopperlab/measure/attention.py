@@ -7,7 +7,7 @@ passed is timed beside cuDNN (through torch), interleaved, with a cold L2, over 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -153,10 +153,10 @@ def measure(rounds: int, right: set[str], keep: Callable[[list[Record]], None] =
     return records
 
 
-def table(records: list[Record]) -> str:
+def table(records: list[Record], cells: Sequence[tuple[int, bool, int]] = CELLS) -> str:
     """One line a cell with the configurations, then the chosen one, then means."""
     lines = []
-    for d, causal, length in CELLS:
+    for d, causal, length in cells:
         mine = [r for r in records if r.options[:2] == (f"D={d}", "causal" if causal else "full") and r.shape[1] == length]
         tried = sorted((r for r in mine if r.note), key=lambda r: -r.tflops)
         lines.append(f"d{d} {'causal' if causal else 'full'} {length}: " + "; ".join(f"{r.note} {r.tflops:.0f} ({r.ratio:.3f})" for r in tried))

@@ -169,7 +169,8 @@ COPY_PEERS = {"memcpy": peers.Peer("cudaMemcpy", "cupy", {"cudaMemcpy": peers.de
 
 
 # --- recordings that are measured as a whole --------------------------------------------------------------------------
-MODULES = {"ladder": "ladder", "variants": "variants", "copies": "copies_record", "micro": "micro", "fp8": "fp8", "attention": "attention"}
+MODULES = {"ladder": "ladder", "variants": "variants", "copies": "copies_record", "micro": "micro", "fp8": "fp8", "attention": "attention",
+           "attention_fp8": "attention_fp8"}
 """Recordings with a module of their own here: its main() takes --rounds and --out and writes the recording."""
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -24,18 +25,18 @@ L2_BYTES = 32 << 20                     # of the 50 MB L2, what k and v of the h
 
 
 @dataclass(frozen=True)
-class Forward:
-    """One configuration of attention/forward.cu: its macros in lower case, `group`, the heads that CTAs work on at once (0: as
-    many as fit in the L2), and `blocks`, the most CTAs of a launch (0: one a tile)."""
+class Configuration:
+    """What forward kernels have in common: macros in lower case, `group`, the heads that CTAs work on at once (0: as many as
+    fit in the L2), and `blocks`, the most CTAs of a launch (0: one a tile)."""
 
+    SOURCE: ClassVar[str]
+    BYTES: ClassVar[int]                # of a number of k and v
     bn: int = 128
     consumers: int = 2
     stages: int = 2
     q_slots: int = 1
     overlap: int = 1
     turns: int = 1
-    staged: int = 1
-    chains: int = 1
     group: int = 0
     blocks: int = SMS
 
@@ -52,6 +53,24 @@ class Forward:
     def options(self, d: int, causal: bool) -> tuple[str, ...]:
         """NVRTC options."""
         return (f"-DD={d}", f"-DCAUSAL={int(causal)}", *(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name not in ("group", "blocks")))
+
+    def work(self, heads: int, q_starts, k_starts, d: int) -> tuple[int, int, int]:
+        """(tiles of the longest sequence, heads at work at once, CTAs)."""
+        tiles = -(-int(np.diff(asnumpy(q_starts)).max()) // self.bm)
+        keys, sequences = max(1, int(np.diff(asnumpy(k_starts)).max())), len(q_starts) - 1
+        group = self.group or max(1, min(heads * sequences, L2_BYTES // (2 * self.BYTES * keys * d)))
+        work = max(1, tiles * heads * sequences)
+        return tiles, group, min(work, self.blocks or work)
+
+
+@dataclass(frozen=True)
+class Forward(Configuration):
+    """One configuration of attention/forward.cu."""
+
+    SOURCE: ClassVar[str] = "attention/forward.cu"
+    BYTES: ClassVar[int] = 2
+    staged: int = 1
+    chains: int = 1
 
     def shared_bytes(self, d: int) -> int:
         """Dynamic shared memory of a CTA."""
@@ -70,34 +89,43 @@ STEPS: Mapping[str, Forward] = {
 BY_HEAD_SIZE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
 
 
-def parsed(options: Sequence[str]) -> Forward:
+Kind = TypeVar("Kind", bound=Configuration)
+
+
+def parsed(options: Sequence[str], kind: type[Kind] = Forward) -> Kind:
     """The configuration that a record's options name ('BN=192', …). Raises ValueError for one that does not exist any more."""
-    known = {f.name for f in fields(Forward)}
+    known = {f.name for f in fields(kind)}
     values = dict(option.lower().split("=") for option in options)
     if set(values) - known:
-        raise ValueError(f"attention/forward.cu has no {', '.join(sorted(set(values) - known))}")
-    return Forward(**{name: int(value) for name, value in values.items()})
+        raise ValueError(f"{kind.SOURCE} has no {', '.join(sorted(set(values) - known))}")
+    return kind(**{name: int(value) for name, value in values.items()})
 
 
-@lru_cache(maxsize=1)
-def table() -> Mapping[tuple[int, bool, int], Forward]:
-    """The configuration measured to be fastest by head size, mask and length, from the recording `attention`; empty where there is none."""
-    if "attention" not in recordings.names():
+@lru_cache(maxsize=2)
+def table(recording: str = "attention", kind: type[Kind] = Forward) -> Mapping[tuple[int, bool, int], Kind]:
+    """The configuration measured to be fastest by head size, mask and length, from a recording; empty where there is none."""
+    if recording not in recordings.names():
         return {}
-    return {(record.shape[3], record.options[1] == "causal", record.shape[1]): parsed(record.options[2:])
-            for record in recordings.load("attention") if record.kernel == "final" and len(record.options) > 2}
+    return {(record.shape[3], record.options[1] == "causal", record.shape[1]): parsed(record.options[2:], kind)
+            for record in recordings.load(recording) if record.kernel == "final" and len(record.options) > 2}
+
+
+def nearest(measured: Mapping[tuple[int, bool, int], Kind], d: int, causal: bool, length: int) -> Kind | None:
+    """What is in the table for a head size, a mask and the length nearest to this one; None where nothing is."""
+    known = {size: choice for (head, masked, size), choice in measured.items() if (head, masked) == (d, causal)}
+    return known[min(known, key=lambda size: abs(math.log(size / max(1, length))))] if known else None
 
 
 def choose(d: int, causal: bool, length: int) -> Forward:
     """The configuration for a head size, a mask and the longest sequence: that of the nearest length in the table, else one a head size."""
-    known = {size: choice for (head, masked, size), choice in table().items() if (head, masked) == (d, causal)}
-    return known[min(known, key=lambda size: abs(math.log(size / max(1, length))))] if known else BY_HEAD_SIZE[d]
+    return nearest(table(), d, causal, length) or BY_HEAD_SIZE[d]
 
 
-def sizes(q, k, v, o, lse, q_starts, k_starts) -> tuple[int, int, int, int, int]:
-    """(tokens, heads, kv_heads, D, sequences). Raises OperandError that names the rule an array breaks."""
-    for name, value in (("q", q), ("k", k), ("v", v), ("o", o)):
-        checks.array(name, value, checks.BF16, 3)
+def sizes(q, k, v, o, lse, q_starts, k_starts, dtypes: Sequence[str] = checks.BF16) -> tuple[int, int, int, int, int]:
+    """(tokens, heads, kv_heads, D, sequences); q, k, v of `dtypes`. Raises OperandError that names the rule an array breaks."""
+    for name, value in (("q", q), ("k", k), ("v", v)):
+        checks.array(name, value, dtypes, 3)
+    checks.array("o", o, checks.BF16, 3)
     tokens, heads, d = q.shape
     kv_heads = k.shape[1]
     if d not in HEAD_SIZES:
@@ -123,30 +151,25 @@ def _map(array, rows: int) -> TensorMap:
     return TensorMap.tiled(array, box=(rows, 1, 64), swizzle="128B", dtype="bfloat16" if array.dtype == np.uint16 else None)
 
 
-def _module(array):
-    """NumPy or CuPy, where the array is."""
+def counter(array):
+    """Two zeros where the array is: one a launch object, launches of one must not overlap."""
     if not is_cuda_array(array):
-        return np
+        return np.zeros(2, np.int32)
     import cupy
-    return cupy
+    return cupy.zeros(2, np.int32)
 
 
 def forward(q, k, v, o, lse, q_starts, k_starts, causal: bool = False, scale: float | None = None, choice: Forward | None = None,
             backend: str | None = None) -> Launch:
     """attention/forward.cu in one configuration (default: `choose`). scale: of the scores, 1 / sqrt(D) unless given."""
     tokens, heads, kv_heads, d, sequences = sizes(q, k, v, o, lse, q_starts, k_starts)
-    longest = int(np.diff(asnumpy(q_starts)).max())
-    choice = choice or choose(d, causal, longest)
-    tiles = -(-longest // choice.bm)
-    keys = max(1, int(np.diff(asnumpy(k_starts)).max()))
-    group = choice.group or max(1, min(heads * sequences, L2_BYTES // (4 * keys * d)))
-    kernel = load_kernel("attention/forward.cu", "attention", choice.options(d, causal), backend=backend)
+    choice = choice or choose(d, causal, int(np.diff(asnumpy(q_starts)).max()))
+    tiles, group, blocks = choice.work(heads, q_starts, k_starts, d)
+    kernel = load_kernel(choice.SOURCE, "attention", choice.options(d, causal), backend=backend)
     numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))
     maps = (_map(q, choice.bm), _map(k, choice.bn), _map(v, choice.bn), _map(o, 64))
-    counter = _module(o).zeros(2, np.int32)                     # one a launch object: launches of one must not overlap
-    work = max(1, tiles * heads * sequences)
-    return Launch(kernel, (min(work, choice.blocks or work),), (128 * (choice.consumers + 1),),
-                  (*maps, o, lse, q_starts, k_starts, counter, np.float32(d ** -0.5 if scale is None else scale), *numbers), choice.shared_bytes(d))
+    return Launch(kernel, (blocks,), (128 * (choice.consumers + 1),),
+                  (*maps, o, lse, q_starts, k_starts, counter(q), np.float32(d ** -0.5 if scale is None else scale), *numbers), choice.shared_bytes(d))
 
 
 def reference(q, k, v, q_starts, k_starts, causal: bool = False, scale: float | None = None) -> tuple[np.ndarray, np.ndarray]:

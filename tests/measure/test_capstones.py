@@ -2,12 +2,21 @@
 import pytest
 
 from hopperlab.hopper import limits
-from hopperlab.measure import attention, fp8, launches_attention, launches_fp8
+from hopperlab.measure import (
+    attention,
+    attention_fp8,
+    fp8,
+    launches_attention,
+    launches_attention_fp8,
+    launches_fp8,
+)
+from hopperlab.measure.recordings import Record
 
 
 def test_every_configuration_fits_in_shared_memory():
     assert [name for name, choice in fp8.CONFIGURATIONS.items() if choice.shared_bytes > limits.SHARED_PER_BLOCK] == []
-    assert [name for name, (d, choice) in attention._named().items() if choice.shared_bytes(d) > limits.SHARED_PER_BLOCK] == []
+    for suite in (attention, attention_fp8):
+        assert [name for name, (d, choice) in suite._named().items() if choice.shared_bytes(d) > limits.SHARED_PER_BLOCK] == []
 
 
 def test_a_configuration_is_read_back_from_its_record():
@@ -15,6 +24,8 @@ def test_a_configuration_is_read_back_from_its_record():
         assert launches_fp8.parsed(fp8._named(choice)) == choice
     for _, choice in attention._named().values():
         assert launches_attention.parsed(choice.named) == choice
+    for _, choice in attention_fp8._named().values():
+        assert launches_attention.parsed(choice.named, launches_attention_fp8.ForwardFp8) == choice
 
 
 @pytest.mark.parametrize("parsed", [launches_fp8.parsed, launches_attention.parsed])
@@ -38,8 +49,19 @@ def test_every_length_gets_the_configuration_of_the_nearest(d, length):
     chosen = launches_attention.choose(d, True, length)
     known = {size: choice for (head, causal, size), choice in launches_attention.table().items() if (head, causal) == (d, True)}
     assert chosen in (list(known.values()) or [launches_attention.BY_HEAD_SIZE[d]])
+    assert launches_attention_fp8.choose(d, True, length).promoted          # whatever was measured: sums that lose nothing
 
 
 def test_work_of_a_cell():
     assert attention.flop(128, False, 4096) == 4 * 4 * 16 * 4096 ** 2 * 128
     assert attention.flop(128, True, 4096) == attention.flop(128, False, 4096) // 2
+
+
+def test_table_of_fp8_attention_names_gains_and_errors():
+    times = {"ms": 1.0, "ms_min": 1.0, "ms_max": 1.0, "ratio": 1.5, "ratio_min": 1.4, "ratio_max": 1.6, "peer": "cuDNN", "peer_value": 400.0}
+    cell = {"options": ("D=128", "full"), "shape": (4, 4096, 16, 128)}
+    records = [Record("attention_fp8", "forward_fp8", note="128", tflops=700.0, **cell, **times), Record("attention_fp8", "bf16", tflops=500.0, **cell, **times),
+               Record("attention_fp8", "final", tflops=750.0, **{**cell, "options": ("D=128", "full", "BN=128")}, **times),
+               Record("attention_fp8", "accuracy", ("promoted", "normal"), (256, 1024, 4, 128), "e4m3", value=1e-3, value_max=2e-3, note="error")]
+    text = attention_fp8.table(records)
+    assert "D=128 full 4096: 750, bf16 500: 1.50" in text and "128 700 (1.500)" in text and "mean 1.00e-03 worst 2.00e-03" in text
