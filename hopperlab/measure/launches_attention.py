@@ -34,7 +34,6 @@ class Configuration:
     bn: int = 128
     consumers: int = 2
     stages: int = 2
-    q_slots: int = 1
     overlap: int = 1
     turns: int = 1
     group: int = 0
@@ -69,6 +68,7 @@ class Forward(Configuration):
 
     SOURCE: ClassVar[str] = "attention/forward.cu"
     BYTES: ClassVar[int] = 2
+    q_slots: int = 1
     staged: int = 1
     chains: int = 1
 

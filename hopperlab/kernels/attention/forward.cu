@@ -70,38 +70,6 @@ constexpr int Q_PANEL = BM * 128, KV_PANEL = BN * 128, Q_BYTES = PANELS * Q_PANE
 enum { TURN = 1, OWN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for its turn, one for itself
 static_assert(D % 64 == 0 && BN % 16 == 0 && CONSUMERS <= 3 && Q_SLOTS <= 2);
 
-struct Work {
-    int head, first, queries, keys, q_start, k_start, blocks;   // first: of this CTA's queries in its sequence
-};
-
-// Blocks of keys that some of `rows` queries from `first` on see.
-__device__ __forceinline__ int blocks_of(const Work& work, int first, int rows) {
-    int seen = CAUSAL ? min(work.keys, first + rows + work.keys - work.queries) : work.keys;
-    return seen <= 0 || first >= work.queries ? 0 : (seen + BN - 1) / BN;
-}
-
-__device__ __forceinline__ Work work_of(int index, const int* q_starts, const int* k_starts, int tiles, int heads, int sequences, int group) {
-    int all = heads * sequences, begin = index / (group * tiles) * group, width = min(group, all - begin);
-    int rest = index - begin * tiles, unit = begin + rest % width, sequence = unit / heads;
-    Work work;
-    work.head = unit % heads;
-    work.first = (tiles - 1 - rest / width) * BM;
-    work.q_start = q_starts[sequence], work.queries = q_starts[sequence + 1] - work.q_start;
-    work.k_start = k_starts[sequence], work.keys = k_starts[sequence + 1] - work.k_start;
-    work.blocks = blocks_of(work, work.first, BM);              // none beyond the end of a shorter sequence
-    return work;
-}
-
-// Minus infinity where a query must not see a key. row: this thread's upper row in its sequence; column: of s[0].
-template <int COUNT>
-__device__ __forceinline__ void mask(float (&s)[COUNT], int row, int column, int keys, int offset) {
-    #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        int key = column + 8 * (i / 4) + i % 2, last = CAUSAL ? min(keys - 1, row + 8 * (i / 2 % 2) + offset) : keys - 1;
-        if (key > last) s[i] = MINUS_INFINITY;
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
           const __grid_constant__ TensorMap o_map, __nv_bfloat16* o, float* lse, const int* q_starts, const int* k_starts, int* counter,
@@ -114,7 +82,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     int* drawn = reinterpret_cast<int*>(work_empty + 2);        // the numbers of this tile and the next
     require_aligned(shared, 1024);
     int warpgroup = threadIdx.x / 128, all = tiles * heads * sequences;
-    auto work_at = [&](int index) { return work_of(index, q_starts, k_starts, tiles, heads, sequences, group); };
+    auto work_at = [&](int index) { return work_of<BM, BN, CAUSAL>(index, q_starts, k_starts, tiles, heads, sequences, group); };
     if (threadIdx.x == 0) {
         for (int s = 0; s < Q_SLOTS; s++) mbarrier_init(&q_full[s], 1), mbarrier_init(&q_empty[s], CONSUMERS);
         for (int s = 0; s < STAGES; s++) {
@@ -136,7 +104,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     Ring<2> draws;
     if (warpgroup == 0) {
         if (CONSUMERS == 3) setmaxnreg_dec<32>();
-        else if (D == 256) setmaxnreg_dec<40>();                // four boxes a tile: more addresses
+        else if (D == 256 || Q_SLOTS == 2) setmaxnreg_dec<40>();        // more addresses
         else setmaxnreg_dec<24>();
         if (threadIdx.x == 0) {
             for (int index = blockIdx.x;; index = gridDim.x + atomicAdd(&counter[0], 1), draws.advance()) {
@@ -173,7 +141,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         return;
     }
     if (CONSUMERS == 3) setmaxnreg_inc<160>();
-    else if (D == 256) setmaxnreg_inc<232>();
+    else if (D == 256 || Q_SLOTS == 2) setmaxnreg_inc<232>();
     else setmaxnreg_inc<240>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
     unsigned q_tile = 0, q_tiles = shared_address(shared) + me * 64 * 128, k_tiles = shared_address(ks), v_tiles = shared_address(vs);
@@ -193,14 +161,15 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     auto release = [&](mbarrier_t* barrier) { if (thread == 0) mbarrier_arrive(barrier); };
     auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
     auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
-    int owed = -1;                                              // the slot of q that o is still leaving from
-    auto settle = [&] {                                         // before the next q, and before the end
-        if (STAGED && owed >= 0 && thread == 0) {
+    bool owed = false;                                          // o is still leaving from the slot of q that is the next one to fill
+    auto settle = [&] {
+        if (STAGED && owed && thread == 0) {
             cp_async_bulk_wait_group_read<0>();
-            mbarrier_arrive(&q_empty[owed]);
+            mbarrier_arrive(&q_empty[queries.slot]);
         }
-        owed = -1;
+        owed = false;
     };
+    auto slot_of_q = [&] { return Q_SLOTS - 1 - queries.slot; };        // of this tile, once `queries` points at the next
     auto skip = [&](int from, int to) {                         // blocks in which this warpgroup sees nothing
         for (int j = from; j > to; j--, ring.advance()) {
             mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
@@ -226,15 +195,16 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         Softmax softmax;
         auto masked = [&](int j) {                              // the same in all threads of a warpgroup
             int end = (j + 1) * BN;
-            if (end > work.keys || (CAUSAL && end - 1 > work.first + me * 64 + offset)) mask(s, row, j * BN + 2 * (lane % 4), work.keys, offset);
+            if (end > work.keys || (CAUSAL && end - 1 > work.first + me * 64 + offset)) mask<CAUSAL>(s, row, j * BN + 2 * (lane % 4), work.keys, offset);
         };
-        int blocks = blocks_of(work, work.first + me * 64, 64), q_slot = queries.slot;      // blocks: that this warpgroup sees
+        int blocks = blocks_of<BN, CAUSAL>(work, work.first + me * 64, 64);     // that this warpgroup sees
         if (work.blocks) {
-            mbarrier_wait_parity(&q_full[q_slot], queries.phase);
-            q_tile = q_tiles + q_slot * Q_BYTES;
+            mbarrier_wait_parity(&q_full[queries.slot], queries.phase);
+            q_tile = q_tiles + queries.slot * Q_BYTES;
             queries.advance();
             skip(work.blocks, blocks);
-            if (!STAGED && !blocks) release(&q_empty[q_slot]);
+            if (!blocks) settle();
+            if (!STAGED && !blocks) release(&q_empty[slot_of_q()]);
         }
         if (blocks) {
 #if OVERLAP
@@ -245,7 +215,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
             settle();
             wgmma_wait_group<0>();
             release(&k_empty[ring.slot]);
-            if (!STAGED && blocks == 1) release(&q_empty[q_slot]);   // nobody multiplies with q any more
+            if (!STAGED && blocks == 1) release(&q_empty[slot_of_q()]);   // nobody multiplies with q any more
             masked(blocks - 1);
             softmax.block<CHAINS>(s, scales, c);
             scores_to_fragments(p, s);
@@ -261,7 +231,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 next_turn();
                 wgmma_wait_group<1>();
                 release(&k_empty[ring.slot]);
-                if (!STAGED && j == 0) release(&q_empty[q_slot]);
+                if (!STAGED && j == 0) release(&q_empty[slot_of_q()]);
                 masked(j);
                 softmax.block<CHAINS>(s, scales, c);
                 wgmma_wait_group<0>();
@@ -283,7 +253,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 settle();
                 wgmma_wait_group<0>();
                 release(&k_empty[ring.slot]);
-                if (!STAGED && j == 0) release(&q_empty[q_slot]);   // nobody multiplies with q any more
+                if (!STAGED && j == 0) release(&q_empty[slot_of_q()]);   // nobody multiplies with q any more
                 masked(j);
                 softmax.block<CHAINS>(s, scales, c);
                 if (j < blocks - 1) scale_rows(out, scales);
@@ -295,7 +265,6 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
             }
 #endif
         }
-        settle();                                               // where it saw nothing
         float whole[2] = {softmax.total(0), softmax.total(1)}, inverse[2];
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -312,7 +281,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
             bar_sync(OWN + me, 128);
             if (thread == 0) {
                 for (int panel = 0; panel < PANELS; panel++)
-                    cp_async_bulk_tensor_3d_store(&o_map, shared + q_slot * Q_BYTES + me * 64 * 128 + panel * Q_PANEL, 64 * panel, work.head, work.q_start + work.first + me * 64);
+                    cp_async_bulk_tensor_3d_store(&o_map, shared + slot_of_q() * Q_BYTES + me * 64 * 128 + panel * Q_PANEL, 64 * panel, work.head, work.q_start + work.first + me * 64);
                 cp_async_bulk_commit_group();
             }
         } else {                                                // at a sequence's end, where another one's rows follow; or q is not ours
@@ -323,9 +292,9 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 if (y < work.queries) *reinterpret_cast<__nv_bfloat162*>(place) = __floats2bfloat162_rn(out[i], out[i + 1]);
             }
         }
-        if (work.blocks) owed = q_slot;
-        if (Q_SLOTS == 1) settle();
+        owed = owed || work.blocks;
+        if (Q_SLOTS == 1) settle();                             // else under the next tile's first scores
     }
-    settle();
+    if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
     if (me == 0) my_turn();                                     // the last turn's word to the next, which nobody else takes
 }

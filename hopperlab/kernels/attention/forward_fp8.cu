@@ -55,36 +55,9 @@
 
 constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), ROW = row_bytes(D), PANELS = D / ROW, TRANSPOSERS = 3;
 constexpr int Q_PANEL = BM * ROW, KV_PANEL = BN * ROW, Q_BYTES = BM * D, KV_BYTES = BN * D, VT_ROW = row_bytes(BN), VT_PANEL = D * VT_ROW;
-constexpr int TURN = 1;                                         // named barriers: one a warpgroup for its turn
+enum { TURN = 1, OWN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for its turn, one for itself
 static_assert(D % 64 == 0 && BN % 32 == 0 && CONSUMERS <= 3);
 static_assert(WIDE == D || (PROMOTED && D % WIDE == 0));
-
-struct Work {
-    int head, first, queries, keys, q_start, k_start, blocks;   // first: of this CTA's queries in its sequence
-};
-
-__device__ __forceinline__ Work work_of(int index, const int* q_starts, const int* k_starts, int tiles, int heads, int sequences, int group) {
-    int all = heads * sequences, begin = index / (group * tiles) * group, width = min(group, all - begin);
-    int rest = index - begin * tiles, unit = begin + rest % width, sequence = unit / heads;
-    Work work;
-    work.head = unit % heads;
-    work.first = (tiles - 1 - rest / width) * BM;
-    work.q_start = q_starts[sequence], work.queries = q_starts[sequence + 1] - work.q_start;
-    work.k_start = k_starts[sequence], work.keys = k_starts[sequence + 1] - work.k_start;
-    int seen = CAUSAL ? min(work.keys, work.first + BM + work.keys - work.queries) : work.keys;
-    work.blocks = seen <= 0 || work.first >= work.queries ? 0 : (seen + BN - 1) / BN;      // a shorter sequence has fewer tiles
-    return work;
-}
-
-// Minus infinity where a query must not see a key. row: this thread's upper row in its sequence; column: of s[0].
-template <int COUNT>
-__device__ __forceinline__ void mask(float (&s)[COUNT], int row, int column, int keys, int offset) {
-    #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        int key = column + 8 * (i / 4) + i % 2, last = CAUSAL ? min(keys - 1, row + 8 * (i / 2 % 2) + offset) : keys - 1;
-        if (key > last) s[i] = MINUS_INFINITY;
-    }
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
@@ -98,7 +71,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     int* drawn = reinterpret_cast<int*>(work_empty + 2);        // the numbers of this tile and the next
     require_aligned(shared, 1024);
     int warpgroup = threadIdx.x / 128, lane = threadIdx.x % 32, all = tiles * heads * sequences;
-    auto work_at = [&](int index) { return work_of(index, q_starts, k_starts, tiles, heads, sequences, group); };
+    auto work_at = [&](int index) { return work_of<BM, BN, CAUSAL>(index, q_starts, k_starts, tiles, heads, sequences, group); };
     if (threadIdx.x == 0) {
         mbarrier_init(q_full, 1), mbarrier_init(q_empty, CONSUMERS);
         for (int s = 0; s < STAGES; s++) {
@@ -218,6 +191,17 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     };
     auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
     auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
+    auto skip = [&](int from, int to) {                         // blocks in which this warpgroup sees nothing
+        for (int j = from; j > to; j--, ring.advance()) {
+            mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
+            my_turn();
+            next_turn();
+            mbarrier_wait_parity(&vt_full[ring.slot], ring.phase);
+            bar_sync(OWN + me, 128);                            // everybody has looked; where there is work, wgmma sees to that
+            release(&k_empty[ring.slot]);
+            release(&vt_empty[ring.slot]);
+        }
+    };
     if (me == CONSUMERS - 1) next_turn();                       // the first one begins
 
     for (int index = next_tile(); index < all; index = next_tile()) {
@@ -228,15 +212,20 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         ScaledSoftmax softmax;
         auto masked = [&](int j) {                              // the same in all threads of a warpgroup
             int end = (j + 1) * BN;
-            if (end > work.keys || (CAUSAL && end - 1 > work.first + me * 64 + offset)) mask(s, row, j * BN + 2 * (lane % 4), work.keys, offset);
+            if (end > work.keys || (CAUSAL && end - 1 > work.first + me * 64 + offset)) mask<CAUSAL>(s, row, j * BN + 2 * (lane % 4), work.keys, offset);
         };
 #if PROMOTED
         #pragma unroll
         for (int i = 0; i < D / 2; i++) out[i] = 0;
 #endif
+        int blocks = blocks_of<BN, CAUSAL>(work, work.first + me * 64, 64);     // that this warpgroup sees
         if (work.blocks) {
             mbarrier_wait_parity(q_full, queries.phase);
             queries.advance();
+            skip(work.blocks, blocks);
+            if (!blocks) release(q_empty);
+        }
+        if (blocks) {
 #if OVERLAP
             mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
             my_turn();
@@ -244,11 +233,11 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
             next_turn();
             wgmma_wait_group<0>();
             release(&k_empty[ring.slot]);
-            if (work.blocks == 1) release(q_empty);             // nobody multiplies with q any more
-            masked(work.blocks - 1);
+            if (blocks == 1) release(q_empty);                  // nobody multiplies with q any more
+            masked(blocks - 1);
             softmax.block(s, scales, c);
             scores_to_fragments_e4m3(p, s);
-            for (int j = work.blocks - 2; j >= 0; j--) {
+            for (int j = blocks - 2; j >= 0; j--) {
                 int before = ring.slot;
                 unsigned phase = ring.phase;
                 ring.advance();
@@ -256,7 +245,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 my_turn();
                 scores(ring.slot);
                 mbarrier_wait_parity(&vt_full[before], phase);
-                values(before, 0, j < work.blocks - 2);         // of the block before, under the softmax of this one
+                values(before, 0, j < blocks - 2);              // of the block before, under the softmax of this one
                 next_turn();
                 wgmma_wait_group<1>();
                 release(&k_empty[ring.slot]);
@@ -275,11 +264,11 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 scores_to_fragments_e4m3(p, s);
             }
             mbarrier_wait_parity(&vt_full[ring.slot], ring.phase);
-            values(ring.slot, 0, work.blocks > 1);
+            values(ring.slot, 0, blocks > 1);
             finish_values(ring.slot, scales);
             ring.advance();
 #else
-            for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
+            for (int j = blocks - 1; j >= 0; j--, ring.advance()) {
                 mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
                 my_turn();
                 scores(ring.slot);
@@ -290,9 +279,9 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 masked(j);
                 softmax.block(s, scales, c);
                 scores_to_fragments_e4m3(p, s);
-                if (!PROMOTED && j < work.blocks - 1) scale_rows(out, scales);
+                if (!PROMOTED && j < blocks - 1) scale_rows(out, scales);
                 mbarrier_wait_parity(&vt_full[ring.slot], ring.phase);
-                values(ring.slot, 0, j < work.blocks - 1);
+                values(ring.slot, 0, j < blocks - 1);
                 finish_values(ring.slot, scales);
             }
 #endif
@@ -306,7 +295,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                     whole[r] > 0 ? (softmax.most[r] * c - TERM_EXPONENT) * 0.693147181f + __logf(whole[r]) : MINUS_INFINITY;
         }
         #pragma unroll
-        for (int i = 0; i < D / 2; i++) out[i] = work.blocks ? out[i] * inverse[i / 2 % 2] : 0;
+        for (int i = 0; i < D / 2; i++) out[i] = blocks ? out[i] * inverse[i / 2 % 2] : 0;
         #pragma unroll
         for (int i = 0; i < D / 2; i += 2) {
             int y = row + 8 * (i / 2 % 2);

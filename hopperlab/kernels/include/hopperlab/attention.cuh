@@ -117,3 +117,39 @@ __device__ __forceinline__ void scale_rows(float (&o)[COUNT], const float (&scal
     #pragma unroll
     for (int i = 0; i < COUNT; i++) o[i] *= scale[i / 2 % 2];
 }
+
+// --- what lies where, and who sees it ---------------------------------------------------------------------------------
+struct Work {
+    int head, first, queries, keys, q_start, k_start, blocks;   // first: of this CTA's queries in its sequence
+};
+
+// MASKED: a query sees the keys of a causal mask only. Blocks of BLOCK keys that some of `rows` queries from `first` on see.
+template <int BLOCK, bool MASKED>
+__device__ __forceinline__ int blocks_of(const Work& work, int first, int rows) {
+    int seen = MASKED ? min(work.keys, first + rows + work.keys - work.queries) : work.keys;
+    return seen <= 0 || first >= work.queries ? 0 : (seen + BLOCK - 1) / BLOCK;
+}
+
+// Tile number `index` of TILE queries: `group` heads at a time, and among them the longest rows of tiles first.
+template <int TILE, int BLOCK, bool MASKED>
+__device__ __forceinline__ Work work_of(int index, const int* q_starts, const int* k_starts, int tiles, int heads, int sequences, int group) {
+    int all = heads * sequences, begin = index / (group * tiles) * group, width = min(group, all - begin);
+    int rest = index - begin * tiles, unit = begin + rest % width, sequence = unit / heads;
+    Work work;
+    work.head = unit % heads;
+    work.first = (tiles - 1 - rest / width) * TILE;
+    work.q_start = q_starts[sequence], work.queries = q_starts[sequence + 1] - work.q_start;
+    work.k_start = k_starts[sequence], work.keys = k_starts[sequence + 1] - work.k_start;
+    work.blocks = blocks_of<BLOCK, MASKED>(work, work.first, TILE);          // none beyond the end of a shorter sequence
+    return work;
+}
+
+// Minus infinity where a query must not see a key. row: this thread's upper row in its sequence; column: of s[0].
+template <bool MASKED, int COUNT>
+__device__ __forceinline__ void mask(float (&s)[COUNT], int row, int column, int keys, int offset) {
+    #pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        int key = column + 8 * (i / 4) + i % 2, last = MASKED ? min(keys - 1, row + 8 * (i / 2 % 2) + offset) : keys - 1;
+        if (key > last) s[i] = MINUS_INFINITY;
+    }
+}
