@@ -117,7 +117,7 @@ def walk_picture(image: Any, edges: Sequence[int], padding: int = 0, stride: int
     axis.add_patch(Rectangle((left, top), side - left, bottom - top, facecolor="none", edgecolor=style.VERMILION, linestyle="--", linewidth=2.2, zorder=4))
     ys, xs = [y for y, _ in visited] + [0, height - 1, top], [x for _, x in visited] + [0, width - 1, left]
     axis.set(xlim=(min(xs) - 0.4, max(*xs, side - 1) + 1.4), ylim=(max(*ys, bottom - 1) + 1.4, min(ys) - 0.4), aspect="equal",
-             xlabel="W (pixels); red frame: outside, filled with zeros", ylabel="H (pixels)")
+             xlabel="W (pixels)\ngrey: image; dashed: bounding box; red border: outside, filled with zeros", ylabel="H (pixels)")
     heading = heading or f"Filter element {tap} of {edges[0]} x {edges[1]}, padding {padding}, stride {stride}"
     style.title(axis, heading)
     outside = sum(not (0 <= y < height and 0 <= x < width) for y, x in visited)

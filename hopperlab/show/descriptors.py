@@ -142,9 +142,10 @@ def owner_words(row: int, column: int, n: int = 64) -> str:
     """Which thread and register hold an element of D, and where that thread's first registers lie, in words."""
     thread, register = fragment_owner(row, column, n)
     where = fragments.wgmma_d(n)
-    held = ", ".join(f"d[{i}] ({where.row[thread, i]}, {where.col[thread, i]})" for i in range(8))
+    held = [f"d[{i}] ({where.row[thread, i]}, {where.col[thread, i]})" for i in range(8)]
     return (f"element ({row}, {column}) of D: warp {thread // 32}, lane {thread % 32} (thread {thread}), register d[{register}] of {n // 2}\n"
-            f"  that thread's first registers: {held}")
+            f"  that thread's first registers: {', '.join(held[:4])},\n"
+            f"  {', '.join(held[4:])}")
 
 
 def check_descriptor(answers: Mapping[str, Any]) -> str:

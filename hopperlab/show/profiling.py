@@ -30,18 +30,18 @@ TRANSPOSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 PRODUCTS = {f"{copied} + {multiplied}": (copied, multiplied) for copied, multiplied in HALVES}
 KERNELS = (*TRANSPOSES, *PRODUCTS)
 SYMPTOMS: tuple[tuple[str, str, str, str], ...] = (
-    ("the tensor cores wait", "tensor cores: tensor pipe busy", "follow the chain backwards: are tiles late, or the instructions?", "09"),
+    ("the tensor cores wait", "tensor cores: tensor pipe busy", "are tiles late, or the instructions?", "09"),
     ("… because tiles come late", "traffic: memory bandwidth", "more stages; order of tiles, multicast", "09, 12, 13"),
     ("… because no product is in flight", "stall reasons: barrier", "leave one wgmma group in flight", "08, 09"),
     ("… because a warp loads and multiplies", "stall reasons: branch", "a producer warp", "10"),
     ("many instructions for few products", "issue slots: instructions", "TMA for the copies, wgmma for the products", "05, 08"),
-    ("schedulers full, tensor cores not", "issue slots: issue slots used", "take address arithmetic out of the loop; TMA", "03, 05"),
+    ("schedulers full, tensor cores not", "issue slots: issue slots used", "less address arithmetic in the loop; TMA", "03, 05"),
     ("a fragment is late", "stall reasons: shared memory", "load the next fragment before it is needed", "03"),
     ("shared memory works twice", "shared memory: load conflicts", "swizzle or pad; 1024-byte alignment", "02, 06"),
     ("wgmma reads twice", "shared memory: wgmma conflicts", "the descriptor's layout", "08, 08x"),
     ("the L2 sends everything twice", "traffic: L2 to the SMs", "larger tiles, multicast, order of tiles", "11, 12, 13"),
     ("memory is read again and again", "traffic: memory read", "order of tiles", "13"),
-    ("registers in local memory", "occupancy: registers a thread", "setmaxnreg, a smaller tile; look for STL in the machine code", "11"),
+    ("registers in local memory", "occupancy: registers a thread", "setmaxnreg, or a smaller tile", "11"),
     ("one block too many for a wave", "occupancy: waves", "persistent CTAs, Stream-K", "13"),
     ("the fence stands in the way", "stall reasons: fence", "a narrower scope: .cta instead of .cluster", "12"),
 )

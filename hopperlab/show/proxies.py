@@ -134,7 +134,7 @@ def _draw(steps: list[Step], edges: list[tuple[int, int]], path: list[tuple[int,
     for edge in edges:
         chosen = edge in path
         colour = style.INK if not chosen else style.GREEN if right else style.VERMILION
-        _arrow(axis, steps[edge[0]], steps[edge[1]], x, colour, "-" if right or not chosen else (0, (3, 2)), 2.8 if chosen else 1.0)
+        _arrow(axis, steps[edge[0]], steps[edge[1]], x, colour, "-" if right or not chosen else (0, (1.5, 0.8)), 2.8 if chosen else 1.0)
     for step in steps:
         _box(axis, step, x)
     last = len(columns) - 1

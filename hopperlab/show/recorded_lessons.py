@@ -121,7 +121,7 @@ def reduction_rates(recording: Any | None) -> str:
     places: dict[str, list[float]] = {}
     for record in chosen:
         places.setdefault(_number(record, "into"), []).append(record.gb_s)
-    lines = [recording.source, "reductions, GB/s of source data, every operation and type that exists:"]
+    lines = [recording.source, "reductions, GB/s of source data (tensor: on uint32; the others: every operation and type that exists):"]
     return "\n".join(lines + [f"  into {place:34s} {len(rates):2d} kinds, {min(rates):.0f} to {max(rates):.0f}" for place, rates in places.items()])
 
 
