@@ -162,7 +162,8 @@ def _run(place: str) -> Finding:
 
 def _packages() -> Finding:
     missing = [name for name in ("jupyterlab", "ipywidgets", "matplotlib", "ipykernel") if importlib.util.find_spec(name) is None]
-    if missing == ["jupyterlab"] and "ipykernel" in sys.modules:
+    inside = "ipykernel" in sys.modules or "JPY_PARENT_PID" in os.environ      # in a notebook's kernel, or started by one
+    if missing == ["jupyterlab"] and inside:
         return Finding("ok", "notebooks", "this one runs; JupyterLab itself is not in this environment")
     if missing:
         return Finding("bad", "notebooks", f"{', '.join(missing)} not installed",

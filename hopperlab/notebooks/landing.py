@@ -74,7 +74,7 @@ def syllabus() -> Table:
         rows.append((entry.number, (entry.title, entry.notebook.name), f"{entry.minutes} min" + (", optional" if entry.optional else ""),
                      done.words if done else "", exercise))
     note = ("Progress is read from your saved copies: save a lesson (Ctrl+S), then run this cell again." if work else
-            "This is not your copy: `make lab` opens one, and shows your progress here.")
+            "This is not your copy: make lab, in a terminal, opens one and shows your progress here.")
     return Table(("", "lesson", "time", "your progress", "your exercises"), tuple(rows), note)
 
 

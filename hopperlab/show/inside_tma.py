@@ -108,11 +108,11 @@ def unit_map(recording: Any) -> style.Picture:
     for start, end in (((1.7, 2.55), (2.5, 2.55)), ((4.1, 2.7), (5.5, 2.7)), ((6.4, 2.7), (7.4, 2.7)), ((8.6, 2.7), (9.6, 2.7)), ((3.3, 1.35), (3.3, 2.0)),
                        ((5.5, 1.7), (4.2, 1.7)), ((7.4, 1.7), (6.4, 1.7)), ((9.6, 1.7), (8.6, 1.7)), ((2.5, 2.1), (1.75, 1.4))):
         axis.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color=style.INK, linewidth=1.3))
-    axis.text(4.95, 3.2, "requests", ha="center", fontsize=9, color=style.INK)
+    axis.text(4.95, 2.85, "requests", ha="center", fontsize=9, color=style.INK)
     axis.text(4.85, 1.3, "data", ha="center", fontsize=9, color=style.INK)
-    axis.text(8.0, 0.2, f"there and back, 128 bytes: {hit:.0f} cycles", ha="center", fontsize=9, color=style.INK)
-    axis.text(10.2, 3.3, f"{miss:.0f} cycles", ha="center", fontsize=9, color=style.INK)
-    axis.text(2.2, -0.15, f"a map not there yet: {maps:.0f} cycles more", ha="center", fontsize=9, color=style.INK)
+    axis.text(8.0, 0.2, f"128 bytes from the L2, there and back: {hit:.0f} cycles", ha="center", fontsize=9, color=style.INK)
+    axis.text(10.9, 3.3, f"128 bytes from the memory, there and back: {miss:.0f} cycles", ha="right", fontsize=9, color=style.INK)
+    axis.text(2.2, -0.15, f"a map in global memory, not there yet: {maps:.0f} cycles more", ha="center", fontsize=9, color=style.INK)
     axis.set(xlim=(-0.1, 11.0), ylim=(-0.4, 3.9), xticks=[], yticks=[])
     for side in ("left", "bottom"):
         axis.spines[side].set_visible(False)

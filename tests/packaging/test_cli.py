@@ -91,6 +91,15 @@ def test_doctor_names_what_went_wrong_in_a_small_launch(monkeypatch):
     assert finding.state == "bad" and finding.text == "RuntimeError: the launch broke"
 
 
+def test_doctor_started_by_a_notebook_does_not_miss_jupyterlab(monkeypatch):
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == "jupyterlab" else object())
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
+    assert doctor._packages().state == "bad"
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    assert doctor._packages().state == "ok" and "this one runs" in doctor._packages().text
+
+
 def test_doctor_with_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOPPERLAB_CACHE_DIR", str(tmp_path / "file" / "below"))
