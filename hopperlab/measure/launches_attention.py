@@ -53,13 +53,18 @@ class Configuration:
         """NVRTC options."""
         return (f"-DD={d}", f"-DCAUSAL={int(causal)}", *(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name not in ("group", "blocks")))
 
+    @property
+    def together(self) -> int:
+        """CTAs of a cluster, which take neighbouring tiles."""
+        return 1
+
     def work(self, heads: int, q_starts, k_starts, d: int) -> tuple[int, int, int]:
-        """(tiles of the longest sequence, heads at work at once, CTAs)."""
-        tiles = -(-int(np.diff(asnumpy(q_starts)).max()) // self.bm)
+        """(tiles of the longest sequence, a cluster's counted as one; heads at work at once; CTAs)."""
+        tiles = -(-int(np.diff(asnumpy(q_starts)).max()) // (self.bm * self.together))
         keys, sequences = max(1, int(np.diff(asnumpy(k_starts)).max())), len(q_starts) - 1
         group = self.group or max(1, min(heads * sequences, L2_BYTES // (2 * self.BYTES * keys * d)))
         work = max(1, tiles * heads * sequences)
-        return tiles, group, min(work, self.blocks or work)
+        return tiles, group, self.together * min(work, max(1, self.blocks // self.together) if self.blocks else work)
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,13 @@ class Forward(Configuration):
     q_slots: int = 1
     staged: int = 1
     chains: int = 1
+    dealt: int = 0
+    cluster: int = 1
+
+    @property
+    def together(self) -> int:
+        """CTAs of a cluster, which take neighbouring tiles."""
+        return self.cluster
 
     def shared_bytes(self, d: int) -> int:
         """Dynamic shared memory of a CTA."""
@@ -167,7 +179,7 @@ def forward(q, k, v, o, lse, q_starts, k_starts, causal: bool = False, scale: fl
     tiles, group, blocks = choice.work(heads, q_starts, k_starts, d)
     kernel = load_kernel(choice.SOURCE, "attention", choice.options(d, causal), backend=backend)
     numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))
-    maps = (_map(q, choice.bm), _map(k, choice.bn), _map(v, choice.bn), _map(o, 64))
+    maps = (_map(q, choice.bm), _map(k, choice.bn // choice.cluster), _map(v, choice.bn // choice.cluster), _map(o, 64))
     return Launch(kernel, (blocks,), (128 * (choice.consumers + 1),),
                   (*maps, o, lse, q_starts, k_starts, counter(q), np.float32(d ** -0.5 if scale is None else scale), *numbers), choice.shared_bytes(d))
 

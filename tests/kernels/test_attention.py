@@ -62,8 +62,18 @@ def test_every_step_under_every_schedule(step, schedule, seed):
     run(([130, 200], [300, 90]), causal=True, choice=replace(attention.STEPS[step], blocks=2), schedule=schedule, seed=seed)
 
 
+PAIRS = [Forward(dealt=1, cluster=2, blocks=4), Forward(dealt=1, cluster=2, consumers=3, q_slots=2, blocks=2), Forward(dealt=1, cluster=2, bn=64, overlap=0, blocks=0),
+         Forward(dealt=1, cluster=2, bn=176, staged=0, blocks=2), Forward(dealt=1, blocks=3)]
+
+
+@pytest.mark.parametrize("lengths, causal", [(([400, 30], [100, 250]), True), (([130], [300]), False), (([64, 3, 300], [0, 5, 70]), True)])
+@pytest.mark.parametrize("choice", PAIRS, ids=str)
+def test_tiles_that_are_dealt_out_and_clusters(choice, lengths, causal):
+    run(lengths, heads=4, kv_heads=2, causal=causal, choice=choice, schedule="random", seed=7)
+
+
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
-@pytest.mark.parametrize("choice", [Forward(consumers=3, bn=64, q_slots=2, blocks=2), Forward(consumers=3, bn=64, blocks=1, overlap=0, turns=0)], ids=str)
+@pytest.mark.parametrize("choice", PAIRS[:2] + [Forward(consumers=3, bn=64, q_slots=2, blocks=2), Forward(consumers=3, bn=64, blocks=1, overlap=0, turns=0)], ids=str)
 def test_warpgroups_that_see_nothing_skip_blocks(choice, schedule, seed):
     """Tiles of 192 queries over blocks of 64 keys: the first warpgroup skips two blocks; the last tiles hold rows of one warpgroup, and of two."""
     run(([200, 320], [220, 40]), heads=2, kv_heads=2, causal=True, choice=choice, schedule=schedule, seed=seed)

@@ -18,13 +18,16 @@
 // A warpgroup takes part in a block of keys only where it sees one of them: its rows end 64 or 128 before its neighbour's, and a
 // sequence's last tile may hold rows of one warpgroup alone. What it skips it hands back, and its turn with it.
 // STAGED: o goes through the shared memory of q, as whole lines by TMA, and the next q waits for it; else straight from registers.
+// CLUSTER 2: two CTAs take neighbouring tiles of a head, and each loads half of every block of keys and values for both.
+// DEALT: tiles are dealt out in advance instead of drawn, which clusters need.
 // Q_SLOTS 2: the next tile's q has a slot of its own and is there when this tile ends.
 // CHAINS: into how many a row's maximum and sum are split.
 //
-// Macros: D (64, 128, 256), BN (64, 80, 128, 176, 192), CONSUMERS, STAGES, Q_SLOTS (1, 2), CAUSAL, OVERLAP, TURNS, STAGED, CHAINS (1, 2, 4).
-// Launch: grid at most tiles * heads * sequences, tiles = ceil(longest / (64 * CONSUMERS)); block 128 * (CONSUMERS + 1); dynamic
+// Macros: D (64, 128, 256), BN (64, 80, 128, 176, 192), CONSUMERS, STAGES, Q_SLOTS (1, 2), CAUSAL, OVERLAP, TURNS, STAGED, CHAINS (1, 2, 4),
+// DEALT, CLUSTER (1, 2; 2 with DEALT).
+// Launch: grid at most CLUSTER * tiles * heads * sequences, tiles = ceil(longest / (64 * CONSUMERS * CLUSTER)); block 128 * (CONSUMERS + 1); dynamic
 // shared memory (Q_SLOTS * 64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
-// Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN x 1 x 64, o box 64 x 1 x 64.
+// Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN / CLUSTER x 1 x 64, o box 64 x 1 x 64.
 // counter: two ints, zero before the first launch.
 // Measured in recordings/attention.json.
 #include <hopperlab/attention.cuh>
@@ -61,6 +64,12 @@
 #ifndef STAGED
 #define STAGED 1
 #endif
+#ifndef DEALT
+#define DEALT 0
+#endif
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
 #ifndef CHAINS
 #define CHAINS 1
 #endif
@@ -68,9 +77,14 @@
 constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PANELS = D / 64;
 constexpr int Q_PANEL = BM * 128, KV_PANEL = BN * 128, Q_BYTES = PANELS * Q_PANEL, KV_BYTES = PANELS * KV_PANEL;
 enum { TURN = 1, OWN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for its turn, one for itself
-static_assert(D % 64 == 0 && BN % 16 == 0 && CONSUMERS <= 3 && Q_SLOTS <= 2);
+constexpr int SHARE = BN / CLUSTER;                             // rows of k and v that one CTA loads for all of its cluster
+static_assert(D % 64 == 0 && BN % (8 * CLUSTER) == 0 && BN % 16 == 0 && CONSUMERS <= 3 && Q_SLOTS <= 2 && (CLUSTER == 1 || DEALT));
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void
+#if CLUSTER > 1
+__cluster_dims__(CLUSTER, 1, 1)
+#endif
+__launch_bounds__(THREADS, 1)
 attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
           const __grid_constant__ TensorMap o_map, __nv_bfloat16* o, float* lse, const int* q_starts, const int* k_starts, int* counter,
           float scale, int tiles, int heads, int kv_heads, int sequences, int tokens, int group) {
@@ -82,14 +96,20 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     int* drawn = reinterpret_cast<int*>(work_empty + 2);        // the numbers of this tile and the next
     require_aligned(shared, 1024);
     int warpgroup = threadIdx.x / 128, all = tiles * heads * sequences;
-    auto work_at = [&](int index) { return work_of<BM, BN, CAUSAL>(index, q_starts, k_starts, tiles, heads, sequences, group); };
+    int up = CLUSTER > 1 ? cluster_ctarank() : 0, clusters = gridDim.x / CLUSTER, dealt = blockIdx.x / CLUSTER;
+    auto work_at = [&](int index) {                             // blocks: of all CTAs of the cluster; first: of this one's queries
+        Work work = work_of<CLUSTER * BM, BN, CAUSAL>(index, q_starts, k_starts, tiles, heads, sequences, group);
+        work.first += up * BM;
+        return work;
+    };
     if (threadIdx.x == 0) {
         for (int s = 0; s < Q_SLOTS; s++) mbarrier_init(&q_full[s], 1), mbarrier_init(&q_empty[s], CONSUMERS);
         for (int s = 0; s < STAGES; s++) {
-            mbarrier_init(&k_full[s], 1), mbarrier_init(&k_empty[s], CONSUMERS);    // a thread of each consumer
-            mbarrier_init(&v_full[s], 1), mbarrier_init(&v_empty[s], CONSUMERS);
+            mbarrier_init(&k_full[s], 1), mbarrier_init(&k_empty[s], CLUSTER * CONSUMERS);      // a thread of each consumer
+            mbarrier_init(&v_full[s], 1), mbarrier_init(&v_empty[s], CLUSTER * CONSUMERS);
         }
         for (int s = 0; s < 2; s++) mbarrier_init(&work_full[s], 1), mbarrier_init(&work_empty[s], 4 * CONSUMERS);
+        if (CLUSTER > 1) fence_mbarrier_init_release_cluster();
     }
     if (threadIdx.x == 32) {                                    // another warp fetches the maps
         prefetch_tensormap(&q);
@@ -98,6 +118,10 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         prefetch_tensormap(&o_map);
     }
     __syncthreads();
+    if (CLUSTER > 1) {
+        barrier_cluster_arrive_relaxed();                       // nobody, in any CTA, touches a barrier before it is one
+        barrier_cluster_wait();
+    }
 
     Ring<STAGES> ring;
     Ring<Q_SLOTS> queries;
@@ -107,19 +131,27 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         else if (D == 256 || Q_SLOTS == 2) setmaxnreg_dec<40>();        // more addresses
         else setmaxnreg_dec<24>();
         if (threadIdx.x == 0) {
-            for (int index = blockIdx.x;; index = gridDim.x + atomicAdd(&counter[0], 1), draws.advance()) {
-                mbarrier_wait_parity(&work_empty[draws.slot], draws.phase ^ 1);
-                drawn[draws.slot] = index;
-                mbarrier_arrive(&work_full[draws.slot]);
+            auto load = [&](const TensorMap* map, unsigned char* slot, mbarrier_t* full, int kv_head, int token) {
+                mbarrier_arrive_expect_tx(full, KV_BYTES);
+                for (int p = 0; p < PANELS; p++) {
+                    unsigned char* share = slot + p * KV_PANEL + up * SHARE * 128;
+                    if (CLUSTER == 1) cp_async_bulk_tensor_3d_load(share, map, full, 64 * p, kv_head, token);
+                    else cp_async_bulk_tensor_3d_load_multicast(share, map, full, (1 << CLUSTER) - 1, 64 * p, kv_head, token + up * SHARE);
+                }
+            };
+            for (int index = dealt;; index = DEALT ? index + clusters : gridDim.x + atomicAdd(&counter[0], 1), draws.advance()) {
+                if (!DEALT) {
+                    mbarrier_wait_parity(&work_empty[draws.slot], draws.phase ^ 1);
+                    drawn[draws.slot] = index;
+                    mbarrier_arrive(&work_full[draws.slot]);
+                }
                 if (index >= all) break;                        // the consumers see it too
                 Work work = work_at(index);
                 int kv_head = work.head / (heads / kv_heads);
                 for (int j = work.blocks - 1; j >= 0; j--, ring.advance()) {
                     int token = work.k_start + j * BN;
                     mbarrier_wait_parity(&k_empty[ring.slot], ring.phase ^ 1);
-                    mbarrier_arrive_expect_tx(&k_full[ring.slot], KV_BYTES);
-                    for (int p = 0; p < PANELS; p++)
-                        cp_async_bulk_tensor_3d_load(ks + ring.slot * KV_BYTES + p * KV_PANEL, &k, &k_full[ring.slot], 64 * p, kv_head, token);
+                    load(&k, ks + ring.slot * KV_BYTES, &k_full[ring.slot], kv_head, token);
                     if (j == work.blocks - 1) {                 // after the first keys, which have a slot of their own already
                         mbarrier_wait_parity(&q_empty[queries.slot], queries.phase ^ 1);
                         mbarrier_arrive_expect_tx(&q_full[queries.slot], Q_BYTES);
@@ -128,12 +160,14 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                         queries.advance();
                     }
                     mbarrier_wait_parity(&v_empty[ring.slot], ring.phase ^ 1);
-                    mbarrier_arrive_expect_tx(&v_full[ring.slot], KV_BYTES);
-                    for (int p = 0; p < PANELS; p++)
-                        cp_async_bulk_tensor_3d_load(vs + ring.slot * KV_BYTES + p * KV_PANEL, &v, &v_full[ring.slot], 64 * p, kv_head, token);
+                    load(&v, vs + ring.slot * KV_BYTES, &v_full[ring.slot], kv_head, token);
                 }
             }
-            if (atomicAdd(&counter[1], 1) == gridDim.x - 1) {   // everybody has drawn for the last time
+            for (int s = 0; CLUSTER > 1 && s < STAGES; s++, ring.advance()) {       // all slots have come back: nobody reaches in here
+                mbarrier_wait_parity(&k_empty[ring.slot], ring.phase ^ 1);
+                mbarrier_wait_parity(&v_empty[ring.slot], ring.phase ^ 1);
+            }
+            if (!DEALT && atomicAdd(&counter[1], 1) == gridDim.x - 1) {   // everybody has drawn for the last time
                 atomicExch(&counter[0], 0);
                 atomicExch(&counter[1], 0);
             }
@@ -158,7 +192,12 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         wgmma_values<BN>(out, p, v_tiles + slot * KV_BYTES, KV_PANEL, accumulate);
         wgmma_commit_group();
     };
+    unsigned theirs = CLUSTER > 1 ? mapa_shared_cluster(k_empty, thread % CLUSTER) : 0;
     auto release = [&](mbarrier_t* barrier) { if (thread == 0) mbarrier_arrive(barrier); };
+    auto hand_back = [&](mbarrier_t* empty) {                   // a slot of keys or values, to every CTA that writes into it
+        if (CLUSTER == 1) release(empty);
+        else if (thread < CLUSTER) mbarrier_arrive_remote_slot(theirs + 8 * (empty - k_empty));
+    };
     auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
     auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
     bool owed = false;                                          // o is still leaving from the slot of q that is the next one to fill
@@ -177,20 +216,24 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
             next_turn();
             mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
             bar_sync(OWN + me, 128);                            // everybody has looked; where there is work, wgmma sees to that
-            release(&k_empty[ring.slot]);
-            release(&v_empty[ring.slot]);
+            hand_back(&k_empty[ring.slot]);
+            hand_back(&v_empty[ring.slot]);
         }
     };
     if (me == CONSUMERS - 1) next_turn();                       // the first one begins
 
-    for (;; draws.advance()) {
+    auto next = [&](int before) {                               // the number of the tile after `before`
+        if (DEALT) return before + clusters;
         mbarrier_wait_parity(&work_full[draws.slot], draws.phase);
         int index = drawn[draws.slot];
         __syncwarp();
         if (lane == 0) mbarrier_arrive(&work_empty[draws.slot]);
-        if (index >= all) break;
+        draws.advance();
+        return index;
+    };
+    for (int index = next(dealt - clusters); index < all; index = next(index)) {
         Work work = work_at(index);
-        if (work.first >= work.queries) continue;               // a shorter sequence has fewer tiles
+        if (!work.blocks && work.first >= work.queries) continue;       // a shorter sequence has fewer tiles
         int row = work.first + me * 64 + thread / 32 * 16 + lane / 4, offset = work.keys - work.queries;
         Softmax softmax;
         auto masked = [&](int j) {                              // the same in all threads of a warpgroup
@@ -214,7 +257,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
             next_turn();
             settle();
             wgmma_wait_group<0>();
-            release(&k_empty[ring.slot]);
+            hand_back(&k_empty[ring.slot]);
             if (!STAGED && blocks == 1) release(&q_empty[slot_of_q()]);   // nobody multiplies with q any more
             masked(blocks - 1);
             softmax.block<CHAINS>(s, scales, c);
@@ -230,19 +273,19 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 values(before, j < blocks - 2);                 // of the block before, under the softmax of this one
                 next_turn();
                 wgmma_wait_group<1>();
-                release(&k_empty[ring.slot]);
+                hand_back(&k_empty[ring.slot]);
                 if (!STAGED && j == 0) release(&q_empty[slot_of_q()]);
                 masked(j);
                 softmax.block<CHAINS>(s, scales, c);
                 wgmma_wait_group<0>();
-                release(&v_empty[before]);
+                hand_back(&v_empty[before]);
                 scale_rows(out, scales);
                 scores_to_fragments(p, s);
             }
             mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
             values(ring.slot, blocks > 1);
             wgmma_wait_group<0>();
-            release(&v_empty[ring.slot]);
+            hand_back(&v_empty[ring.slot]);
             ring.advance();
 #else
             for (int j = blocks - 1; j >= 0; j--, ring.advance()) {
@@ -252,7 +295,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 next_turn();
                 settle();
                 wgmma_wait_group<0>();
-                release(&k_empty[ring.slot]);
+                hand_back(&k_empty[ring.slot]);
                 if (!STAGED && j == 0) release(&q_empty[slot_of_q()]);   // nobody multiplies with q any more
                 masked(j);
                 softmax.block<CHAINS>(s, scales, c);
@@ -261,7 +304,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
                 values(ring.slot, j < blocks - 1);
                 wgmma_wait_group<0>();
-                release(&v_empty[ring.slot]);
+                hand_back(&v_empty[ring.slot]);
             }
 #endif
         }

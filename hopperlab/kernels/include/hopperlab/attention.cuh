@@ -3,6 +3,7 @@
 // [PTX ISA 9.7.15.5.1; online softmax: Milakov and Gimelshein 2018, in blocks: Dao et al. 2022]
 #pragma once
 #include <cuda_bf16.h>
+#include <hopperlab/multicast.cuh>
 #include <hopperlab/stmatrix.cuh>
 #include <hopperlab/wgmma_operands.cuh>
 
@@ -116,6 +117,15 @@ template <int COUNT>
 __device__ __forceinline__ void scale_rows(float (&o)[COUNT], const float (&scale)[2]) {
     #pragma unroll
     for (int i = 0; i < COUNT; i++) o[i] *= scale[i / 2 % 2];
+}
+
+// Loads a box of a 3D map once for every CTA whose bit is set in `mask`, as cp_async_bulk_tensor_2d_load_multicast does. [9.7.9.25.5.2]
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_load_multicast(void* shared, const TensorMap* map, mbarrier_t* barrier,
+                                                                       unsigned short mask, int c0, int c1, int c2) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%4, %5, %6}], [%2], %3;"
+                 :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)), "h"(mask), "r"(c0), "r"(c1), "r"(c2)
+                 : "memory");
 }
 
 // --- what lies where, and who sees it ---------------------------------------------------------------------------------
