@@ -12,7 +12,8 @@ CONFIGURATIONS = {
     "multicast, double": fp8.BlockScaled(blocks=4), "alone, double": fp8.BlockScaled(cluster_m=1, blocks=3), "single": fp8.BlockScaled(parts=1, blocks=4),
     "256 wide": fp8.BlockScaled(parts=1, bn=256, stages=4, blocks=4), "64 wide": fp8.BlockScaled(bn=64, blocks=4),
     "one consumer": fp8.BlockScaled(consumers=1, cluster_m=1, group=0), "a CTA a tile": fp8.BlockScaled(group=0),
-    "A in registers": fp8.BlockScaled(bn=256, a_registers=1, wide=64, stages=4, blocks=4), "192 wide": fp8.BlockScaled(bn=192, a_registers=1, wide=64, stages=4, blocks=2),
+    "A in registers": fp8.BlockScaled(bn=256, a_registers=1, wide=64, stages=4, blocks=4), "192 whole": fp8.BlockScaled(parts=1, bn=192, wide=192, blocks=4), "192 whole, alone": fp8.BlockScaled(parts=1, bn=192, wide=192, cluster_m=1, blocks=2),
+    "192 wide": fp8.BlockScaled(bn=192, a_registers=1, wide=64, stages=4, blocks=2),
     "A in registers, one part": fp8.BlockScaled(bn=256, a_registers=1, parts=1, stages=4, blocks=4),
     "two stages": fp8.BlockScaled(stages=2, blocks=2), "four clustered": fp8.BlockScaled(cluster_m=4, blocks=4),
 }

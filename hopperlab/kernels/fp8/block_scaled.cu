@@ -6,12 +6,13 @@
 // - PARTS 2: two partial accumulators, so that a warpgroup promotes one k-block while its own next one is multiplied. With PARTS 1
 //   a warpgroup's tensor core work stops while it promotes, and only the other warpgroup fills the gap;
 // - BN 256 multiplies a k-block in two halves of 128 columns, which share the tile of A: fewer bytes for each product;
+// - BN 192 with WIDE 192 multiplies it at once, so a warpgroup reads its rows of A once a k-block; two scales of B meet in a tile;
 // - A_REGISTERS: a warpgroup loads its rows of A by ldmatrix, once a k-block. The tensor core then reads only B from shared memory,
 //   however many pieces (WIDE columns each) a k-block is multiplied in, and a wide tile has room for two partial accumulators;
 // - GROUP 0 launches one CTA a tile, for small products.
 //
-// Macros: BN (64, 128 or 256; with A_REGISTERS also 192), CONSUMERS (64 rows of the tile each), STAGES, CLUSTER_M, PARTS (2 with A in
-// shared memory: BN up to 128), A_REGISTERS, WIDE (64 or 128), GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
+// Macros: BN (64, 128 or 256; with A_REGISTERS or WIDE 192 also 192), CONSUMERS (64 rows of the tile each), STAGES, CLUSTER_M, PARTS (2 with A in
+// shared memory: BN up to 128), A_REGISTERS, WIDE (64, 128 or 192), GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
 // block 128 * (CONSUMERS + 1); dynamic shared memory STAGES * ((BM + BN) * 128 + BM * 4) + CONSUMERS * C_SLOTS * 8192 + 128.
 // Tensor maps: A box BM x 128, B box BN / CLUSTER_M x 128 (uint8, swizzle 128B, fill zero), C box 64 x 64 bf16 swizzle 128B, a_scales
 // (k-blocks x m floats, rows a multiple of 16 bytes apart) box 1 x BM. b_scales: ceil(n / 128) x k-blocks floats.
@@ -56,7 +57,8 @@ constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PIECES = BN 
 constexpr int A_BYTES = BM * FP8_BK, TILE_BYTES = (BM + BN) * FP8_BK, SCALE_BYTES = BM * 4, SLOT_BYTES = 8192;
 constexpr int B_SHARE = BN / CLUSTER_M;                         // rows of B that one CTA loads for all of its cluster
 enum { START = 3 };                                             // a named barrier; 1 and 2 are the consumers' own
-static_assert(BN % WIDE == 0 && (WIDE == 64 || WIDE == 128) && (PARTS == 1 || A_REGISTERS || PIECES == 1) && (A_REGISTERS || BN != 192) && CONSUMERS <= 2 && BN / 64 % C_SLOTS == 0);
+constexpr int GRAIN = WIDE % 128 ? 64 : 128;                    // columns of a piece that surely share a scale of B
+static_assert(BN % WIDE == 0 && (WIDE == 64 || WIDE == 128 || WIDE == 192 && PARTS == 1 && !A_REGISTERS) && (PARTS == 1 || A_REGISTERS || PIECES == 1) && (A_REGISTERS || BN != 192 || WIDE == 192) && CONSUMERS <= 2 && BN / 64 % C_SLOTS == 0);
 
 extern "C" __global__ void
 #if CLUSTER_M > 1
@@ -139,9 +141,9 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         Tile tile = tile_at(index);
         #pragma unroll
         for (int i = 0; i < BN / 2; i++) sum[0][i] = 0;
-        // The scale of B for piece `piece` of this tile in k-block i: it changes every 128 columns.
-        auto b_scale = [&](int piece, int i) {
-            int column = tile.col * BN + piece * WIDE;
+        // The scale of B for part number `part` of this tile, `wide` columns each, in k-block i: it changes every 128 columns.
+        auto b_scale = [&](int part, int i, int wide = WIDE) {
+            int column = tile.col * BN + part * wide;
             return column < n ? b_scales[column / 128 * k_tiles + i] : 0;
         };
 #if A_REGISTERS
@@ -175,9 +177,9 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         float part[WIDE / 2];
         for (int i = 0; i < k_tiles; i++, ring.advance()) {
             unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
-            float of_b[PIECES];
+            float of_b[BN / GRAIN];
             #pragma unroll
-            for (int piece = 0; piece < PIECES; piece++) of_b[piece] = b_scale(piece, i);
+            for (int x = 0; x < BN / GRAIN; x++) of_b[x] = b_scale(x, i, GRAIN);
             mbarrier_wait_parity(&full[ring.slot], ring.phase);
             const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
             float upper = a_scale[row], lower = a_scale[row + 8];
@@ -188,7 +190,11 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
                 wgmma_commit_group();
                 wgmma_wait_group<0>();
                 if (piece == PIECES - 1) release(ring.slot);    // before the last promotion
-                promote(sum[0], piece * (WIDE / 2), part, upper * of_b[piece], lower * of_b[piece]);
+                #pragma unroll
+                for (int x = 0; x < WIDE / GRAIN; x++) {
+                    float scale = of_b[piece * (WIDE / GRAIN) + x];
+                    promote_span<GRAIN / 2>(sum[0], piece * (WIDE / 2), part, x * (GRAIN / 2), upper * scale, lower * scale);
+                }
             }
         }
 #else

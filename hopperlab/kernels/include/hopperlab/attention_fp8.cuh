@@ -22,7 +22,6 @@
 
 WGMMA_SS(wgmma_m64n96k32_e4m3, 48, float, "m64n96k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_SS(wgmma_m64n160k32_e4m3, 80, float, "m64n160k32.f32.e4m3.e4m3", ", 1, 1")
-WGMMA_SS(wgmma_m64n192k32_e4m3, 96, float, "m64n192k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_SS(wgmma_m64n224k32_e4m3, 112, float, "m64n224k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_RS(wgmma_m64n256k32_e4m3_rs, 128, float, "m64n256k32.f32.e4m3.e4m3", ", 1, 1")
 

@@ -1,4 +1,4 @@
-// wgmma on e4m3 operands (always K-major), 64 rows by 64, 128 or 256 columns, and the promotion of a k-block's partial sums
+// wgmma on e4m3 operands (always K-major), 64 rows by 64, 128, 192 or 256 columns, and the promotion of a k-block's partial sums
 // into fp32 accumulators with the scales of its rows. [PTX ISA 9.7.15.5.1]
 #pragma once
 #include <hopperlab/mma.cuh>
@@ -6,6 +6,7 @@
 
 WGMMA_SS(wgmma_m64n64k32_e4m3, 32, float, "m64n64k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_SS(wgmma_m64n128k32_e4m3, 64, float, "m64n128k32.f32.e4m3.e4m3", ", 1, 1")
+WGMMA_SS(wgmma_m64n192k32_e4m3, 96, float, "m64n192k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_SS(wgmma_m64n256k32_e4m3, 128, float, "m64n256k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_RS(wgmma_m64n64k32_e4m3_rs, 32, float, "m64n64k32.f32.e4m3.e4m3", ", 1, 1")
 WGMMA_RS(wgmma_m64n128k32_e4m3_rs, 64, float, "m64n128k32.f32.e4m3.e4m3", ", 1, 1")
@@ -15,13 +16,14 @@ constexpr int FP8_BK = 128;                                     // columns of a 
 // d (+)= a * b over 128 columns of k: rows of 128 bytes in the 128-byte swizzle. accumulate 0: the first k-step overwrites d.
 template <int COUNT>
 __device__ __forceinline__ void wgmma_k_block_e4m3(float (&d)[COUNT], unsigned a_tile, unsigned b_tile, int accumulate) {
-    static_assert(COUNT == 32 || COUNT == 64 || COUNT == 128);
+    static_assert(COUNT == 32 || COUNT == 64 || COUNT == 96 || COUNT == 128);
     #pragma unroll
     for (int step = 0; step < 4; step++) {                      // 32 elements are 32 bytes inside a swizzled row
         unsigned long long a = wgmma_descriptor_k_major<128>(a_tile + step * 32);
         unsigned long long b = wgmma_descriptor_k_major<128>(b_tile + step * 32);
         if constexpr (COUNT == 32) wgmma_m64n64k32_e4m3(d, a, b, step ? 1 : accumulate);
         else if constexpr (COUNT == 64) wgmma_m64n128k32_e4m3(d, a, b, step ? 1 : accumulate);
+        else if constexpr (COUNT == 96) wgmma_m64n192k32_e4m3(d, a, b, step ? 1 : accumulate);
         else wgmma_m64n256k32_e4m3(d, a, b, step ? 1 : accumulate);
     }
 }
@@ -52,4 +54,11 @@ template <int COUNT, int PART>
 __device__ __forceinline__ void promote(float (&sum)[COUNT], int first, const float (&part)[PART], float upper, float lower) {
     #pragma unroll
     for (int i = 0; i < PART; i++) sum[first + i] = fmaf(i / 2 % 2 ? lower : upper, part[i], sum[first + i]);
+}
+
+// The same for SPAN registers of `part` from `from` on: columns that share a scale.
+template <int SPAN, int COUNT, int PART>
+__device__ __forceinline__ void promote_span(float (&sum)[COUNT], int first, const float (&part)[PART], int from, float upper, float lower) {
+    #pragma unroll
+    for (int i = 0; i < SPAN; i++) sum[first + from + i] = fmaf(i / 2 % 2 ? lower : upper, part[from + i], sum[first + from + i]);
 }
