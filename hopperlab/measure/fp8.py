@@ -28,6 +28,8 @@ ACCURACY_K = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 PAIR, ALONE, SMALL = BlockScaled(), BlockScaled(cluster_m=1), BlockScaled(consumers=1, cluster_m=1, group=0, stages=8)
 WHOLE = replace(PAIR, parts=1, bn=192, wide=192)                         # three quarters of the width, multiplied at once
 LOADED = replace(PAIR, bn=256, a_registers=1, wide=64, stages=4)        # A in registers, two parts of 64 columns
+_TURNED = {"256 wide": replace(PAIR, parts=1, bn=256, stages=4), "256 wide, alone, group 16": replace(ALONE, parts=1, bn=256, stages=4, group=16),
+           "192 whole": replace(WHOLE, stages=4, c_slots=3), "256 a tile": replace(ALONE, parts=1, bn=256, stages=4, group=0), "pair": replace(PAIR, parts=1)}
 CONFIGURATIONS: Mapping[str, BlockScaled] = {
     "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "pair, 6 stages": replace(PAIR, stages=6), "alone": ALONE,
     "alone, one part": replace(ALONE, parts=1), "alone, 6 stages": replace(ALONE, stages=6), "alone, group 16": replace(ALONE, group=16),
@@ -39,13 +41,16 @@ CONFIGURATIONS: Mapping[str, BlockScaled] = {
     "256 wide, alone, group 16": replace(ALONE, parts=1, bn=256, stages=4, group=16), "256 pair a tile": replace(PAIR, parts=1, bn=256, stages=4, group=0),
     "192 whole": WHOLE, "192 whole, alone": replace(WHOLE, cluster_m=1), "192 whole, group 16": replace(WHOLE, group=16),
     "192 whole, alone, group 16": replace(WHOLE, cluster_m=1, group=16), "192 whole, 3 slots": replace(WHOLE, stages=4, c_slots=3),
+    **{f"{name}, {words}": replace(choice, turns=turns) for turns, words in ((1, "turns"), (2, "late turns")) for name, choice in _TURNED.items()},
     "a CTA a tile": replace(ALONE, group=0), "256 a tile": replace(ALONE, parts=1, bn=256, stages=4, group=0),
     "256 loaded, a tile": replace(LOADED, cluster_m=1, group=0), "192 loaded, a tile": replace(LOADED, bn=192, cluster_m=1, group=0, stages=5),
     "64 x 128": SMALL, "128 x 64": replace(ALONE, bn=64, group=0, stages=8), "64 x 128, pair": replace(SMALL, cluster_m=2)}
 FEW = ("64 x 128", "128 x 64", "64 x 128, pair")
-SOME = ("256 wide, alone", "256 wide", "256 a tile", "256 pair a tile", "256 loaded, alone", "a CTA a tile", "192 whole", "pair", "alone")
+SOME = ("256 wide, alone", "256 wide", "256 a tile", "256 pair a tile", "256 loaded, alone", "a CTA a tile", "192 whole", "pair", "alone",
+        "256 wide, turns", "256 wide, late turns", "256 a tile, turns", "256 a tile, late turns", "256 wide, alone, group 16, turns")
 MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, group 4", "256 wide, alone, group 16", "256 loaded", "256 loaded, one part",
-        "192 whole", "192 whole, alone", "192 whole, group 16", "192 whole, alone, group 16", "192 whole, 3 slots")
+        "192 whole", "192 whole, alone", "192 whole, group 16", "192 whole, alone, group 16", "192 whole, 3 slots",
+        *(f"{name}, {words}" for name in ("256 wide", "256 wide, alone, group 16", "192 whole", "pair") for words in ("turns", "late turns")))
 TRIED = {SHAPES[0]: FEW, SHAPES[1]: SOME, SHAPES[7]: FEW}
 
 

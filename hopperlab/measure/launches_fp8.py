@@ -39,6 +39,7 @@ class BlockScaled:
     wide: int = 0
     group: int = 8
     c_slots: int = 1
+    turns: int = 0
     blocks: int = SMS
 
     @property

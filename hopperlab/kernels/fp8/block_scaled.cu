@@ -9,10 +9,12 @@
 // - BN 192 with WIDE 192 multiplies it at once, so a warpgroup reads its rows of A once a k-block; two scales of B meet in a tile;
 // - A_REGISTERS: a warpgroup loads its rows of A by ldmatrix, once a k-block. The tensor core then reads only B from shared memory,
 //   however many pieces (WIDE columns each) a k-block is multiplied in, and a wide tile has room for two partial accumulators;
+// - TURNS: with PARTS 1 the warpgroups take turns at the tensor core by named barriers, so that one promotes while the other multiplies,
+//   and never both at once. 1: the turn goes over when the product is issued; 2: when the first three of its four k-steps are done;
 // - GROUP 0 launches one CTA a tile, for small products.
 //
 // Macros: BN (64, 128 or 256; with A_REGISTERS or WIDE 192 also 192), CONSUMERS (64 rows of the tile each), STAGES, CLUSTER_M, PARTS (2 with A in
-// shared memory: BN up to 128), A_REGISTERS, WIDE (64, 128 or 192), GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
+// shared memory: BN up to 128), A_REGISTERS, WIDE (64, 128 or 192), TURNS (PARTS 1, A in shared memory), GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
 // block 128 * (CONSUMERS + 1); dynamic shared memory STAGES * ((BM + BN) * 128 + BM * 4) + CONSUMERS * C_SLOTS * 8192 + 128.
 // Tensor maps: A box BM x 128, B box BN / CLUSTER_M x 128 (uint8, swizzle 128B, fill zero), C box 64 x 64 bf16 swizzle 128B, a_scales
 // (k-blocks x m floats, rows a multiple of 16 bytes apart) box 1 x BM. b_scales: ceil(n / 128) x k-blocks floats.
@@ -46,6 +48,9 @@
 #ifndef WIDE
 #define WIDE (BN < 128 ? BN : 128)
 #endif
+#ifndef TURNS
+#define TURNS 0
+#endif
 #ifndef GROUP
 #define GROUP 8
 #endif
@@ -56,9 +61,9 @@
 constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PIECES = BN / WIDE;
 constexpr int A_BYTES = BM * FP8_BK, TILE_BYTES = (BM + BN) * FP8_BK, SCALE_BYTES = BM * 4, SLOT_BYTES = 8192;
 constexpr int B_SHARE = BN / CLUSTER_M;                         // rows of B that one CTA loads for all of its cluster
-enum { START = 3 };                                             // a named barrier; 1 and 2 are the consumers' own
+enum { START = 3, TURN = 4 };                                   // named barriers, a turn each; 1 and 2 are the consumers' own
 constexpr int GRAIN = WIDE % 128 ? 64 : 128;                    // columns of a piece that surely share a scale of B
-static_assert(BN % WIDE == 0 && (WIDE == 64 || WIDE == 128 || WIDE == 192 && PARTS == 1 && !A_REGISTERS) && (PARTS == 1 || A_REGISTERS || PIECES == 1) && (A_REGISTERS || BN != 192 || WIDE == 192) && CONSUMERS <= 2 && BN / 64 % C_SLOTS == 0);
+static_assert(BN % WIDE == 0 && (WIDE == 64 || WIDE == 128 || WIDE == 192 && PARTS == 1 && !A_REGISTERS) && (PARTS == 1 || A_REGISTERS || PIECES == 1) && (A_REGISTERS || BN != 192 || WIDE == 192) && CONSUMERS <= 2 && BN / 64 % C_SLOTS == 0 && (!TURNS || PARTS == 1 && !A_REGISTERS));
 
 extern "C" __global__ void
 #if CLUSTER_M > 1
@@ -136,6 +141,9 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         if (CLUSTER_M == 1 && lane == 0) mbarrier_arrive(&empty[slot]);
         if (CLUSTER_M > 1 && lane < CLUSTER_M) mbarrier_arrive_remote_slot(theirs + slot * 8);
     };
+    auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
+    auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
+    if (me == CONSUMERS - 1) next_turn();                       // the first one begins
     float sum[1][BN / 2];
     for (int index = first; index < tiles; index += clusters) {
         Tile tile = tile_at(index);
@@ -185,9 +193,21 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             float upper = a_scale[row], lower = a_scale[row + 8];
             #pragma unroll
             for (int piece = 0; piece < PIECES; piece++) {
+                unsigned a_tile = stage + me * 64 * FP8_BK, b_tile = stage + A_BYTES + piece * WIDE * FP8_BK;
+                my_turn();
                 wgmma_fence();
-                wgmma_k_block_e4m3(part, stage + me * 64 * FP8_BK, stage + A_BYTES + piece * WIDE * FP8_BK, 0);
-                wgmma_commit_group();
+                if constexpr (TURNS == 2) {
+                    wgmma_k_block_e4m3<0, 3>(part, a_tile, b_tile, 0);
+                    wgmma_commit_group();
+                    wgmma_k_block_e4m3<3, 4>(part, a_tile, b_tile, 1);
+                    wgmma_commit_group();
+                    wgmma_wait_group<1>();
+                    next_turn();
+                } else {
+                    wgmma_k_block_e4m3(part, a_tile, b_tile, 0);
+                    wgmma_commit_group();
+                    next_turn();
+                }
                 wgmma_wait_group<0>();
                 if (piece == PIECES - 1) release(ring.slot);    // before the last promotion
                 #pragma unroll
@@ -241,5 +261,6 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         int row0 = (tile.row * CLUSTER_M + up) * BM + me * 64;
         store_accumulators_tma<C_SLOTS>(&c_map, sum, slots + me * C_SLOTS * SLOT_BYTES, 1 + me, row0, tile.col * BN, m, n);
     }
+    if (me == 0) my_turn();                                     // the last turn's word to the next, which nobody else takes
     if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
 }

@@ -13,12 +13,13 @@ WGMMA_RS(wgmma_m64n128k32_e4m3_rs, 64, float, "m64n128k32.f32.e4m3.e4m3", ", 1, 
 
 constexpr int FP8_BK = 128;                                     // columns of a k-block: 128 bytes, one row of the 128-byte swizzle
 
-// d (+)= a * b over 128 columns of k: rows of 128 bytes in the 128-byte swizzle. accumulate 0: the first k-step overwrites d.
-template <int COUNT>
+// d (+)= a * b over 128 columns of k, or its k-steps FROM to END - 1 of 4: rows of 128 bytes in the 128-byte swizzle. accumulate 0: the
+// first k-step overwrites d.
+template <int FROM = 0, int END = 4, int COUNT>
 __device__ __forceinline__ void wgmma_k_block_e4m3(float (&d)[COUNT], unsigned a_tile, unsigned b_tile, int accumulate) {
     static_assert(COUNT == 32 || COUNT == 64 || COUNT == 96 || COUNT == 128);
     #pragma unroll
-    for (int step = 0; step < 4; step++) {                      // 32 elements are 32 bytes inside a swizzled row
+    for (int step = FROM; step < END; step++) {                 // 32 elements are 32 bytes inside a swizzled row
         unsigned long long a = wgmma_descriptor_k_major<128>(a_tile + step * 32);
         unsigned long long b = wgmma_descriptor_k_major<128>(b_tile + step * 32);
         if constexpr (COUNT == 32) wgmma_m64n64k32_e4m3(d, a, b, step ? 1 : accumulate);
