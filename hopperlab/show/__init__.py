@@ -82,11 +82,12 @@ from .exercise_pictures_09 import draw_multistage
 from .attention import attention_order, attention_timeline, check_merge, launch_attention, overlaps, run_attention
 from .attention_charts import attention_chart, attention_steps, attention_table, balance_table, causal_map, counted_blocks, exponential_roofline
 from .attention_charts import key_blocks, last_over_first, sharing_table
+from .attention_on_gpu import attention_measured
 from .exercise_pictures_15 import draw_e4m3_error, draw_promotions
 from .exercise_pictures_16 import draw_attention_turns, draw_running_maximum
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "accuracy_chart",
-           "accuracy_table", "announce", "asked_of_l2", "attainable", "attention_chart", "attention_order",
+           "accuracy_table", "announce", "asked_of_l2", "attainable", "attention_chart", "attention_measured", "attention_order",
            "attention_steps", "attention_table", "attention_timeline", "balance_table", "bank_map", "barrier_steps",
            "bars", "best_depth", "box_explorer", "BOXES", "boxes_chart", "boxes_table", "branches_table",
            "budget_chart", "budget_table", "bugs_table", "causal_map", "ceilings", "check_addresses", "check_boxes",
