@@ -14,16 +14,17 @@ from .clocks import PX, P, V, W, X
 from .far_knowledge import WHOLE_WARP, FarKnowledge, merge_known
 from .lane_order import collided
 from .map_fences import MapFences
+from .reductions import Earlier
 
 SERIAL, COLUMN, LANE, SYNC = 32, 16, 8, 4          # bit positions in `who`; bits 0 to 3 are the bytes of the word
 LOG_LIMIT = 1 << 21                                # lane reads remembered of an array before its first write
 
 
 class Words:
-    """Stamps of one allocation: writer and last reader of every word (and the reader before, when it was another thread), and reads that
-    came before the first write."""
+    """Stamps of one allocation: writer and last reader of every word (and the reader before, when it was another thread), updates before
+    the last one, and reads that came before the first write."""
 
-    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "log", "logged")
+    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "earlier", "log", "logged")
 
     def __init__(self):
         self.who = self.when = self.reader = self.read_when = self.prior = self.prior_when = None
@@ -33,6 +34,7 @@ class Words:
     def open(self, words: int) -> None:
         """First write: from now on every access is stamped; earlier reads are entered."""
         self.who, self.when, self.reader, self.read_when, self.prior, self.prior_when = (np.zeros(words, np.int64) for _ in range(6))
+        self.earlier = Earlier(words, LANE, COLUMN, 63 - LANE)
         for at, who, when in self.log:
             self.mark(at, who, when)
         self.log = []
@@ -115,6 +117,10 @@ class GlobalShadow:
                 words.log.append((at, who if at.ndim == 1 else who[:, None], when if at.ndim == 1 else when[:, None]))
             return
         self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "read", "write")
+        if sync:
+            words.earlier.forget(at)
+        else:
+            self._check_earlier(gids, allocation, words, at, who, site, "read")
         if constant:
             self._stale(gids, allocation, words, at, site)
         if self.clocks.scoped:
@@ -144,18 +150,27 @@ class GlobalShadow:
             reports.stale_constant(self.M, site, other, gid, allocation, int(at.reshape(-1)[k]) * 4)
 
     def write(self, gids: np.ndarray, allocation, offset: np.ndarray, nbytes: int, site: int, sync: bool = False,
-              value=None) -> None:
-        """Lanes write. value(lanes): the bytes that lanes (positions) store, (k, nbytes); None where nothing is said of them."""
+              value=None, blind: bool = False) -> None:
+        """Lanes write. value(lanes): the bytes that lanes (positions) store, (k, nbytes); None where nothing is said of them. blind: an
+        atomic whose old value nobody wants."""
         words = self._of(allocation)
         if words.who is None:
             words.open(-(-allocation.nbytes // 4))
         at, mask = self._places(offset, nbytes)
         who, when = self._stamps(gids, site, mask, sync)
         same = None if value is None else self._same(allocation, offset, nbytes, value)
-        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "write", "write", same)
+        old = words.who[at], words.when[at]
+        self._check(gids, allocation, *old, at, who, site, "write", "write", same)
         self._check(gids, allocation, words.reader[at], words.read_when[at], at, who, site, "write", "read")
         self._check(gids, allocation, words.prior[at], words.prior_when[at], at, who, site, "write", "read")
-        words.who[at], words.when[at] = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
+        if not sync:
+            self._check_earlier(gids, allocation, words, at, who, site, "write")
+        new = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
+        words.who[at], words.when[at] = new
+        if blind:
+            words.earlier.updated(at, old, tuple(np.broadcast_to(x, at.shape) for x in new), words.who[at], (old[0] >> SYNC & 1) == 1)
+        else:
+            words.earlier.forget(at)
         if value is not None:
             first = at if at.ndim == 1 else at[:, 0]
             lost = words.who[first] != who
@@ -171,6 +186,12 @@ class GlobalShadow:
         def same(lanes):
             return (value(lanes) == allocation.view(1)[offset[lanes][:, None] + np.arange(nbytes)]).all(axis=1)
         return same
+
+    def _check_earlier(self, gids, allocation, words: Words, at, who, site: int, verb: str) -> None:
+        """The updates before the last one (reductions.py)."""
+        found = words.earlier.at(at)
+        if found is not None:
+            self._check(gids, allocation, *found, at, who, site, verb, "write")
 
     def _check(self, gids, allocation, who, when, at, mine, site: int, verb: str, other_verb: str, same=None) -> None:
         if not who.any():
@@ -281,6 +302,8 @@ class GlobalShadow:
             if not ok.all():
                 self._report(gids, allocation, old, old_when, at, ~ok, site, "async write", kind)
         words.who[at], words.when[at] = who, group << 20 | site
+        if not reduction:
+            words.earlier.forget(at)
 
     # --- synchronisation across clusters ----------------------------------------------------------------------------
     def _snapshot(self, gw: int, vec: np.ndarray) -> dict:
@@ -317,22 +340,23 @@ class GlobalShadow:
             merge_known(found, known)
         return found
 
-    def release(self, C, allocation, offset: np.ndarray, now) -> None:
-        """A synchronising write (now: with .release, or "cta" where that is of CTA scope): publish at its word what it releases, or what
-        the last fence covered."""
+    def release(self, C, allocation, offset: np.ndarray, now: bool, narrow: bool = False) -> None:
+        """A synchronising write (now: with .release; narrow: of CTA scope, which tells other CTAs nothing): publish at its word what it
+        releases, or what the last fence covered."""
         units = self.M.units(C)
         vec = self.clocks.publish(C, units) if now else None
         lanes = np.unique(C.gids >> 5, return_index=True)[1]
         for k, lane in enumerate(lanes.tolist()):
             gw = int(C.gids[lane]) >> 5
             gid = int(C.gids[lane])
-            to_all = self._covered(gw, gid, self.fenced) if now in (False, None, "cta") else self._snapshot(gw, vec[k])
-            to_cta = self._snapshot(gw, vec[k]) if now == "cta" else self._covered(gw, gid, self.fenced_cta) if not now else None
+            known = self._snapshot(gw, vec[k]) if now else None
+            to_all = None if narrow else known if now else self._covered(gw, gid, self.fenced)
+            to_cta = known if now and narrow else None if now else self._covered(gw, gid, self.fenced_cta)
             mine = np.flatnonzero(C.gids >> 5 == gw)
             for word in np.unique(offset[mine] >> 2).tolist():
-                for who, known in ((-1, to_all), (gw // self.M.warps, to_cta)):
-                    if known is not None:
-                        merge_known(self.published.setdefault((allocation.address, word, who), {}), known)
+                for who, told in ((-1, to_all), (gw // self.M.warps, to_cta)):
+                    if told is not None:
+                        merge_known(self.published.setdefault((allocation.address, word, who), {}), told)
 
     def acquire(self, C, allocation, offset: np.ndarray) -> None:
         """A synchronising read: its threads learn what was published at the word."""
