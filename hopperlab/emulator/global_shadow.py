@@ -12,6 +12,7 @@ import numpy as np
 from . import reports, reports_memory
 from .clocks import PX, P, V, W, X
 from .far_knowledge import WHOLE_WARP, FarKnowledge, merge_known
+from .lane_fences import LaneFences
 from .lane_order import collided
 from .map_fences import MapFences
 from .reductions import Earlier
@@ -65,6 +66,7 @@ class GlobalShadow:
         self.published: dict[tuple, dict] = {}             # (allocation address, word, CTA or -1 for all) -> {serial: (2, columns)}
         self.fence_epoch = np.zeros(len(self.clocks.epoch), np.int64)     # epoch of each warp's last proxy fence on global memory
         self.fence_known: dict[int, np.ndarray] = {}       # warp -> V when it ran that fence
+        self.lane_fences = LaneFences(len(self.clocks.epoch))
         self._last: tuple = (None, None, None)             # threads, and their part of `who`, of the latest access
         self.maps = MapFences(self)
 
@@ -81,6 +83,7 @@ class GlobalShadow:
                     self.fenced_cta.pop(warp, None)
                     self.fence_known.pop(warp, None)
             self.fence_epoch[d * self.clocks.warps:(d + 1) * self.clocks.warps] = 0
+            self.lane_fences.reset(slice(d * self.clocks.warps, (d + 1) * self.clocks.warps))
 
     # --- stamps -----------------------------------------------------------------------------------------------------
     def _stamps(self, gids: np.ndarray, site: int, mask, sync: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -219,7 +222,7 @@ class GlobalShadow:
         near = here & ~ok
         if near.any():
             if P_needed:
-                known = self._fenced_near(gids[near], column[near], epoch[near])
+                known = self._fenced_near(gids[near], column[near], lane[near], epoch[near])
             else:
                 known = clocks.ordered(clocks.K, clocks.row_of[gids[near]], column[near], lane[near], epoch[near])
                 own = (column[near] == (gids[near] >> 5) % clocks.warps) & (lane[near] == (gids[near] & 31))
@@ -230,15 +233,16 @@ class GlobalShadow:
             ok[far] = self._known_far(gids[far], domain[far], serial[far], column[far], epoch[far], 1 if P_needed else 0)
         return ok
 
-    def _fenced_near(self, gids, column, epoch):
-        """Did the writer's warp run the fence after its write, or this warp after learning of it?"""
+    def _fenced_near(self, gids, column, lane, epoch):
+        """Did the writer run the fence after its write (or its warp, synchronised since), or this warp after learning of it?"""
         clocks = self.clocks
-        domain = (gids >> 5) // clocks.warps
-        by_writer = self.fence_epoch[domain * clocks.warps + np.minimum(column, clocks.warps - 1)] >= epoch
+        writer = (gids >> 5) // clocks.warps * clocks.warps + np.minimum(column, clocks.warps - 1)
+        ok = np.zeros(len(gids), bool)
         known = self.fence_known.get(int(gids[0]) >> 5)
-        if known is None:
-            return by_writer
-        return by_writer | (known[np.minimum(column, len(known) - 1)] >= epoch)
+        for fenced in (self.fence_epoch[writer], None if known is None else known[np.minimum(column, len(known) - 1)]):
+            if fenced is not None:
+                ok |= (fenced >= epoch) & ~self.lane_fences.missed(writer, lane, epoch, fenced)
+        return ok
 
     def _own_bulk(self, gids, column, lane, epoch):
         clocks = self.clocks
