@@ -162,12 +162,12 @@ class GlobalShadow:
         at, mask = self._places(offset, nbytes)
         who, when = self._stamps(gids, site, mask, sync)
         same = None if value is None else self._same(allocation, offset, nbytes, value)
-        old = words.who[at], words.when[at]
-        self._check(gids, allocation, *old, at, who, site, "write", "write", same)
+        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "write", "write", same)
         self._check(gids, allocation, words.reader[at], words.read_when[at], at, who, site, "write", "read")
         self._check(gids, allocation, words.prior[at], words.prior_when[at], at, who, site, "write", "read")
         if not sync:
             self._check_earlier(gids, allocation, words, at, who, site, "write")
+        old = (words.who[at], words.when[at]) if blind else None
         new = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
         words.who[at], words.when[at] = new
         if blind:

@@ -15,13 +15,13 @@ class LaneFences:
     """Of every warp, newest run first: it covers writes of epochs in (low, last] for the lanes of `mask` only; `end` is the epoch after it."""
 
     def __init__(self, warps: int):
-        self.low, self.last, self.end, self.mask = (np.zeros((RUNS, warps), np.int64) for _ in range(4))
+        self.tables = np.zeros((4, RUNS, warps), np.int64)
+        self.low, self.last, self.end, self.mask = self.tables
         self.any = False
 
     def reset(self, warps) -> None:
         """New warps, or warps that ran a fence as a whole."""
-        for table in (self.low, self.last, self.end, self.mask):
-            table[:, warps] = 0
+        self.tables[:, :, warps] = 0
 
     def ran(self, cohort, units, first: np.ndarray, end: np.ndarray) -> None:
         """The cohort ran a fence; its warps' epochs were `first` before and are `end` after it."""
@@ -33,9 +33,10 @@ class LaneFences:
         lanes = np.bitwise_or.reduceat(np.int64(1) << (cohort.gids & 31), units.starts)[part]
         gw, first, end = gw[part], first[part], end[part]
         new = self.end[0, gw] != first
-        for table in (self.low, self.last, self.end, self.mask):
-            table[1:, gw[new]] = table[:-1, gw[new]]
-        self.low[0, gw[new]], self.mask[0, gw[new]] = first[new] - 1, 0
+        if new.any():
+            fresh = gw[new]
+            self.tables[:, 1:, fresh] = self.tables[:, :-1, fresh]
+            self.low[0, fresh], self.mask[0, fresh] = first[new] - 1, 0
         self.mask[0, gw] |= lanes
         self.last[0, gw], self.end[0, gw] = end - 1, end
         self.any = True
@@ -44,5 +45,7 @@ class LaneFences:
         """True where a write (warp, lane, epoch) counts as covered because its warp is fenced up to `fenced`, but other lanes ran that fence."""
         found = np.False_
         for low, last, mask in zip(self.low, self.last, self.mask):
-            found = found | (fenced > low[gw]) & (fenced <= last[gw]) & (epoch > low[gw]) & (mask[gw] >> lane & 1 == 0)
+            run = (fenced > low[gw]) & (fenced <= last[gw]) & (epoch > low[gw])
+            if run.any():
+                found = found | run & (mask[gw] >> lane & 1 == 0)
         return found
