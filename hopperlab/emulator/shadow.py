@@ -100,7 +100,8 @@ class SharedShadow:
     def store(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int, column=None, epoch=None, atomic: bool = False,
               value=None, blind: bool = False) -> None:
         """Lanes write `nbytes` at `flat`. `column`, `epoch`: given for cp.async, whose writes belong to its groups. Atomics
-        do not race with each other, only with plain accesses (blind: nobody wants the old value). value(lanes): the bytes that lanes (positions) store, (k, nbytes)."""
+        do not race with each other, only with plain accesses (blind: nobody wants the old value). value(lanes): the bytes that
+        lanes (positions) store, (k, nbytes)."""
         clocks = self.clocks
         words = max(1, nbytes >> 2)
         first, verb = flat >> 2, "write" if column is None else "async write"

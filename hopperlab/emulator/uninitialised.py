@@ -14,7 +14,8 @@ KIND_OF = {"mma": "C", "wgmma": "D"}
 def accumulators(function, ops) -> dict[int, int]:
     """{instruction: position of a register of its accumulator} for accumulators with a register that only products and copies of
     such registers write. A product sets its result only if what it adds to is set (wgmma with scale-d false: see `began`)."""
-    products = [i for i in function.body if i.op == "mma" and i.mods[0] == "sync" or i.index in ops and ops[i.index].raw]
+    products = [i for i in function.body if i.index in ops and ops[i.index].raw]     # beside wgmma, an mma.sync is like any other instruction
+    products = products or [i for i in function.body if i.op == "mma" and i.mods[0] == "sync"]
     if not products:
         return {}
     names = {i.index: [getattr(r, "name", None) for r in _read(i)] for i in products}
