@@ -1,4 +1,4 @@
-"""What can be wrong with a named barrier that does complete: counts that differ, threads that had ended, torn warps.
+"""What can be wrong with a named barrier: counts that differ, threads that had ended, torn warps, arrivals that nobody takes.
 
 Called by named.py only. PTX ISA 9.7.13.1 (bar, barrier).
 """
@@ -50,6 +50,13 @@ class NamedChecks:
         if self.partial:
             for key in done.tolist():
                 self._torn(self.partial.pop(key, ()))
+
+    def cta_ends(self, slots: np.ndarray) -> None:
+        """CTAs end: nobody has arrived at a barrier that did not complete (who waits cannot end, so it was bar.arrive)."""
+        left = self.M.named.arrived.reshape(-1, 16)[slots]
+        for k, barrier in np.argwhere(left > 0).tolist():
+            key = int(slots[k]) * 16 + barrier
+            reports.arrival_not_taken(self.M, int(self.site[key]), int(slots[k]) * self.M.T, barrier, int(left[k, barrier]), int(self.M.named.needed[key]))
 
     def _torn(self, parts) -> None:
         M = self.M

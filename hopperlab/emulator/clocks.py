@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .lane_fences import LaneFences
+
 V, X, P, PX, W = range(5)
 FIRST_BARRIERS = 16
 
@@ -65,6 +67,7 @@ class Clocks:
         self.fragmented = np.zeros(slots * warps, bool)
         self.any_fragment = False
         self.touched = False
+        self.lane_fences = LaneFences(slots * warps)
         self.cp_done = np.zeros(slots * warps * 32, np.int32)
         self.bulk_done = np.zeros(slots * warps * 32, np.int32)         # groups that have read their source (wait_group.read)
         self.bulk_written = np.zeros(slots * warps * 32, np.int32)      # groups that are complete (wait_group)
@@ -116,6 +119,7 @@ class Clocks:
         gw = (domains[:, None] * w + np.arange(w)).reshape(-1)
         self.row_of.reshape(count, w, 32)[domains] = self.primary(gw).reshape(len(domains), w, 1)
         self.fragmented.reshape(count, w)[domains] = False
+        self.lane_fences.reset(gw)
         for table in (self.cp_done, self.bulk_done, self.bulk_written, self.cp_issued, self.bulk_issued, self.K, self.barrier_now, self.barrier_done,
                       self.named, self.named_done, self.wgmma, self.cluster):
             table.reshape(count, -1)[domains] = 0
@@ -277,7 +281,8 @@ class Clocks:
             self.K[primary] = rows
 
     def proxy_fence(self, cohort, units: Units) -> None:
-        """`fence.proxy.async`: all these lanes made or acquired so far becomes visible to the async proxy through them."""
+        """`fence.proxy.async`: all these lanes made or acquired so far becomes visible to the async proxy through them (of their own
+        warp's writes since it last synchronised, only their own: lane_fences)."""
         self.touched = True
         rows = self.row_of[cohort.gids[units.starts]]
         vec = self._known(cohort, units)
@@ -285,13 +290,7 @@ class Clocks:
         vec[:, P] = np.maximum(vec[:, P], vec[:, V])
         vec[:, PX] = np.maximum(vec[:, PX], vec[:, X])
         at, own, epoch = np.arange(len(gw)), gw % self.warps, self.epoch[gw]
-        if units.all_full:
-            vec[at, P, own] = epoch
-        else:
-            single = units.single
-            many = ~single
-            vec[at[many], P, own[many]] = epoch[many]
-            vec[at[single], PX, own[single]] = epoch[single] << 5 | units.lanes[single]
+        vec[at, P, own] = epoch
         self._own_groups(vec, cohort, units, P, PX)
         self.epoch[gw] = epoch + 1
         self.K[rows] = np.maximum(self.K[rows], vec)
@@ -306,7 +305,12 @@ class Clocks:
         """True where an access (column, lane, epoch) is ordered before the holder `rows` of `table`
         (with `fenced`: and visible to the async proxy)."""
         plane, lane_plane = (P, PX) if fenced else (V, X)
-        ok = table[rows, plane, column] >= epoch
+        reached = table[rows, plane, column]
+        ok = reached >= epoch
+        if fenced and self.lane_fences.any:
+            domain = rows // (len(table) // self.domains)
+            own = np.minimum(column, self.warps - 1) + domain * self.warps
+            ok &= (column >= self.warps) | ~self.lane_fences.missed(own, lane, epoch, reached)
         if ok.all():
             return ok
         single = table[rows, lane_plane, column]

@@ -156,7 +156,7 @@ class Counting:
         known = nbytes == 4 and instr.mods[-1] in ("s32", "u32", "b32") or nbytes == 8 and "exch" in instr.mods
         if not known or self.M.cluster > 1 and (flat // self.M.stride != C.gids // self.M.T).any():
             return
-        wanted = any(reg.name in _read(self.M.translation) for reg in instr.dsts())
+        wanted = any(reg.name in registers_read(self.M.translation) for reg in instr.dsts())
         one = not wanted and "add" in instr.mods and getattr(instr.operands[-1], "value", None) == 1
         combined = one or not wanted and (flat == flat[0]).all()
         wavefronts, conflicts = self._total(C, "combined" if combined else "atomic", nbytes, flat, 4, index)
@@ -206,7 +206,7 @@ class Counting:
         into.add_launch(kernel, {name: amount for name, amount in launch.items() if amount})
 
 
-def _read(translation) -> set[str]:
+def registers_read(translation) -> set[str]:
     """Names of all registers that some instruction reads (worked out once a kernel)."""
     if translation.read is None:
         translation.read = {reg.name for instr in translation.function.body for reg in instr.srcs()}

@@ -12,18 +12,20 @@ import numpy as np
 from . import reports, reports_memory
 from .clocks import PX, P, V, W, X
 from .far_knowledge import WHOLE_WARP, FarKnowledge, merge_known
+from .lane_fences import LaneFences
 from .lane_order import collided
 from .map_fences import MapFences
+from .reductions import Earlier
 
 SERIAL, COLUMN, LANE, SYNC = 32, 16, 8, 4          # bit positions in `who`; bits 0 to 3 are the bytes of the word
 LOG_LIMIT = 1 << 21                                # lane reads remembered of an array before its first write
 
 
 class Words:
-    """Stamps of one allocation: writer and last reader of every word (and the reader before, when it was another thread), and reads that
-    came before the first write."""
+    """Stamps of one allocation: writer and last reader of every word (and the reader before, when it was another thread), updates before
+    the last one, and reads that came before the first write."""
 
-    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "log", "logged")
+    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "earlier", "log", "logged")
 
     def __init__(self):
         self.who = self.when = self.reader = self.read_when = self.prior = self.prior_when = None
@@ -33,6 +35,7 @@ class Words:
     def open(self, words: int) -> None:
         """First write: from now on every access is stamped; earlier reads are entered."""
         self.who, self.when, self.reader, self.read_when, self.prior, self.prior_when = (np.zeros(words, np.int64) for _ in range(6))
+        self.earlier = Earlier(words, LANE, COLUMN, 63 - LANE)
         for at, who, when in self.log:
             self.mark(at, who, when)
         self.log = []
@@ -63,6 +66,7 @@ class GlobalShadow:
         self.published: dict[tuple, dict] = {}             # (allocation address, word, CTA or -1 for all) -> {serial: (2, columns)}
         self.fence_epoch = np.zeros(len(self.clocks.epoch), np.int64)     # epoch of each warp's last proxy fence on global memory
         self.fence_known: dict[int, np.ndarray] = {}       # warp -> V when it ran that fence
+        self.lane_fences = LaneFences(len(self.clocks.epoch))
         self._last: tuple = (None, None, None)             # threads, and their part of `who`, of the latest access
         self.maps = MapFences(self)
 
@@ -79,6 +83,7 @@ class GlobalShadow:
                     self.fenced_cta.pop(warp, None)
                     self.fence_known.pop(warp, None)
             self.fence_epoch[d * self.clocks.warps:(d + 1) * self.clocks.warps] = 0
+            self.lane_fences.reset(slice(d * self.clocks.warps, (d + 1) * self.clocks.warps))
 
     # --- stamps -----------------------------------------------------------------------------------------------------
     def _stamps(self, gids: np.ndarray, site: int, mask, sync: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -115,6 +120,10 @@ class GlobalShadow:
                 words.log.append((at, who if at.ndim == 1 else who[:, None], when if at.ndim == 1 else when[:, None]))
             return
         self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "read", "write")
+        if sync:
+            words.earlier.forget(at)
+        else:
+            self._check_earlier(gids, allocation, words, at, who, site, "read")
         if constant:
             self._stale(gids, allocation, words, at, site)
         if self.clocks.scoped:
@@ -144,8 +153,9 @@ class GlobalShadow:
             reports.stale_constant(self.M, site, other, gid, allocation, int(at.reshape(-1)[k]) * 4)
 
     def write(self, gids: np.ndarray, allocation, offset: np.ndarray, nbytes: int, site: int, sync: bool = False,
-              value=None) -> None:
-        """Lanes write. value(lanes): the bytes that lanes (positions) store, (k, nbytes); None where nothing is said of them."""
+              value=None, blind: bool = False) -> None:
+        """Lanes write. value(lanes): the bytes that lanes (positions) store, (k, nbytes); None where nothing is said of them. blind: an
+        atomic whose old value nobody wants."""
         words = self._of(allocation)
         if words.who is None:
             words.open(-(-allocation.nbytes // 4))
@@ -155,7 +165,15 @@ class GlobalShadow:
         self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "write", "write", same)
         self._check(gids, allocation, words.reader[at], words.read_when[at], at, who, site, "write", "read")
         self._check(gids, allocation, words.prior[at], words.prior_when[at], at, who, site, "write", "read")
-        words.who[at], words.when[at] = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
+        if not sync:
+            self._check_earlier(gids, allocation, words, at, who, site, "write")
+        old = (words.who[at], words.when[at]) if blind else None
+        new = (who, when) if at.ndim == 1 else (who[:, None], when[:, None])
+        words.who[at], words.when[at] = new
+        if blind:
+            words.earlier.updated(at, old, tuple(np.broadcast_to(x, at.shape) for x in new), words.who[at], (old[0] >> SYNC & 1) == 1)
+        else:
+            words.earlier.forget(at)
         if value is not None:
             first = at if at.ndim == 1 else at[:, 0]
             lost = words.who[first] != who
@@ -171,6 +189,12 @@ class GlobalShadow:
         def same(lanes):
             return (value(lanes) == allocation.view(1)[offset[lanes][:, None] + np.arange(nbytes)]).all(axis=1)
         return same
+
+    def _check_earlier(self, gids, allocation, words: Words, at, who, site: int, verb: str) -> None:
+        """The updates before the last one (reductions.py)."""
+        found = words.earlier.at(at)
+        if found is not None:
+            self._check(gids, allocation, *found, at, who, site, verb, "write")
 
     def _check(self, gids, allocation, who, when, at, mine, site: int, verb: str, other_verb: str, same=None) -> None:
         if not who.any():
@@ -198,7 +222,7 @@ class GlobalShadow:
         near = here & ~ok
         if near.any():
             if P_needed:
-                known = self._fenced_near(gids[near], column[near], epoch[near])
+                known = self._fenced_near(gids[near], column[near], lane[near], epoch[near])
             else:
                 known = clocks.ordered(clocks.K, clocks.row_of[gids[near]], column[near], lane[near], epoch[near])
                 own = (column[near] == (gids[near] >> 5) % clocks.warps) & (lane[near] == (gids[near] & 31))
@@ -209,15 +233,16 @@ class GlobalShadow:
             ok[far] = self._known_far(gids[far], domain[far], serial[far], column[far], epoch[far], 1 if P_needed else 0)
         return ok
 
-    def _fenced_near(self, gids, column, epoch):
-        """Did the writer's warp run the fence after its write, or this warp after learning of it?"""
+    def _fenced_near(self, gids, column, lane, epoch):
+        """Did the writer run the fence after its write (or its warp, synchronised since), or this warp after learning of it?"""
         clocks = self.clocks
-        domain = (gids >> 5) // clocks.warps
-        by_writer = self.fence_epoch[domain * clocks.warps + np.minimum(column, clocks.warps - 1)] >= epoch
+        writer = (gids >> 5) // clocks.warps * clocks.warps + np.minimum(column, clocks.warps - 1)
+        ok = np.zeros(len(gids), bool)
         known = self.fence_known.get(int(gids[0]) >> 5)
-        if known is None:
-            return by_writer
-        return by_writer | (known[np.minimum(column, len(known) - 1)] >= epoch)
+        for fenced in (self.fence_epoch[writer], None if known is None else known[np.minimum(column, len(known) - 1)]):
+            if fenced is not None:
+                ok |= (fenced >= epoch) & ~self.lane_fences.missed(writer, lane, epoch, fenced)
+        return ok
 
     def _own_bulk(self, gids, column, lane, epoch):
         clocks = self.clocks
@@ -281,6 +306,8 @@ class GlobalShadow:
             if not ok.all():
                 self._report(gids, allocation, old, old_when, at, ~ok, site, "async write", kind)
         words.who[at], words.when[at] = who, group << 20 | site
+        if not reduction:
+            words.earlier.forget(at)
 
     # --- synchronisation across clusters ----------------------------------------------------------------------------
     def _snapshot(self, gw: int, vec: np.ndarray) -> dict:
@@ -317,22 +344,23 @@ class GlobalShadow:
             merge_known(found, known)
         return found
 
-    def release(self, C, allocation, offset: np.ndarray, now) -> None:
-        """A synchronising write (now: with .release, or "cta" where that is of CTA scope): publish at its word what it releases, or what
-        the last fence covered."""
+    def release(self, C, allocation, offset: np.ndarray, now: bool, narrow: bool = False) -> None:
+        """A synchronising write (now: with .release; narrow: of CTA scope, which tells other CTAs nothing): publish at its word what it
+        releases, or what the last fence covered."""
         units = self.M.units(C)
         vec = self.clocks.publish(C, units) if now else None
         lanes = np.unique(C.gids >> 5, return_index=True)[1]
         for k, lane in enumerate(lanes.tolist()):
             gw = int(C.gids[lane]) >> 5
             gid = int(C.gids[lane])
-            to_all = self._covered(gw, gid, self.fenced) if now in (False, None, "cta") else self._snapshot(gw, vec[k])
-            to_cta = self._snapshot(gw, vec[k]) if now == "cta" else self._covered(gw, gid, self.fenced_cta) if not now else None
+            known = self._snapshot(gw, vec[k]) if now else None
+            to_all = None if narrow else known if now else self._covered(gw, gid, self.fenced)
+            to_cta = known if now and narrow else None if now else self._covered(gw, gid, self.fenced_cta)
             mine = np.flatnonzero(C.gids >> 5 == gw)
             for word in np.unique(offset[mine] >> 2).tolist():
-                for who, known in ((-1, to_all), (gw // self.M.warps, to_cta)):
-                    if known is not None:
-                        merge_known(self.published.setdefault((allocation.address, word, who), {}), known)
+                for who, told in ((-1, to_all), (gw // self.M.warps, to_cta)):
+                    if told is not None:
+                        merge_known(self.published.setdefault((allocation.address, word, who), {}), told)
 
     def acquire(self, C, allocation, offset: np.ndarray) -> None:
         """A synchronising read: its threads learn what was published at the word."""

@@ -178,6 +178,8 @@ class Machine:
             if self.session.check:
                 self.fences.cta_ends(ended)
                 self.registers.cta_ends(ended)
+                if self.named.in_use:
+                    self.named.checks.cta_ends(ended)
             self.slot_cta[ended] = -1
             self.ended += len(ended)
 

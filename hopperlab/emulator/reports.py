@@ -118,7 +118,7 @@ def unordered(M, verb: str, site: int, other_verb: str, other: int, column: int,
                  "lanes of a warp need not run in step (independent thread scheduling). Put a __syncwarp() there.", site, other, gid)
             return
         _add(M, "race", f"{what} {verbs[0]} {where}, which {before} {verbs[1]} in another thread, with no barrier between "
-             f"them: put a __syncthreads(), __syncwarp() or an mbarrier arrive and wait there.{_relaxed(M)}", site, other, gid)
+             f"them: put a __syncthreads(), __syncwarp() or an mbarrier arrive and wait there.{_reduction(then)}{_relaxed(M)}", site, other, gid)
 
 
 def _relaxed(M) -> str:
@@ -132,10 +132,16 @@ def _relaxed(M) -> str:
 
 def _narrow(M) -> str:
     """A sentence about fences and releases of CTA scope, where the kernel has any."""
-    ordering = {"release", "acq_rel", "sc"}
-    narrow = [i for i in M.body if "cta" in i.mods and (i.op in ("fence", "membar") or i.op in ("st", "atom", "red") and ordering & set(i.mods))]
+    narrow = [i for i in M.body if "cta" in i.mods and (i.op in ("fence", "membar") or i.op in ("st", "atom", "red"))]
     lines = ", ".join(dict.fromkeys(place(i).split(" (in ")[0] for i in narrow[:4]))
     return f" What is of CTA scope tells other blocks nothing (here: {lines}): __threadfence(), or .release.gpu." if narrow else ""
+
+
+def _reduction(then) -> str:
+    """A sentence about atomics, where the earlier access is one."""
+    if then.op not in ("atom", "red"):
+        return ""
+    return " An atomic orders nothing but its own word, and that it came before another atomic there is chance: a plain access needs the barrier or the fence as well."
 
 
 def read_too_early(M, site: int, other: int, gid: int, flat: int) -> None:
@@ -168,7 +174,7 @@ def global_race(M, verb: str, site: int, other_verb: str, other: int, column: in
         verbs = {"read": "reads", "async read": "reads", "write": "writes"}[verb], {"read": "read", "write": "wrote"}[other_verb]
         _add(M, "race", f"{here} {verbs[0]} {element(allocation, offset)}, which {before} {verbs[1]} in another thread, with nothing that "
              "orders the two: inside a block use __syncthreads(); between blocks __threadfence() and an atomic or volatile flag "
-             f"that the other side reads first; or split the kernel.{_narrow(M)}", site, other, gid)
+             f"that the other side reads first; or split the kernel.{_reduction(then)}{_narrow(M)}", site, other, gid)
 
 
 def global_fence(M, site: int, other: int, gid: int, allocation, offset: int) -> None:

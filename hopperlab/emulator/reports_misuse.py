@@ -79,6 +79,14 @@ def released_by_exit(M, site: int, gid: int, missing: int) -> None:
         "that do come.", site, None, gid, "warning")
 
 
+def arrival_not_taken(M, site: int, gid: int, barrier: int, arrived: int, needed: int) -> None:
+    """bar.arrive on a named barrier that does not complete before the block ends."""
+    what, _ = _both(M, site, None)
+    add(M, "barrier-misuse", f"{what} arrives at barrier {barrier}, and the block ends with {arrived} of {needed} arrivals there: nobody takes them, and the "
+        "hardware's barrier is left with a pending count. Give every bar.arrive a bar.sync with the same id and count that takes it: leave out the arrival of the "
+        f"last round, or let those who wait run bar.sync {barrier}, {needed} once more before they return.", site, None, gid, "warning")
+
+
 # --- collectives ------------------------------------------------------------------------------------------------------
 def divergent(M, site: int, other: int | None, gid: int, missing: str) -> None:
     """A collective instruction without all the threads it needs."""
@@ -158,3 +166,12 @@ def never_written(M, site: int, gid: int, flat: int) -> None:
     add(M, "uninitialised-read", f"{what} reads shared address {flat % M.stride:#x}, and in the whole launch it never read a byte that "
         "anyone had written: shared memory holds leftovers of earlier kernels, not zeros. Check the address (which buffer, which "
         "stage, which offset), or write before reading.", site, None, gid)
+
+
+def unwritten_accumulator(M, site: int, gid: int, operand: str) -> None:
+    """A product adds to registers that nothing has written."""
+    what, _ = _both(M, site, None)
+    first = ("zero them (float d[...] = {}) before wgmma.fence, or give the first product scale-d = 0, which replaces instead of adding" if operand == "D"
+             else "zero them (float c[...] = {}) before the first product")
+    add(M, "uninitialised-read", f"{what} adds its product to accumulator registers ({operand}) that nothing in the kernel has set before: registers hold leftovers "
+        f"of earlier work, not zeros. Set all of them first: {first}.", site, None, gid)

@@ -13,6 +13,7 @@ from . import reports_memory
 from .clocks import Clocks
 from .lane_order import LaneOrder, collided
 from .outgoing import Outgoing
+from .reductions import Earlier
 
 W_EPOCH, W_COLUMN, W_LANE = 34, 23, 18
 W_COLUMN_MASK, LANE_MASK, W_SITE_MASK = 0x7FF, 31, 0x3FFFF
@@ -46,6 +47,7 @@ class SharedShadow:
         self.lanes = LaneOrder(machine, clocks, len(self.writes))
         self.outgoing = Outgoing(machine, stride)
         self.atomics: set = set()                      # atomic instructions seen
+        self.earlier = Earlier(len(self.writes), W_LANE, W_COLUMN, W_EPOCH - W_LANE)
         self.fed: set = set()                          # instructions that read something that had been written
         self.unfed: dict = {}                          # the others: (thread, byte position)
 
@@ -54,6 +56,7 @@ class SharedShadow:
         for s in slots:
             self.writes[s * self.words:(s + 1) * self.words] = 0
             self.reads[s * self.granules:(s + 1) * self.granules] = 0
+            self.earlier.forget(slice(s * self.words, (s + 1) * self.words))
             if self.lanes.on:
                 self.lanes.reset(s * self.words, (s + 1) * self.words)
             self.outgoing.reset(int(s))
@@ -71,6 +74,7 @@ class SharedShadow:
             if self.parts is not None:
                 stamps = self._check_parts(gids, flat, nbytes, stamps, site, "read")
             self._check_writer(gids, at, stamps, site, "read")
+            self._check_earlier(gids, at, site, "read")
             if self.clocks.scoped:
                 self._check_scope(gids, at, stamps, site)
         elif site not in self.fed:
@@ -94,21 +98,26 @@ class SharedShadow:
             np.bitwise_or.at(flat_reads, index, mask << R_MASK)
 
     def store(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int, column=None, epoch=None, atomic: bool = False,
-              value=None) -> None:
+              value=None, blind: bool = False) -> None:
         """Lanes write `nbytes` at `flat`. `column`, `epoch`: given for cp.async, whose writes belong to its groups. Atomics
-        do not race with each other, only with plain accesses. value(lanes): the bytes that lanes (positions) store, (k, nbytes)."""
+        do not race with each other, only with plain accesses (blind: nobody wants the old value). value(lanes): the bytes that
+        lanes (positions) store, (k, nbytes)."""
         clocks = self.clocks
         words = max(1, nbytes >> 2)
         first, verb = flat >> 2, "write" if column is None else "async write"
         at = first if words == 1 else first[:, None] + np.arange(words)
-        stamps = self.writes[at]
+        stamps = old = self.writes[at]
+        was_atomic = None
         if stamps.any():
             if self.parts is not None:
                 stamps = self._check_parts(gids, flat, nbytes, stamps, site, verb)
             if atomic:
                 self.atomics.add(site)
-                stamps = np.where(np.isin(stamps & W_SITE_MASK, list(self.atomics)), 0, stamps)
+                was_atomic = np.isin(stamps & W_SITE_MASK, list(self.atomics))
+                stamps = np.where(was_atomic, 0, stamps)
             self._check_writer(gids, at, stamps, site, verb, None if value is None else self._same(flat, nbytes, value))
+        if not atomic:
+            self._check_earlier(gids, at, site, verb)
         mask = WHOLE if nbytes >= 16 else ((1 << nbytes) - 1) << (flat & 15)
         self._check_readers(gids, flat >> 4, mask, site, verb)
         if self.lanes.on:
@@ -122,6 +131,11 @@ class SharedShadow:
             self._write_parts(flat, nbytes, stamp)
         else:
             self.writes[at] = stamp if words == 1 else stamp[:, None]
+        if blind and nbytes >= 4:
+            new = np.broadcast_to(stamp if words == 1 else stamp[:, None], at.shape)
+            self.earlier.updated(at, (old,), (new,), self.writes[at], np.zeros(at.shape, bool) if was_atomic is None else was_atomic)
+        else:
+            self.earlier.forget(at)
         if value is not None:
             kept = self.writes[first] if nbytes >= 4 else self.parts[flat]
             if (kept != stamp).any():
@@ -204,6 +218,12 @@ class SharedShadow:
         if bad.any():
             self._report_writers(gids, at, stamps, bad, site, verb)
 
+    def _check_earlier(self, gids, at, site: int, verb: str) -> None:
+        """The updates before the last one (reductions.py)."""
+        found = self.earlier.at(at)
+        if found is not None:
+            self._check_writer(gids, at, found[0], site, verb)
+
     def _check_scope(self, gids, at, stamps, site: int) -> None:
         """What other CTAs wrote is known by synchronisation of cluster scope, or it is a warning."""
         who = gids if at.ndim == 1 else np.broadcast_to(gids[:, None], at.shape)
@@ -264,6 +284,7 @@ class SharedShadow:
             if self.outgoing.copies:
                 self.outgoing.written(np.array([gid]), np.array([start]), nbytes, site, "async write")
             self.writes[w0:w1] = stamp
+            self.earlier.forget(slice(w0, w1))
 
     def _read_of_nothing(self, gid: int, w0: int, w1: int, site: int) -> None:
         """A first write into words that somebody has read already: that read came before its data."""

@@ -10,7 +10,7 @@ from typing import Callable
 
 import numpy as np
 
-from . import loops, masks, meetings, register_times
+from . import loops, masks, meetings, register_times, uninitialised
 from .emitter import Emitter
 from .ptx import cfg
 from .ptx.ir import CARRY, Function, Instr, Reg
@@ -36,6 +36,7 @@ class Translation:
         self.meetings = meetings.first_of_runs(function, self.ops)
         heads = gates | masks.splits(self.masks) | self.meetings
         graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates)
+        self.unwritten = uninitialised.accumulators(function, self.ops)
         self.times = register_times.plan(function, self.ops)
         self.times.extend_live(graph)
         extra = [name + register_times.TIME for name in sorted(self.times.tracked)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..ptx.ir import Sink, Vec
+from ..reductions import wants_old_value
 from ..translate import DTYPES, MachineOp
 from . import cluster_copies, updates
 from .common import SHARED_TAG, SPACES, VALUE, WIDTH, find_global, flat_shared, unsupported
@@ -18,7 +19,8 @@ VECTORS = {"f32": (2, 4), "f16": (2, 4, 8), "bf16": (2, 4, 8), "f16x2": (2, 4), 
 
 @dataclass
 class Info:
-    """A decoded atomic: operation, value dtype, bytes an element, elements a lane, space; fn(old, value…) -> new."""
+    """A decoded atomic: operation, value dtype, bytes an element, elements a lane, space; fn(old, value…) -> new. narrow: of CTA
+    scope; wanted: somebody reads the old value (None: not asked yet)."""
 
     index: int
     op: str
@@ -31,6 +33,14 @@ class Info:
     count: int = 1
     fn: Callable | None = None
     fn_shared: Callable | None = None
+    narrow: bool = False
+    wanted: bool | None = None
+
+    def blind(self, M) -> bool:
+        """Does nobody read the old value?"""
+        if self.wanted is None:
+            self.wanted = self.returns and wants_old_value(M, self.index)
+        return not self.wanted
 
 
 def _decode(instr, returns: bool) -> Info:
@@ -45,8 +55,8 @@ def _decode(instr, returns: bool) -> Info:
         raise unsupported(instr, f"there is no .{op} of .{kind}" + (f" in vectors of {count}" if vector else ""))
     space = next((m for m in mods if m in SPACES), "generic")
     return Info(instr.index, op, VALUE.get(kind, kind), WIDTH[kind], "shared" if space.startswith("shared") else space, returns,
-                space in ("generic", "shared::cluster"), bool({"release", "acq_rel"} & set(mods)) and ("cta" if "cta" in mods else True), count,
-                updates.update(op, kind, True), updates.update(op, kind))
+                space in ("generic", "shared::cluster"), bool({"release", "acq_rel"} & set(mods)), count,
+                updates.update(op, kind, True), updates.update(op, kind), "cta" in mods)
 
 
 def _legal(op: str, kind: str, count: int) -> bool:
@@ -148,14 +158,14 @@ def _note(M, C, info: Info, allocation, where, offset) -> None:
     if shadow is None:
         return
     sub = C if where is None else type(C)(C.gids[where], None, C.pc)
-    shadow.write(sub.gids, allocation, offset, info.width * info.count, info.index, sync=True)
+    shadow.write(sub.gids, allocation, offset, info.width * info.count, info.index, sync=True, blind=info.blind(M))
     _synchronise(shadow, sub, allocation, offset, info)
 
 
 def _note_shared(M, C, info: Info, flat, nbytes: int) -> None:
     """The same in shared memory."""
     if M.shadow is not None:
-        M.shadow.store(C.gids, flat, nbytes, info.index, atomic=True)
+        M.shadow.store(C.gids, flat, nbytes, info.index, atomic=True, blind=info.blind(M))
         C.unsynced = True
     if M.global_shadow is not None:
         _synchronise(M.global_shadow, C, SHARED, flat, info)
@@ -168,12 +178,12 @@ def _synchronise(shadow, sub, allocation, offset, info: Info) -> None:
     warps, first = np.unique(sub.gids >> 5, return_index=True)
     if len(warps) == 1 or len(np.unique(offset >> 2)) == len(offset):
         shadow.acquire(sub, allocation, offset)
-        shadow.release(sub, allocation, offset, info.release)
+        shadow.release(sub, allocation, offset, info.release, info.narrow)
         return
     for start, end in zip(first, np.append(first[1:], sub.n)):       # warps that meet at a word: one after the other
         one = type(sub)(sub.gids[start:end], None, sub.pc)
         shadow.acquire(one, allocation, offset[start:end])
-        shadow.release(one, allocation, offset[start:end], info.release)
+        shadow.release(one, allocation, offset[start:end], info.release, info.narrow)
 
 
 def _apply(M, view, index, info: Info, values) -> np.ndarray:

@@ -16,7 +16,7 @@ SPACES = ("global", "shared", "local", "const", "param", "shared::cta", "shared:
 
 @dataclass
 class Access:
-    """A decoded load or store: value type, bytes an element, vector length, space ('generic' when unnamed)."""
+    """A decoded load or store: value type, bytes an element, vector length, space ('generic' when unnamed); narrow: of CTA scope."""
 
     index: int
     type: str
@@ -29,6 +29,7 @@ class Access:
     cluster: bool = False
     constant: bool = False
     release: bool = False
+    narrow: bool = False
 
     @property
     def nbytes(self) -> int:

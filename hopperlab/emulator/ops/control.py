@@ -67,10 +67,16 @@ def map_fence(M, C, kind: str, address=None):
 
 def proxy_fence(M, C, info):
     """fence.proxy.async: generic accesses so far become visible to the async proxy."""
+    units, epoch, ran = M.units(C), M.clocks.epoch, []
+    first = epoch[units.gw]
     if info != "global":
-        M.clocks.proxy_fence(C, M.units(C))
+        M.clocks.proxy_fence(C, units)
+        ran.append(M.clocks.lane_fences)
     if M.global_shadow is not None and not (info or "").startswith("shared"):
         M.global_shadow.proxy_fence(C)
+        ran.append(M.global_shadow.lane_fences)
+    for fences in ran:
+        fences.ran(C, units, first, epoch[units.gw])
 
 
 def memory_fence(M, C, info):

@@ -40,7 +40,7 @@ def _decode(instr) -> tuple[Access, bool]:
     if count == 4 and WIDTH[kind] == 8:
         raise no_sm_90a(instr, "a 256-bit access", "sm_100")
     return Access(instr.index, VALUE.get(kind, kind), WIDTH[kind], count, space, 0, volatile, cluster=cluster,
-                  constant="nc" in instr.mods, release="release" in instr.mods and ("cta" if "cta" in instr.mods else True)), hint
+                  constant="nc" in instr.mods, release="release" in instr.mods, narrow="cta" in instr.mods), hint
 
 
 def _load(instr, function) -> MachineOp:
@@ -120,6 +120,8 @@ def _load_shared(M, C, info, address):
     if info.volatile:
         if M.global_shadow is not None:
             M.global_shadow.acquire(C, SHARED, flat)
+        if M.shadow is not None:
+            M.shadow.earlier.forget(flat >> 2)
     elif M.shadow is not None:
         M.shadow.load(C.gids, flat, info.nbytes, info.index)
         C.unsynced = True
@@ -248,7 +250,7 @@ def _store_shared(M, C, info, address, values):
     M.counting.shared(C, flat, info.nbytes, True, info.index)
     if info.volatile:
         if M.global_shadow is not None:
-            M.global_shadow.release(C, SHARED, flat, info.release)
+            M.global_shadow.release(C, SHARED, flat, info.release, info.narrow)
     elif M.shadow is not None:
         M.shadow.store(C.gids, flat, info.nbytes, info.index, value=_bytes(values, info, C.n))
         C.unsynced = True
@@ -270,7 +272,7 @@ def _store_global(M, C, info, address, values):
             value = None if info.volatile else _bytes(values, info, C.n, slice(None) if where is None else where)
             M.global_shadow.write(gids, allocation, offset, info.nbytes, info.index, info.volatile, value)
             if info.volatile:
-                M.global_shadow.release(C if where is None else type(C)(gids, None, C.pc), allocation, offset, info.release)
+                M.global_shadow.release(C if where is None else type(C)(gids, None, C.pc), allocation, offset, info.release, info.narrow)
         view = allocation.view(info.width)
         if info.count == 1:
             value = values[0] if where is None or not values[0].ndim else values[0][where]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import uninitialised
 from ..isa import matrix
 from ..ptx.ir import Vec
 from ..translate import MachineOp
@@ -116,6 +117,8 @@ def multiply(M, C, info: Info, *values):
     M.synced(C)
     if not C.full32():
         raise M.fault(C, info.index, 0, "mma.sync needs all 32 lanes of the warp", "divergent-collective", 0)
+    if info.index in M.translation.unwritten:
+        uninitialised.told(M, C, info.index)
     rows = [M.lanes(C, v).reshape(-1, 32) for v in values]
     na, nb, _ = info.sizes
     out = info.op.fn(rows[:na], rows[na:na + nb], rows[na + nb:])

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...hopper import wgmma as layout
 from ...hopper.wgmma import DescriptorError
-from .. import checks_collective, checks_wgmma, numbers
+from .. import checks_collective, checks_wgmma, numbers, uninitialised
 from ..accumulator import AccRef, Accumulator, Held, Product
 from ..ptx.ir import Imm, Vec
 from ..translate import MachineOp
@@ -133,6 +133,8 @@ def issue(M, C, info: Info, *values):
     M.fences.issue(info.index, gw, number)
     if M.shadow is not None:
         checks_wgmma.check(M, C, info, lanes, group_of, desc_a, desc_b, a_index, b_index)
+    if info.index in M.translation.unwritten:
+        uninitialised.began(M, C, info.index, registers, keep)
     old = _accumulator(M, C, info, registers, gw)
     form = (info.k, info.kinds, info.majors, info.sign, info.saturates)
     product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form, info.index, places)

@@ -156,3 +156,36 @@ KERNEL(32) k(const float* x, float* y) {                        // the count may
     mbarrier_wait_parity(&full, 0);
     y[threadIdx.x] = s[threadIdx.x];
 }
+//! case last_arrival_that_nobody_takes
+//! warning
+//! launch block=64
+//! args i32[64] int:3
+KERNEL(64) k(int* y, int n) {                                   // two warps take turns; the last turn is handed to nobody
+    int me = threadIdx.x / 32;
+    if (me == 1) bar_arrive(1, 64);                             // warp 0 may begin
+    for (int i = 0; i < n; i++) {
+        bar_sync(1 + me, 64);
+        y[threadIdx.x] += i;
+        if (me == 0 || BUG || i < n - 1) bar_arrive(2 - me, 64);  // HAZARD
+    }
+}
+//! case ring_slot_freed_once_too_often
+//! warning
+//! launch block=64
+//! args i32[64] int:4
+KERNEL(64) k(int* y, int n) {                                   // full 1, free 2: the consumer frees the slot of the last round as well
+    __shared__ int slot[32];
+    if (threadIdx.x < 32) {
+        for (int i = 0; i < n; i++) {
+            if (i > 0) bar_sync(2, 64);
+            slot[threadIdx.x] = i + threadIdx.x;
+            bar_arrive(1, 64);
+        }
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        bar_sync(1, 64);
+        y[threadIdx.x] += slot[threadIdx.x - 32];
+        if (BUG || i < n - 1) bar_arrive(2, 64);                // HAZARD
+    }
+}

@@ -156,3 +156,77 @@ KERNEL(32) k(const float* x, unsigned char* maps, float* y, const __grid_constan
     y[threadIdx.x] = s[threadIdx.x];
     if (threadIdx.x < 8) ((uint4*)maps)[threadIdx.x] = make_uint4(0, 0, 0, 0);      // addresses differ from run to run
 }
+//! case some_lanes_fence_for_their_warp
+//! launch block=64
+//! args f32[64] f32[64]
+KERNEL(64) k(const float* x, float* y) {                        // a fence covers what its own thread wrote, or has synchronised with
+    __shared__ __align__(128) float s[64];
+    s[threadIdx.x] = 2 * x[threadIdx.x];                        // OTHER
+    if (!BUG || threadIdx.x % 32 < 4) fence_proxy_async_shared_cta();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        cp_async_bulk_store(y, s, 256);                         // HAZARD
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group<0>();
+    }
+}
+//! case lane_fences_before_the_warp_meets
+//! launch block=32
+//! args f32[64] f32[64]
+KERNEL(32) k(float* x, float* y) {                              // global memory, written here and read by a copy
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full;
+    x[threadIdx.x] = threadIdx.x;                               // OTHER
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    if (BUG && threadIdx.x == 0) fence_proxy_async();
+    __syncwarp();
+    if (!BUG && threadIdx.x == 0) fence_proxy_async();
+    if (threadIdx.x == 0) {
+        mbarrier_arrive_expect_tx(&full, 128);
+        cp_async_bulk_load(s, x, 128, &full);                   // HAZARD
+    }
+    __syncwarp();
+    mbarrier_wait_parity(&full, 0);
+    y[threadIdx.x] = s[threadIdx.x];
+}
+//! case lanes_write_and_fence_one_by_one
+//! clean
+//! launch block=64
+//! args f32[64] f32[64] int:3
+KERNEL(64) k(const float* x, float* y, int n) {                 // two lanes at different places, each for what it wrote; then halves of a warp
+    __shared__ __align__(128) float s[64];
+    for (int i = 0; i < n; i++) {
+        if (threadIdx.x == 0) { for (int k = 0; k < 16; k++) s[k] = x[k] + i; fence_proxy_async_shared_cta(); }
+        if (threadIdx.x == 1) { for (int k = 16; k < 32; k++) s[k] = x[k] - i; fence_proxy_async_shared_cta(); }
+        if (threadIdx.x >= 32) {
+            if (threadIdx.x < 48) { s[threadIdx.x] = 1; fence_proxy_async_shared_cta(); }
+            else { s[threadIdx.x] = i; fence_proxy_async_shared_cta(); }
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            cp_async_bulk_store(y, s, 256);
+            cp_async_bulk_commit_group();
+            cp_async_bulk_wait_group<0>();
+        }
+        __syncthreads();
+    }
+}
+//! case elected_lane_fences_behind_syncwarp
+//! clean
+//! launch block=64
+//! args f32[64] f32[64] int:3
+KERNEL(64) k(const float* x, float* y, int n) {                 // all lanes write, meet, and one fences and stores
+    __shared__ __align__(128) float s[64];
+    int warp = threadIdx.x / 32 * 32;
+    for (int i = 0; i < n; i++) {
+        s[threadIdx.x] = x[threadIdx.x] * i;
+        __syncwarp();
+        if (threadIdx.x == warp) {
+            fence_proxy_async_shared_cta();
+            cp_async_bulk_store(y + warp, s + warp, 128);
+            cp_async_bulk_commit_group();
+            cp_async_bulk_wait_group<0>();
+        }
+        __syncwarp();
+    }
+}

@@ -325,3 +325,101 @@ KERNEL(64) k(float* x, float* y, int* flag) {
         if (threadIdx.x == 0) flag[7] = 0;
     }
 }
+//! case total_read_by_one_of_those_who_add
+//! launch block=128
+//! args i32[128]
+//! ptx fewer bar.sync
+KERNEL(128) k(int* y) {                                         // thread 127 may add last, or not: that orders nothing
+    __shared__ int total;
+    if (threadIdx.x == 0) total = 0;
+    __syncthreads();
+    atomicAdd(&total, threadIdx.x);                             // OTHER
+#if !BUG
+    __syncthreads();
+#endif
+    if (threadIdx.x == 127) y[0] = total;                       // HAZARD
+}
+//! case total_of_blocks_read_by_one_that_adds
+//! launch block=32 grid=3
+//! args i32[32] i32[32]
+//! ptx fewer membar.gl
+KERNEL(32) k(int* x, int* count) {                              // the flag is a reduction, and relaxed
+    if (threadIdx.x) return;
+    atomicAdd(&x[7], blockIdx.x + 5);                           // OTHER
+#if !BUG
+    __threadfence();
+#endif
+    atomicAdd(&count[7], 1);
+    if (blockIdx.x < 2) return;
+    while (*(volatile int*)&count[7] != 3) {}
+    x[8] = __ldcg(&x[7]);                                       // HAZARD
+}
+//! case data_behind_a_relaxed_reduction
+//! launch block=32 grid=2
+//! args i32[32] i32[32]
+KERNEL(32) k(int* x, int* flag) {
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) {
+        x[1] = 42;                                              // OTHER
+#if BUG
+        asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" :: "l"(flag + 7) : "memory");
+#else
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(flag + 7) : "memory");
+#endif
+    } else {
+        int seen;
+        do asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(flag + 7) : "memory");
+        while (seen == 0);
+        x[2] = x[1] + 1;                                        // HAZARD
+    }
+}
+//! case fence_of_the_device_and_flag_of_the_block
+//! launch block=32 grid=2
+//! args i32[32] i32[32]
+KERNEL(32) k(int* x, int* flag) {                               // the fence is wide enough, the atomic that raises the flag is not
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) {
+        x[1] = 42;                                              // OTHER
+        __threadfence();
+        if (BUG) atomicAdd_block(flag + 7, 1);
+        else atomicAdd(flag + 7, 1);
+    } else {
+        while (*(volatile int*)(flag + 7) == 0) {}
+        __threadfence();
+        x[2] = __ldcg(&x[1]);                                   // HAZARD
+    }
+}
+//! case counters_that_are_reset_plainly
+//! clean
+//! launch block=64
+//! args i32[64] int:3
+KERNEL(64) k(int* y, int n) {                                   // who has read all arrivals may write the counter as it likes
+    __shared__ int tickets, arrived;
+    if (threadIdx.x == 0) tickets = arrived = 0;
+    __syncthreads();
+    for (int i = 0; i < n; i++) {
+        if (threadIdx.x % 32 == 0 && atomicAdd(&tickets, 1) == 1) tickets = 0;
+        atomicAdd(&arrived, 1);
+        if (threadIdx.x == 0) {
+            while (*(volatile int*)&arrived != 64) {}
+            y[i] = *(volatile int*)&arrived;
+            *(volatile int*)&arrived = 0;
+        }
+        __syncthreads();
+    }
+}
+//! case histogram_summed_by_its_threads
+//! clean
+//! launch block=128
+//! args i32[128] i32[8] int:3
+KERNEL(128) k(int* x, int* y, int n) {                          // each round adds, meets, reads and clears
+    __shared__ int bins[8];
+    if (threadIdx.x < 8) bins[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = 0; i < n; i++) {
+        atomicAdd(&bins[(threadIdx.x + i) % 8], x[threadIdx.x]);
+        __syncthreads();
+        if (threadIdx.x >= 120) { y[threadIdx.x - 120] += bins[threadIdx.x - 120]; bins[threadIdx.x - 120] = 0; }
+        __syncthreads();
+    }
+}

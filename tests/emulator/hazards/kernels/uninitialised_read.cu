@@ -48,3 +48,80 @@ KERNEL(64) k(const float* x, float* y, int n) {
     float v = s[threadIdx.x] * 2;
     if (threadIdx.x < n) y[threadIdx.x] = v;
 }
+//! case accumulator_never_zeroed
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096]
+KERNEL(128) k(const void* x, float* y) {                        // scale-d is 1 in every product: the first one adds to leftovers
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32];
+#if !BUG
+    for (int i = 0; i < 32; i++) d[i] = 0;
+#endif
+    wgmma_fence();
+    multiply(d, s, s + 8192);                                   // HAZARD
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case first_product_of_a_loop_adds
+//! launch block=128 shared=16384
+//! args bf16[64x64] f32[4096] int:3
+KERNEL(128) k(const void* x, float* y, int n) {                 // scale-d by a predicate, which must be false in the first round
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32];
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        wgmma_fence();
+        wgmma_m64n64k16_bf16(d, wgmma_descriptor_128B(shared_address(s)), wgmma_descriptor_128B(shared_address(s) + 8192), k + BUG > 0);  // HAZARD
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+    }
+    put(y, d);
+}
+//! case fragment_c_never_zeroed
+//! launch block=32
+//! args u32[32] f32[128] int:3
+KERNEL(32) k(const unsigned* x, float* y, int n) {
+    float c[4];
+#if !BUG
+    for (int i = 0; i < 4; i++) c[i] = 0;
+#endif
+    unsigned a = x[threadIdx.x];
+    #pragma unroll 1
+    for (int k = 0; k < n; k++)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4}, {%0, %1, %2, %3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a));  // HAZARD
+    for (int i = 0; i < 4; i++) y[4 * threadIdx.x + i] = c[i];
+}
+//! case accumulators_of_one_role
+//! clean
+//! launch block=256 shared=16384
+//! args bf16[64x64] f32[4096] int:3
+KERNEL(256) k(const void* x, float* y, int n) {                 // zeroed in a branch that only the consumers take, and moved about
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32], e[32];
+    if (threadIdx.x >= 128)
+        for (int i = 0; i < 32; i++) d[i] = 0;
+    __syncthreads();
+    if (threadIdx.x < 128) return;
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        wgmma_fence();
+        multiply(d, s, s + 8192);
+        wgmma_m64n64k16_bf16(e, wgmma_descriptor_128B(shared_address(s)), wgmma_descriptor_128B(shared_address(s) + 8192), k % 2);
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        #pragma unroll
+        for (int i = 0; i < 32; i++) { float keep = d[i]; d[i] = e[i]; e[i] = keep; }
+    }
+    put(y, d);
+}
