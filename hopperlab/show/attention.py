@@ -75,7 +75,7 @@ def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k
     launch = launches_attention.forward(*arrays, causal, choice=choice, backend=place)
     text = edited(KERNEL, changes)
     if changes:
-        launch = _changed(launch, text, choice.options(d, causal))
+        launch = compiled_anew(launch, text, choice.options(d, causal), KERNEL)
     run = None
     if place is None:
         launch()
@@ -90,13 +90,13 @@ def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k
     return Attended(float(error), 2.0 ** -7 * float(np.abs(v.astype(np.float32)).max()), same, run, choice, text)
 
 
-def _changed(launch: Any, text: str, options: Sequence[str]) -> Any:
-    """The same launch with another text. A note of ptxas is no error here: the text may be wrong on purpose."""
+def compiled_anew(launch: Any, text: str, options: Sequence[str], name: str) -> Any:
+    """The same launch of the kernel `attention` with another text. A note of ptxas is no error here: the text may be wrong on purpose."""
     import hopperlab as hl
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = hl.RawModule(code=text, options=tuple(options), backend="emulator", name=KERNEL)
+        module = hl.RawModule(code=text, options=tuple(options), backend="emulator", name=name)
     return replace(launch, kernel=module.get_function("attention"))
 
 
