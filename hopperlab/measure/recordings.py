@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "recordings"
-NOT_RECORDS = ("counters", "counters_engines", "timeline")     # written by profile.py and timelines.py, in forms of their own
+NOT_RECORDS = ("counters", "counters_engines", "timeline", "timeline_two_consumers", "timeline_pingpong", "timeline_overlapped")     # written by profile.py and timelines.py, in forms of their own
 HEADER_FIELDS = ("gpu", "driver", "cuda", "libraries", "clocks", "power_limit_watts", "date", "method")
 
 

@@ -1,6 +1,8 @@
-"""Record the course's own timeline on this GPU: `python -m hopperlab.measure.timelines_record [--out FILE]`.
+"""Record the course's own timelines on this GPU: `python -m hopperlab.measure.timelines_record [--out DIR]`.
 
-A warp-specialised product of 2048 x 2048 x 1024: every block is traced, two are kept, so that the file stays small.
+`timeline`: a warp-specialised product of 2048 x 2048 x 1024; every block is traced, two are kept, so that the files stay small.
+`timeline_two_consumers`, `timeline_pingpong`, `timeline_overlapped`: one block of attention/forward.cu in that step, 2048 queries and keys, head
+size 128, no mask; its launch fills the GPU.
 """
 from __future__ import annotations
 
@@ -11,13 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..runtime.arrays import array_module
-from . import board, launches, recordings, timelines
-from .operands import bf16_bits, bf16_values, integer_bf16
+from ..runtime.arrays import array_module, asnumpy
+from . import board, launches, launches_attention, recordings, timelines
+from .operands import bf16_bits, bf16_values, integer_bf16, normal_bf16
 
 METHOD = ("marks of trace.cuh in one launch, after two that do not count: the SM's clock at each mark, SMs aligned by the global timer; "
           "marks cost time of their own, so that spans are longer than without them; integer inputs, the result exact")
 BLOCKS = (0, 1)
+ATTENTION = ("two_consumers", "pingpong", "overlapped")
+NAMES = {0: "scores", 1: "values", 2: "softmax"}                # of attention/forward.cu
 
 
 def product(m: int = 2048, n: int = 2048, k: int = 1024, launches_before: int = 2, blocks: Sequence[int] = BLOCKS) -> timelines.KernelTimeline:
@@ -32,18 +36,40 @@ def product(m: int = 2048, n: int = 2048, k: int = 1024, launches_before: int = 
     return found.only(blocks)
 
 
+def _numbers(bits) -> np.ndarray:
+    return asnumpy(bf16_values(bits)).astype(np.float64)
+
+
+def attention(step: str, length: int = 2048, heads: int = 16, d: int = 128, launches_before: int = 2, block: int = 0) -> timelines.KernelTimeline:
+    """The timeline of one block of a step of attention/forward.cu. Raises AssertionError when the traced result is wrong."""
+    xp = array_module()
+    q, k, v = (normal_bf16(xp, (length, heads * d), seed).reshape(length, heads, d) for seed in (1, 2, 3))
+    o, lse, starts = xp.zeros_like(q), xp.zeros((heads, length), np.float32), xp.asarray(np.array([0, length], np.int32))
+    launch = launches_attention.forward(q, k, v, o, lse, starts, starts, choice=launches_attention.STEPS[step])
+    for _ in range(launches_before + 1):
+        found = timelines.timeline(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, names=NAMES)
+    some = slice(0, length, max(1, length // 64))
+    numbers = [_numbers(x) for x in (q[some], k, v)]
+    expected = launches_attention.reference(*numbers, [0, len(numbers[0])], [0, length])[0]
+    if not (np.abs(_numbers(o[some]) - expected) <= 2.0 ** -7 * np.abs(numbers[2]).max()).all():
+        raise AssertionError(f"the traced {step} is wrong")
+    return found.only([block])
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Command line. Returns 2 where there is no Hopper GPU."""
     parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.timelines_record", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=recordings.FOLDER / "timeline.json", metavar="FILE", help="where to write (the package's recording)")
+    parser.add_argument("--out", type=Path, default=recordings.FOLDER, metavar="DIR", help="where to write (the package's recordings)")
     given = parser.parse_args(arguments)
     from .bench import no_gpu
     if (why := no_gpu()) is not None:
         print(why, file=sys.stderr)
         return 2
-    found = product()
-    timelines.save(found, given.out, {**board.header(), "method": METHOD})
-    print(f"{given.out.name}: {found!r}, timer of {found.timer_ns} ns")
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name, make in {"timeline": product, **{f"timeline_{step}": lambda step=step: attention(step) for step in ATTENTION}}.items():
+        found = make()
+        path = timelines.save(found, given.out / f"{name}.json", {**board.header(), "method": METHOD})
+        print(f"{path.name}: {found!r}, timer of {found.timer_ns} ns", flush=True)
     return 0
 
 

@@ -18,7 +18,7 @@ ENTRY = re.compile(r"^### (?P<term>.+)\n(?P<chinese>.+) · lesson (?P<lesson>\d\
 COMMON = {"arrive", "bank", "barrier", "box", "consumer", "fence", "landing", "padding", "parity", "phase", "pipeline", "prefetch", "producer",
           "proxy", "recording", "ring", "schedule", "scope", "sector", "stage", "tile"}
 MARKED = r"(?<![\w*`\[])(?P<mark>\*\*|\*|`)(?P<words>[^*`\n]+)(?P=mark)(?![\w*`\]])"
-UNTOUCHED = re.compile(r"<details.*?</details>|<[^>]+>|!?\[[^\]]*\]\([^)]*\)|\$[^$\n]+\$|^#{1,6} .*?$|^```.*?^```|^\|.*?$|^>.*?$", re.MULTILINE | re.DOTALL)
+UNTOUCHED = re.compile(r"<details.*?</details>|<[^>]+>|!?\[[^\]]*\]\([^)]*\)|\$[^$\n]+\$|^#{1,6} .*?$|^```.*?^```|^    .*?$|^\|.*?$|^>.*?$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)

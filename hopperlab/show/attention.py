@@ -146,7 +146,7 @@ ROWS = ("scores", "values", "softmax")
 NOT_SECONDS = "order of events in the emulator (not seconds)"
 
 
-def _draw(axis: Any, spans: Sequence[Span], y: float) -> list[tuple[float, str]]:
+def draw_bands(axis: Any, spans: Sequence[Span], y: float) -> list[tuple[float, str]]:
     """A band a consumer from y on, in it three lanes (ROWS); returns where each consumer's name belongs."""
     from matplotlib.patches import Rectangle
 
@@ -160,20 +160,21 @@ def _draw(axis: Any, spans: Sequence[Span], y: float) -> list[tuple[float, str]]
     return names
 
 
-def _finish(figure: Any, axis: Any, names: Sequence[tuple[float, str]], longest: float, xlabel: str) -> None:
+def finish_bands(figure: Any, axis: Any, names: Sequence[tuple[float, str]], longest: float, xlabel: str, kinds: Sequence[str] = tuple(COLOURS)) -> None:
+    """Limits, names of the bands and the legend of these kinds."""
     from matplotlib.patches import Patch
 
     axis.set(xlim=(-0.5, longest + 1), ylim=(names[-1][0] + 0.6, names[0][0] - 1), xlabel=xlabel)
     axis.set_yticks([at for at, _ in names], [name for _, name in names])
-    figure.legend(handles=[Patch(facecolor=colour, label=kind) for kind, colour in COLOURS.items()], fontsize=9, frameon=False, ncols=4, loc="outside lower center")
+    figure.legend(handles=[Patch(facecolor=colour, label=kind) for kind, colour in COLOURS.items() if kind in kinds], fontsize=9, frameon=False, ncols=4, loc="outside lower center")
 
 
 def attention_timeline(found: Attended, heading: str, block: int = 0, below: str = "") -> style.Picture:
     """`attention_spans` as a picture: a band a consumer, in it three lanes: scores, values, softmax. below: more lines under the axis."""
     spans = attention_spans(found, block)
     figure, (axis,) = style.new_figure(1.5 + 0.62 * found.choice.consumers)
-    names = _draw(axis, spans, 0)
-    _finish(figure, axis, names, max(s.end for s in spans), f"{NOT_SECONDS}\n{below}".strip())
+    names = draw_bands(axis, spans, 0)
+    finish_bands(figure, axis, names, max(s.end for s in spans), f"{NOT_SECONDS}\n{below}".strip())
     axis.xaxis.label.set_fontsize(9)
     axis.set_ylim(names[-1][0] + 0.6, -0.6)
     style.title(axis, heading)
@@ -211,9 +212,9 @@ def attention_order(steps: Sequence[str] = ("two_consumers", "pingpong", "overla
         words.append(f"{step}: {counts['scores together']} of {counts['blocks']} products for scores begin while the other consumer's are on their way")
         words += _in_words(spans)
         axis.text(min(s.start for s in spans), y - 0.55, step, fontsize=10, fontweight="bold", color=style.INK, va="bottom")
-        names += _draw(axis, spans, y)
+        names += draw_bands(axis, spans, y)
         longest, y = max(longest, max(s.end for s in spans)), names[-1][0] + 1.8
-    _finish(figure, axis, names, longest, NOT_SECONDS)
+    finish_bands(figure, axis, names, longest, NOT_SECONDS)
     return style.Picture(figure, "\n".join(words))
 
 

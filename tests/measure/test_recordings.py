@@ -88,8 +88,8 @@ def test_stored_recording_keeps_the_schema(name):
             assert record.ratio_min <= record.ratio <= record.ratio_max
         if record.wrong is not None:
             assert record.outcome == ("right" if record.wrong == 0 else "wrong" if record.wrong == record.runs else "sometimes wrong")
-        # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory.
-        assert not record.spills or name == "roles" or name == "attention" and record.spills <= 8
+        # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. One fp8 configuration that is only tried spills more.
+        assert not record.spills or name == "roles" or name == "attention" and record.spills <= 8 or name == "attention_fp8" and record.kernel != "final" and record.spills <= 32
 
 
 def written(recording) -> str:

@@ -220,6 +220,17 @@ def test_the_recorder_needs_a_gpu_and_checks_its_product(monkeypatch, capsys):
         timelines_record.product(128, 128, 64, 0)
 
 
+@pytest.mark.parametrize("step", ["two_consumers", "overlapped"])
+def test_attentions_recorder_marks_both_consumers_and_checks_its_result(step, monkeypatch):
+    from hopperlab.measure import timelines_record
+    with hl.emulate():
+        found = timelines_record.attention(step, 256, 2, launches_before=0)
+    assert {(row.warp, row.event) for row in found} == {(warp, event) for warp in (4, 8) for event in ("scores", "values", "softmax")}
+    monkeypatch.setattr(timelines_record.launches_attention, "reference", lambda *given: (np.full((1, 2, 1), 9.0), None))
+    with hl.emulate(), pytest.raises(AssertionError, match="the traced .* is wrong"):
+        timelines_record.attention(step, 256, 2, launches_before=0)
+
+
 def test_files_come_back_as_they_were(tmp_path):
     found = ring()
     back = timelines.load(timelines.save(found, tmp_path / "one.json"))

@@ -29,6 +29,7 @@
 // shared memory (Q_SLOTS * 64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
 // Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN / CLUSTER x 1 x 64, o box 64 x 1 x 64.
 // counter: two ints, zero before the first launch.
+// Marks for hl.timeline (one warp of each consumer): SCORES and VALUES from issue to the wait that found them done, SOFTMAX.
 // Measured in recordings/attention.json.
 #include <hopperlab/attention.cuh>
 #include <hopperlab/fence.cuh>
@@ -36,6 +37,7 @@
 #include <hopperlab/ring.cuh>
 #include <hopperlab/setmaxnreg.cuh>
 #include <hopperlab/tma.cuh>
+#include <hopperlab/trace.cuh>
 
 #ifndef D
 #define D 128
@@ -76,6 +78,7 @@
 
 constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PANELS = D / 64;
 constexpr int Q_PANEL = BM * 128, KV_PANEL = BN * 128, Q_BYTES = PANELS * Q_PANEL, KV_BYTES = PANELS * KV_PANEL;
+enum { SCORES = TRACE_USER, VALUES, SOFTMAX };
 enum { TURN = 1, OWN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for its turn, one for itself
 constexpr int SHARE = BN / CLUSTER;                             // rows of k and v that one CTA loads for all of its cluster
 static_assert(D % 64 == 0 && BN % (8 * CLUSTER) == 0 && BN % 16 == 0 && CONSUMERS <= 3 && Q_SLOTS <= 2 && (CLUSTER == 1 || DEALT));
@@ -178,6 +181,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     else if (D == 256 || Q_SLOTS == 2) setmaxnreg_inc<232>();
     else setmaxnreg_inc<240>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
+    Trace trace(thread == 0);                                   // nothing, unless hl.timeline compiles its marks in
     unsigned q_tile = 0, q_tiles = shared_address(shared) + me * 64 * 128, k_tiles = shared_address(ks), v_tiles = shared_address(vs);
     float c = scale * 1.44269504f;                              // exponentials to the base 2
     float s[BN / 2], out[D / 2], scales[2];
@@ -253,57 +257,75 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
 #if OVERLAP
             mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
             my_turn();
+            trace.begin(SCORES, blocks - 1);
             scores(ring.slot);
             next_turn();
             settle();
             wgmma_wait_group<0>();
+            trace.end(SCORES, blocks - 1);
             hand_back(&k_empty[ring.slot]);
             if (!STAGED && blocks == 1) release(&q_empty[slot_of_q()]);   // nobody multiplies with q any more
+            trace.begin(SOFTMAX, blocks - 1);
             masked(blocks - 1);
             softmax.block<CHAINS>(s, scales, c);
             scores_to_fragments(p, s);
+            trace.end(SOFTMAX, blocks - 1);
             for (int j = blocks - 2; j >= 0; j--) {
                 int before = ring.slot;
                 unsigned phase = ring.phase;
                 ring.advance();
                 mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
                 my_turn();
+                trace.begin(SCORES, j);
                 scores(ring.slot);
                 mbarrier_wait_parity(&v_full[before], phase);
+                trace.begin(VALUES, j + 1);
                 values(before, j < blocks - 2);                 // of the block before, under the softmax of this one
                 next_turn();
                 wgmma_wait_group<1>();
+                trace.end(SCORES, j);
                 hand_back(&k_empty[ring.slot]);
                 if (!STAGED && j == 0) release(&q_empty[slot_of_q()]);
+                trace.begin(SOFTMAX, j);
                 masked(j);
                 softmax.block<CHAINS>(s, scales, c);
+                trace.end(SOFTMAX, j);
                 wgmma_wait_group<0>();
+                trace.end(VALUES, j + 1);
                 hand_back(&v_empty[before]);
                 scale_rows(out, scales);
                 scores_to_fragments(p, s);
             }
             mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
+            trace.begin(VALUES, 0);
             values(ring.slot, blocks > 1);
             wgmma_wait_group<0>();
+            trace.end(VALUES, 0);
             hand_back(&v_empty[ring.slot]);
             ring.advance();
 #else
             for (int j = blocks - 1; j >= 0; j--, ring.advance()) {
                 mbarrier_wait_parity(&k_full[ring.slot], ring.phase);
                 my_turn();
+                trace.begin(SCORES, j);
                 scores(ring.slot);
                 next_turn();
                 settle();
                 wgmma_wait_group<0>();
+                trace.end(SCORES, j);
                 hand_back(&k_empty[ring.slot]);
                 if (!STAGED && j == 0) release(&q_empty[slot_of_q()]);   // nobody multiplies with q any more
+                trace.begin(SOFTMAX, j);
                 masked(j);
                 softmax.block<CHAINS>(s, scales, c);
                 if (j < blocks - 1) scale_rows(out, scales);
                 scores_to_fragments(p, s);
+                trace.end(SOFTMAX, j);
                 mbarrier_wait_parity(&v_full[ring.slot], ring.phase);
+                trace.begin(VALUES, j);
                 values(ring.slot, j < blocks - 1);
                 wgmma_wait_group<0>();
+                trace.end(VALUES, j);
                 hand_back(&v_empty[ring.slot]);
             }
 #endif
