@@ -80,7 +80,7 @@ from .split_work import check_order, run_fused, run_stream_k, work_map
 from .exercise_pictures_07 import draw_split_k, draw_store_slots
 from .exercise_pictures_09 import draw_multistage
 from .attention import attention_order, attention_timeline, check_merge, launch_attention, overlaps, run_attention
-from .attention_charts import attention_chart, attention_steps, attention_table, balance_table, causal_map, counted_blocks, exponential_roofline
+from .attention_charts import attention_chart, attention_designs, attention_steps, attention_table, balance_table, causal_map, counted_blocks, exponential_roofline
 from .attention_charts import key_blocks, last_over_first, sharing_table
 from .attention_on_gpu import attention_measured
 from .fp8_attention import balance_table_fp8, check_place, keys_map, keys_table, launch_attention_fp8, run_attention_fp8, terms_table
@@ -89,7 +89,7 @@ from .exercise_pictures_15 import draw_e4m3_error, draw_promotions
 from .exercise_pictures_16 import draw_attention_turns, draw_running_maximum
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "accuracy_chart",
-           "accuracy_table", "announce", "asked_of_l2", "attainable", "attention_chart", "attention_fp8_chart",
+           "accuracy_table", "announce", "asked_of_l2", "attainable", "attention_chart", "attention_designs", "attention_fp8_chart",
            "attention_fp8_errors", "attention_fp8_table", "attention_measured", "attention_order", "attention_steps",
            "attention_table", "attention_timeline", "balance_table", "balance_table_fp8", "bank_map", "barrier_steps",
            "bars", "best_depth", "box_explorer", "BOXES", "boxes_chart", "boxes_table", "branches_table",
