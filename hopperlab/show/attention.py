@@ -173,7 +173,7 @@ def finish_bands(figure: Any, axis: Any, names: Sequence[tuple[float, str]], lon
 def attention_timeline(found: Attended, heading: str, block: int = 0, below: str = "") -> style.Picture:
     """`attention_spans` as a picture: a band a consumer, in it three lanes: scores, values, softmax. below: more lines under the axis."""
     spans = attention_spans(found, block)
-    figure, (axis,) = style.new_figure(1.5 + 0.62 * found.choice.consumers)
+    figure, (axis,) = style.new_figure(1.4 + 0.14 * below.count(chr(10)) + 0.62 * found.choice.consumers)
     names = draw_bands(axis, spans, 0)
     finish_bands(figure, axis, names, max(s.end for s in spans), f"{NOT_SECONDS}\n{below}".strip())
     axis.xaxis.label.set_fontsize(9)
@@ -233,8 +233,8 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
     blocks, every = counted_blocks(found, d), -(-length // 64) * -(-length // keys)
     counts, told = overlaps(found), found.run.hazards[0].kind if found.run.hazards else "no hazard"
     heading = f"{step}, D = {d}, {length} queries{', causal' if masked else ''}: {'right' if found.right else 'WRONG'}, {told}"
-    below = (f"blocks of 64 queries x {keys} keys: {blocks} multiplied, {every - blocks} left out; of {counts['blocks']} softmaxes {counts['under the other']} beside "
-             f"the other's product, {counts['under its own']} beside its own\n{recorded_step(step, d, 'causal' if masked else 'full')}")
+    below = (f"blocks of 64 queries x {keys} keys: {blocks} multiplied, {every - blocks} left out\nof {counts['blocks']} softmaxes {counts['under the other']} "
+             f"beside the other's product, {counts['under its own']} beside its own\n{recorded_step(step, d, 'causal' if masked else 'full')}")
     picture = attention_timeline(found, heading, below=below)
     return style.Picture(picture.figure, f"{picture.text}\n  blocks loaded for each tile of {choice.bm} queries: {', '.join(map(str, tiles))}\n  {measure.load('attention').source}", style.FEWER)
 
