@@ -66,7 +66,8 @@ from .against_cublas import branches_table, gains_table, power_table, shapes_cha
 from .choices import check_tuning, choice_model_chart, configuration, described, launch_choice, leaderboard, picks_table, run_choice, small_shape
 from .convolutions import SLICES, check_corners, convolution_matrix, convolve, corners, image_of, interleaved, launch_im2col, layout_picture
 from .convolutions import layouts_table, load_matrix, output_shape, tail_table, walk, walk_picture, where_from
-from .fp8_measured import accuracy_chart, accuracy_table, cut_sum, every_table, fp8_chart, fp8_table, geometric_mean, speed_left, sums_beside, tiles_table
+from .fp8_measured import accuracy_chart, accuracy_table, cut_sum, every_table, fp8_chart, fp8_table, geometric_mean, grouped_table, speed_left, sums_beside
+from .fp8_measured import tiles_table
 from .fp8_steps import check_wide, exact_operands, promotion_picture, run_fp8, run_grouped, steps_table, tile_traffic_fp8
 from .fp8_steps import STEPS as FP8_STEPS
 from .inside_tma import announce, check_boxes, descriptor_chart, first_uses, issue_table, latency_chart, latency_table, launch_queue
@@ -80,58 +81,63 @@ from .split_work import check_order, run_fused, run_stream_k, work_map
 from .exercise_pictures_07 import draw_split_k, draw_store_slots
 from .exercise_pictures_09 import draw_multistage
 from .attention import attention_order, attention_timeline, check_merge, launch_attention, overlaps, run_attention
-from .attention_charts import attention_chart, attention_steps, attention_table, balance_table, causal_map, counted_blocks, exponential_roofline
+from .attention_charts import attention_chart, attention_designs, attention_steps, attention_table, balance_table, causal_map, counted_blocks, exponential_roofline
 from .attention_charts import key_blocks, last_over_first, sharing_table
 from .attention_on_gpu import attention_measured
+from .fp8_attention import balance_table_fp8, check_place, keys_map, keys_table, launch_attention_fp8, run_attention_fp8, terms_table
+from .fp8_attention_charts import attention_fp8_chart, attention_fp8_errors, attention_fp8_table, gain_over_bf16, promotion_cost
 from .exercise_pictures_15 import draw_e4m3_error, draw_promotions
 from .exercise_pictures_16 import draw_attention_turns, draw_running_maximum
 
 __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wavefronts", "accuracy_chart",
-           "accuracy_table", "announce", "asked_of_l2", "attainable", "attention_chart", "attention_measured", "attention_order",
-           "attention_steps", "attention_table", "attention_timeline", "balance_table", "bank_map", "barrier_steps",
-           "bars", "best_depth", "box_explorer", "BOXES", "boxes_chart", "boxes_table", "branches_table",
-           "budget_chart", "budget_table", "bugs_table", "causal_map", "ceilings", "check_addresses", "check_boxes",
-           "check_corners", "check_counts", "check_descriptor", "check_engines", "check_flight", "check_halo",
-           "check_intensities", "check_later_release", "check_masks", "check_merge", "check_mn_descriptor",
-           "check_order", "check_registers", "check_repairs", "check_ring", "check_second_consumer", "check_split_k",
-           "check_tuning", "check_two_slots", "check_wide", "check_xor", "Choice", "choice_model_chart",
-           "claims_report", "cluster_map", "cluster_numbers", "configuration", "convolution_matrix", "convolve",
-           "corners", "count_kernel", "counted_beside", "counted_blocks", "counters_beside", "cpp_ways", "cut_sum",
-           "decode_words", "depth_chart", "depth_table", "described", "descriptor_chart", "descriptor_map", "doctor",
-           "draw_attention_turns", "draw_column_reads", "draw_columns_of_consumers", "draw_contract",
-           "draw_e4m3_error", "draw_groups", "draw_halo", "draw_large_tile", "draw_multicast", "draw_multistage",
-           "draw_phases", "draw_promotions", "draw_register_buffer", "draw_ring", "draw_ring_depths",
-           "draw_running_maximum", "draw_serpentine", "draw_shares", "draw_slot_barriers", "draw_split_k",
-           "draw_store_slots", "draw_swizzled_column", "draw_tiles_ahead", "draw_turned_corner", "draw_turns",
-           "draw_waves", "e4m3_chart", "enough_in_flight", "enough_stages", "every_table", "exact_operands",
-           "excerpt", "exchange_chart", "expected_sums", "explain", "exponential_roofline", "feeding_chart",
-           "fenced", "FIRST", "first_steps", "first_uses", "folds_table", "follow_element", "fp8_chart", "FP8_STEPS",
-           "fp8_table", "fragment_map", "gains_table", "gantt", "gemm_bars", "gemm_intensity", "generations_table",
-           "geometric_mean", "halves_chart", "halves_gains", "halves_table", "handover_cost", "handover_diagram",
-           "hazards", "if_recorded", "image_of", "inside", "INSTRUCTIONS", "interleaved", "issue_share",
-           "issue_table", "issued", "issued_chart", "KERNELS", "key_blocks", "kindest_place", "ladder", "land",
+           "accuracy_table", "announce", "asked_of_l2", "attainable", "attention_chart", "attention_designs",
+           "attention_fp8_chart", "attention_fp8_errors", "attention_fp8_table", "attention_measured",
+           "attention_order", "attention_steps", "attention_table", "attention_timeline", "balance_table",
+           "balance_table_fp8", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "BOXES",
+           "boxes_chart", "boxes_table", "branches_table", "budget_chart", "budget_table", "bugs_table", "causal_map",
+           "ceilings", "check_addresses", "check_boxes", "check_corners", "check_counts", "check_descriptor",
+           "check_engines", "check_flight", "check_halo", "check_intensities", "check_later_release", "check_masks",
+           "check_merge", "check_mn_descriptor", "check_order", "check_place", "check_registers", "check_repairs",
+           "check_ring", "check_second_consumer", "check_split_k", "check_tuning", "check_two_slots", "check_wide",
+           "check_xor", "Choice", "choice_model_chart", "claims_report", "cluster_map", "cluster_numbers",
+           "configuration", "convolution_matrix", "convolve", "corners", "count_kernel", "counted_beside",
+           "counted_blocks", "counters_beside", "cpp_ways", "cut_sum", "decode_words", "depth_chart", "depth_table",
+           "described", "descriptor_chart", "descriptor_map", "doctor", "draw_attention_turns", "draw_column_reads",
+           "draw_columns_of_consumers", "draw_contract", "draw_e4m3_error", "draw_groups", "draw_halo",
+           "draw_large_tile", "draw_multicast", "draw_multistage", "draw_phases", "draw_promotions",
+           "draw_register_buffer", "draw_ring", "draw_ring_depths", "draw_running_maximum", "draw_serpentine",
+           "draw_shares", "draw_slot_barriers", "draw_split_k", "draw_store_slots", "draw_swizzled_column",
+           "draw_tiles_ahead", "draw_turned_corner", "draw_turns", "draw_waves", "e4m3_chart", "enough_in_flight",
+           "enough_stages", "every_table", "exact_operands", "excerpt", "exchange_chart", "expected_sums", "explain",
+           "exponential_roofline", "feeding_chart", "fenced", "FIRST", "first_steps", "first_uses", "folds_table",
+           "follow_element", "fp8_chart", "FP8_STEPS", "fp8_table", "fragment_map", "gain_over_bf16", "gains_table",
+           "gantt", "gemm_bars", "gemm_intensity", "generations_table", "geometric_mean", "grouped_table",
+           "halves_chart", "halves_gains", "halves_table", "handover_cost", "handover_diagram", "hazards",
+           "if_recorded", "image_of", "inside", "INSTRUCTIONS", "interleaved", "issue_share", "issue_table", "issued",
+           "issued_chart", "KERNELS", "key_blocks", "keys_map", "keys_table", "kindest_place", "ladder", "land",
            "land_bytes", "last_over_first", "latencies", "latency_chart", "latency_table", "launch_access",
-           "launch_attention", "launch_choice", "launch_cluster", "launch_columns", "launch_counters",
-           "launch_cpp_pipeline", "launch_fragment", "launch_groups", "launch_im2col", "launch_multistage",
-           "launch_on_roof", "launch_operands", "launch_pipeline", "launch_queue", "launch_raster", "launch_reduce",
-           "launch_roles", "launch_scales", "launch_schedule", "launch_stepper", "launch_tile", "launch_warp_roles",
-           "layout_picture", "layouts_table", "lead", "leaderboard", "lines", "lines_named", "listing",
-           "littles_law", "load_matrix", "loads_in_flight", "machine_map", "major_rates", "mbarrier_stepper",
-           "memory_latency", "metric_words", "mma_map", "mma_words", "multiply_operands", "multiply_tile", "needed",
-           "needs_of", "one_tile_operands", "operand_builds", "operand_costs", "operand_numbers", "order_diagram",
-           "OUTLIERS", "output_shape", "overlap_chart", "overlap_table", "overlaps", "own_load_cost", "owner_words",
-           "Panel", "panel", "percent_of_peer", "picks_table", "Picture", "pipeline_chart", "pipeline_table",
-           "Point", "power_table", "predict", "profile_chart", "profile_table", "promotion_picture", "raster_map",
-           "rates_chart", "read_columns", "reduce_tile", "reduced", "reduction_rates", "reference_box",
-           "registers_at_entry", "remaining", "reuse_table", "ring_counts", "ring_plan", "ring_run", "ring_spans",
-           "ring_timeline", "role_build", "role_instructions", "ROLES", "roles_chart", "roles_gains", "roles_table",
-           "roofline", "run_article", "run_attention", "run_choice", "run_cluster", "run_fp8", "run_fused",
-           "run_grouped", "run_pipeline", "run_places", "run_product", "run_queue", "run_schedule", "run_stream_k",
-           "run_tile", "run_way", "same_counts", "sass", "SCALES", "scales_table", "schedule_model",
-           "schedule_timeline", "shapes_chart", "sharing_table", "SLICES", "Slider", "small_shape", "source", "Span",
-           "speed_left", "stage_diagram", "stage_plan", "stage_times", "stages_chart", "step_map", "step_table",
-           "step_times", "step_words", "steps_table", "store_table", "sums_beside", "swizzle_cost", "swizzle_reads",
-           "swizzled_tile", "symptoms_table", "tail_table", "tile_order", "tile_table", "tile_traffic",
+           "launch_attention", "launch_attention_fp8", "launch_choice", "launch_cluster", "launch_columns",
+           "launch_counters", "launch_cpp_pipeline", "launch_fragment", "launch_groups", "launch_im2col",
+           "launch_multistage", "launch_on_roof", "launch_operands", "launch_pipeline", "launch_queue",
+           "launch_raster", "launch_reduce", "launch_roles", "launch_scales", "launch_schedule", "launch_stepper",
+           "launch_tile", "launch_warp_roles", "layout_picture", "layouts_table", "lead", "leaderboard", "lines",
+           "lines_named", "listing", "littles_law", "load_matrix", "loads_in_flight", "machine_map", "major_rates",
+           "mbarrier_stepper", "memory_latency", "metric_words", "mma_map", "mma_words", "multiply_operands",
+           "multiply_tile", "needed", "needs_of", "one_tile_operands", "operand_builds", "operand_costs",
+           "operand_numbers", "order_diagram", "OUTLIERS", "output_shape", "overlap_chart", "overlap_table",
+           "overlaps", "own_load_cost", "owner_words", "Panel", "panel", "percent_of_peer", "picks_table", "Picture",
+           "pipeline_chart", "pipeline_table", "Point", "power_table", "predict", "profile_chart", "profile_table",
+           "promotion_cost", "promotion_picture", "raster_map", "rates_chart", "read_columns", "reduce_tile",
+           "reduced", "reduction_rates", "reference_box", "registers_at_entry", "remaining", "reuse_table",
+           "ring_counts", "ring_plan", "ring_run", "ring_spans", "ring_timeline", "role_build", "role_instructions",
+           "ROLES", "roles_chart", "roles_gains", "roles_table", "roofline", "run_article", "run_attention",
+           "run_attention_fp8", "run_choice", "run_cluster", "run_fp8", "run_fused", "run_grouped", "run_pipeline",
+           "run_places", "run_product", "run_queue", "run_schedule", "run_stream_k", "run_tile", "run_way",
+           "same_counts", "sass", "SCALES", "scales_table", "schedule_model", "schedule_timeline", "shapes_chart",
+           "sharing_table", "SLICES", "Slider", "small_shape", "source", "Span", "speed_left", "stage_diagram",
+           "stage_plan", "stage_times", "stages_chart", "step_map", "step_table", "step_times", "step_words",
+           "steps_table", "store_table", "sums_beside", "swizzle_cost", "swizzle_reads", "swizzled_tile",
+           "symptoms_table", "tail_table", "terms_table", "tile_order", "tile_table", "tile_traffic",
            "tile_traffic_fp8", "tiles_on_way", "tiles_table", "time_by_warp", "timeline", "Times", "timing_lesson",
            "trace_roles", "traffic_table", "turns", "turns_words", "type_rates", "types_table", "unit_map",
            "verdict_chart", "verdicts", "vote", "waiting_share", "walk", "walk_picture", "wavefronts",

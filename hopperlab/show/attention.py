@@ -58,16 +58,17 @@ def sequences(q_lengths: Sequence[int], k_lengths: Sequence[int], heads: int, kv
 
 def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k_lengths: Sequence[int] | None = None, heads: int = 1, kv_heads: int = 1,
                   d: int = 64, causal: bool = False, blocks: int = 1, landing: str = "lazy", size: float = 1.0, changes: Changes = (),
-                  keys: int = KEYS, place: str | None = "emulator") -> Attended:
+                  keys: int = KEYS, consumers: int = 0, place: str | None = "emulator") -> Attended:
     """One launch of a step of STEPS, held against float64.
 
     q_lengths, k_lengths: of the packed sequences (k like q unless given); blocks: CTAs that share the tiles (0: one a tile); landing: the emulator's
-    schedule; size: standard deviation of the inputs; keys: of a block; place: 'emulator', or None for the place where kernels run.
+    schedule; size: standard deviation of the inputs; keys: of a block; consumers: warpgroups (0: the step's own); place: 'emulator', or None for the
+    place where kernels run.
     """
     import hopperlab as hl
 
     q, k, v, *starts = sequences(q_lengths, k_lengths or q_lengths, heads, kv_heads, d, size)
-    choice = replace(STEPS[step], bn=keys, blocks=blocks)
+    choice = replace(STEPS[step], bn=keys, blocks=blocks, consumers=consumers or STEPS[step].consumers)
     o, lse = np.full(q.shape, 0x7FC0, np.uint16), np.full((heads, len(q)), np.nan, np.float32)
     arrays = [*(x.view(np.uint16) for x in (q, k, v)), o, lse, *starts]
     if place is None and hl.backend() == "gpu":
@@ -75,7 +76,7 @@ def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k
     launch = launches_attention.forward(*arrays, causal, choice=choice, backend=place)
     text = edited(KERNEL, changes)
     if changes:
-        launch = _changed(launch, text, choice.options(d, causal))
+        launch = compiled_anew(launch, text, choice.options(d, causal), KERNEL)
     run = None
     if place is None:
         launch()
@@ -90,13 +91,13 @@ def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k
     return Attended(float(error), 2.0 ** -7 * float(np.abs(v.astype(np.float32)).max()), same, run, choice, text)
 
 
-def _changed(launch: Any, text: str, options: Sequence[str]) -> Any:
-    """The same launch with another text. A note of ptxas is no error here: the text may be wrong on purpose."""
+def compiled_anew(launch: Any, text: str, options: Sequence[str], name: str) -> Any:
+    """The same launch of the kernel `attention` with another text. A note of ptxas is no error here: the text may be wrong on purpose."""
     import hopperlab as hl
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = hl.RawModule(code=text, options=tuple(options), backend="emulator", name=KERNEL)
+        module = hl.RawModule(code=text, options=tuple(options), backend="emulator", name=name)
     return replace(launch, kernel=module.get_function("attention"))
 
 
@@ -172,13 +173,13 @@ def finish_bands(figure: Any, axis: Any, names: Sequence[tuple[float, str]], lon
 def attention_timeline(found: Attended, heading: str, block: int = 0, below: str = "") -> style.Picture:
     """`attention_spans` as a picture: a band a consumer, in it three lanes: scores, values, softmax. below: more lines under the axis."""
     spans = attention_spans(found, block)
-    figure, (axis,) = style.new_figure(1.5 + 0.62 * found.choice.consumers)
+    figure, (axis,) = style.new_figure(1.4 + 0.14 * below.count(chr(10)) + 0.62 * found.choice.consumers)
     names = draw_bands(axis, spans, 0)
     finish_bands(figure, axis, names, max(s.end for s in spans), f"{NOT_SECONDS}\n{below}".strip())
     axis.xaxis.label.set_fontsize(9)
     axis.set_ylim(names[-1][0] + 0.6, -0.6)
     style.title(axis, heading)
-    return style.Picture(figure, "\n".join([heading, *_in_words(spans), *(f"  {line}" for line in below.split("\n") if line)]))
+    return style.Picture(figure, "\n".join([heading, *_in_words(spans), *(f"  {line}" for line in below.split("\n") if line)]), style.FEWER)
 
 
 def _in_words(spans: Sequence[Span]) -> list[str]:
@@ -215,7 +216,7 @@ def attention_order(steps: Sequence[str] = ("two_consumers", "pingpong", "overla
         names += draw_bands(axis, spans, y)
         longest, y = max(longest, max(s.end for s in spans)), names[-1][0] + 1.8
     finish_bands(figure, axis, names, longest, NOT_SECONDS)
-    return style.Picture(figure, "\n".join(words))
+    return style.Picture(figure, "\n".join(words), style.FEWER)
 
 
 def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> style.Picture:
@@ -229,13 +230,13 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
                          f"together more than the {limits.SHARED_PER_BLOCK} bytes that a CTA may have")
     found = run_attention(step, (length,), d=d, causal=masked, blocks=1 if choice.blocks else 0, keys=keys)
     tiles = key_blocks(length, length, choice.bm, keys, masked)
-    blocks, every = counted_blocks(found, d), len(tiles) * -(-length // keys)
+    blocks, every = counted_blocks(found, d), -(-length // 64) * -(-length // keys)
     counts, told = overlaps(found), found.run.hazards[0].kind if found.run.hazards else "no hazard"
     heading = f"{step}, D = {d}, {length} queries{', causal' if masked else ''}: {'right' if found.right else 'WRONG'}, {told}"
-    below = (f"blocks of {keys} keys: {blocks} multiplied, {every - blocks} left out; of {counts['blocks']} softmaxes {counts['under the other']} beside "
-             f"the other's product, {counts['under its own']} beside its own\n{recorded_step(step, d, 'causal' if masked else 'full')}")
+    below = (f"blocks of 64 queries x {keys} keys: {blocks} multiplied, {every - blocks} left out\nof {counts['blocks']} softmaxes {counts['under the other']} "
+             f"beside the other's product, {counts['under its own']} beside its own\n{recorded_step(step, d, 'causal' if masked else 'full')}")
     picture = attention_timeline(found, heading, below=below)
-    return style.Picture(picture.figure, f"{picture.text}\n  blocks of each tile of {choice.bm} queries: {', '.join(map(str, tiles))}\n  {measure.load('attention').source}")
+    return style.Picture(picture.figure, f"{picture.text}\n  blocks loaded for each tile of {choice.bm} queries: {', '.join(map(str, tiles))}\n  {measure.load('attention').source}", style.FEWER)
 
 
 def recorded_step(step: str, d: int, mask: str, length: int = 4096) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from matplotlib.patches import Patch, Rectangle
 
 from ..hopper import limits
+from ..measure.attention import CONFIGURATIONS
 from ..measure.launches_attention import HEAD_SIZES, STEPS
 from . import style
 
@@ -68,12 +70,13 @@ def exponential_roofline(recording: Any, ceilings: Any = None, length: int = 163
     axis.legend(fontsize=8, frameon=False, loc="lower right")
     style.title(axis, "A roofline with the exponential unit")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    return style.Picture(figure, "\n".join(words))
+    return style.Picture(figure, "\n".join(words), style.FEWER)
 
 
 # --- blocks and tiles -------------------------------------------------------------------------------------------------
 def key_blocks(queries: int, keys: int, bm: int = 128, bn: int = 64, causal: bool = True) -> list[int]:
-    """Blocks of keys that each tile of `bm` queries multiplies with, the first queries first (attention/forward.cu's work_of)."""
+    """Blocks of keys that some of each `bm` queries see, the first queries first (attention.cuh's blocks_of): what is loaded for a tile of that many
+    queries, or, with bm 64, what each warpgroup multiplies."""
     found = []
     for first in range(0, queries, bm):
         seen = min(keys, first + bm + keys - queries) if causal else keys
@@ -82,9 +85,8 @@ def key_blocks(queries: int, keys: int, bm: int = 128, bn: int = 64, causal: boo
 
 
 def counted_blocks(found: Any, d: int) -> int:
-    """Blocks of keys that a run's tiles multiplied with, from its count of wgmma: D / 16 for the scores and BN / 16 for the values, for each consumer."""
-    choice = found.choice
-    return found.run.counters["wgmma"] // (choice.consumers * (d // 16 + choice.bn // 16))
+    """Blocks of keys that a run's warpgroups multiplied with, each of 64 queries, from its count of wgmma: D / 16 for the scores and BN / 16 for the values."""
+    return found.run.counters["wgmma"] // (d // 16 + found.choice.bn // 16)
 
 
 def causal_map(queries: int = 768, keys: int = 768, bm: int = 128, bn: int = 128) -> style.Picture:
@@ -104,7 +106,7 @@ def causal_map(queries: int = 768, keys: int = 768, bm: int = 128, bn: int = 128
     figure.legend(handles=[Patch(facecolor=colour, label=f"{name} ({count})") for (name, colour), count in zip(kinds.items(), counts)], fontsize=8, frameon=False,
                   ncols=3, loc="outside lower center")
     style.title(axis, f"{queries} queries, {keys} keys, causal")
-    return style.Picture(figure, f"{queries} queries, {keys} keys, causal: " + ", ".join(f"{count} blocks {name}" for name, count in zip(names, counts)))
+    return style.Picture(figure, f"{queries} queries, {keys} keys, causal: " + ", ".join(f"{count} blocks {name}" for name, count in zip(names, counts)), style.FEWER)
 
 
 WAYS_TO_SHARE = ("a tile at a time by number", "drawn, shortest first", "drawn, longest first")
@@ -173,11 +175,11 @@ def attention_chart(recording: Any) -> style.Picture:
     axis.set(xlabel="length (tokens)", ylabel="speed, % of cuDNN")
     figure.legend(fontsize=9, frameon=False, loc="outside right center", title="head size", handlelength=4)
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    return style.Picture(figure, "\n".join(words))
+    return style.Picture(figure, "\n".join(words), style.FEWER)
 
 
 IDEAS = {"one_warpgroup": "scores, softmax, values in a row", "two_consumers": "a second consumer", "pingpong": "turns by named barriers",
-         "overlapped": "next scores before this softmax", "persistent": "a CTA draws tile after tile", "final": "blocks by head size"}
+         "overlapped": "next scores before this softmax", "persistent": "a CTA draws tile after tile", "final": "what is fastest in this cell"}
 
 
 def steps_of(recording: Any, mask: str, length: int = 4096, d: int = 128) -> dict[str, Any]:
@@ -203,3 +205,35 @@ def last_over_first(recording: Any, length: int = 4096, d: int = 128) -> float:
     """How much faster the last step is than one warpgroup, in per cent to one decimal, without a mask."""
     found = steps_of(recording, "full", length, d)
     return round(100 * (found["final"].tflops / found["one_warpgroup"].tflops - 1), 1)
+
+
+DESIGNS = {"turns between the warpgroups": {"turns": 0}, "a second slot for q": {"q_slots": 1}, "dealt out, not drawn": {"dealt": 0},
+           "pairs, beside dealt out": {"cluster": 1}, "CTAs that stay": {"blocks": 132}}
+"""What a configuration has -> the option without it (`CTAs that stay` the other way round: blocks 0 is one CTA a tile)."""
+
+
+def _gains(recording: Any, mask: str, lengths: Sequence[int], without: dict[str, int]) -> list[float]:
+    """Rates of configurations over those of the same ones `without`, in the cells that have both."""
+    found = []
+    for d, choices in CONFIGURATIONS.items():
+        names = {choice: name for name, choice in reversed(choices.items())}
+        for length in lengths:
+            rates = {r.note: r.tflops for r in recording.where(kernel="forward") if r.note and r.options[:2] == (f"D={d}", mask) and r.shape[1] == length}
+            for choice, name in names.items():
+                other = names.get(replace(choice, **without))
+                if other and other != name and name in rates and other in rates:
+                    found.append(rates[name] / rates[other])
+    return found
+
+
+def attention_designs(recording: Any) -> str:
+    """What each design brings, in per cent: the geometric mean over all recorded pairs of configurations that differ in it alone, by mask, over all
+    lengths and at the shortest."""
+    every = sorted({r.shape[1] for r in recording.where(kernel="final")})
+    lines = [f"speed with it over speed without it, in %; {recording.source}",
+             f"{'what':30s}" + "".join(f"{f'{mask}, {which}':>20s}" for mask in ("full", "causal") for which in ("all lengths", f"length {every[0]}")) + f"{'pairs':>8s}"]
+    for name, without in DESIGNS.items():
+        sign = -1 if "blocks" in without else 1
+        cells = [_gains(recording, mask, lengths, without) for mask in ("full", "causal") for lengths in (every, every[:1])]
+        lines.append(f"{name:30s}" + "".join(f"{100 * (prod(c) ** (sign / len(c)) - 1):+20.1f}" for c in cells) + f"{len(cells[0]) + len(cells[2]):8d}")
+    return "\n".join(lines)

@@ -70,7 +70,7 @@ def attention_measured(steps: Sequence[str] = RECORDED) -> style.Picture:
     finish_bands(figure, axis, names, longest, f"time (us), from the middle of a block's work\n{source}", ROWS)
     axis.set_xlim(0, longest)
     axis.xaxis.label.set_fontsize(9)
-    return style.Picture(figure, "\n".join([*words, source]))
+    return style.Picture(figure, "\n".join([*words, source]), style.FEWER)
 
 
 def _window(found: Sequence[Any]) -> tuple[float, float]:

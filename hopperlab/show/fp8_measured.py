@@ -115,7 +115,7 @@ def accuracy_chart(recording: Any) -> style.Picture:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=9, frameon=False, ncols=3, loc="outside upper center")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    return style.Picture(figure, "\n".join(words))
+    return style.Picture(figure, "\n".join(words), style.FEWER)
 
 
 def accuracy_table(recording: Any, k: int = 4096) -> str:
@@ -176,6 +176,15 @@ def tiles_table(recording: Any, shape: tuple[int, int, int] = (8192,) * 3) -> st
 
 def _x(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))
+
+
+def grouped_table(recording: Any) -> str:
+    """The product of many groups in one launch, our kernel launched once a group, and cuBLASLt's once a group, in the same rounds."""
+    names = {"grouped": "one launch for all groups", "a launch a group": "a launch a group, ours", "cuBLASLt a launch a group": "a launch a group, cuBLASLt"}
+    found = {name: recording.one(kernel=kernel) for kernel, name in names.items()}
+    record = next(iter(found.values()))
+    lines = [f"{record.options[0].removeprefix('GROUPS=')} groups, together {_x(record.shape)}, {recording.source}"]
+    return "\n".join([*lines, *(f"{name:28s} {r.tflops:5.0f} TFLOP/s, {r.ratio:.2f} ({r.ratio_min:.2f} to {r.ratio_max:.2f}) of cuBLASLt's" for name, r in found.items())])
 
 
 def geometric_mean(recording: Any) -> tuple[float, int]:

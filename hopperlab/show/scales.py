@@ -54,7 +54,7 @@ def e4m3_chart() -> style.Picture:
     axis.legend(handles=[Patch(facecolor=colour, label=name) for colour, name in keys], fontsize=9, frameon=False, loc="upper right")
     style.title(axis, "What e4m3 keeps of a number")
     words = ["The largest relative error of rounding to e4m3, by power of two"] + [f"  from 2^{power}: {100 * error:.1f} %" for power, error in worst.items()]
-    return style.Picture(figure, "\n".join([*words, "  beyond 448: NaN"]))
+    return style.Picture(figure, "\n".join([*words, "  beyond 448: NaN"]), style.FEWER)
 
 
 def outlying(where: str, power: int, k: int, seed: int = 15) -> tuple[np.ndarray, np.ndarray]:
@@ -163,4 +163,4 @@ def launch_scales(scales: str, where: str, power: int, k: int) -> style.Picture:
     words = [f"Scales: {scales}; outliers: {where}, 2^{power} times the rest; k = {k}; {found}", f"  different scales of A and B: {distinct}"]
     words += [f"  A, {name}: {100 * share:.1f} %" for name, share in zip(FATES, shares, strict=True)]
     words.append(f"  error of a row of C: typical {100 * np.median(error):.1f} %, worst {100 * error.max():.1f} %")
-    return style.Picture(figure, "\n".join(words))
+    return style.Picture(figure, "\n".join(words), style.FEWER)

@@ -48,7 +48,7 @@ def span_of(text: str, kernel: str) -> tuple[int, int]:
     rows = text.split("\n")
     named = [i for i, row in enumerate(rows) if re.search(rf"\b{re.escape(kernel)}\s*\(", row)]
     starts = [max((j for j in range(i + 1) if rows[j].startswith('extern "C"')), default=None) for i in named]
-    found = [(i, j) for i, j in zip(named, starts) if j is not None and i - j <= 2]
+    found = [(i, j) for i, j in zip(named, starts) if j is not None and i - j <= 5]
     if not found:
         raise ValueError(f"there is no extern \"C\" kernel {kernel!r} in this source")
     first = found[0][1]

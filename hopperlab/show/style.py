@@ -24,6 +24,7 @@ CARD, INK, FAINT, EMPTY = "#FBFBF8", "#1A1A1A", "#B9B9B3", "#E9E9E4"
 
 WIDTH = 8.0          # inches; a notebook column shows it at about 760 pixels
 DOTS = 130           # dots per inch in the PNG; more than the column shows, so that text stays sharp
+FEWER = 100          # of pictures in a notebook that would grow too large: as many as the column shows
 COLUMN = 760         # pixels a figure of WIDTH takes in a notebook
 
 
@@ -65,10 +66,11 @@ def ink_on(colour: str) -> str:
 
 @dataclass
 class Picture:
-    """A figure and the same content in words: notebooks show the image, terminals and screen readers the text."""
+    """A figure and the same content in words: notebooks show the image, terminals and screen readers the text. dots: per inch in the PNG."""
 
     figure: Figure
     text: str
+    dots: int = DOTS
     _png: bytes | None = field(default=None, repr=False)
 
     def png(self) -> bytes:
@@ -81,7 +83,7 @@ class Picture:
         from PIL import Image
 
         raw = io.BytesIO()
-        self.figure.savefig(raw, format="png", dpi=DOTS, facecolor=CARD, metadata={"Software": None})
+        self.figure.savefig(raw, format="png", dpi=self.dots, facecolor=CARD, metadata={"Software": None})
         raw.seek(0)
         image = Image.open(raw).convert("RGB").quantize(colors=48, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         small = io.BytesIO()

@@ -9,6 +9,8 @@ from hopperlab.measure import launches_attention
 from hopperlab.show import attention, attention_charts, style
 
 GAP = "\n                "
+V_EARLY = (f"wgmma_wait_group<0>();{GAP}trace.end(VALUES, j + 1);{GAP}hand_back(&v_empty[before]);",
+           f"hand_back(&v_empty[before]);{GAP}wgmma_wait_group<0>();{GAP}trace.end(VALUES, j + 1);")
 RECORDED = measure.load("attention")
 
 
@@ -43,9 +45,10 @@ def test_a_wrong_result_is_not_right(place):
 
 
 @pytest.mark.parametrize(("old", "new", "kinds", "right"), [
-    (f"release(&v_empty[before]);{GAP}scale_rows(out, scales);", "release(&v_empty[before]);", set(), False),
-    (f"wgmma_wait_group<0>();{GAP}release(&v_empty[before]);", f"release(&v_empty[before]);{GAP}wgmma_wait_group<0>();", {"overwrite-in-flight"}, True),
-    (f"wgmma_wait_group<1>();{GAP}release(&k_empty[ring.slot]);", f"release(&k_empty[ring.slot]);{GAP}wgmma_wait_group<1>();", set(), True),
+    (f"hand_back(&v_empty[before]);{GAP}scale_rows(out, scales);", "hand_back(&v_empty[before]);", set(), False),
+    (*V_EARLY, {"overwrite-in-flight"}, True),
+    (f"wgmma_wait_group<1>();{GAP}trace.end(SCORES, j);{GAP}hand_back(&k_empty[ring.slot]);",
+     f"hand_back(&k_empty[ring.slot]);{GAP}wgmma_wait_group<1>();{GAP}trace.end(SCORES, j);", set(), True),
     (f"under the softmax of this one{GAP}next_turn();", "", {"deadlock"}, False),
 ], ids=["no rescale", "v too early", "k too early", "no turn"])
 def test_planted_bugs(old, new, kinds, right):
@@ -55,15 +58,15 @@ def test_planted_bugs(old, new, kinds, right):
 
 @pytest.mark.parametrize("landing", ["eager", "random"])
 def test_the_early_slot_is_named_under_every_schedule(landing):
-    change = (f"wgmma_wait_group<0>();{GAP}release(&v_empty[before]);", f"release(&v_empty[before]);{GAP}wgmma_wait_group<0>();")
-    found = attention.run_attention(k_lengths=(384,), changes=[change], landing=landing)
+    found = attention.run_attention(k_lengths=(384,), changes=[V_EARLY], landing=landing)
     assert {hazard.kind for hazard in found.run.hazards} == {"overwrite-in-flight"}
 
 
-@pytest.mark.parametrize(("queries", "keys", "causal"), [(256, 256, False), (256, 256, True), (300, 100, True), (100, 300, True), (1, 1, True)])
-def test_blocks_are_counted_as_the_kernel_multiplies_them(queries, keys, causal):
-    found = attention.run_attention("persistent", (queries,), (keys,), causal=causal)
-    assert found.right and attention_charts.counted_blocks(found, 64) == sum(attention_charts.key_blocks(queries, keys, causal=causal))
+@pytest.mark.parametrize(("queries", "keys", "causal", "consumers"), [(256, 256, False, 2), (256, 256, True, 2), (300, 100, True, 2), (100, 300, True, 2), (1, 1, True, 2),
+                                                                      (200, 200, True, 3)])
+def test_every_warpgroup_multiplies_the_blocks_it_sees(queries, keys, causal, consumers):
+    found = attention.run_attention("persistent", (queries,), (keys,), causal=causal, consumers=consumers)
+    assert found.right and attention_charts.counted_blocks(found, 64) == sum(attention_charts.key_blocks(queries, keys, bm=64, causal=causal))
 
 
 def test_balance_and_roofs():
@@ -98,6 +101,8 @@ def test_what_was_recorded_is_told():
     assert all(step in attention_charts.attention_steps(RECORDED) for step in (*launches_attention.STEPS, "final"))
     assert attention_charts.last_over_first(RECORDED) > 0
     assert "causal, head size 256" in attention_charts.attention_chart(RECORDED).text
+    designs = attention_charts.attention_designs(RECORDED).splitlines()
+    assert len(designs) == 2 + len(attention_charts.DESIGNS) and all(int(line.split()[-1]) > 0 for line in designs[2:])
 
 
 def test_the_map_counts_every_block():
