@@ -184,8 +184,8 @@ def launch_attention_fp8(d: int, length: int, causal: str, keys: int) -> style.P
     count, told = found.run.counters, found.run.hazards[0].kind if found.run.hazards else "no hazard"
     heading = f"D = {d}, {length} queries{', causal' if causal == 'yes' else ''}: {'right' if found.right else 'WRONG'}, {told}"
     moved = 512 * (count["matrix_load_requests"] + count["matrix_store_requests"])
-    below = (f"order of events in the emulator (not seconds)\nshared memory: {moved // 1024} KiB moved by the transposition, "
-             f"{count['wgmma_wavefronts'] * 128 // 1024} KiB read by wgmma, {count['tma_load_bytes'] // 1024} KiB written by TMA")
+    below = (f"order of events in the emulator (not seconds)\nKiB of shared memory: transposition moves {moved // 1024}, "
+             f"wgmma reads {count['wgmma_wavefronts'] * 128 // 1024}, TMA writes {count['tma_load_bytes'] // 1024}")
     picture = gantt([*transposed_spans(found), *attention_spans(found)], heading, below, COLOURS)
     return style.Picture(picture.figure, f"{picture.text}\n  {below.split(chr(10))[1]}")
 

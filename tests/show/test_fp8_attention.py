@@ -46,7 +46,7 @@ def test_what_cycles_and_terms_say():
 
 def test_the_panel_shows_each_block_transposed_before_its_values():
     picture = fp8_attention.launch_attention_fp8(64, 192, "yes", 64)
-    assert "right, no hazard" in picture.text and "moved by the transposition" in picture.text
+    assert "right, no hazard" in picture.text and "transposition moves" in picture.text
     found = fp8_attention.run_attention_fp8((128,), (256,))
     spans = fp8_attention.transposed_spans(found)
     values = [s for s in fp8_attention.attention_spans(found) if s.kind == "values"]
