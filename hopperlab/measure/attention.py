@@ -98,19 +98,26 @@ def wrong(given: Mapping, causal: bool, run: Callable[[], None]) -> float:
     return max(float((~(np.abs(numbers["o"] - expected) <= bound)).mean()), float(off.mean()))
 
 
-def check(name: str) -> int:
-    """Check 'D: configuration' (or 'step NAME') on this GPU; 0 when every element is right."""
-    d, choice = _named()[name]
+def every_shape(name: str, given_for: Callable[..., Mapping], share_wrong: Callable[[Mapping, bool], float]) -> int:
+    """0 when no element is wrong at CHECKS, causal and not; else 1. Says which. given_for(q_lengths, k_lengths, seed) gives the operands."""
     for causal in (False, True):
         for seed, (q_lengths, k_lengths) in enumerate(CHECKS):
-            given = operands(q_lengths, k_lengths, 4, 2, d, seed)
-            launch = make(given, causal, choice)
-            share = max(wrong(given, causal, launch) for _ in range(2))
+            share = share_wrong(given_for(q_lengths, k_lengths, seed), causal)
             if share:
                 print(f"{name}: {share:.2%} wrong at {q_lengths} {k_lengths} {'causal' if causal else 'full'}")
                 return 1
     print(f"{name}: right at {2 * len(CHECKS)} shapes")
     return 0
+
+
+def check(name: str) -> int:
+    """Check 'D: configuration' (or 'step NAME') on this GPU; 0 when every element is right."""
+    d, choice = _named()[name]
+
+    def twice(given: Mapping, causal: bool) -> float:
+        launch = make(given, causal, choice)
+        return max(wrong(given, causal, launch) for _ in range(2))
+    return every_shape(name, lambda q_lengths, k_lengths, seed: operands(q_lengths, k_lengths, 4, 2, d, seed), twice)
 
 
 def _named() -> dict[str, tuple[int, Forward]]:

@@ -65,3 +65,24 @@ def test_table_of_fp8_attention_names_gains_and_errors():
                Record("attention_fp8", "accuracy", ("promoted", "normal"), (256, 1024, 4, 128), "e4m3", value=1e-3, value_max=2e-3, note="error")]
     text = attention_fp8.table(records)
     assert "D=128 full 4096: 750, bf16 500: 1.50" in text and "128 700 (1.500)" in text and "mean 1.00e-03 worst 2.00e-03" in text
+
+
+def test_a_configuration_is_right_only_at_every_shape(capsys):
+    from hopperlab.measure import attention
+    asked = []
+    assert attention.every_shape("64: drawn", lambda *lengths: lengths, lambda given, causal: float(asked.append((given, causal)) or 0)) == 0
+    assert len(asked) == 2 * len(attention.CHECKS) and "64: drawn: right at 6 shapes" in capsys.readouterr().out
+    assert attention.every_shape("64: drawn", lambda *lengths: lengths, lambda given, causal: 0.25 * causal) == 1
+    assert "25.00% wrong at [1] [1] causal" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", ["attention", "attention_fp8"])
+def test_each_configuration_is_checked_twice_with_its_own_launch(module, monkeypatch):
+    import importlib
+    measured = importlib.import_module(f"hopperlab.measure.{module}")
+    calls = []
+    monkeypatch.setattr(measured, "operands", lambda *given: given)
+    monkeypatch.setattr(measured, "make", lambda given, causal, choice: (given, causal, choice))
+    monkeypatch.setattr(measured, "wrong", lambda given, causal, launch: calls.append(launch) or 0.0)
+    name = next(iter(measured._named()))
+    assert measured.check(name) == 0 and len(calls) == 2 * 2 * 3 and all(call[2] == measured._named()[name][1] for call in calls)
