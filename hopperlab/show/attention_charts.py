@@ -231,9 +231,9 @@ def attention_designs(recording: Any) -> str:
     lengths and at the shortest."""
     every = sorted({r.shape[1] for r in recording.where(kernel="final")})
     lines = [f"speed with it over speed without it, in %; {recording.source}",
-             f"{'what':30s}" + "".join(f"{f'{mask}, {which}':>20s}" for mask in ("full", "causal") for which in ("all lengths", f"length {every[0]}")) + f"{'pairs':>8s}"]
+             f"{'what':30s}" + "".join(f"{f'{mask}, {which}':>22s}" for mask in ("full", "causal") for which in ("all lengths", f"length {every[0]}")) + f"{'pairs':>8s}"]
     for name, without in DESIGNS.items():
         sign = -1 if "blocks" in without else 1
         cells = [_gains(recording, mask, lengths, without) for mask in ("full", "causal") for lengths in (every, every[:1])]
-        lines.append(f"{name:30s}" + "".join(f"{100 * (prod(c) ** (sign / len(c)) - 1):+20.1f}" for c in cells) + f"{len(cells[0]) + len(cells[2]):8d}")
+        lines.append(f"{name:30s}" + "".join(f"{100 * (prod(c) ** (sign / len(c)) - 1):+22.1f}" for c in cells) + f"{len(cells[0]) + len(cells[2]):8d}")
     return "\n".join(lines)
