@@ -1,6 +1,6 @@
-"""One launch of one kernel, as a target for a profiler: `python -m hopperlab.measure.profile_step STEP [SIZE]`.
+"""One launch of one kernel, as a target for a profiler: `python -m hopperlab.measure.profile_step STEP [SIZE | M N K]`.
 
-STEP is a step of the ladder (SIZE³, default 4096); or `fp8` (the block-scaled product, M N K or one SIZE); or `attention` (head size, `full`
+STEP is a step of the ladder or `fp8`, the block-scaled product (one SIZE, default 4096, or M N K); or `attention` (head size, `full`
 or `causal`, length: 16384 tokens and a hidden size of 2048). The last two need a GPU, CuPy and PyTorch.
 
     hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile_step final 4096
@@ -20,16 +20,22 @@ from .launches import Launch
 from .operands import normal_bf16
 
 
-def _step(name: str, size: str = "4096") -> Launch:
-    xp, side = array_module(), int(size)
-    a, b, c = normal_bf16(xp, (side, side), 11), normal_bf16(xp, (side, side), 12), xp.zeros((side, side), np.uint16)
+def _shape(sizes: Sequence[str]) -> tuple[int, int, int]:
+    given = [int(size) for size in sizes] or [4096]
+    if len(given) not in (1, 3):
+        raise ValueError(f"one size or m, n and k, not {len(given)} numbers")
+    return tuple(given * 3 if len(given) == 1 else given)
+
+
+def _step(name: str, *sizes: str) -> Launch:
+    xp, (m, n, k) = array_module(), _shape(sizes)
+    a, b, c = normal_bf16(xp, (m, k), 11), normal_bf16(xp, (n, k), 12), xp.zeros((m, n), np.uint16)
     return launches_gemm.launch(name, a, b, c)
 
 
 def _fp8(*sizes: str) -> Launch:
     from . import fp8, launches_fp8
-    shape = tuple(map(int, sizes or ("4096",)))
-    given = fp8.operands(shape if len(shape) == 3 else (*shape, *shape, *shape))
+    given = fp8.operands(_shape(sizes))
     return launches_fp8.block_scaled(*(given[name] for name in ("a", "b", "c", "a_scales", "b_scales")))
 
 
