@@ -56,6 +56,25 @@ def sequences(q_lengths: Sequence[int], k_lengths: Sequence[int], heads: int, kv
     return (*((size * random.standard_normal(shape)).astype(bfloat16) for shape in shapes), *starts)
 
 
+def placed(arrays: Sequence[Any], place: str | None) -> list[Any]:
+    """The arrays where kernels run, for place None; else as they are."""
+    import hopperlab as hl
+
+    return [hl.array_module().asarray(x) for x in arrays] if place is None and hl.backend() == "gpu" else list(arrays)
+
+
+def launched(launch: Any, landing: str, place: str | None) -> Any:
+    """Run a launch where kernels run, for place None; else in the emulator, whose session is returned."""
+    import hopperlab as hl
+
+    if place is None:
+        launch()
+        return None
+    with hl.emulate(schedule=landing, hazards="collect") as run:
+        launch()
+    return run
+
+
 def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k_lengths: Sequence[int] | None = None, heads: int = 1, kv_heads: int = 1,
                   d: int = 64, causal: bool = False, blocks: int = 1, landing: str = "lazy", size: float = 1.0, changes: Changes = (),
                   keys: int = KEYS, consumers: int = 0, place: str | None = "emulator") -> Attended:
@@ -71,18 +90,12 @@ def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k
     choice = replace(STEPS[step], bn=keys, blocks=blocks, consumers=consumers or STEPS[step].consumers)
     o, lse = np.full(q.shape, 0x7FC0, np.uint16), np.full((heads, len(q)), np.nan, np.float32)
     arrays = [*(x.view(np.uint16) for x in (q, k, v)), o, lse, *starts]
-    if place is None and hl.backend() == "gpu":
-        arrays = [hl.array_module().asarray(x) for x in arrays]
+    arrays = placed(arrays, place)
     launch = launches_attention.forward(*arrays, causal, choice=choice, backend=place)
     text = edited(KERNEL, changes)
     if changes:
         launch = compiled_anew(launch, text, choice.options(d, causal), KERNEL)
-    run = None
-    if place is None:
-        launch()
-    else:
-        with hl.emulate(schedule=landing, hazards="collect") as run:
-            launch()
+    run = launched(launch, landing, place)
     o, lse = (hl.asnumpy(x) for x in arrays[3:5])
     expected, logs = launches_attention.reference(q, k, v, *starts, causal)
     with np.errstate(invalid="ignore"):

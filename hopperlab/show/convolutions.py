@@ -163,7 +163,7 @@ def tail_table(counts: Sequence[int] = (8, 12, 16, 20, 64)) -> str:
         for layout in SLICES.values():
             wide = int(layout[:-1]) // 2
             slices = -(-count // wide)
-            cells.append(f"{slices} slice{'s' if slices > 1 else ''}, {100 * (1 - count / (slices * wide)):4.1f} % padding")
+            cells.append(f"{slices} slice{'s' if slices > 1 else ' '}, {100 * (1 - count / (slices * wide)):4.1f} % padding")
         lines.append(f"{count:8d}  " + "  ".join(f"{cell:>30s}" for cell in cells))
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ from ..hopper import fragments, limits
 from ..measure import launches_attention_fp8 as fp8
 from ..measure.launches_attention_fp8 import ForwardFp8
 from . import style
-from .attention import attention_spans, compiled_anew, sequences
+from .attention import attention_spans, compiled_anew, launched, placed, sequences
 from .attention_charts import EXPONENTIALS, MULTIPLY_ADDS
 from .schedules import Changes, edited
 from .timelines import Span, gantt
@@ -60,18 +60,12 @@ def run_attention_fp8(q_lengths: Sequence[int] = (130,), k_lengths: Sequence[int
     choice = replace(fp8.BY_HEAD_SIZE[d], bn=keys, blocks=blocks)
     o, lse = np.full(q.shape, 0x7FC0, np.uint16), np.full((heads, len(q)), np.nan, np.float32)
     arrays = [*(x.view(np.uint8) for x in numbers), o, lse, *scales, *starts]
-    if place is None and hl.backend() == "gpu":
-        arrays = [hl.array_module().asarray(x) for x in arrays]
+    arrays = placed(arrays, place)
     launch = fp8.forward_fp8(*arrays, causal, choice=choice, backend=place)
     text = _text(changes, header)
     if changes or header:
         launch = compiled_anew(launch, text, choice.options(d, causal), KERNEL)
-    run = None
-    if place is None:
-        launch()
-    else:
-        with hl.emulate(schedule=landing, hazards="collect") as run:
-            launch()
+    run = launched(launch, landing, place)
     o, lse = (hl.asnumpy(x) for x in arrays[3:5])
     known = (*numbers, *scales, *starts, causal)
     expected, logs = fp8.reference(*known)

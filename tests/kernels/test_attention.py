@@ -27,7 +27,7 @@ def run(lengths, d=64, heads=2, kv_heads=1, causal=False, choice=None, schedule=
         pytest.skip("a tensor map needs one token")
     o, lse = np.full(q.shape, np.nan, BF16), np.full((heads, len(q)), np.nan, np.float32)
     launch = attention.forward(q, k, v, o, lse, *starts, causal, choice=choice, backend="emulator")
-    with hl.emulate(schedule=schedule, seed=seed, hazards="raise"):
+    with hl.emulate(schedule=schedule, seed=seed, hazards="raise") as session:
         launch()
     expected, expected_lse = attention.reference(q, k, v, *starts, causal)
     # p is rounded to bf16 (2^-9 of each term), o once more; scores err by fp32 sums of D products, which the exponential magnifies.
@@ -35,6 +35,7 @@ def run(lengths, d=64, heads=2, kv_heads=1, causal=False, choice=None, schedule=
     assert (np.abs(o.astype(np.float64) - expected) <= bound).all()
     with np.errstate(invalid="ignore"):
         assert ((lse == expected_lse) | (np.abs(lse - expected_lse) <= 2e-5 * np.maximum(1, np.abs(expected_lse)))).all()
+    return launch, session.counters
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -72,11 +73,23 @@ def test_tiles_that_are_dealt_out_and_clusters(choice, lengths, causal):
     run(lengths, heads=4, kv_heads=2, causal=causal, choice=choice, schedule="random", seed=7)
 
 
+def test_a_pair_loads_half_a_block_each_and_both_get_all_of_it():
+    """As many boxes of keys and values, half as high, and as many bytes arrive: each box arrives twice."""
+    lengths, alone = ([256], [256]), Forward(dealt=1, blocks=2)
+    (one, before), (pair, after) = (run(lengths, heads=1, choice=choice) for choice in (alone, replace(alone, cluster=2)))
+    assert [launch.args[1].fields.box_dim[-1] for launch in (one, pair)] == [128, 64]      # k's map, rows outermost
+    assert before["tma_loads"] == after["tma_loads"] and before["tma_load_bytes"] == after["tma_load_bytes"] == (2 * 128 + 2 * 2 * 256) * 64 * 2
+
+
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("choice", PAIRS[:2] + [Forward(consumers=3, bn=64, q_slots=2, blocks=2), Forward(consumers=3, bn=64, blocks=1, overlap=0, turns=0)], ids=str)
 def test_warpgroups_that_see_nothing_skip_blocks(choice, schedule, seed):
     """Tiles of 192 queries over blocks of 64 keys: the first warpgroup skips two blocks; the last tiles hold rows of one warpgroup, and of two."""
-    run(([200, 320], [220, 40]), heads=2, kv_heads=2, causal=True, choice=choice, schedule=schedule, seed=seed)
+    lengths = ([200, 320], [220, 40])
+    _, counters = run(lengths, heads=2, kv_heads=2, causal=True, choice=choice, schedule=schedule, seed=seed)
+    seen = [min(keys, first + 64 + keys - queries) for queries, keys in zip(*lengths, strict=True) for first in range(0, queries, 64)]
+    blocks = 2 * sum(-(-max(0, keys) // choice.bn) for keys in seen)                        # of two heads
+    assert counters["wgmma"] == blocks * (64 // 16 + choice.bn // 16)
 
 
 def test_large_magnitudes_overflow_nothing():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
+from hopperlab.emulator.timeline import wgmma_turns
 from hopperlab.measure import launches_fp8 as fp8
 from hopperlab.measure.launches_checks import OperandError
 
@@ -53,6 +54,18 @@ def test_every_step_on_awkward_shapes(step, shape):
 @pytest.mark.parametrize("name", ["multicast, double", "256 wide", "256 wide, turns", "256 wide, late turns", "A in registers", "a CTA a tile"])
 def test_under_every_schedule(name, schedule, seed):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 400), schedule, seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["256 wide, turns", "256 wide, late turns"])
+def test_turns_are_taken(name, seed):
+    """A k-block in two halves of four wgmma each, and the warpgroups take turns half by half, tile after tile."""
+    given = operands((200, 264, 400), seed)
+    launch = fp8.block_scaled(given[0], given[1], np.zeros((200, 264), ml_dtypes.bfloat16), *given[2:], CONFIGURATIONS[name], backend="emulator")
+    with hl.emulate(schedule="random", seed=seed, hazards="raise") as session:
+        launch()
+    turns = wgmma_turns(session.timeline, 0)
+    assert turns == [(1 + i % 2, 4) for i in range(len(turns))] and len(turns) >= 2 * 2 * 4
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -63,7 +63,7 @@ def test_interleaved_layouts_are_copied_with_their_tail(layout, swizzle, shape):
 
 
 def test_tails_and_the_layout_in_words():
-    assert "2 slices, 25.0 % padding" in conv.tail_table((12,)) and "1 slice, 50.0 % padding" in conv.tail_table((8,))
+    assert "2 slices, 25.0 % padding" in conv.tail_table((12,)) and "1 slice , 50.0 % padding" in conv.tail_table((8,))
     assert "4 of each pixel's 16 are padding" in conv.layout_picture(12).text
 
 
