@@ -40,13 +40,13 @@ def speed_ratios(sample: Sample, peer: Sample) -> tuple[float, float, float]:
     return median(ratios), min(ratios), max(ratios)
 
 
-def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, warmups: int = 1,
-                cold: bool = True) -> dict[str, Sample]:
+def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, warmups: int = 1, cold: bool = True,
+                prepare: Callable[[], None] | None = None) -> dict[str, Sample]:
     """Time every variant once a round, `rounds` times, after `warmups` rounds that do not count.
 
     variants: name -> a callable that launches on CuPy's current stream and does not wait. cold: write 512 MiB before each
     launch, so that nothing of the operands is left in the L2; the write also keeps the GPU busy while Python prepares the
-    launch, so that the events enclose the kernel and nothing else.
+    launch, so that the events enclose the kernel and nothing else. prepare: called before each launch and its flush, not timed.
     """
     import cupy
     flush = cupy.empty(L2_FLUSH_BYTES, dtype=cupy.uint8) if cold else None
@@ -54,6 +54,8 @@ def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, war
     for turn in range(warmups + rounds):
         for name, run in variants.items():
             start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            if prepare is not None:
+                prepare()
             if flush is not None:
                 flush.fill(turn & 0xFF)
             start.record()

@@ -13,6 +13,7 @@ from functools import cached_property
 from ..hopper import limits
 from . import arguments, emulated
 from . import session as sessions
+from .again import shown_to_watchers
 from .backend import architecture
 from .backend import backend as choose
 from .compile import Compiled, Source, check_notes, compile_source
@@ -152,11 +153,13 @@ class RawKernel:
         checked = arguments.check_arguments(self.signature, args, self.backend)
         if shared_mem > self._max_dynamic:
             self._max_dynamic = int(shared_mem)
-        if self.backend == "emulator" or sessions.current() is not None:
-            emulated.launch(self.module.program, self.mangled, grid, block, checked, int(shared_mem))
-        else:
-            from . import gpu
-            gpu.launch(self.cupy, self.name, grid, block, checked, int(shared_mem), stream)
+        place = "emulator" if self.backend == "emulator" or sessions.current() is not None else "gpu"
+        with shown_to_watchers(self, grid, block, args, int(shared_mem), place):
+            if place == "emulator":
+                emulated.launch(self.module.program, self.mangled, grid, block, checked, int(shared_mem))
+            else:
+                from . import gpu
+                gpu.launch(self.cupy, self.name, grid, block, checked, int(shared_mem), stream)
 
     @property
     def num_regs(self) -> int:

@@ -65,7 +65,7 @@ from .voting import predict, vote
 from .against_cublas import branches_table, gains_table, power_table, shapes_chart
 from .choices import check_tuning, choice_model_chart, configuration, described, launch_choice, leaderboard, picks_table, run_choice, small_shape
 from .convolutions import SLICES, check_corners, convolution_matrix, convolve, corners, image_of, interleaved, launch_im2col, layout_picture
-from .convolutions import layouts_table, load_matrix, output_shape, tail_table, walk, walk_picture, where_from
+from .convolutions import layouts_table, load_matrix, load_sliced, output_shape, tail_table, walk, walk_picture, where_from
 from .fp8_measured import accuracy_chart, accuracy_table, cut_sum, every_table, fp8_chart, fp8_table, geometric_mean, grouped_table, speed_left, sums_beside
 from .fp8_measured import tiles_table
 from .fp8_steps import check_wide, exact_operands, promotion_picture, run_fp8, run_grouped, steps_table, tile_traffic_fp8

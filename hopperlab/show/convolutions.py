@@ -72,6 +72,22 @@ def load_matrix(image: Any, edges: Sequence[int], padding: int = 0, stride: int 
     return hl.asnumpy(out)
 
 
+def load_sliced(image: Any, edges: Sequence[int], padding: int = 0, stride: int = 1, layout: str = "NC/8HWC8") -> np.ndarray:
+    """The same matrix of an image that lies in slices (`interleaved`), its tail included: (output pixels, filter elements, slices * channels of a slice).
+
+    A slice is an NHWC image of 8 or 16 channels, so to the walk N images in S slices are N * S images. Errors as in `load_matrix`.
+    """
+    planes = _planes(image, layout)
+    laid = load_matrix(planes, edges, padding, stride)
+    parts = laid.reshape(image.shape[0], len(planes) // image.shape[0], -1, *laid.shape[1:])           # N, slices, outputs, elements, channels
+    return np.moveaxis(parts, 1, 3).reshape(-1, laid.shape[1], parts.shape[1] * laid.shape[2])
+
+
+def _planes(image: Any, layout: str) -> Any:
+    """(N * slices, H, W, channels of a slice): every slice as an image."""
+    return interleaved(image, layout).reshape(-1, *image.shape[1:3], int(SLICES[layout][:-1]) // image.itemsize)
+
+
 def image_of(height: int, width: int, channels: int = 8, count: int = 1) -> np.ndarray:
     """(count, height, width, channels) float16 in which every pixel is its own number, from 1, in channel 0, and small integers elsewhere."""
     image = np.random.default_rng(height * width).integers(-3, 4, (count, height, width, channels)).astype(np.float16)
@@ -126,19 +142,24 @@ def walk_picture(image: Any, edges: Sequence[int], padding: int = 0, stride: int
     return style.Picture(figure, "\n".join(words))
 
 
-def launch_im2col(edge: int, stride: int, padding: int, tap: str) -> style.Picture:
+def launch_im2col(edge: int, stride: int, padding: int, channels: int, layout: str, tap: str) -> style.Picture:
     """The panel: lay out the matrix of a convolution of 7 x 9 pixels, compare it with NumPy's, and draw the load of one filter element.
 
-    tap: 'first', 'middle' or 'last'. Raises ValueError when the filter does not fit, TensorMapError for a map the driver refuses.
+    layout: 'NHWC' or one of SLICES; tap: 'first', 'middle' or 'last'. Raises ValueError when the filter does not fit, TensorMapError for a map the
+    driver refuses: NHWC with channels whose bytes are no multiple of 16.
     """
-    image, edges = image_of(7, 9), (edge, edge)
-    laid = load_matrix(image, edges, padding, stride)
-    same = np.array_equal(laid, convolution_matrix(image, edges, padding, stride))
-    at = {"first": 0, "middle": edge // 2, "last": edge - 1}[tap]
+    image, edges = image_of(7, 9, channels), (edge, edge)
     rows, columns = output_shape(image.shape, edges, padding, stride)
+    if layout == "NHWC":
+        laid, read, words = load_matrix(image, edges, padding, stride), image, f"NHWC, {channels} channels"
+    else:
+        laid, read = load_sliced(image, edges, padding, stride, layout), _planes(image, layout)
+        words = f"{layout}, {_slices(len(read))}, {laid.shape[2] - channels} of {laid.shape[2]} channels tail"
+    same = np.array_equal(laid[..., :channels], convolution_matrix(image, edges, padding, stride)) and not laid[..., channels:].any()
+    at = {"first": 0, "middle": edge // 2, "last": edge - 1}[tap]
     heading = (f"{edge} x {edge}, stride {stride}, padding {padding}: {rows} x {columns} outputs, "
-               f"{'as NumPy says' if same else 'NOT as NumPy says'}\nread for filter element ({at}, {at})")
-    return walk_picture(image, edges, padding, stride, (at, at), heading)
+               f"{'as NumPy says' if same else 'NOT as NumPy says'}\n{words}; read for filter element ({at}, {at})")
+    return walk_picture(read, edges, padding, stride, (at, at), heading)
 
 
 def where_from(laid: np.ndarray, image: np.ndarray, tap: int = 0) -> list[tuple[int, int, int] | None]:
@@ -155,6 +176,10 @@ def interleaved(image: np.ndarray, layout: str) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(padded.reshape(*image.shape[:3], slices, channels), 3, 1))
 
 
+def _slices(count: int) -> str:
+    return f"{count} slice" + "s" * (count > 1)
+
+
 def tail_table(counts: Sequence[int] = (8, 12, 16, 20, 64)) -> str:
     """For each number of channels: slices, bytes of a pixel, and the share of padding, in both layouts."""
     lines = [f"{'channels':>8s}  " + "  ".join(f"{layout:>30s}" for layout in SLICES)]
@@ -163,7 +188,7 @@ def tail_table(counts: Sequence[int] = (8, 12, 16, 20, 64)) -> str:
         for layout in SLICES.values():
             wide = int(layout[:-1]) // 2
             slices = -(-count // wide)
-            cells.append(f"{slices} slice{'s' if slices > 1 else ' '}, {100 * (1 - count / (slices * wide)):4.1f} % padding")
+            cells.append(f"{_slices(slices)}, {100 * (1 - count / (slices * wide)):4.1f} % padding")
         lines.append(f"{count:8d}  " + "  ".join(f"{cell:>30s}" for cell in cells))
     return "\n".join(lines)
 

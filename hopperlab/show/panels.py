@@ -1,7 +1,8 @@
 """A panel of controls that launches a kernel again whenever one moves, and shows what came of it.
 
 `panel(launch, name=Slider(...), …)` calls `launch(**values)`, which launches the kernel and returns a `Picture`. Every
-control is reached by keyboard. A choice the hardware does not allow is explained in place and not launched.
+control is reached by keyboard. A choice the hardware does not allow is explained in place and not launched. The picture comes from the
+emulator, which can tell what happened inside; where there is a GPU, the same launch is then timed there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import style
+from ..runtime.again import watching
+from . import panel_on_gpu, style
 from .widgets import have_widgets, merged_bundle
 
 
@@ -36,11 +38,11 @@ class Choice:
 
 
 class Panel:
-    """Controls, a status line and a picture. `launches` counts the launches made, `picture` is the last one drawn."""
+    """Controls, a status line and a picture. `launches` counts the launches made, `picture` is the last one drawn, `on_gpu` what was timed of it."""
 
     def __init__(self, launch: Callable[..., style.Picture], controls: dict[str, Slider | Choice]):
         self._launch, self._controls = launch, controls
-        self.launches, self.picture, self.status = 0, None, ""
+        self.launches, self.picture, self.status, self.on_gpu = 0, None, "", ""
         self._box = None
         if have_widgets():
             self._inputs = {name: _control(control) for name, control in controls.items()}
@@ -56,16 +58,19 @@ class Panel:
 
     def update(self) -> None:
         """Launch with the present values; on an illegal choice keep the last picture and say why nothing ran."""
-        began = time.perf_counter()
+        began, seen = time.perf_counter(), []
         try:
-            picture = self._launch(**self.values)
+            with watching(seen.append):
+                picture = self._launch(**self.values)
+            took = time.perf_counter() - began
+            self.on_gpu = panel_on_gpu.told(seen)
         except Exception as error:      # shown to the learner in the status line, whatever it is
             self.status = f"Launches: {self.launches}. Not launched: {error}"
             self._paint(legal=False)
             return
         self.launches += 1
         self.picture = picture
-        self.status = f"Launches: {self.launches}. The last one and its figure took {1e3 * (time.perf_counter() - began):.0f} ms."
+        self.status = f"Launches: {self.launches}. The last one and its figure took {1e3 * took:.0f} ms." + (f"\n{self.on_gpu}" if self.on_gpu else "")
         self._paint(legal=True)
 
     def _build(self) -> None:
@@ -96,7 +101,7 @@ class Panel:
         metadata: dict = {}
         if self.picture is not None:
             fallback, metadata = self.picture._repr_mimebundle_()
-            fallback["text/plain"] = "A panel: run the notebook to move its controls. First launch:\n" + self.picture.text
+            fallback["text/plain"] = "A panel: run the notebook to move its controls. First launch:\n" + self.picture.text + (f"\n{self.on_gpu}" if self.on_gpu else "")
         return merged_bundle(self._box, fallback), metadata
 
 

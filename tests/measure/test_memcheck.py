@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hopperlab.measure import bench, memcheck, profile_step
+from hopperlab.measure import bench, memcheck, profile_step, recordings
 
 
 @pytest.fixture
@@ -39,11 +39,26 @@ def test_a_launch_that_hangs_is_not_clean(tmp_path):
 def test_every_shape_of_a_step_is_told(tool, capsys):
     tool("========= ERROR SUMMARY: 0 errors")
     assert memcheck.main(["naive", "final"]) == 0
-    assert "[4/4] final 128x256x64: clean" in capsys.readouterr().out
+    assert "[4/4] final 128 256 64: clean" in capsys.readouterr().out
     tool("Invalid __global__ write\n========= ERROR SUMMARY: 1 error", 9)
     assert memcheck.main(["naive"]) == 1
     out = capsys.readouterr().out
-    assert "[1/2] naive 264x520x136: 1 error" in out and "Invalid __global__ write" in out and "0 launches clean, 2 not" in out
+    assert "[1/2] naive 264 520 136: 1 error" in out and "Invalid __global__ write" in out and "0 launches clean, 2 not" in out
+
+
+def test_what_was_found_is_recorded(tool, monkeypatch, tmp_path):
+    monkeypatch.setattr(memcheck, "header", lambda: dict.fromkeys(recordings.HEADER_FIELDS, "x"))
+    tool("========= ERROR SUMMARY: 2 errors", 9)
+    assert memcheck.main(["fp8", "--out", str(tmp_path)]) == 1
+    assert [(r.kernel, r.options, r.outcome) for r in recordings.load("memcheck", tmp_path)] == [
+        ("fp8", ("264", "520", "144"), "2 errors"), ("fp8", ("128", "256", "128"), "2 errors")]
+
+
+def test_every_kernel_of_the_ladder_was_clean_on_the_gpu():
+    """The stored recording: each step and both capstones, on every shape."""
+    found = recordings.load("memcheck")
+    assert {(r.kernel, r.options) for r in found} == {(step, sizes) for step, all_sizes in memcheck.SHAPES.items() for sizes in all_sizes}
+    assert {r.outcome for r in found} == {"clean"}
 
 
 def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys):

@@ -41,12 +41,33 @@ def test_swapped_corners_show_only_where_they_differ():
 
 def test_a_filter_that_does_not_fit_is_named():
     with pytest.raises(ValueError, match="9 x 9 does not fit into 7 x 9"):
-        conv.launch_im2col(9, 1, 0, "first")
+        conv.launch_im2col(9, 1, 0, 8, "NHWC", "first")
 
 
-def test_the_panel_compares_with_numpy():
-    picture = conv.launch_im2col(3, 2, 1, "last")
-    assert "4 x 5 outputs, as NumPy says\nread for filter element (2, 2)" in picture.text and picture.png()[:4] == b"\x89PNG"
+@pytest.mark.parametrize(("channels", "layout", "words"), [
+    (8, "NHWC", "NHWC, 8 channels"), (24, "NHWC", "NHWC, 24 channels"), (12, "NC/8HWC8", "NC/8HWC8, 2 slices, 4 of 16 channels tail"),
+    (12, "NC/16HWC16", "NC/16HWC16, 1 slice, 4 of 16 channels tail"), (20, "NC/16HWC16", "NC/16HWC16, 2 slices, 12 of 32 channels tail")])
+def test_the_panel_compares_with_numpy_in_every_layout(channels, layout, words):
+    picture = conv.launch_im2col(3, 2, 1, channels, layout, "last")
+    assert f"4 x 5 outputs, as NumPy says\n{words}; read for filter element (2, 2)" in picture.text and picture.png()[:4] == b"\x89PNG"
+
+
+def test_the_panel_says_why_twelve_channels_cannot_lie_in_nhwc():
+    with pytest.raises(hl.TensorMapError, match="24.*multiple of 16"):
+        conv.launch_im2col(3, 1, 1, 12, "NHWC", "first")
+
+
+def test_the_panel_says_when_the_engine_does_not_agree(monkeypatch):
+    monkeypatch.setattr(conv, "convolution_matrix", lambda image, *args: np.ones((63, 9, image.shape[-1])))
+    assert "NOT as NumPy says" in conv.launch_im2col(3, 1, 1, 8, "NC/8HWC8", "first").text
+
+
+@pytest.mark.parametrize("layout", conv.SLICES)
+@pytest.mark.parametrize(("edges", "padding", "stride"), CASES, ids=str)
+def test_slices_are_images_to_the_walk(edges, padding, stride, layout):
+    image = conv.image_of(6, 7, channels=20, count=2)
+    laid = conv.load_sliced(image, edges, padding, stride, layout)
+    assert np.array_equal(laid[..., :20], conv.convolution_matrix(image, edges, padding, stride)) and not laid[..., 20:].any()
 
 
 @pytest.mark.parametrize(("layout", "swizzle", "shape"), [("NC/8HWC8", "none", (2, 2, 5, 6, 8)), ("NC/16HWC16", "32B", (2, 1, 5, 6, 16))])
@@ -63,7 +84,7 @@ def test_interleaved_layouts_are_copied_with_their_tail(layout, swizzle, shape):
 
 
 def test_tails_and_the_layout_in_words():
-    assert "2 slices, 25.0 % padding" in conv.tail_table((12,)) and "1 slice , 50.0 % padding" in conv.tail_table((8,))
+    assert "2 slices, 25.0 % padding" in conv.tail_table((12,)) and "1 slice, 50.0 % padding" in conv.tail_table((8,))
     assert "4 of each pixel's 16 are padding" in conv.layout_picture(12).text
 
 

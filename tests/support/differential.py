@@ -8,21 +8,22 @@ compared, or when the test is marked `emulator_only` (virtual clocks, deliberate
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from collections.abc import Mapping
 
 import numpy as np
-
-from hopperlab.hopper import tensormap_image
+from hopperlab.runtime.again import OnGpu, Seen, apart, watching
 
 RELATIVE = {2: 1e-2, 4: 2e-6, 8: 1e-12}      # float differences allowed, relative to the largest magnitude, by bytes
+OTHERS = 2e-6                                # for floats of another width
 
 
 class Differential:
-    """Wraps RawKernel.__call__ while the suite runs. Counters: compared, left_out."""
+    """Sees every launch while the suite runs. Counters: compared, repeated, left_out."""
 
     def __init__(self):
         self.compared = self.repeated = self.left_out = 0
         self.enabled = True
+        self.bounds = RELATIVE
         self.seen: set[str] = set()
 
     def counts(self) -> tuple[int, int, int]:
@@ -30,113 +31,38 @@ class Differential:
         return self.compared, self.repeated, self.left_out
 
     def install(self) -> None:
-        """Put the comparison around every launch."""
-        from hopperlab.runtime import module, session as sessions
-        emulated_call, outer = module.RawKernel.__call__, self
+        """Watch every launch from now on."""
+        import cupy
+        cupy.cuda.runtime.deviceSetLimit(0, 32768)          # cudaLimitStackSize: recursion needs more than the default
+        self._watch = watching(self.compare)                # kept: it ends when nobody holds it
+        self._watch.__enter__()
 
-        def call(kernel, grid, block, args=(), *, shared_mem=0, stream=None):
-            if kernel.backend != "emulator" or not outer.enabled:
-                return emulated_call(kernel, grid, block, args, shared_mem=shared_mem, stream=stream)
-            current = sessions.current()
-            known = outer.findings(current)
-            before = outer.inputs(args)
-            emulated_call(kernel, grid, block, args, shared_mem=shared_mem, stream=stream)
-            clean = outer.findings(current) == known
-            outer.compare(kernel, grid, block, args, shared_mem, before, clean)
-        module.RawKernel.__call__ = call
-
-    @staticmethod
-    def findings(session) -> int:
-        """Hazards and warnings so far: after either, the two places may differ."""
-        return 0 if session is None else len(session.hazards) + len(session.warnings)
-
-    @staticmethod
-    def inputs(args) -> dict[int, np.ndarray]:
-        """Copies of every argument's base buffer, by its id."""
-        from hopperlab.runtime.arrays import base_of
-        arrays = [a.array if hasattr(a, "fields") else a for a in args]
-        bases = [base_of(a) for a in arrays if isinstance(a, np.ndarray)]
-        return {id(b): b.copy() for b in bases}
-
-    def compare(self, kernel, grid, block, args, shared_mem: int, before, clean: bool) -> None:
-        """Launch on the GPU from the inputs and compare what both places left."""
-        if not clean:
+    def compare(self, seen: Seen) -> None:
+        """Launch on the GPU from the same inputs and compare what both places left."""
+        if not self.enabled or seen.kernel.backend != "emulator":
+            return
+        if not seen.clean:
             self.left_out += 1
             return
-        key = hashlib.sha256(repr((kernel.module.ptx, kernel.name, grid, block, shared_mem,
-                                   [b.tobytes() for b in before.values()],
-                                   [a.tobytes() for a in args if isinstance(a, np.generic)])).encode()).hexdigest()
+        kernel = seen.kernel
+        key = hashlib.sha256(repr((kernel.module.ptx, kernel.name, seen.grid, seen.block, seen.shared_mem, [b.tobytes() for b in seen.before.values()],
+                                   [a.tobytes() for a in seen.args if isinstance(a, np.generic)])).encode()).hexdigest()
         if key in self.seen:
             self.repeated += 1
             return
         self.seen.add(key)
-        after = self._on_gpu(kernel, grid, block, args, shared_mem, before)
-        from hopperlab.runtime.arrays import base_of
-        for a in args:
-            array = a.array if hasattr(a, "fields") else a
-            if isinstance(array, np.ndarray):
-                base = base_of(array)
-                check_equal(base, after[id(base)], kernel.name)
+        on_gpu = OnGpu(seen)
+        on_gpu()
+        for here, there in zip(seen.arrays, on_gpu.after(), strict=True):
+            check_equal(here, there, kernel.name, self.bounds)
         self.compared += 1
 
-    @staticmethod
-    def _on_gpu(kernel, grid, block, args, shared_mem: int, before) -> dict[int, np.ndarray]:
-        import cupy
-        from hopperlab.runtime import gpu
-        from hopperlab.runtime.arrays import base_of
-        from hopperlab.runtime.tensor_map import TensorMap
-        from hopperlab.emulator import memory
-        cupy.cuda.runtime.deviceSetLimit(0, 32768)          # cudaLimitStackSize: recursion needs more than the default
-        on_gpu = {key: cupy.asarray(np.ascontiguousarray(base).view(np.uint8).reshape(-1)) for key, base in before.items()}
 
-        def moved(array):
-            base = base_of(array)
-            start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-            return on_gpu[id(base)].data.ptr + start
-
-        given = []
-        for a in args:
-            if hasattr(a, "fields"):
-                first = memory.default().address_of(a.array)
-                address = moved(a.array) + a.fields.global_address - first
-                given.append(TensorMap(replace(a.fields, global_address=address), None, "gpu").value)
-            elif isinstance(a, np.ndarray):
-                given.append(np.uint64(moved(a)))
-            else:
-                given.append(a)
-        function = gpu.get_function(kernel.module.cupy, kernel.mangled)
-        if shared_mem > 48 * 1024:
-            function.max_dynamic_shared_size_bytes = shared_mem
-        triple = lambda n: tuple(n) if isinstance(n, (tuple, list)) else (n,)
-        function(triple(grid), triple(block), tuple(given), shared_mem=shared_mem)
-        cupy.cuda.Device().synchronize()
-        return {key: cupy.asnumpy(array) for key, array in on_gpu.items()}
-
-
-def check_equal(emulated: np.ndarray, gpu_bytes: np.ndarray, kernel: str) -> None:
-    """Bytes equal, or floats within RELATIVE of the largest magnitude. Tensor maps that a kernel wrote are not compared: their bytes
-    are the driver's in one place and the emulator's own in the other."""
-    flat = np.ascontiguousarray(emulated).view(np.uint8).reshape(-1)
-    same = flat == gpu_bytes
-    same[in_maps(flat)] = True
-    if same.all():
-        return
-    here = np.ascontiguousarray(emulated).reshape(-1)
-    there = gpu_bytes.view(here.dtype)
-    if here.dtype.kind in "fV" or "float" in here.dtype.name:
-        a, b = here.astype(np.float64), there.astype(np.float64)
-        scale = np.nanmax(np.abs(np.where(np.isfinite(a), a, 0)), initial=1e-30)
-        bound = RELATIVE.get(here.dtype.itemsize, 2e-6) * scale
-        if np.allclose(a, b, rtol=0, atol=bound, equal_nan=True):
-            return
-    index = int(np.flatnonzero(here != there)[0]) if (here != there).any() else -1
-    raise AssertionError(f"{kernel}: the GPU left {there[index]!r} at flat index {index}, the emulator {here[index]!r}")
-
-
-def in_maps(flat: np.ndarray) -> np.ndarray:
-    """True for the bytes of every image of a tensor map, which begins with the emulator's MAGIC."""
-    words = flat[:len(flat) // 4 * 4].view(np.uint32)
-    inside = np.zeros(len(flat), bool)
-    for start in 4 * np.flatnonzero(words == tensormap_image.MAGIC):
-        inside[start:start + tensormap_image.IMAGE_BYTES] = True
-    return inside
+def check_equal(emulated: np.ndarray, gpu_bytes: np.ndarray, kernel: str, bounds: Mapping[int, float] = RELATIVE) -> None:
+    """Bytes equal, or floats within `bounds` of the largest magnitude."""
+    share, at = apart(emulated, gpu_bytes)
+    bound = bounds.get(emulated.dtype.itemsize, OTHERS)
+    if share > bound:
+        here = np.ascontiguousarray(emulated).reshape(-1)
+        raise AssertionError(f"{kernel}: the GPU left {gpu_bytes.view(here.dtype)[at]!r} at flat index {at}, the emulator {here[at]!r}: "
+                             f"{share:.2g} of the largest magnitude apart, allowed are {bound:.2g}")

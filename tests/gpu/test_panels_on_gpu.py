@@ -1,0 +1,42 @@
+"""Panels on a GPU: what the emulator ran is launched there too, timed, and comes out the same."""
+import pytest
+
+import hopperlab as hl
+from hopperlab import show
+from hopperlab.runtime.again import OnGpu, apart, watching
+from hopperlab.show import panel_on_gpu
+
+PANELS = {                      # a launch of each kind: plain arrays, tensor maps, im2col, reductions in place, clusters, wgmma
+    "copies": lambda: show.launch_on_roof(128, 64, "fp32 scaling", {"bf16": 1e15}, 4e12),
+    "im2col": lambda: show.launch_im2col(3, 2, 1, 12, "NC/8HWC8", "last"), "reduce": lambda: show.launch_reduce("add", "float32"),
+    "cluster": lambda: show.launch_cluster(2, 1, 2, "lazy"), "groups": lambda: show.launch_groups(64, 1, 2, "lazy"), "columns": lambda: show.launch_columns("128B", 128, 3, 5, 0)}
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_the_launch_is_timed_and_gives_the_same(name):
+    panel = show.panel(PANELS[name])
+    assert panel.launches == 1 and "On this GPU (" in panel.status and " us (" in panel.on_gpu and "the same result" in panel.on_gpu, panel.status
+    assert panel.on_gpu in panel._repr_mimebundle_()[0]["text/plain"]
+
+
+def test_arrays_are_put_back_before_each_launch():
+    """A reduction in place gives the same after many launches, each on what the array held before."""
+    seen = []
+    with watching(seen.append):
+        PANELS["reduce"]()
+    on_gpu = OnGpu(seen[0])
+    for _ in range(3):
+        on_gpu.restore()
+        on_gpu()
+    assert all(apart(here, there) == (0.0, -1) for here, there in zip(on_gpu.left, on_gpu.after(), strict=True))
+    on_gpu()
+    assert any(apart(here, there)[0] for here, there in zip(on_gpu.left, on_gpu.after(), strict=True))
+    on_gpu.close()
+    assert all((here == hl.asnumpy(base)).all() for here, base in zip(on_gpu.left, seen[0].arrays, strict=True))
+
+
+def test_a_launch_with_a_hazard_is_not_made():
+    seen = []
+    with watching(seen.append):
+        PANELS["reduce"]()
+    assert "not launched: the emulator found a hazard" in panel_on_gpu.timed(type(seen[0])(**{**vars(seen[0]), "clean": False}))
