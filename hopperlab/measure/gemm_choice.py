@@ -20,8 +20,11 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
+NO_MACROS = ("BLOCKS", "PROMOTION")                         # fields that the launch needs, not the kernel
+
+
 class _Configuration:
-    """A dataclass whose fields are a kernel's macros in lower case, and `blocks`, the most CTAs of a launch."""
+    """A dataclass whose fields are a kernel's macros in lower case, but for NO_MACROS: `blocks`, the most CTAs of a launch, and `promotion`."""
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -31,12 +34,13 @@ class _Configuration:
     @property
     def options(self) -> tuple[str, ...]:
         """NVRTC options."""
-        return tuple(f"-D{name}" for name in self.named if not name.startswith("BLOCKS="))
+        return tuple(f"-D{name}" for name in self.named if name.partition("=")[0] not in NO_MACROS)
 
 
 @dataclass(frozen=True)
 class Final(_Configuration):
-    """One configuration of gemm/final.cu."""
+    """One configuration of gemm/final.cu. promotion: bytes that a miss of its operands fetches into the L2 (`l2_promotion`); fewer bring a
+    CTA's first tile sooner, which counts where it has only one."""
 
     bm: int = 128
     bn: int = 256
@@ -49,15 +53,14 @@ class Final(_Configuration):
     in_flight: int = 1
     stagger: int = 1
     in_step: int = 0
-    at_once: int = 0
     tma_store: int = 1
     blocks: int = SMS
+    promotion: int = 256
 
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a CTA."""
-        slots = 0 if self.at_once else self.consumers * self.c_slots       # at once: where the ring was
-        return self.stages * (self.bm + self.bn) * 128 + slots * 8192 + 128
+        return self.stages * (self.bm + self.bn) * 128 + self.consumers * self.c_slots * 8192 + 128
 
     @property
     def cluster(self) -> int:
@@ -180,7 +183,7 @@ def candidates(m: int = 8192, n: int = 8192) -> Iterator[Choice]:
     yield Final(cluster_m=1, group=16)
     yield SplitK(stream_b=int(m <= 128))                    # before the small tiles: where memory is the limit, they tie
     yield Final(bn=128, stages=5, cluster_m=1, stagger=0)
-    yield Final(bm=64, bn=128, consumers=1, stages=8, group=0, stagger=0)
+    yield Final(bm=64, bn=128, consumers=1, stages=8, group=0, stagger=0, promotion=128)
     yield Final(bn=64, stages=8, c_slots=1, cluster_m=1, stagger=0)
     yield StreamK(bn=128, stages=6)
 

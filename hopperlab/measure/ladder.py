@@ -34,8 +34,8 @@ ODD_SHAPES = ((129, 257, 72), (515, 771, 200))              # n no multiple of 8
 TMA_STORED = ("overlapped_store",)
 
 WIDE, ALONE = Final(), Final(cluster_m=1, group=16)         # 128x256 tiles, by two CTAs that share B and by each on its own
-NARROW = Final(bm=64, bn=128, consumers=1, stages=8, group=0, stagger=0)
-SINGLE = Final(group=0, c_slots=1)                          # a CTA a tile
+NARROW = Final(bm=64, bn=128, consumers=1, stages=8, group=0, stagger=0, promotion=128)
+SINGLE = Final(group=0, c_slots=1, promotion=128)           # a CTA a tile
 FINALS: Mapping[str, Choice] = {
     "wide": WIDE, "wide, in step": replace(WIDE, in_step=1), "wide, 3 stages": replace(WIDE, stages=3, c_slots=4, in_flight=0, stagger=0),
     "alone": replace(ALONE, in_flight=0, stagger=0), "alone, staggered": ALONE,
@@ -45,19 +45,18 @@ FINALS: Mapping[str, Choice] = {
     "256x128": Final(bm=256, bn=128, cluster_m=1, cluster_n=2, stagger=0),
     "single": SINGLE, "single, together": replace(SINGLE, in_flight=0, stagger=0), "single, alone": replace(SINGLE, cluster_m=1, stagger=0),
     "128x128": Final(bn=128, stages=6, stagger=0), "128x64": Final(bn=64, stages=8, c_slots=1, cluster_m=1, stagger=0),
-    "64x128": NARROW, "64x128, 1 slot": replace(NARROW, c_slots=1), "64x128, alone": replace(NARROW, cluster_m=1, in_flight=2),
-    "64x128, at once": replace(NARROW, at_once=1), "64x128, alone, at once": replace(NARROW, cluster_m=1, in_flight=2, at_once=1),
-    "single, at once": replace(SINGLE, in_flight=0, stagger=0, at_once=1),
-    "single, alone, at once": replace(SINGLE, cluster_m=1, stagger=0, at_once=1),
+    "single, alone, together": replace(SINGLE, cluster_m=1, stagger=0, in_flight=0), "single, alone, 256B": replace(SINGLE, cluster_m=1, stagger=0, promotion=256),
+    "64x128": NARROW, "64x128, 256B": replace(NARROW, promotion=256), "64x128, alone": replace(NARROW, cluster_m=1),
+    "64x128, alone, 256B": replace(NARROW, cluster_m=1, promotion=256), "64x128, alone, two in flight": replace(NARROW, cluster_m=1, in_flight=2),
     "split-K": SplitK(), "split-K, B once": SplitK(stream_b=1), "split-K by 4": SplitK(bn=256, split=4, stages=4, stream_b=1),
     "stream-K": StreamK(bn=128, stages=5)}
 LARGE = ("wide", "wide, in step", "wide, 3 stages", "alone", "alone, staggered", "alone, 3 stages", "256x128")
 HUGE = ("wide, in step", "alone, in step", "alone, staggered, in step", "alone, 3 stages")
 TRIED: Mapping[tuple[int, ...], tuple[str, ...]] = {        # what is timed at each shape
-    SHAPES[0]: ("64x128", "64x128, 1 slot", "64x128, alone", "64x128, at once", "64x128, alone, at once", "128x64", "split-K"),
-    SHAPES[1]: ("single", "single, together", "single, alone", "single, at once", "single, alone, at once", "128x128", "256x128"),
+    SHAPES[0]: ("64x128", "64x128, 256B", "64x128, alone", "64x128, alone, 256B", "64x128, alone, two in flight", "128x64", "split-K"),
+    SHAPES[1]: ("single", "single, together", "single, alone", "single, alone, together", "single, alone, 256B", "128x128", "256x128"),
     SHAPES[3]: (*HUGE, "wide", "256x128"), SHAPES[4]: HUGE,
-    SHAPES[7]: ("split-K", "split-K, B once", "split-K by 4", "128x64", "64x128", "stream-K")}
+    SHAPES[7]: ("split-K", "split-K, B once", "split-K by 4", "128x64", "64x128", "64x128, 256B", "stream-K")}
 EDGES = {                                                   # full tile -> m, n, n no multiple of 8, k
     (4096,) * 3: ((4090, 4096, 4096), (4096, 4088, 4096), (4096, 4090, 4096), (4096, 4096, 4088)),
     (8192,) * 3: ((8186, 8192, 8192), (8192, 8184, 8192), (8192, 8186, 8192), (8192, 8192, 8184))}

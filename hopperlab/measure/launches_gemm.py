@@ -35,9 +35,9 @@ def _whole_lines(array) -> bool:
     return array.shape[0] == 1 or array.strides[0] % 128 == 0
 
 
-def _promotion(array) -> str:
+def _promotion(array, most: int = 256) -> str:
     """Into the L2, of an operand's tensor map: where rows begin inside a 128-byte line, 256B asks the L2 for more than 128B does."""
-    return "256B" if _whole_lines(array) else "128B"
+    return f"{most if _whole_lines(array) else min(most, 128)}B"
 
 
 def _numbers(m: int, n: int, k: int) -> tuple[np.int32, ...]:
@@ -172,7 +172,8 @@ def final(a, b, c, choice: Choice | None = None, options: Sequence[str] = (), ba
     """gemm/final.cu with the given choice; None takes what `gemm_choice.choose` picks (which may be split_k or stream_k).
 
     k a multiple of 8. Where n is none, each warp stores its part of C. a and b may be views of wider arrays. promotion: of their
-    tensor maps, into the L2; None: by the distance of their rows. Launches of one `Launch` must not overlap.
+    tensor maps, into the L2; None: the choice's, and 128B at most
+    where rows begin inside a line. Launches of one `Launch` must not overlap.
     """
     m, n, k = _sizes(a, b, c, pitched=True)
     picked = choice or gemm_choice.choose(m, n, k, _whole_lines(a) and _whole_lines(b))
@@ -183,8 +184,8 @@ def final(a, b, c, choice: Choice | None = None, options: Sequence[str] = (), ba
     if n % 8:
         picked = picked.without_tma_store()
     kernel = load_kernel("gemm/final.cu", "gemm", (*picked.options, *options), backend=backend)
-    a_map = _map(a, picked.bm // picked.cluster_n, promotion=promotion or _promotion(a))
-    b_map = _map(b, picked.bn // picked.cluster_m, promotion=promotion or _promotion(b))
+    a_map = _map(a, picked.bm // picked.cluster_n, promotion=promotion or _promotion(a, picked.promotion))
+    b_map = _map(b, picked.bn // picked.cluster_m, promotion=promotion or _promotion(b, picked.promotion))
     c_map = _map(c, 64) if picked.tma_store else a_map
     return Launch(kernel, picked.grid(m, n), (128 * (picked.consumers + 1),),
                   (a_map, b_map, c_map, c, _module(c).zeros(1, np.int32), *_numbers(m, n, k)), picked.shared_bytes)

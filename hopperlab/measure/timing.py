@@ -5,7 +5,7 @@ Interleaving matters: these boards are power-limited, so that two numbers compar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -40,9 +40,16 @@ def speed_ratios(sample: Sample, peer: Sample) -> tuple[float, float, float]:
     return median(ratios), min(ratios), max(ratios)
 
 
+def order_of(names: Sequence[str], turn: int) -> list[str]:
+    """The order of round `turn`: in as many rounds as there are names each of them has every place once."""
+    first = turn % max(1, len(names))
+    return [*names[first:], *names[:first]]
+
+
 def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, warmups: int = 1, cold: bool = True,
                 prepare: Callable[[], None] | None = None) -> dict[str, Sample]:
-    """Time every variant once a round, `rounds` times, after `warmups` rounds that do not count.
+    """Time every variant once a round, `rounds` times, after `warmups` rounds that do not count. Each round begins with another variant
+    (`order_of`): who comes first pays for a GPU that was idle, a microsecond and more.
 
     variants: name -> a callable that launches on CuPy's current stream and does not wait. cold: write 512 MiB before each
     launch, so that nothing of the operands is left in the L2; the write also keeps the GPU busy while Python prepares the
@@ -52,8 +59,8 @@ def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, war
     flush = cupy.empty(L2_FLUSH_BYTES, dtype=cupy.uint8) if cold else None
     events: dict[str, list] = {name: [] for name in variants}
     for turn in range(warmups + rounds):
-        for name, run in variants.items():
-            start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        for name in order_of(list(variants), turn):
+            run, start, end = variants[name], cupy.cuda.Event(), cupy.cuda.Event()
             if prepare is not None:
                 prepare()
             if flush is not None:

@@ -23,8 +23,8 @@ CHOICES = {"staggered": Final(), "together": TOGETHER, "no cluster": replace(TOG
            "128x64, alone": Final(bn=64, stages=7, c_slots=1, cluster_m=1), "group 1": Final(group=1), "in step": Final(in_step=1),
            "in step, alone": Final(in_step=1, cluster_m=1), "two in flight, 3 stages": Final(in_flight=2, stages=3),
            "64x128": Final(bm=64, bn=128, consumers=1, stages=8, stagger=0), "one wave": Final(group=0),
-           "at once": Final(group=0, at_once=1), "at once, alone": Final(group=0, at_once=1, cluster_m=1, in_flight=0, stagger=0),
-           "64x128, at once": Final(bm=64, bn=128, consumers=1, stages=8, stagger=0, group=0, at_once=1),
+           "one wave, alone": Final(group=0, cluster_m=1, in_flight=0, stagger=0, promotion=128),
+           "64x128, one wave": Final(bm=64, bn=128, consumers=1, stages=8, stagger=0, group=0),
            "64x128, one wave, alone": Final(bm=64, bn=128, consumers=1, stages=4, stagger=0, group=0, cluster_m=1, in_flight=3),
            "64x256": Final(bm=64, consumers=1, stagger=0), "split-K": SplitK(stages=4), "split-K by 4": SplitK(bn=256, split=4, stages=4, in_flight=0),
            "split-K, wide": SplitK(bn=256, stages=3, stream_b=1), "stream-K": StreamK(), "stream-K 64": StreamK(bn=64, stages=3)}

@@ -6,7 +6,7 @@ import pytest
 from hopperlab.measure import board
 from hopperlab.measure.record import main, summary
 from hopperlab.measure.recordings import Record
-from hopperlab.measure.timing import Sample, speed_ratios
+from hopperlab.measure.timing import Sample, order_of, speed_ratios
 
 
 def test_sample_reports_median_and_extremes():
@@ -62,3 +62,11 @@ def test_unknown_suite_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["--suites", "nothing"])
     assert "invalid choice" in capsys.readouterr().err
+
+
+def test_every_contestant_has_every_place_in_the_order():
+    names = ["ours", "theirs", "another"]
+    orders = [order_of(names, turn) for turn in range(5)]
+    assert orders[0] == names and orders[3] == orders[0] and all(sorted(order) == sorted(names) for order in orders)
+    assert all({order[place] for order in orders[:3]} == set(names) for place in range(3))
+    assert order_of([], 2) == []

@@ -25,6 +25,7 @@
 #include <hopperlab/multicast.cuh>
 #include <hopperlab/raster.cuh>
 #include <hopperlab/ring.cuh>
+#include <hopperlab/ring_barriers.cuh>
 #include <hopperlab/setmaxnreg.cuh>
 
 #ifndef BN
@@ -93,9 +94,9 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         prefetch_tensormap(&a_scales);
         prefetch_tensormap(&c_map);
     }
-    if (threadIdx.x < STAGES) {                                 // a lane a stage
-        mbarrier_init(&full[threadIdx.x], 1);                   // this CTA's producer, and the bytes of all
-        mbarrier_init(&empty[threadIdx.x], 4 * CONSUMERS * CLUSTER_M);              // a lane of each consumer warp of each CTA
+    if (threadIdx.x == 0) {
+        // This CTA's producer, and the bytes of all; a lane of each consumer warp of each CTA.
+        ring_barriers_init<STAGES>(full, 1, empty, 4 * CONSUMERS * CLUSTER_M);
         if (CLUSTER_M > 1) fence_mbarrier_init_release_cluster();
     }
     __syncwarp();

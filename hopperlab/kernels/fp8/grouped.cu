@@ -18,6 +18,7 @@
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/fp8.cuh>
 #include <hopperlab/ring.cuh>
+#include <hopperlab/ring_barriers.cuh>
 #include <hopperlab/setmaxnreg.cuh>
 #include <hopperlab/tensormap.cuh>
 
@@ -71,10 +72,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     mbarrier_t* empty = full + STAGES;
     require_aligned(shared, 1024);
     int k_tiles = (k + FP8_BK - 1) / FP8_BK, cols = (n + BN - 1) / BN, warpgroup = threadIdx.x / 128;
-    if (threadIdx.x < STAGES) {
-        mbarrier_init(&full[threadIdx.x], 1);                   // the producer, and the bytes
-        mbarrier_init(&empty[threadIdx.x], 8);                  // a lane of each consumer warp
-    }
+    if (threadIdx.x == 0) ring_barriers_init<STAGES>(full, 1, empty, 8);        // the producer, and the bytes; a lane of each consumer warp
     __syncthreads();
 
     Ring<STAGES> ring;

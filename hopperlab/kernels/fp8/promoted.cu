@@ -15,6 +15,7 @@
 #include <hopperlab/fp8.cuh>
 #include <hopperlab/raster.cuh>
 #include <hopperlab/ring.cuh>
+#include <hopperlab/ring_barriers.cuh>
 #include <hopperlab/setmaxnreg.cuh>
 
 #ifndef STAGES
@@ -39,10 +40,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     require_aligned(shared, 1024);
     int k_tiles = (k + FP8_BK - 1) / FP8_BK, rows = (m + BM - 1) / BM, cols = (n + BN - 1) / BN;
     int warpgroup = threadIdx.x / 128;
-    if (threadIdx.x < STAGES) {
-        mbarrier_init(&full[threadIdx.x], 1);                   // the producer, and the bytes
-        mbarrier_init(&empty[threadIdx.x], 2);                  // a thread of each consumer
-    }
+    if (threadIdx.x == 0) ring_barriers_init<STAGES>(full, 1, empty, 2);        // the producer, and the bytes; a thread of each consumer
     __syncthreads();
 
     Ring<STAGES> ring;

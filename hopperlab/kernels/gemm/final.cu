@@ -7,9 +7,7 @@
 //   one another (for speed only: nobody waits for ever), and every other tile goes through k backwards, since the end of k
 //   is still in the L2;
 // - a small product is limited by its start and end. GROUP 0 launches one CTA a tile: nothing to loop over, no divisions.
-//   The barriers are set up by as many lanes, and the producer, who knows that they are, does not wait for the others.
-//   AT_ONCE, a variant of it, sends the whole tile out at once through the shared memory that the ring no longer needs, and
-//   fetches all tensor maps ahead;
+//   One thread makes the barriers, at constant addresses, and goes on to the loads without waiting for the others.
 // - CONSUMERS 1 with a 64x128 tile: one warpgroup reads B from shared memory once, where two of 64 x 64 read it twice;
 // - IN_FLIGHT leaves that many k-blocks' wgmma running while the next is issued; the slot released is then an earlier one.
 //   STAGGER lets the second consumer begin that many k-blocks later, so that one's epilogue runs under the other's wgmma;
@@ -19,10 +17,9 @@
 // Macros: BM, BN (a consumer's rows BM / CONSUMERS and BN multiples of 64, at most 128 accumulators a thread), CONSUMERS,
 // STAGES, CLUSTER_M x CLUSTER_N (CTAs one above the other share B, side by side share A), GROUP (rows of cluster tiles that
 // the order walks down before it moves right), C_SLOTS (64x64 tiles of C that a warpgroup keeps), IN_FLIGHT, STAGGER (2
-// consumers), IN_STEP, AT_ONCE (with GROUP 0 only), TMA_STORE (0: each warp stores its rows, for n not a multiple of 8).
+// consumers), IN_STEP, TMA_STORE (0: each warp stores its rows, for n not a multiple of 8).
 // Launch: grid (CTAS * clusters), at most the SMs; with GROUP 0 (CTAS * rows of cluster tiles, columns of them). Block
-// 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + CONSUMERS * C_SLOTS * 8192 + 128, with AT_ONCE without
-// the slots.
+// 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + CONSUMERS * C_SLOTS * 8192 + 128.
 // Tensor maps: A box BM / CLUSTER_N rows x 64 columns, B box BN / CLUSTER_M x 64, C box 64 x 64 (ignored without
 // TMA_STORE), swizzle 128B, fill zero. steps: an int, zero before the first launch. k a multiple of 8.
 // Measured in recordings/ladder.json.
@@ -32,6 +29,7 @@
 #include <hopperlab/multicast.cuh>
 #include <hopperlab/raster.cuh>
 #include <hopperlab/ring.cuh>
+#include <hopperlab/ring_barriers.cuh>
 #include <hopperlab/setmaxnreg.cuh>
 #include <hopperlab/wgmma_tile.cuh>
 
@@ -68,9 +66,6 @@
 #ifndef IN_STEP
 #define IN_STEP 0
 #endif
-#ifndef AT_ONCE
-#define AT_ONCE 0
-#endif
 #ifndef TMA_STORE
 #define TMA_STORE 1
 #endif
@@ -80,11 +75,10 @@ constexpr int BK = 64, A_BYTES = BM * BK * 2, B_BYTES = BN * BK * 2, STAGE_BYTES
 constexpr int A_SHARE = BM / CLUSTER_N, B_SHARE = BN / CLUSTER_M;       // rows that one CTA loads for all who need them
 constexpr int SLOT_BYTES = 64 * 128;                                    // 64 rows x 64 columns of C
 constexpr int WM = BM / CONSUMERS, BLOCKS = WM / 64;                    // a warpgroup's rows, and how many wgmma high
-constexpr int SLOTS = AT_ONCE ? BLOCKS * BN / 64 : C_SLOTS;             // of C a warpgroup; AT_ONCE they lie where the ring was
 constexpr bool SHIFT = BLOCKS * BN > 128;                               // accumulators that need the producer's registers
 enum { START = 3, SECOND = 4 };                                         // named barriers; 1 and 2 are the consumers' own
-static_assert(BLOCKS * BN / 64 % SLOTS == 0 && WM % 64 == 0 && BN % 64 == 0 && BLOCKS * BN <= 256);
-static_assert(CONSUMERS <= 2 && STAGES > IN_FLIGHT && !(AT_ONCE && GROUP) && (STAGGER == 0 || (CONSUMERS == 2 && STAGGER < STAGES)));
+static_assert(BLOCKS * BN / 64 % C_SLOTS == 0 && WM % 64 == 0 && BN % 64 == 0 && BLOCKS * BN <= 256);
+static_assert(CONSUMERS <= 2 && STAGES > IN_FLIGHT && (STAGGER == 0 || (CONSUMERS == 2 && STAGGER < STAGES)));
 
 // Waits until every CTA has come to `round` (or a while; only speed is at stake). A producer counts each tile it begins; the
 // last one of all sets the count back to zero, which also ends the waiting.
@@ -106,9 +100,8 @@ __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c_map,
      __nv_bfloat16* c, int* steps, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), slots of C, barriers
-    unsigned char* slots = AT_ONCE ? shared : shared + STAGES * STAGE_BYTES;
-    constexpr int BARRIERS = STAGES * STAGE_BYTES + (AT_ONCE ? 0 : CONSUMERS * C_SLOTS * SLOT_BYTES);
-    mbarrier_t* full = reinterpret_cast<mbarrier_t*>(shared + BARRIERS);
+    unsigned char* slots = shared + STAGES * STAGE_BYTES;
+    mbarrier_t* full = reinterpret_cast<mbarrier_t*>(slots + CONSUMERS * C_SLOTS * SLOT_BYTES);
     mbarrier_t* empty = full + STAGES;
     require_aligned(shared, 1024);
     int k_tiles = (k + BK - 1) / BK;
@@ -123,15 +116,10 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     auto tile_at = [&](int) { return Tile{static_cast<int>(blockIdx.x) / CTAS, static_cast<int>(blockIdx.y)}; };
 #endif
 
-    if (AT_ONCE && threadIdx.x == 32) {                         // another warp: the maps, the one of C for the end
-        prefetch_tensormap(&a);
-        prefetch_tensormap(&b);
-        if (TMA_STORE) prefetch_tensormap(&c_map);
-    }
-    if (threadIdx.x < STAGES) {                                 // a lane a stage
-        mbarrier_init(&full[threadIdx.x], 1);                   // this CTA's producer, and the bytes of all
-        // The consumers of every CTA that this producer writes to: those in its column, and those in its row.
-        mbarrier_init(&empty[threadIdx.x], CONSUMERS * (CLUSTER_M + CLUSTER_N - 1));
+    if (threadIdx.x == 0) {
+        // Full: this CTA's producer, and the bytes of all. Empty: the consumers of every CTA that this producer writes to, those in its
+        // column and those in its row.
+        ring_barriers_init<STAGES>(full, 1, empty, CONSUMERS * (CLUSTER_M + CLUSTER_N - 1));
         if (CTAS > 1) fence_mbarrier_init_release_cluster();
     }
     __syncwarp();
@@ -174,7 +162,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         if (SHIFT) setmaxnreg_inc<232>();
         float d[BLOCKS][BN / 2];
         int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128;         // the same in all lanes: uniform
-        unsigned char* my_slots = slots + me * SLOTS * SLOT_BYTES;
+        unsigned char* my_slots = slots + me * C_SLOTS * SLOT_BYTES;
         // Thread r hands a slot back to CTA r, if that one writes to it.
         bool tells = thread < CTAS && (thread % CLUSTER_M == up || thread / CLUSTER_M == across);
         unsigned theirs = CTAS > 1 ? mapa_shared_cluster(empty, thread % CTAS) : 0;
@@ -203,9 +191,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             for (int left = IN_FLIGHT; left > 0; left--)
                 if (k_tiles >= left) release(ring.slot - left);
             int row0 = (tile.row * CLUSTER_M + up) * BM + me * WM, col0 = (tile.col * CLUSTER_N + across) * BN;
-            if (AT_ONCE && CONSUMERS > 1) bar_sync(SECOND, 128 * CONSUMERS);                    // nobody reads the ring any more
-            if (TMA_STORE) store_accumulators_tma<SLOTS>(&c_map, d, my_slots, 1 + me, row0, col0, m, n);
-            else store_accumulators_rows<SLOTS>(c, d, my_slots, row0, col0, m, n);
+            if (TMA_STORE) store_accumulators_tma<C_SLOTS>(&c_map, d, my_slots, 1 + me, row0, col0, m, n);
+            else store_accumulators_rows<C_SLOTS>(c, d, my_slots, row0, col0, m, n);
         }
         if (TMA_STORE && thread == 0) cp_async_bulk_wait_group_read<0>();                       // shared memory outlives its readers
     }

@@ -20,6 +20,7 @@
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/ring.cuh>
+#include <hopperlab/ring_barriers.cuh>
 #include <hopperlab/setmaxnreg.cuh>
 #include <hopperlab/wgmma_tile.cuh>
 
@@ -62,10 +63,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     int row0 = blockIdx.x / SPLIT * BM, col0 = blockIdx.y * BN;
     int warpgroup = threadIdx.x / 128;
 
-    if (threadIdx.x < STAGES) {                                 // a lane a stage
-        mbarrier_init(&full[threadIdx.x], 1);
-        mbarrier_init(&empty[threadIdx.x], 2);
-    }
+    if (threadIdx.x == 0) ring_barriers_init<STAGES>(full, 1, empty, 2);
     __syncwarp();
     if (warpgroup == 0) bar_arrive(START, 384);                 // the producer's warp made the barriers and goes on
     else bar_sync(START, 384);
