@@ -44,11 +44,14 @@ CONFIGURATIONS: Mapping[str, BlockScaled] = {
     **{f"{name}, {words}": replace(choice, turns=turns) for turns, words in ((1, "turns"), (2, "late turns")) for name, choice in _TURNED.items()},
     "a CTA a tile": replace(ALONE, group=0), "256 a tile": replace(ALONE, parts=1, bn=256, stages=4, group=0),
     "256 loaded, a tile": replace(LOADED, cluster_m=1, group=0), "192 loaded, a tile": replace(LOADED, bn=192, cluster_m=1, group=0, stages=5),
-    "64 x 128": SMALL, "128 x 64": replace(ALONE, bn=64, group=0, stages=8), "64 x 128, pair": replace(SMALL, cluster_m=2)}
-FEW = ("64 x 128", "128 x 64", "64 x 128, pair")
+    "64 x 128": SMALL, "128 x 64": replace(ALONE, bn=64, group=0, stages=8), "64 x 128, pair": replace(SMALL, cluster_m=2),
+    "64 x 128, pair, 256B": replace(SMALL, cluster_m=2, promotion=256), "64 x 128, 256B": replace(SMALL, promotion=256),
+    "256 wide, alone, group 16, 128B": replace(ALONE, parts=1, bn=256, stages=4, group=16, promotion=128)}
+FEW = ("64 x 128", "128 x 64", "64 x 128, pair", "64 x 128, pair, 256B", "64 x 128, 256B")
 SOME = ("256 wide, alone", "256 wide", "256 a tile", "256 pair a tile", "256 loaded, alone", "a CTA a tile", "192 whole", "pair", "alone",
         "256 wide, turns", "256 wide, late turns", "256 a tile, turns", "256 a tile, late turns", "256 wide, alone, group 16, turns")
-MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, group 4", "256 wide, alone, group 16", "256 loaded", "256 loaded, one part",
+MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, group 4", "256 wide, alone, group 16", "256 wide, alone, group 16, 128B",
+        "256 loaded", "256 loaded, one part",
         "192 whole", "192 whole, alone", "192 whole, group 16", "192 whole, alone, group 16", "192 whole, 3 slots",
         *(f"{name}, {words}" for name in ("256 wide", "256 wide, alone, group 16", "192 whole", "pair") for words in ("turns", "late turns")))
 TRIED = {SHAPES[0]: FEW, SHAPES[1]: SOME, SHAPES[7]: FEW}
@@ -172,7 +175,7 @@ def _records(shape, timed, options: Mapping[str, BlockScaled] = {}, noted: bool 
 
 
 def _named(choice: BlockScaled | None) -> tuple[str, ...]:
-    return () if choice is None else (*(o[2:] for o in choice.options), f"BLOCKS={choice.blocks}")
+    return () if choice is None else (*(o[2:] for o in choice.options), f"BLOCKS={choice.blocks}", f"PROMOTION={choice.promotion}")
 
 
 def accuracy() -> list[Record]:

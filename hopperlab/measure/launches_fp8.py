@@ -28,7 +28,8 @@ def _ceil(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class BlockScaled:
-    """One configuration of fp8/block_scaled.cu: its macros in lower case (wide 0: the kernel's default), and `blocks`, the most CTAs of a launch."""
+    """One configuration of fp8/block_scaled.cu: its macros in lower case (wide 0: the kernel's default); `blocks`, the most CTAs of a launch; and
+    `promotion`, bytes that a miss of a or b fetches into the L2 (0: the sectors asked for)."""
 
     bn: int = 128
     consumers: int = 2
@@ -41,6 +42,7 @@ class BlockScaled:
     c_slots: int = 1
     turns: int = 0
     blocks: int = SMS
+    promotion: int = 0
 
     @property
     def bm(self) -> int:
@@ -51,7 +53,7 @@ class BlockScaled:
     def options(self) -> tuple[str, ...]:
         """NVRTC options."""
         return tuple(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self)
-                     if f.name != "blocks" and (f.name != "wide" or self.wide))
+                     if f.name not in ("blocks", "promotion") and (f.name != "wide" or self.wide))
 
     @property
     def shared_bytes(self) -> int:
@@ -91,8 +93,8 @@ def sizes(a, b, c, a_scales=None, b_scales=None) -> tuple[int, int, int]:
     return m, n, k
 
 
-def _map(array, rows: int) -> TensorMap:
-    return TensorMap.tiled(array, box=(rows, BLOCK), swizzle="128B", dtype="uint8")
+def _map(array, rows: int, promotion: int = 0) -> TensorMap:
+    return TensorMap.tiled(array, box=(rows, BLOCK), swizzle="128B", dtype="uint8", l2_promotion=f"{promotion}B" if promotion else "none")
 
 
 def _c_map(c) -> TensorMap:
@@ -129,7 +131,7 @@ def block_scaled(a, b, c, a_scales, b_scales, choice: BlockScaled | None = None,
     m, n, k = sizes(a, b, c, a_scales, b_scales)
     choice = choice or choose(m, n, k)
     kernel = load_kernel("fp8/block_scaled.cu", "gemm", (*choice.options, *options), backend=backend)
-    maps = (_map(a, choice.bm), _map(b, choice.bn // choice.cluster_m), _c_map(c), TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))
+    maps = (_map(a, choice.bm, choice.promotion), _map(b, choice.bn // choice.cluster_m, choice.promotion), _c_map(c), TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))
     return Launch(kernel, choice.grid(m, n), (128 * (choice.consumers + 1),), (*maps, b_scales, *_numbers(m, n, k)), choice.shared_bytes)
 
 
