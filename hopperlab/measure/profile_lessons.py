@@ -16,6 +16,9 @@ from .profile import EQUAL, NOT_MEASURED
 from .profile_ncu import ProfileError
 
 
+METHOD = "Nsight Compute with replay, clocks as they are (--clock-control none)"
+
+
 @dataclass(frozen=True)
 class Metric:
     """One line of the table. names: candidates, best first; scale: what a value is multiplied by to have `unit`."""
@@ -119,7 +122,7 @@ def run(command: Sequence[str], module: bool = False, kernel: str | None = None,
     print(table(found, missing))
     if out is not None:
         from .board import header
-        head = {**header(), "method": "Nsight Compute with replay, clocks as they are (--clock-control none)"}
+        head = {**header(), "method": METHOD}
         data = {"schema": 1, "header": head, "script": " ".join(command), "missing": missing, "kernels": found}
         out.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return EQUAL

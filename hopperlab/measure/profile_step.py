@@ -1,7 +1,8 @@
 """One launch of one kernel, as a target for a profiler: `python -m hopperlab.measure.profile_step STEP [SIZE | M N K]`.
 
-STEP is a step of the ladder or `fp8`, the block-scaled product (one SIZE, default 4096, or M N K); or `attention` (head size, `full`
-or `causal`, length: 16384 tokens and a hidden size of 2048). The last two need a GPU, CuPy and PyTorch.
+STEP is a step of the ladder, `fp8`, the block-scaled product, or `tensor_scale`, that with one scale a matrix (one SIZE, default 4096, or
+M N K); or `attention` (head size, `full` or `causal`, length: 16384 tokens and a hidden size of 2048). All but the ladder's steps need a GPU,
+CuPy and PyTorch.
 
     hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile_step final 4096
     hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile_step fp8 2048
@@ -39,6 +40,12 @@ def _fp8(*sizes: str) -> Launch:
     return launches_fp8.block_scaled(*(given[name] for name in ("a", "b", "c", "a_scales", "b_scales")))
 
 
+def _tensor_scale(*sizes: str) -> Launch:
+    from . import fp8, launches_fp8
+    given = fp8.operands(_shape(sizes))
+    return launches_fp8.tensor_scale(given["a"], given["b"], given["c"])
+
+
 def _attention(d: str = "128", mask: str = "full", length: str = "4096") -> Launch:
     from . import attention, launches_attention
     if mask not in ("full", "causal"):
@@ -48,7 +55,7 @@ def _attention(d: str = "128", mask: str = "full", length: str = "4096") -> Laun
     return attention.make(attention.operands(lengths, lengths, heads, heads, size), mask == "causal", launches_attention.choose(size, mask == "causal", long))
 
 
-CAPSTONES: Mapping[str, Callable[..., Launch]] = {"fp8": _fp8, "attention": _attention}
+CAPSTONES: Mapping[str, Callable[..., Launch]] = {"fp8": _fp8, "tensor_scale": _tensor_scale, "attention": _attention}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -42,7 +42,7 @@ from .overlap import overlap_chart, overlap_table, ring_plan, run_product, stage
 from .panels import Choice, Panel, Slider, panel
 from .products import launch_groups, multiply_tile, one_tile_operands
 from .profiling import KERNELS, check_counts, count_kernel, counters_beside, issue_share, launch_counters, machine_map, metric_words
-from .profiling import profile_chart, profile_table, same_counts, symptoms_table
+from .profiling import profile_chart, profile_table, profiles_table, same_counts, shared_memory_busy, symptoms_table
 from .proxies import fenced, handover_diagram, order_diagram, run_places
 from .recorded import best_depth, boxes_chart, boxes_table, bugs_table, ceilings, folds_table, gemm_bars, percent_of_peer, stages_chart, timing_lesson
 from .recorded_lessons import exchange_chart, if_recorded, reduction_rates, store_table, swizzle_cost, swizzle_reads, wgmma_groups, wgmma_rates

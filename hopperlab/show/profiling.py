@@ -147,6 +147,27 @@ def _bars(axis: Axes, names: Sequence[str], values: Sequence[float], label: str)
         axis.text(value + max(values) * 0.02, row, f"{value:.3g}", va="center", fontsize=8, color=style.INK)
 
 
+PASSES = ("shared memory: wgmma operands", "shared memory: loads", "shared memory: stores")
+BY_TMA = ("traffic: TMA into shared memory", "traffic: TMA out of shared memory")
+
+
+def shared_memory_busy(values: Mapping[str, float]) -> float:
+    """Share of cycles in which an SM's shared memory passes 128 bytes, from a profile's values by title: to wgmma, to threads, to and from TMA."""
+    cycles = MULTIPROCESSORS * values["time: duration"] * values["time: SM clock"]
+    return (sum(values[name] for name in PASSES) + sum(values[name] for name in BY_TMA) * 1e6 / 128) / cycles
+
+
+def profiles_table(recording: Any, targets: Sequence[tuple[str, ...]]) -> str:
+    """A line a target (step, sizes) of the recording `profiles`: time, clock, and how busy tensor cores, issue slots, shared memory and L2 were."""
+    lines = [recording.source, f"{'launch':22s} {'us':>8s} {'MHz':>6s} {'tensor cores':>13s} {'issue slots':>12s} {'shared memory':>14s} {'L2 to SMs':>11s}"]
+    for kernel, *sizes in targets:
+        values = {record.note: record.value for record in recording.where(kernel=kernel, options=tuple(sizes))}
+        rate = values["traffic: L2 to the SMs"] / values["time: duration"]
+        lines.append(f"{' '.join((kernel, *sizes)):22s} {values['time: duration']:8.1f} {values['time: SM clock']:6.0f} {values['tensor cores: tensor pipe busy']:11.1f} % "
+                     f"{values['issue slots: issue slots used']:10.1f} % {100 * shared_memory_busy(values):12.1f} % {rate:6.2f} TB/s")
+    return "\n".join(lines)
+
+
 def symptoms_table() -> str:
     """Symptom, metric that shows it, what helps, and the lessons."""
     head = ("symptom", "metric", "what helps", "lesson")
