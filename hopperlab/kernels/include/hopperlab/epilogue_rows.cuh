@@ -5,8 +5,7 @@
 
 // The accumulators of a warpgroup, BLOCKS x 64 rows, to C (m x n, row-major), their corner at row0, col0: SLOTS chunks of 64x64
 // at a time through `slots` (SLOTS x 8192 bytes, 1024-byte aligned). A warp stages 16 rows of a chunk and writes the same 16 to
-// C, so it waits for its own lanes only. Lane l holds columns 2l and 2l + 1. Where n is odd, every other row of C begins in the
-// middle of a word (row0 is a multiple of 16), and lanes store a column each of two neighbours'.
+// C, so it waits for its own lanes only. Lane l holds columns 2l and 2l + 1; where n is odd they are stored one by one.
 template <int SLOTS, int BLOCKS, int COUNT>
 __device__ __forceinline__ void store_accumulators_rows(__nv_bfloat16* c, const float (&d)[BLOCKS][COUNT], unsigned char* slots,
                                                         int row0, int col0, int m, int n) {
@@ -23,21 +22,22 @@ __device__ __forceinline__ void store_accumulators_rows(__nv_bfloat16* c, const 
         for (int i = first; i < first + SLOTS; i++) {
             int y = row0 + i / CHUNKS * 64 + top, x = col0 + i % CHUNKS * 64 + 2 * lane;
             const unsigned char* tile = slots + (i - first) * 8192 + top * 128;
-            __nv_bfloat162 pair[16];                            // all on their way before the first is stored
-            #pragma unroll
-            for (int r = 0; r < 16; r++)                        // top is a multiple of 8: row r of the warp swizzles as r % 8
-                pair[r] = *reinterpret_cast<const __nv_bfloat162*>(tile + r * 128 + ((lane / 4) ^ (r % 8)) * 16 + lane % 4 * 4);
+            auto staged = [&](int r) {                          // top is a multiple of 8: row r of the warp swizzles as r % 8
+                return *reinterpret_cast<const __nv_bfloat162*>(tile + r * 128 + ((lane / 4) ^ (r % 8)) * 16 + lane % 4 * 4);
+            };
             __nv_bfloat16* out = c + (size_t)y * n + x;
-            #pragma unroll
-            for (int r = 0; r < 16 && y + r < m; r++, out += n) {
-                if (n % 2 == 0 || r % 2 == 0) {                 // words of C begin at even columns
-                    if (x + 1 < n) *reinterpret_cast<__nv_bfloat162*>(out) = pair[r];
-                    else if (x < n) out[0] = pair[r].x;
-                } else {                                        // at odd ones: this lane's second with the next lane's first
-                    __nv_bfloat16 next = __shfl_down_sync(0xffffffff, pair[r].x, 1);
-                    if (lane == 0 && x < n) out[0] = pair[r].x;
-                    if (lane < 31 && x + 2 < n) *reinterpret_cast<__nv_bfloat162*>(out + 1) = __nv_bfloat162(pair[r].y, next);
-                    else if (x + 1 < n) out[1] = pair[r].y;
+            if (n % 2 == 0) {
+                __nv_bfloat162 pair[16];                        // all rows on their way before the first is stored
+                #pragma unroll
+                for (int r = 0; r < 16; r++) pair[r] = staged(r);
+                #pragma unroll
+                for (int r = 0; r < 16; r++)
+                    if (y + r < m && x < n) *reinterpret_cast<__nv_bfloat162*>(out + (size_t)r * n) = pair[r];
+            } else {
+                for (int r = 0; r < 16 && y + r < m; r++, out += n) {
+                    __nv_bfloat162 pair = staged(r);
+                    if (x < n) out[0] = pair.x;
+                    if (x + 1 < n) out[1] = pair.y;
                 }
             }
         }
