@@ -28,7 +28,7 @@ def timed(seen: Seen, time: Callable[..., dict[str, Sample]] = interleaved) -> s
     on_gpu = OnGpu(seen)
     on_gpu.restore()
     on_gpu()
-    share = max((apart(here, there)[0] for here, there in zip(on_gpu.left, on_gpu.after(), strict=True)), default=0.0)
+    share = max((apart(here, there)[0] for here, there in zip(on_gpu.numbers(), on_gpu.after(), strict=True)), default=0.0)
     sample = time({name: on_gpu}, rounds=ROUNDS, prepare=on_gpu.restore)[name]
     on_gpu.close()
     result = "the same result" if share == 0 else f"results apart by {share:.1g} of the largest value" if share < 1 else DIFFERENT

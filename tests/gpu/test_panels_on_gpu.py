@@ -35,6 +35,12 @@ def test_arrays_are_put_back_before_each_launch():
     assert all((here == hl.asnumpy(base)).all() for here, base in zip(on_gpu.left, seen[0].arrays, strict=True))
 
 
+def test_bits_of_bf16_are_compared_as_numbers():
+    """Attention passes bf16 as uint16: exponentials differ in their last bits, not by a `largest integer`."""
+    panel = show.panel(lambda: show.launch_attention(64, 256, "yes", 64, "overlapped"))
+    assert "results apart by" in panel.on_gpu or "the same result" in panel.on_gpu, panel.on_gpu
+
+
 def test_a_launch_with_a_hazard_is_not_made():
     seen = []
     with watching(seen.append):

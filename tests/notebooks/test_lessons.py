@@ -33,6 +33,17 @@ def test_outputs_come_out_the_same_here(path, tmp_path):
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
+PANELS = [(path, cell.id) for path in SOURCES for cell in nbformat.read(build.notebook_path(path), 4).cells if "show.panel(" in cell.source]
+
+
+@pytest.mark.parametrize(("path", "cell"), PANELS, ids=lambda value: value if isinstance(value, str) else value.stem)
+def test_the_stored_panel_was_launched_and_timed_on_a_gpu(path, cell):
+    (found,) = (c for c in nbformat.read(build.notebook_path(path), 4).cells if c.id == cell)
+    (told,) = (line for out in found.outputs for line in out.get("data", {}).get("text/plain", "").split("\n") if line.startswith("On this GPU ("))
+    assert re.search(r"\w+ [\d.]+ us \([\d.]+ to [\d.]+\), (the same result|results apart by|another result)", told)
+    assert "another result" not in told or path.stem == "05x_inside_tma"      # whose kernel leaves clock cycles
+
+
 # Two lessons launch no new kernel: one looks back over all of them, one ahead; the names in other libraries are lesson 18's subject.
 LEFT_OUT = {"17_claims_measured": ("NumPy", "## Panel", "In CUTLASS, Triton, Gluon this is"),
             "18_after_hopper": ("NumPy", "## Panel", "In CUTLASS, Triton, Gluon this is")}

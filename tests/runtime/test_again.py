@@ -64,6 +64,9 @@ class Repeated:
     def restore(self):
         pass
 
+    def numbers(self):
+        return self.left
+
     close = restore
 
     def __call__(self):
