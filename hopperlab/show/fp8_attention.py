@@ -58,7 +58,8 @@ def run_attention_fp8(q_lengths: Sequence[int] = (130,), k_lengths: Sequence[int
     quantised = [fp8.quantise(x) for x in (q, k, v)]
     numbers, scales = [x for x, _ in quantised], [s for _, s in quantised]
     choice = replace(fp8.BY_HEAD_SIZE[d], bn=keys, blocks=blocks)
-    o, lse = np.full(q.shape, 0x7FC0, np.uint16), np.full((heads, len(q)), np.nan, np.float32)
+    o = np.full(q.shape, np.nan, q.dtype) if place == "emulator" else np.full(q.shape, 0x7FC0, np.uint16)           # CuPy has no bf16
+    lse = np.full((heads, len(q)), np.nan, np.float32)
     arrays = [*(x.view(np.uint8) for x in numbers), o, lse, *scales, *starts]
     arrays = placed(arrays, place)
     launch = fp8.forward_fp8(*arrays, causal, choice=choice, backend=place)
