@@ -172,8 +172,7 @@ def final(a, b, c, choice: Choice | None = None, options: Sequence[str] = (), ba
     """gemm/final.cu with the given choice; None takes what `gemm_choice.choose` picks (which may be split_k or stream_k).
 
     k a multiple of 8. Where n is none, each warp stores its part of C. a and b may be views of wider arrays. promotion: of their
-    tensor maps, into the L2; None: the choice's, and 128B at most
-    where rows begin inside a line. Launches of one `Launch` must not overlap.
+    tensor maps, into the L2; None: the choice's, and 128B at most where rows begin inside a line. Launches of one `Launch` must not overlap.
     """
     m, n, k = _sizes(a, b, c, pitched=True)
     picked = choice or gemm_choice.choose(m, n, k, _whole_lines(a) and _whole_lines(b))

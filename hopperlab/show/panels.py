@@ -59,6 +59,7 @@ class Panel:
     def update(self) -> None:
         """Launch with the present values; on an illegal choice keep the last picture and say why nothing ran."""
         began, seen = time.perf_counter(), []
+        self._say(f"Launches: {self.launches}. Launching …", "inherit", "normal")
         try:
             with watching(seen.append):
                 picture = self._launch(**self.values)
@@ -84,13 +85,16 @@ class Panel:
         row = widgets.Layout(display="flex", flex_flow="row wrap", width="100%")
         self._box = widgets.VBox([widgets.Box(list(self._inputs.values()), layout=row), self._line, self._image, self._words])
 
+    def _say(self, status: str, colour: str, weight: str) -> None:
+        """The status line, at once: it is also how a launch that takes long shows that it was asked for."""
+        if self._box is not None:
+            text = html.escape(status).replace("\n", "<br>")
+            self._line.value = f'<span role="status" style="color: {colour}; font-weight: {weight}">{text}</span>'
+
     def _paint(self, legal: bool) -> None:
         if self._box is None:
             return
-        colour = "inherit" if legal else style.VERMILION
-        weight = "normal" if legal else "bold"
-        text = html.escape(self.status).replace("\n", "<br>")
-        self._line.value = f'<span role="status" style="color: {colour}; font-weight: {weight}">{text}</span>'
+        self._say(self.status, *(("inherit", "normal") if legal else (style.VERMILION, "bold")))
         if legal:
             self._image.value = self.picture.png()
             self._words.value = f"<details><summary>The same in words</summary><pre>{html.escape(self.picture.text)}</pre></details>"

@@ -51,6 +51,13 @@ def test_panel_follows_its_controls_and_explains_what_it_refuses(live):
     assert panel.launches == 3 and "Not launched" not in panel._line.value
 
 
+def test_panel_says_that_it_launches_before_it_has(live):
+    seen = []
+    panel = show.panel(lambda stages: seen.append(panel._line.value if seen else "") or draw(stages), stages=show.Slider("Stages", range(2, 7), 3))
+    panel._inputs["stages"].value = 4
+    assert "Launches: 1. Launching …" in seen[1] and "Launching" not in panel._line.value
+
+
 def test_panel_with_an_illegal_start_still_shows_why(place):
     panel = show.panel(draw, stages=show.Slider("Stages", range(2, 7), 6))
     assert panel.launches == 0 and "Not launched" in panel.status
