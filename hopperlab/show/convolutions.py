@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -158,7 +159,7 @@ def launch_im2col(edge: int, stride: int, padding: int, channels: int, layout: s
     same = np.array_equal(laid[..., :channels], convolution_matrix(image, edges, padding, stride)) and not laid[..., channels:].any()
     at = {"first": 0, "middle": edge // 2, "last": edge - 1}[tap]
     heading = (f"{edge} x {edge}, stride {stride}, padding {padding}: {rows} x {columns} outputs, "
-               f"{'as NumPy says' if same else 'NOT as NumPy says'}\n{words}; read for filter element ({at}, {at})")
+               f"{'as NumPy says' if same else 'NOT as NumPy says'}\n" + textwrap.fill(f"{words}; read for filter element ({at}, {at})", 52))
     return walk_picture(read, edges, padding, stride, (at, at), heading)
 
 
