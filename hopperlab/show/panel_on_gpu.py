@@ -14,7 +14,7 @@ from ..runtime.driver import find_gpu
 from ..runtime.errors import GpuError
 
 ROUNDS = 9
-DIFFERENT = "another result, as clocks and orders of arrival are"
+DIFFERENT = "other bits: clocks, an order of arrival, or sums rounded elsewhere"
 MOST = 3                # launches that are timed; a panel that makes more is told how many are left
 
 

@@ -115,3 +115,10 @@ def test_quantised_operands_stand_for_the_originals():
     back = a8.astype(np.float32) * a_scales[:, :70].T.repeat(128, 1)[:, :300]
     assert (np.abs(back - a) <= 2.0 ** -4 * np.abs(a) + 2.0 ** -10 * np.abs(a).max()).all()
     assert float(np.abs(a8.astype(np.float32)).max()) == 448
+
+
+@pytest.mark.parametrize(("bytes_", "word"), [(0, "none"), (256, "256B")])
+def test_operands_are_promoted_into_the_l2_as_the_choice_says(bytes_, word):
+    a8, b8, a_scales, b_scales = fp8.quantise(np.ones((128, 128)), np.ones((128, 128)))
+    launch = fp8.block_scaled(a8, b8, np.zeros((128, 128), ml_dtypes.bfloat16), a_scales, b_scales, fp8.BlockScaled(promotion=bytes_), backend="emulator")
+    assert [launch.args[i].fields.l2_promotion for i in range(2)] == [word] * 2 and "-DPROMOTION" not in " ".join(launch.kernel.module.options)

@@ -1,6 +1,7 @@
 """The product ladder in the emulator: every step and configuration exact on awkward shapes, under every schedule, no hazard."""
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -189,3 +190,18 @@ def test_wrong_sizes_are_named():
         launches_gemm.naive(a, np.zeros((8, 24), np.uint16), np.zeros((8, 8), np.uint16))
     with pytest.raises(KeyError, match="persistent"):
         launches_gemm.launch("no such", a, a, np.zeros((8, 8), np.uint16))
+
+
+@pytest.mark.parametrize(("choice", "columns", "promoted"), [(Final(), 64, "256B"), (Final(promotion=128), 64, "128B"), (Final(), 72, "128B")])
+def test_operands_are_promoted_into_the_l2_as_the_choice_says(choice, columns, promoted):
+    """And by 128 bytes at most where rows begin inside a line (72 columns of 2 bytes)."""
+    a, b, c = (np.zeros(shape, ml_dtypes.bfloat16) for shape in ((128, columns), (256, columns), (128, 256)))
+    launch = launches_gemm.final(a, b, c, choice, backend="emulator")
+    assert [launch.args[i].fields.l2_promotion for i in range(2)] == [promoted] * 2 and not any("PROMOTION" in option for option in choice.options)
+
+
+def test_one_thread_makes_the_barriers_at_constant_addresses():
+    """A full and an empty one a slot, each an instruction of its own; lanes with addresses of their own would become two in a loop."""
+    choice = Final(bm=64, bn=128, consumers=1, stages=8, stagger=0, group=0, cluster_m=1)
+    code = str(hl.sass("gemm/final.cu", "gemm", choice.options))
+    assert code.count("SYNCS.EXCH") == 2 * choice.stages

@@ -26,7 +26,7 @@ def tool(tmp_path, monkeypatch):
 def test_only_a_summary_without_errors_of_a_program_that_ended_well_is_clean(tool, says, code, errors):
     found = memcheck.check(["final", "8", "8", "8"], tool(says, code))
     assert found.errors == errors and found.clean == (errors == 0)
-    assert "'--tool', 'memcheck'" in found.text and "'hopperlab.measure.profile_step', 'final', '8', '8', '8'" in found.text
+    assert "'--tool', 'memcheck', '--report-api-errors', 'no'" in found.text and "'hopperlab.measure.profile_step', 'final', '8', '8', '8'" in found.text
 
 
 def test_a_launch_that_hangs_is_not_clean(tmp_path):

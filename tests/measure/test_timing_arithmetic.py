@@ -1,9 +1,12 @@
 """The arithmetic of measuring, which needs no GPU: medians, ratios, board queries, summaries."""
+import itertools
 import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 
-from hopperlab.measure import board
+from hopperlab.measure import board, timing
 from hopperlab.measure.record import main, summary
 from hopperlab.measure.recordings import Record
 from hopperlab.measure.timing import Sample, order_of, speed_ratios
@@ -70,3 +73,20 @@ def test_every_contestant_has_every_place_in_the_order():
     assert orders[0] == names and orders[3] == orders[0] and all(sorted(order) == sorted(names) for order in orders)
     assert all({order[place] for order in orders[:3]} == set(names) for place in range(3))
     assert order_of([], 2) == []
+
+
+def test_rounds_begin_with_another_contestant_and_each_launch_is_prepared(monkeypatch):
+    """`interleaved` on a stand-in for CuPy: who ran when, and in which order a launch, its flush and its preparation came."""
+    done = []
+    clock = itertools.count()
+
+    class Event:
+        def record(self):
+            self.at = next(clock)
+    flush = SimpleNamespace(fill=lambda value: done.append("flush"))
+    cuda = SimpleNamespace(Event=Event, runtime=SimpleNamespace(deviceSynchronize=lambda: None), get_elapsed_time=lambda start, end: end.at - start.at)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, empty=lambda *args, **kwargs: flush, uint8=None))
+    samples = timing.interleaved({name: (lambda name=name: done.append(name)) for name in ("a", "b", "c")}, rounds=2, warmups=1, prepare=lambda: done.append("prepare"))
+    assert [step for step in done if len(step) == 1] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
+    assert done[:3] == ["prepare", "flush", "a"] and done.count("prepare") == done.count("flush") == 9
+    assert {name: len(sample.times) for name, sample in samples.items()} == {"a": 2, "b": 2, "c": 2}

@@ -82,7 +82,7 @@ def sampled(variants, rounds, prepare):
     return {name: Sample((0.0031, 0.0030, 0.0042)) for name in variants}
 
 
-@pytest.mark.parametrize(("more", "words"), [(0.0, "the same result"), (1e-4, "results apart by 3e-05 of the largest value"), (np.nan, "another result, as clocks")])
+@pytest.mark.parametrize(("more", "words"), [(0.0, "the same result"), (1e-4, "results apart by 3e-05 of the largest value"), (np.nan, "other bits: clocks")])
 def test_a_panel_says_time_and_difference(add, monkeypatch, more, words):
     monkeypatch.setattr(panel_on_gpu, "OnGpu", type("Other", (Repeated,), {"more": more}))
     (seen,) = seen_of(add, np.ones(32, np.float32))
