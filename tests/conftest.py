@@ -36,22 +36,27 @@ def _compared_places(request, record_property):
     coarser = request.node.get_closest_marker("sums_of_fp8")
     compare.bounds = RELATIVE | (dict(zip((2, 4), coarser.args, strict=True)) if coarser else {})
     before = compare.counts()
+    compare.kernels.clear()
     yield
+    record_property("differential_kernels", sorted(compare.kernels))
     record_property("differential", [now - then for now, then in zip(compare.counts(), before, strict=True)])
 
 
 def pytest_terminal_summary(terminalreporter, config):
     if config.differential is None:
         return
-    totals = [0, 0, 0]
+    totals, kernels = [0, 0, 0], set()
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) == "teardown":
-                for name, counts in report.user_properties:
+                for name, value in report.user_properties:
                     if name == "differential":
-                        totals = [a + b for a, b in zip(totals, counts, strict=True)]
+                        totals = [a + b for a, b in zip(totals, value, strict=True)]
+                    elif name == "differential_kernels":
+                        kernels.update(value)
     terminalreporter.write_line(f"differential: {totals[0]} launches equal in both places, {totals[1]} repetitions, "
                                 f"{totals[2]} left out for their hazards")
+    terminalreporter.write_line(f"kernels on the GPU: {', '.join(sorted(kernel for kernel in kernels if '/' in kernel))}")
 
 
 @pytest.hookimpl(hookwrapper=True)

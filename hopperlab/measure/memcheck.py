@@ -1,7 +1,10 @@
-"""compute-sanitizer's memcheck over the ladder and the capstones: `python -m hopperlab.measure.memcheck [STEP …] [--out DIR]`, on a Hopper machine.
+"""compute-sanitizer's memcheck over the kernels of the course: `python -m hopperlab.measure.memcheck [STEP …] [--out DIR]`, on a Hopper machine.
 
-Every step runs once on each of its SHAPES, with edges, in a process of its own under `compute-sanitizer --tool memcheck`. Exit code 0: nothing
-was found; 1: something was, and is printed; 2: there is no GPU or no compute-sanitizer. What was found is the recording `memcheck`.
+Every step of the ladder and both capstones run once on each of their SHAPES, with edges; `--tests` and `--differential` add what files of tests
+launch. Each runs in a process of its own under `compute-sanitizer --tool memcheck`, with every array in an allocation of its own; one that does not
+come to its end without an error of memcheck's runs once more, alone. Before, copies that write past their target's end (`overrun`) show what
+memcheck sees. Exit code 0: it found what an ordinary store overran, and nothing in the kernels; 1: it did not, or did, which is printed; 2: there
+is no GPU or no compute-sanitizer. What was found is the recording `memcheck`, with the kernels that each process launched.
 """
 from __future__ import annotations
 
@@ -10,77 +13,142 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import launches_gemm, recordings
+from . import launches_gemm, overrun, recordings
 from .board import header
+from .exact_allocations import LAUNCHED
 from .recordings import Record
 
 SHAPES = {step: (("264", "520", "136"), ("128", "256", "64")) for step in launches_gemm.LADDER} | {       # step: what profile_step takes after it
+    "final": (("264", "520", "136"), ("128", "256", "64"), ("264", "518", "136"), ("265", "517", "136")),
     "fp8": (("264", "520", "144"), ("128", "256", "128")), "attention": (("64", "causal", "1024"), ("128", "full", "2048"), ("256", "causal", "512"))}
-SECONDS = 240.0             # for one launch, under the tool
+SECONDS = 500.0             # for one process, under the tool
 SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) errors?")
+PASSED = re.compile(r"\b\d+ passed")
+KERNELS = re.compile(rf"^{LAUNCHED}(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One process to run under memcheck: a name and what tells it from others, for its record, and its `python -m` line."""
+
+    kernel: str
+    options: tuple[str, ...]
+    line: tuple[str, ...]
+
+    @property
+    def overruns(self) -> bool:
+        """Errors are what it is there for."""
+        return self.kernel == "overrun"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What memcheck said of one launch: how many errors (None: it did not come to its summary), and its lines."""
+    """What memcheck said of a target: how many errors (None: it did not come to its summary, or ended badly), and its lines."""
 
     errors: int | None
     text: str
 
     @property
     def clean(self) -> bool:
-        """It came to its end and found nothing."""
-        return self.errors == 0
+        """It launched kernels, came to its end and found nothing."""
+        return self.errors == 0 and bool(self.kernels)
+
+    @property
+    def outcome(self) -> str:
+        """In words."""
+        if self.errors is None:
+            return "did not finish"
+        return "clean" if self.clean else "launched no kernel" if not self.errors else f"{self.errors} error{'' if self.errors == 1 else 's'}"
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Files below hopperlab/kernels/ that it launched on the GPU."""
+        return tuple(sorted({name for line in KERNELS.findall(self.text) for name in line.split(", ") if name}))
+
+    @property
+    def note(self) -> str:
+        """What ran: how many tests, if any, and the kernels."""
+        return ": ".join((*PASSED.findall(self.text)[-1:], ", ".join(self.kernels)))
 
 
-def check(arguments: Sequence[str], tool: str, seconds: float = SECONDS) -> Checked:
-    """Run `python -m hopperlab.measure.profile_step ARGUMENTS` under memcheck."""
-    line = [tool, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "9", sys.executable, "-m", "hopperlab.measure.profile_step", *arguments]
+def targets(steps: Sequence[str], tests: Sequence[Path] = (), differential: Sequence[Path] = ()) -> Iterator[Target]:
+    """The overruns, every shape of each step, then one target a file: folders stand for their test_*.py."""
+    for how in overrun.COPIES:
+        yield Target("overrun", (how,), ("hopperlab.measure.overrun", how))
+    for step in steps:
+        for sizes in SHAPES[step]:
+            yield Target(step, sizes, ("hopperlab.measure.profile_step", step, *sizes))
+    for given, chosen in ((tests, ("-m", "gpu")), (differential, ("--differential",))):
+        for path in given:
+            for file in sorted(path.glob("test_*.py")) if path.is_dir() else [path]:
+                yield Target("pytest", (file.as_posix(),), ("pytest", *chosen, "-q", "-p", "no:cacheprovider", "--timeout", "400", file.as_posix()))
+
+
+def check(target: Target, tool: str, seconds: float = SECONDS) -> Checked:
+    """Run `python -m LINE` under memcheck."""
+    line = [tool, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "9",
+            sys.executable, "-m", "hopperlab.measure.exact_allocations", *target.line]
     try:
         done = subprocess.run(line, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return Checked(None, f"not done in {seconds:.0f} s")
-    text = done.stdout + done.stderr
-    found = SUMMARY.search(text)
-    errors = int(found[1]) if found else None
-    if errors == 0 and done.returncode:                     # the program failed for a reason that memcheck does not count
+    found = Checked(None, done.stdout + done.stderr)
+    summary = SUMMARY.search(found.text)
+    errors = int(summary[1]) if summary else None
+    if errors == 0 and done.returncode:                     # it failed for a reason that memcheck does not count
         errors = None
-    return Checked(errors, text)
+    return Checked(errors, found.text)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.memcheck", description=__doc__.split("\n")[0])
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"which (default: all): {', '.join(SHAPES)}")
+    parser.add_argument("--tests", nargs="+", type=Path, default=[], metavar="PATH", help="and these files of tests (folders: all of theirs; FILE::TEST: one), run with -m gpu")
+    parser.add_argument("--differential", nargs="+", type=Path, default=[], metavar="PATH", help="and these, run with --differential")
+    parser.add_argument("--jobs", type=int, default=4, metavar="N", help="processes at a time (default: 4)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the recording there (default: only print)")
     given = parser.parse_args(arguments)
-    steps = given.steps or list(SHAPES)
-    if unknown := [step for step in steps if step not in SHAPES]:
+    if unknown := [step for step in given.steps if step not in SHAPES]:
         parser.error(f"no step {', '.join(unknown)}; there are {', '.join(SHAPES)}")
+    if missing := [str(path) for path in (*given.tests, *given.differential) if not Path(str(path).partition("::")[0]).exists()]:
+        parser.error(f"no such file or folder: {', '.join(missing)}")
     from .bench import no_gpu
     tool = shutil.which("compute-sanitizer")
     why = no_gpu() or (None if tool else "compute-sanitizer is not on the PATH: it comes with the CUDA toolkit")
     if why is not None:
         print(why, file=sys.stderr)
         return 2
-    targets = [(step, sizes) for step in steps for sizes in SHAPES[step]]
-    records = []
-    for number, (step, sizes) in enumerate(targets, 1):
-        found = check([step, *sizes], tool)
-        said = "clean" if found.clean else "did not finish" if found.errors is None else f"{found.errors} error{'' if found.errors == 1 else 's'}"
-        print(f"[{number}/{len(targets)}] {step} {' '.join(sizes)}: {said}", flush=True)
-        if not found.clean:
-            print(found.text[-4000:], flush=True)
-        records.append(Record("memcheck", step, sizes, outcome=said))
-    bad = sum(record.outcome != "clean" for record in records)
-    print(f"{len(records) - bad} launches clean, {bad} not")
+    chosen = list(targets(given.steps or list(SHAPES), given.tests, given.differential))
+    with ThreadPoolExecutor(max(1, given.jobs)) as pool:
+        found = _told(chosen, pool.map(lambda target: check(target, tool), chosen))
+    if ended_badly := [target for target, what in zip(chosen, found, strict=True) if what.errors is None]:
+        print("once more, alone:", flush=True)
+        again = dict(zip(ended_badly, _told(ended_badly, (check(target, tool) for target in ended_badly)), strict=True))
+        found = [again.get(target, what) for target, what in zip(chosen, found, strict=True)]
+    records = [Record("memcheck", target.kernel, target.options, outcome=what.outcome, note=what.note) for target, what in zip(chosen, found, strict=True)]
+    seen = any(what.errors for target, what in zip(chosen, found, strict=True) if target.options == ("vector_copy",))
+    bad = sum(not what.clean for target, what in zip(chosen, found, strict=True) if not target.overruns)
+    print(f"{sum(not target.overruns for target in chosen) - bad} clean, {bad} not" + ("" if seen else "; an ordinary store past the end was not found: this says nothing"))
     if given.out:
         print(f"written: {recordings.save('memcheck', header(), records, given.out)}")
-    return 1 if bad else 0
+    return 0 if seen and not bad else 1
+
+
+def _told(chosen: Sequence[Target], found: Iterator[Checked]) -> list[Checked]:
+    """All of `found`, each printed as it comes, with memcheck's last lines where there is something to see."""
+    done = []
+    for number, (target, what) in enumerate(zip(chosen, found, strict=True), 1):
+        print(f"[{number}/{len(chosen)}] {target.kernel} {' '.join(target.options)}: {what.outcome}{f' ({what.note})' if what.note else ''}", flush=True)
+        if not what.clean and not target.overruns:
+            print(what.text[-4000:], flush=True)
+        done.append(what)
+    return done
 
 
 if __name__ == "__main__":

@@ -1,19 +1,27 @@
-"""memcheck over the ladder, with a stand-in for the tool: what counts as clean, and what is told when it is not."""
+"""memcheck over the kernels, with a stand-in for the tool: what counts as clean, what is told when it is not, and what the stored recording covers."""
 import os
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
-from hopperlab.measure import bench, memcheck, profile_step, recordings
+from hopperlab.measure import bench, memcheck, overrun, profile_step, recordings
+from hopperlab.runtime import library
+
+LINE = "hopperlab.measure.profile_step final 8 8 8"
+FINAL = memcheck.Target("final", ("8", "8", "8"), tuple(LINE.split()))
+NOTHING = "========= ERROR SUMMARY: 0 errors"
+RAN = f"kernels on the GPU: gemm/final.cu\n{NOTHING}"
 
 
 @pytest.fixture
 def tool(tmp_path, monkeypatch):
-    """Puts a program named compute-sanitizer on the PATH that prints `says` and ends with `code`."""
+    """Puts a program named compute-sanitizer on the PATH that prints `says` and its command line, and ends with `code`; overruns find an error."""
     def make(says: str, code: int = 0):
         path = tmp_path / "compute-sanitizer"
-        path.write_text(f"#!{sys.executable}\nimport sys\nprint({says!r}, sys.argv[1:])\nsys.exit({code})\n")
+        path.write_text(f"#!{sys.executable}\nimport sys\novers = 'hopperlab.measure.overrun' in sys.argv\n"
+                        f"print('========= ERROR SUMMARY: 1 error' if overs else {says!r}, sys.argv[1:])\nsys.exit(9 if overs else {code})\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.setattr(bench, "no_gpu", lambda: None)
@@ -21,53 +29,90 @@ def tool(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize(("says", "code", "errors"), [("========= ERROR SUMMARY: 0 errors", 0, 0), ("========= ERROR SUMMARY: 3 errors", 9, 3),
-                                                      ("========= ERROR SUMMARY: 0 errors", 1, None), ("which step?", 2, None)])
-def test_only_a_summary_without_errors_of_a_program_that_ended_well_is_clean(tool, says, code, errors):
-    found = memcheck.check(["final", "8", "8", "8"], tool(says, code))
-    assert found.errors == errors and found.clean == (errors == 0)
-    assert "'--tool', 'memcheck', '--report-api-errors', 'no'" in found.text and "'hopperlab.measure.profile_step', 'final', '8', '8', '8'" in found.text
+@pytest.mark.parametrize(("says", "code", "errors", "outcome"), [
+    (RAN, 0, 0, "clean"), (NOTHING, 0, 0, "launched no kernel"), (f"{RAN}", 1, None, "did not finish"), ("which step?", 2, None, "did not finish"),
+    ("kernels on the GPU: gemm/final.cu\n========= ERROR SUMMARY: 3 errors", 9, 3, "3 errors")])
+def test_only_a_program_that_launched_and_ended_well_without_errors_is_clean(tool, says, code, errors, outcome):
+    found = memcheck.check(FINAL, tool(says, code))
+    assert (found.errors, found.outcome, found.clean) == (errors, outcome, outcome == "clean")
+    words = [word.strip("[]',") for word in found.text.splitlines()[-1].split()]
+    assert "--tool memcheck --report-api-errors no" in " ".join(words) and " ".join(words).endswith(f"-m hopperlab.measure.exact_allocations {LINE}")
 
 
 def test_a_launch_that_hangs_is_not_clean(tmp_path):
     path = tmp_path / "tool"
     path.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
     path.chmod(0o755)
-    assert memcheck.check([], str(path), 0.5).errors is None
+    assert memcheck.check(FINAL, str(path), 0.5).outcome == "did not finish"
 
 
 def test_every_shape_of_a_step_is_told(tool, capsys):
-    tool("========= ERROR SUMMARY: 0 errors")
+    tool(RAN)
     assert memcheck.main(["naive", "final"]) == 0
-    assert "[4/4] final 128 256 64: clean" in capsys.readouterr().out
-    tool("Invalid __global__ write\n========= ERROR SUMMARY: 1 error", 9)
+    assert "final 128 256 64: clean (gemm/final.cu)" in capsys.readouterr().out
+    tool("kernels on the GPU: a/b.cu\nInvalid __global__ write\n========= ERROR SUMMARY: 1 error", 9)
     assert memcheck.main(["naive"]) == 1
     out = capsys.readouterr().out
-    assert "[1/2] naive 264 520 136: 1 error" in out and "Invalid __global__ write" in out and "0 launches clean, 2 not" in out
+    assert "naive 264 520 136: 1 error" in out and "Invalid __global__ write" in out and "0 clean, 2 not" in out
+
+
+def test_a_tool_that_does_not_find_an_ordinary_overrun_says_nothing(tool, capsys, monkeypatch):
+    tool(RAN)
+    monkeypatch.setattr(overrun, "COPIES", {})
+    assert memcheck.main(["naive"]) == 1
+    assert "2 clean, 0 not; an ordinary store past the end was not found" in capsys.readouterr().out
+
+
+def test_what_did_not_finish_runs_once_more(tmp_path, tool, capsys):
+    """A stand-in that fails at its first launch of a step, and not at its second."""
+    path, mark = Path(tool(RAN)), tmp_path / "failed"
+    path.write_text(path.read_text().replace("import sys\n", f"import sys, pathlib\nmark = pathlib.Path({str(mark)!r})\n", 1).replace(
+        "sys.exit(", "first = '520' in sys.argv and not mark.exists()\n_ = first and mark.touch()\nsys.exit(7 if first else ", 1))
+    assert memcheck.main(["naive", "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "naive 264 520 136: did not finish" in out and "once more, alone:\n[1/1] naive 264 520 136: clean" in out and "2 clean, 0 not" in out
+
+
+def test_files_of_tests_run_as_they_are_meant_to(tmp_path):
+    """One target a file; a folder stands for all of its files."""
+    for name in ("test_b.py", "test_a.py", "help.py"):
+        (tmp_path / name).touch()
+    found = list(memcheck.targets([], [tmp_path / "test_b.py"], [tmp_path]))[len(overrun.COPIES):]
+    assert [(Path(target.options[0]).name, target.line[:3]) for target in found] == [
+        ("test_b.py", ("pytest", "-m", "gpu")), ("test_a.py", ("pytest", "--differential", "-q")), ("test_b.py", ("pytest", "--differential", "-q"))]
+    said = memcheck.Checked(0, f"12 passed in 3.00s\nkernels on the GPU: b/c.cu\nkernels on the GPU: a/b.cu, b/c.cu\n{NOTHING}")
+    assert said.kernels == ("a/b.cu", "b/c.cu") and said.note == "12 passed: a/b.cu, b/c.cu"
 
 
 def test_what_was_found_is_recorded(tool, monkeypatch, tmp_path):
     monkeypatch.setattr(memcheck, "header", lambda: dict.fromkeys(recordings.HEADER_FIELDS, "x"))
-    tool("========= ERROR SUMMARY: 2 errors", 9)
+    tool("kernels on the GPU: a/b.cu\n========= ERROR SUMMARY: 2 errors", 9)
     assert memcheck.main(["fp8", "--out", str(tmp_path)]) == 1
-    assert [(r.kernel, r.options, r.outcome) for r in recordings.load("memcheck", tmp_path)] == [
-        ("fp8", ("264", "520", "144"), "2 errors"), ("fp8", ("128", "256", "128"), "2 errors")]
+    found = [(r.kernel, r.options, r.outcome) for r in recordings.load("memcheck", tmp_path)]
+    assert found[:3] == [("overrun", (how,), "1 error") for how in overrun.COPIES]
+    assert found[3:] == [("fp8", ("264", "520", "144"), "2 errors"), ("fp8", ("128", "256", "128"), "2 errors")]
 
 
-def test_every_kernel_of_the_ladder_was_clean_on_the_gpu():
-    """The stored recording: each step and both capstones, on every shape."""
+def test_every_kernel_was_clean_on_the_gpu():
+    """The stored recording: every step and capstone on every shape, and every kernel file of these rooms. What an ordinary store overran was found."""
     found = recordings.load("memcheck")
-    assert {(r.kernel, r.options) for r in found} == {(step, sizes) for step, all_sizes in memcheck.SHAPES.items() for sizes in all_sizes}
-    assert {r.outcome for r in found} == {"clean"}
+    outcomes = {(r.kernel, r.options): r.outcome for r in found}
+    assert {(step, sizes) for step, all_sizes in memcheck.SHAPES.items() for sizes in all_sizes} <= set(outcomes)
+    assert outcomes.pop(("overrun", ("vector_copy",))) == "1 error"
+    assert {outcome for (kernel, _), outcome in outcomes.items() if kernel != "overrun"} == {"clean"}
+    launched = {name for r in found if r.outcome == "clean" for name in r.note.rpartition(": ")[2].split(", ")}
+    files = {path.relative_to(library.KERNELS).as_posix() for room in ("copy", "gemm", "fp8", "attention", "micro") for path in (library.KERNELS / room).glob("*.cu")}
+    assert files - launched == set()
 
 
 def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(bench, "no_gpu", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert memcheck.main([]) == 2 and "compute-sanitizer is not on the PATH" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        memcheck.main(["fastest"])
-    assert "no step fastest; there are naive" in capsys.readouterr().err
+    for wrong, said in ((["fastest"], "no step fastest; there are naive"), (["--tests", "tests/none.py"], "no such file or folder: tests/none.py")):
+        with pytest.raises(SystemExit):
+            memcheck.main(wrong)
+        assert said in capsys.readouterr().err
 
 
 def test_a_step_takes_one_size_or_three(monkeypatch, capsys):

@@ -18,13 +18,14 @@ OTHERS = 2e-6                                # for floats of another width
 
 
 class Differential:
-    """Sees every launch while the suite runs. Counters: compared, repeated, left_out."""
+    """Sees every launch while the suite runs. Counters: compared, repeated, left_out; kernels: the names of the modules compared."""
 
     def __init__(self):
         self.compared = self.repeated = self.left_out = 0
         self.enabled = True
         self.bounds = RELATIVE
         self.seen: set[str] = set()
+        self.kernels: set[str] = set()
 
     def counts(self) -> tuple[int, int, int]:
         """Launches compared, repeated and left out so far."""
@@ -56,6 +57,7 @@ class Differential:
         for here, there in zip(seen.arrays, on_gpu.after(), strict=True):
             check_equal(here, there, kernel.name, self.bounds)
         self.compared += 1
+        self.kernels.add(kernel.module.name)
 
 
 def check_equal(emulated: np.ndarray, gpu_bytes: np.ndarray, kernel: str, bounds: Mapping[int, float] = RELATIVE) -> None:

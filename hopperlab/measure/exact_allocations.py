@@ -1,0 +1,42 @@
+"""Run a module with every GPU array in an allocation of its own: `python -m hopperlab.measure.exact_allocations MODULE [ARGUMENT …]`.
+
+CuPy and PyTorch hand out pieces of large allocations. An access past an array's end then falls into memory that is allocated too, and
+compute-sanitizer's memcheck has nothing to say. Last it prints which of the course's kernels RawKernel launched on the GPU.
+"""
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+
+from ..runtime.again import Seen, watching
+
+LAUNCHED = "kernels on the GPU: "
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the module as `python -m` would; it ends the process itself where it calls sys.exit."""
+    if not arguments:
+        print("which module?", file=sys.stderr)
+        return 2
+    os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    import cupy
+    cupy.cuda.set_allocator(None)                           # cudaMalloc
+    sys.argv = list(arguments)
+    names: set[str] = set()
+
+    def note(seen: Seen) -> None:
+        if seen.place == "gpu" and "/" in seen.kernel.module.name:          # a file below hopperlab/kernels/
+            names.add(seen.kernel.module.name)
+
+    try:
+        with watching(note):
+            runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    finally:
+        print(LAUNCHED + ", ".join(sorted(names)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
