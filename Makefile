@@ -13,7 +13,7 @@ STAMPS := $(VENV)/stamps
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test doctor install cupy gpu-test gpu-outputs notebooks exercises precompiled check-notebooks site bundle bench clean
+.PHONY: help lab test doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises precompiled check-notebooks site bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -50,6 +50,14 @@ check-notebooks: $(STAMPS)/test  ## say which stored outputs are stale or missin
 
 gpu-test: $(STAMPS)/test cupy  ## on a Hopper machine: only the tests that need the GPU
 	@$(BIN)/python -m pytest -m gpu $(TEST_ARGS)
+
+# Tests of tests/gpu that choose shapes for kernels, and those of tests/kernels that --differential repeats on the GPU.
+MEMCHECK_TESTS := copies_on_gpu.py variants_on_gpu.py pitches_on_gpu.py tools_on_gpu.py::test_both_places_tell_the_same_events
+MEMCHECK_DIFFERENTIAL := attention attention_fp8 banks_kernels copies fp8 fp8_grouped kernels_run ladder mbarrier_kernels tiles_and_stores variants
+
+gpu-memcheck: $(STAMPS)/test cupy  ## on a Hopper machine: every kernel under compute-sanitizer's memcheck, and its recording
+	@$(BIN)/python -m hopperlab.measure.memcheck --jobs 12 --out hopperlab/recordings --tests $(MEMCHECK_TESTS:%=tests/gpu/test_%) \
+	    --differential $(MEMCHECK_DIFFERENTIAL:%=tests/kernels/test_%.py)
 
 gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks and store their outputs
 	@echo "==> Executing the notebooks on the GPU"

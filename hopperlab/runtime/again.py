@@ -18,8 +18,8 @@ from .tensor_map import TensorMap
 
 @dataclass(frozen=True)
 class Seen:
-    """One launch that came to its end. before: copies of what each base array (NumPy or CuPy) held, by its id; place: where it ran; clean: the emulator
-    found neither hazards nor warnings (it looks for none on the GPU)."""
+    """One launch that came to its end. before: copies of what each base array (NumPy or CuPy) held, by its id (empty where no watcher wants any);
+    place: where it ran; clean: the emulator found neither hazards nor warnings (it looks for none on the GPU)."""
 
     kernel: object
     grid: tuple[int, ...]
@@ -36,17 +36,18 @@ class Seen:
         return list({id(base): base for base in _bases(self.args)}.values())
 
 
-_watchers: list[Callable[[Seen], None]] = []
+_watchers: list[tuple[Callable[[Seen], None], bool]] = []
 
 
 @contextmanager
-def watching(seen: Callable[[Seen], None]) -> Iterator[None]:
-    """Inside the block, `seen` is called after each launch, of any thread and in either place."""
-    _watchers.append(seen)
+def watching(seen: Callable[[Seen], None], copies: bool = True) -> Iterator[None]:
+    """Inside the block, `seen` is called after each launch, of any thread and in either place. copies False: without what the arrays held before."""
+    watcher = seen, copies
+    _watchers.append(watcher)
     try:
         yield
     finally:
-        _watchers.remove(seen)
+        _watchers.remove(watcher)
 
 
 @contextmanager
@@ -55,9 +56,11 @@ def shown_to_watchers(kernel, grid, block, args: Sequence, shared_mem: int, plac
     if not _watchers:
         yield
         return
-    before, known = {id(base): base.copy() for base in _bases(args)}, _findings()
+    watchers = list(_watchers)
+    wanted = any(copies for _, copies in watchers)
+    before, known = {id(base): base.copy() for base in _bases(args)} if wanted else {}, _findings()
     yield
-    for seen in list(_watchers):
+    for seen, _ in watchers:
         seen(Seen(kernel, grid, block, tuple(args), shared_mem, before, place, _findings() == known))
 
 

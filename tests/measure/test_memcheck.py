@@ -3,11 +3,12 @@ import os
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from hopperlab.measure import bench, memcheck, overrun, profile_step, recordings
-from hopperlab.runtime import library
+from hopperlab.measure import bench, exact_allocations, memcheck, overrun, profile_step, recordings
+from hopperlab.runtime.toolchain import KERNELS
 
 LINE = "hopperlab.measure.profile_step final 8 8 8"
 FINAL = memcheck.Target("final", ("8", "8", "8"), tuple(LINE.split()))
@@ -101,7 +102,7 @@ def test_every_kernel_was_clean_on_the_gpu():
     assert outcomes.pop(("overrun", ("vector_copy",))) == "1 error"
     assert {outcome for (kernel, _), outcome in outcomes.items() if kernel != "overrun"} == {"clean"}
     launched = {name for r in found if r.outcome == "clean" for name in r.note.rpartition(": ")[2].split(", ")}
-    files = {path.relative_to(library.KERNELS).as_posix() for room in ("copy", "gemm", "fp8", "attention", "micro") for path in (library.KERNELS / room).glob("*.cu")}
+    files = {path.relative_to(KERNELS).as_posix() for room in ("copy", "gemm", "fp8", "attention", "micro") for path in (KERNELS / room).glob("*.cu")}
     assert files - launched == set()
 
 
@@ -113,6 +114,23 @@ def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys):
         with pytest.raises(SystemExit):
             memcheck.main(wrong)
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")
+def test_arrays_get_allocations_of_their_own(monkeypatch, capsys):
+    """With a stand-in for CuPy: its pool is switched off, and PyTorch's, before the module runs."""
+    allocators = []
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(set_allocator=allocators.append)))
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "0")
+    monkeypatch.setenv("HOPPERLAB_BACKEND", "emulator")
+    with pytest.raises(SystemExit, match="0"):
+        exact_allocations.main(["hopperlab.measure.profile_step", "tma_wgmma", "8"])
+    assert allocators == [None] and os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
+    assert capsys.readouterr().out.endswith(f"{exact_allocations.LAUNCHED}\n")             # nothing: it ran in the emulator
+    seen = [SimpleNamespace(place=place, kernel=SimpleNamespace(module=SimpleNamespace(name=name)))
+            for place, name in (("gpu", "b/c.cu"), ("gpu", "a/b.cu"), ("emulator", "d/e.cu"), ("gpu", "kernel.cu"))]
+    assert exact_allocations.told(seen) == "kernels on the GPU: a/b.cu, b/c.cu"
 
 
 def test_a_step_takes_one_size_or_three(monkeypatch, capsys):

@@ -45,6 +45,16 @@ def test_hazards_are_told_and_launches_that_raise_are_not_seen(add):
     assert not found                                        # nobody watches any more
 
 
+def test_arrays_are_copied_for_those_who_ask(add):
+    plain, whole, x = [], [], np.ones(32, np.float32)
+    with again.watching(plain.append, copies=False):
+        add((1,), (32,), (x, np.float32(2), np.int32(0)))
+        assert not plain[0].before and plain[0].place == "emulator"
+        with again.watching(whole.append):
+            add((1,), (32,), (x, np.float32(2), np.int32(0)))
+    assert len(plain) == 2 and [(before == 3).all() for before in whole[0].before.values()] == [True]
+
+
 def test_tables_of_addresses_are_known():
     x = array_module("emulator").zeros(8, np.float32)
     assert again.holds_addresses(np.array([3, x.data.ptr + 4], np.uint64))
