@@ -2,12 +2,16 @@
 import os
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import hopperlab as hl
 from hopperlab.measure import bench, exact_allocations, memcheck, overrun, profile_step, recordings
+from hopperlab.runtime.tensor_map import TensorMap
 from hopperlab.runtime.toolchain import KERNELS
 
 LINE = "hopperlab.measure.profile_step final 8 8 8"
@@ -131,6 +135,20 @@ def test_arrays_get_allocations_of_their_own(monkeypatch, capsys):
     seen = [SimpleNamespace(place=place, kernel=SimpleNamespace(module=SimpleNamespace(name=name)))
             for place, name in (("gpu", "b/c.cu"), ("gpu", "a/b.cu"), ("emulator", "d/e.cu"), ("gpu", "kernel.cu"))]
     assert exact_allocations.told(seen) == "kernels on the GPU: a/b.cu, b/c.cu"
+
+
+@pytest.mark.parametrize("how", overrun.COPIES)
+def test_the_emulator_names_what_memcheck_is_shown(how):
+    """The three overruns, there: the last 16 bytes of the target's 8192 lie behind its allocation."""
+    source, held = np.ones((64, 64), np.uint16), np.zeros(4096 - overrun.PAST // 2, np.uint16)
+    launch = overrun.COPIES[how](source, np.zeros_like(source), backend="emulator")
+    if how == "tma_copy":
+        there = TensorMap.tiled(held[:63 * 64].reshape(63, 64), box=(63, 64), dtype="bfloat16")
+        args = launch.args[0], TensorMap(replace(there.fields, global_dim=(64, 64), box_dim=(64, 64)), held, there.place)
+    else:
+        args = launch.args[0], held, *launch.args[2:]
+    with pytest.raises(hl.MemoryFault, match="past the end of argument 2"):
+        launch.kernel(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
 
 
 def test_a_step_takes_one_size_or_three(monkeypatch, capsys):
