@@ -24,18 +24,19 @@ def main(arguments: Sequence[str]) -> int:
     import cupy
     cupy.cuda.set_allocator(None)                           # cudaMalloc
     sys.argv = list(arguments)
-    launched: list[Seen] = []
+    names: set[str] = set()                                 # not the launches: they hold their arrays
     try:
-        with watching(launched.append, copies=False):
+        with watching(lambda seen: names.update(kernel_files(seen)), copies=False):
             runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     finally:
-        print(told(launched), flush=True)
+        print(LAUNCHED + ", ".join(sorted(names)), flush=True)
     return 0
 
 
-def told(launched: Sequence[Seen]) -> str:
-    """The line that names the files below hopperlab/kernels/ of launches on the GPU; code from elsewhere has no folder in its name."""
-    return LAUNCHED + ", ".join(sorted({seen.kernel.module.name for seen in launched if seen.place == "gpu" and "/" in seen.kernel.module.name}))
+def kernel_files(seen: Seen) -> Sequence[str]:
+    """The file below hopperlab/kernels/ of a launch on the GPU; code from elsewhere has no folder in its name."""
+    name = seen.kernel.module.name
+    return [name] if seen.place == "gpu" and "/" in name else []
 
 
 if __name__ == "__main__":
