@@ -216,18 +216,18 @@ def _shown(name: str, records: Measured) -> str:
     return bench_report.table(list(records))
 
 
-def no_gpu() -> str | None:
-    """Why nothing can be timed on this machine; None where it can."""
+def no_gpu(what: str = "timing") -> str | None:
+    """Why `what` cannot be done on this machine; None where it can."""
     from ..runtime import backend
     gpu = _gpu()
     if gpu is None:
-        return "timing needs a Hopper GPU (H100, H200), and there is no NVIDIA GPU here; the emulator gives values, never times"
+        return f"{what} needs a Hopper GPU (H100, H200), and there is no NVIDIA GPU here; the emulator gives values, never times"
     if gpu.capability != backend.HOPPER:
-        return f"timing needs a Hopper GPU (H100, H200); {gpu.name} has compute capability {gpu.capability[0]}.{gpu.capability[1]}"
+        return f"{what} needs a Hopper GPU (H100, H200); {gpu.name} has compute capability {gpu.capability[0]}.{gpu.capability[1]}"
     if not backend.has_cupy():
-        return f"timing needs CuPy: {backend.install_cupy(gpu)}"
+        return f"{what} needs CuPy: {backend.install_cupy(gpu)}"
     if backend.backend() != "gpu":
-        return "timing needs the GPU, but HOPPERLAB_BACKEND sends kernels to the emulator: unset it"
+        return f"{what} needs the GPU, but HOPPERLAB_BACKEND sends kernels to the emulator: unset it"
     return None
 
 

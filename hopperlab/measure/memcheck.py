@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"no such file or folder: {', '.join(missing)}")
     from .bench import no_gpu
     tool = shutil.which("compute-sanitizer")
-    why = no_gpu() or (None if tool else "compute-sanitizer is not on the PATH: it comes with the CUDA toolkit")
+    why = no_gpu("memcheck") or (None if tool else "compute-sanitizer is not on the PATH: it comes with the CUDA toolkit")
     if why is not None:
         print(why, file=sys.stderr)
         return 2

@@ -29,7 +29,7 @@ def tool(tmp_path, monkeypatch):
                         f"print('========= ERROR SUMMARY: 1 error' if overs else {says!r}, sys.argv[1:])\nsys.exit(9 if overs else {code})\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-        monkeypatch.setattr(bench, "no_gpu", lambda: None)
+        monkeypatch.setattr(bench, "no_gpu", lambda what: None)
         return str(path)
     return make
 
@@ -111,7 +111,9 @@ def test_every_kernel_was_clean_on_the_gpu():
 
 
 def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(bench, "no_gpu", lambda: None)
+    monkeypatch.setattr(bench, "_gpu", lambda: None)
+    assert memcheck.main([]) == 2 and "memcheck needs a Hopper GPU" in capsys.readouterr().err
+    monkeypatch.setattr(bench, "no_gpu", lambda what: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert memcheck.main([]) == 2 and "compute-sanitizer is not on the PATH" in capsys.readouterr().err
     for wrong, said in ((["fastest"], "no step fastest; there are naive"), (["--tests", "tests/none.py"], "no such file or folder: tests/none.py")):
