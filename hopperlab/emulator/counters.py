@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .ptx.operands import Imm
+
 COUNTERS = {
     "warp_instructions": "PTX instructions that warps executed (not machine instructions: ptxas deletes, merges and expands)",
     "shared_load_requests": "warp instructions that read shared memory (ld.shared)",
@@ -72,12 +74,14 @@ COUNTERS |= {f"warp_instructions_{name}": f"warp_instructions of the class {name
 
 @dataclass(frozen=True)
 class Counted:
-    """What one instruction counted: kernel, `place` (file:line, and the wrapper it was inlined from), PTX line, opcode, and amounts by counter name."""
+    """What one instruction counted: kernel, `place` (file:line, and the wrapper it was inlined from), PTX line, opcode, the integer constants among its
+    operands, and amounts by counter name."""
 
     kernel: str
     place: str
     ptx_line: int
     opcode: str
+    constants: tuple[int, ...]
     counts: dict[str, int]
 
     def __getitem__(self, name: str) -> int:
@@ -127,7 +131,8 @@ class Counters(dict):
                 if index is None:
                     continue
                 instr = body[index]
-                key = (kernel, place(instr), instr.ptx_line, instr.opcode)
+                constants = tuple(operand.value for operand in instr.operands if isinstance(operand, Imm) and isinstance(operand.value, int))
+                key = (kernel, place(instr), instr.ptx_line, instr.opcode, constants)
                 known = self._instructions.setdefault(key, Counted(*key, {})).counts
                 for name, amount in counts.items():
                     known[name] = known.get(name, 0) + int(amount)

@@ -87,6 +87,18 @@ def test_counters_by_line_and_instruction_add_up_to_the_totals():
     assert kernel == "gemm" and totals == {name: amount for name, amount in counters.items() if amount}
 
 
+def test_an_instruction_tells_the_constants_among_its_operands():
+    """wgmma.wait_group leaves 0 groups, or 1, under way; bar.sync names its barrier and its threads."""
+    source = r"""#include <hopperlab/fence.cuh>
+extern "C" __global__ void k(float* out) {
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+    asm volatile("bar.sync 3, 128;" ::: "memory");
+    out[threadIdx.x] = 1;
+}"""
+    counted = run(source, (np.zeros(128, np.float32),), block=(128,)).counters.by_instruction()
+    assert [c.constants for c in counted if c.opcode.startswith(("wgmma.wait_group", "bar.sync"))] == [(1,), (0,), (3, 128)]
+
+
 def test_classes_of_instructions_add_up():
     counters = warp_specialized(128, 128, 128)[2].counters
     classes = {name: amount for name, amount in counters.items() if name.startswith("warp_instructions_")}

@@ -9,6 +9,7 @@ from ...emulator.timeline import wgmma_turns
 from ..exercise import CUDA, PYTHON, Case, Exercise
 from ..requires import Requirement, custom, exactly, in_flight, none_of
 
+ARRIVES = ("bar.arrive", "barrier.arrive", "bar.cta.arrive", "barrier.cta.arrive")
 TILE, STAGE_BYTES = 64, 2 * 64 * 128     # of 13.2: a tile's rows and columns, bytes of a stage
 
 
@@ -34,7 +35,10 @@ def _places(rng: np.random.Generator) -> tuple[int, int, int, int]:
 
 
 def in_turn(consumers: int, tiles: list[int], each: int) -> Requirement:
-    """In block b, tiles[b] tiles of `each` wgmma must be issued whole, one after the other, by consumers 1 .. in turn."""
+    """In block b, tiles[b] tiles of `each` wgmma must be issued whole, one after the other, by consumers 1 .. in turn, whose four warps hand each turn
+    over without waiting."""
+    handed_over = 4 * sum(max(0, count - 1) for count in tiles)
+
     def complaint(run: Any) -> str:
         for block, count in enumerate(tiles):
             found = wgmma_turns(run.timeline, block)
@@ -45,7 +49,9 @@ def in_turn(consumers: int, tiles: list[int], each: int) -> Requirement:
                 due = f"it should be consumer {asked[at][0]} with the {each} of a whole tile" if at < len(asked) else "no turn is left"
                 return (f"the consumers do not take turns: in block {block}, turn {at + 1}, {seen}, and {due} ({len(found)} turns for "
                         f"{count} tiles). Who begins must wait until the one before has issued its last k-block")
-        return ""
+        arrived = sum(counted["warp_instructions"] for counted in run.counters.by_instruction() if counted.opcode.startswith(ARRIVES))
+        return "" if arrived >= handed_over else (f"warps arrive on a named barrier without waiting {arrived} times, and should {handed_over}: who tells the next "
+                                                  "consumer goes on at once (bar.arrive), who is told waits (bar.sync)")
     return custom(f"whole tiles by turns of {consumers} consumers", complaint)
 
 

@@ -42,15 +42,19 @@ KINDS = {"wgmma.mma_async": "product", "wgmma.wait_group": "wait", "ex2": "expon
 
 
 def exponentials_between_waits(run: Any) -> int:
-    """How many ex2 warps executed between two wgmma.wait_group with no wgmma in between, in the order of the PTX."""
+    """How many ex2 warps executed between two wgmma.wait_group with no wgmma in between, in the order of the PTX. A wait for every group leaves nothing
+    under way: exponentials behind it do not count, whatever is awaited after them."""
     found = pending = 0
-    behind_wait = False
+    all_awaited, behind_wait = True, False
     for counted in run.counters.by_instruction():
         kind = next((kind for start, kind in KINDS.items() if counted.opcode.startswith(start)), "")
-        if kind == "exponential" and behind_wait:
+        if kind == "product":
+            pending, all_awaited, behind_wait = 0, False, False
+        elif kind == "wait":
+            found, pending, behind_wait = found + pending, 0, True
+            all_awaited = all_awaited or counted.constants == (0,)
+        elif kind == "exponential" and behind_wait and not all_awaited:
             pending += counted["warp_instructions"]
-        elif kind in ("wait", "product"):
-            found, pending, behind_wait = found + (pending if kind == "wait" else 0), 0, kind == "wait"
     return found
 
 
