@@ -56,7 +56,7 @@ MEMCHECK_TESTS := copies_on_gpu.py variants_on_gpu.py pitches_on_gpu.py tools_on
 MEMCHECK_DIFFERENTIAL := attention attention_fp8 banks_kernels copies fp8 fp8_grouped kernels_run ladder mbarrier_kernels tiles_and_stores variants
 
 gpu-memcheck: $(STAMPS)/test cupy  ## on a Hopper machine: every kernel under compute-sanitizer's memcheck, and its recording
-	@$(BIN)/python -m hopperlab.measure.memcheck --jobs 12 --out hopperlab/recordings --tests $(MEMCHECK_TESTS:%=tests/gpu/test_%) \
+	@$(BIN)/python -m hopperlab.measure.memcheck --out hopperlab/recordings --tests $(MEMCHECK_TESTS:%=tests/gpu/test_%) \
 	    --differential $(MEMCHECK_DIFFERENTIAL:%=tests/kernels/test_%.py)
 
 gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks and store their outputs

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from ..runtime.again import Seen, watching
+from ..runtime.again import watching
 
 LAUNCHED = "kernels on the GPU: "
 
@@ -26,17 +26,16 @@ def main(arguments: Sequence[str]) -> int:
     sys.argv = list(arguments)
     names: set[str] = set()                                 # not the launches: they hold their arrays
     try:
-        with watching(lambda seen: names.update(kernel_files(seen)), copies=False):
+        with watching(lambda seen: names.update([seen.kernel.module.name] if seen.place == "gpu" else []), copies=False):
             runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     finally:
-        print(LAUNCHED + ", ".join(sorted(names)), flush=True)
+        print(told(names), flush=True)
     return 0
 
 
-def kernel_files(seen: Seen) -> Sequence[str]:
-    """The file below hopperlab/kernels/ of a launch on the GPU; code from elsewhere has no folder in its name."""
-    name = seen.kernel.module.name
-    return [name] if seen.place == "gpu" and "/" in name else []
+def told(names: Iterable[str]) -> str:
+    """The line that names files below hopperlab/kernels/; modules from elsewhere have no folder in their names."""
+    return LAUNCHED + ", ".join(sorted(name for name in set(names) if "/" in name))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,13 @@ is no GPU or no compute-sanitizer. What was found is the recording `memcheck`, w
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ SHAPES = {step: (("264", "520", "136"), ("128", "256", "64")) for step in launch
     "final": (("264", "520", "136"), ("128", "256", "64"), ("264", "518", "136"), ("265", "517", "136")),
     "fp8": (("264", "520", "144"), ("128", "256", "128")), "attention": (("64", "causal", "1024"), ("128", "full", "2048"), ("256", "causal", "512"))}
 SECONDS = 500.0             # for one process, under the tool
+JOBS = max(1, 3 * (os.cpu_count() or 1) // 4)
 SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) errors?")
 PASSED = re.compile(r"\b\d+ passed")
 KERNELS = re.compile(rf"^{LAUNCHED}(.*)$", re.MULTILINE)
@@ -107,13 +109,27 @@ def check(target: Target, tool: str, seconds: float = SECONDS) -> Checked:
     return Checked(errors, found.text)
 
 
+def check_all(chosen: Sequence[Target], tool: str, jobs: int) -> dict[Target, Checked]:
+    """`check` of each, `jobs` at a time, told as each ends, with memcheck's last lines where there is something to see."""
+    found = {}
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        under_way = {pool.submit(check, target, tool): target for target in chosen}
+        for number, done in enumerate(as_completed(under_way), 1):
+            target, what = under_way[done], done.result()
+            print(f"[{number}/{len(chosen)}] {target.kernel} {' '.join(target.options)}: {what.outcome}{f' ({what.note})' if what.note else ''}", flush=True)
+            if not what.clean and not target.overruns:
+                print(what.text[-4000:], flush=True)
+            found[target] = what
+    return found
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.memcheck", description=__doc__.split("\n")[0])
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"which (default: all): {', '.join(SHAPES)}")
     parser.add_argument("--tests", nargs="+", type=Path, default=[], metavar="PATH", help="and these files of tests (folders: all of theirs; FILE::TEST: one), run with -m gpu")
     parser.add_argument("--differential", nargs="+", type=Path, default=[], metavar="PATH", help="and these, run with --differential")
-    parser.add_argument("--jobs", type=int, default=4, metavar="N", help="processes at a time (default: 4)")
+    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"processes at a time (default here: {JOBS})")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the recording there (default: only print)")
     given = parser.parse_args(arguments)
     if unknown := [step for step in given.steps if step not in SHAPES]:
@@ -126,32 +142,18 @@ def main(arguments: list[str] | None = None) -> int:
     if why is not None:
         print(why, file=sys.stderr)
         return 2
-    chosen = list(targets(given.steps or list(SHAPES), given.tests, given.differential))
-    with ThreadPoolExecutor(max(1, given.jobs)) as pool:
-        found = _told(chosen, pool.map(lambda target: check(target, tool), chosen))
-    if ended_badly := [target for target, what in zip(chosen, found, strict=True) if what.errors is None]:
+    chosen = list(dict.fromkeys(targets(given.steps or list(SHAPES), given.tests, given.differential)))     # each once
+    found = check_all(chosen, tool, given.jobs)
+    if ended_badly := [target for target in chosen if found[target].errors is None]:
         print("once more, alone:", flush=True)
-        second = (replace(check(target, tool), tries=2) for target in ended_badly)
-        again = dict(zip(ended_badly, _told(ended_badly, second), strict=True))
-        found = [again.get(target, what) for target, what in zip(chosen, found, strict=True)]
-    records = [Record("memcheck", target.kernel, target.options, outcome=what.outcome, note=what.note) for target, what in zip(chosen, found, strict=True)]
-    seen = any(what.errors for target, what in zip(chosen, found, strict=True) if target.options == ("vector_copy",))
-    bad = sum(not what.clean for target, what in zip(chosen, found, strict=True) if not target.overruns)
+        found |= {target: replace(what, tries=2) for target, what in check_all(ended_badly, tool, 1).items()}
+    records = [Record("memcheck", target.kernel, target.options, outcome=found[target].outcome, note=found[target].note) for target in chosen]
+    seen = any(found[target].errors for target in chosen if target.options == ("vector_copy",))
+    bad = sum(not found[target].clean for target in chosen if not target.overruns)
     print(f"{sum(not target.overruns for target in chosen) - bad} clean, {bad} not" + ("" if seen else "; an ordinary store past the end was not found: this says nothing"))
     if given.out:
         print(f"written: {recordings.save('memcheck', header(), records, given.out)}")
     return 0 if seen and not bad else 1
-
-
-def _told(chosen: Sequence[Target], found: Iterator[Checked]) -> list[Checked]:
-    """All of `found`, each printed as it comes, with memcheck's last lines where there is something to see."""
-    done = []
-    for number, (target, what) in enumerate(zip(chosen, found, strict=True), 1):
-        print(f"[{number}/{len(chosen)}] {target.kernel} {' '.join(target.options)}: {what.outcome}{f' ({what.note})' if what.note else ''}", flush=True)
-        if not what.clean and not target.overruns:
-            print(what.text[-4000:], flush=True)
-        done.append(what)
-    return done
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ class Record:
     by the board's counter while running alone.
     registers: a thread; spills: bytes; shared_bytes: dynamic shared memory a block; grid, block: the launch.
     runs, wrong: launches tried and launches with a wrong result; outcome: 'right', 'wrong', 'sometimes wrong', 'hang',
-    'launch failure'; worst: largest fraction of wrong elements in a launch; note: one sentence.
+    'launch failure'; of memcheck 'clean' or its errors; worst: largest fraction of wrong elements in a launch; note: one sentence, or what was
+    run (memcheck: the tests and kernels).
     """
 
     suite: str

@@ -68,14 +68,16 @@ def test_a_tool_that_does_not_find_an_ordinary_overrun_says_nothing(tool, capsys
     assert "2 clean, 0 not; an ordinary store past the end was not found" in capsys.readouterr().out
 
 
-def test_what_did_not_finish_runs_once_more(tmp_path, tool, capsys):
-    """A stand-in that fails at its first launch of a step, and not at its second."""
+def test_what_did_not_finish_runs_once_more(tmp_path, tool, capsys, monkeypatch):
+    """A stand-in that fails at its first launch of a step, and not at its second; the record says which try it was."""
+    monkeypatch.setattr(memcheck, "header", lambda: dict.fromkeys(recordings.HEADER_FIELDS, "x"))
     path, mark = Path(tool(RAN)), tmp_path / "failed"
     path.write_text(path.read_text().replace("import sys\n", f"import sys, pathlib\nmark = pathlib.Path({str(mark)!r})\n", 1).replace(
         "sys.exit(", "first = '520' in sys.argv and not mark.exists()\n_ = first and mark.touch()\nsys.exit(7 if first else ", 1))
-    assert memcheck.main(["naive", "--jobs", "1"]) == 0
+    assert memcheck.main(["naive", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert [r.note for r in recordings.load("memcheck", tmp_path)][-2:] == ["second try: gemm/final.cu", "gemm/final.cu"]
     out = capsys.readouterr().out
-    assert "naive 264 520 136: did not finish" in out and "once more, alone:\n[1/1] naive 264 520 136: clean (second try: gemm/final.cu)" in out and "2 clean, 0 not" in out
+    assert "naive 264 520 136: did not finish" in out and "once more, alone:\n[1/1] naive 264 520 136: clean (gemm/final.cu)" in out and "2 clean, 0 not" in out
 
 
 def test_files_of_tests_run_as_they_are_meant_to(tmp_path):
@@ -136,9 +138,9 @@ def test_arrays_get_allocations_of_their_own(monkeypatch, capsys):
     assert capsys.readouterr().out.endswith(f"{exact_allocations.LAUNCHED}\n")             # nothing: it ran in the emulator
 
 
-@pytest.mark.parametrize(("place", "name", "found"), [("gpu", "a/b.cu", ["a/b.cu"]), ("emulator", "a/b.cu", []), ("gpu", "kernel.cu", [])])
-def test_kernel_files_on_the_gpu_are_told(place, name, found):
-    assert exact_allocations.kernel_files(SimpleNamespace(place=place, kernel=SimpleNamespace(module=SimpleNamespace(name=name)))) == found
+def test_the_line_of_kernels_is_what_memcheck_reads():
+    line = exact_allocations.told(["b/c.cu", "kernel.cu", "a/b.cu", "b/c.cu"])
+    assert memcheck.Checked(0, f"before\n{line}\nafter").kernels == ("a/b.cu", "b/c.cu")
 
 
 @pytest.mark.parametrize("how", overrun.COPIES)
