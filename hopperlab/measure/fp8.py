@@ -1,8 +1,8 @@
 """Measure the fp8 ladder on this machine: `python -m hopperlab.measure.fp8 [--out DIR] [--rounds N]`, or `hopperlab bench fp8`.
 
 Needs a Hopper GPU, CuPy and PyTorch. Every step and configuration is first checked in a process of its own with a time limit; then
-what passed is timed beside cuBLASLt's block-scaled product (through torch._scaled_mm), interleaved, with a cold L2, and written as the
-recording `fp8`: configurations over the shapes (those with a note; launches_fp8.choose reads them), the steps at two sizes, the last step
+what passed is timed beside cuBLASLt's block-scaled product (through torch._scaled_mm), and DeepGEMM's where sgl-deep-gemm is installed,
+interleaved, with a cold L2, and written as the recording `fp8`: configurations over the shapes (those with a note; launches_fp8.choose reads them), the steps at two sizes, the last step
 over all shapes, and what the tensor core's own sums lose over k (kernel `accuracy`).
 """
 from __future__ import annotations
@@ -28,29 +28,36 @@ ACCURACY_K = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 PAIR, ALONE, SMALL = BlockScaled(), BlockScaled(cluster_m=1), BlockScaled(consumers=1, cluster_m=1, group=0, stages=8)
 WHOLE = replace(PAIR, parts=1, bn=192, wide=192)                         # three quarters of the width, multiplied at once
 LOADED = replace(PAIR, bn=256, a_registers=1, wide=64, stages=4)        # A in registers, two parts of 64 columns
-_TURNED = {"256 wide": replace(PAIR, parts=1, bn=256, stages=4), "256 wide, alone, group 16": replace(ALONE, parts=1, bn=256, stages=4, group=16),
-           "192 whole": replace(WHOLE, stages=4, c_slots=3), "256 a tile": replace(ALONE, parts=1, bn=256, stages=4, group=0), "pair": replace(PAIR, parts=1)}
+WIDE = replace(PAIR, parts=1, bn=256, stages=4)                          # multiplied in two halves of 128 columns
+ROOMY = replace(WIDE, stages=3, c_slots=4)                              # a slot for each chunk of C that a warpgroup stores, for one stage less
+_TURNED = {"256 wide": WIDE, "256 wide, alone, group 16": replace(WIDE, cluster_m=1, group=16), "192 whole": replace(WHOLE, stages=4, c_slots=3),
+           "256 a tile": replace(WIDE, cluster_m=1, group=0), "pair": replace(PAIR, parts=1)}
 CONFIGURATIONS: Mapping[str, BlockScaled] = {
     "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "pair, 6 stages": replace(PAIR, stages=6), "alone": ALONE,
     "alone, one part": replace(ALONE, parts=1), "alone, 6 stages": replace(ALONE, stages=6), "alone, group 16": replace(ALONE, group=16),
-    "256 wide": replace(PAIR, parts=1, bn=256, stages=4), "256 wide, alone": replace(ALONE, parts=1, bn=256, stages=4),
+    "256 wide": WIDE, "256 wide, alone": replace(WIDE, cluster_m=1), "256 wide, 2 slots": replace(WIDE, c_slots=2),
     "256 loaded": LOADED, "256 loaded, alone": replace(LOADED, cluster_m=1), "256 loaded, one part": replace(LOADED, parts=1, wide=128),
     "256 loaded, alone, one part": replace(LOADED, cluster_m=1, parts=1, wide=128), "192 loaded": replace(LOADED, bn=192, stages=5),
     "192 loaded, alone": replace(LOADED, bn=192, cluster_m=1, stages=5), "128 loaded": replace(LOADED, bn=128, stages=6),
-    "256 wide, group 4": replace(PAIR, parts=1, bn=256, stages=4, group=4), "256 wide, group 16": replace(PAIR, parts=1, bn=256, stages=4, group=16),
-    "256 wide, alone, group 16": replace(ALONE, parts=1, bn=256, stages=4, group=16), "256 pair a tile": replace(PAIR, parts=1, bn=256, stages=4, group=0),
+    "256 wide, group 4": replace(WIDE, group=4), "256 wide, group 16": replace(WIDE, group=16),
+    "256 wide, alone, group 16": replace(WIDE, cluster_m=1, group=16), "256 wide, alone, group 16, 2 slots": replace(WIDE, cluster_m=1, group=16, c_slots=2),
+    "256 roomy": ROOMY, "256 roomy, group 16": replace(ROOMY, group=16), "256 roomy, alone": replace(ROOMY, cluster_m=1),
+    "256 roomy, alone, group 16": replace(ROOMY, cluster_m=1, group=16), "256 roomy, alone, 128B": replace(ROOMY, cluster_m=1, promotion=128),
+    "256 pair a tile": replace(WIDE, group=0), "256 roomy pair a tile": replace(ROOMY, group=0), "256 roomy a tile": replace(ROOMY, cluster_m=1, group=0),
+    "256 wide, fours": replace(WIDE, cluster_m=4, group=4, blocks=120),
     "192 whole": WHOLE, "192 whole, alone": replace(WHOLE, cluster_m=1), "192 whole, group 16": replace(WHOLE, group=16),
     "192 whole, alone, group 16": replace(WHOLE, cluster_m=1, group=16), "192 whole, 3 slots": replace(WHOLE, stages=4, c_slots=3),
     **{f"{name}, {words}": replace(choice, turns=turns) for turns, words in ((1, "turns"), (2, "late turns")) for name, choice in _TURNED.items()},
-    "a CTA a tile": replace(ALONE, group=0), "256 a tile": replace(ALONE, parts=1, bn=256, stages=4, group=0),
+    "a CTA a tile": replace(ALONE, group=0), "256 a tile": replace(WIDE, cluster_m=1, group=0),
     "256 loaded, a tile": replace(LOADED, cluster_m=1, group=0), "192 loaded, a tile": replace(LOADED, bn=192, cluster_m=1, group=0, stages=5),
     "64 x 128": SMALL, "128 x 64": replace(ALONE, bn=64, group=0, stages=8), "64 x 128, pair": replace(SMALL, cluster_m=2),
     "64 x 128, pair, 256B": replace(SMALL, cluster_m=2, promotion=256), "64 x 128, 256B": replace(SMALL, promotion=256),
-    "256 wide, alone, group 16, 128B": replace(ALONE, parts=1, bn=256, stages=4, group=16, promotion=128)}
+    "256 wide, alone, group 16, 128B": replace(WIDE, cluster_m=1, group=16, promotion=128)}
 FEW = ("64 x 128", "128 x 64", "64 x 128, pair", "64 x 128, pair, 256B", "64 x 128, 256B")
-SOME = ("256 wide, alone", "256 wide", "256 a tile", "256 pair a tile", "256 loaded, alone", "a CTA a tile", "192 whole", "pair", "alone",
+SOME = ("256 wide, alone", "256 wide", "256 a tile", "256 pair a tile", "256 roomy a tile", "256 roomy pair a tile", "256 roomy, alone", "256 loaded, alone", "a CTA a tile", "192 whole", "pair", "alone",
         "256 wide, turns", "256 wide, late turns", "256 a tile, turns", "256 a tile, late turns", "256 wide, alone, group 16, turns")
-MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, group 4", "256 wide, alone, group 16", "256 wide, alone, group 16, 128B",
+MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, 2 slots", "256 wide, alone, group 16, 2 slots", "256 roomy", "256 roomy, group 16",
+        "256 roomy, alone", "256 roomy, alone, group 16", "256 roomy, alone, 128B", "256 wide, fours", "256 wide, group 4", "256 wide, alone, group 16", "256 wide, alone, group 16, 128B",
         "256 loaded", "256 loaded, one part",
         "192 whole", "192 whole, alone", "192 whole, group 16", "192 whole, alone, group 16", "192 whole, 3 slots",
         *(f"{name}, {words}" for name in ("256 wide", "256 wide, alone, group 16", "192 whole", "pair") for words in ("turns", "late turns")))
@@ -96,6 +103,17 @@ def cublaslt_tensor(given: Mapping) -> Callable[[], None]:
     import torch
     t, one = given["tensors"], torch.ones((), device="cuda")
     return lambda: torch._scaled_mm(t["a"], t["b"].t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True, out=t["c"])
+
+
+def deepgemm(given: Mapping) -> Callable[[], None] | None:
+    """DeepGEMM's product with the same scales (package sgl-deep-gemm), into the same c; None where it is not installed."""
+    try:
+        import deep_gemm
+    except (ImportError, OSError):                          # OSError: built for another PyTorch
+        return None
+    t = given["tensors"]
+    a_scales = t["a_scales"].t()[:t["a"].shape[0]]          # m x k-blocks, one column after the other, as it wants them
+    return lambda: deep_gemm.fp8_gemm_nt((t["a"], a_scales), (t["b"], t["b_scales"]), t["c"], None, disable_ue8m0_cast=True)
 
 
 def _exact(given: Mapping, scaled: bool = True):
@@ -150,15 +168,19 @@ def check(name: str) -> int:
     return 0
 
 
-def _timed(shape, chosen: Mapping[str, Callable[[Mapping], Launch]], rounds: int) -> tuple[dict[str, Launch], dict[str, Sample]]:
+def _timed(shape, chosen: Mapping[str, Callable[[Mapping], Launch]], rounds: int, others: bool = False) -> tuple[dict[str, Launch], dict[str, Sample]]:
     given = operands(shape)
     made = {name: make(given) for name, make in chosen.items()}
     runs = {name: launch.bound() for name, launch in made.items()} | {"cuBLASLt block-scaled": cublaslt(given)}
+    theirs = deepgemm(given) if others else None
+    if theirs is not None:
+        runs["DeepGEMM"] = theirs
     if "tensor_scale" in chosen:
         runs["cuBLASLt tensor-wise"] = cublaslt_tensor(given)
-    share = wrong(given, runs["cuBLASLt block-scaled"])
-    if share > 1e-3:
-        raise RuntimeError(f"cuBLASLt is not given the same product: {share:.2%} differs at {shape}")
+    for peer in {"cuBLASLt block-scaled", "DeepGEMM"} & set(runs):
+        share = wrong(given, runs[peer])
+        if share > 1e-3:
+            raise RuntimeError(f"{peer} is not given the same product: {share:.2%} differs at {shape}")
     return made, interleaved(runs, rounds, 2)
 
 
@@ -221,6 +243,9 @@ def table(records: list[Record]) -> str:
     last = {r.shape: r.ratio for r in records if r.kernel == "final" and not r.note}
     if last:
         lines.append(f"final over {len(last)} shapes, geometric mean {prod(last.values()) ** (1 / len(last)):.4f} of cuBLASLt block-scaled")
+    theirs = [r.ratio for r in records if r.kernel == "DeepGEMM"]
+    if theirs:
+        lines.append(f"DeepGEMM over {len(theirs)} shapes, geometric mean {prod(theirs) ** (1 / len(theirs)):.4f}")
     return "\n".join(lines)
 
 
@@ -238,7 +263,7 @@ def measure(rounds: int, right: set[str], keep: Callable[[list[Record]], None] =
     for shape in SHAPES:
         last = {"final": lambda g, choice=best.get(shape): makers({"": choice})[""](g)} if shape in best else {}
         steps = {n.removeprefix("step "): _all_makers()[n] for n in right if n.startswith("step ") and n != "step block_scaled"} if shape in STEP_SHAPES else {}
-        records += _records(shape, _timed(shape, steps | last, rounds if flop(shape) > 1 << 39 else 4 * rounds), {"final": best.get(shape)})
+        records += _records(shape, _timed(shape, steps | last, rounds if flop(shape) > 1 << 39 else 4 * rounds, others=True), {"final": best.get(shape)})
         keep(records)
     records += accuracy()
     keep(records)

@@ -173,14 +173,14 @@ def table() -> Mapping[tuple[int, ...], BlockScaled]:
 
 def choose(m: int, n: int, k: int) -> BlockScaled:
     """The configuration for a shape: the table's; else one CTA a small tile while all fit on the GPU at once, else 128 x 256 tiles by
-    CTAs that stay."""
+    CTAs that stay, with room for a tile of C (the best over the large shapes together)."""
     if (m, n, k) in table():
         return table()[m, n, k]
     if _ceil(m, 64) * _ceil(n, 128) <= SMS:
         return BlockScaled(consumers=1, cluster_m=1, group=0, stages=8)
     if _ceil(m, 128) * _ceil(n, 256) < SMS // 2:
         return BlockScaled(cluster_m=1, group=0)
-    return BlockScaled(parts=1, bn=256, stages=4, cluster_m=1 if m <= 2048 else 2)
+    return BlockScaled(parts=1, bn=256, stages=3, c_slots=4, cluster_m=1)
 
 
 def quantise(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

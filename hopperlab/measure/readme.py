@@ -59,14 +59,16 @@ def _rivals(bench: Recording) -> str:
 
 def _fp8(found: Recording) -> list[str]:
     """The fp8 product with fine-grained scales, shape by shape, beside cuBLASLt's."""
-    lines = [f"fp8 (e4m3) products with a scale for every 1 x 128 of A and 128 x 128 of B, beside cuBLASLt's block-scaled product; {found.source}.", "",
-             "| m x n x k | TFLOP/s | cuBLASLt | of cuBLASLt |", "|---|---|---|---|"]
+    theirs = {record.shape: record for record in found.where(kernel="DeepGEMM")}        # where it was installed
+    and_deepgemm = f", and DeepGEMM's (sgl-deep-gemm {found.header['libraries']['sgl-deep-gemm']})" if theirs else ""
+    lines = [f"fp8 (e4m3) products with a scale for every 1 x 128 of A and 128 x 128 of B, beside cuBLASLt's block-scaled product{and_deepgemm}; {found.source}.", "",
+             "| m x n x k | TFLOP/s | cuBLASLt | of cuBLASLt |" + " DeepGEMM of cuBLASLt |" * bool(theirs), "|---|---|---|---|" + "---|" * bool(theirs)]
     last = list(found.where(kernel="final"))
     for record in last:
         m, n, k = record.shape
         name = f"{m}³" if m == n == k else f"{m} x {n} x {k}"
-        lines.append(f"| {name} | {record.tflops:.0f} | {record.peer_value:.0f} | {100 * record.ratio:.1f}% |")
-    return [*lines, f"| geometric mean | | | {100 * mean_ratio([record.ratio for record in last]):.1f}% |"]
+        lines.append(f"| {name} | {record.tflops:.0f} | {record.peer_value:.0f} | {100 * record.ratio:.1f}% |" + (f" {100 * theirs[record.shape].ratio:.1f}% |" if theirs else ""))
+    return [*lines, f"| geometric mean | | | {100 * mean_ratio([record.ratio for record in last]):.1f}% |" + " |" * bool(theirs)]
 
 
 def _attention(found: Recording) -> list[str]:

@@ -1,10 +1,12 @@
-"""What a stored output depends on, as one hash: the cell's source, the kernels and recordings its notebook names so far, and the toolchain pinned.
+"""What a stored output depends on, as one hash: the cell's source, the kernels that its notebook names so far, the recordings that it names or
+that a cell before it has kept, and the toolchain pinned.
 
 The check recomputes these; a stored output whose hash differs is stale.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -53,17 +55,29 @@ def catalogue(package: Path = PACKAGE) -> str:
     return "\n".join(heads)
 
 
+def _only_shown(source: str, package: Path) -> set[Path]:
+    """The recordings that a cell loads inside a bare expression, such as print(…), and keeps under no name: no later cell can depend on them."""
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:                                     # a magic
+        return set()
+    texts = {bare: "\n".join(ast.unparse(node) for node in statements if isinstance(node, ast.Expr) == bare) for bare in (True, False)}
+    shown, kept = ({path for path in files_used(texts[bare], package) if path.suffix == ".json"} for bare in (True, False))
+    return shown - kept
+
+
 def cell_hashes(sources: Sequence[str], package: Path = PACKAGE, tools: str | None = None) -> Iterator[str]:
-    """One hash for each code cell, in order. A cell answers for the files named by it and by every cell before it; one that lists
-    the lessons, for their front matter."""
+    """One hash for each code cell, in order. A cell answers for the files named by it and by every cell before it, but not for a recording
+    that a cell before it only showed; one that lists the lessons, for their front matter."""
     tools = toolchain() if tools is None else tools
     used: dict[Path, str] = {}
     for source in sources:
-        for path in files_used(source, package):
-            used.setdefault(path, hashlib.sha256(path.read_bytes()).hexdigest())
+        here = {path: used.get(path) or hashlib.sha256(path.read_bytes()).hexdigest() for path in files_used(source, package)}
         digest = hashlib.sha256(f"{tools}\n{source}".encode())
-        for path in sorted(used):
-            digest.update(f"\n{path.relative_to(package).as_posix()} {used[path]}".encode())
+        for path, content in sorted((used | here).items()):
+            digest.update(f"\n{path.relative_to(package).as_posix()} {content}".encode())
         if LISTING.search(source):
             digest.update(catalogue(package).encode())
         yield digest.hexdigest()[:16]
+        for path in set(here) - _only_shown(source, package):
+            used[path] = here[path]

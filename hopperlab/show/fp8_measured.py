@@ -142,12 +142,12 @@ def fp8_table(recording: Any) -> str:
     """Each step at the cubes where it was recorded: its rate, and its share of cuBLASLt's rate in the same rounds with lowest and highest round."""
     shapes = sorted({r.shape for r in recording.where(kernel="overlapped")})
     lines = [recording.source, f"{'TFLOP/s (share of cuBLASLt)':24s}" + "".join(f"{f'{shape[0]}³':>30s}" for shape in shapes)]
-    for name in ("tensor_scale", *LADDER):
+    for name in ("tensor_scale", *LADDER, PEER, "cuBLASLt tensor-wise", "DeepGEMM"):
         found = [_at(recording, name, shape) for shape in shapes]
-        lines.append(f"{name:24s}" + "".join(f"{f'{r.tflops:.0f}  {r.ratio:.3f} ({r.ratio_min:.3f} to {r.ratio_max:.3f})':>30s}" if r else f"{'–':>30s}" for r in found))
-    for name in (PEER, "cuBLASLt tensor-wise"):
-        found = [_at(recording, name, shape) for shape in shapes]
-        lines.append(f"{name:24s}" + "".join(f"{f'{r.tflops:.0f}':>30s}" if r else f"{'–':>30s}" for r in found))
+        if not any(found):                                       # DeepGEMM is recorded where it is installed
+            continue
+        cells = [f"{r.tflops:.0f}" + ("" if name.startswith("cuBLASLt") else f"  {r.ratio:.3f} ({r.ratio_min:.3f} to {r.ratio_max:.3f})") if r else "–" for r in found]
+        lines.append(f"{name:24s}" + "".join(f"{cell:>30s}" for cell in cells))
     return "\n".join([*lines, "tensor_scale is compared with cuBLASLt's tensor-wise product, which has one scale too;", "the others with its block-scaled one."])
 
 

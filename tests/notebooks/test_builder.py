@@ -160,6 +160,18 @@ def test_hash_changes_with_cell_kernel_header_recording_and_toolchain(tmp_path):
     assert list(hashes.cell_hashes(["x = 2"], tmp_path, "nvrtc 1"))[0] != first[0]
 
 
+def test_a_recording_that_is_only_shown_concerns_its_cell_alone(tmp_path):
+    (tmp_path / "recordings").mkdir()
+    recording = tmp_path / "recordings/gemm.json"
+    recording.write_text("{}")
+    shown, kept = ('print(measure.load("gemm").source)', "x = 1"), ('found = measure.load("gemm")', 'print(measure.load("gemm"))', "x = 1")
+    both = ('found = 3; print(measure.load("gemm"))', 'if found:\n    again = measure.load("gemm")', "x = 1")
+    before = [list(hashes.cell_hashes(cells, tmp_path, "nvrtc 1")) for cells in (shown, kept, both)]
+    recording.write_text('{"a": 1}')
+    after = [list(hashes.cell_hashes(cells, tmp_path, "nvrtc 1")) for cells in (shown, kept, both)]
+    assert [[a == b for a, b in zip(x, y)] for x, y in zip(before, after)] == [[False, True], [False, False, False], [False, False, False]]
+
+
 def test_clean_drops_widgets_and_keeps_what_they_fall_back_to():
     cell = nbformat.v4.new_code_cell("panel", metadata={"execution": {"start": "now"}})
     cell.outputs = [nbformat.v4.new_output("display_data", {execute.WIDGET_VIEW: {"model_id": "x"}, "image/png": "AA", "text/plain": "words"}),

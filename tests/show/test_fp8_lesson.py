@@ -76,16 +76,17 @@ def test_multicast_asks_for_half_of_b():
 
 
 BUGS = {
-    "scales read late": ("staged_scales", 2, ("upper * scale, lower * scale);", "a_scale[row] * scale, a_scale[row + 8] * scale);"),
+    "scales read late": ("staged_scales", 2, (("read_scales(upper, lower);", ""), ("release(slot);", "release(slot), read_scales(upper, lower);")),
                          {"overwrite-in-flight"}),
-    "no wait": ("overlapped", 3, ("            wgmma_wait_group<1>();\n            release(before);", "            release(before);"), {"overwrite-in-flight", "register-in-flight"}),
+    "no wait": ("overlapped", 3, (("            wgmma_wait_group<1>();\n            release(before);", "            release(before);"),),
+                {"overwrite-in-flight", "register-in-flight"}),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs_are_named(bug):
-    step, stages, change, kinds = BUGS[bug]
-    _, run = fp8_steps.run_fp8(step, 128, 128, 640, stages=stages, changes=(change,))
+    step, stages, changes, kinds = BUGS[bug]
+    _, run = fp8_steps.run_fp8(step, 128, 128, 640, stages=stages, changes=changes)
     assert {hazard.kind for hazard in run.hazards} == kinds
 
 

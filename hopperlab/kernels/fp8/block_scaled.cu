@@ -13,6 +13,12 @@
 //   and never both at once. 1: the turn goes over when the product is issued; 2: when the first three of its four k-steps are done;
 // - GROUP 0 launches one CTA a tile, for small products.
 //
+// What a warpgroup does between two products is time that its tensor cores spend on the other one's, or on nothing. So with PARTS 1 a stage's
+// descriptors are those of the first stage moved on, one addition each; the scales are read behind the wgmmas, which would wait for them;
+// and whether the next tile is there is asked before the promotion, which takes longer than the answer. And a __syncwarp() stands in front of
+// the promotion, for which there is no other reason: where a promotion begins at the moment at which the other warpgroup's wgmmas could, they
+// were seen to begin only after it, again and again (recordings/README.md).
+//
 // Macros: BN (64, 128 or 256; with A_REGISTERS or WIDE 192 also 192), CONSUMERS (64 rows of the tile each), STAGES, CLUSTER_M, PARTS (2 with A in
 // shared memory: BN up to 128), A_REGISTERS, WIDE (64, 128 or 192), TURNS (PARTS 1, A in shared memory), GROUP, C_SLOTS. Launch: grid (CLUSTER_M * clusters), at most the SMs, or (CLUSTER_M * rows of cluster tiles, columns) with GROUP 0;
 // block 128 * (CONSUMERS + 1); dynamic shared memory STAGES * ((BM + BN) * 128 + BM * 4) + CONSUMERS * C_SLOTS * 8192 + 128.
@@ -63,7 +69,8 @@ constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PIECES = BN 
 constexpr int A_BYTES = BM * FP8_BK, TILE_BYTES = (BM + BN) * FP8_BK, SCALE_BYTES = BM * 4, SLOT_BYTES = 8192;
 constexpr int B_SHARE = BN / CLUSTER_M;                         // rows of B that one CTA loads for all of its cluster
 enum { START = 3, TURN = 4 };                                   // named barriers, a turn each; 1 and 2 are the consumers' own
-constexpr int GRAIN = WIDE % 128 ? 64 : 128;                    // columns of a piece that surely share a scale of B
+constexpr int GRAIN = BN % 128 ? 64 : 128;                      // columns of a tile that surely share a scale of B
+constexpr int SPAN = WIDE < GRAIN ? WIDE : GRAIN;               // columns of a piece that do
 static_assert(BN % WIDE == 0 && (WIDE == 64 || WIDE == 128 || WIDE == 192 && PARTS == 1 && !A_REGISTERS) && (PARTS == 1 || A_REGISTERS || PIECES == 1) && (A_REGISTERS || BN != 192 || WIDE == 192) && CONSUMERS <= 2 && BN / 64 % C_SLOTS == 0 && (!TURNS || PARTS == 1 && !A_REGISTERS));
 
 extern "C" __global__ void
@@ -145,97 +152,115 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     auto my_turn = [&] { if (TURNS && CONSUMERS > 1) bar_sync(TURN + me, 256); };
     auto next_turn = [&] { if (TURNS && CONSUMERS > 1) bar_arrive(TURN + (me + 1) % CONSUMERS, 256); };
     if (me == CONSUMERS - 1) next_turn();                       // the first one begins
+    auto read_scales = [&](float& upper, float& lower) {        // of A: read behind the wgmmas, which would else wait for them
+        __syncwarp();                                           // over which the compiler moves no load
+        const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
+        upper = a_scale[row], lower = a_scale[row + 8];
+    };
+    // A stage's descriptors are those of the first stage, moved on.
+    unsigned long long first_a = wgmma_descriptor_k_major<128>(shared_address(shared) + me * 64 * FP8_BK);
+    unsigned long long first_b = wgmma_descriptor_k_major<128>(shared_address(shared) + A_BYTES);
+    auto a_tile = [&] { return wgmma_descriptor_at(first_a, ring.slot * TILE_BYTES); };
+    auto b_tile = [&] { return wgmma_descriptor_at(first_b, ring.slot * TILE_BYTES); };
+    bool here = false;                                          // the next tile was seen to be there
     float sum[1][BN / 2];
     for (int index = first; index < tiles; index += clusters) {
         Tile tile = tile_at(index);
         #pragma unroll
         for (int i = 0; i < BN / 2; i++) sum[0][i] = 0;
-        // The scale of B for part number `part` of this tile, `wide` columns each, in k-block i: it changes every 128 columns.
-        auto b_scale = [&](int part, int i, int wide = WIDE) {
-            int column = tile.col * BN + part * wide;
-            return column < n ? b_scales[column / 128 * k_tiles + i] : 0;
-        };
+        const float* of_b_at[BN / GRAIN];                       // the scales of B: past the edge any will do
+        #pragma unroll
+        for (int x = 0; x < BN / GRAIN; x++) of_b_at[x] = b_scales + static_cast<size_t>(min(tile.col * BN + x * GRAIN, n - 1) / 128) * k_tiles;
 #if A_REGISTERS
         float part[PARTS][WIDE / 2];
         unsigned fragments[4][4];
         for (int i = 0; i < k_tiles; i++, ring.advance()) {
-            unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
-            float of_b[PIECES];
-            #pragma unroll
-            for (int piece = 0; piece < PIECES; piece++) of_b[piece] = b_scale(piece, i);
+            float of_b[BN / GRAIN], high, low;
             mbarrier_wait_parity(&full[ring.slot], ring.phase);
-            load_fragments_e4m3(fragments, stage + me * 64 * FP8_BK);
-            const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
-            float upper = a_scale[row], lower = a_scale[row + 8];
+            load_fragments_e4m3(fragments, shared_address(shared) + ring.slot * TILE_BYTES + me * 64 * FP8_BK);
             #pragma unroll
             for (int piece = 0; piece < PIECES + PARTS - 1; piece++) {
                 int done = piece - PARTS + 1;                   // PARTS 2: the piece before this one, promoted under this one
                 if (piece < PIECES) {
                     wgmma_fence();
-                    wgmma_k_block_e4m3(part[piece % PARTS], fragments, stage + A_BYTES + piece * WIDE * FP8_BK);
+                    wgmma_k_block_e4m3(part[piece % PARTS], fragments, wgmma_descriptor_at(b_tile(), piece * WIDE * FP8_BK));
                     wgmma_commit_group();
+                }
+                if (piece == 0) {
+                    read_scales(high, low);
+                    #pragma unroll
+                    for (int x = 0; x < BN / GRAIN; x++) of_b[x] = *of_b_at[x]++;
                 }
                 if (done < 0) continue;
                 if (piece < PIECES) wgmma_wait_group<PARTS - 1>();
                 else wgmma_wait_group<0>();
                 if (done == PIECES - 1) release(ring.slot);     // before the last promotion
-                promote(sum[0], done * (WIDE / 2), part[done % PARTS], upper * of_b[done], lower * of_b[done]);
+                float scale = of_b[done * WIDE / GRAIN];
+                promote(sum[0], done * (WIDE / 2), part[done % PARTS], high * scale, low * scale);
             }
         }
 #elif PARTS == 1
         float part[WIDE / 2];
-        for (int i = 0; i < k_tiles; i++, ring.advance()) {
-            unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
-            float of_b[BN / GRAIN];
-            #pragma unroll
-            for (int x = 0; x < BN / GRAIN; x++) of_b[x] = b_scale(x, i, GRAIN);
-            mbarrier_wait_parity(&full[ring.slot], ring.phase);
-            const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
-            float upper = a_scale[row], lower = a_scale[row + 8];
+        for (int i = 0; i < k_tiles; i++) {
+            float of_b[BN / GRAIN], upper, lower;
+            unsigned long long a_now = a_tile(), b_now = b_tile();
+            int slot = ring.slot;
+            if (!here) mbarrier_wait_parity(&full[slot], ring.phase);
             #pragma unroll
             for (int piece = 0; piece < PIECES; piece++) {
-                unsigned a_tile = stage + me * 64 * FP8_BK, b_tile = stage + A_BYTES + piece * WIDE * FP8_BK;
+                unsigned long long b_piece = wgmma_descriptor_at(b_now, piece * WIDE * FP8_BK);
                 my_turn();
                 wgmma_fence();
                 if constexpr (TURNS == 2) {
-                    wgmma_k_block_e4m3<0, 3>(part, a_tile, b_tile, 0);
+                    wgmma_k_block_e4m3<0, 3>(part, a_now, b_piece, 0);
                     wgmma_commit_group();
-                    wgmma_k_block_e4m3<3, 4>(part, a_tile, b_tile, 1);
+                    wgmma_k_block_e4m3<3, 4>(part, a_now, b_piece, 1);
                     wgmma_commit_group();
-                    wgmma_wait_group<1>();
-                    next_turn();
                 } else {
-                    wgmma_k_block_e4m3(part, a_tile, b_tile, 0);
+                    wgmma_k_block_e4m3(part, a_now, b_piece, 0);
                     wgmma_commit_group();
                     next_turn();
                 }
+                if (piece == 0) {
+                    read_scales(upper, lower);
+                    #pragma unroll
+                    for (int x = 0; x < BN / GRAIN; x++) of_b[x] = *of_b_at[x]++;
+                }
+                if constexpr (TURNS == 2) {
+                    wgmma_wait_group<1>();
+                    next_turn();
+                }
                 wgmma_wait_group<0>();
-                if (piece == PIECES - 1) release(ring.slot);    // before the last promotion
+                if (piece == PIECES - 1) {                      // before the last promotion
+                    release(slot);
+                    ring.advance();
+                    here = mbarrier_test_wait_parity(&full[ring.slot], ring.phase);
+                }
+                __syncwarp();                                   // a gap, in which the other warpgroup's waiting wgmmas can begin
                 #pragma unroll
-                for (int x = 0; x < WIDE / GRAIN; x++) {
-                    float scale = of_b[piece * (WIDE / GRAIN) + x];
-                    promote_span<GRAIN / 2>(sum[0], piece * (WIDE / 2), part, x * (GRAIN / 2), upper * scale, lower * scale);
+                for (int x = 0; x < WIDE / SPAN; x++) {
+                    float scale = of_b[(piece * WIDE + x * SPAN) / GRAIN];
+                    promote_span<SPAN / 2>(sum[0], piece * (WIDE / 2), part, x * (SPAN / 2), upper * scale, lower * scale);
                 }
             }
         }
 #else
         float even[WIDE / 2], odd[WIDE / 2], upper[2], lower[2];
-        // Starts k-block i into `part` and reads its scales; the k-block before it is still being multiplied.
-        auto start = [&](float (&part)[WIDE / 2], float& high, float& low, int i) {
-            unsigned stage = shared_address(shared) + ring.slot * TILE_BYTES;
-            float of_b = b_scale(0, i);
+        // Starts the next k-block into `part` and reads its scales; the one before it is still being multiplied.
+        auto start = [&](float (&part)[WIDE / 2], float& high, float& low) {
             mbarrier_wait_parity(&full[ring.slot], ring.phase);
             wgmma_fence();
-            wgmma_k_block_e4m3(part, stage + me * 64 * FP8_BK, stage + A_BYTES, 0);
+            wgmma_k_block_e4m3(part, a_tile(), b_tile(), 0);
             wgmma_commit_group();
-            const float* a_scale = reinterpret_cast<const float*>(scales + ring.slot * SCALE_BYTES);
-            high = a_scale[row] * of_b, low = a_scale[row + 8] * of_b;
+            read_scales(high, low);
+            float of_b = *of_b_at[0]++;
+            high *= of_b, low *= of_b;
         };
         // The k-block after this one into `part`; then the one before it, `done`, is promoted while `part` is multiplied.
-        auto step = [&](float (&part)[WIDE / 2], float (&done)[WIDE / 2], int next, int i) {
+        auto step = [&](float (&part)[WIDE / 2], float (&done)[WIDE / 2], int next) {
             int before = ring.slot;
             ring.advance();
-            start(part, upper[next], lower[next], i);
+            start(part, upper[next], lower[next]);
             wgmma_wait_group<1>();
             release(before);
             promote(sum[0], 0, done, upper[1 - next], lower[1 - next]);
@@ -245,14 +270,14 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             release(ring.slot);
             promote(sum[0], 0, done, upper[which], lower[which]);
         };
-        start(even, upper[0], lower[0], 0);
+        start(even, upper[0], lower[0]);
         int i = 1;
         for (; i + 1 < k_tiles; i += 2) {
-            step(odd, even, 1, i);
-            step(even, odd, 0, i + 1);
+            step(odd, even, 1);
+            step(even, odd, 0);
         }
         if (i < k_tiles) {
-            step(odd, even, 1, i);
+            step(odd, even, 1);
             finish(odd, 1);
         } else {
             finish(even, 0);
