@@ -11,7 +11,7 @@ from hopperlab.measure.launches_checks import OperandError
 SHAPES = ((1, 8, 16), (64, 64, 128), (130, 264, 144), (200, 136, 400))
 CONFIGURATIONS = {
     "multicast, double": fp8.BlockScaled(blocks=4), "alone, double": fp8.BlockScaled(cluster_m=1, blocks=3), "single": fp8.BlockScaled(parts=1, blocks=4),
-    "256 wide": fp8.BlockScaled(parts=1, bn=256, stages=4, blocks=4), "64 wide": fp8.BlockScaled(bn=64, blocks=4),
+    "256 wide": fp8.BlockScaled(parts=1, bn=256, stages=4, blocks=4), "256 roomy": fp8.BlockScaled(parts=1, bn=256, stages=3, c_slots=4, cluster_m=1, blocks=2), "64 wide": fp8.BlockScaled(bn=64, blocks=4),
     "one consumer": fp8.BlockScaled(consumers=1, cluster_m=1, group=0), "a CTA a tile": fp8.BlockScaled(group=0),
     "A in registers": fp8.BlockScaled(bn=256, a_registers=1, wide=64, stages=4, blocks=4), "192 whole": fp8.BlockScaled(parts=1, bn=192, wide=192, blocks=4), "192 whole, alone": fp8.BlockScaled(parts=1, bn=192, wide=192, cluster_m=1, blocks=2),
     "256 wide, turns": fp8.BlockScaled(parts=1, bn=256, stages=4, turns=1, blocks=4), "256 wide, late turns": fp8.BlockScaled(parts=1, bn=256, stages=4, turns=2, cluster_m=1, blocks=2),
@@ -51,7 +51,7 @@ def test_every_step_on_awkward_shapes(step, shape):
 
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
-@pytest.mark.parametrize("name", ["multicast, double", "256 wide", "256 wide, turns", "256 wide, late turns", "A in registers", "a CTA a tile"])
+@pytest.mark.parametrize("name", ["multicast, double", "256 wide", "256 roomy", "256 wide, turns", "256 wide, late turns", "A in registers", "a CTA a tile"])
 def test_under_every_schedule(name, schedule, seed):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 400), schedule, seed)
 

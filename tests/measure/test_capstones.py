@@ -1,4 +1,8 @@
-"""What the recordings of the capstones decide: the configuration of each shape, read back from what was measured."""
+"""What the recordings of the capstones decide: the configuration of each shape, read back from what was measured; and who is measured beside."""
+import sys
+import types
+
+import numpy as np
 import pytest
 
 from hopperlab.hopper import limits
@@ -86,3 +90,23 @@ def test_each_configuration_is_checked_twice_with_its_own_launch(module, monkeyp
     monkeypatch.setattr(measured, "wrong", lambda given, causal, launch: calls.append(launch) or 0.0)
     name = next(iter(measured._named()))
     assert measured.check(name) == 0 and len(calls) == 2 * 2 * 3 and all(call[2] == measured._named()[name][1] for call in calls)
+
+
+def test_deepgemm_gets_the_same_operands_where_it_can_be_imported(monkeypatch):
+    a_scales = types.SimpleNamespace(t=np.arange(2 * 132.0).reshape(2, 132).transpose)      # a tensor's t()
+    given = {"tensors": {"a": np.zeros((130, 256)), "b": np.zeros((264, 256)), "a_scales": a_scales, "b_scales": np.ones((3, 2)), "c": np.zeros((130, 264))}}
+    calls = []
+    monkeypatch.setitem(sys.modules, "deep_gemm", types.SimpleNamespace(fp8_gemm_nt=lambda a, b, c, *rest, **named: calls.append((a, b, c, named))))
+    fp8.deepgemm(given)()
+    (a, a_scales), (b, b_scales), c, named = calls[0]
+    assert a_scales.shape == (130, 2) and a_scales[129, 1] == 132 + 129 and named == {"disable_ue8m0_cast": True}
+    assert a is given["tensors"]["a"] and b is given["tensors"]["b"] and b_scales is given["tensors"]["b_scales"] and c is given["tensors"]["c"]
+    monkeypatch.setitem(sys.modules, "deep_gemm", None)         # import raises ImportError
+    assert fp8.deepgemm(given) is None
+
+
+def test_the_last_lines_are_the_means_over_the_shapes():
+    cell = dict(shape=(8, 8, 8), dtype="e4m3", ms=1.0, ms_min=1.0, ms_max=1.0, tflops=2.0, ratio_min=1.0, ratio_max=2.0, peer="cuBLASLt block-scaled")
+    final = [Record("fp8", "final", ratio=ratio, **{**cell, "shape": (size,) * 3}) for ratio, size in ((1.0, 8), (4.0, 16))]
+    assert fp8.table(final).endswith("final over 2 shapes, geometric mean 2.0000 of cuBLASLt block-scaled")
+    assert fp8.table([*final, Record("fp8", "DeepGEMM", ratio=0.5, **cell)]).endswith("DeepGEMM over 1 shapes, geometric mean 0.5000")

@@ -121,3 +121,13 @@ def test_a_changed_recording_changes_the_section():
     ceilings = recordings.load("ceilings")
     assert "| `final` | all of it, with a tile and schedule by shape | 760 | 95% | 168 | 2 KiB |" in readme.performance(LADDER, ceilings)
     assert "| 4096³ | 720 | 800 | 90.0% |" in readme.performance(LADDER, ceilings)
+
+
+def test_deepgemm_has_a_column_where_it_was_measured():
+    recording = recordings.load("fp8")
+    without = recordings.Recording("fp8", recording.header, tuple(r for r in recording if r.kernel != "DeepGEMM"))
+    share = 100 * recording.one(kernel="DeepGEMM", shape=(4096,) * 3).ratio
+    row = next(line for line in readme._fp8(recording) if line.startswith("| 4096³ "))
+    assert row.endswith(f"| {share:.1f}% |") and "DeepGEMM" not in "".join(readme._fp8(without))
+    for lines in (readme._fp8(recording), readme._fp8(without)):
+        assert len({line.count("|") for line in lines if line.startswith("|")}) == 1

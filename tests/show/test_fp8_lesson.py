@@ -160,6 +160,8 @@ def test_tables_and_pictures_of_the_recording():
     for name in ("tensor_scale", *fp8_measured.LADDER, "cuBLASLt block-scaled"):
         assert sum(line.startswith(f"{name} ") for line in told.split("\n")) >= 1
     assert "recorded on" in told and "–" not in told
+    alone = type(RECORDING)("fp8", RECORDING.header, tuple(r for r in RECORDING if r.kernel != "DeepGEMM"))
+    assert "\nDeepGEMM " in told and "DeepGEMM" not in fp8_measured.fp8_table(alone)
     assert 50 < fp8_measured.speed_left(RECORDING) < 100 and fp8_measured.geometric_mean(RECORDING)[1] == 8
     for picture in (fp8_measured.accuracy_chart(RECORDING), fp8_measured.fp8_chart(RECORDING)):
         assert "recorded on" in picture.text and picture.png()[:4] == b"\x89PNG"
