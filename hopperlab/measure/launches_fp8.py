@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
@@ -28,32 +29,31 @@ def _ceil(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class BlockScaled:
-    """One configuration of fp8/block_scaled.cu: its macros in lower case (wide 0: the kernel's default); `blocks`, the most CTAs of a launch; and
-    `promotion`, bytes that a miss of a or b fetches into the L2 (0: the sectors asked for)."""
+    """One configuration of fp8/block_scaled.cu: its macros in lower case; `blocks`, the most CTAs of a launch; and `promotion`, bytes that
+    a miss of a or b fetches into the L2 (0: the sectors asked for)."""
 
     bn: int = 128
     consumers: int = 2
+    rows: int = 1
     stages: int = 5
-    cluster_m: int = 2
+    cluster_n: int = 2
     parts: int = 2
-    a_registers: int = 0
-    wide: int = 0
+    unroll: int = 1
+    stream_b: int = 0
     group: int = 8
     c_slots: int = 1
-    turns: int = 0
     blocks: int = SMS
     promotion: int = 0
 
     @property
     def bm(self) -> int:
         """Rows of a tile."""
-        return 64 * self.consumers
+        return 64 * self.rows * self.consumers
 
     @property
     def options(self) -> tuple[str, ...]:
         """NVRTC options."""
-        return tuple(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self)
-                     if f.name not in ("blocks", "promotion") and (f.name != "wide" or self.wide))
+        return tuple(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name not in ("blocks", "promotion"))
 
     @property
     def shared_bytes(self) -> int:
@@ -62,11 +62,11 @@ class BlockScaled:
 
     def grid(self, m: int, n: int) -> tuple[int, ...]:
         """One CTA a tile where group is 0; else as few CTAs as make no more waves of tiles than `blocks` of them."""
-        rows, columns = _ceil(m, self.bm * self.cluster_m), _ceil(n, self.bn)
+        rows, columns = _ceil(m, self.bm), _ceil(n, self.bn * self.cluster_n)
         if self.group == 0:
-            return self.cluster_m * rows, columns
-        waves = _ceil(rows * columns, max(1, self.blocks // self.cluster_m))
-        return (self.cluster_m * _ceil(rows * columns, waves),)
+            return self.cluster_n * columns, rows
+        waves = _ceil(rows * columns, max(1, self.blocks // self.cluster_n))
+        return (self.cluster_n * _ceil(rows * columns, waves),)
 
 
 def sizes(a, b, c, a_scales=None, b_scales=None) -> tuple[int, int, int]:
@@ -131,7 +131,7 @@ def block_scaled(a, b, c, a_scales, b_scales, choice: BlockScaled | None = None,
     m, n, k = sizes(a, b, c, a_scales, b_scales)
     choice = choice or choose(m, n, k)
     kernel = load_kernel("fp8/block_scaled.cu", "gemm", (*choice.options, *options), backend=backend)
-    maps = (_map(a, choice.bm, choice.promotion), _map(b, choice.bn // choice.cluster_m, choice.promotion), _c_map(c), TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))
+    maps = (_map(a, choice.bm // choice.cluster_n, choice.promotion), _map(b, choice.bn, choice.promotion), _c_map(c), TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))
     return Launch(kernel, choice.grid(m, n), (128 * (choice.consumers + 1),), (*maps, b_scales, *_numbers(m, n, k)), choice.shared_bytes)
 
 
@@ -144,9 +144,9 @@ def _step(**changes) -> Callable[..., Launch]:
 
 STEPS: Mapping[str, Callable[..., Launch]] = {
     "promoted": promoted,
-    "staged_scales": _step(cluster_m=1, parts=1),
-    "multicast": _step(cluster_m=2, parts=1),
-    "overlapped": _step(cluster_m=2, parts=2),
+    "staged_scales": _step(cluster_n=1, parts=1),
+    "multicast": _step(cluster_n=2, parts=1),
+    "overlapped": _step(cluster_n=2, parts=2),
     "block_scaled": block_scaled,
 }
 """The steps with fine-grained scales, in climbing order; each takes (a, b, c, a_scales, b_scales)."""
@@ -172,15 +172,17 @@ def table() -> Mapping[tuple[int, ...], BlockScaled]:
 
 
 def choose(m: int, n: int, k: int) -> BlockScaled:
-    """The configuration for a shape: the table's; else one CTA a small tile while all fit on the GPU at once, else 128 x 256 tiles by
-    CTAs that stay, with room for a tile of C (the best over the large shapes together)."""
+    """The configuration for a shape: the table's; else one CTA a small tile while all fit on the GPU at once (and B goes through the L2 as
+    what is read once, where m is one tile high), else tiles of 256 x 128 by pairs of CTAs that stay, with room for a tile of C (the best
+    over the large shapes together)."""
     if (m, n, k) in table():
         return table()[m, n, k]
-    if _ceil(m, 64) * _ceil(n, 128) <= SMS:
-        return BlockScaled(consumers=1, cluster_m=1, group=0, stages=8)
-    if _ceil(m, 128) * _ceil(n, 256) < SMS // 2:
-        return BlockScaled(cluster_m=1, group=0)
-    return BlockScaled(parts=1, bn=256, stages=3, c_slots=4, cluster_m=1)
+    small = BlockScaled(bn=64 if m > 64 else 128, consumers=2 if m > 64 else 1, cluster_n=1, group=0, stages=8, stream_b=int(m <= 128))
+    if prod(small.grid(m, n)) <= SMS:
+        return small
+    if _ceil(m, 256) * _ceil(n, 128) < SMS // 2:
+        return BlockScaled(cluster_n=1, group=0)
+    return BlockScaled(rows=2, parts=1, stages=3, c_slots=4, unroll=8)
 
 
 def quantise(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
