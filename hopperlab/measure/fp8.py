@@ -25,42 +25,22 @@ STEP_SHAPES = ((4096,) * 3, (8192,) * 3)
 CHECK_SHAPES = ((1, 8, 16), (130, 264, 144), (515, 776, 1040), (2176, 2312, 1104))
 ACCURACY_K = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
-PAIR, ALONE, SMALL = BlockScaled(), BlockScaled(cluster_m=1), BlockScaled(consumers=1, cluster_m=1, group=0, stages=8)
-WHOLE = replace(PAIR, parts=1, bn=192, wide=192)                         # three quarters of the width, multiplied at once
-LOADED = replace(PAIR, bn=256, a_registers=1, wide=64, stages=4)        # A in registers, two parts of 64 columns
-WIDE = replace(PAIR, parts=1, bn=256, stages=4)                          # multiplied in two halves of 128 columns
-ROOMY = replace(WIDE, stages=3, c_slots=4)                              # a slot for each chunk of C that a warpgroup stores, for one stage less
-_TURNED = {"256 wide": WIDE, "256 wide, alone, group 16": replace(WIDE, cluster_m=1, group=16), "192 whole": replace(WHOLE, stages=4, c_slots=3),
-           "256 a tile": replace(WIDE, cluster_m=1, group=0), "pair": replace(PAIR, parts=1)}
+PAIR, ALONE = BlockScaled(), BlockScaled(cluster_n=1)
+TALL = BlockScaled(rows=2, parts=1, stages=3, c_slots=4)                 # a slot for each chunk of C that a warpgroup stores
+DEEP = replace(TALL, unroll=8)
+NARROW = replace(ALONE, bn=64, group=0, stages=8)
+SHORT = replace(ALONE, consumers=1, group=0, stages=8)
 CONFIGURATIONS: Mapping[str, BlockScaled] = {
-    "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "pair, 6 stages": replace(PAIR, stages=6), "alone": ALONE,
-    "alone, one part": replace(ALONE, parts=1), "alone, 6 stages": replace(ALONE, stages=6), "alone, group 16": replace(ALONE, group=16),
-    "256 wide": WIDE, "256 wide, alone": replace(WIDE, cluster_m=1), "256 wide, 2 slots": replace(WIDE, c_slots=2),
-    "256 loaded": LOADED, "256 loaded, alone": replace(LOADED, cluster_m=1), "256 loaded, one part": replace(LOADED, parts=1, wide=128),
-    "256 loaded, alone, one part": replace(LOADED, cluster_m=1, parts=1, wide=128), "192 loaded": replace(LOADED, bn=192, stages=5),
-    "192 loaded, alone": replace(LOADED, bn=192, cluster_m=1, stages=5), "128 loaded": replace(LOADED, bn=128, stages=6),
-    "256 wide, group 4": replace(WIDE, group=4), "256 wide, group 16": replace(WIDE, group=16),
-    "256 wide, alone, group 16": replace(WIDE, cluster_m=1, group=16), "256 wide, alone, group 16, 2 slots": replace(WIDE, cluster_m=1, group=16, c_slots=2),
-    "256 roomy": ROOMY, "256 roomy, group 16": replace(ROOMY, group=16), "256 roomy, alone": replace(ROOMY, cluster_m=1),
-    "256 roomy, alone, group 16": replace(ROOMY, cluster_m=1, group=16), "256 roomy, alone, 128B": replace(ROOMY, cluster_m=1, promotion=128),
-    "256 pair a tile": replace(WIDE, group=0), "256 roomy pair a tile": replace(ROOMY, group=0), "256 roomy a tile": replace(ROOMY, cluster_m=1, group=0),
-    "256 wide, fours": replace(WIDE, cluster_m=4, group=4, blocks=120),
-    "192 whole": WHOLE, "192 whole, alone": replace(WHOLE, cluster_m=1), "192 whole, group 16": replace(WHOLE, group=16),
-    "192 whole, alone, group 16": replace(WHOLE, cluster_m=1, group=16), "192 whole, 3 slots": replace(WHOLE, stages=4, c_slots=3),
-    **{f"{name}, {words}": replace(choice, turns=turns) for turns, words in ((1, "turns"), (2, "late turns")) for name, choice in _TURNED.items()},
-    "a CTA a tile": replace(ALONE, group=0), "256 a tile": replace(WIDE, cluster_m=1, group=0),
-    "256 loaded, a tile": replace(LOADED, cluster_m=1, group=0), "192 loaded, a tile": replace(LOADED, bn=192, cluster_m=1, group=0, stages=5),
-    "64 x 128": SMALL, "128 x 64": replace(ALONE, bn=64, group=0, stages=8), "64 x 128, pair": replace(SMALL, cluster_m=2),
-    "64 x 128, pair, 256B": replace(SMALL, cluster_m=2, promotion=256), "64 x 128, 256B": replace(SMALL, promotion=256),
-    "256 wide, alone, group 16, 128B": replace(WIDE, cluster_m=1, group=16, promotion=128)}
-FEW = ("64 x 128", "128 x 64", "64 x 128, pair", "64 x 128, pair, 256B", "64 x 128, 256B")
-SOME = ("256 wide, alone", "256 wide", "256 a tile", "256 pair a tile", "256 roomy a tile", "256 roomy pair a tile", "256 roomy, alone", "256 loaded, alone", "a CTA a tile", "192 whole", "pair", "alone",
-        "256 wide, turns", "256 wide, late turns", "256 a tile, turns", "256 a tile, late turns", "256 wide, alone, group 16, turns")
-MANY = ("pair", "alone", "256 wide", "256 wide, alone", "256 wide, 2 slots", "256 wide, alone, group 16, 2 slots", "256 roomy", "256 roomy, group 16",
-        "256 roomy, alone", "256 roomy, alone, group 16", "256 roomy, alone, 128B", "256 wide, fours", "256 wide, group 4", "256 wide, alone, group 16", "256 wide, alone, group 16, 128B",
-        "256 loaded", "256 loaded, one part",
-        "192 whole", "192 whole, alone", "192 whole, group 16", "192 whole, alone, group 16", "192 whole, 3 slots",
-        *(f"{name}, {words}" for name in ("256 wide", "256 wide, alone, group 16", "192 whole", "pair") for words in ("turns", "late turns")))
+    "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "alone": ALONE, "alone, one part": replace(ALONE, parts=1), "a CTA a tile": replace(ALONE, group=0),
+    "tall": replace(TALL, cluster_n=1), "tall, group 16": replace(TALL, cluster_n=1, group=16), "tall a tile": replace(TALL, cluster_n=1, group=0),
+    "tall, unrolled": replace(DEEP, cluster_n=1), "tall pair": TALL, "tall pair a tile": replace(TALL, group=0), "tall pair, group 4": replace(TALL, group=4),
+    "tall pair, a slot": replace(TALL, stages=4, c_slots=1), "tall pair, 128B": replace(TALL, promotion=128), "tall pair, unrolled": DEEP,
+    "tall pair, unrolled, group 4": replace(DEEP, group=4), "tall pair, unrolled, group 16": replace(DEEP, group=16), "tall pair, unrolled, 128B": replace(DEEP, promotion=128),
+    "128 x 64": NARROW, "128 x 64, B once": replace(NARROW, stream_b=1), "128 x 64, B once, 128B": replace(NARROW, stream_b=1, promotion=128),
+    "128 x 64, 128B": replace(NARROW, promotion=128), "64 x 128": SHORT, "64 x 128, B once": replace(SHORT, stream_b=1), "64 x 128, 256B": replace(SHORT, promotion=256)}
+FEW = tuple(name for name in CONFIGURATIONS if name.startswith(("128 x 64", "64 x 128")))
+SOME = ("pair", "alone", "a CTA a tile", "tall", "tall a tile", "tall pair", "tall pair a tile", "tall pair, unrolled")
+MANY = ("pair", "alone", *(name for name in CONFIGURATIONS if name.startswith("tall") and not name.endswith("a tile")))
 TRIED = {SHAPES[0]: FEW, SHAPES[1]: SOME, SHAPES[7]: FEW}
 
 

@@ -159,18 +159,17 @@ def fp8_chart(recording: Any, size: int = 8192) -> style.Picture:
 
 
 def tiles_table(recording: Any, shape: tuple[int, int, int] = (8192,) * 3) -> str:
-    """Recorded configurations at one shape, fastest first, by tile, parts and source of A: rate over the product's with one scale."""
+    """Recorded configurations at one shape, fastest first, by tile, parts, sharing of A and k-blocks in a row: rate over the product's with one scale."""
     base = _at(recording, "tensor_scale", shape).tflops
-    best: dict[tuple[int, int, int], Record] = {}
+    best: dict[str, Record] = {}
     for record in recording.where(kernel="block_scaled", shape=shape):
-        options = dict(option.split("=") for option in record.options)
-        key = (int(options["BN"]), int(options["PARTS"]), int(options.get("A_REGISTERS", 0)))
-        if key not in best or record.tflops > best[key].tflops:
-            best[key] = record
-    lines = [f"{_x(shape)}, {recording.source}", f"{'tile, best of its kind':44s} TFLOP/s  of one scale's"]
-    for (columns, parts, registers), record in sorted(best.items(), key=lambda item: -item[1].tflops):
-        kind = f"128 x {columns}, {parts} part{'s' * (parts > 1)}, A in {'registers' if registers else 'shared memory'}"
-        lines.append(f"{kind:44s} {record.tflops:7.0f}  {100 * record.tflops / base:8.0f} %")
+        choice = fp8.parsed(record.options)
+        kind = (f"{choice.bm} x {choice.bn}, {choice.parts} part{'s' * (choice.parts > 1)}, A {'for a pair' if choice.cluster_n > 1 else 'for itself'}"
+                + f", {choice.unroll} k-blocks in a row" * (choice.unroll > 1))
+        if kind not in best or record.tflops > best[kind].tflops:
+            best[kind] = record
+    lines = [f"{_x(shape)}, {recording.source}", f"{'tile, best of its kind':58s} TFLOP/s  of one scale's"]
+    lines += [f"{kind:58s} {record.tflops:7.0f}  {100 * record.tflops / base:8.0f} %" for kind, record in sorted(best.items(), key=lambda item: -item[1].tflops)]
     return "\n".join(lines)
 
 

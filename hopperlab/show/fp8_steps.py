@@ -20,14 +20,15 @@ from . import style
 from .schedules import Changes, changed
 from .timelines import Span, gantt
 
+TALL = BlockScaled(rows=2, parts=1, stages=3, c_slots=4)
 STEPS: Mapping[str, BlockScaled | None] = {
-    "promoted": None, "staged_scales": BlockScaled(cluster_m=1, parts=1), "multicast": BlockScaled(parts=1), "overlapped": BlockScaled(),
-    "256 wide": BlockScaled(parts=1, bn=256, stages=4), "A in registers": BlockScaled(parts=1, bn=256, a_registers=1, stages=4)}
+    "promoted": None, "staged_scales": BlockScaled(cluster_n=1, parts=1), "multicast": BlockScaled(parts=1), "overlapped": BlockScaled(),
+    "tall": TALL}
 """The steps with fine-grained scales: None is fp8/promoted.cu, the others configurations of fp8/block_scaled.cu."""
 
 PRODUCTS_PER_CYCLE = 4096           # e4m3 multiply-adds of an SM's tensor cores in a cycle (lesson 08x counts them)
 PORT = 128                          # bytes that shared memory gives or takes in a cycle
-WAYS = ("tensor core reads", "ldmatrix reads", "TMA writes")
+WAYS = ("tensor core reads", "TMA writes")
 
 
 def exact_operands(m: int, n: int, k: int, scaled: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -112,15 +113,12 @@ def traffic(run: Any, bm: int, bn: int, k_blocks: int) -> dict[str, float]:
     """Bytes of shared memory in each cycle that the tensor core needs, by way: of a run of one tile of bm x bn and k_blocks k-blocks."""
     count = run.counters
     cycles = bm * bn * fp8.BLOCK * k_blocks / PRODUCTS_PER_CYCLE
-    scales = bm // 8 * k_blocks                                 # wavefronts of the warps that read their rows' scales: no part of the operands
-    loads = count.get("shared_load_wavefronts", 0)
-    moved = (count["wgmma_wavefronts"] * PORT, max(0, loads - scales) * PORT, k_blocks * (bm + bn) * fp8.BLOCK)
+    moved = (count["wgmma_wavefronts"] * PORT, k_blocks * (bm + bn) * fp8.BLOCK)
     return {way: moved_bytes / cycles for way, moved_bytes in zip(WAYS, moved, strict=True)}
 
 
-TILES = {"128 x 128": (BlockScaled(cluster_m=1, parts=1), 128), "128 x 256, halves": (BlockScaled(cluster_m=1, parts=1, bn=256, stages=4), 256),
-         "128 x 256, halves, A in registers": (BlockScaled(cluster_m=1, parts=1, bn=256, a_registers=1, stages=4), 256),
-         "128 x 256 at once, one scale": (None, 256)}
+TILES = {"128 x 128": (BlockScaled(cluster_n=1, parts=1), 128, 128), "256 x 128, one half after the other": (replace(TALL, cluster_n=1), 256, 128),
+         "128 x 256 at once, one scale": (None, 128, 256)}
 
 
 def tiles_traffic() -> dict[str, dict[str, float]]:
@@ -129,14 +127,14 @@ def tiles_traffic() -> dict[str, dict[str, float]]:
     from ml_dtypes import bfloat16
 
     found = {}
-    for name, (choice, bn) in TILES.items():
-        a, b, a_scales, b_scales = exact_operands(128, bn, 256)
-        c = np.zeros((128, bn), bfloat16)
+    for name, (choice, bm, bn) in TILES.items():
+        a, b, a_scales, b_scales = exact_operands(bm, bn, 256)
+        c = np.zeros((bm, bn), bfloat16)
         launch = (fp8.tensor_scale(a, b, c, backend="emulator") if choice is None
                   else fp8.block_scaled(a, b, c, a_scales, b_scales, choice, backend="emulator"))
         with hl.emulate() as run:
             launch()
-        found[name] = traffic(run, 128, bn, 2)
+        found[name] = traffic(run, bm, bn, 2)
     return found
 
 
@@ -164,16 +162,16 @@ def check_wide(registers: int | None, bytes_a_cycle: float | None) -> str:
     if abs(bytes_a_cycle - right) > 0.5:
         return (f"Not {bytes_a_cycle:g}: a k-block of the tile takes 128 x 256 x 128 / {PRODUCTS_PER_CYCLE} cycles. In them each consumer reads its 64 rows of A "
                 "and all 256 of B, 128 bytes a row, and TMA writes 128 + 256 rows.")
-    return (f"Right: {right:.0f} bytes a cycle is what the port gives, and {registers} registers are more than a thread can have (255). So the tile is "
-            "multiplied in halves, whose partial sums take 64 registers, and A is read twice.")
+    return (f"Right: {right:.0f} bytes a cycle is what the port gives, and {registers} registers are more than a thread can have (255). So a large tile is "
+            "multiplied half after half, whose partial sums take 64 registers, and one operand is read twice.")
 
 
 def asked_of_l2(step: str, run: Any) -> int:
-    """Bytes that the TMA copies of a run asked of the L2: with multicast, a CTA asks for its share of B only."""
+    """Bytes that the TMA copies of a run asked of the L2: with multicast, a CTA asks for its share of A only."""
     choice = STEPS[step]
     if choice is None:
         return run.counters["tma_load_bytes"]
-    stage = choice.bm * fp8.BLOCK + choice.bn // choice.cluster_m * fp8.BLOCK + choice.bm * 4
+    stage = choice.bm // choice.cluster_n * fp8.BLOCK + choice.bn * fp8.BLOCK + choice.bm * 4
     return run.counters["tma_loads"] // 3 * stage
 
 

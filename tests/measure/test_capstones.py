@@ -43,7 +43,7 @@ def test_every_shape_gets_a_configuration_whose_grid_covers_it(shape):
     m, n, k = shape
     choice = launches_fp8.choose(m, n, k)
     grid = choice.grid(m, n)
-    assert choice.group or grid[0] * choice.bm >= m and grid[1] * choice.bn >= n
+    assert choice.group or grid[0] * choice.bn >= n and grid[1] * choice.bm >= m
     assert choice.group == 0 or 0 < grid[0] <= 132
 
 

@@ -68,8 +68,8 @@ def test_every_step_is_right_and_silent(step, landing):
         assert fp8_steps.blocks_in_flight(run) == (2 if step == "overlapped" else 1)
 
 
-def test_multicast_asks_for_half_of_b():
-    (_, alone), (_, pair) = (fp8_steps.run_fp8(step, 256, 128, 256) for step in ("staged_scales", "multicast"))
+def test_multicast_asks_for_half_of_a():
+    (_, alone), (_, pair) = (fp8_steps.run_fp8(step, 128, 256, 256) for step in ("staged_scales", "multicast"))
     stage = 128 * 128
     assert fp8_steps.asked_of_l2("staged_scales", alone) == 4 * (2 * stage + 512) == alone.counters["tma_load_bytes"]
     assert fp8_steps.asked_of_l2("multicast", pair) == 4 * (stage + stage // 2 + 512)
@@ -99,10 +99,9 @@ def test_promotion_skipped_is_no_hazard_and_shows_with_scales():
 
 def test_traffic_by_hand():
     found = {name: tuple(ways.values()) for name, ways in fp8_steps.tiles_traffic().items()}
-    assert found["128 x 128"] == (96, 0, 64)                    # 2 x (64 + 128) x 128 bytes read and 256 x 128 written, in 512 cycles
-    assert found["128 x 256, halves"] == (96, 0, 48)
-    assert found["128 x 256, halves, A in registers"] == (64, 16, 48)
-    assert found["128 x 256 at once, one scale"] == (80, 0, 48)
+    assert found["128 x 128"] == (96, 64)                       # 2 x (64 + 128) x 128 bytes read and 256 x 128 written, in 512 cycles
+    assert found["256 x 128, one half after the other"] == (96, 48)
+    assert found["128 x 256 at once, one scale"] == (80, 48)
     assert "80 %" in fp8_steps.tile_traffic_fp8()
 
 
@@ -165,7 +164,7 @@ def test_tables_and_pictures_of_the_recording():
     assert 50 < fp8_measured.speed_left(RECORDING) < 100 and fp8_measured.geometric_mean(RECORDING)[1] == 8
     for picture in (fp8_measured.accuracy_chart(RECORDING), fp8_measured.fp8_chart(RECORDING)):
         assert "recorded on" in picture.text and picture.png()[:4] == b"\x89PNG"
-    assert "A in registers" in fp8_measured.tiles_table(RECORDING) and "positive: promoted" in fp8_measured.accuracy_table(RECORDING)
+    assert "256 x 128, 1 part, A for a pair" in fp8_measured.tiles_table(RECORDING) and "positive: promoted" in fp8_measured.accuracy_table(RECORDING)
     rows = fp8_measured.every_table(k=2048).split("\n")
     assert rows[2].split()[:2] == ["128", "columns"] and rows[-1].split()[0] == "never"
 
