@@ -139,8 +139,8 @@ def tiles_traffic() -> dict[str, dict[str, float]]:
 
 
 def tile_traffic_fp8() -> str:
-    """Each tile's bytes of shared memory a cycle by way, their sum, and the share of cycles that a port of PORT bytes leaves the tensor core."""
-    lines = [f"{'bytes of shared memory a cycle':34s}" + "".join(f"{way:>19s}" for way in WAYS) + f"{'sum':>6s}  busy at most"]
+    """Each tile's bytes of shared memory a cycle by way, their sum, and how busy the tensor core is if each cycle moves PORT bytes one way only."""
+    lines = [f"{'bytes of shared memory a cycle':34s}" + "".join(f"{way:>19s}" for way in WAYS) + f"{'sum':>6s}  busy, if reads and writes wait for each other"]
     for name, ways in tiles_traffic().items():
         total = sum(ways.values())
         lines.append(f"{name:34s}" + "".join(f"{ways[way]:19.0f}" for way in WAYS) + f"{total:6.0f}  {min(100, 100 * PORT / total):.0f} %")

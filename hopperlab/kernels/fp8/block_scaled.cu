@@ -7,13 +7,14 @@
 //   a warpgroup's tensor core work stops while it promotes, and only the other warpgroup fills the gap;
 // - ROWS 2: a tile twice as tall, of which a warpgroup multiplies its two blocks of 64 rows one after the other, with the same tile
 //   of B: fewer bytes for each product;
-// - UNROLL k-blocks in a row of code: for a deep k. A short one ends before so much code has been fetched;
+// - UNROLL k-blocks one after the other in the code: for a deep k. A short one has to wait for so much code first;
 // - STREAM_B, where m is one tile high, so that every byte of B is read once: its lines leave the L2 first;
 // - GROUP 0 launches one CTA a tile, for small products.
 //
 // What a warpgroup does between two products is time that its tensor cores spend on the other one's, or on nothing. So with PARTS 1 a stage's
 // descriptors are those of the first stage moved on, one addition each; the scales are read behind the wgmmas, which would wait for them;
-// and whether the next tile is there is asked before the promotion, which takes longer than the answer (recordings/README.md).
+// and whether the next tile is there is asked before the promotion, which takes longer than the answer. Code that is unrolled is faster
+// without the question (recordings/README.md).
 //
 // Macros: BN (64 or 128), CONSUMERS (1 or 2), ROWS (blocks of 64 rows of the tile for each of them; 2 with PARTS 1), STAGES, CLUSTER_N,
 // PARTS, UNROLL (PARTS 1), STREAM_B, GROUP (columns of cluster tiles), C_SLOTS. Launch: grid (CLUSTER_N * clusters), at most the SMs, or
@@ -193,7 +194,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
                 if (x == ROWS - 1) {                            // before the last promotion
                     release(slot);
                     ring.advance();
-                    here = mbarrier_test_wait_parity(&full[ring.slot], ring.phase);
+                    if (UNROLL == 1) here = mbarrier_test_wait_parity(&full[ring.slot], ring.phase);
                 }
                 promote(sum[x], 0, part, upper[x] * of_b, lower[x] * of_b);
             }

@@ -8,6 +8,7 @@
 #pragma once
 #include <hopperlab/attention.cuh>
 #include <hopperlab/fp8.cuh>
+#include <hopperlab/mma.cuh>
 
 // The lists of 48, 80 and 112 registers, for n = 96, 160 and 224.
 #define WGMMA_LIST_48 WGMMA_LIST_32 ", " WGMMA_TEXT_4 ", " WGMMA_TEXT_5
