@@ -3,7 +3,8 @@
 Needs a Hopper GPU, CuPy and PyTorch. Every step and configuration is first checked in a process of its own with a time limit; then
 what passed is timed beside cuBLASLt's block-scaled product (through torch._scaled_mm), and DeepGEMM's where sgl-deep-gemm is installed,
 interleaved, with a cold L2, and written as the recording `fp8`: configurations over the shapes (those with a note; launches_fp8.choose reads them), the steps at two sizes, the last step
-over all shapes, and what the tensor core's own sums lose over k (kernel `accuracy`).
+over all shapes, what the tensor core's own sums lose over k (kernel `accuracy`), and wgmma while TMA writes into the shared memory that it reads
+(`wgmma_beside_copies`).
 """
 from __future__ import annotations
 
@@ -14,15 +15,18 @@ from math import prod
 
 from . import checked
 from . import launches_fp8 as fp8
+from . import micro_launches as micro
 from .bench_facts import beside, facts, flop, tflops, times
 from .launches import Launch
 from .launches_fp8 import BlockScaled
+from .micro_records import numbered, sampled
 from .recordings import Record
 from .timing import Sample, interleaved
 
 SHAPES = ((1024,) * 3, (2048,) * 3, (4096,) * 3, (8192,) * 3, (16384,) * 3, (4096, 7168, 2048), (4096, 4096, 14336), (128, 7168, 18432))
 STEP_SHAPES = ((4096,) * 3, (8192,) * 3)
 CHECK_SHAPES = ((1, 8, 16), (130, 264, 144), (515, 776, 1040), (2176, 2312, 1104))
+BESIDE_N, BESIDE_ROUNDS = (32, 64, 128, 256), 512
 ACCURACY_K = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 PAIR, ALONE = BlockScaled(), BlockScaled(cluster_n=1)
@@ -211,14 +215,30 @@ def accuracy() -> list[Record]:
     return records
 
 
+def beside_copies(rounds: int) -> list[Record]:
+    """Cycles of one wgmma of 64 x N x 32 by two warpgroups of one SM, and bytes that TMA writes into its shared memory meanwhile, by N; without and with copies."""
+    records = []
+    for n in BESIDE_N:
+        for copy_bytes in (0, 16384):
+            probe = micro.wgmma_beside_copies(n, copy_bytes, rounds=BESIDE_ROUNDS, backend="gpu")
+            options = (f"N={n}", f"COPY_BYTES={copy_bytes}")
+            multiplied = sampled(probe, rounds, lambda out: [out[0] / (BESIDE_ROUNDS * 8)])
+            records.append(numbered("fp8", "wgmma_beside_copies", (*options, "wgmma"), multiplied, "cycles", probe.launch, shape=(64, n, 32), dtype="e4m3"))
+            if copy_bytes:
+                copied = sampled(probe, rounds, lambda out, size=copy_bytes: [out[2] * size / out[1]])
+                records.append(numbered("fp8", "wgmma_beside_copies", (*options, "copied"), copied, "bytes a cycle", probe.launch, shape=(64, n, 32), dtype="e4m3"))
+    return records
+
+
 def table(records: list[Record]) -> str:
-    """One line a shape with the configurations, then the last step, then accuracy."""
+    """One line a shape with the configurations, then the last step, wgmma beside copies, and accuracy."""
     lines = []
     for shape in SHAPES:
         tried = sorted((r for r in records if r.note and r.shape == shape and r.kernel == "block_scaled"), key=lambda r: -r.tflops)
         lines.append("x".join(map(str, shape)) + ": " + "; ".join(f"{r.note} {r.tflops:.0f} ({r.ratio:.3f})" for r in tried))
     lines += [f"{r.kernel:22s} {'x'.join(map(str, r.shape)):18s} {r.tflops:7.1f} TFLOP/s {r.ratio:.3f} [{r.ratio_min:.3f} {r.ratio_max:.3f}] of {r.peer}"
               for r in records if not r.note and r.tflops]
+    lines += [f"{r.kernel} {' '.join(r.options)}: {r.value} {r.unit}" for r in records if r.kernel == "wgmma_beside_copies"]
     lines += [f"accuracy {r.options[1]:9s} k={r.shape[2]:6d} {r.options[0]:18s} mean {r.value:.2e} worst {r.value_max:.2e}" for r in records if r.kernel == "accuracy"]
     last = {r.shape: r.ratio for r in records if r.kernel == "final" and not r.note}
     if last:
@@ -245,7 +265,7 @@ def measure(rounds: int, right: set[str], keep: Callable[[list[Record]], None] =
         steps = {n.removeprefix("step "): _all_makers()[n] for n in right if n.startswith("step ") and n != "step block_scaled"} if shape in STEP_SHAPES else {}
         records += _records(shape, _timed(shape, steps | last, rounds if flop(shape) > 1 << 39 else 4 * rounds, others=True), {"final": best.get(shape)})
         keep(records)
-    records += accuracy()
+    records += accuracy() + beside_copies(rounds)
     keep(records)
     from . import fp8_grouped                               # which is made of what stands above
     records += fp8_grouped.records(rounds)

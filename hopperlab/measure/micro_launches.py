@@ -203,6 +203,31 @@ def wgmma(
     )
 
 
+def wgmma_beside_copies(
+    n: int, copy_bytes: int = 16384, copies: int = 4, rounds: int = 256, blocks: int = 1, backend: str | None = None
+) -> Probe:
+    """micro/wgmma_beside_copies.cu: for each CTA cycles of two warpgroups' 8 * rounds wgmma, cycles of the copies beside them, and their number.
+
+    copy_bytes: of one copy into shared memory (0: none are made), copies: under way at once.
+    """
+    xp = _xp(backend)
+    source = xp.zeros(max(16, blocks * copies * copy_bytes), np.uint8)
+    options = _defines(n=n, copy_bytes=copy_bytes, copies=copies, rounds=rounds)
+    results = xp.zeros(blocks * 256, np.float32)
+    return _probe(
+        "micro/wgmma_beside_copies.cu",
+        "wgmma_beside_copies",
+        options,
+        blocks,
+        288,
+        3 * blocks,
+        (source,),
+        (results,),
+        shared_mem=49152 + copies * copy_bytes,
+        backend=backend,
+    )
+
+
 def mma(ilp: int = 8, warps: int = 4, rounds: int = 64, samples: int = 4, blocks: int = 1, backend: str | None = None) -> Probe:
     """micro/mma_rate.cu: cycles until ilp * rounds mma.sync a warp were issued, and until they were done."""
     results = _xp(backend).zeros(blocks * warps * 32, np.float32)

@@ -52,9 +52,11 @@ def get_function(module, name: str):
 
 
 def launch(kernel, name: str, grid, block, args: Sequence, shared_mem: int, stream=None) -> None:
-    """Launch a cupy.RawKernel with checked arguments. Shared memory over 48 KiB is opted into here."""
-    if shared_mem > limits.SHARED_DEFAULT and kernel.max_dynamic_shared_size_bytes < shared_mem:
-        kernel.max_dynamic_shared_size_bytes = shared_mem
+    """Launch a cupy.RawKernel with checked arguments. Shared memory over 48 KiB, static and dynamic together, is opted into here."""
+    if shared_mem and kernel.shared_size_bytes + shared_mem > limits.SHARED_DEFAULT:
+        # Up to 48 KiB of dynamic memory the driver's own number does not tell whether the static part was counted.
+        if shared_mem <= limits.SHARED_DEFAULT or kernel.max_dynamic_shared_size_bytes < shared_mem:
+            kernel.max_dynamic_shared_size_bytes = shared_mem
     passed = tuple(_passed(value) for value in args)
     if stream is None:
         guarded(name, kernel, grid, block, passed, shared_mem=shared_mem)

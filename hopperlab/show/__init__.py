@@ -67,7 +67,7 @@ from .choices import check_tuning, choice_model_chart, configuration, described,
 from .convolutions import SLICES, check_corners, convolution_matrix, convolve, corners, image_of, interleaved, launch_im2col, layout_picture
 from .convolutions import layouts_table, load_matrix, load_sliced, output_shape, tail_table, walk, walk_picture, where_from
 from .fp8_measured import accuracy_chart, accuracy_table, cut_sum, every_table, fp8_chart, fp8_table, geometric_mean, grouped_table, speed_left, sums_beside
-from .fp8_measured import tiles_table
+from .fp8_measured import beside_table, once_table, tiles_table
 from .fp8_steps import check_wide, exact_operands, promotion_picture, run_fp8, run_grouped, steps_table, tile_traffic_fp8
 from .fp8_steps import STEPS as FP8_STEPS
 from .inside_tma import announce, check_boxes, descriptor_chart, first_uses, issue_table, latency_chart, latency_table, launch_queue
@@ -93,7 +93,7 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "accuracy_table", "announce", "asked_of_l2", "attainable", "attention_chart", "attention_designs",
            "attention_fp8_chart", "attention_fp8_errors", "attention_fp8_table", "attention_measured",
            "attention_order", "attention_steps", "attention_table", "attention_timeline", "balance_table",
-           "balance_table_fp8", "bank_map", "barrier_steps", "bars", "best_depth", "box_explorer", "BOXES",
+           "balance_table_fp8", "bank_map", "barrier_steps", "bars", "beside_table", "best_depth", "box_explorer", "BOXES",
            "boxes_chart", "boxes_table", "branches_table", "budget_chart", "budget_table", "bugs_table", "causal_map",
            "ceilings", "check_addresses", "check_boxes", "check_corners", "check_counts", "check_descriptor",
            "check_engines", "check_flight", "check_halo", "check_intensities", "check_later_release", "check_masks",
@@ -123,7 +123,7 @@ __all__ = ["accepted", "access_map", "ACCESS_SHAPES", "access_table", "access_wa
            "launch_tile", "launch_warp_roles", "layout_picture", "layouts_table", "lead", "leaderboard", "lines",
            "lines_named", "listing", "littles_law", "load_matrix", "loads_in_flight", "machine_map", "major_rates",
            "mbarrier_stepper", "memory_latency", "metric_words", "mma_map", "mma_words", "multiply_operands",
-           "multiply_tile", "needed", "needs_of", "one_tile_operands", "operand_builds", "operand_costs",
+           "multiply_tile", "needed", "needs_of", "once_table", "one_tile_operands", "operand_builds", "operand_costs",
            "operand_numbers", "order_diagram", "OUTLIERS", "output_shape", "overlap_chart", "overlap_table",
            "overlaps", "own_load_cost", "owner_words", "Panel", "panel", "percent_of_peer", "picks_table", "Picture",
            "pipeline_chart", "pipeline_table", "Point", "power_table", "predict", "profile_chart", "profile_table",

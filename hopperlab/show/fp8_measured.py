@@ -173,6 +173,27 @@ def tiles_table(recording: Any, shape: tuple[int, int, int] = (8192,) * 3) -> st
     return "\n".join(lines)
 
 
+def once_table(recording: Any, shape: tuple[int, int, int] = (128, 7168, 18432)) -> str:
+    """A product one tile high, whose B is read once: the best configuration with B's lines in the L2 like all others, and with B's lines leaving first."""
+    lines = [f"{_x(shape)}, {recording.source}"]
+    for stream, words in ((0, "B like all others"), (1, "B's lines leave the L2 first")):
+        found = [r for r in recording.where(kernel="block_scaled", shape=shape) if fp8.parsed(r.options).stream_b == stream]
+        best = max(found, key=lambda record: record.tflops)
+        lines.append(f"{words:30s} {1e3 * best.ms:6.1f} us  {best.ratio:.3f} ({best.ratio_min:.3f} to {best.ratio_max:.3f}) of cuBLASLt's speed")
+    return "\n".join(lines)
+
+
+def beside_table(recording: Any) -> str:
+    """wgmma of 64 x N x 32 on one SM, alone and while TMA writes into its shared memory: cycles of one, bytes it reads a cycle, bytes written a cycle."""
+    lines = [recording.source, f"{'e4m3 wgmma of two warpgroups':30s} {'alone':>12s} {'beside copies':>14s} {'read a cycle':>13s} {'written a cycle':>16s}"]
+    for n in sorted({r.shape[1] for r in recording.where(kernel="wgmma_beside_copies")}):
+        found = {r.options[1:]: r.value for r in recording.where(kernel="wgmma_beside_copies", shape=(64, n, 32))}
+        (copying,) = {copies for copies, _ in found if copies != "COPY_BYTES=0"}
+        beside = found[copying, "wgmma"]
+        lines.append(f"{f'64 x {n} x 32':30s} {found['COPY_BYTES=0', 'wgmma']:5.1f} cycles {beside:7.1f} cycles {(64 + n) * 32 / beside:7.1f} bytes {found[copying, 'copied']:10.1f} bytes")
+    return "\n".join(lines)
+
+
 def _x(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))
 

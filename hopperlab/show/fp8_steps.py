@@ -27,7 +27,7 @@ STEPS: Mapping[str, BlockScaled | None] = {
 """The steps with fine-grained scales: None is fp8/promoted.cu, the others configurations of fp8/block_scaled.cu."""
 
 PRODUCTS_PER_CYCLE = 4096           # e4m3 multiply-adds of an SM's tensor cores in a cycle (lesson 08x counts them)
-PORT = 128                          # bytes that shared memory gives or takes in a cycle
+PORT = 128                          # bytes that can be read from shared memory in a cycle
 WAYS = ("tensor core reads", "TMA writes")
 
 
@@ -139,31 +139,32 @@ def tiles_traffic() -> dict[str, dict[str, float]]:
 
 
 def tile_traffic_fp8() -> str:
-    """Each tile's bytes of shared memory a cycle by way, their sum, and how busy the tensor core is if each cycle moves PORT bytes one way only."""
-    lines = [f"{'bytes of shared memory a cycle':34s}" + "".join(f"{way:>19s}" for way in WAYS) + f"{'sum':>6s}  busy, if reads and writes wait for each other"]
+    """Each tile's bytes of shared memory in a cycle of the tensor core by way, and the share that is read of PORT bytes."""
+    lines = [f"{'bytes of shared memory a cycle':34s}" + "".join(f"{way:>19s}" for way in WAYS) + f"  read, of {PORT} at most"]
     for name, ways in tiles_traffic().items():
-        total = sum(ways.values())
-        lines.append(f"{name:34s}" + "".join(f"{ways[way]:19.0f}" for way in WAYS) + f"{total:6.0f}  {min(100, 100 * PORT / total):.0f} %")
+        lines.append(f"{name:34s}" + "".join(f"{ways[way]:19.0f}" for way in WAYS) + f"  {100 * ways[WAYS[0]] / PORT:.0f} %")
     return "\n".join(lines)
 
 
 def check_wide(registers: int | None, bytes_a_cycle: float | None) -> str:
     """Lesson 15's exercise: a tile of 128 x 256, multiplied by n = 256 at once by two consumers with A in shared memory, and promoted.
-    registers: fp32 sums and partial sums a thread; bytes_a_cycle: of shared memory."""
+    registers: fp32 sums and partial sums a thread; bytes_a_cycle: that the tensor core reads from shared memory."""
     if registers is None or bytes_a_cycle is None:
         return "Not answered yet: write both numbers, then run the cell again."
     if registers == 64 * 256 // 128:
         return f"{registers} registers hold the sums of a consumer's 64 x 256. The tensor core needs another place for the k-block it multiplies."
     if registers != 2 * 64 * 256 // 128:
         return f"Not {registers} registers: a consumer's 128 threads hold 64 x 256 sums, and once more as many partial sums."
-    right = sum(tiles_traffic()["128 x 256 at once, one scale"].values())
-    if bytes_a_cycle == 80:
-        return "80 bytes a cycle are what the tensor core reads. TMA writes each stage into the same memory."
-    if abs(bytes_a_cycle - right) > 0.5:
+    found = tiles_traffic()
+    read, written = found["128 x 256 at once, one scale"].values()
+    if abs(bytes_a_cycle - read - written) < 0.5:
+        return f"{bytes_a_cycle:g} bytes a cycle cross shared memory, but {written:.0f} of them are what TMA writes. How many are read?"
+    if abs(bytes_a_cycle - read) > 0.5:
         return (f"Not {bytes_a_cycle:g}: a k-block of the tile takes 128 x 256 x 128 / {PRODUCTS_PER_CYCLE} cycles. In them each consumer reads its 64 rows of A "
-                "and all 256 of B, 128 bytes a row, and TMA writes 128 + 256 rows.")
-    return (f"Right: {right:.0f} bytes a cycle is what the port gives, and {registers} registers are more than a thread can have (255). So a large tile is "
-            "multiplied half after half, whose partial sums take 64 registers, and one operand is read twice.")
+                "and all 256 of B, 128 bytes a row.")
+    halves = found["256 x 128, one half after the other"][WAYS[0]]
+    return (f"Right: {read:.0f} bytes a cycle, less than any tile that is promoted reads; but {registers} registers are more than a thread can have (255). So a large tile is "
+            f"multiplied half after half: the partial sums take 64 registers, one operand is read twice, and {halves:.0f} bytes a cycle are read.")
 
 
 def asked_of_l2(step: str, run: Any) -> int:

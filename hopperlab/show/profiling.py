@@ -148,13 +148,12 @@ def _bars(axis: Axes, names: Sequence[str], values: Sequence[float], label: str)
 
 
 PASSES = ("shared memory: wgmma operands", "shared memory: loads", "shared memory: stores")
-BY_TMA = ("traffic: TMA into shared memory", "traffic: TMA out of shared memory")
 
 
 def shared_memory_busy(values: Mapping[str, float]) -> float:
-    """Share of cycles in which an SM's shared memory passes 128 bytes, from a profile's values by title: to wgmma, to threads, to and from TMA."""
-    cycles = MULTIPROCESSORS * values["time: duration"] * values["time: SM clock"]
-    return (sum(values[name] for name in PASSES) + sum(values[name] for name in BY_TMA) * 1e6 / 128) / cycles
+    """Share of cycles in which an SM's shared memory has a wavefront, of 128 bytes, for wgmma or for threads, from a profile's values by title. What TMA
+    writes there is not counted: it goes beside (recording `fp8`, `wgmma_beside_copies`)."""
+    return sum(values[name] for name in PASSES) / (MULTIPROCESSORS * values["time: duration"] * values["time: SM clock"])
 
 
 def profiles_table(recording: Any, targets: Sequence[tuple[str, ...]]) -> str:

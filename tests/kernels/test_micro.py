@@ -90,6 +90,20 @@ def test_wgmma(n, kind, source, in_flight):
         assert code in probe.launch.kernel.module.ptx
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("n", "copy_bytes"), [(32, 1024), (64, 0), (128, 2048), (256, 1024)])
+def test_wgmma_beside_copies(n, copy_bytes, schedule):
+    probe = micro.wgmma_beside_copies(n, copy_bytes, copies=3, rounds=2, blocks=2, backend="emulator")
+    with hl.emulate(schedule=schedule, seed=1, hazards="raise") as run:
+        probe.launch()
+    multiplied, copied, copies = probe.out.reshape(2, 3).T
+    assert (multiplied > 0).all() and run.counters["wgmma"] == 2 * 2 * 8
+    assert ((copied > 0) == (copy_bytes > 0)).all() and (copies % 3 == 0).all()
+    # Those that were counted, and three that were under way at the end in each CTA.
+    assert run.counters["bulk_load_bytes"] == (copies + 3).sum() * copy_bytes
+    assert probe.more.reshape(4, 128).any(axis=1).all()
+
+
 @pytest.mark.parametrize("ilp", [1, 4])
 def test_mma(ilp):
     probe = micro.mma(ilp, warps=2, rounds=3, samples=1, backend="emulator")

@@ -1,6 +1,7 @@
-"""CUDA's errors in words. (Launches on a GPU are in tests/gpu.)"""
+"""CUDA's errors in words, and when a launch opts in to more shared memory. (Launches on a GPU are in tests/gpu.)"""
 import pytest
 
+from hopperlab.runtime import gpu
 from hopperlab.runtime.gpu import explain
 
 
@@ -25,3 +26,29 @@ def test_an_error_that_loses_nothing_says_so_by_silence():
 
 def test_an_unknown_error_is_passed_on():
     assert explain("k", "CUDA_ERROR_SOMETHING: new") == "k: CUDA_ERROR_SOMETHING: new"
+
+
+class Kernel:
+    """Stands for a cupy.RawKernel: what the driver refuses, it refuses too."""
+
+    def __init__(self, static):
+        self.shared_size_bytes, self.max_dynamic_shared_size_bytes, self.launched = static, 49152, []
+
+    def __call__(self, grid, block, args, shared_mem):
+        opted_in = getattr(self, "asked", 0)
+        assert self.shared_size_bytes + shared_mem <= 49152 or opted_in >= shared_mem, "CUDA_ERROR_INVALID_VALUE"
+        self.launched.append(shared_mem)
+
+    def __setattr__(self, name, value):
+        if name == "max_dynamic_shared_size_bytes" and "launched" in self.__dict__:
+            self.__dict__["asked"] = value
+        self.__dict__[name] = value
+
+
+@pytest.mark.parametrize(("static", "dynamic", "asked"), [(0, 0, None), (40, 1000, None), (0, 49152, None), (40, 49152, 49152), (40960, 20000, 20000), (40, 100_000, 100_000)])
+def test_static_and_dynamic_shared_memory_are_opted_into_together(static, dynamic, asked, monkeypatch):
+    monkeypatch.setattr(gpu, "guarded", lambda what, function, *args, **named: function(*args, **named))
+    kernel = Kernel(static)
+    for _ in range(2):
+        gpu.launch(kernel, "k", (1,), (1,), (), dynamic)
+    assert kernel.launched == [dynamic] * 2 and getattr(kernel, "asked", None) == asked

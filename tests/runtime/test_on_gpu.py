@@ -20,6 +20,14 @@ extern "C" __global__ void reverse(int* a) {
     __syncthreads();
     a[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
 }
+extern "C" __global__ void with_static(int* a) {
+    extern __shared__ int tile[];
+    __shared__ int one[4];
+    if (threadIdx.x == 0) one[0] = 7;
+    tile[12287 - threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    a[threadIdx.x] = tile[12288 - blockDim.x + threadIdx.x] + one[0];
+}
 extern "C" __global__ void wild(int* a) { *reinterpret_cast<int*>(16) = a[0]; }
 extern "C" __global__ void endless(volatile int* a) { while (a[0] == 0) { } }
 extern "C" __global__ void load(const __grid_constant__ Map map, float* out) {
@@ -159,6 +167,12 @@ def test_a_hang_costs_the_worker_only(module, cupy):
     b = cupy.arange(32, dtype=np.int32)
     result = hl.run_isolated(module.get_function("reverse"), (1,), (32,), (b,), shared_mem=128)
     assert hl.asnumpy(b)[0] == 31 and result.place == "gpu"
+
+
+def test_48_kib_of_dynamic_shared_memory_beside_a_static_part(module, cupy):
+    a = cupy.arange(32, dtype=np.int32)
+    module.get_function("with_static")((1,), (32,), (a,), shared_mem=48 * 1024)
+    assert hl.asnumpy(a).tolist() == [38 - i for i in range(32)]
 
 
 def test_cuda_errors_are_explained():
