@@ -1,7 +1,7 @@
 """Collecting the PTX that ships with the package: run a lesson here, try every setting of its panels, keep what was compiled.
 
-`python -m hopperlab.notebooks precompile [lessons]`; needs NVRTC, no GPU. A lesson whose code cells are as they were is not run: what its archive
-holds is compiled again. A lesson's archive carries a stamp of its code cells and kernels, so that a
+`python -m hopperlab.notebooks precompile [lessons]`; needs NVRTC, no GPU. A lesson whose code cells are as they were is not run, unless it edits
+the course's kernels: what its archive holds is compiled again. A lesson's archive carries a stamp of its code cells and kernels, so that a
 test notices when it is out of date.
 """
 
@@ -49,18 +49,20 @@ def cells_stamp(path: Path) -> str:
 
 
 def bring_up_to_date(path: Path) -> tuple[int, int]:
-    """Write the lesson's archive anew: by compiling what it holds again where only kernels changed, else by running the lesson.
+    """Write the lesson's archive anew: by compiling what it holds again where only kernels changed, else by running the lesson. A lesson that
+    edits a kernel of the course is run as well: what is stored is the old kernel's text, edited.
 
     Returns (kernels, bytes).
     """
     file = archive(path)
     if not file.is_file() or precompiled_ptx.read(file).get("cells") != cells_stamp(path):
         return collect(path)
+    stored = list(precompiled_ptx.read(file)["entries"].values())
+    if any((toolchain.KERNELS / entry["name"]).is_file() != (entry["code"] is None) for entry in stored):     # edited, or gone
+        return collect(path)
     with recorded() as entries:
-        for entry in precompiled_ptx.read(file)["entries"].values():
+        for entry in stored:
             kernel = toolchain.KERNELS / entry["name"]
-            if entry["code"] is None and not kernel.is_file():
-                return collect(path)
             code = kernel.read_text(encoding="utf-8") if entry["code"] is None else entry["code"]
             compile_source(Source(code, entry["name"], tuple(entry["options"]), tuple(entry["name_expressions"]), entry["arch"]))
     return len(entries), precompiled_ptx.write(file, stamp(path), cells_stamp(path), entries)

@@ -150,6 +150,9 @@ def test_after_a_change_of_a_kernel_the_archive_is_compiled_again_without_the_le
     monkeypatch.setattr(precompile, "collect", lambda path: (99, 0))
     precompiled_ptx.write(precompile.archive(path), "old", "other cells", {})
     assert precompile.bring_up_to_date(path) == (99, 0)
+    for name, text in (("copy/bulk_copy.cu", "// edited"), ("copy/gone.cu", None)):
+        precompiled_ptx.write(precompile.archive(path), "old", precompile.cells_stamp(path), {"old": asked | {"name": name, "code": text}})
+        assert precompile.bring_up_to_date(path) == (99, 0)
 
 
 def test_nothing_is_recorded_unless_asked(tmp_path, monkeypatch):
