@@ -94,6 +94,7 @@ PROBES = {"barriers": lambda: [micro.barrier(kernel, 64, backend="gpu") for kern
           "chases": lambda: [micro.chase(space, backend="gpu") for space in micro.SPACES],
           "bulk": lambda: [micro.bulk_stream(8192, 4, 64, 2, 2, backend="gpu")],
           "wgmma": lambda: [micro.wgmma(n, kind, source, backend="gpu") for n in (8, 256) for kind in micro.INPUTS for source in ("SS", "RS")],
+          "wgmma beside copies": lambda: [micro.wgmma_beside_copies(n, blocks=2, backend="gpu") for n in (32, 256)],
           "mma": lambda: [micro.mma(ilp, backend="gpu") for ilp in (1, 16)],
           "setmaxnreg": lambda: [micro.setmaxnreg(backend="gpu")],
           "clusters": lambda: [micro.cluster_launch(cluster, 264, backend="gpu") for cluster in (1, 2, 4, 8)]}
