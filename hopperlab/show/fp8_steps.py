@@ -140,9 +140,9 @@ def tiles_traffic() -> dict[str, dict[str, float]]:
 
 def tile_traffic_fp8() -> str:
     """Each tile's bytes of shared memory in a cycle of the tensor core by way, and the share that is read of PORT bytes."""
-    lines = [f"{'bytes of shared memory a cycle':34s}" + "".join(f"{way:>19s}" for way in WAYS) + f"  read, of {PORT} at most"]
+    lines = [f"{'bytes of shared memory a cycle':38s}" + "".join(f"{way:>19s}" for way in WAYS) + f"  read, of {PORT} at most"]
     for name, ways in tiles_traffic().items():
-        lines.append(f"{name:34s}" + "".join(f"{ways[way]:19.0f}" for way in WAYS) + f"  {100 * ways[WAYS[0]] / PORT:.0f} %")
+        lines.append(f"{name:38s}" + "".join(f"{ways[way]:19.0f}" for way in WAYS) + f"  {100 * ways[WAYS[0]] / PORT:.0f} %")
     return "\n".join(lines)
 
 
