@@ -50,6 +50,7 @@ class SharedShadow:
         self.earlier = Earlier(len(self.writes), W_LANE, W_COLUMN, W_EPOCH - W_LANE)
         self.fed: set = set()                          # instructions that read something that had been written
         self.unfed: dict = {}                          # the others: (thread, byte position)
+        self.strong: np.ndarray | None = None          # read stamps, a granule and warp, of volatile, relaxed and acquire reads
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """Shared memory of new CTAs has no history."""
@@ -60,6 +61,8 @@ class SharedShadow:
             if self.lanes.on:
                 self.lanes.reset(s * self.words, (s + 1) * self.words)
             self.outgoing.reset(int(s))
+            if self.strong is not None:
+                self.strong[s * self.granules:(s + 1) * self.granules] = 0
         self.plain_writes[slots] = False
 
     # --- generic proxy, lane by lane --------------------------------------------------------------------------------
@@ -83,6 +86,21 @@ class SharedShadow:
         if nbytes >= 4 and self.lanes.on and self.lanes.own[site]:
             warp = gids >> 5
             self.lanes.read(at, pack_write(self.clocks.epoch[warp], warp % self.clocks.warps, gids & 31, site))
+
+    def load_strong(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
+        """A volatile, relaxed or acquire read. It races with no thread's access; but what a copy or wgmma writes must have been waited for
+        as before any read, and what a copy overwrites must have been read before."""
+        clocks, words = self.clocks, max(1, nbytes >> 2)
+        at = (flat >> 2) if words == 1 else (flat >> 2)[:, None] + np.arange(words)
+        stamps = self.writes[at]
+        engines = (stamps != MIXED) & ((stamps >> W_COLUMN) & W_COLUMN_MASK >= clocks.wgmma0) & (stamps >> W_EPOCH < NEVER)
+        if engines.any():
+            self._check_writer(gids, at, np.where(engines, stamps, 0), site, "read")
+        if self.strong is None:
+            self.strong = np.zeros((len(self.reads), clocks.warps), np.int64)
+        warp = gids >> 5
+        self.strong[flat >> 4, warp % clocks.warps] = pack_read(clocks.epoch[warp], gids & 31, WHOLE, site)
+        self.earlier.forget(flat >> 2)
 
     def _mark_read(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
         clocks = self.clocks
@@ -344,6 +362,8 @@ class SharedShadow:
 
     def _check_region_readers(self, gid: int, row: int, g0: int, g1: int, site: int) -> None:
         newest = self.reads[g0:g1].max(axis=0)
+        if self.strong is not None:
+            newest[:self.clocks.warps] = np.maximum(newest[:self.clocks.warps], self.strong[g0:g1].max(axis=0))
         columns = np.flatnonzero(newest)
         if not len(columns):
             return

@@ -121,7 +121,8 @@ def _load_shared(M, C, info, address):
         if M.global_shadow is not None:
             M.global_shadow.acquire(C, SHARED, flat)
         if M.shadow is not None:
-            M.shadow.earlier.forget(flat >> 2)
+            M.shadow.load_strong(C.gids, flat, info.nbytes, info.index)
+            C.unsynced = True
     elif M.shadow is not None:
         M.shadow.load(C.gids, flat, info.nbytes, info.index)
         C.unsynced = True

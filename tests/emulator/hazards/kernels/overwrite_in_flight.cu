@@ -45,6 +45,54 @@ KERNEL(64) k(const float* x, float* y) {
     }
     y[threadIdx.x] = sum;
 }
+//! case stage_refilled_before_volatile_reads
+//! launch block=64
+//! args f32[64] f32[64]
+//! ptx fewer bar.sync
+//! also phase-overrun
+KERNEL(64) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < 2; i++) {
+        if (threadIdx.x == 0) {
+            mbarrier_arrive_expect_tx(&full, 128);
+            cp_async_bulk_load(s, x + 32 * i, 128, &full);      // HAZARD
+        }
+        mbarrier_wait_parity(&full, i);
+        sum += *(volatile float*)&s[threadIdx.x % 32];          // OTHER
+#if !BUG
+        __syncthreads();
+#endif
+    }
+    y[threadIdx.x] = sum;
+}
+//! case volatile_flag_of_one_warp_for_the_other
+//! clean
+//! launch block=64
+//! args f32[32] f32[32]
+KERNEL(64) k(const float* x, float* y) {                        // volatile reads and stores of one word race with nobody
+    __shared__ __align__(128) float s[32];
+    __shared__ volatile int ready;
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) { mbarrier_init(&full, 1); ready = 0; }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        mbarrier_arrive_expect_tx(&full, 128);
+        cp_async_bulk_load(s, x, 128, &full);
+    }
+    if (threadIdx.x < 32) {
+        mbarrier_wait_parity(&full, 0);
+        y[threadIdx.x] = *(volatile float*)&s[threadIdx.x];
+        __syncwarp();
+        if (threadIdx.x == 0) ready = 1;
+    } else {
+        while (!ready) { }
+        if (threadIdx.x == 32) ready = 2;
+    }
+}
 //! case two_copies_to_one_place
 //! launch block=32
 //! args f32[64] f32[32]

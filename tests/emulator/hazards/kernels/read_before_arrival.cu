@@ -19,6 +19,26 @@ KERNEL(32) k(const float* x, float* y) {
     y[threadIdx.x] = s[threadIdx.x + 32];                       // HAZARD
     mbarrier_wait_parity(&full, 0);
 }
+//! case bulk_copy_read_by_a_volatile_load
+//! launch block=32
+//! args f32[32] f32[32]
+//! ptx fewer mbarrier.try_wait
+KERNEL(32) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        mbarrier_arrive_expect_tx(&full, 128);
+        cp_async_bulk_load(s, x, 128, &full);                   // OTHER
+    }
+    __syncwarp();
+#if !BUG
+    mbarrier_wait_parity(&full, 0);
+#endif
+    y[threadIdx.x] = *(volatile float*)&s[threadIdx.x];         // HAZARD
+    mbarrier_wait_parity(&full, 0);
+}
 //! case waits_for_the_other_stage
 //! launch block=32
 //! args map:f32:16x32:8x32:none f32[32]
