@@ -6,7 +6,7 @@ a_scales[k-block][row] (1 x 128, rows a multiple of 16 bytes apart), b_scales[n-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import prod
 
@@ -172,14 +172,16 @@ def table() -> Mapping[tuple[int, ...], BlockScaled]:
 
 
 def choose(m: int, n: int, k: int) -> BlockScaled:
-    """The configuration for a shape: the table's; else one CTA a small tile while all fit on the GPU at once (and B goes through the L2 as
-    what is read once, where m is one tile high), else tiles of 256 x 128 by pairs of CTAs that stay, with room for a tile of C (the best
-    over the large shapes together)."""
+    """The configuration for a shape: the table's; else one CTA a small tile while all fit on the GPU at once; small tiles by CTAs that stay
+    where m is one tile high, so that B is read once and goes through the L2 as such; else tiles of 256 x 128 by pairs of CTAs that stay, with
+    room for a tile of C (the best over the large shapes together)."""
     if (m, n, k) in table():
         return table()[m, n, k]
     small = BlockScaled(bn=64 if m > 64 else 128, consumers=2 if m > 64 else 1, cluster_n=1, group=0, stages=8, stream_b=int(m <= 128))
     if prod(small.grid(m, n)) <= SMS:
         return small
+    if m <= 128:
+        return replace(small, group=8)
     if _ceil(m, 256) * _ceil(n, 128) < SMS // 2:
         return BlockScaled(cluster_n=1, group=0)
     return BlockScaled(rows=2, parts=1, stages=3, c_slots=4, unroll=8)

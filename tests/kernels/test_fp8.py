@@ -16,7 +16,7 @@ CONFIGURATIONS = {
     "tall pair": TALL, "tall pair, unrolled": replace(TALL, unroll=8), "tall": replace(TALL, cluster_n=1, blocks=2), "tall, a slot": replace(TALL, cluster_n=1, stages=4, c_slots=1),
     "tall, one consumer": replace(TALL, cluster_n=1, consumers=1, blocks=3), "tall pair a tile": replace(TALL, group=0), "64 wide": fp8.BlockScaled(bn=64, blocks=4),
     "one consumer": fp8.BlockScaled(consumers=1, cluster_n=1, group=0), "a CTA a tile": fp8.BlockScaled(group=0),
-    "B once": fp8.BlockScaled(bn=64, cluster_n=1, group=0, stream_b=1), "two stages": fp8.BlockScaled(stages=2, blocks=2),
+    "B once": fp8.BlockScaled(bn=64, cluster_n=1, group=0, stream_b=1), "B once, few CTAs": fp8.BlockScaled(consumers=1, cluster_n=1, stages=8, stream_b=1, blocks=2), "two stages": fp8.BlockScaled(stages=2, blocks=2),
     "four clustered": fp8.BlockScaled(cluster_n=4, blocks=4),
 }
 
@@ -110,3 +110,28 @@ def test_operands_are_promoted_into_the_l2_as_the_choice_says(bytes_, word):
     a8, b8, a_scales, b_scales = fp8.quantise(np.ones((128, 128)), np.ones((128, 128)))
     launch = fp8.block_scaled(a8, b8, np.zeros((128, 128), ml_dtypes.bfloat16), a_scales, b_scales, fp8.BlockScaled(promotion=bytes_), backend="emulator")
     assert [launch.args[i].fields.l2_promotion for i in range(2)] == [word] * 2 and "-DPROMOTION" not in " ".join(launch.kernel.module.options)
+
+
+def ptx_of(choice):
+    given = operands((64, 64, 128))
+    return fp8.block_scaled(given[0], given[1], np.zeros((64, 64), ml_dtypes.bfloat16), *given[2:], choice, backend="emulator").kernel.module.ptx
+
+
+def test_b_that_is_read_once_is_loaded_with_a_hint():
+    usual, once = (ptx_of(fp8.BlockScaled(bn=64, cluster_n=1, group=0, stream_b=stream)).count(".L2::cache_hint") for stream in (0, 1))
+    assert (usual, once) == (0, 1)
+
+
+def test_unrolled_code_holds_eight_k_blocks_and_does_not_ask_for_the_next_tile():
+    loop, unrolled = ptx_of(TALL), ptx_of(replace(TALL, unroll=8))
+    assert loop.count("wgmma.mma_async") == 2 * 4 and unrolled.count("wgmma.mma_async") >= 8 * 2 * 4
+    assert loop.count("mbarrier.test_wait") == 1 and unrolled.count("mbarrier.test_wait") == 0
+
+
+@pytest.mark.parametrize(("shape", "expected"), [
+    ((64, 4096, 1000), {"consumers": 1, "bn": 128, "stream_b": 1, "group": 0}), ((100, 4096, 1000), {"consumers": 2, "bn": 64, "stream_b": 1, "group": 0}),
+    ((1000, 1000, 1000), {"bn": 64, "stream_b": 0, "group": 0}), ((1500, 1000, 1000), {"bn": 128, "stream_b": 0, "group": 0, "rows": 1}),
+    ((64, 50000, 1000), {"consumers": 1, "stream_b": 1, "group": 8}), ((200, 50000, 1000), {"rows": 2, "cluster_n": 2}), ((5000, 5000, 1000), {"rows": 2, "cluster_n": 2, "unroll": 8, "c_slots": 4})])
+def test_a_shape_that_was_not_measured_gets_tiles_by_its_size(shape, expected):
+    choice = fp8.choose(*shape)
+    assert {name: getattr(choice, name) for name in expected} == expected
