@@ -82,33 +82,32 @@ class SharedShadow:
                 self._check_scope(gids, at, stamps, site)
         elif site not in self.fed:
             self.unfed.setdefault(site, (int(gids[0]), int(flat[0])))
-        self._mark_read(gids, flat, nbytes, site)
+        self._mark_read(self.reads, gids, flat, nbytes, site)
         if nbytes >= 4 and self.lanes.on and self.lanes.own[site]:
             warp = gids >> 5
             self.lanes.read(at, pack_write(self.clocks.epoch[warp], warp % self.clocks.warps, gids & 31, site))
 
     def load_strong(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
-        """A volatile, relaxed or acquire read. It races with no thread's access; but what a copy or wgmma writes must have been waited for
-        as before any read, and what a copy overwrites must have been read before."""
+        """A volatile, relaxed or acquire read. It races with no thread's access; but what a copy brings must have been waited for as before any
+        read, and a copy may overwrite what is read only afterwards."""
         clocks, words = self.clocks, max(1, nbytes >> 2)
         at = (flat >> 2) if words == 1 else (flat >> 2)[:, None] + np.arange(words)
         stamps = self.writes[at]
-        engines = (stamps != MIXED) & ((stamps >> W_COLUMN) & W_COLUMN_MASK >= clocks.wgmma0) & (stamps >> W_EPOCH < NEVER)
-        if engines.any():
-            self._check_writer(gids, at, np.where(engines, stamps, 0), site, "read")
+        copied = (stamps != MIXED) & ((stamps >> W_COLUMN) & W_COLUMN_MASK >= clocks.wgmma0) & (stamps >> W_EPOCH < NEVER)
+        if copied.any():
+            self._check_writer(gids, at, np.where(copied, stamps, 0), site, "read")
         if self.strong is None:
             self.strong = np.zeros((len(self.reads), clocks.warps), np.int64)
-        warp = gids >> 5
-        self.strong[flat >> 4, warp % clocks.warps] = pack_read(clocks.epoch[warp], gids & 31, WHOLE, site)
+        self._mark_read(self.strong, gids, flat, nbytes, site)
         self.earlier.forget(flat >> 2)
 
-    def _mark_read(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
+    def _mark_read(self, table: np.ndarray, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
         clocks = self.clocks
         granule, warp = flat >> 4, gids >> 5
         mask = WHOLE if nbytes == 16 else ((1 << nbytes) - 1) << (flat & 15)
         stamp = pack_read(clocks.epoch[warp], gids & 31, 0, site)
-        index = granule * clocks.readers + warp % clocks.warps
-        flat_reads = self.reads.reshape(-1)
+        index = granule * table.shape[1] + warp % clocks.warps
+        flat_reads = table.reshape(-1)
         if nbytes == 16:
             flat_reads[index] = stamp | (WHOLE << R_MASK)
         else:
@@ -137,7 +136,9 @@ class SharedShadow:
         if not atomic:
             self._check_earlier(gids, at, site, verb)
         mask = WHOLE if nbytes >= 16 else ((1 << nbytes) - 1) << (flat & 15)
-        self._check_readers(gids, flat >> 4, mask, site, verb)
+        self._check_readers(self.reads, gids, flat >> 4, mask, site, verb)
+        if column is not None and self.strong is not None:
+            self._check_readers(self.strong, gids, flat >> 4, mask, site, verb)
         if self.lanes.on:
             self.lanes.write(gids, at, site, verb)
         if self.outgoing.copies:
@@ -262,8 +263,8 @@ class SharedShadow:
             column = int((stamps[bad][k] >> W_COLUMN) & W_COLUMN_MASK)
             self.machine.report_pair(verb, site, "write", int(other), column, int(gids[lanes[k]]), int(places[k]) * 4)
 
-    def _check_readers(self, gids, granule, mask, site: int, verb: str) -> None:
-        stamps = self.reads[granule]                                     # (n, readers)
+    def _check_readers(self, table, gids, granule, mask, site: int, verb: str) -> None:
+        stamps = table[granule]                                          # (n, readers)
         if not stamps.any():
             return
         clocks = self.clocks

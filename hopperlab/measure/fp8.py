@@ -18,7 +18,7 @@ from . import launches_fp8 as fp8
 from . import micro_launches as micro
 from .bench_facts import beside, facts, flop, tflops, times
 from .launches import Launch
-from .launches_fp8 import BlockScaled
+from .launches_fp8 import DEEP, NARROW, SHORT, TALL, BlockScaled
 from .micro_records import numbered, sampled
 from .recordings import Record
 from .timing import Sample, interleaved
@@ -30,10 +30,6 @@ BESIDE_N, BESIDE_ROUNDS = (32, 64, 128, 256), 512
 ACCURACY_K = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 PAIR, ALONE = BlockScaled(), BlockScaled(cluster_n=1)
-TALL = BlockScaled(rows=2, parts=1, stages=3, c_slots=4)                 # a slot for each chunk of C that a warpgroup stores
-DEEP = replace(TALL, unroll=8)
-NARROW = replace(ALONE, bn=64, group=0, stages=8)
-SHORT = replace(ALONE, consumers=1, group=0, stages=8)
 CONFIGURATIONS: Mapping[str, BlockScaled] = {
     "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "alone": ALONE, "alone, one part": replace(ALONE, parts=1), "a CTA a tile": replace(ALONE, group=0),
     "tall": replace(TALL, cluster_n=1), "tall, group 16": replace(TALL, cluster_n=1, group=16), "tall a tile": replace(TALL, cluster_n=1, group=0),

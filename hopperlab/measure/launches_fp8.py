@@ -69,6 +69,12 @@ class BlockScaled:
         return (self.cluster_n * _ceil(rows * columns, waves),)
 
 
+TALL = BlockScaled(rows=2, parts=1, stages=3, c_slots=4)        # pairs; a slot for each chunk of C that a warpgroup stores
+DEEP = replace(TALL, unroll=8)
+NARROW = BlockScaled(bn=64, cluster_n=1, group=0, stages=8)     # 128 x 64, a CTA each
+SHORT = BlockScaled(consumers=1, cluster_n=1, group=0, stages=8)        # 64 x 128
+
+
 def sizes(a, b, c, a_scales=None, b_scales=None) -> tuple[int, int, int]:
     """(m, n, k) of the product. Raises OperandError that names the rule an array breaks: shapes, dtypes, k a multiple of 16, n of 8."""
     checks.array("a", a, E4M3, 2)
@@ -177,14 +183,14 @@ def choose(m: int, n: int, k: int) -> BlockScaled:
     room for a tile of C (the best over the large shapes together)."""
     if (m, n, k) in table():
         return table()[m, n, k]
-    small = BlockScaled(bn=64 if m > 64 else 128, consumers=2 if m > 64 else 1, cluster_n=1, group=0, stages=8, stream_b=int(m <= 128))
+    small = replace(NARROW if m > 64 else SHORT, stream_b=int(m <= 128))
     if prod(small.grid(m, n)) <= SMS:
         return small
     if m <= 128:
         return replace(small, group=8)
     if _ceil(m, 256) * _ceil(n, 128) < SMS // 2:
         return BlockScaled(cluster_n=1, group=0)
-    return BlockScaled(rows=2, parts=1, stages=3, c_slots=4, unroll=8)
+    return DEEP
 
 
 def quantise(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

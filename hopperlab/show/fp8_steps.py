@@ -15,12 +15,11 @@ import numpy as np
 
 from ..measure import launches_fp8 as fp8
 from ..measure import launches_grouped
-from ..measure.launches_fp8 import BlockScaled
+from ..measure.launches_fp8 import TALL, BlockScaled
 from . import style
 from .schedules import Changes, changed
 from .timelines import Span, gantt
 
-TALL = BlockScaled(rows=2, parts=1, stages=3, c_slots=4)
 STEPS: Mapping[str, BlockScaled | None] = {
     "promoted": None, "staged_scales": BlockScaled(cluster_n=1, parts=1), "multicast": BlockScaled(parts=1), "overlapped": BlockScaled(),
     "tall": TALL}

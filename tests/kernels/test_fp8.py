@@ -10,7 +10,7 @@ from hopperlab.measure import launches_fp8 as fp8
 from hopperlab.measure.launches_checks import OperandError
 
 SHAPES = ((1, 8, 16), (64, 64, 128), (130, 264, 144), (200, 136, 400))
-TALL = fp8.BlockScaled(rows=2, parts=1, stages=3, c_slots=4, blocks=4)
+TALL = replace(fp8.TALL, blocks=4)
 CONFIGURATIONS = {
     "multicast, double": fp8.BlockScaled(blocks=4), "alone, double": fp8.BlockScaled(cluster_n=1, blocks=3), "single": fp8.BlockScaled(parts=1, blocks=4),
     "tall pair": TALL, "tall pair, unrolled": replace(TALL, unroll=8), "tall": replace(TALL, cluster_n=1, blocks=2), "tall, a slot": replace(TALL, cluster_n=1, stages=4, c_slots=1),

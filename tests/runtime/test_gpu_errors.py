@@ -32,17 +32,19 @@ class Kernel:
     """Stands for a cupy.RawKernel: what the driver refuses, it refuses too."""
 
     def __init__(self, static):
-        self.shared_size_bytes, self.max_dynamic_shared_size_bytes, self.launched = static, 49152, []
+        self.shared_size_bytes, self.asked, self.launched = static, None, []
+
+    @property
+    def max_dynamic_shared_size_bytes(self):
+        return self.asked or 49152
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size):
+        self.asked = size
 
     def __call__(self, grid, block, args, shared_mem):
-        opted_in = getattr(self, "asked", 0)
-        assert self.shared_size_bytes + shared_mem <= 49152 or opted_in >= shared_mem, "CUDA_ERROR_INVALID_VALUE"
+        assert self.shared_size_bytes + shared_mem <= 49152 or (self.asked or 0) >= shared_mem, "CUDA_ERROR_INVALID_VALUE"
         self.launched.append(shared_mem)
-
-    def __setattr__(self, name, value):
-        if name == "max_dynamic_shared_size_bytes" and "launched" in self.__dict__:
-            self.__dict__["asked"] = value
-        self.__dict__[name] = value
 
 
 @pytest.mark.parametrize(("static", "dynamic", "asked"), [(0, 0, None), (40, 1000, None), (0, 49152, None), (40, 49152, 49152), (40960, 20000, 20000), (40, 100_000, 100_000)])
@@ -51,4 +53,4 @@ def test_static_and_dynamic_shared_memory_are_opted_into_together(static, dynami
     kernel = Kernel(static)
     for _ in range(2):
         gpu.launch(kernel, "k", (1,), (1,), (), dynamic)
-    assert kernel.launched == [dynamic] * 2 and getattr(kernel, "asked", None) == asked
+    assert kernel.launched == [dynamic] * 2 and kernel.asked == asked

@@ -186,6 +186,22 @@ def test_what_the_lesson_says_of_the_recorded_writes():
     assert float(rows["64"][9]) > 125
 
 
+def test_what_the_lesson_says_of_the_ladder():
+    """By recorded step: what each is compared with, tall tiles in the last one, and the target over all shapes."""
+    for size in (4096, 8192):
+        ratio = {name: fp8_measured._at(RECORDING, name, (size,) * 3).ratio for name in fp8_measured.LADDER}
+        steps = [ratio[after] - ratio[before] for before, after in zip(fp8_measured.LADDER, fp8_measured.LADDER[1:], strict=False)]
+        assert steps[0] == max(steps) and steps[1] < 0 < steps[2] < steps[3]
+        assert launches_fp8.parsed(fp8_measured._at(RECORDING, "final", (size,) * 3).options).rows == 2
+    assert min(r.ratio for r in RECORDING.where(kernel="final") if not r.note) > 1 and fp8_measured.geometric_mean(RECORDING)[0] >= 1.13
+    flattest = max((r for r in RECORDING.where(kernel="final") if not r.note), key=lambda record: record.ratio)
+    assert flattest.shape[0] == 128 and launches_fp8.parsed(flattest.options).stream_b
+    busy = {r.options: r.value for r in measure.load("profiles").where(kernel="fp8") if r.note == "tensor cores: tensor pipe busy"}
+    assert min(busy["8192",], busy["16384",]) > 100 * 128 / (96 + 48)               # beyond the bound that adds reads and writes up
+    clocks = [r.value for r in measure.load("profiles").where(kernel="fp8") if r.note == "time: SM clock" and r.options != ("2048",)]
+    assert max(clocks) < 0.85 * RECORDING.header["clocks"]["sm_max_mhz"]
+
+
 def test_b_that_leaves_first_is_faster_where_it_is_read_once():
     usual, once = (float(line.split(" us")[0].split()[-1]) for line in fp8_measured.once_table(RECORDING).split("\n")[1:])
     assert once < usual

@@ -69,6 +69,21 @@ KERNEL(64) k(const float* x, float* y) {
     }
     y[threadIdx.x] = sum;
 }
+//! case place_of_a_cp_async_read_by_volatile_loads
+//! launch block=64
+//! args f32[256] f32[64]
+//! ptx fewer bar.sync
+KERNEL(64) k(const float* x, float* y) {
+    __shared__ __align__(16) float s[256];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    y[threadIdx.x] = *(volatile float*)&s[threadIdx.x ^ 32];    // OTHER
+#if !BUG
+    __syncthreads();
+#endif
+    cp_async_cg_16(s + 4 * threadIdx.x, x + 4 * threadIdx.x);   // HAZARD
+    cp_async_wait_all();
+}
 //! case volatile_flag_of_one_warp_for_the_other
 //! clean
 //! launch block=64
