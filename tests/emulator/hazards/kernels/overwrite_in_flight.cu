@@ -88,9 +88,9 @@ KERNEL(64) k(const float* x, float* y) {
 //! clean
 //! launch block=64
 //! args f32[32] f32[32]
-KERNEL(64) k(const float* x, float* y) {                        // volatile reads and stores of one word race with nobody
+KERNEL(64) k(const float* x, float* y) {                        // volatile reads race with no thread, whoever stored
     __shared__ __align__(128) float s[32];
-    __shared__ volatile int ready;
+    __shared__ int ready;
     __shared__ mbarrier_t full;
     if (threadIdx.x == 0) { mbarrier_init(&full, 1); ready = 0; }
     __syncthreads();
@@ -104,8 +104,7 @@ KERNEL(64) k(const float* x, float* y) {                        // volatile read
         __syncwarp();
         if (threadIdx.x == 0) ready = 1;
     } else {
-        while (!ready) { }
-        if (threadIdx.x == 32) ready = 2;
+        while (!*(volatile int*)&ready) { }
     }
 }
 //! case two_copies_to_one_place
