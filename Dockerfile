@@ -13,7 +13,7 @@ USER learner
 ENV PATH=/home/learner/venv/bin:$PATH PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 
 # The packages first: they change less often than the course.
-COPY --chown=learner:learner constraints.txt pyproject.toml README.md LICENSE ./
+COPY --chown=learner:learner constraints.txt pyproject.toml hatch_build.py README.md LICENSE ./
 COPY --chown=learner:learner hopperlab ./hopperlab
 RUN python -m venv /home/learner/venv \
  && pip install -c constraints.txt hatchling editables \

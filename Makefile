@@ -3,6 +3,7 @@
 
 PYTHON   ?= python3
 LAB_ARGS ?=
+LESSONS  ?=
 TEST_ARGS ?=
 # Which CuPy: auto asks the NVIDIA driver (none found: no CuPy); 13, 12 or none decides.
 CUDA     ?= auto
@@ -10,10 +11,11 @@ CUDA     ?= auto
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
-PIP    := $(BIN)/python -m pip --disable-pip-version-check
+# Without compiling: Python compiles what is imported, when it is.
+INSTALL := $(BIN)/python -P hopperlab/authoring/pip_progress.py install --no-compile
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises precompiled check-notebooks site bundle bench clean
+.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks site bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -27,26 +29,41 @@ lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open Jupyter
 	@echo "==> Starting JupyterLab"
 	@$(BIN)/hopperlab lab $(LAB_ARGS)
 
-test: $(STAMPS)/test cupy  ## install what is missing and run the whole test suite
-	@echo "==> Running the tests"
-	@$(BIN)/python -m pytest -n auto --dist loadfile $(TEST_ARGS)
+# With TEST_ARGS only what they name runs, and nobody asks whether that visits the whole course.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+ASKED   = $(or $(TEST_ARGS),--visits)
+
+test: $(STAMPS)/test cupy  ## install what is missing and run the tests for every change (about 5 minutes on two cores)
+	@echo "==> Running the tests; make test-all runs those marked thorough too"
+	@$(PYTEST) -m "not thorough" $(ASKED)
+
+test-all: $(STAMPS)/test cupy  ## install what is missing and run every test (about 15 minutes on two cores)
+	@echo "==> Running every test"
+	@$(PYTEST) $(ASKED)
+
+lint: $(STAMPS)/test  ## ruff over the whole tree, mypy over the package
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m mypy
 
 doctor: $(STAMPS)/lab cupy  ## check this machine
 	@$(BIN)/hopperlab doctor
 
 install: $(STAMPS)/lab cupy  ## only install
 
-notebooks: $(STAMPS)/test  ## build the notebooks from their sources (keeps outputs that are still fresh)
-	@$(BIN)/python -m hopperlab.notebooks build
+notebooks: $(STAMPS)/test  ## build lessons, solutions and exercises from their sources (outputs stay)
+	@$(BIN)/python -m hopperlab.authoring build
 
-exercises: $(STAMPS)/test  ## write exercises/ from solutions/ (run after a change there)
-	@$(BIN)/python -m hopperlab.notebooks exercises
+exercises: $(STAMPS)/test  ## only solutions/ and exercises/, from solutions/sources
+	@$(BIN)/python -m hopperlab.authoring exercises
+
+restamp: $(STAMPS)/test  ## after a change: run what is stale in the emulator, keep what is the same, list what needs a GPU (LESSONS='05 09')
+	@$(BIN)/python -m hopperlab.authoring restamp $(LESSONS)
 
 precompiled: $(STAMPS)/test  ## compile the lessons' kernels for machines without a compiler (macOS)
-	@$(BIN)/python -m hopperlab.notebooks precompile
+	@$(BIN)/python -m hopperlab.authoring precompile
 
 check-notebooks: $(STAMPS)/test  ## say which stored outputs are stale or missing
-	@$(BIN)/python -m hopperlab.notebooks check
+	@$(BIN)/python -m hopperlab.authoring check
 
 gpu-test: $(STAMPS)/test cupy  ## on a Hopper machine: only the tests that need the GPU
 	@$(BIN)/python -m pytest -m gpu $(TEST_ARGS)
@@ -56,27 +73,27 @@ MEMCHECK_TESTS := copies_on_gpu.py variants_on_gpu.py pitches_on_gpu.py tools_on
 MEMCHECK_DIFFERENTIAL := attention attention_fp8 banks_kernels copies fp8 fp8_grouped kernels_run ladder mbarrier_kernels tiles_and_stores variants
 
 gpu-memcheck: $(STAMPS)/test cupy  ## on a Hopper machine: every kernel under compute-sanitizer's memcheck, and its recording
-	@$(BIN)/python -m hopperlab.measure.memcheck --out hopperlab/recordings --tests $(MEMCHECK_TESTS:%=tests/gpu/test_%) \
+	@$(BIN)/python -m hopperlab.measure.profile.memcheck --out hopperlab/recordings --tests $(MEMCHECK_TESTS:%=tests/gpu/test_%) \
 	    --differential $(MEMCHECK_DIFFERENTIAL:%=tests/kernels/test_%.py)
 
 gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks and store their outputs
 	@echo "==> Executing the notebooks on the GPU"
-	@$(BIN)/python -m hopperlab.notebooks execute --backend gpu
+	@$(BIN)/python -m hopperlab.authoring execute --backend gpu
 
 site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html
 	@echo "==> Rendering the site"
-	@$(BIN)/python -m hopperlab.notebooks site
+	@$(BIN)/python -m hopperlab.cli.site
 
 bundle: $(STAMPS)/lab  ## a folder in build/bundle that installs and runs offline (BUNDLE_EXTRAS=cuda13 adds CuPy)
 	@echo "==> Collecting the course and its wheels"
-	@$(BIN)/python -m hopperlab.notebooks bundle $(BUNDLE_EXTRAS)
+	@$(BIN)/python -m hopperlab.authoring bundle $(BUNDLE_EXTRAS)
 
 bench: $(STAMPS)/test  ## time the emulator and the compiler
 	@$(BIN)/python -m benchmarks.emulator
 	@$(BIN)/python -m benchmarks.runtime
 
 clean:  ## remove .venv and everything made by builds and tests (work/ stays)
-	rm -rf $(VENV) build dist .pytest_cache *.egg-info
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache *.egg-info
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 # --- what the targets above rest on -----------------------------------------------------------------------------------
@@ -95,26 +112,26 @@ $(PINS): constraints.txt constraints-cuda12.txt | $(STAMPS)/venv
 	@cp constraints.txt $@
 
 $(STAMPS)/lab: pyproject.toml $(PINS)
-	@echo "==> Installing the course and JupyterLab (about 750 MB on disk; a minute or two, once)"
-	@$(PIP) install --quiet -c $(PINS) hatchling editables
-	@$(PIP) install --quiet -c $(PINS) --no-build-isolation -e '.[lab]'
+	@echo "==> Installing the course and JupyterLab (about 700 MB on disk; under a minute where pip has it in its cache, once)"
+	@$(INSTALL) -c $(PINS) hatchling editables
+	@$(INSTALL) -c $(PINS) --no-build-isolation -e '.[lab]'
 	@touch $@
 
 $(STAMPS)/test: $(STAMPS)/lab $(PINS)
 	@echo "==> Installing what the tests need"
-	@$(PIP) install --quiet -c $(PINS) --no-build-isolation -e '.[test]'
+	@$(INSTALL) -c $(PINS) --no-build-isolation -e '.[test]'
 	@touch $@
 
 $(STAMPS)/site: $(STAMPS)/lab $(PINS)
 	@echo "==> Installing what renders the site"
-	@$(PIP) install --quiet -c $(PINS) --no-build-isolation -e '.[site]'
+	@$(INSTALL) -c $(PINS) --no-build-isolation -e '.[site]'
 	@touch $@
 
 # CuPy comes only where a driver is found; without one this costs one look and installs nothing.
 cupy: | $(STAMPS)/lab  ## add the CuPy that fits the NVIDIA driver (part of lab and test)
 	@extra="$(CUDA)"; \
 	case "$$extra" in \
-	    auto) extra=$$($(BIN)/python hopperlab/runtime/driver.py) ;; \
+	    auto) extra=$$($(BIN)/python hopperlab/runtime/gpu/driver.py) ;; \
 	    none) extra= ;; \
 	    *) extra=cuda$$extra ;; \
 	esac; \
@@ -124,6 +141,6 @@ cupy: | $(STAMPS)/lab  ## add the CuPy that fits the NVIDIA driver (part of lab 
 	        names=$$(sed -n 's/^\([a-z0-9-]*\)==.*/\1/p' constraints-cuda12.txt | paste -sd'|' -); \
 	        { grep -vE "^($$names)==" constraints.txt; cat constraints-cuda12.txt; } > $(PINS); \
 	    fi; \
-	    $(PIP) install --quiet -c $(PINS) --no-build-isolation -e ".[$$extra]" && \
+	    $(INSTALL) -c $(PINS) --no-build-isolation -e ".[$$extra]" && \
 	    touch $(PINS) $(STAMPS)/lab && { [ ! -e $(STAMPS)/test ] || touch $(STAMPS)/test; } && touch $(STAMPS)/cupy-$$extra; \
 	fi

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast the emulator is: `python -m benchmarks.emulator [--quick] [--json FILE]`.
 
 Times the course's GEMMs and a vector addition with hazards on, caches warm, and the same vector addition under Numba's CUDA

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast a class is graded: `python -m benchmarks.grading [--submissions 200] [--workers 2] [--exercise 04.2] [--json FILE]`.
 
 Makes submissions of one exercise, no two alike: most hold the right answer, every fifth one a wrong one, every tenth an empty one. Grades
@@ -66,7 +67,7 @@ class Memory(threading.Thread):
 
 def measure(exercise: str, count: int, workers: int) -> dict:
     """Grade a class; returns what was measured. Ends the program when a point is wrong."""
-    from hopperlab.cli_grading import _Bar
+    from hopperlab.cli.grading import _Bar
     from hopperlab.grading import edition, grader, reports
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

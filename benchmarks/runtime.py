@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long importing, compiling and taking a kernel from the cache take: `python -m benchmarks.runtime`.
 
 Each line is the median of several runs, each in a fresh process with an empty cache unless the line says otherwise.

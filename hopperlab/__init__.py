@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hopperlab: asynchronous programming on NVIDIA Hopper. The public names, and nothing else.
 
 Names are looked up at first use, so that `import hopperlab` is quick and needs no GPU.
@@ -12,8 +13,12 @@ _NAMES = {
     "RawModule": "runtime.module",
     "RawKernel": "runtime.module",
     "load_kernel": "runtime.library",
+    "from_triton": "runtime.triton_kernels.kernel",
     "kernel_source": "runtime.library",
     "TensorMap": "runtime.tensor_map",
+    "Stream": "runtime.streams",
+    "Event": "runtime.streams",
+    "devices": "runtime.devices",
     "array_module": "runtime.arrays",
     "asnumpy": "runtime.arrays",
     "synchronize": "runtime.arrays",
@@ -21,15 +26,18 @@ _NAMES = {
     "explore": "runtime.explore",
     "backend": "runtime.backend",
     "timeline": "measure.timelines",
-    "run_isolated": "runtime.isolated",
-    "sass": "runtime.sass",
-    "check": "grading.check",
-    "CheckFailed": "grading.check",
+    "run_isolated": "runtime.workers.isolated",
+    "sass": "runtime.sass.sass",
+    "check": "lessons.catalogue",
+    "CheckFailed": "checking.check",
     "HopperlabError": "runtime.errors",
     "CompileError": "runtime.errors",
     "NoteError": "runtime.errors",
     "LaunchError": "runtime.errors",
     "KernelNotFound": "runtime.errors",
+    "SourceError": "runtime.errors",
+    "VariableNotFound": "runtime.errors",
+    "TritonError": "runtime.errors",
     "BackendError": "runtime.errors",
     "ToolchainError": "runtime.errors",
     "GpuError": "runtime.errors",
@@ -45,12 +53,12 @@ _NAMES = {
     "UnsupportedInstruction": "emulator",
     "TensorMapError": "hopper.tensormap",
 }
-_ROOMS = ("hopper", "kernels", "emulator", "runtime", "measure", "show", "grading", "recordings")
+_ROOMS = ("hopper", "kernels", "emulator", "runtime", "measure", "show", "checking", "lessons", "grading", "recordings")
 
 __all__ = ["__version__", *_NAMES]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name in _NAMES:
         value = getattr(import_module(f"hopperlab.{_NAMES[name]}"), name)
         globals()[name] = value
@@ -64,7 +72,7 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_NAMES, *_ROOMS])
 
 
-def load_ipython_extension(shell) -> None:
+def load_ipython_extension(shell: object) -> None:
     """`%load_ext hopperlab`: adds the cell magic %%cuda."""
     from .runtime.magic import register
     register(shell)

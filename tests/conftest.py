@@ -1,26 +1,47 @@
-"""For the whole suite: --differential compares emulated launches with a GPU's; where .ci/run says so, a skipped test is a failure (MUST_RUN)."""
+# SPDX-License-Identifier: Apache-2.0
+"""For the whole suite: --differential compares emulated launches with a GPU's; --visits fails a run that leaves out a part of the course; sampled
+tests keep some cases for `make test`; where .ci/run says so, a skipped test is a failure (MUST_RUN); at the end stands where the time went."""
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 
 import pytest
+from support import sampling, timing, visits
+from support.patience import PATIENCE
 
 
 # Folder of tests, the variable that makes a skip there a failure (.ci/run sets it), and what they are.
 MUST_RUN = (("ui", "HOPPERLAB_REQUIRE_BROWSER", "browser tests"), ("grading", "HOPPERLAB_REQUIRE_SANDBOX", "tests of the sandbox"))
 
 
+os.environ.setdefault("PYTEST_TIMEOUT", str(300 * PATIENCE))        # pytest-timeout's limit of one test, in seconds
+
+
 def pytest_addoption(parser):
     parser.addoption("--differential", action="store_true", help="on a Hopper GPU: compare every emulated launch with the GPU's")
+    parser.addoption("--visits", action="store_true", help="fail unless every kernel, lesson, exercise and folder of tests is visited")
 
 
 def pytest_configure(config):
+    config.watched = ExitStack()
+    if config.getoption("--visits"):
+        config.watched.enter_context(visits.watch_launches())
     config.differential = None
     if config.getoption("--differential"):
         os.environ["HOPPERLAB_BACKEND"] = "emulator"        # tests that leave the place open are emulated, and then repeated
         from support.differential import Differential
         config.differential = Differential()
         config.differential.install()
+
+
+def pytest_unconfigure(config):
+    config.watched.close()
+
+
+@pytest.hookimpl(tryfirst=True)         # before pytest looks at -m
+def pytest_collection_modifyitems(items):
+    sampling.mark_thorough(items)
 
 
 @pytest.fixture(autouse=True)
@@ -42,19 +63,41 @@ def _compared_places(request, record_property):
     record_property("differential", [now - then for now, then in zip(compare.counts(), before, strict=True)])
 
 
+def pytest_runtest_setup():
+    visits.begin()
+
+
+def pytest_sessionfinish(session):
+    """In the process that the user started: a run with --visits that left out a part of the course has failed."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--visits") and terminal is not None and session.exitstatus == pytest.ExitCode.OK and visits.missing(_reports(terminal)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _reports(terminalreporter):
+    """Reports of tests; those of modules that were left out whole say `collect`."""
+    return [report for reports in terminalreporter.stats.values() for report in reports if getattr(report, "when", "collect") != "collect"]
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter, config):
-    if config.differential is None:
-        return
-    from hopperlab.measure.exact_allocations import told
+    yield                       # the long list of skipped tests stands above
+    reports = _reports(terminalreporter)
+    if config.getoption("--visits"):
+        for line in (*visits.told(reports), timing.told(reports)):
+            terminalreporter.write_line(line)
+    if config.differential is not None:
+        _tell_differential(terminalreporter, reports)
+
+
+def _tell_differential(terminalreporter, reports):
+    from hopperlab.measure.profile.exact_allocations import told
     totals, kernels = [0, 0, 0], set()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if getattr(report, "when", None) == "teardown":
-                for name, value in report.user_properties:
-                    if name == "differential":
-                        totals = [a + b for a, b in zip(totals, value, strict=True)]
-                    elif name == "differential_kernels":
-                        kernels.update(value)
+    for name, value in (found for report in reports if report.when == "teardown" for found in report.user_properties):
+        if name == "differential":
+            totals = [a + b for a, b in zip(totals, value, strict=True)]
+        elif name == "differential_kernels":
+            kernels.update(value)
     terminalreporter.write_line(f"differential: {totals[0]} launches equal in both places, {totals[1]} repetitions, "
                                 f"{totals[2]} left out for their hazards")
     terminalreporter.write_line(told(kernels))
@@ -64,6 +107,8 @@ def pytest_terminal_summary(terminalreporter, config):
 def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
+    if report.passed and report.when == "call" and item.config.getoption("--visits"):
+        report.user_properties.append(("visits", visits.made()))
     for folder, variable, what in MUST_RUN:
         if report.skipped and folder in item.path.parts[:-1] and os.environ.get(variable) == "1":
             report.outcome = "failed"

@@ -1,41 +1,79 @@
-"""The shape of the package: imports point one way, modules and functions stay small, and what is public is explained."""
+# SPDX-License-Identifier: Apache-2.0
+"""The shape of the package: rooms, imports that point one way and never in a circle, small modules and functions, and words for what is public.
+
+The rules are DESIGN's (Layout) and STYLE's (400 and 40 lines). None has exceptions by name: where one fails, a name or a room is missing.
+"""
 
 import ast
+import graphlib
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import hopperlab
+from hopperlab.lessons import rooms
 
 ROOT = Path(hopperlab.__file__).parent
-ROOMS = ("hopper", "emulator", "runtime", "measure", "show", "grading")
-"""Each room may import itself and the rooms before it (docs: DESIGN, Layout)."""
+ROOMS = ("hopper", "emulator", "runtime", "measure", "show", "checking", "lessons", "grading", "authoring", "cli")
+"""Each room may import itself and the rooms before it."""
 
-ABOVE_ALL = {"cli", "__main__", "doctor", "lab", "workspace", "notebooks"}
+EMULATOR = (("ptx", "isa"), ("compile",), ("machine",), ("ops",), ("hazards", "observe"))
+"""The rooms of the emulator from below: each may import its own step and those below it. Hazards and observers listen to what they import."""
+
+ABOVE_ALL = {"__main__"}
 """What stands above the rooms: they may import any room, and no room imports them."""
+
+NO_CODE = {"kernels", "recordings", "precompiled"}
+"""Folders beside the rooms: CUDA, measured results, and compiled kernels of a release."""
 
 GPU_AND_NOTEBOOK = {"cupy", "cuda", "torch", "triton", "matplotlib", "IPython", "ipywidgets", "nbformat", "ipykernel"}
 
-MAX_MODULE_LINES, MAX_FUNCTION_LINES = 450, 70
+MAX_MODULE_LINES, MAX_FUNCTION_LINES = 400, 40
 
 MODULES = sorted(ROOT.rglob("*.py"))
 BY_NAME = {path.relative_to(ROOT).as_posix(): path for path in MODULES}
 
 
+@cache
 def tree_of(path):
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-def imported(path):
-    """Dotted names of every module that `path` imports, also inside functions, with relative imports resolved."""
+def from_here(path, level, module):
+    """The dotted name that `from <level dots><module>` means in the file `path`."""
     package = ("hopperlab", *path.relative_to(ROOT).parts[:-1])
+    return ".".join((*(package[: len(package) - level + 1] if level else ()), *filter(None, [module])))
+
+
+@cache
+def imported(path):
+    """Dotted names of everything that `path` imports, also inside functions, with relative imports resolved; and of the modules in which
+    a lesson's room looks its names up (`offer`)."""
+    found = []
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            stem = ".".join((*base, *filter(None, [node.module])))
-            yield from (f"{stem}.{alias.name}" for alias in node.names)
+            found += [f"{from_here(path, node.level, node.module)}.{alias.name}" for alias in node.names]
+    homes = {home: len(home) - len(home.lstrip(".")) for home in rooms.read(tree_of(path)).values()}
+    return (*found, *(from_here(path, level, home.lstrip(".")) for home, level in homes.items()))
+
+
+def module_of(dotted):
+    """The module of hopperlab that holds what a dotted name says, as a path below ROOT; None for other packages.
+
+    A name that is no module is looked up in the package or module before it. A package that is only on the way does not count.
+    """
+    parts = dotted.split(".")
+    if parts[0] != "hopperlab":
+        return None
+    for end in range(len(parts), 0, -1):
+        stem = "/".join(parts[1:end])
+        for name in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/")):
+            if name in BY_NAME:
+                return name
+    return None
 
 
 def room(dotted):
@@ -44,11 +82,20 @@ def room(dotted):
     if parts[0] != "hopperlab":
         return None
     name = parts[1] if len(parts) > 1 else ""
-    return name if name in {*ROOMS, *ABOVE_ALL, "kernels", "recordings"} else ""
+    return name if name in {*ROOMS, *ABOVE_ALL, *NO_CODE} else ""
 
 
 def modules_of(*rooms):
     return [name for name in BY_NAME if name.split("/")[0] in rooms]
+
+
+def test_there_are_these_rooms_and_no_others():
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders - NO_CODE == set(ROOMS)
+    assert {name for name in BY_NAME if "/" not in name} == {"__init__.py", "__main__.py"}, "a module beside the rooms belongs into one"
+    assert set(modules_of(*NO_CODE)) <= {"kernels/__init__.py"}, "these folders hold no Python"
+    inside = {name.split("/")[1] for name in modules_of("emulator") if name.count("/") > 1}
+    assert inside == {part for step in EMULATOR for part in step}
 
 
 @pytest.mark.parametrize("name", modules_of(*ROOMS))
@@ -61,6 +108,40 @@ def test_imports_point_one_way(name):
         assert target not in ABOVE_ALL, f"{name} imports {dotted}, which stands above the rooms"
         if target == "":
             assert own >= ROOMS.index("measure"), f"{name} imports {dotted}: the public names are made of the rooms up to runtime"
+
+
+def test_no_circle_of_imports():
+    """Between single modules, imports inside functions included."""
+    graph = {name: {module_of(dotted) for dotted in imported(path)} - {None, name} for name, path in BY_NAME.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as circle:
+        pytest.fail("a circle of imports: " + " <- ".join(circle.args[1]))
+
+
+def step_of(name):
+    """Which step of EMULATOR a module stands on; None for those beside its rooms, such as emulator/launch.py, which put them together."""
+    part = name.split("/")[1] if name and name.startswith("emulator/") else ""
+    return next((at for at, step in enumerate(EMULATOR) if part in step), None)
+
+
+@pytest.mark.parametrize("name", [name for name in modules_of("emulator") if step_of(name) is not None])
+def test_the_emulators_rooms_stand_on_one_another(name):
+    for dotted in imported(BY_NAME[name]):
+        target = module_of(dotted)
+        if step_of(target) is not None:
+            assert step_of(target) <= step_of(name), f"{name} imports {dotted}, which stands above it"
+
+
+@pytest.mark.parametrize("name", [name for name in modules_of("lessons") if name.count("/") > 1])
+def test_a_lesson_uses_no_later_one(name):
+    """l16x may use l16 and l04, never l17; nor the catalogue, which finds the rooms."""
+    own = name.split("/")[1]
+    for dotted in imported(BY_NAME[name]):
+        target = module_of(dotted)
+        if target and target.startswith("lessons/"):
+            other = target.split("/")[1]
+            assert other <= own if target.count("/") > 1 else other == "rooms.py", f"{name} imports {dotted}: a lesson uses earlier ones only"
 
 
 @pytest.mark.parametrize("name", modules_of("hopper", "emulator"))

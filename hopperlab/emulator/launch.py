@@ -1,28 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a kernel and its arguments to a Machine: geometry, residency, the layout of shared memory and parameters."""
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ..hopper import limits
-from . import checks_end
-from .errors import DeadlockError, HazardError, HazardWarning, LaunchError, MemoryFault
-from .machine import Machine
-from .machine_constants import LOCAL_BASE, PARAM_WINDOW, SYSTEM_SHARED
-from .memory import GlobalMemory, default
+from .errors import DeadlockError, HazardError, HazardWarning, LaunchError, LaunchInterrupted, MemoryFault
+from .hazards import checks_end, watch
+from .hazards.findings import Findings
+from .machine.events import Listener
+from .machine.machine import Machine
+from .machine.machine_constants import LOCAL_BASE, PARAM_WINDOW, SYSTEM_SHARED
+from .machine.memory import GlobalMemory, default
+from .observe.access_tracer import AccessTracer
+from .observe.counting import Counting
+from .observe.deadlock import Deadlock
+from .observe.progress import Line, Progress
+from .observe.tracer import Tracer
+from .observe.work import Work
 from .session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .program import Program
+    from .ptx.ir import Function, Instr, Module
 
 MOST_LANES = limits.SMS * limits.MAX_THREADS_PER_SM       # resident threads of one launch: as many as an H200 holds
 
 
 @dataclass
 class Geometry:
-    """Grid, block and residency. `slots` CTAs are resident at a time; a slot has `warps` warps."""
+    """Grid, block and residency. `slots` CTAs are resident at a time; a slot has `warps` warps; a CTA takes threads, registers a thread and shared memory `per_cta`."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -34,6 +50,7 @@ class Geometry:
     cta_step: tuple[int, int, int] = (1, 1, 1)
     cluster: tuple[int, int, int] = (1, 1, 1)
     explicit_cluster: bool = False
+    per_cta: tuple[int, int, int] = (32, 16, 0)
 
     @property
     def cluster_ctas(self) -> int:
@@ -64,6 +81,8 @@ class Layout:
     local_bytes: int
     uses_shared: bool
     features: frozenset[str]
+    variables: tuple[tuple[int, int, str], ...] = ()           # static shared variables: first byte, end, name
+    compiler: str = ""
 
 
 def _triple(value, what: str) -> tuple[int, int, int]:
@@ -73,7 +92,8 @@ def _triple(value, what: str) -> tuple[int, int, int]:
     return given + (1,) * (3 - len(given))
 
 
-def geometry(grid, block, registers: int, shared: int, cluster=None) -> Geometry:
+def geometry(grid: int | Sequence[int], block: int | Sequence[int], registers: int, shared: int,
+             cluster: int | Sequence[int] | None = None) -> Geometry:
     """The launch geometry, with as many resident CTAs as an H200 would hold (and memory here allows)."""
     shape = _triple(cluster or 1, "cluster")
     grid, block = _triple(grid, "grid"), _triple(block, "block")
@@ -90,7 +110,8 @@ def geometry(grid, block, registers: int, shared: int, cluster=None) -> Geometry
     t = np.arange(warps * 32)
     tid = [(t % block[0]).astype(np.uint32), (t // block[0] % block[1]).astype(np.uint32),
            (t // (block[0] * block[1])).astype(np.uint32)]
-    return Geometry(grid, block, slots, warps, threads, ctas, tid, (1, grid[0], grid[0] * grid[1]), shape, cluster is not None)
+    return Geometry(grid, block, slots, warps, threads, ctas, tid, (1, grid[0], grid[0] * grid[1]), shape, cluster is not None,
+                    (threads, max(registers, 16), shared))
 
 
 def resident_ctas(threads: int, registers: int, shared: int) -> int:
@@ -98,12 +119,12 @@ def resident_ctas(threads: int, registers: int, shared: int) -> int:
     return limits.resident_blocks(threads, max(registers, 16), shared)
 
 
-def layout(module, function, dynamic: int, elsewhere: dict[str, int] | None = None) -> Layout:
+def layout(module: Module, function: Function, dynamic: int, elsewhere: dict[str, int] | None = None) -> Layout:
     """Addresses of shared and local variables and parameters. Static shared memory comes first, then dynamic.
 
     elsewhere: addresses of the module's global and constant variables and functions.
     """
-    symbols, place, extern = {n: np.uint64(a) for n, a in (elsewhere or {}).items()}, SYSTEM_SHARED, []
+    symbols, place, extern, named = {n: np.uint64(a) for n, a in (elsewhere or {}).items()}, SYSTEM_SHARED, [], []
     shared = [v for v in (*module.variables.values(), *function.variables) if v.space == "shared"]
     for v in shared:
         if v.count is None:
@@ -111,6 +132,7 @@ def layout(module, function, dynamic: int, elsewhere: dict[str, int] | None = No
             continue
         place = -(-place // v.align) * v.align
         symbols[v.name] = np.uint64(place)
+        named.append((place, place + v.size, v.name))
         place += v.size
     static_end = place
     align = max([v.align for v in extern], default=1)
@@ -130,7 +152,7 @@ def layout(module, function, dynamic: int, elsewhere: dict[str, int] | None = No
         symbols[p.name] = np.uint64(PARAM_WINDOW + offset)
         offset += p.size
     total = place + dynamic if (extern or dynamic) else static_end
-    return Layout(symbols, params, total, dynamic, local, bool(shared) or dynamic > 0, _features(function))
+    return Layout(symbols, params, total, dynamic, local, bool(shared) or dynamic > 0, _features(function), tuple(named), module.compiler)
 
 
 def _features(function) -> frozenset[str]:
@@ -160,15 +182,58 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int = 0, cluster=None,
-           session: Session | None = None, memory: GlobalMemory | None = None) -> Session:
-    """Run a kernel to its end. args: the little-endian bytes of every parameter.
+def one_blas_thread() -> Any:
+    """Inside this block BLAS runs alone: tiles are small, and its threads cost more than they bring."""
+    return _blas().limit(limits=1, user_api="blas")
 
-    Raises LaunchError for an impossible launch, MemoryFault for a bad access, UnsupportedInstruction for an instruction
-    the emulator does not execute and, when the session says so, HazardError (DeadlockError) for hazards.
-    """
-    session = session or Session()
-    memory = memory or default()
+
+def listeners(machine: Machine, counting: list, line: Line | None = None) -> list[Listener]:
+    """Who hears what happens in a launch, in this order: counters (put into `counting` as well), timeline, checkers, the bound on work, and who
+    explains a launch that is stuck."""
+    session = machine.session
+    counting.append(Counting(machine))
+    heard: list[Listener] = [*counting]
+    if session.trace:
+        heard.append((AccessTracer if session.trace == "accesses" else Tracer)(machine))
+    if session.limit is not None:
+        heard.append(Work(machine))
+    if session.check:
+        heard += watch.listeners(machine)
+    else:
+        machine.findings = Findings(machine)
+    progress = Progress(machine.translation.function.name, machine, line)
+    if progress.active:
+        heard.append(progress)
+    return [*heard, Deadlock(machine, (watch.explain_stuck,) if session.check else ())]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A launch that is possible: everything that its machine is made of."""
+
+    program: Program
+    name: str
+    place: Layout
+    geometry: Geometry
+    params: bytes
+    session: Any          # the Session; None of a launch that is over
+    memory: GlobalMemory
+
+    @property
+    def body(self) -> list[Instr]:
+        """Its instructions."""
+        return self.program.function(self.name).body
+
+    def machine(self, listen: Callable[[Machine], list[Listener]], grid: Any = None) -> Machine:
+        """The machine that runs it, perhaps beside others."""
+        return Machine(self.program.translation(self.name), self.place, self.geometry, self.params, self.memory, self.session,
+                       self.program.resources.get(self.name), listen, grid)
+
+
+def plan(program: Program, name: str, grid: int | Sequence[int], block: int | Sequence[int], args: list[bytes], shared_mem: int = 0,
+         cluster: int | Sequence[int] | None = None, session: Session | None = None, memory: GlobalMemory | None = None) -> Plan:
+    """Check a launch. args: the little-endian bytes of every parameter. Raises LaunchError for an impossible one."""
+    session, memory = session or Session(), memory or default()
     function, resources = program.function(name), program.resources.get(name)
     cluster = function.directives.get("reqnctapercluster") or cluster
     place = layout(program.module, function, int(shared_mem), program.variables(memory).addresses)
@@ -178,26 +243,46 @@ def launch(program, name: str, grid, block, args: list[bytes], shared_mem: int =
     required = function.directives.get("reqntid")
     if required and tuple(required) != shape.block:
         raise LaunchError(f"{name} must be launched with block {tuple(required)}, not {shape.block}")
+    return Plan(program, name, place, shape, _pack(function, place.params, args), session, memory)
+
+
+def launch(program: Program, name: str, grid: int | Sequence[int], block: int | Sequence[int], args: list[bytes], shared_mem: int = 0,
+           cluster: int | Sequence[int] | None = None, session: Session | None = None, memory: GlobalMemory | None = None, line: Line | None = None) -> Session:
+    """Run a kernel to its end. args: the little-endian bytes of every parameter. line: where a launch that takes long says how far it is.
+
+    Raises LaunchError for an impossible launch, MemoryFault for a bad access, UnsupportedInstruction for an instruction
+    the emulator does not execute and, when the session says so, HazardError (DeadlockError) for hazards.
+    """
+    planned = plan(program, name, grid, block, args, shared_mem, cluster, session, memory)
+    session, memory = planned.session, planned.memory
+    memory.forget()
     known = len(session.warnings)
-    machine = Machine(program.translation(name), place, shape, _pack(function, place.params, args), memory, session, resources)
+    counting: list[Counting] = []
+    machine = planned.machine(lambda M: listeners(M, counting, line))
     try:
-        with _blas().limit(limits=1, user_api="blas"):      # tiles are small: BLAS threads cost more than they bring
+        with one_blas_thread():
             machine.scheduler.run()
-        checks_end.unwritten(machine)
+    except KeyboardInterrupt:
+        raise LaunchInterrupted(name, machine.ended, planned.geometry.ctas) from None
     except MemoryFault as fault:
         checks_end.fault_as_hazard(machine, fault)
         if session.hazards_mode == "raise":
             raise
     finally:
         memory.release_views()
-        machine.counting.finish(name)
+        memory.retire((replace(planned, session=None), machine.next_cta))
+        counting[0].finish(name)
         session.launches += 1
-        machine.hazards.sort(key=lambda h: h.sort_key())
-        session.hazards.extend(machine.hazards)
+        machine.findings.close()
+        session.hazards.extend(machine.findings.hazards)
     if session.hazards_mode == "raise":
-        for doubt in session.warnings[known:]:
-            warnings.warn(str(doubt), HazardWarning, stacklevel=2)
-    if machine.hazards and session.hazards_mode == "raise":
-        kind = DeadlockError if any(h.kind == "deadlock" for h in machine.hazards) else HazardError
-        raise kind(machine.hazards)
+        complain(machine.findings.hazards, session.warnings[known:])
     return session
+
+
+def complain(hazards: list, doubts: list) -> None:
+    """Warnings of a launch as Python warnings, its hazards as an error."""
+    for doubt in doubts:
+        warnings.warn(str(doubt), HazardWarning, stacklevel=3)
+    if hazards:
+        raise (DeadlockError if any(h.kind == "deadlock" for h in hazards) else HazardError)(hazards)

@@ -1,14 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
 """A PTX text ready to launch: parsed when first asked, each kernel translated once."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .errors import LaunchError
-from .link import link
+from .compile.link import link
 from .ops import resolve, stack
 from .ptx.parser import parse
-from .translate import Translation
-from .variables import Variables
+from .compile.translate import Translation
+from .machine.variables import Variables
+
+if TYPE_CHECKING:
+    from .machine.memory import GlobalMemory
+    from .ptx.ir import Function, Module
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Program:
         return twin
 
     @property
-    def module(self):
+    def module(self) -> Module:
         """The parsed module."""
         if self._module is None:
             self._module = parse(self.ptx)
@@ -68,7 +74,7 @@ class Program:
         shared = sum(v.size for v in (*self.module.variables.values(), *f.variables) if v.space == "shared")
         return KernelInfo(f.name, params, f.directives.get("maxntid"), f.directives.get("reqnctapercluster"), shared)
 
-    def function(self, name: str):
+    def function(self, name: str) -> Function:
         """The kernel `name`, with what it calls linked in (link.py); LaunchError names the kernels there are."""
         if name not in self._functions:
             found = self.module.kernels.get(name)
@@ -77,7 +83,7 @@ class Program:
             self._functions[name] = stack.prepare(link(self.module, found))
         return self._functions[name]
 
-    def variables(self, memory) -> Variables:
+    def variables(self, memory: GlobalMemory) -> Variables:
         """The module's global and constant variables in `memory`; their contents last as long as this Program."""
         if self._variables is None or self._variables.memory is not memory:
             self._variables = Variables(self.module, memory)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A class's own edition of the exercises: constants, inputs and hidden checks are drawn from a key, so that published solutions do not simply pass.
 
 OUT/learners/ is what learners get; OUT/instructor/ holds the keyed solutions, the pristine notebooks and edition.json. The same key gives the same edition.
@@ -5,22 +6,23 @@ OUT/learners/ is what learners get; OUT/instructor/ holds the keyed solutions, t
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Sequence
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
-from . import generate, regions
-from .exercise import PUBLIC, Exercise, every, find
+from . import generate, keys
+from ..lessons.catalogue import every
+from .likeness import matches_public, tokens
 
 EDITION = "edition.json"
 CELL_SECONDS = 300
-ENOUGH_TOKENS = 30           # an answer of fewer tokens of its own may well be the same as everybody's
-KEPT = frozenset("and or not if else elif for while do return int float unsigned const break continue in is".split())      # tell programs apart
 WIDGETS = "application/vnd.jupyter.widget-view+json"
 
 
@@ -36,19 +38,19 @@ class Edition:
     instructor: Path
 
 
-def write(root: Path, out: Path, key: str, lessons: Sequence[str] = (), tell: Callable[[str], None] = lambda line: None) -> Edition:
+def write(root: Path, out: Path, key: str | None = None, lessons: Sequence[str] = (), tell: Callable[[str], None] = lambda line: None) -> Edition:
     """Write the edition of `key` below `out`: each keyed solution is run once, so that its checks, hidden ones too, are known to hold.
 
-    Raises AssignError for an empty or the public key, an `out` that holds something, an unknown lesson, or a solution that its checks refuse.
+    key: at least 128 bits (keys.py); None makes a random one. Raises AssignError for a key that is none or can be guessed, an `out` that holds
+    something, an unknown lesson, or a solution that its checks refuse.
     """
-    if not key.strip() or key == PUBLIC:
-        raise AssignError("the key must be a secret of your class, and not empty")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise AssignError(f"{out} exists and is not an empty folder")
     paths = [path for path in generate.solutions(root) if not lessons or path.name.split("_")[0] in lessons]
     missing = sorted(set(lessons) - {path.name.split("_")[0] for path in paths})
     if missing or not paths:
         raise AssignError(f"no exercises to lesson {', '.join(missing)}" if missing else "no exercises found")
+    key = _checked(keys.new() if key is None else key)
     made = Edition(out / "learners", out / "instructor")
     for path in paths:
         tell(f"{path.name}: running the keyed solution …")
@@ -59,8 +61,41 @@ def write(root: Path, out: Path, key: str, lessons: Sequence[str] = (), tell: Ca
     (made.learners / "conftest.py").write_text((root / "exercises" / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
     numbers = {path.name.split("_")[0] for path in paths}
     chosen = {name: exercise.edition(key) for name, exercise in every().items() if exercise.lesson in numbers}
-    (made.instructor / EDITION).write_text(json.dumps({"key": key, "exercises": chosen}, indent=1) + "\n", encoding="utf-8")
+    _write_facts(made.instructor / EDITION, key, chosen)
     return made
+
+
+def rekey(folder: Path) -> Path:
+    """Give an edition that was made earlier a new random key; constants and the learners' notebooks stay. Returns its edition.json.
+
+    folder: what `write` made, or its instructor/. Raises AssignError for anything else.
+    """
+    path = (folder / "instructor" if (folder / "instructor").is_dir() else folder) / EDITION
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        old, chosen = str(facts["key"]), {name: dict(values) for name, values in facts["exercises"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise AssignError(f"{path} is no edition of `hopperlab assign`: {problem}") from None
+    key = keys.new()
+    for notebook in sorted((path.parent / "solutions").glob("*.ipynb")):
+        made = nbformat.read(notebook, as_version=4)
+        for cell in made.cells:
+            cell.source = cell.source.replace(f"hidden={old!r}", f"hidden={key!r}")
+        _put(made, notebook)
+    _write_facts(path, key, chosen)
+    return path
+
+
+def _checked(key: str) -> str:
+    try:
+        return keys.check(key)
+    except keys.WeakKey as problem:
+        raise AssignError(str(problem)) from None
+
+
+def _write_facts(path: Path, key: str, chosen: Mapping[str, Mapping[str, Any]]) -> None:
+    path.write_text(json.dumps({"version": keys.VERSION, "key": key, "exercises": chosen}, indent=1) + "\n", encoding="utf-8")
+    path.chmod(0o600)
 
 
 def executed(notebook: NotebookNode, name: str) -> NotebookNode:
@@ -69,8 +104,11 @@ def executed(notebook: NotebookNode, name: str) -> NotebookNode:
 
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+    from traitlets.config import Config
 
-    client = NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", coalesce_streams=True)
+    folder = Path(tempfile.mkdtemp(prefix="hl-", dir="/tmp" if Path("/tmp").is_dir() else None))    # paths of sockets are short
+    local = Config({"KernelManager": {"transport": "ipc", "ip": str(folder / "k")}} if hasattr(socket, "AF_UNIX") else {})      # the key goes over no network
+    client = NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", coalesce_streams=True, config=local)
     try:
         with client.setup_kernel(env={**os.environ, "HOPPERLAB_BACKEND": "emulator"}):
             for index, cell in enumerate(notebook.cells):
@@ -78,6 +116,8 @@ def executed(notebook: NotebookNode, name: str) -> NotebookNode:
                     client.execute_cell(cell, index)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as problem:
         raise AssignError(f"{name}: the solution of this edition fails its own check; please report it with the key's constants\n{problem}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     notebook.metadata.pop("widgets", None)
     notebook.metadata["language_info"] = {"name": "python"}
     for count, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1):
@@ -92,35 +132,4 @@ def _put(notebook: NotebookNode, path: Path) -> None:
     path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
 
 
-def matches_public(root: Path, exercise: str, cell: str) -> bool:
-    """True when an answer is the course's published solution: the same tokens, whatever its comments, spaces, constants and names.
-
-    Short solutions (fewer than ENOUGH_TOKENS tokens of their own) never match: honest answers coincide there.
-    """
-    public, skeleton = _public(root, exercise)
-    asked = find(exercise)
-    own = len(tokens(asked, public)) - len(tokens(asked, skeleton))
-    return own >= ENOUGH_TOKENS and tokens(asked, cell) == tokens(asked, public)
-
-
-@cache
-def _public(root: Path, exercise: str) -> tuple[str, str]:
-    lesson, number = exercise.split(".")
-    for path in generate.solutions(root):
-        if path.name.startswith(f"{lesson}_"):
-            cell = generate.answers_of(nbformat.read(path, as_version=4))[f"answer-{lesson}-{number}"]
-            return regions.solution_without_stubs(cell), regions.without_solutions(cell)
-    raise AssignError(f"no published solution of {exercise} in {root / 'solutions'}")
-
-
-def tokens(exercise: Exercise, cell: str) -> list[str]:
-    """The answer's tokens without comments and spaces, names replaced by the order of their first use, constants by theirs."""
-    text = re.sub(r"/\*.*?\*/", " ", cell, flags=re.DOTALL)
-    text = re.sub(r"//[^\n]*" if exercise.kind == "cuda" else r"#[^\n]*", " ", text)
-    for name in exercise.constants:
-        text = re.sub(rf"\b({re.escape(name)}\s*=\s*)[\w.']+", rf"\g<1>{name}", text)
-    order: dict[str, str] = {word: word for word in KEPT}
-    found = []
-    for token in re.findall(r"[A-Za-z_]\w*|\d[\w.]*|\S", text):
-        found.append(order.setdefault(token, f"n{len(order)}") if re.match(r"[A-Za-z_]", token) else token)
-    return found
+__all__ = ["AssignError", "Edition", "executed", "matches_public", "rekey", "tokens", "write"]

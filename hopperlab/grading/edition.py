@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What submissions are graded against: pristine notebooks with their parts and points, constants and key, from solutions/ or from `hopperlab assign`.
 
 A sheet is one notebook; a part is a cell with points: a check, a hidden check, or a cell that a person grades by a rubric.
@@ -16,8 +17,9 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from . import generate, regions
-from .exercise import PUBLIC, find
+from . import generate, keys, regions
+from ..checking.exercise import PUBLIC
+from ..lessons.catalogue import find
 from .pristine import constants_of
 from .submission_files import InputError
 
@@ -146,11 +148,19 @@ def load(root: Path, assignment: str = "") -> Edition:
 def _assigned(root: Path, folder: Path) -> Edition:
     try:
         facts = json.loads((folder / EDITION).read_text(encoding="utf-8"))
-        key, constants = str(facts["key"]), {name: dict(values) for name, values in facts["exercises"].items()}
+        version, key, constants = facts.get("version", 1), str(facts["key"]), {name: dict(values) for name, values in facts["exercises"].items()}
     except OSError:
         raise InputError(f"{folder} holds no {EDITION}: it is no instructor's folder of `hopperlab assign`") from None
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise InputError(f"{folder / EDITION} cannot be read: {problem!r}") from None
+    if version != keys.VERSION:
+        raise InputError(f"{folder / EDITION} was made by {'an earlier' if version == 1 else 'another'} version of the course"
+                         + (f", whose keys could be guessed. `hopperlab assign --rekey {folder}` gives it a new key: constants stay, and so do the notebooks that "
+                            "learners have; hidden checks are drawn anew" if version == 1 else f" (version {version!r}; this one reads {keys.VERSION})"))
+    try:
+        keys.check(key)
+    except keys.WeakKey as problem:
+        raise InputError(f"{folder / EDITION}: {problem}. `hopperlab assign --rekey {folder}` gives it a new one") from None
     paths = sorted((folder / SOLUTIONS).glob("[0-9]*.ipynb"))
     if not paths:
         raise InputError(f"{folder / SOLUTIONS} holds no notebook")

@@ -1,4 +1,5 @@
-"""exercises/ from solutions/: the same notebooks without solutions and hidden checks, with the outputs that a right answer prints.
+# SPDX-License-Identifier: Apache-2.0
+"""exercises/ from solutions/ (which authoring/solutions.py makes of solutions/sources): the same notebooks without solutions and hidden checks, with the outputs that a right answer prints.
 
 `make exercises` writes them; a test fails on drift. A class's own edition (assign.py) goes through the same functions.
 """
@@ -8,12 +9,14 @@ import copy
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
 from . import regions
-from .exercise import Exercise, find
+from ..checking.exercise import Exercise
+from ..lessons.catalogue import find
 
 PRISTINE = ".pristine"
 ANSWER, CHECK, HIDDEN = "answer", "check", "hidden"
@@ -77,9 +80,14 @@ def with_edition(notebook: NotebookNode, key: str) -> NotebookNode:
 
 def edited(exercise: Exercise, text: str, key: str) -> str:
     """`text` with the constants of the edition in place of the course's own, and its key in hidden checks."""
-    for name, value in exercise.edition(key).items():
+    return with_constants(exercise, text, exercise.edition(key)).replace('hidden="public"', f"hidden={key!r}")
+
+
+def with_constants(exercise: Exercise, text: str, constants: Mapping[str, Any]) -> str:
+    """`text` with these constants in place of the course's own."""
+    for name, value in constants.items():
         text = re.sub(rf"\b({re.escape(name)}\s*=\s*){re.escape(repr(exercise.constants[name][0]))}(?![\w.])", rf"\g<1>{value!r}", text)
-    return text.replace('hidden="public"', f"hidden={key!r}")
+    return text
 
 
 def _heading(cell: Mapping) -> tuple[str, str] | None:

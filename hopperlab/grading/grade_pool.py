@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where grading tasks run: in worker processes of this machine, or on a Dask cluster. Outcomes come back as they are done.
 
 A worker that dies (killed for its memory, say) is replaced and its task runs again, a few times; then the task has an outcome that says so.
@@ -9,11 +10,14 @@ import multiprocessing
 import os
 import queue
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
+
+from .results import FULL
 
 ATTEMPTS = 3
 TASKS_A_WORKER = 40          # then a fresh process takes over, so that memory stays flat
@@ -129,6 +133,8 @@ def attempt(task: Mapping[str, Any], work: Work) -> dict[str, Any]:
     try:
         return work(task)
     except Exception as problem:
+        if isinstance(problem, OSError) and problem.errno in FULL:
+            return failed(task, "no space was left on a disk") | {"full": str(problem.filename or tempfile.gettempdir())}
         return failed(task, f"grading raised {type(problem).__name__}: {str(problem)[:500]}")
 
 

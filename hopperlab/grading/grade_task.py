@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One answer graded: the own verdict, visible and hidden, and nbval's run of the pristine notebook with the answer in it.
 
 A task and its outcome are plain data, so that the same function serves local processes and a Dask cluster. It is pure: what the task
@@ -7,13 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import nbformat
 
+from ..checking.exercise import PUBLIC
+
 HIDDEN, VISIBLE = "hidden", "visible"
+GRADERS = "public, as graders try it"
+"""The key of the visible check's inputs where the course's own edition is graded: other ones than the notebook shows."""
 MOST_MESSAGE = 2_000        # characters of what nbval says of the check cell
+
+
+SKIPPED = {"right": False, "findings": [{"step": "limit", "message": "Not run, because the visible check ran out of time."}], "limit": "time"}
 
 
 @dataclass(frozen=True)
@@ -35,12 +43,16 @@ def sandboxed(unsafe: bool) -> Runners:
 def perform(task: Mapping[str, Any], runners: Runners | None = None) -> dict[str, Any]:
     """Grade the answer of a task (grader.task_of). The outcome holds findings, what nbval passed, and seconds; never the answer itself.
 
-    nbval runs only where a verdict is right: without one no check cell earns anything. Hidden checks run in processes of their own, outside
+    What runs out of time once is not run again: an answer that sleeps costs one cell's limit. nbval runs only where a verdict is right: without one no check cell earns anything. Hidden checks run in processes of their own, outside
     the notebook's kernel, so the notebook that nbval runs holds none.
     """
     run = runners or sandboxed(task["unsafe"])
     began = time.perf_counter()
-    verdicts = {which: _verdict(task, which, run) for which in (VISIBLE, HIDDEN) if which in task["cells"]}
+    verdicts: dict[str, dict[str, Any]] = {}
+    for which in (VISIBLE, HIDDEN):
+        if which in task["cells"]:
+            slow = any(found["limit"] == "time" for found in verdicts.values())
+            verdicts[which] = SKIPPED if slow else _verdict(task, which, run)
     seconds = {"verdicts": time.perf_counter() - began}
     notebook = None
     if any(found["right"] for found in verdicts.values()):
@@ -53,10 +65,17 @@ def perform(task: Mapping[str, Any], runners: Runners | None = None) -> dict[str
 
 def _verdict(task: Mapping, which: str, run: Runners) -> dict[str, Any]:
     hidden = which == HIDDEN
-    found = run.verdict(task["exercise"], task["answer"], dict(task["constants"]), task["key"] if hidden else "public", hidden, run.limits(), unsafe=task["unsafe"],
+    limits = _of_cell(run.limits())
+    key = task["key"] if hidden or task["key"] != PUBLIC else GRADERS
+    found = run.verdict(task["exercise"], task["answer"], dict(task["constants"]), key, hidden, limits, unsafe=task["unsafe"],
                         **({"gpu": True} if task.get("gpu") else {}))
     findings = [_finding(finding) for finding in found.findings]
-    return {"right": bool(found.right) and not findings, "findings": findings, "limit": str(found.limit or "")}
+    return {"right": bool(found.right) and not findings, "findings": findings, "limit": str(found.limit or ""), "form": str(getattr(found, "form", ""))}
+
+
+def _of_cell(limits: Any) -> Any:
+    """The limits of one verdict, which does a check cell's work: its time is a cell's."""
+    return replace(limits, seconds=min(limits.seconds, limits.cell_seconds)) if is_dataclass(limits) else limits
 
 
 def _finding(finding: Any) -> dict[str, str]:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A class graded: submissions in, points and reasons out.
 
 Each answer becomes a task (grade_task.py), which runs in worker processes or on a cluster (grade_pool.py); outcomes are stored as they come
@@ -9,7 +10,7 @@ import compileall
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,15 @@ import nbformat
 
 from .. import __version__
 from ..runtime import backend
-from . import generate, grade_pool, marks, readiness, sandbox
+from . import generate, grade_pool, likeness, marks, readiness, sandbox
 from .edition import PACKAGE, Edition
 from .grade_task import HIDDEN, VISIBLE, perform
 from .learners import Roster
 from .marks import Report
 from .overrides import Override
-from .results import Results
+from .results import DiskFull, Results
 from .submission_files import InputError
-from .submissions import LateRule, Submission, collect
+from .submissions import LateRule, Submission, collected
 
 
 class Refused(RuntimeError):
@@ -65,7 +66,8 @@ def grade(asked: Asked, tell: Tell = lambda done, all: None) -> tuple[Report, di
     isolation = _isolation(asked)
     if asked.gpu and backend.backend() != "gpu":
         raise Refused("--gpu needs a Hopper GPU, CuPy and HOPPERLAB_BACKEND left unset; the emulator alone judges without it")
-    submissions = collect(asked.submissions, asked.edition, asked.roster, asked.late, skip=asked.out)
+    handed_in = collected(asked.submissions, asked.edition, asked.roster, asked.late, skip=asked.out)
+    submissions = handed_in.submissions
     if not any(submission.path for submission in submissions):
         raise InputError(f"{asked.submissions}: no notebook was found there")
     tasks = tasks_of(submissions, asked.edition, asked.unsafe, asked.gpu)
@@ -77,7 +79,7 @@ def grade(asked: Asked, tell: Tell = lambda done, all: None) -> tuple[Report, di
         results.forget(exercise, digest)
     outcomes = _run(asked, list({task["digest"]: task for task in tasks.values()}.values()), results, tell)
     report = marks.report(submissions, asked.edition, {key: outcomes[task["digest"]] for key, task in tasks.items()}, asked.overrides,
-                          isolation=isolation, version=__version__, all_sheets=asked.all_sheets, matches=asked.matches or _matcher(asked.edition))
+                          isolation=isolation, version=__version__, all_sheets=asked.all_sheets, matches=asked.matches or _matcher(asked.edition), warnings=handed_in.warnings, public_forms=_public_forms(asked.edition))
     return report, marks.timing(tasks, outcomes)
 
 
@@ -135,6 +137,8 @@ def _run(asked: Asked, tasks: list[dict[str, Any]], results: Results, tell: Tell
     tell(len(tasks) - len(todo), len(tasks))
     done = grade_pool.run_dask(todo, asked.dask, asked.work) if asked.dask else grade_pool.run_local(todo, asked.workers, asked.work)
     for count, outcome in enumerate(done if todo else (), 1):
+        if "full" in outcome:
+            raise DiskFull(outcome["full"])
         results.put(outcome)
         outcomes[outcome["digest"]] = outcome
         tell(len(tasks) - len(todo) + count, len(tasks))
@@ -145,5 +149,11 @@ def _matcher(edition: Edition) -> Callable[[str, str], bool]:
     """Whether an answer is the course's published solution; never, where the course's own edition is graded against a notebook outside the course."""
     if edition.solutions is None:
         return lambda exercise, answer: False
-    from . import assign
-    return partial(assign.matches_public, edition.solutions)
+    return partial(likeness.matches_public, edition.solutions)
+
+
+def _public_forms(edition: Edition) -> Callable[[str], frozenset[str]]:
+    """By exercise: the forms of what the published solution compiles to; none where there is no published solution."""
+    if edition.solutions is None:
+        return lambda exercise: frozenset()
+    return cache(lambda exercise: likeness.public_forms(edition.solutions, exercise, edition.constants[exercise]))

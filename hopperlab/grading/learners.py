@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who handed a file in: from the names that nbgrader, Canvas and Moodle give folders and files, and from a roster.
 
 An identity is a key (what reports sort and file by), a name to show, and what a gradebook needs to know the learner again.
@@ -6,20 +7,13 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .layouts import MOST_NAME, Named, named, normal, shown
 from .submission_files import InputError, readable
-
-MOODLE = re.compile(r"^(?P<name>.+)_(?P<id>\d+)_assignsubmission_\w*$")
-CANVAS = re.compile(r"^(?P<name>[^_]+)(?P<late>_LATE)?_(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)$", re.IGNORECASE)
-NBGRADER = "submitted"
-NBGRADER_OWN = {"source", "release", "autograded", "feedback", "downloaded"}
-"""Folders of an nbgrader course beside submitted/, which hold nobody's submission."""
-MOST_NAME = 200
 
 COLUMNS = {
     "id": ("learner", "id", "student id", "student_id", "canvas user id", "identifier"),
@@ -44,77 +38,65 @@ class Learner:
     facts: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
 
 
-@dataclass(frozen=True)
-class Named:
-    """What a path says: the learner's words (any of which a roster may know), whether Canvas marked it late, and by what rule."""
-
-    words: tuple[str, ...]
-    name: str
-    late: bool = False
-    rule: str = "folder"
-
-
-def named(parts: Sequence[str], stems: Collection[str] = ()) -> Named:
-    """Who handed in the file at `parts` (folders, zips, file name). stems: names of the course's notebooks, no part of a learner's name."""
-    for part in parts:
-        moodle, canvas = MOODLE.match(part), CANVAS.match(part)
-        if moodle:
-            return Named((moodle["id"], f"Participant {moodle['id']}", moodle["name"]), _shown(moodle["name"]), rule="moodle")
-        if canvas:
-            return Named((canvas["id"], canvas["name"]), _shown(canvas["name"]), bool(canvas["late"]), "canvas")
-    if NBGRADER in parts[:-2]:
-        name = parts[len(parts) - 1 - parts[::-1].index(NBGRADER) + 1]
-        return Named((name,), _shown(name), rule="nbgrader")
-    name = parts[0].removesuffix(".zip") if len(parts) > 1 else _without_stem(parts[0], stems)
-    return Named((name, *parts[:1]), _shown(name), rule="folder" if len(parts) > 1 else "file")
-
-
-def _without_stem(file: str, stems: Collection[str]) -> str:
-    """'ada' of ada_04_mbarrier.ipynb and of 04_mbarrier-ada.ipynb; copies that a browser numbered, ' (1)', lose the number."""
-    name = re.sub(r"\s*\(\d+\)$", "", re.sub(r"\.(ipynb|zip)$", "", file, flags=re.IGNORECASE))
-    for stem in stems:
-        name = re.sub(rf"^{re.escape(stem)}[-_ .]+(?=.)|(?<=.)[-_ .]+{re.escape(stem)}$", "", name)
-    return name
-
-
-def _shown(name: str) -> str:
-    return readable(" ".join(name.split()))[:MOST_NAME] or "without a name"
-
-
 def unlisted(who: Named) -> Learner:
     """A learner whom no roster knows, by the name that the submission's path gives."""
     numbered = who.rule in ("canvas", "moodle")
-    return Learner(_shown(f"{who.name}_{who.words[0]}" if numbered else who.words[0]), who.name, {"id": who.words[0]} if numbered else {})
+    return Learner(shown(f"{who.name}_{who.words[0]}" if numbered else who.words[0]), who.name, {"id": who.words[0]} if numbered else {})
 
 
-def normal(word: str) -> str:
-    """A word as it is compared: no case, accents composed, no spaces or punctuation except within addresses and numbers."""
-    return re.sub(r"[\s,;'\"]+", "", unicodedata.normalize("NFKC", word)).casefold()
+LOOKS = str.maketrans(dict(zip("асеорхуіјѕһԁԛԝвкмнтзАВЕКМНОРСТХУІЈЅαβεικνορτυχωΑΒΕΖΗΙΚΜΝΟΡΤΥΧıɑɡ01ßþ",
+                               "aceopxyijshdqwbkmht3abekmhopctxyijsabeikvoptuxwabezhikmnoptyxiagolsp")))
+"""Letters of other scripts that look like these Latin ones (a part of Unicode's confusables.txt)."""
+
+
+def looks(word: str) -> str:
+    """What a reader may take a word for: look-alikes of other scripts, accents, case, and characters that nobody sees are the same."""
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", word).translate(LOOKS).casefold().translate(LOOKS))
+    return "".join(c for c in plain if c.isalnum()).replace("rn", "m")
 
 
 class Roster:
-    """A class list: who there is, and which of them a submission's words mean."""
+    """A class list: who there is, and which of them a submission's words mean. What a platform or a school gave (ids, logins, addresses) goes before names,
+    which learners may choose."""
 
     def __init__(self, learners: Iterable[Learner]):
         self.learners: list[Learner] = []
-        self._known: dict[str, Learner | None] = {}
+        self._given: dict[str, Learner | None] = {}
+        self._names: dict[str, Learner | None] = {}
+        keys: dict[str, Learner] = {}
         for learner in learners:
-            if any(other.key == learner.key for other in self.learners):
+            if learner.key in keys:
                 raise InputError(f"the roster names {learner.key} twice")
+            keys[learner.key] = learner
             self.learners.append(learner)
-            for word in _words(learner):
-                self._known[word] = learner if self._known.get(word, learner) is learner else None      # None: two learners share it
+            for known, words in ((self._given, _given(learner)), (self._names, _names(learner))):
+                for word in words:
+                    known[word] = learner if known.get(word, learner) is learner else None      # None: two learners share it
 
-    def find(self, who: Named) -> Learner | None:
-        """The learner whom these words mean; None when nobody or more than one."""
-        return next((found for found in (self._known.get(normal(word)) for word in who.words) if found), None)
+    def find(self, who: Named, names: bool = True) -> Learner | None:
+        """The learner whom these words mean; None when nobody or more than one. names: whether a name alone is enough."""
+        words = [normal(word) for word in who.words]
+        return next((found for known in ((self._given, self._names) if names else (self._given,)) for found in map(known.get, words) if found), None)
+
+    @staticmethod
+    def named(learner: Learner, name: str) -> bool:
+        """Whether this is the learner's name in the roster, in either order."""
+        return normal(name) in _names(learner)
+
+    def known(self) -> set[str]:
+        """Every word that means somebody."""
+        return {*self._given, *self._names}
 
 
-def _words(learner: Learner) -> set[str]:
+def _given(learner: Learner) -> set[str]:
+    words = [learner.key, *(learner.facts.get(k, "") for k in ("id", "number", "login", "email", "file"))]
+    return {normal(word) for word in words if word.strip()}
+
+
+def _names(learner: Learner) -> set[str]:
     facts = learner.facts
     last_first = f"{facts.get('last', '')}{facts.get('first', '')}" or "".join(reversed(learner.name.split()))
-    words = [learner.key, learner.name, last_first, *(facts.get(k, "") for k in ("id", "number", "login", "email", "file"))]
-    return {normal(word) for word in words if word.strip()}
+    return {normal(word) for word in (learner.name, last_first) if word.strip()}
 
 
 def roster(path: Path) -> Roster:
@@ -156,3 +138,6 @@ def table(path: Path, columns: Mapping[str, Sequence[str]] = COLUMNS, needs: Seq
     if missing or not any(headers):
         raise InputError(f"{path}: the first line must name the columns" + (f"; there is no {missing[0]!r}" if missing else f", such as {', '.join(columns)}"))
     return [(number, {name: cell for name, cell in zip(headers, row) if name}) for number, row in rows[1:] if any(cell.strip() for cell in row)]
+
+
+__all__ = ["COLUMNS", "Learner", "Named", "Roster", "looks", "named", "normal", "roster", "table", "unlisted"]

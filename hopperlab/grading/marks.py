@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From outcomes to points: what each check cell earned and why not, flags, the late rule, and what a person decided.
 
 Everything here is a pure function of submissions, outcomes and overrides, so that the same submissions give the same report.
@@ -10,16 +11,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from . import generate, overrides
+from . import generate, likeness, overrides
 from .edition import MANUAL, Edition, Part, Sheet
 from .grade_task import HIDDEN, VISIBLE, credited
+from ..lessons.catalogue import find
 from .learners import Learner
 from .overrides import Override
 from .submission_files import InputError
 from .submissions import Submission
 
+MOST_NAMED = 5                           # in one flag; the report names all of a group once
+TIMED_OUT = "did not finish within the time limit"
 KINDS = {generate.CHECK: VISIBLE, generate.HIDDEN: HIDDEN}
-OVERRIDE = "override"
+OVERRIDE, GRADER = "override", "grader"
 STEP_WORDS = {
     "form": "the answer was not tried, because of its form",
     "compiles": "it does not compile",
@@ -43,10 +47,13 @@ class Check:
     of: float
     passed: bool
     findings: tuple[tuple[str, str], ...] = ()
+    limit: str = ""                        # which ended it: 'time', 'memory', …
     decided: bool = False                  # by a person: the late rule does not touch it
 
     def for_learner(self) -> tuple[tuple[str, str], ...]:
         """The findings as the learner may read them."""
+        if any(step == GRADER for step, _ in self.findings):
+            return ((GRADER, "Not graded yet: the grader failed, which is no fault of the answer."),)
         if self.kind != generate.HIDDEN:
             return self.findings
         said = dict.fromkeys(step for step, _ in self.findings if step != OVERRIDE)
@@ -101,6 +108,16 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Learners whose answers to one exercise are equal. what: 'text', or 'program' where only names, comments, order and the like differ."""
+
+    exercise: str
+    what: str
+    learners: tuple[str, ...]
+    texts: tuple[tuple[str, ...], ...] = ()            # those among them whose texts are equal
+
+
+@dataclass(frozen=True)
 class Report:
     """A graded class."""
 
@@ -113,10 +130,17 @@ class Report:
     rows: tuple[Row, ...]
     exercises: tuple[tuple[str, str, float], ...]      # id, title, points
     leaderboard: tuple[Mapping[str, Any], ...] = ()
+    groups: tuple[Group, ...] = ()                     # of equal answers
+    warnings: tuple[str, ...] = ()                     # for the teacher: whose work it is where that was not plain
 
     def with_leaderboard(self, rows: Iterable[Mapping[str, Any]]) -> Report:
         """The same with the ranked answers of lesson 14."""
         return replace(self, leaderboard=tuple(rows))
+
+    @property
+    def timed_out(self) -> list[str]:
+        """LEARNER/EXERCISE of the answers that a time limit ended, as --regrade takes them."""
+        return [f"{row.learner.key}/{e.exercise}" for row in self.rows for e in row.exercises if any(c.limit == "time" and not c.passed for c in e.checks)]
 
     @property
     def not_graded(self) -> int:
@@ -140,27 +164,63 @@ def check_overrides(given: Mapping[tuple[str, str], Override], people: Collectio
 
 
 def report(submissions: list[Submission], edition: Edition, outcomes: Mapping[tuple[str, str], Mapping[str, Any]], given: Mapping[tuple[str, str], Override], *,
-           isolation: str, version: str, all_sheets: bool, matches: Callable[[str, str], bool]) -> Report:
-    """The class's report. outcomes: by learner and exercise, of the answers that were run."""
+           isolation: str, version: str, all_sheets: bool, matches: Callable[[str, str], bool], warnings: tuple[str, ...] = (),
+           public_forms: Callable[[str], Collection[str]] = lambda exercise: ()) -> Report:
+    """The class's report. outcomes: by learner and exercise, of the answers that were run; matches: whether an answer's text is the published one;
+    public_forms: the forms of what a published one compiles to."""
     by_learner: dict[Learner, list[Submission]] = defaultdict(list)
     for submission in submissions:
         by_learner[submission.learner].append(submission)
     handed_in = {submission.notebook for submission in submissions if submission.notebook}
     sheets = [sheet for sheet in edition.sheets.values() if all_sheets or sheet.stem in handed_in] or list(edition.sheets.values())
-    same = _same_answers(outcomes)
-    rows = tuple(_row(learner, tuple(files), sheets, outcomes, given, same, matches) for learner, files in sorted(by_learner.items(), key=lambda pair: pair[0].key))
+    groups = _groups(submissions, edition, outcomes)
+    same = {(learner, group.exercise): group for group in groups for learner in group.learners}
+
+    def published(exercise: str, answer: str, outcome: Mapping | None) -> bool:
+        return matches(exercise, answer) or bool(_form(outcome)) and _form(outcome) in public_forms(exercise)
+    rows = tuple(_row(learner, tuple(files), sheets, outcomes, given, same, published) for learner, files in sorted(by_learner.items(), key=lambda pair: pair[0].key))
     exercises = tuple((name, sheet.titles.get(name, ""), sum(p.points for p in sheet.parts if p.exercise == name and p.kind != MANUAL))
                       for sheet in sheets for name in sheet.exercises)
     title = sheets[0].title if len(sheets) == 1 else f"{len(sheets)} exercise notebooks"
-    return Report(title, tuple(sheet.stem for sheet in sheets), sum(sheet.points for sheet in sheets), isolation, isolation.startswith("none"), version, rows, exercises)
+    return Report(title, tuple(sheet.stem for sheet in sheets), sum(sheet.points for sheet in sheets), isolation, isolation.startswith("none"), version, rows, exercises, warnings=warnings, groups=groups)
 
 
-def _same_answers(outcomes: Mapping[tuple[str, str], Mapping]) -> dict[tuple[str, str], list[str]]:
-    """By learner and exercise: who else handed in the very same text."""
-    by_digest: dict[str, list[str]] = defaultdict(list)
-    for (learner, _), outcome in outcomes.items():
-        by_digest[outcome["digest"]].append(learner)
-    return {key: sorted(set(by_digest[outcome["digest"]]) - {key[0]}) for key, outcome in outcomes.items()}
+def _groups(submissions: Iterable[Submission], edition: Edition, outcomes: Mapping[tuple[str, str], Mapping]) -> tuple[Group, ...]:
+    """Learners whose answers to an exercise are equal, each learner in one group: in their text, else in their statements or in the PTX they compile to."""
+    texts = {(s.learner.key, name): s.answers[cell] for s in submissions if s.answers for cell, name in edition.sheets[s.notebook].answers.items() if cell in s.answers}
+    skeletons = {name: sheet.skeletons[cell] for sheet in edition.sheets.values() for cell, name in sheet.answers.items() if name}
+    forms = {digest: _forms(exercise, texts[key], skeletons[exercise], outcome) for key, outcome in outcomes.items() if key in texts
+             for exercise, digest in [(key[1], outcome["digest"])]}
+    found: dict[str, list[list[str]]] = defaultdict(list)              # by exercise: groups of digests that some form joins
+    for exercise in skeletons:
+        by_form: dict[str, list[str]] = defaultdict(list)
+        for digest in dict.fromkeys(outcome["digest"] for (_, name), outcome in sorted(outcomes.items()) if name == exercise):
+            near = list({id(by_form[form]): by_form[form] for form in forms.get(digest, ()) if form in by_form}.values())
+            whole = [digest, *(one for group in near for one in group)]
+            for form in {*forms.get(digest, ()), *(form for form, group in by_form.items() if any(group is one for one in near))}:
+                by_form[form] = whole
+            found[exercise] = [group for group in found[exercise] if not any(group is one for one in near)] + [whole]
+    made = []
+    for exercise, groups in found.items():
+        for digests in groups:
+            texts_ = [tuple(sorted(learner for (learner, name), outcome in outcomes.items() if name == exercise and outcome["digest"] == digest)) for digest in digests]
+            people = tuple(sorted(learner for text in texts_ for learner in text))
+            if len(people) > 1:
+                made.append(Group(exercise, "text" if len(digests) == 1 else "program", people, tuple(sorted(text for text in texts_ if len(text) > 1))))
+    return tuple(sorted(made, key=lambda group: (group.exercise, group.learners)))
+
+
+def _forms(exercise: str, answer: str, skeleton: str, outcome: Mapping) -> list[str]:
+    """What an answer is compared by; nothing for one that is short, where honest answers coincide."""
+    asked = find(exercise)
+    if likeness.own(asked, answer, skeleton) < likeness.ENOUGH_TOKENS:
+        return []
+    return [form for form in (likeness.form(asked, answer), _form(outcome)) if form]
+
+
+def _form(outcome: Mapping | None) -> str:
+    """The form of the PTX that an answer compiled to; '' where that is not known."""
+    return str(((outcome or {}).get(VISIBLE) or {}).get("form", ""))
 
 
 def _row(learner: Learner, files: tuple[Submission, ...], sheets: list[Sheet], outcomes: Mapping, given: Mapping, same: Mapping, matches: Callable) -> Row:
@@ -170,7 +230,7 @@ def _row(learner: Learner, files: tuple[Submission, ...], sheets: list[Sheet], o
         file = next((s for s in files if s.notebook == sheet.stem), None)
         for name in sheet.exercises:
             exercise = _exercise(learner, name, sheet, file, outcomes.get((learner.key, name)), given)
-            exercises.append(_flagged(exercise, file, same.get((learner.key, name), []), matches))
+            exercises.append(_flagged(learner.key, exercise, file, same.get((learner.key, name)), matches(name, exercise.answer, outcomes.get((learner.key, name)))))
         manual += [_manual(learner, part, file, given) for part in sheet.parts if part.kind == MANUAL]
     points = sum(e.points for e in exercises) + sum(m.points or 0.0 for m in manual)
     return Row(learner, round(points, 2), sum(sheet.points for sheet in sheets), files, tuple(exercises), tuple(manual))
@@ -206,17 +266,18 @@ def _status(file: Submission | None, answer: str | None, outcome: Mapping | None
 
 def _check(part: Part, outcome: Mapping | None, answer_cell: str, override: Override | None, parts: list[Part]) -> Check:
     which = KINDS[part.kind]
-    passed, findings = False, ()
+    passed, findings, limit = False, (), ""
     if outcome is not None and "failed" in outcome:
-        findings = (("grader", f"Not graded: {outcome['failed']}"),)
+        findings = ((GRADER, f"Not graded: {outcome['failed']}"),)
     elif outcome is not None:
         cells = {"answer": answer_cell, **{KINDS[p.kind]: p.cell for p in parts}}
         passed = credited(outcome, cells)[which]
         findings = () if passed else _findings(outcome, which)
+        limit = outcome[which]["limit"] or ("time" if TIMED_OUT in str((outcome["nbval"] or {}).get("error", "")) else "")
     points = override.points if override else part.points * passed
     if override:
         findings = (*findings, (OVERRIDE, f"{points:g} points by decision: {override.reason or 'no reason given'}"))
-    return Check(part.cell, part.kind, points, part.points, passed, findings, override is not None)
+    return Check(part.cell, part.kind, points, part.points, passed, findings, limit, override is not None)
 
 
 def _findings(outcome: Mapping[str, Any], which: str) -> tuple[tuple[str, str], ...]:
@@ -229,14 +290,18 @@ def _findings(outcome: Mapping[str, Any], which: str) -> tuple[tuple[str, str], 
     return found or (("limit", f"It was ended: {verdict['limit'] or 'no verdict was reached'}."),)
 
 
-def _flagged(exercise: Exercise, file: Submission | None, same: list[str], matches: Callable[[str, str], bool]) -> Exercise:
+def _flagged(learner: str, exercise: Exercise, file: Submission | None, group: Group | None, published: bool) -> Exercise:
     if exercise.status not in ("right", "partly", "wrong"):
         return exercise
     flags = []
-    if matches(exercise.exercise, exercise.answer):
+    if published:
         flags.append("matches the public solution")
-    if same:
-        flags.append(f"same text as {', '.join(same[:5])}" + (" …" if len(same) > 5 else ""))
+    if group:
+        equal = next((text for text in group.texts if learner in text), ())
+        for what, people in (("text", equal), ("program", [name for name in group.learners if name not in equal])):
+            others = [name for name in people if name != learner]
+            more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+            flags += [f"same {what} as {', '.join(others[:MOST_NAMED])}{more}"] if others else []
     if file and file.days_late:
         flags.append(f"late: {file.days_late} day{'s' * (file.days_late != 1)}")
     return replace(exercise, flags=tuple(flags))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nbval_run.py adds to pytest: notebooks whose kernel runs inside the sandbox, and a file that says which cells passed.
 
 Runs outside the sandbox, in pytest's process. Of the kernel it takes messages of a limited size, and only so many of them.

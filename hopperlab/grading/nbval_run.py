@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nbval's judgement of a notebook: the pristine cells and the learner's answers, in a kernel that runs inside the sandbox.
 
 Before anything runs, every answer cell must be one that answers.py takes. pytest, nbval and what they compare with stay outside;
@@ -18,8 +19,10 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from . import answers, generate, sandbox, supervise
-from .exercise import PYTHON, find
+from ..checking import answers
+from . import generate, sandbox, supervise
+from ..checking.exercise import PYTHON
+from ..lessons.catalogue import find
 from .sandbox import Limits
 from .verdict import ENDED, clean
 

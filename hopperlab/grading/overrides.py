@@ -1,13 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person decides: points of cells graded by hand, and points that replace the computed ones. A CSV file of learner, exercise, points, reason."""
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .learners import MOST_NAME, table
+from .csv_cells import unshielded
+from .learners import table
 from .submission_files import InputError, readable
 
 COLUMNS = {"learner": ("learner", "id", "student"), "exercise": ("exercise", "cell", "grade_id", "question"), "points": ("points", "score", "grade"),
@@ -27,7 +28,7 @@ def read(path: Path) -> dict[tuple[str, str], Override]:
     """By learner and exercise (or the grade_id of a cell). A line without points says nothing. Raises InputError with the line that is wrong."""
     found: dict[tuple[str, str], Override] = {}
     for number, row in table(path, COLUMNS, needs=("learner", "exercise", "points")):
-        key = (re.sub(r"^'(?=[=+@-])", "", row.get("learner", "").strip()), row.get("exercise", "").strip())
+        key = (unshielded(row.get("learner", "").strip()), row.get("exercise", "").strip())
         if not row.get("points", "").strip():
             continue
         try:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers put into the pristine notebook before anything runs: what `pytest --nbval exercises/04_mbarrier.ipynb` and `hopperlab check` rest on.
 
 A saved notebook proves nothing by itself: counts can be cleared, checks deleted, outputs overwritten. Only the texts of its answer cells count.
@@ -15,8 +16,12 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from . import answers, generate
-from .exercise import find
+from ..checking import answers
+from . import generate
+from ..lessons.catalogue import find
+
+
+CARRIED = Path(__file__).resolve().parents[1] / "course" / "exercises"      # in a wheel
 
 
 class PristineError(ValueError):
@@ -24,11 +29,12 @@ class PristineError(ValueError):
 
 
 def pristine_of(path: Path) -> Path:
-    """The pristine notebook of an exercise notebook or a copy of it: in .pristine/ beside it, else in the course's exercises/.pristine/.
+    """The pristine notebook of an exercise notebook or a copy of it: in .pristine/ beside it, else in exercises/.pristine/ of the course above it, else of
+    the course that an installed package carries.
 
-    Raises PristineError where neither holds one.
+    Raises PristineError where none holds one.
     """
-    folders = [path.resolve().parent, *(above / "exercises" for above in path.resolve().parents)]
+    folders = [path.resolve().parent, *(above / "exercises" for above in path.resolve().parents), CARRIED]
     for folder in folders:
         if (folder / generate.PRISTINE / path.name).is_file():
             return folder / generate.PRISTINE / path.name

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The leaderboard of lesson 14: right answers to 14.2 timed on a Hopper GPU in turns with cuBLAS, and ordered by the ratio of speeds.
 
 Each answer runs in a worker process of its own with a time limit (rank_worker.py); what is made of its times is here and needs no GPU.
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from statistics import geometric_mean, median
 from typing import Any
 
-from ..runtime import backend, queue_client
+from ..runtime import backend
+from ..runtime.queue import client
 from ..runtime.errors import BackendError, HopperlabError
-from .answers import Refused, body
-from .exercise import find
+from ..checking.answers import Refused, body
+from ..runtime.tables import text_table
+from ..lessons.catalogue import find
 
 EXERCISE = "14.2"
 SHAPES = ((8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (128, 7168, 18432))
@@ -118,14 +121,11 @@ def row(learner: str, times: Times) -> Row:
 
 def table(rows: Sequence[Row], shapes: Sequence[Shape] = SHAPES) -> str:
     """The leaderboard as text."""
-    width = max([len("learner"), *(len(found.learner) for found in rows)])
-    lines = [f"14.2, m x n x k of {', '.join(map(_x, shapes))}; speed over cuBLAS in the same rounds (lowest to highest round)",
-             f"{'':4s} {'learner':{width}s} {'of cuBLAS':>24s} {'TFLOP/s':>8s}"]
-    for place, found in enumerate(rows, 1):
-        spread = f"{found.ratio:.3f} ({found.ratio_min:.3f} to {found.ratio_max:.3f})"
-        lines.append(f"{'':4s} {found.learner:{width}s} not ranked: {' '.join(found.problem.split())}" if found.problem else
-                     f"{place:3d}. {found.learner:{width}s} {spread:>24s} {found.tflops:8.0f}")
-    return "\n".join(lines)
+    cells = [("", found.learner, f"not ranked: {' '.join(found.problem.split())}", None) if found.problem else
+             (f"{place}.", found.learner, f"{found.ratio:.3f} ({found.ratio_min:.3f} to {found.ratio_max:.3f})", found.tflops)
+             for place, found in enumerate(rows, 1)]
+    return "\n".join([f"14.2, m x n x k of {', '.join(map(_x, shapes))}; speed over cuBLAS in the same rounds (lowest to highest round)",
+                      *text_table("{:>4} {:<*} {:>24} {:8.0f}", cells, ("", "learner", "of cuBLAS", "TFLOP/s"))])
 
 
 def in_worker(job: Job, command: Sequence[str] = (sys.executable, "-m", "hopperlab.grading.rank_worker")) -> Times:
@@ -157,7 +157,7 @@ def _require_gpu() -> None:
         backend.backend("gpu")
     except BackendError as problem:
         raise RankError(f"the leaderboard times kernels on a Hopper GPU: {problem}") from None
-    if queue_client.address():
+    if client.address():
         raise RankError("HOPPERLAB_QUEUE is set: other launches would run between the timed ones. Stop the queue and unset it while ranking")
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process that times one answer to 14.2 on the GPU: `python -m hopperlab.grading.rank_worker`, a request as JSON in, times as JSON out.
 
 Nothing of the answer outlives a round that could serve the next: A and B are new numbers each round, C is NaN before each launch, and the
@@ -16,12 +17,12 @@ import numpy as np
 
 import hopperlab as hl
 
-from ..measure import peers, timing
-from ..measure.bench_suites import wrong_share
-from ..measure.launches import Launch
-from ..measure.operands import bf16_values, normal_bf16
-from .exercise import random
-from .exercises import lesson_14
+from ..measure.machine import peers, timing
+from ..measure.suites.race_gemm import wrong_share
+from ..measure.launches.launch import Launch
+from ..measure.launches.operands import bf16_values, normal_bf16
+from ..checking.exercise import random
+from ..lessons.l14_beat_cublas import exercises
 from .rank import ANSWER
 
 NAN = 0x7FC0                 # bf16
@@ -77,8 +78,8 @@ class Table:
         def launch(name, grid, block, args=(), shared_mem=0):
             module.get_function(name)(grid, block, args, shared_mem=shared_mem)
         numbers = self.cupy.full(7, -1, np.int32)
-        plan = lesson_14.planned(launch, numbers, self.shape, sms, MOST_CTAS)
-        args = lesson_14.operands(plan, self.a, self.b, self.c)
+        plan = exercises.planned(launch, numbers, self.shape, sms, MOST_CTAS)
+        args = exercises.operands(plan, self.a, self.b, self.c)
         return Launch(module.get_function("gemm"), (*plan.grid,), (plan.threads,), args, plan.shared_mem).bound()
 
     def _numbers(self, which: str, number: object) -> Any:

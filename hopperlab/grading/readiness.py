@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether this machine can grade at all: what a verdict and a notebook's run need is imported once, in the places where they will run.
 
 Without that, a package that the sandbox does not see would end every run, and everybody's answers would count as wrong.

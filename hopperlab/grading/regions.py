@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The marked regions of a solution notebook: `BEGIN SOLUTION` … `END SOLUTION`, and `BEGIN HIDDEN TESTS` … `END HIDDEN TESTS`.
 
 The marks stand in comments of whatever the cell holds, Python or CUDA. Inside a solution a line that begins with `#>` or `//>` is

@@ -1,19 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graded class on disk: CSV, JSON, JUnit XML, sheets for Canvas and Moodle, and the pages of reports_html.py.
 
 All of it is a function of the Report alone: no dates, no durations, no places of this machine. Times stand in timing.json and timing.csv.
 """
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from . import marks, reports_html
+from .csv_cells import cell, table
 from .marks import Report, Row
 from .results import write
 
@@ -26,36 +26,17 @@ def write_all(report: Report, timing: Mapping[str, Any], out: Path) -> list[Path
     texts = {
         **reports_html.pages(report),
         "grades.csv": grades(report), "findings.csv": findings(report), "report.json": json.dumps(marks.as_data(report), indent=1, ensure_ascii=False) + "\n",
-        "junit.xml": junit(report), "gradebook-canvas.csv": canvas(report), "gradebook-moodle.csv": moodle(report), "to-grade.csv": to_grade(report),
+        "junit.xml": junit(report), "gradebook-canvas.csv": canvas(report), "gradebook-moodle.csv": moodle(report), "to-grade.csv": to_grade(report), "groups.csv": groups(report),
         "timing.json": json.dumps(timing, indent=1) + "\n", "timing.csv": timing_table(timing),
     }
     if report.leaderboard:
-        texts["leaderboard.csv"] = _csv(list(report.leaderboard[0]), ([row.get(name, "") for name in report.leaderboard[0]] for row in report.leaderboard))
+        texts["leaderboard.csv"] = table(list(report.leaderboard[0]), ([row.get(name, "") for name in report.leaderboard[0]] for row in report.leaderboard))
     for name, text in texts.items():
         write(out / name, text)
     for old in (out / "learners").glob("*.html"):
         if f"learners/{old.name}" not in texts:
             old.unlink()
     return [out / name for name in texts]
-
-
-def _csv(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(headers)
-    writer.writerows([cell(value) for value in row] for row in rows)
-    return text.getvalue()
-
-
-def cell(value: Any) -> Any:
-    """What a CSV cell may hold: points without needless zeros, and no text that a spreadsheet would run as a formula."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:g}" if abs(value) < 1e6 else value
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
 
 
 def grades(report: Report) -> str:
@@ -68,11 +49,16 @@ def grades(report: Report) -> str:
         problems = [f"{s.path or 'no file'}: {s.error}" for s in row.files if s.error]
         return [row.learner.key, row.learner.name, *(e.points for e in row.exercises), *(by_cell.get(name) for name in manual), row.points, row.of, row.open,
                 max((s.days_late for s in row.files), default=0), SEVERAL.join(s.path for s in row.files if s.path), SEVERAL.join(problems)]
-    return _csv(headers, map(line, report.rows))
+    return table(headers, map(line, report.rows))
 
 
 def _manual(report: Report) -> list[str]:
     return list(dict.fromkeys(item.cell for row in report.rows for item in row.manual))
+
+
+def groups(report: Report) -> str:
+    """One line a group of learners whose answers to an exercise are equal, and in what."""
+    return table(["exercise", "equal", "learners", "names"], ([g.exercise, g.what, len(g.learners), SEVERAL.join(g.learners)] for g in report.groups))
 
 
 def findings(report: Report) -> str:
@@ -80,19 +66,19 @@ def findings(report: Report) -> str:
     rows = [[row.learner.key, e.exercise, c.cell, c.kind, e.status, c.points, c.of, c.passed, c.findings[0][0] if c.findings else "",
              SEVERAL.join(message for _, message in c.findings), SEVERAL.join(e.flags), SEVERAL.join(e.notes)]
             for row in report.rows for e in row.exercises for c in e.checks]
-    return _csv(["learner", "exercise", "cell", "kind", "status", "points", "of", "passed", "step", "message", "flags", "notes"], rows)
+    return table(["learner", "exercise", "cell", "kind", "status", "points", "of", "passed", "step", "message", "flags", "notes"], rows)
 
 
 def to_grade(report: Report) -> str:
     """What a person grades, in the form of an overrides file, with what is decided already: for a copy that is filled in and given to --overrides."""
     rows = [[row.learner.key, item.cell, item.points, item.reason, item.of, item.rubric] for row in report.rows for item in row.manual]
-    return _csv(["learner", "exercise", "points", "reason", "of", "rubric"], rows)
+    return table(["learner", "exercise", "points", "reason", "of", "rubric"], rows)
 
 
 def timing_table(timing: Mapping[str, Any]) -> str:
     """Seconds by answer."""
     rows = [[*name.rpartition("/")[::2], found.get("verdicts"), found.get("nbval"), round(sum(found.values()), 3)] for name, found in timing["answers"].items()]
-    return _csv(["learner", "exercise", "verdicts_s", "nbval_s", "total_s"], rows)
+    return table(["learner", "exercise", "verdicts_s", "nbval_s", "total_s"], rows)
 
 
 def canvas(report: Report) -> str:
@@ -102,7 +88,7 @@ def canvas(report: Report) -> str:
     for row in report.rows:
         facts = row.learner.facts
         rows.append([row.learner.name, facts.get("id", row.learner.key), facts.get("number", ""), facts.get("login", ""), facts.get("section", ""), row.points])
-    return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", name], rows)
+    return table(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", name], rows)
 
 
 def moodle(report: Report) -> str:
@@ -114,7 +100,7 @@ def moodle(report: Report) -> str:
         identifier = f"Participant {identifier}" if identifier.isdigit() else identifier
         said = [f"{e.exercise}: {e.points:g} of {e.of:g}" for e in row.exercises]
         rows.append([identifier, row.learner.name, facts.get("number", ""), facts.get("email", ""), row.points, row.of, SEVERAL.join(said)])
-    return _csv(["Identifier", "Full name", "ID number", "Email address", "Grade", "Maximum Grade", "Feedback comments"], rows)
+    return table(["Identifier", "Full name", "ID number", "Email address", "Grade", "Maximum Grade", "Feedback comments"], rows)
 
 
 def junit(report: Report) -> str:
@@ -136,3 +122,6 @@ def junit(report: Report) -> str:
 
 def _xml(text: str) -> str:
     return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+__all__ = ["canvas", "cell", "findings", "grades", "groups", "junit", "moodle", "timing_table", "to_grade", "write_all"]

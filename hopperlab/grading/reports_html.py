@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages: one for the teacher (index.html), and one for each learner (learners/NAME.html), which holds nothing of hidden checks.
 
 Self-contained HTML from templates/, without scripts; Jinja2 escapes every text. A policy in each page forbids scripts and anything from outside.
@@ -6,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,9 @@ from typing import Any
 from .marks import Exercise, Report, Row
 
 TEMPLATES = Path(__file__).with_name("templates")
+TOPS = sorted({"home", "root", "Users", "tmp", "var", "opt", "srv", "mnt", "media", "usr", "data", "scratch", "run", "private", "work", *(path.parts[1] for path in (
+    Path.home(), Path(tempfile.gettempdir()), TEMPLATES) if len(path.parts) > 1)})
+PLACE = re.compile(rf"(?<![\w.:/<])/(?:{'|'.join(map(re.escape, TOPS))})(?:/[^\s:'\"(),;<>|]+)+/?")
 STATUS = {
     "right": ("✓", "right", "good"), "partly": ("◐", "partly right", "part"), "wrong": ("✗", "not right yet", "bad"), "not answered": ("–", "not answered", "none"),
     "missing": ("–", "its answer cell is missing", "none"), "not handed in": ("–", "not handed in", "none"), "unreadable": ("!", "could not be read", "bad"),
@@ -53,16 +58,21 @@ def learner_view(report: Report, row: Row) -> Mapping[str, Any]:
     """All that a learner's page may say. Built here rather than in the template, so that nothing else can get onto it."""
     return {
         "title": report.title, "name": row.learner.name, "points": row.points, "of": row.of, "open": row.open, "unsafe": report.unsafe,
-        "files": [{"path": s.path.rsplit("/", 1)[-1], "error": s.error, "earlier": len(s.others), "days_late": s.days_late, "notes": s.notes} for s in row.files],
+        "files": [{"path": s.path.rsplit("/", 1)[-1], "error": no_places(s.error), "earlier": len(s.others), "days_late": s.days_late, "notes": [no_places(n) for n in s.notes]} for s in row.files],
         "exercises": [_exercise_view(exercise) for exercise in row.exercises],
         "manual": [{"cell": m.cell, "exercise": m.exercise, "points": m.points, "of": m.of, "reason": m.reason, "text": m.text} for m in row.manual],
     }
 
 
 def _exercise_view(exercise: Exercise) -> Mapping[str, Any]:
-    checks = [{"kind": c.kind, "points": c.points, "of": c.of, "passed": c.passed, "messages": [message for _, message in c.for_learner()]} for c in exercise.checks]
+    checks = [{"kind": c.kind, "points": c.points, "of": c.of, "passed": c.passed, "messages": [no_places(message) for _, message in c.for_learner()]} for c in exercise.checks]
     return {"exercise": exercise.exercise, "title": exercise.title, "status": exercise.status, "points": exercise.points, "of": exercise.of, "checks": checks,
             "notes": exercise.notes, "reason": exercise.reason, "answer": exercise.answer}
+
+
+def no_places(text: str) -> str:
+    """A message without the grader's folders: of a path that lies below one of the machine's, its last name."""
+    return PLACE.sub(lambda found: found[0].rstrip("/").rsplit("/", 1)[-1], text)
 
 
 def counts(report: Report) -> list[Mapping[str, Any]]:

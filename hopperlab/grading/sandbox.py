@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running what a learner wrote where it can do no harm: without network, on a read-only system, within limits.
 
 `command` builds the command line (bubblewrap; podman or docker where that is what there is), `run` runs it and ends it when it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files that a class handed in, from a folder or a zip, nested zips included: what is read, what is refused, and nothing outside.
 
 Nothing is unpacked to disk; a file is opened without following links, read up to a limit, and handed on as bytes. A file that is
@@ -12,7 +13,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
@@ -46,6 +47,8 @@ class Found:
     data: bytes = b""
     error: str = ""
     time: datetime | None = None           # without a zone where a zip gives it: a wall clock somewhere
+    own: datetime | None = None            # the date stored in a zip that was handed in: the learner's clock, which orders attempts and proves nothing
+    inside: bool = False                   # in a zip that was handed in
     read: bool = True                      # False: a file of another kind, only its name is known
 
     @property
@@ -89,6 +92,8 @@ def _folder(folder: Path, above: tuple[str, ...], limits: ReadLimits, skip: Path
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as problem:
+        if not above:
+            raise InputError(f"{folder} cannot be read: {problem.strerror}") from None
         yield Found(above, error=f"the folder cannot be read: {problem.strerror}")
         return
     for entry in entries:
@@ -139,7 +144,8 @@ def _opened(found: Found, limits: ReadLimits, depth: int) -> Iterator[Found]:
         return
     try:
         with zipfile.ZipFile(io.BytesIO(found.data)) as archive:
-            yield from _zip(archive, found.parts, limits, depth + 1)
+            for one in _zip(archive, found.parts, limits, depth + 1):
+                yield replace(one, time=found.time, own=one.own or one.time, inside=True)
     except (zipfile.BadZipFile, RuntimeError, OSError, ValueError) as problem:
         yield Found(found.parts, error=f"a zip that cannot be read: {readable(str(problem))[:200]}", time=found.time)
 
@@ -150,11 +156,11 @@ def _zip(archive: zipfile.ZipFile, above: tuple[str, ...], limits: ReadLimits, d
     if len(members) > most:
         yield Found(above or ("the zip",), error=f"a zip of more than {most:,} files")
         return
-    names, left = Counter(member.filename for member in members), limits.zip_total
+    names, left = Counter(_place(member) for member in members), limits.zip_total
     for member in members:
         if member.is_dir():
             continue
-        parts = (*above, *(part for part in PurePosixPath(member.filename.replace("\\", "/")).parts if part not in ("/", "..", ".")))
+        parts = (*above, *_place(member))
         error = _refused(member, names)
         if len(parts) == len(above) or any(_hidden(part) for part in parts[len(above):]):
             if error:
@@ -170,6 +176,11 @@ def _zip(archive: zipfile.ZipFile, above: tuple[str, ...], limits: ReadLimits, d
             yield from _opened(found, limits, depth)
 
 
+def _place(member: zipfile.ZipInfo) -> tuple[str, ...]:
+    """The folders and the name of a member: what could lead outside is left out here, and refused."""
+    return tuple(part for part in PurePosixPath(member.filename.replace("\\", "/")).parts if part not in ("/", "..", "."))
+
+
 def _refused(member: zipfile.ZipInfo, names: Counter) -> str:
     """Why a member is not read, judged by its name and kind alone."""
     name = member.filename.replace("\\", "/")
@@ -177,8 +188,8 @@ def _refused(member: zipfile.ZipInfo, names: Counter) -> str:
         return f"its path in the zip leads outside: {readable(member.filename)[:200]}"
     if stat.S_ISLNK(member.external_attr >> 16):
         return "a symbolic link in a zip: only files themselves are taken"
-    if names[member.filename] > 1:
-        return f"{names[member.filename]} files of this name in one zip"
+    if names[_place(member)] > 1:
+        return f"{names[_place(member)]} files of this name in one zip"
     if member.flag_bits & ENCRYPTED:
         return "it is encrypted"
     return ""

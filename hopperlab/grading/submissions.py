@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each learner handed in: only the texts of answer cells, found by nbgrader's grade_id, then by cell id, then by a line `# answer 04.1`.
 
 A notebook that cannot be read becomes a submission with an `error`; nothing here raises for what a learner did, and nothing of it is run.
@@ -13,12 +14,13 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from . import learners
-from .answers import MOST_BYTES
+from . import layouts, learners
+from ..checking.answers import MOST_BYTES
 from .edition import Edition, Sheet
 from .generate import CELL_ID
-from .learners import Learner, Roster
-from .submission_files import NOTEBOOK, TIMESTAMP, ZIP, Found, InputError, ReadLimits, _file, files, readable
+from .layouts import Layout
+from .learners import Learner, Named, Roster
+from .submission_files import NOTEBOOK, TIMESTAMP, Found, InputError, ReadLimits, _file, files, readable
 
 MARK = re.compile(r"^[ \t]*(?:#|//)[ \t]*answer[ \t]+(\d\d)\.(\d+)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 SECONDS_A_DAY = 86_400
@@ -166,37 +168,37 @@ def _answers(cells: Sequence[Mapping], known: Collection[str], notes: list[str])
     return Taken(texts, tuple(notes))
 
 
+@dataclass(frozen=True)
+class Collected:
+    """What a class handed in, and what the teacher should look at: conflicts, names that look alike, names that nobody may give."""
+
+    submissions: list[Submission]
+    warnings: tuple[str, ...] = ()
+
+
 def collect(path: Path, edition: Edition, roster: Roster | None = None, late: LateRule | None = None,
             limits: ReadLimits = ReadLimits(), skip: Path | None = None) -> list[Submission]:
+    """The submissions of `collected` alone."""
+    return collected(path, edition, roster, late, limits, skip).submissions
+
+
+def collected(path: Path, edition: Edition, roster: Roster | None = None, late: LateRule | None = None,
+              limits: ReadLimits = ReadLimits(), skip: Path | None = None) -> Collected:
     """Every learner's latest attempt at each notebook, in order; learners of the roster who handed nothing in have one without a path.
+    A learner whom two sources name (ada/ and ada.zip, Ada/ and ada/ of a roster's ada) gets neither: which one counts is the teacher's to decide.
 
     skip: a folder that is not looked into, such as that of the reports.
 
-    Raises InputError when `path` itself cannot be read.
+    Raises InputError when `path` itself cannot be read, or when it cannot be told whose the files are.
     """
     known = {cell for sheet in edition.sheets.values() for cell, name in sheet.answers.items() if not name}
-    by_learner: dict[str, list[tuple[Submission, tuple]]] = {}
-    people: dict[str, Learner] = {learner.key: learner for learner in roster.learners} if roster else {}
-    others: dict[str, list[str]] = {}
-    stamps: dict[tuple[str, ...], datetime] = {}
-    slim = [_stamped(file, stamps) for file in list(_slim(files(path, limits, skip), edition, known, stamps))]
-    for found in _unwrapped(slim, path):
-        who = learners.named(found.parts, edition.sheets)
-        if not found.read and (who.rule == "file" or found.parts[0] == learners.NBGRADER and len(found.parts) < 3):
-            continue                                    # a list or a note beside the learners' files
-        learner = (roster.find(who) if roster else None) or learners.unlisted(who)
-        people.setdefault(learner.key, learner)
-        if not found.read:
-            others.setdefault(learner.key, []).append(found.path)
-            continue
-        submission = replace(found.submission, learner=learner, path=found.path, marked_late=who.late)
-        by_learner.setdefault(learner.key, []).append((submission, _age(found)))
-    outside = {key for key in people if roster and key not in {learner.key for learner in roster.learners}}
-    made = []
-    for key, learner in sorted(people.items()):
-        unlisted = ("not in the roster",) if key in outside else ()
-        made += [replace(s, notes=(*unlisted, *s.notes)) for s in _latest(by_learner.get(key, []), learner, others.get(key, []), edition, late)]
-    return made
+    stamps: dict[tuple[str, ...], datetime | None] = {}
+    found = list(_slim(files(path, limits, skip), edition, known, stamps))
+    layout = layouts.decide([file.parts for file in found if file.read], path, edition.sheets, roster.known() if roster else ())
+    people = _People(layout, roster)
+    for file in found:
+        people.add(file, stamps)
+    return Collected(people.submissions(edition, late), (*layout.warnings, *people.warnings()))
 
 
 @dataclass(frozen=True)
@@ -207,28 +209,96 @@ class _File:
     path: str
     read: bool
     submission: Submission | None = None
+    own: datetime | None = None
 
 
 NOBODY = Learner("", "")
 
 
+class _People:
+    """Files by learner, and which sources named each."""
+
+    def __init__(self, layout: Layout, roster: Roster | None):
+        self.layout, self.roster = layout, roster
+        self.listed = {learner.key for learner in roster.learners} if roster else set()
+        self.people: dict[str, Learner] = {learner.key: learner for learner in roster.learners} if roster else {}
+        self.files: dict[str, list[_File]] = {}
+        self.others: dict[str, list[str]] = {}
+        self.sources: dict[str, dict[str, list[str]]] = {}
+        self.waiting: list[tuple[_File, Named]] = []
+        self.misnamed: dict[str, None] = {}
+
+    def add(self, file: _File, stamps: Mapping[tuple[str, ...], datetime | None]) -> None:
+        """Take one file. Who it belongs to is settled when all are there."""
+        who = self.layout.who(file.parts)
+        if who is None or not file.read and who.rule == "file":
+            return                                              # nobody's: a list or a note beside the learners' files
+        folder = self.layout.stamped(file.parts)
+        if file.submission is not None and folder in stamps:
+            stamp = stamps[folder]
+            note = () if stamp else ("the timestamp.txt of this submission cannot be read; the date of the file counts",)
+            file = replace(file, submission=replace(file.submission, time=stamp or file.submission.time, notes=(*file.submission.notes, *note)))
+        self.waiting.append((file, who))
+
+    def submissions(self, edition: Edition, late: LateRule | None) -> list[Submission]:
+        """One for each learner and notebook, by learner."""
+        by_id = self.roster is not None and any(who.rule in PLATFORMS and self.roster.find(who, names=False) for _, who in self.waiting)
+        for file, who in self.waiting:
+            learner = (self.roster.find(who, names=who.rule not in PLATFORMS or not by_id) if self.roster else None) or learners.unlisted(who)
+            self.people.setdefault(learner.key, learner)
+            if learner.key in self.listed and who.rule in PLATFORMS and not self.roster.named(learner, who.name):
+                self.misnamed[f"{file.path}: {who.rule.title()}'s number is that of {learner.key} ({learner.name}), and the name is another"] = None
+            if not file.read:
+                self.others.setdefault(learner.key, []).append(file.path)
+                continue
+            self.sources.setdefault(learner.key, {}).setdefault(self.layout.source(file.parts), []).append(file.path)
+            made = replace(file.submission, learner=self.people[learner.key], path=file.path, marked_late=who.late)
+            self.files.setdefault(learner.key, []).append(replace(file, submission=made))
+        made = []
+        for key, learner in sorted(self.people.items()):
+            notes = ("not in the roster",) if self.roster and key not in self.listed else ()
+            if self.conflict(key):
+                made.append(Submission(learner, sorted(self.files[key], key=lambda file: file.parts)[0].path, error=self.conflict(key), notes=notes,
+                                       others=tuple(sorted(file.path for file in self.files[key])[1:])))
+                continue
+            attempts = [(file.submission, _age(file)) for file in self.files.get(key, [])]
+            made += [replace(s, notes=(*notes, *s.notes)) for s in _latest(attempts, learner, self.others.get(key, []), edition, late)]
+        return made
+
+    def conflict(self, key: str) -> str:
+        """Why nothing of a learner is graded: more than one source names them ('' when one does)."""
+        sources = sorted(self.sources.get(key, {}))
+        if len(sources) < 2:
+            return ""
+        return (f"{len(sources)} sources name this learner: {', '.join(repr(readable(source)) for source in sources[:5])}; nothing of them is graded "
+                "until the teacher has decided which one counts, and moved the others away")
+
+    def warnings(self) -> tuple[str, ...]:
+        """Conflicts, and names that look alike."""
+        said = [*(f"{key}: {self.conflict(key)}" for key in sorted(self.sources) if self.conflict(key)), *self.misnamed]
+        alike: dict[str, dict[str, None]] = {}
+        for key, learner in sorted(self.people.items()):
+            words = {key, learner.name} if key in self.listed else {key}
+            for look in sorted({learners.looks(word) for word in words} - {""}):
+                alike.setdefault(look, {})[key] = None
+        said += [f"{' and '.join(map(repr, keys))} look alike, and are taken as {len(keys)} learners: {', '.join(map(ascii, keys))}"
+                 for keys in map(list, alike.values()) if len(keys) > 1 and any(key in self.sources and key not in self.listed for key in keys)]
+        return tuple(said)
+
+
+PLATFORMS = (layouts.CANVAS_EXPORT, layouts.MOODLE_EXPORT)
+
+
 def _slim(found: Iterable[Found], edition: Edition, known: Collection[str], stamps: dict) -> Iterable[_File]:
     for file in found:
-        if file.read and not file.error and file.parts[-1].lower() == TIMESTAMP:
-            stamp = timestamp(file.data)
-            if stamp:
-                stamps[file.parts[:-1]] = stamp
-        elif not file.read or file.parts[-1].lower() == TIMESTAMP:
+        if file.parts[-1].lower() == TIMESTAMP:
+            if file.read and not file.error and not file.inside:
+                stamps[file.parts[:-1]] = timestamp(file.data)
+            yield _File(file.parts, file.path, False)
+        elif not file.read:
             yield _File(file.parts, file.path, False)
         else:
-            yield _File(file.parts, file.path, True, _submission(file, edition, known))
-
-
-def _stamped(file: _File, stamps: Mapping[tuple[str, ...], datetime]) -> _File:
-    """With the time that a timestamp.txt beside it gives, where there is one."""
-    if file.submission is None or file.parts[:-1] not in stamps:
-        return file
-    return replace(file, submission=replace(file.submission, time=stamps[file.parts[:-1]]))
+            yield _File(file.parts, file.path, True, _submission(file, edition, known), file.own)
 
 
 def _submission(file: Found, edition: Edition, known: Collection[str]) -> Submission:
@@ -255,20 +325,6 @@ def _sheet_of(answers: Mapping[str, str], edition: Edition, by_name: str) -> She
     return edition.sheets[best] if counts[best] else None
 
 
-def _unwrapped(found: list[_File], path: Path) -> list[_File]:
-    """Without the one folder that a zip often wraps around everything (it stays when it is somebody's name or says how the rest is laid out),
-    and without what else an nbgrader course holds."""
-    tops = {file.parts[0] for file in found if file.parts}
-    if learners.NBGRADER in tops:
-        return [file for file in found if file.parts[0] not in learners.NBGRADER_OWN]
-    inner = {file.parts[1] for file in found if len(file.parts) > 2}
-    top = next(iter(tops), "")
-    meaning = top == learners.NBGRADER or learners.MOODLE.match(top) or learners.CANVAS.match(top)
-    if len(tops) != 1 or meaning or len(inner) < 2 or path.suffix.lower() != ZIP:
-        return found
-    return [replace(file, parts=file.parts[1:]) if len(file.parts) > 1 else file for file in found]
-
-
 def timestamp(data: bytes) -> datetime | None:
     """The time in nbgrader's timestamp.txt, '2026-02-02 15:58:23.948203 America/Denver'; None when it cannot be read."""
     words = data[:200].decode("utf-8", "replace").split()
@@ -280,11 +336,12 @@ def timestamp(data: bytes) -> datetime | None:
 
 
 def _age(file: _File) -> tuple:
-    """What orders attempts: the date, then the number in the name, then the path."""
+    """What orders attempts: the date, then that in the learner's own zip, then the number in the name, then the path."""
     time = file.submission.time
     number = NUMBERED.search(file.parts[-1].lower().removesuffix(NOTEBOOK))
     seconds = _zoned(time, UTC).timestamp() if time else 0.0
-    return (seconds, int(number[1] or number[2]) if number and len(number[0]) < 9 else 0, file.parts)
+    own = _zoned(file.own, UTC).timestamp() if file.own else 0.0
+    return (seconds, own, int(number[1] or number[2]) if number and len(number[0]) < 9 else 0, file.parts)
 
 
 def _latest(attempts: list[tuple[Submission, tuple]], learner: Learner, others: list[str], edition: Edition, late: LateRule | None) -> list[Submission]:
@@ -306,4 +363,4 @@ def _latest(attempts: list[tuple[Submission, tuple]], learner: Learner, others: 
     return made
 
 
-__all__ = ["InputError", "LateRule", "Submission", "SubmissionError", "Taken", "collect", "read", "taken"]
+__all__ = ["Collected", "InputError", "LateRule", "Submission", "SubmissionError", "Taken", "collect", "collected", "read", "taken"]

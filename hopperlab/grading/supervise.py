@@ -1,17 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running one command and ending it, with everything that it started, when it takes too long, grows too large or prints too much.
 
 Output is read as it comes and kept up to a limit, so that a flood fills neither memory nor a pipe.
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 LOOK_SECONDS = 0.1         # between two looks at memory and processes
 LAST_SECONDS = 1.0         # for output that is still in the pipes when the command has ended
@@ -136,52 +139,43 @@ def end(process: subprocess.Popen) -> None:
     """Kill a process and all that descend from it, and wait for it. What a sandbox holds dies with the sandbox's first process."""
     tree = descendants(process.pid)
     if process.poll() is None:
-        _kill(process.pid)
+        _kill(tree[:1])                                     # first, so that it starts no more
     while tree:
-        for pid in reversed(tree):
-            _kill(pid)
+        _kill(tree[::-1])
         tree = descendants(process.pid)
         if process.poll() is not None:
             break
     process.wait()
 
 
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass                                                # it has ended
+def _kill(processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):       # it has ended
+            process.kill()
 
 
-def descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[psutil.Process]:
     """A process and all its living descendants, parents first ([] when it has ended)."""
-    parents: dict[int, list[int]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            parents.setdefault(_parent(entry.name), []).append(int(entry.name))
-    found = [pid] if os.path.exists(f"/proc/{pid}") else []
-    for known in found:
-        found += parents.get(known, ())
-    return found
-
-
-def _parent(pid: str) -> int:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            state, parent = file.read().rpartition(b")")[2].split()[:2]
-    except (OSError, ValueError):
-        return -1
-    return -1 if state == b"Z" else int(parent)
+        first = psutil.Process(pid)
+        tree = [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+    return [process for process in tree if _lives(process)]
 
 
-def resident_bytes(pid: int) -> int:
+def _lives(process: psutil.Process) -> bool:
+    """False for what has ended, also when its parent has not asked how yet."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def resident_bytes(process: psutil.Process) -> int:
     """Memory that a process holds in RAM, without files it has mapped (0 when it has ended)."""
     try:
-        with open(f"/proc/{pid}/statm", "rb") as file:
-            _, resident, shared = file.read().split()[:3]
-    except (OSError, ValueError):
+        held = process.memory_info()
+    except psutil.NoSuchProcess:
         return 0
-    return (int(resident) - int(shared)) * PAGE
-
-
-PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+    return held.rss - getattr(held, "shared", 0)

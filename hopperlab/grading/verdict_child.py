@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process in which the grader judges one CUDA answer: a request as JSON on standard input, one line of JSON as the reply.
 
 Run as `python -m hopperlab.grading.verdict_child` inside the sandbox (outside of it where the answer also runs on the GPU). What kernels print goes nowhere; the reply goes to the real
@@ -9,8 +10,8 @@ import json
 import os
 import sys
 
-from . import check
-from .exercise import find
+from ..checking import check
+from ..lessons.catalogue import find
 
 
 def main() -> None:
@@ -20,7 +21,8 @@ def main() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    json.dump({"nonce": request["nonce"], "findings": judged(request)}, reply_to)
+    findings = judged(request)
+    json.dump({"nonce": request["nonce"], "findings": findings, "form": _form(request)}, reply_to)
     reply_to.write("\n")
     reply_to.close()
 
@@ -35,6 +37,17 @@ def judged(request: dict) -> list[tuple[str, str]]:
     except Exception as problem:                # whatever an answer brought about is the grader's to read
         return [("values", f"The check could not finish with this answer: {type(problem).__name__}: {problem}")]
     return [(finding.step, finding.message) for finding in found.findings]
+
+
+def _form(request: dict) -> str:
+    """What the answer compiles to, as far as it is compared with other answers (likeness.py)."""
+    if request["hidden"] or request.get("gpu"):
+        return ""
+    from . import compiled
+    try:
+        return compiled.compiled_form(find(request["exercise"]), request["text"])
+    except Exception:                           # it says nothing then; the verdict stands
+        return ""
 
 
 if __name__ == "__main__":

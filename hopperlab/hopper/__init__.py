@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the Hopper architecture defines, as pure functions over ints and NumPy arrays.
 
 Nothing here runs a kernel, keeps state or imports another room of hopperlab: the emulator, the

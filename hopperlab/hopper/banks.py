@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared-memory wavefronts and bank conflicts of one warp access, counted as Nsight Compute counts them.
 
 Shared memory has 32 banks of 4 bytes, and each serves one word a wavefront, to any number of lanes. The rules below gave
@@ -107,6 +108,40 @@ def conflicts(
     at, on = _lanes(addresses, access_bytes, active)
     found = _groups(at, access_bytes, on, store)
     return sum(found) - len(found)
+
+
+def wavefronts_of_many(addresses: np.ndarray, access_bytes: int, active: np.ndarray, store: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(wavefronts, conflicts), each (warps,), of one ld.shared or st.shared by many warps.
+
+    addresses: (warps, 32) byte addresses from 0 on, multiples of access_bytes; active: (warps, 32) bool. The rules are those of `wavefronts`.
+    """
+    waves, groups = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)
+    lanes = {8: 16, 16: 8}.get(access_bytes, WARP)
+    paired = np.zeros(len(addresses), bool)
+    if lanes < WARP and not store:
+        for step in (1, 2):
+            other = _LANES ^ step
+            paired |= ((addresses == addresses[:, other]) | ~(active & active[:, other])).all(axis=1)
+    for together, chosen in ((lanes, ~paired), (2 * lanes, paired)):
+        at, on = addresses[chosen], active[chosen]
+        if not len(at):
+            continue
+        words = at[:, :, None] // BANK_BYTES + np.arange(max(1, access_bytes // BANK_BYTES))
+        words = np.where(on[:, :, None], words, -1).reshape(len(at) * (WARP // together), -1)
+        found = _passes_of_many(words).reshape(len(at), -1)
+        waves[chosen], groups[chosen] = found.sum(axis=1), (found > 0).sum(axis=1)
+    return waves, waves - groups
+
+
+def _passes_of_many(words: np.ndarray) -> np.ndarray:
+    """`passes` of every row of word indices (-1: none)."""
+    words = np.sort(words, axis=1)
+    fresh = words >= 0
+    fresh[:, 1:] &= words[:, 1:] != words[:, :-1]
+    row, column = np.nonzero(fresh)
+    banks = np.bincount(row * BANKS + words[row, column] % BANKS, minlength=len(words) * BANKS)
+    most: np.ndarray = banks.reshape(-1, BANKS).max(axis=1)
+    return most
 
 
 def matrix_wavefronts(addresses: Sequence[int] | np.ndarray, num: int) -> int:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which thread holds which element: register fragments of wgmma, mma.sync, ldmatrix, stmatrix and movmatrix.
 
 Every function returns read-only index arrays, one row a thread and one column an element in register order (the low part

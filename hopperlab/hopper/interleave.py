@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interleaved tensor maps: tensors whose channels come in slices of 16 or 32 bytes a pixel (NC/8HWC8, NC/16HWC16).
 
 Dimension 0 of such a map is the width, counted in pixels; the next-to-last dimension picks the slice. All measured on an
@@ -67,7 +68,7 @@ def global_rows(fields: TensorMapFields, start: Sequence[int], store: bool = Fal
     size, shape = pixel_bytes(fields), counts(fields)
     steps = np.indices(shape[::-1], dtype=np.int64)[::-1].reshape(fields.rank, -1)
     at = np.asarray(start, np.int64)[:, None] + steps * np.asarray(fields.element_strides, np.int64)[:, None]
-    inside = ((at >= 0) & (at < np.asarray(fields.global_dim, np.int64)[:, None])).all(axis=0)
+    inside = np.all((at >= 0) & (at < np.asarray(fields.global_dim, np.int64)[:, None]), axis=0)
     address = fields.global_address + np.asarray((size, *fields.global_strides), np.int64) @ at
     return _tile.GlobalRows(address, inside, 0, size // fields.elem_bytes)
 
@@ -87,7 +88,7 @@ def column_rows(fields: TensorMapFields, start: Sequence[int], offsets: Sequence
     if any(at < low for at, low in zip(start, fields.pixel_box_lower_corner)):
         raise TensorMapError(f"coordinates {tuple(start)} below the lower corner {tuple(fields.pixel_box_lower_corner)} of the bounding box")
     at = _walk(fields, start) + np.asarray((*shifts, 0, 0), np.int64)[:, None]
-    inside = ((at >= 0) & (at < np.asarray(fields.global_dim, np.int64)[:, None])).all(axis=0)
+    inside = np.all((at >= 0) & (at < np.asarray(fields.global_dim, np.int64)[:, None]), axis=0)
     size = pixel_bytes(fields)
     address = fields.global_address + np.asarray((size, *fields.global_strides), np.int64) @ at
     return _tile.GlobalRows(address, inside, 0, size // fields.elem_bytes)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of the H200, and how many CTAs of a kernel fit on one of its multiprocessors.
 
 Source unless said otherwise: CUDA Programming Guide, technical specifications of compute capability 9.0.

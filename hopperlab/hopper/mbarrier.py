@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arithmetic of the mbarrier object: one 64-bit word, and what each operation makes of it.
 
 The hardware's layout is opaque; this one is ours: bits 19:0 pending arrivals, 39:20 expected arrivals, 60:40 tx-count
@@ -6,7 +7,7 @@ The hardware's layout is opaque; this one is ours: bits 19:0 pending arrivals, 3
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class MbarrierError(ValueError):
     """An operation that the PTX ISA leaves undefined for the state the barrier is in."""
 
 
-class MbarrierFields(NamedTuple):
+class MbarrierFields(NamedTuple, Generic[Word]):
     """The state of a barrier: phase (modulo 4), pending and expected arrivals, and tx-count in bytes (signed).
 
     Values are ints, or int64 ndarrays of one shape. Source: PTX ISA 9.7.13.15.2.
@@ -43,27 +44,27 @@ class MbarrierFields(NamedTuple):
 
 def is_live(word: Word) -> Word:
     """True where the word holds an initialised barrier (bool, or a bool array)."""
-    return (word >> 63) == 1
+    live: Word = (word >> 63) == 1
+    return live
 
 
-def unpack(word: Word) -> MbarrierFields:
+def unpack(word: Word) -> MbarrierFields[Word]:
     """The fields of a barrier word. Raises MbarrierError if it is no live barrier (never initialised, or invalidated)."""
-    many = isinstance(word, np.ndarray)
-    if not (is_live(word).all() if many else is_live(word)):
+    live = is_live(word)
+    if not (live.all() if isinstance(live, np.ndarray) else live):
         raise MbarrierError(
             "this word is not an mbarrier: mbarrier.init has not run, or mbarrier.inval has (PTX ISA 9.7.13.15.9)"
         )
-    if many:
+    if isinstance(word, np.ndarray):
         w = word.astype(np.int64)
         tx = (w << 3) >> 43
         return MbarrierFields(w >> 61 & 3, w & MAX_COUNT, w >> 20 & MAX_COUNT, tx)
-    word = int(word)
-    tx = word >> 40 & (1 << _TX_BITS) - 1
-    tx -= (tx >> _TX_BITS - 1) << _TX_BITS
-    return MbarrierFields(word >> 61 & 3, word & MAX_COUNT, word >> 20 & MAX_COUNT, tx)
+    number = int(word)
+    tx_bits = number >> 40 & (1 << _TX_BITS) - 1
+    return MbarrierFields(number >> 61 & 3, number & MAX_COUNT, number >> 20 & MAX_COUNT, tx_bits - ((tx_bits >> _TX_BITS - 1) << _TX_BITS))
 
 
-def pack(fields: MbarrierFields) -> Word:
+def pack(fields: MbarrierFields[Word]) -> Word:
     """The 64-bit word of `fields` (phase taken modulo 4), an int or a uint64 ndarray.
 
     Raises MbarrierError for counts outside 0..2^20-1 or a tx-count outside +-(2^20-1).
@@ -103,7 +104,7 @@ def inval(word: Word) -> Word:
     return word * 0
 
 
-def _settle(f: MbarrierFields) -> Word:
+def _settle(f: MbarrierFields[Word]) -> Word:
     """Complete the phase where nothing is pending and the tx-count is zero, then pack (PTX ISA 9.7.13.15.6)."""
     done = (f.pending == 0) & (f.tx == 0)
     if isinstance(done, np.ndarray):
@@ -112,11 +113,11 @@ def _settle(f: MbarrierFields) -> Word:
     return pack(f._replace(phase=f.phase + 1, pending=f.expected) if done else f)
 
 
-def _all(test: Word) -> bool:
+def _all(test: object) -> bool:
     return bool(test.all()) if isinstance(test, np.ndarray) else bool(test)
 
 
-def _counted(f: MbarrierFields, n: int | np.ndarray, what: str) -> MbarrierFields:
+def _counted(f: MbarrierFields[Word], n: Word | int, what: str) -> MbarrierFields[Word]:
     """`f` with n arrivals less pending; raises when n is not 1 or more, or more than are pending."""
     if not _all(n >= 1):
         raise MbarrierError(f"{what} with count = {n}: the count is at least 1 (PTX ISA 9.7.13.15.13)")
@@ -125,7 +126,7 @@ def _counted(f: MbarrierFields, n: int | np.ndarray, what: str) -> MbarrierField
     return f._replace(pending=f.pending - n)
 
 
-def arrive(word: Word, n: int | np.ndarray = 1) -> Word:
+def arrive(word: Word, n: Word | int = 1) -> Word:
     """mbarrier.arrive: n arrivals less pending, then the phase completes if it can.
 
     Raises MbarrierError for n below 1 or above the pending count. Source: PTX ISA 9.7.13.15.13.
@@ -133,7 +134,7 @@ def arrive(word: Word, n: int | np.ndarray = 1) -> Word:
     return _settle(_counted(unpack(word), n, "mbarrier.arrive"))
 
 
-def expect_tx(word: Word, nbytes: int | np.ndarray) -> Word:
+def expect_tx(word: Word, nbytes: Word | int) -> Word:
     """mbarrier.expect_tx: the tx-count grows by nbytes. The phase never completes here.
 
     Raises MbarrierError if the tx-count leaves its range. Source: PTX ISA 9.7.13.15.5, 9.7.13.15.11.
@@ -142,7 +143,7 @@ def expect_tx(word: Word, nbytes: int | np.ndarray) -> Word:
     return pack(f._replace(tx=f.tx + nbytes))
 
 
-def complete_tx(word: Word, nbytes: int | np.ndarray) -> Word:
+def complete_tx(word: Word, nbytes: Word | int) -> Word:
     """complete-tx: the tx-count shrinks by nbytes, then the phase completes if it can.
 
     The count may be negative for a while: a copy may land before the thread that expects it gets to say so.
@@ -152,12 +153,12 @@ def complete_tx(word: Word, nbytes: int | np.ndarray) -> Word:
     return _settle(f._replace(tx=f.tx - nbytes))
 
 
-def arrive_expect_tx(word: Word, nbytes: int | np.ndarray, n: int | np.ndarray = 1) -> Word:
+def arrive_expect_tx(word: Word, nbytes: Word | int, n: Word | int = 1) -> Word:
     """mbarrier.arrive.expect_tx: expect_tx of nbytes, then arrive. Raises as both do. Source: PTX ISA 9.7.13.15.13."""
     return arrive(expect_tx(word, nbytes), n)
 
 
-def arrive_drop(word: Word, n: int | np.ndarray = 1) -> Word:
+def arrive_drop(word: Word, n: Word | int = 1) -> Word:
     """mbarrier.arrive_drop: later phases expect n arrivals less, and n arrive now.
 
     Raises MbarrierError if fewer than n are expected or pending. Source: PTX ISA 9.7.13.15.14.
@@ -166,7 +167,7 @@ def arrive_drop(word: Word, n: int | np.ndarray = 1) -> Word:
     return _settle(f._replace(expected=f.expected - n))
 
 
-def arrive_no_complete(word: Word, n: int | np.ndarray = 1) -> Word:
+def arrive_no_complete(word: Word, n: Word | int = 1) -> Word:
     """mbarrier.arrive.noComplete: n arrivals that must leave the phase incomplete.
 
     Raises MbarrierError if the phase would complete, which is undefined. Source: PTX ISA 9.7.13.15.13.
@@ -177,7 +178,7 @@ def arrive_no_complete(word: Word, n: int | np.ndarray = 1) -> Word:
     return pack(f)
 
 
-def add_pending(word: Word, n: int | np.ndarray = 1) -> Word:
+def add_pending(word: Word, n: Word | int = 1) -> Word:
     """n more pending arrivals in this phase: what cp.async.mbarrier.arrive without .noinc does before it arrives later.
 
     Raises MbarrierError past 2^20-1. Source: PTX ISA 9.7.13.15.15.
@@ -186,13 +187,14 @@ def add_pending(word: Word, n: int | np.ndarray = 1) -> Word:
     return pack(f._replace(pending=f.pending + n))
 
 
-def try_wait_parity(word: Word, parity: int | np.ndarray) -> Word:
+def try_wait_parity(word: Word, parity: Word | int) -> Word:
     """test_wait.parity and try_wait.parity: True when the phase with this parity is complete.
 
     That is so when the current phase has the other parity: on a fresh barrier parity 1 passes at once and parity 0 waits.
     parity is 0 or 1. Source: PTX ISA 9.7.13.15.16.
     """
-    return (unpack(word).phase & 1) != parity
+    complete: Word = (unpack(word).phase & 1) != parity
+    return complete
 
 
 def try_wait_state(word: Word, state: Word) -> Word:
@@ -200,7 +202,8 @@ def try_wait_state(word: Word, state: Word) -> Word:
 
     Source: PTX ISA 9.7.13.15.16.
     """
-    return unpack(word).phase != unpack(state).phase
+    complete: Word = unpack(word).phase != unpack(state).phase
+    return complete
 
 
 def pending_count(state: Word) -> Word:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shared-memory swizzles of TMA and wgmma: one XOR on the absolute shared address.
 
 Everything about swizzling comes from `apply`; change it here and the emulator, figures and checks follow.
@@ -16,7 +17,8 @@ ATOM_BYTES = 16
 """The piece that moves as a whole: a swizzle never splits a 16-byte chunk."""
 
 _SPAN = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
-_ROW_BITS = {"none": 0, "32B": 0x080, "64B": 0x180, "128B": 0x380}
+ROW_BITS = {"none": 0, "32B": 0x080, "64B": 0x180, "128B": 0x380}
+"""Address bits that a mode XORs onto the bits three places below them."""
 
 Address = TypeVar("Address", int, np.ndarray)
 
@@ -55,10 +57,11 @@ def apply(address: Address, mode: str) -> Address:
     Raises ValueError for an unknown mode. Source: PTX ISA 5.5.7 tables; CUDA Programming Guide,
     "The swizzle modes"; measured on an H200 for both TMA and wgmma at all eight 128-byte phases.
     """
-    mask = _ROW_BITS[_known(mode)]
+    mask = ROW_BITS[_known(mode)]
     if not mask:
         return address
-    return address ^ ((address & mask) >> 3)
+    moved: Address = address ^ ((address & mask) >> 3)
+    return moved
 
 
 def chunk_table(mode: str, base: int = 0, rows: int | None = None) -> np.ndarray:

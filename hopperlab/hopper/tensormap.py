@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor maps: the fields TMA is told, the rules they must keep, the bytes they become, and how to print them.
 
 The face of `tensormap_fields` (data), `tensormap_rules` (every rule), `tensormap_image` (128 bytes) and `tile` (geometry).
@@ -5,6 +6,7 @@ The face of `tensormap_fields` (data), `tensormap_rules` (every rule), `tensorma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from hopperlab.hopper import tile as _tile
@@ -50,7 +52,7 @@ def load(image: bytes) -> TensorMapFields:
     return fields
 
 
-def _list(values: tuple[int, ...]) -> str:
+def _list(values: Sequence[int]) -> str:
     return "{" + ", ".join(str(v) for v in values) + "}" if values else "{}"
 
 

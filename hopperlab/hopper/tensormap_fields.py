@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fields of a tensor map and the tables of names and codes they are written with.
 
 `tensormap` is the module to import; this one holds the data that its rules, image and geometry share.

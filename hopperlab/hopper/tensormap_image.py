@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The 128 bytes that stand for a tensor map where there is no driver: pack, unpack and replace one field.
 
 The driver's encoding is opaque, so this one is ours: a magic number, every field, and a checksum, so that a garbage or
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace as _with
 from functools import lru_cache
 
@@ -20,6 +22,10 @@ IMAGE_BYTES = 128
 
 MAGIC = 0x4D544C48
 """The first word of every image: the letters HLTM."""
+
+BUILT = 0x42544C48
+"""The first word of a map that began as 128 zero bytes and is made by tensormap.replace, as Triton's are: the letters HLTB. In place of the
+corners, which a tiled map does not have, such an image says which fields have been set."""
 
 _NAMES = tuple(DTYPES)
 _MODES = ("tiled", "im2col")
@@ -36,8 +42,13 @@ REPLACE_BITS = {
 }
 """Fields of tensormap.replace and the width of their new value (PTX ISA 9.7.9.28)."""
 
+_ORDINALS = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}
+_PARTS = tuple((field, n) for field in REPLACE_BITS for n in (range(_ORDINALS[field]) if field in _ORDINALS else (None,)))
+"""Everything that tensormap.replace can set, (field, ordinal or None): the bits of what a map that began as zeros has been given."""
+_SET_LOW, _SET_HIGH, _SET_BITS = 30, 31, 15       # words of _LAYOUT that hold those bits, and how many the first of them holds
 
-def _padded(values: tuple[int, ...], count: int, fill: int) -> tuple[int, ...]:
+
+def _padded(values: Sequence[int], count: int, fill: int) -> tuple[int, ...]:
     return tuple(values) + (fill,) * (count - len(values))
 
 
@@ -80,20 +91,13 @@ def unpack(image: bytes) -> TensorMapFields:
     """The fields in a 128-byte image.
 
     Raises TensorMapError when the bytes are no tensor map: wrong length, wrong magic number (an address that points
-    somewhere else, memory that was never written), or a checksum that does not fit (partly overwritten or half copied).
+    somewhere else, memory that was never written), a checksum that does not fit (partly overwritten or half copied), or a map that
+    began as zeros and of which tensormap.replace has not set everything.
     """
-    if len(image) != IMAGE_BYTES:
-        raise TensorMapError(f"a tensor map is {IMAGE_BYTES} bytes, not {len(image)}")
-    magic, checksum = struct.unpack_from("<II", image)
-    if magic != MAGIC:
-        state = "all zero" if not any(image) else f"its first word is {magic:#010x}"
-        raise TensorMapError(
-            f"these 128 bytes are not a tensor map ({state}): is the address that of a `const __grid_constant__ TensorMap` "
-            "parameter, and was the map encoded by hopperlab?"
-        )
-    if checksum != zlib.crc32(image[8:]):
-        raise TensorMapError("this tensor map was partly overwritten: part of its 128 bytes come from elsewhere")
-    _, _, mode, dtype, rank, interleave, swizzle, l2, fill, _, address, *rest = _LAYOUT.unpack(image)
+    words = _opened(image)
+    _, _, mode, dtype, rank, interleave, swizzle, l2, fill, _, address, *rest = words
+    if words[0] == BUILT:
+        _complete(words)
     strides, dims, box, steps = rest[0:4], rest[4:9], rest[9:14], rest[14:19]
     fields = TensorMapFields(
         dtype=_NAMES[dtype], rank=rank, global_address=address, global_dim=[size + 1 for size in dims[:rank]],
@@ -106,6 +110,36 @@ def unpack(image: bytes) -> TensorMapFields:
         fields, box_dim=(), channels_per_pixel=box[0], pixels_per_column=box[1],
         pixel_box_lower_corner=rest[19 : 19 + rank - 2], pixel_box_upper_corner=rest[22 : 22 + rank - 2],
     )
+
+
+def _opened(image: bytes) -> list[int]:
+    """The words of an image that is whole."""
+    if len(image) != IMAGE_BYTES:
+        raise TensorMapError(f"a tensor map is {IMAGE_BYTES} bytes, not {len(image)}")
+    magic, checksum = struct.unpack_from("<II", image)
+    if magic not in (MAGIC, BUILT):
+        state = "all zero" if not any(image) else f"its first word is {magic:#010x}"
+        raise TensorMapError(
+            f"these 128 bytes are not a tensor map ({state}): is the address that of a `const __grid_constant__ TensorMap` "
+            "parameter, and was the map encoded by hopperlab?"
+        )
+    if checksum != zlib.crc32(image[8:]):
+        raise TensorMapError("this tensor map was partly overwritten: part of its 128 bytes come from elsewhere")
+    return list(_LAYOUT.unpack(image))
+
+
+def _complete(words: list[int]) -> None:
+    """Raise TensorMapError unless everything has been set that a map of its rank needs; dimensions past the rank do not matter."""
+    given = words[_SET_LOW] | words[_SET_HIGH] << _SET_BITS
+    rank = words[4] or MAX_RANK
+    needed = {field: min(count, rank) for field, count in _ORDINALS.items()} | {"global_stride": rank - 1}
+    missing = [field if n is None else f"{field} {n}" for bit, (field, n) in enumerate(_PARTS)
+               if not given >> bit & 1 and (n is None or n < needed[field])]
+    if "rank" in missing:
+        missing = [name for name in missing if " " not in name]         # of which dimensions, nobody knows
+    if missing:
+        raise TensorMapError(f"this map began as 128 zero bytes, and tensormap.replace has not set {', '.join(missing)}: a map that is made in the "
+                             "kernel needs every field of its rank", "unset")
 
 
 def _index(field: str, ordinal: int | None, count: int) -> int:
@@ -127,17 +161,22 @@ def replace(image: bytes, field: str, ordinal: int | None, value: int) -> bytes:
     field: global_address, rank (value is the rank minus one), box_dim, global_dim, element_stride (ordinal 0..4, elements),
     global_stride (ordinal 0..3, bytes), elemtype, interleave_layout, swizzle_mode, fill_mode (codes of the instruction, which
     for elemtype are not those of CUtensorMapDataType). `ordinal` is None for fields without one. Dimensions past the rank
-    keep what they had, so that the order of replacements does not matter. The result is not checked against the rules.
+    keep what they had, so that the order of replacements does not matter. The result is not checked against the rules. 128 zero bytes are a map of which
+    nothing is set yet (measured on an H100: Triton makes its maps so).
     Raises TensorMapError for an unknown field, ordinal or code, a value that does not fit, and an im2col map.
     Source: PTX ISA 9.7.9.28 (tensormap.replace).
     """
     if field not in REPLACE_BITS:
         raise TensorMapError(f"tensormap.replace has no field {field!r}: choose one of {', '.join(REPLACE_BITS)}")
     value = int(value) & (_U64 if REPLACE_BITS[field] == 64 else _U32)
-    if unpack(bytes(image)).mode != "tiled":
+    image = bytes(image)
+    words = _opened(image if any(image) or len(image) != IMAGE_BYTES else _sealed(BUILT.to_bytes(4, "little") + bytes(IMAGE_BYTES - 4)))
+    if _MODES[words[2]] != "tiled":
         raise TensorMapError("tensormap.replace.tile on an im2col tensor map: only tiled maps can be edited this way")
-    words = list(_LAYOUT.unpack(bytes(image)))
     _put(words, field, ordinal, value)
+    if words[0] == BUILT:
+        bit = _PARTS.index((field, ordinal if field in _ORDINALS else None))
+        words[_SET_LOW if bit < _SET_BITS else _SET_HIGH] |= 1 << bit % _SET_BITS
     try:
         return _sealed(_LAYOUT.pack(*words))
     except struct.error:

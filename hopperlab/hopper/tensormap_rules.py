@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every documented rule of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, one small function a rule.
 
 A rule yields a sentence for each breach, with the numbers and what is allowed. The driver itself returns
@@ -145,7 +146,7 @@ def _element_strides(f: TensorMapFields) -> Breaches:
 
 
 def _tile_size(f: TensorMapFields) -> Breaches:
-    counts = (f.channels_per_pixel or 0, f.pixels_per_column or 0)
+    counts: tuple[int, ...] = (f.channels_per_pixel or 0, f.pixels_per_column or 0)
     if f.mode == "tiled":
         counts = tuple(edge // max(1, step) for edge, step in zip(f.box_dim, f.element_strides))
     size = prod(counts) * f.elem_bytes

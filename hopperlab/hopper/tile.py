@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the box of a tensor map lies in shared memory and in the tensor: rows, pitch, bytes counted, addresses.
 
 The emulator's TMA and the figures both read this. Loaded elements are counted innermost first, as coordinates are.
@@ -164,7 +165,7 @@ def global_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
     corner = np.asarray(start[1:], dtype=np.int64)[:, None]
     at = corner + steps
     size = np.asarray(fields.global_dim[1:], dtype=np.int64)[:, None]
-    inside = ((at >= 0) & (at < size)).all(axis=0)
+    inside = np.all((at >= 0) & (at < size), axis=0)
     shift = start[0] * fields.elem_bytes + sum(c * s for c, s in zip(start[1:], fields.global_strides))
     return GlobalRows(fields.global_address + shift + offsets, inside, *_inner_range(fields, start[0]))
 
@@ -225,7 +226,7 @@ def im2col_rows(fields: TensorMapFields, start: Sequence[int], offsets: Sequence
         raise TensorMapError(f"an im2col map of rank {fields.rank} takes {spatial} offsets, not {shifts}")
     at = _walk_pixels(fields, start) + np.asarray((*shifts, 0), dtype=np.int64)[:, None]
     size = np.asarray(fields.global_dim[1:], dtype=np.int64)[:, None]
-    inside = ((at >= 0) & (at < size)).all(axis=0)
+    inside = np.all((at >= 0) & (at < size), axis=0)
     address = fields.global_address + start[0] * fields.elem_bytes + np.asarray(fields.global_strides, dtype=np.int64) @ at
     return GlobalRows(address, inside, *_inner_range(fields, start[0]))
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix descriptors of wgmma, the shared-memory addresses they stand for, and the legal shapes and types.
 
 Fragments (which thread holds which register of A and D) are in `fragments`; the swizzle is in `swizzle`.
@@ -142,7 +143,8 @@ def offsets(mn: np.ndarray, k: np.ndarray, descriptor: Descriptor, elem_bytes: i
     if major == "K":
         kb = k * elem_bytes
         inside = kb // 16 * lbo + kb % 16 if plain else kb
-        return mn // 8 * sbo + mn % 8 * 16 * wide + inside
+        places: np.ndarray = mn // 8 * sbo + mn % 8 * 16 * wide + inside
+        return places
     if major != "MN":
         raise DescriptorError(f"major {major!r} is not known: 'K' or 'MN'")
     if elem_bytes != 2:
@@ -151,7 +153,8 @@ def offsets(mn: np.ndarray, k: np.ndarray, descriptor: Descriptor, elem_bytes: i
         )
     row = 8 * wide
     mn_step, k_step = (sbo, lbo) if plain else (lbo, sbo)
-    return mn % row * 2 + mn // row * mn_step + k % 8 * 16 * wide + k // 8 * k_step
+    places = mn % row * 2 + mn // row * mn_step + k % 8 * 16 * wide + k // 8 * k_step
+    return places
 
 
 def _usable(desc: int | Descriptor) -> Descriptor:

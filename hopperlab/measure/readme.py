@@ -1,32 +1,44 @@
-"""README's performance tables, made from the recordings `ladder`, `ceilings`, `bench_gemm`, `fp8` and `attention`: `python -m hopperlab.measure.readme [--check]`.
+# SPDX-License-Identifier: Apache-2.0
+"""README's performance tables, and the list in recordings/README.md, made from the recordings and the table of suites: `python -m hopperlab.measure.readme [--check]`.
 
-The text between the two marks in README.md is replaced; --check writes nothing and says whether it is stale (exit code 1).
+The text between the marks of each file is replaced; --check writes nothing and says whether one is stale (exit code 1). Which function makes which
+part of the performance section says `readme_table` in suites/table.py; each takes `Load`, a function from a recording's name to the recording.
 """
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from . import bench_race, recordings, story
-from .bench_facts import mean_ratio
-from .recordings import Recording
+from . import recordings, story, summaries
+from .recordings import Record, Recording
 from .story import Story
+from .suites import table
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+README, LIST = ROOT / "README.md", recordings.FOLDER / "README.md"
 BEGIN, END = "<!-- performance: begin (python -m hopperlab.measure.readme) -->", "<!-- performance: end -->"
+BEGIN_LIST, END_LIST = "<!-- recordings: begin (python -m hopperlab.measure.readme) -->", "<!-- recordings: end -->"
+Load = Callable[[str], Recording]
 
 
-def performance(ladder: Recording | None = None, ceilings: Recording | None = None, bench: Recording | None = None) -> str:
-    """The section's text in Markdown, from the recordings `ladder`, `ceilings` and `bench_gemm`."""
-    told = story.tell(ladder or recordings.load("ladder"))
-    roof = {record.kernel: record for record in ceilings or recordings.load("ceilings") if record.dtype in ("bytes", "bfloat16")}
+def performance(given: Mapping[str, Recording] | None = None) -> str:
+    """The section's text in Markdown: the parts that the table of suites names, in its order. given: recordings in place of those stored."""
+    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table)
+    replaced = given or {}
+    return "\n\n".join("\n".join(table.found(part)(lambda name: replaced.get(name) or recordings.load(name))) for part in parts)
+
+
+def ladder(load: Load) -> list[str]:
+    """The steps of the ladder, and its last step by shape."""
+    told = story.tell(load("ladder"))
+    roof = {record.kernel: record for record in load("ceilings") if record.dtype in ("bytes", "bfloat16")}
     copied, product = roof["device copy"], roof["cuBLAS product"]
     head = (f"bf16 products, each step beside cuBLAS in the same interleaved rounds with a cold L2 and random normal data; "
             f"{told.source}. In its own recording the GPU copied at {copied.gb_s / 1000:.2f} TB/s, and cuBLAS reached "
             f"{product.tflops:.0f} TFLOP/s.")
-    return "\n".join([head, "", *_steps(told), "", *_shapes(told), "", _rivals(bench or recordings.load("bench_gemm")), "",
-                      *_fp8(recordings.load("fp8")), "", *_attention(recordings.load("attention"))])
+    return [head, "", *_steps(told), "", *_shapes(told)]
 
 
 def _steps(told: Story) -> list[str]:
@@ -40,72 +52,83 @@ def _steps(told: Story) -> list[str]:
 def _shapes(told: Story) -> list[str]:
     lines = ["| last step, m x n x k | TFLOP/s | cuBLAS | of cuBLAS |", "|---|---|---|---|"]
     for best in told.shapes:
-        m, n, k = best.shape
-        name = f"{m}³" if m == n == k else f"{m} x {n} x {k}"
-        lines.append(f"| {name} | {best.tflops:.0f} | {best.peer_tflops:.0f} | {100 * best.share:.1f}% |")
+        lines.append(f"| {_product(best.shape)} | {best.tflops:.0f} | {best.peer_tflops:.0f} | {100 * best.share:.1f}% |")
     return [*lines, f"| geometric mean | | | {100 * story.mean_share(told.shapes):.1f}% |"]
 
 
-def _rivals(bench: Recording) -> str:
+def _product(shape: tuple[int, ...]) -> str:
+    m, n, k = shape
+    return f"{m}³" if m == n == k else f"{m} x {n} x {k}"
+
+
+def rivals(load: Load) -> list[str]:
     """One sentence: the last step beside each family of peers that raced it, cold, over all shapes."""
-    ratios: dict[str, list[float]] = {}
-    for record in bench.where(kernel="final", mode="cold L2"):
-        ratios.setdefault(bench_race.family(record), []).append(record.ratio)
-    words = [f"{100 * mean_ratio(found):.1f}% of {name} ({100 * min(found):.0f} to {100 * max(found):.0f}%)" for name, found in ratios.items()]
-    shapes = max(len(found) for found in ratios.values())
-    return (f"In one process with every peer (`hopperlab bench gemm`; cuBLAS is the fastest of both layouts through cublasGemmEx and PyTorch, Triton the "
-            f"best configuration of a persistent kernel with TMA), the last step reached {' and '.join(words)}, geometric means over {shapes} shapes.")
+    raced = summaries.contestants(load("bench_gemm").where(kernel="final", mode="cold L2"))
+    found = {rival: summaries.of_records(records) for (*_, rival), records in raced.items()}
+    words = [f"{100 * one.mean:.1f}% of {name} ({100 * one.least:.0f} to {100 * one.most:.0f}%)" for name, one in found.items()]
+    shapes = " and ".join(dict.fromkeys(str(one.count) for one in found.values()))
+    return [f"In one process with every peer (`hopperlab bench gemm`; cuBLAS is the fastest of both layouts through cublasGemmEx and PyTorch, Triton the "
+            f"best configuration of a persistent kernel with TMA), the last step reached {' and '.join(words)}, geometric means over {shapes} shapes."]
 
 
-def _fp8(found: Recording) -> list[str]:
+def fp8(load: Load) -> list[str]:
     """The fp8 product with fine-grained scales, shape by shape, beside cuBLASLt's."""
+    found = load("fp8")
     theirs = {record.shape: record for record in found.where(kernel="DeepGEMM")}        # where it was installed
     and_deepgemm = f", and DeepGEMM's (sgl-deep-gemm {found.header['libraries']['sgl-deep-gemm']})" if theirs else ""
     lines = [f"fp8 (e4m3) products with a scale for every 1 x 128 of A and 128 x 128 of B, beside cuBLASLt's block-scaled product{and_deepgemm}; {found.source}.", "",
              "| m x n x k | TFLOP/s | cuBLASLt | of cuBLASLt |" + " DeepGEMM of cuBLASLt |" * bool(theirs), "|---|---|---|---|" + "---|" * bool(theirs)]
-    last = list(found.where(kernel="final"))
+    last = found.where(kernel="final")
     for record in last:
-        m, n, k = record.shape
-        name = f"{m}³" if m == n == k else f"{m} x {n} x {k}"
-        lines.append(f"| {name} | {record.tflops:.0f} | {record.peer_value:.0f} | {100 * record.ratio:.1f}% |" + (f" {100 * theirs[record.shape].ratio:.1f}% |" if theirs else ""))
-    return [*lines, f"| geometric mean | | | {100 * mean_ratio([record.ratio for record in last]):.1f}% |" + " |" * bool(theirs)]
+        lines.append(f"| {_product(record.shape)} | {record.tflops:.0f} | {record.peer_value:.0f} | {100 * record.ratio:.1f}% |"
+                     + (f" {100 * theirs[record.shape].ratio:.1f}% |" if theirs else ""))
+    return [*lines, f"| geometric mean | | | {100 * summaries.of_records(last).mean:.1f}% |" + " |" * bool(theirs)]
 
 
-def _attention(found: Recording) -> list[str]:
+def attention(load: Load) -> list[str]:
     """Attention forward: TFLOP/s and share of cuDNN by head size and mask (rows) and length (columns)."""
-    last = {(record.shape[3], record.options[1], record.shape[1]): record for record in found.where(kernel="final")}
+    found = load("attention")
+    last: dict[tuple[int, str, int], Record] = {(record.shape[3], record.options[1], record.shape[1]): record for record in found.where(kernel="final")}
     lengths = sorted({length for _, _, length in last})
     lines = [f"Attention forward in bf16, 16k tokens, hidden size 2048: TFLOP/s, and share of cuDNN in the same rounds; {found.source}.", "",
              "| | " + " | ".join(f"{length}" for length in lengths) + " |", "|---|" + "---|" * len(lengths)]
     for d, mask in dict.fromkeys(key[:2] for key in last):
         cells = [last[d, mask, length] for length in lengths]
         lines.append(f"| heads of {d}, {mask} | " + " | ".join(f"{cell.tflops:.0f} ({100 * cell.ratio:.0f}%)" for cell in cells) + " |")
-    ratios = [record.ratio for record in last.values()]
-    return [*lines, "", f"Geometric mean over {len(ratios)} cells: {100 * mean_ratio(ratios):.1f}% of cuDNN, from {100 * min(ratios):.0f} to {100 * max(ratios):.0f}%."]
+    one = summaries.of_records(found.where(kernel="final"))
+    return [*lines, "", f"Geometric mean over {one.count} cells: {100 * one.mean:.1f}% of cuDNN, from {100 * one.least:.0f} to {100 * one.most:.0f}%."]
 
 
-def rendered(text: str, section: str | None = None) -> str:
-    """README's text with the section between the marks replaced. Raises ValueError unless each mark is there once, in order."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
-        raise ValueError(f"README.md needs the lines {BEGIN} and {END}, once each and in this order")
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{section or performance()}\n{END}{rest.split(END)[1]}"
+def listed() -> str:
+    """The list of recordings in Markdown: what each holds, and what writes it."""
+    rows = [f"| `{suite.recording}` | {suite.help} | `{suite.command.removesuffix(' --out hopperlab/recordings')}` |" for suite in table.SUITES]
+    return "\n".join(["| file | what | written by |", "|---|---|---|", *rows])
 
 
-def main(arguments: list[str] | None = None, path: Path = README) -> int:
+def rendered(text: str, section: str | None = None, begin: str = BEGIN, end: str = END) -> str:
+    """A text with the section between its marks replaced. Raises ValueError unless each mark is there once, in order."""
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
+        raise ValueError(f"README.md needs the lines {begin} and {end}, once each and in this order")
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{section or performance()}\n{end}{rest.split(end)[1]}"
+
+
+def main(arguments: list[str] | None = None, path: Path = README, list_path: Path = LIST) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.readme", description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when the tables are stale")
     given = parser.parse_args(arguments)
-    text = path.read_text(encoding="utf-8")
-    fresh = rendered(text)
-    if given.check:
-        if fresh != text:
-            print("README.md's performance tables are stale: run python -m hopperlab.measure.readme", file=sys.stderr)
-        return int(fresh != text)
-    path.write_text(fresh, encoding="utf-8")
-    print(f"{path.name}: {'written' if fresh != text else 'up to date'}")
-    return 0
+    stale = False
+    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST)):
+        text = file.read_text(encoding="utf-8")
+        fresh = rendered(text, section, begin, end)
+        stale |= fresh != text
+        if given.check and fresh != text:
+            print(f"{file.parent.name}/{file.name} is stale: run python -m hopperlab.measure.readme", file=sys.stderr)
+        elif not given.check:
+            file.write_text(fresh, encoding="utf-8")
+            print(f"{file.parent.name}/{file.name}: {'written' if fresh != text else 'up to date'}")
+    return int(given.check and stale)
 
 
 if __name__ == "__main__":

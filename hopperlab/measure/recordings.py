@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recordings: what was measured on a GPU, as JSON files in hopperlab/recordings/, each with the machine it came from.
 
-A file is {"header": {...}, "records": [{...}, ...]}. A record is flat; fields that do not apply are absent. Nothing else
-in the package holds a measured number.
+A file is {"header": {...}, "records": [{...}, ...]}. A record is flat; fields that do not apply are absent. Timelines and counters have forms of
+their own (timelines.py, profile/counters.py); suites/table.py lists every file. Constants fitted to recordings stand where they are used and say so,
+such as launches/gemm_choice.MODEL.
 """
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from .suites.table import OWN_FORM
+
 FOLDER = Path(__file__).resolve().parent.parent / "recordings"
-NOT_RECORDS = ("counters", "counters_engines", "timeline", "timeline_two_consumers", "timeline_pingpong", "timeline_overlapped")     # written by profile.py and timelines.py, in forms of their own
 HEADER_FIELDS = ("gpu", "driver", "cuda", "libraries", "clocks", "power_limit_watts", "date", "method")
 
 
@@ -109,8 +112,8 @@ class Recording:
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """Names of the stored recordings, sorted."""
-    return sorted(path.stem for path in folder.glob("*.json") if path.stem not in NOT_RECORDS)
+    """Names of the stored recordings that `load` reads, sorted."""
+    return sorted(path.stem for path in folder.glob("*.json") if path.stem not in OWN_FORM)
 
 
 def load(name: str, folder: Path = FOLDER) -> Recording:

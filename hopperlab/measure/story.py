@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The story of the product ladder, from a recording: what each step reaches, its share of cuBLAS, and what it gained.
 
 `tell(read())` is what `hopperlab ladder` prints, show.ladder draws and readme.py puts into README.md.
@@ -9,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import recordings
-from .bench_facts import mean_ratio
-from .launches_gemm import LADDER
+from ..runtime.tables import text_table
+from . import recordings, summaries
+from .launches.gemm import LADDER
 from .recordings import Record, Recording
 
 PEERS = ("cublasGemmEx", "torch")
@@ -151,17 +152,14 @@ def _bests(recording: Recording) -> Iterable[Best]:
 
 def mean_share(shapes: Sequence[Best]) -> float:
     """Geometric mean of the shares of cuBLAS over the shapes."""
-    return mean_ratio([best.share for best in shapes])
+    return summaries.summary([best.share for best in shapes]).mean
 
 
 def _step_lines(story: Story) -> list[str]:
-    lines = [f"{'step':24s} {'TFLOP/s':>8s} {'% cuBLAS':>9s} {'gain':>6s} {'regs':>5s} {'KiB':>5s} {'spills':>6s}  what is new"]
-    for step in story.steps:
-        gain = "" if step.gain is None else f"x{step.gain:.2f}"
-        shared = "" if step.shared_bytes is None else f"{step.shared_bytes / 1024:.0f}"
-        lines.append(f"{step.name:24s} {step.tflops:8.1f} {100 * step.share:9.1f} {gain:>6s} {_text(step.registers):>5s} "
-                     f"{shared:>5s} {_text(step.spills):>6s}  {step.idea}")
-    lines.append(f"{f'cuBLAS ({story.peer})':24s} {story.peer_tflops:8.1f} {100.0:9.1f}")
+    rows: list[tuple] = [(step.name, step.tflops, 100 * step.share, None if step.gain is None else f"x{step.gain:.2f}", step.registers,
+                          None if step.shared_bytes is None else step.shared_bytes / 1024, step.spills, step.idea) for step in story.steps]
+    rows.append((f"cuBLAS ({story.peer})", story.peer_tflops, 100.0, None, None, None, None, None))
+    lines = text_table("{:24} {:8.1f} {:9.1f} {:>6} {:5d} {:5.0f} {:6d}  {}", rows, ("step", "TFLOP/s", "% cuBLAS", "gain", "regs", "KiB", "spills", "what is new"))
     last = story.steps[-1]
     if last.watts and story.peer_watts:
         lines.append(f"per watt: {last.name} {last.tflops / last.watts:.2f} TFLOP/s at {last.watts:.0f} W, "
@@ -173,11 +171,6 @@ def _step_lines(story: Story) -> list[str]:
 def _shape_lines(story: Story) -> list[str]:
     if not story.shapes:
         return []
-    lines = [f"{'the last step by shape':24s} {'TFLOP/s':>8s} {'% cuBLAS':>9s}  configuration"]
-    lines += [f"{'x'.join(map(str, best.shape)):24s} {best.tflops:8.1f} {100 * best.share:9.1f}  {best.configuration}"
-              for best in story.shapes]
-    return [*lines, f"{'geometric mean':24s} {'':8s} {100 * mean_share(story.shapes):9.1f}", *story.more]
-
-
-def _text(value: int | None) -> str:
-    return "" if value is None else str(value)
+    rows: list[tuple] = [("x".join(map(str, best.shape)), best.tflops, 100 * best.share, best.configuration) for best in story.shapes]
+    rows.append(("geometric mean", None, 100 * mean_share(story.shapes), None))
+    return [*text_table("{:24} {:8.1f} {:9.1f}  {}", rows, ("the last step by shape", "TFLOP/s", "% cuBLAS", "configuration")), *story.more]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where each warp of a kernel was, and when: `hl.timeline(kernel, grid, block, args)` runs a kernel that has marks (trace.cuh).
 
 The same rows come from the GPU (nanoseconds, from the SMs' clocks) and from the emulator (virtual time: 0, 1, 2 … in the order
@@ -10,11 +11,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..runtime import session as sessions
 from ..runtime.module import RawKernel, RawModule
+
+if TYPE_CHECKING:
+    from ..runtime.shapes import Shape
 
 EVENTS = {0: "issue", 1: "wait", 2: "mma", 3: "store"}
 USER = 16                       # the first id of TRACE_USER events
@@ -82,7 +87,7 @@ class KernelTimeline(list):
                 f"({events}){lost}>")
 
 
-def timeline(kernel: RawKernel, grid, block, args: Sequence = (), *, shared_mem: int = 0, marks: int = 512,
+def timeline(kernel: RawKernel, grid: Shape, block: Shape, args: Sequence = (), *, shared_mem: int = 0, marks: int = 512,
              blocks: int | None = None, names: Mapping[int, str] | None = None) -> KernelTimeline:
     """Launch `kernel` once with its marks compiled in, and return what each warp did when.
 
@@ -132,7 +137,7 @@ def _described(address: int, blocks: int, marks: int) -> bytes:
 
 
 def _emulated_target(kernel: RawKernel, words: int, blocks: int, marks: int):
-    from ..emulator import memory
+    from ..emulator.machine import memory
     from ..runtime.arrays import address_of
     buffer = np.zeros(max(words, 1), np.uint64)
     place = kernel.module.program.variables(memory.default()).arrays[VARIABLE]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks before a launch, the same in both places: grid, block, shared memory, and each argument against the PTX.
 
 What can be wrong without a GPU noticing (a scalar of the wrong size, an array of the other place, a view with gaps)
@@ -7,28 +8,29 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..hopper import limits
-from .arrays import is_cuda_array
+from .arrays import Array, is_cuda_array, overreach
+from .compile.ptxas import KernelUse
+from .compile.signature import Parameter, Signature
 from .errors import LaunchError
-from .ptxas import KernelUse
-from .signature import Parameter, Signature
+from .shapes import Shape, Triple, triple
+from .tensor_map import PointedMap, TensorMap
 
 # Python's own numbers travel as CuPy sends them.
-PYTHON_SCALARS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
-
-Triple = tuple[int, int, int]
+PYTHON_SCALARS: dict[type, type[np.generic]] = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 
 
-def check_launch(signature: Signature, use: KernelUse, grid, block, shared_mem: int) -> tuple[Triple, Triple]:
+def check_launch(signature: Signature, use: KernelUse, grid: Shape, block: Shape, shared_mem: int) -> tuple[Triple, Triple]:
     """The grid and block as triples. Raises LaunchError when no Hopper GPU could launch them.
 
     shared_mem: dynamic shared memory in bytes. Limits: CUDA Programming Guide, compute capability 9.0.
     """
     name = signature.name
-    grid, block = _triple("grid", grid), _triple("block", block)
+    grid, block = triple("grid", grid), triple("block", block)
     for axis, size, most in zip("xyz", grid, limits.MAX_GRID_DIM):
         if not 1 <= size <= most:
             raise LaunchError(f"{name}: grid {grid} has {size} blocks along {axis}; 1 to {most} are possible")
@@ -36,21 +38,8 @@ def check_launch(signature: Signature, use: KernelUse, grid, block, shared_mem: 
         if not 1 <= size <= most:
             raise LaunchError(f"{name}: block {block} has {size} threads along {axis}; 1 to {most} are possible")
     _check_threads(signature, use, block)
-    if signature.cluster and any(g % c for g, c in zip(grid, signature.cluster)):
-        raise LaunchError(f"{name}: grid {grid} is not a multiple of its cluster {signature.cluster} (__cluster_dims__)")
     check_shared(name, use.static_shared, shared_mem)
     return grid, block
-
-
-def _triple(what: str, shape) -> Triple:
-    values = shape if isinstance(shape, (tuple, list)) else (shape,)
-    try:
-        numbers = tuple(operator.index(v) for v in values)
-    except TypeError:
-        raise LaunchError(f"{what} must be a tuple of one to three whole numbers, not {shape!r}") from None
-    if not 1 <= len(numbers) <= 3:
-        raise LaunchError(f"{what} must have one to three numbers, not {len(numbers)}: {shape!r}")
-    return (*numbers, 1, 1)[:3]
 
 
 def _check_threads(signature: Signature, use: KernelUse, block: Triple) -> None:
@@ -86,7 +75,7 @@ def check_shared(name: str, static: int, dynamic: int) -> None:
                           f"{limits.SHARED_PER_BLOCK} (227 KiB). Use fewer or smaller stages")
 
 
-def check_arguments(signature: Signature, args: Sequence, place: str) -> list:
+def check_arguments(signature: Signature, args: Sequence[Any], place: str) -> list[Any]:
     """The arguments in a form either place can pass on, in order: arrays, NumPy scalars, or tensor maps.
 
     Raises LaunchError for a wrong count, a scalar of another size or kind than the parameter's, an array of the other
@@ -102,27 +91,26 @@ def check_arguments(signature: Signature, args: Sequence, place: str) -> list:
     return [_check_one(f"{signature.name}, argument {i + 1}", p, a, place) for i, (p, a) in enumerate(zip(wanted, args))]
 
 
-def _check_one(where: str, parameter: Parameter, value, place: str):
-    from .tensor_map import TensorMap
+def _check_one(where: str, parameter: Parameter, value: Any, place: str) -> Any:
     if isinstance(value, TensorMap):
         _check_tensor_map(where, parameter, value, place)
-        return value
+        return PointedMap.of(value) if parameter.size == 8 else value
     if is_cuda_array(value) or isinstance(value, np.ndarray):
         _check_array(where, parameter, value, place)
         return value
     return _check_scalar(where, parameter, value)
 
 
-def _check_tensor_map(where: str, parameter: Parameter, value, place: str) -> None:
-    if parameter.size != 128:
-        raise LaunchError(f"{where} is a tensor map (128 bytes by value), but the parameter is {parameter.describe()}. "
+def _check_tensor_map(where: str, parameter: Parameter, value: TensorMap, place: str) -> None:
+    if parameter.size not in (8, 128):
+        raise LaunchError(f"{where} is a tensor map (128 bytes by value, or a pointer to them), but the parameter is {parameter.describe()}. "
                           "Declare it `const __grid_constant__ TensorMap map` (#include <hopperlab/tma.cuh>)")
     if value.place != place:
         raise LaunchError(f"{where} is a tensor map of {_other_place(place)}, but the kernel runs {_here(place)}: make the "
                           "map of an array from hl.array_module()")
 
 
-def _check_array(where: str, parameter: Parameter, value, place: str) -> None:
+def _check_array(where: str, parameter: Parameter, value: Array, place: str) -> None:
     on_gpu = is_cuda_array(value)
     if on_gpu != (place == "gpu"):
         remedy = "cupy.asnumpy(a)" if on_gpu else "cupy.asarray(a)"
@@ -134,12 +122,14 @@ def _check_array(where: str, parameter: Parameter, value, place: str) -> None:
     if flags is not None and hasattr(flags, "c_contiguous") and not (flags.c_contiguous or flags.f_contiguous):
         raise LaunchError(f"{where} is a view with gaps (shape {value.shape}, strides {value.strides} bytes); a kernel sees "
                           "only a pointer. Pass xp.ascontiguousarray(a), or describe the view with hl.TensorMap")
+    if isinstance(value, np.ndarray) and (beyond := overreach(value)):
+        raise LaunchError(f"{where} {beyond}")
     dtype = getattr(value, "dtype", None)
     if isinstance(dtype, np.dtype) and (dtype.hasobject or not dtype.isnative):
         raise LaunchError(f"{where} has dtype {dtype}, which a kernel cannot read")
 
 
-def _check_scalar(where: str, parameter: Parameter, value) -> np.generic:
+def _check_scalar(where: str, parameter: Parameter, value: Any) -> np.generic:
     if type(value) in PYTHON_SCALARS:
         scalar = _from_python(where, value)
     else:
@@ -161,7 +151,7 @@ def _check_scalar(where: str, parameter: Parameter, value) -> np.generic:
     return scalar
 
 
-def _from_python(where: str, value) -> np.generic:
+def _from_python(where: str, value: Any) -> np.generic:
     try:
         return PYTHON_SCALARS[type(value)](value)
     except OverflowError:
@@ -170,7 +160,7 @@ def _from_python(where: str, value) -> np.generic:
         raise LaunchError(f"{where}: {value} does not fit in 8 bytes") from None
 
 
-def _suggest(parameter: Parameter, value) -> str:
+def _suggest(parameter: Parameter, value: Any) -> str:
     names = {("f", 4): "np.float32", ("f", 8): "np.float64", ("f", 2): "np.float16", ("u", 1): "np.uint8",
              ("u", 2): "np.int16", ("u", 4): "np.int32", ("u", 8): "np.int64"}
     letter = "f" if parameter.type[0] == "f" else "u"

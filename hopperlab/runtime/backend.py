@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where kernels run: on a GPU or in the emulator. Chosen once a process, from HOPPERLAB_BACKEND.
 
 'auto' (the default) takes a GPU of compute capability 9.0 with CuPy installed, and otherwise the emulator, and says so
@@ -10,8 +11,9 @@ import os
 import sys
 from functools import lru_cache
 
-from .driver import Gpu, extra_for, find_gpu
+from . import installing, uses
 from .errors import BackendError
+from .gpu.driver import Gpu, extra_for, find_gpu
 
 PLACES = ("gpu", "emulator")
 HOPPER = (9, 0)
@@ -24,7 +26,9 @@ def backend(choice: str | None = None) -> str:
     Raises BackendError when a GPU is asked for and cannot be used, with what to do.
     """
     if choice is None:
-        return _from_environment()
+        place = _from_environment()
+        uses.tell(uses.PLACE, place)
+        return place
     if choice == "auto":
         return decide(find_gpu(), has_cupy())[0]
     if choice not in PLACES:
@@ -61,7 +65,7 @@ def install_cupy(gpu: Gpu) -> str:
     extra = extra_for(gpu)
     if not extra:
         return "update the NVIDIA driver (CUDA 12 or newer is needed)"
-    return f"make cupy, or python -m pip install -e .[{extra}]"
+    return f"make cupy, or python -m pip install -e .[{extra}]" if installing.from_clone() else installing.course(extra)
 
 
 @lru_cache(maxsize=1)

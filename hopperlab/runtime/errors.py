@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exceptions of the runtime. Every one says what happened and what to try.
 
 In a notebook each shows its message alone: IPython asks an exception for `_render_traceback_` before it prints frames.
@@ -21,8 +22,16 @@ class CompileError(HopperlabError):
         self.log = log
 
 
+class SourceError(HopperlabError, ValueError):
+    """What was given as source is none: a missing file, machine code, or a file's name in place of its text."""
+
+
 class NoteError(CompileError):
     """The source compiled, but ptxas says that it changed what the kernel does (C7508, C7510, C7511, C7515)."""
+
+
+class PtxError(HopperlabError, ValueError):
+    """PTX whose kernels' headers cannot be read."""
 
 
 class LaunchError(HopperlabError, ValueError):
@@ -33,8 +42,16 @@ class KernelNotFound(HopperlabError, AttributeError):
     """The module has no kernel of that name."""
 
 
+class VariableNotFound(HopperlabError, AttributeError):
+    """The module has no global or constant variable of that name."""
+
+
 class ToolchainError(HopperlabError, RuntimeError):
     """NVRTC, its headers or a driver is missing or does not fit."""
+
+
+class TritonError(HopperlabError, RuntimeError):
+    """Triton is missing or of another version, does not compile the kernel, or was told other parameters than it has."""
 
 
 class BackendError(HopperlabError, RuntimeError):

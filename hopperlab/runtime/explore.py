@@ -1,15 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hl.explore(launch)`: one launch under many schedules. Says which is the first whose values differ or that shows hazards."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import session as sessions
-from .arrays import asnumpy, base_of, is_cuda_array
+from .arrays import Array, asnumpy, base_of, is_cuda_array
 from .errors import HopperlabError
 from .tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from ..emulator import Hazard, Program
 
 FIXED = ("lazy", "eager", "late-wgmma", "late-copies")
 """Schedules without a seed. lazy comes first: the others are compared with it."""
@@ -37,9 +42,9 @@ class Trial:
 
     schedule: str
     seed: int
-    hazards: tuple = ()
+    hazards: tuple[Hazard, ...] = ()
     differences: tuple[Difference, ...] = ()
-    warnings: tuple = ()
+    warnings: tuple[Hazard, ...] = ()
     error: Exception | None = None
 
     @property
@@ -79,12 +84,12 @@ class Exploration:
         return next((trial for trial in self.trials if not trial.clean), None)
 
     @property
-    def hazards(self) -> list:
+    def hazards(self) -> list[Hazard]:
         """The hazards of the first trial that is not clean."""
         return list(self.first.hazards) if self.first else []
 
     @property
-    def warnings(self) -> list:
+    def warnings(self) -> list[Hazard]:
         """What is legal and suspicious, each once."""
         return list(dict.fromkeys(w for trial in self.trials for w in trial.warnings))
 
@@ -99,7 +104,8 @@ class Exploration:
         return f"schedule {len(self.trials)} of {self.asked} is the first that is not clean. {self.first}"
 
 
-def explore(launch: Callable[[], object], seeds: int = 20, *, exempt: Sequence | str = (), stop: bool = True) -> Exploration:
+def explore(launch: Callable[[], object], seeds: int = 20, *, exempt: Sequence[Array] | str = (), stop: bool = True,
+            levels: Mapping[str, str] | None = None) -> Exploration:
     """Run `launch()` under eager, lazy, both pairings of late and early operations, and `seeds` random schedules.
 
     launch: launches kernels, and may do anything else that is repeatable. Arrays that the kernels get as arguments (also
@@ -107,13 +113,14 @@ def explore(launch: Callable[[], object], seeds: int = 20, *, exempt: Sequence |
             restored before every run, and compared byte for byte after it with those of lazy.
     exempt: arrays whose values may differ (floating-point atomics, dynamic tile orders), or "all"; hazards count nevertheless.
     stop:   end with the first schedule that is not clean; False runs all of them.
+    levels: how loud kinds of hazard are that can be switched, as `hl.emulate` takes them.
     The same call gives the same result. Afterwards the arrays hold what the lazy schedule wrote. Raises HopperlabError when no
     kernel was launched; an exception of `launch` that is no EmulatorError comes through, with the arrays restored.
     """
     if seeds < 0:
         raise ValueError(f"seeds = {seeds}: the number of random schedules cannot be negative")
     plan = [(name, 0) for name in FIXED] + [("random", seed) for seed in range(seeds)]
-    result, watched = Exploration(asked=len(plan)), _Watched(exempt)
+    result, watched = Exploration(asked=len(plan)), _Watched(exempt, levels or {})
     try:
         for schedule, seed in plan:
             trial = watched.run(launch, schedule, seed)
@@ -129,7 +136,8 @@ def explore(launch: Callable[[], object], seeds: int = 20, *, exempt: Sequence |
 class _Watched:
     """The arrays of the launches, in the order in which they were first seen: before any run, and after the first."""
 
-    def __init__(self, exempt: Sequence | str):
+    def __init__(self, exempt: Sequence[Array] | str, levels: Mapping[str, str]):
+        self.levels = levels
         self.all_exempt = isinstance(exempt, str)
         if self.all_exempt and exempt != "all":
             raise ValueError(f'exempt={exempt!r}: give arrays, or "all"')
@@ -137,8 +145,8 @@ class _Watched:
         self.before: list[np.ndarray] = []
         self.expected: list[np.ndarray] | None = None
         self.names: list[str] = []
-        self.now: list = []
-        self.known: list = []
+        self.now: list[Array] = []
+        self.known: list[tuple[Array, np.ndarray]] = []
         self.elsewhere = [(owner, name, owner.copy()) for owner, name in _registered()]     # a pointer table may lead there
         self.expected_elsewhere: list[np.ndarray] = []
         self.reached = 0
@@ -147,7 +155,7 @@ class _Watched:
         """One trial, from the values that the arrays had at first."""
         self.restore()
         self.now = []
-        how, error = sessions.Forced(schedule, seed, self._see), None
+        how, error = sessions.Forced(schedule, seed, self._see, levels=self.levels), None
         from ..emulator import EmulatorError
         with sessions.force(how):
             try:
@@ -156,19 +164,19 @@ class _Watched:
                 error = fault
         if not any(session.launches for session in how.sessions) and error is None:
             raise HopperlabError("explore: the callable launched no kernel in the emulator")
-        after = [asnumpy(a).copy() for a in self.now]
+        after = [_values(a) for a in self.now]
         if self.expected is None:
             self.expected = after
             self.expected_elsewhere = [owner.copy() for owner, _, _ in self.elsewhere]
             self.reached = sum(not self._is_argument(owner) and owner.tobytes() != before.tobytes() for owner, _, before in self.elsewhere)
-        return Trial(schedule, seed, tuple(how.hazards()), self._differences(after), tuple(how.warnings()), error)
+        return Trial(schedule, seed, tuple(how.hazards()), self._differences(after, self.expected), tuple(how.warnings()), error)
 
-    def _is_argument(self, owner) -> bool:
+    def _is_argument(self, owner: Array) -> bool:
         return any(owner is seen for seen in self.now)
 
-    def _see(self, args: Sequence, program) -> None:
+    def _see(self, args: Sequence[Any], program: Program) -> None:
         """Arrays of one launch, and the global variables of its module; called before it runs."""
-        from ..emulator import memory
+        from ..emulator.machine import memory
         named = [(f"argument {number} (", value.array if isinstance(value, TensorMap) else value) for number, value in enumerate(args, 1)]
         named += [(f"variable {name} (", array) for name, array in program.variables(memory.default()).writable.items()]
         for name, array in named:
@@ -178,18 +186,18 @@ class _Watched:
             if any(owner is seen for seen in self.now):
                 continue
             if len(self.now) == len(self.before):
-                self.before.append(asnumpy(owner).copy())
+                self.before.append(_values(owner))
                 self.names.append(f"{name}{owner.dtype}, shape {owner.shape})")
             self.now.append(owner)
             if self.expected is None:                    # later runs restore these; an array that is new in each run needs no restoring
-                self.known.append((owner, asnumpy(owner).copy()))
+                self.known.append((owner, _values(owner)))
 
-    def _differences(self, after: list[np.ndarray]) -> tuple[Difference, ...]:
+    def _differences(self, after: list[np.ndarray], expected: list[np.ndarray]) -> tuple[Difference, ...]:
         if self.all_exempt:
             return ()
         found = []
         others = [(name, owner, owner, old) for (owner, name, _), old in zip(self.elsewhere, self.expected_elsewhere) if not self._is_argument(owner)]
-        for name, array, new, old in (*zip(self.names, self.now, after, self.expected), *others):
+        for name, array, new, old in (*zip(self.names, self.now, after, expected), *others):
             if any(array is e for e in self.exempt) or new.shape != old.shape:
                 continue
             item = new.dtype.itemsize
@@ -200,7 +208,7 @@ class _Watched:
                 found.append(Difference(name, index, new[index], old[index], len(wrong), new.size))
         return tuple(found)
 
-    def left_out(self) -> list:
+    def left_out(self) -> list[Array]:
         """Arrays that are exempt from the comparison."""
         return list(self.before) if self.all_exempt else self.exempt
 
@@ -222,13 +230,18 @@ class _Watched:
                     _put(owner, values)
 
 
-def _registered() -> list:
+def _registered() -> list[tuple[Array, str]]:
     """(array, name) of all arrays that have an address in the emulator and can be written."""
-    from ..emulator import memory
+    from ..emulator.machine import memory
     return memory.default().arrays()
 
 
-def _put(array, values: np.ndarray) -> None:
+def _values(array: Array) -> np.ndarray:
+    """A copy of what an array holds now. It is not the program that looks, so no launch is waited for."""
+    return asnumpy(array).copy() if is_cuda_array(array) else np.array(np.asarray(array).view(np.ndarray))
+
+
+def _put(array: Array, values: np.ndarray) -> None:
     if is_cuda_array(array):
         array.set(values)
     elif array.flags.writeable:

@@ -1,22 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
 """The course's own kernels, in hopperlab/kernels/: their source text, and loading one by file and name."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import uses
+from .compile.toolchain import KERNELS, read_source
 from .module import RawKernel, RawModule
-from .toolchain import KERNELS
 
 
 def kernel_source(path: str) -> str:
-    """The text of a file below hopperlab/kernels/, such as kernel_source("gemm/warp_specialized.cu").
+    """The text of a file below hopperlab/kernels/, such as kernel_source("gemm/warp_specialized.cu"), without its licence line.
 
     Raises FileNotFoundError, with the files that do exist.
     """
+    uses.tell(uses.READ, path)
+    return _text(path)
+
+
+def _text(path: str) -> str:
     file = KERNELS / path
     if not file.is_file() or KERNELS not in file.resolve().parents:
         known = sorted(str(p.relative_to(KERNELS).as_posix()) for p in KERNELS.rglob("*.cu*"))
         raise FileNotFoundError(f"no kernel file {path!r}; there are: {', '.join(known)}")
-    return file.read_text(encoding="utf-8")
+    return read_source(file)
 
 
 def load_kernel(path: str, name: str, options: Sequence[str] = (), backend: str | None = None, strict: bool = True) -> RawKernel:
@@ -27,6 +34,6 @@ def load_kernel(path: str, name: str, options: Sequence[str] = (), backend: str 
     (strict=False: warns).
     """
     expressions = (name,) if "<" in name or "::" in name else None
-    module = RawModule(code=kernel_source(path), options=options, backend=backend, name_expressions=expressions, name=path,
+    module = RawModule(code=_text(path), options=options, backend=backend, name_expressions=expressions, name=path,
                        strict=strict)
     return module.get_function(name)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cell magic %%cuda: compile a cell of CUDA C++ and show registers, spills, shared memory and notes.
 
     %%cuda NAME [-DSTAGES=4 …] [--backend emulator]
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from typing import Any, NoReturn
 
 from .errors import HopperlabError
 from .module import RawModule
@@ -18,7 +20,7 @@ class MagicError(HopperlabError, ValueError):
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         raise MagicError(f"{message}\nUsage: %%cuda NAME [-DNAME=VALUE …] [--backend gpu|emulator] [--instance 'kernel<4>']")
 
 
@@ -30,7 +32,7 @@ def _parser() -> _Parser:
     return parser
 
 
-def cuda(line: str, cell: str, namespace: dict) -> RawModule:
+def cuda(line: str, cell: str, namespace: dict[str, Any]) -> RawModule:
     """Compile `cell`, bind the module to the name in `line`, and print what ptxas says about its kernels.
 
     The module's file name in messages is NAME.cu; line 1 is the first line under %%cuda.
@@ -48,7 +50,7 @@ def cuda(line: str, cell: str, namespace: dict) -> RawModule:
     return module
 
 
-def register(shell) -> None:
+def register(shell: Any) -> None:
     """Add %%cuda to an IPython shell."""
     def run(line: str, cell: str) -> None:
         cuda(line, cell, shell.user_ns)

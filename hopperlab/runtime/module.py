@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RawModule and RawKernel: CuPy's calling convention, on the GPU or in the emulator.
 
     module = RawModule(code=source, options=("-DSTAGES=4",))
@@ -8,18 +9,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..hopper import limits
-from . import arguments, emulated
-from . import session as sessions
-from .again import shown_to_watchers
-from .backend import architecture
-from .backend import backend as choose
-from .compile import Compiled, Source, check_notes, compile_source
-from .errors import KernelNotFound, PtxasWarning
-from .ptxas import KernelUse, PtxasInfo
-from .signature import Signature, read_signatures
+from . import arguments, emulated, launch_attributes, pending, session as sessions, uses, variables
+from .backend import architecture, backend as choose
+from .compile import assemble
+from .compile.nvrtc import Compiled, Source, check_notes, compile_source
+from .compile.ptxas import KernelUse, PtxasInfo
+from .compile.signature import Signature, kernel_text, read_signatures
+from .errors import KernelNotFound, PtxasWarning, VariableNotFound
+from .given_source import given
+from .shapes import Shape
+from .streams import Stream, queue_of
+from .watching import shown_to_watchers
+
+if TYPE_CHECKING:
+    from ..emulator import Program
+
+GRID_WORKSPACE = "%envreg2"     # where a cooperative launch tells its address
 
 
 class RawModule:
@@ -30,28 +41,28 @@ class RawModule:
     backend:  None takes HOPPERLAB_BACKEND, else auto; "gpu" or "emulator" asks for one place
     name_expressions: template instances to compile, such as ("gemm<128>",), as in CuPy
     ptx:      PTX text instead of code
+    path:     a file of CUDA C++ (.cu, whose host code is left out) or PTX (.ptx) instead of either
     name:     the file name that messages and hazard reports show
     strict:   raise NoteError, instead of warning, when ptxas changed what a kernel does (C7508, C7510, C7511, C7515)
-    Raises CompileError with NVRTC's log. Attributes: `ptx`, `ptxas_info`, `backend`, `source`, `options`, `log`, `name`.
+    Raises CompileError with NVRTC's log. Attributes: `ptx`, `ptxas_info`, `backend`, `source`, `options`, `log`, `name`, `compiled_from`.
     """
 
     def __init__(self, code: str | None = None, *, options: Sequence[str] = (), backend: str | None = None,
-                 name_expressions: Sequence[str] | None = None, ptx: str | None = None, name: str | None = None,
-                 strict: bool = False):
-        if (code is None) == (ptx is None):
-            raise TypeError("RawModule takes either code= (CUDA C++) or ptx= (PTX text)")
-        if not isinstance(ptx if code is None else code, str):
-            raise TypeError(f"RawModule takes source text as str, not {type(ptx if code is None else code).__name__}")
+                 name_expressions: Sequence[str] | None = None, ptx: str | None = None, path: str | Path | None = None,
+                 name: str | None = None, strict: bool = False):
+        text = given(code, ptx, path, name, _as_options(options))
         self.backend = choose(backend)
-        self.source, self.options = code, _as_options(options)
-        self.name = name or ("kernel.cu" if ptx is None else "kernel.ptx")
-        if ptx is None:
-            source = Source(code, self.name, self.options, tuple(name_expressions or ()), architecture(self.backend))
-            self._compiled = compile_source(source)
+        self.source, self.options, self.name = text.code, (*_as_options(options), *text.options), text.name
+        self.compiled_from: Source | None = None
+        if text.code is not None:
+            self.compiled_from = Source(text.code, self.name, self.options, tuple(name_expressions or ()), architecture(self.backend), text.headers)
+            self._compiled = compile_source(self.compiled_from)
             _report_notes(self._compiled, strict)
         else:
-            self._compiled = Compiled(ptx, b"", "", {}, self.name)
+            self._compiled = Compiled(text.ptx or "", b"", "", {}, self.name)
         self._kernels: dict[str, RawKernel] = {}
+        self.pointers: dict[str, Any] = {}      # what get_global gave on the GPU, by PTX name
+        self.touched = False                    # whether get_global gave anything
 
     @property
     def ptx(self) -> str:
@@ -60,8 +71,13 @@ class RawModule:
 
     @property
     def cubin(self) -> bytes:
-        """The sm_90a cubin; empty for a module made from PTX."""
-        return self._compiled.cubin
+        """The sm_90a cubin; for a module made from PTX that of this machine's ptxas, or nothing where it has none."""
+        return self._compiled.cubin if self._assembled is None else self._assembled.cubin
+
+    @cached_property
+    def _assembled(self) -> Compiled | None:
+        """Foreign PTX, assembled; None for modules made from code, and without ptxas."""
+        return assemble.assemble(self.ptx, self.name) if self.source is None else None
 
     @property
     def log(self) -> str:
@@ -75,8 +91,13 @@ class RawModule:
 
     @property
     def ptxas_info(self) -> PtxasInfo:
-        """Registers, spills, shared memory and notes by kernel; empty for a module made from PTX."""
-        return self._compiled.info
+        """Registers, spills, shared memory and notes by kernel. For a module made from PTX this machine's ptxas says so, if it has one."""
+        return self._compiled.info if self.source is not None else assemble.info(self._assembled, self.ptx, self.signatures)
+
+    @cached_property
+    def launch_info(self) -> PtxasInfo:
+        """What launches have to know of `ptxas_info`: foreign PTX is assembled only where its registers decide whether a launch works."""
+        return self.ptxas_info if self.source is not None or "setmaxnreg" in self.ptx or GRID_WORKSPACE in self.ptx else PtxasInfo()
 
     @cached_property
     def signatures(self) -> dict[str, Signature]:
@@ -97,6 +118,19 @@ class RawModule:
             self._kernels[name] = RawKernel(self, mangled, name)
         return self._kernels[name]
 
+    def get_global(self, name: str) -> Any:
+        """A pointer to a __device__ or __constant__ variable, as cupy.RawModule.get_global: `xp.ndarray(shape, dtype, pointer)` is an array over it.
+
+        Raises VariableNotFound. Constant tensor maps: `xp.ndarray((128,), xp.uint8, pointer)[...] = xp.asarray(np.frombuffer(bytes(map), np.uint8))`.
+        """
+        wanted, self.touched = variables.resolved(name, self.name, self.source, self.ptx, self._compiled.lowered), True
+        if self.backend == "gpu":
+            return self.pointers.setdefault(wanted, self.cupy.get_global(wanted))
+        pointer = emulated.variable(self.program, wanted)
+        if pointer is None:
+            raise VariableNotFound(f"{self.name} declares {name!r} and does not define it: it has no memory here")
+        return pointer
+
     def _not_found(self, name: str) -> str:
         known = ", ".join(self.kernel_names)
         mangled = any(n.startswith("_Z") for n in self.signatures)
@@ -105,15 +139,15 @@ class RawModule:
         return f"{self.name} has no kernel {name!r}; it has: {known or 'none'}.{hint}"
 
     @cached_property
-    def program(self):
+    def program(self) -> Program:
         """The emulator's Program of this module's PTX (translated once)."""
-        return emulated.program(self.ptx, self.ptxas_info)
+        return emulated.program(self.ptx, self.launch_info)
 
     @cached_property
-    def cupy(self):
+    def cupy(self) -> Any:
         """The cupy.RawModule underneath (GPU only)."""
-        from . import gpu
-        return gpu.load(self.cubin) if self.cubin else gpu.load(self.ptx.encode(), ".ptx")
+        from .gpu import launch
+        return launch.load(self._compiled.cubin) if self._compiled.cubin else launch.load(self.ptx.encode(), ".ptx")
 
     def __repr__(self) -> str:
         return f"<RawModule {self.name}: {', '.join(self.kernel_names) or 'no kernel'} ({self.backend})>"
@@ -129,7 +163,7 @@ class RawKernel:
     def __init__(self, module: RawModule, mangled: str, name: str):
         self.module, self.mangled, self.name = module, mangled, name
         self.signature = module.signatures[mangled]
-        self.use = module.ptxas_info.kernels.get(mangled, KernelUse(mangled))
+        self.use = module.launch_info.kernels.get(mangled, KernelUse(mangled))
         self._max_dynamic = limits.SHARED_DEFAULT - self.use.static_shared
 
     @property
@@ -138,28 +172,46 @@ class RawKernel:
         return self.module.backend
 
     @cached_property
-    def cupy(self):
+    def cupy(self) -> Any:
         """The cupy.RawKernel underneath (GPU only)."""
-        from . import gpu
-        return gpu.get_function(self.module.cupy, self.mangled)
+        from .gpu import launch
+        return launch.get_function(self.module.cupy, self.mangled)
 
-    def __call__(self, grid, block, args: Sequence = (), *, shared_mem: int = 0, stream=None) -> None:
+    def __call__(self, grid: Shape, block: Shape, args: Sequence[Any] = (), *, shared_mem: int = 0, stream: Any = None,
+                 dependent: bool = False, cluster: Shape | None = None, cooperative: bool | None = None) -> None:
         """Launch. grid and block: tuples of one to three numbers; args: arrays, NumPy scalars, tensor maps.
 
-        shared_mem: dynamic shared memory in bytes, up to 227 KiB with the static part. stream: a cupy.cuda.Stream (GPU).
+        shared_mem: dynamic shared memory in bytes, up to 227 KiB with the static part. stream: an hl.Stream (on the GPU also a
+        cupy.cuda.Stream); the launch stands in it, else in that of the innermost `with`, else in the default stream, where the emulator runs it at once.
+        dependent: may start before the grid in front of it in its stream has ended (programmatic dependent launch); griddepcontrol.wait waits for that.
+        cluster: CTAs of a cluster, for a kernel without __cluster_dims__; more than 8 are opted into. The grid counts CTAs.
+        cooperative: all CTAs at once on the GPU, for this_grid().sync(); None: where the kernel has it.
         Raises LaunchError before anything runs; HazardError, DeadlockError or MemoryFault from the emulator.
         """
         grid, block = arguments.check_launch(self.signature, self.use, grid, block, shared_mem)
+        attributes = launch_attributes.checked(self.signature, self.use, grid, block, int(shared_mem), cluster, self.meets_in_grid if cooperative is None else cooperative, dependent)
         checked = arguments.check_arguments(self.signature, args, self.backend)
         if shared_mem > self._max_dynamic:
             self._max_dynamic = int(shared_mem)
+        uses.tell(uses.LAUNCHED, (self.module.compiled_from, sessions.current() is not None))
         place = "emulator" if self.backend == "emulator" or sessions.current() is not None else "gpu"
-        with shown_to_watchers(self, grid, block, args, int(shared_mem), place):
+        if place == "emulator" and pending.beside_others(queue_of(stream), attributes.dependent):       # it has not come to its end when this returns
+            with variables.mirrored(self.module.pointers, self.module.program):
+                emulated.launch(self.module.program, self.mangled, grid, block, checked, int(shared_mem), stream, attributes)
+            return
+        with shown_to_watchers(self, grid, block, args, int(shared_mem), place, attributes):
             if place == "emulator":
-                emulated.launch(self.module.program, self.mangled, grid, block, checked, int(shared_mem))
-            else:
-                from . import gpu
-                gpu.launch(self.cupy, self.name, grid, block, checked, int(shared_mem), stream)
+                with variables.mirrored(self.module.pointers, self.module.program):
+                    emulated.launch(self.module.program, self.mangled, grid, block, checked, int(shared_mem), attributes=attributes)
+                return
+            from .gpu import launch
+            with stream if isinstance(stream, Stream) else nullcontext():
+                launch.launch(self.cupy, self.name, grid, block, checked, int(shared_mem), None if isinstance(stream, Stream) else stream, attributes)
+
+    @cached_property
+    def meets_in_grid(self) -> bool:
+        """True where it has this_grid().sync(), which a cooperative launch alone gives a place to meet."""
+        return GRID_WORKSPACE in kernel_text(self.module.ptx, self.mangled)
 
     @property
     def num_regs(self) -> int:

@@ -1,4 +1,5 @@
-"""`hopperlab sanitize SCRIPT.py`: any script's kernels under several schedules, each in a process of its own; findings once each.
+# SPDX-License-Identifier: Apache-2.0
+"""`hopperlab sanitize SCRIPT.py|FILE.cu|FILE.ptx`: a script's or a file's kernels under several schedules, each in a process of its own; findings once each.
 
 `python -m hopperlab.runtime.sanitize` is the child: it runs the script with every launch forced to one schedule and writes
 what the launches showed as JSON.
@@ -13,20 +14,27 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from . import session as sessions
+from .tables import counted
+
+if TYPE_CHECKING:
+    from ..emulator import MemoryFault
 
 SCHEDULES = ("lazy", "eager", "late-wgmma", "late-copies", "random")
+SEVERITIES = {"error": "", "warning": " (warning)", "compiler": " (by the compiler)"}
 DEFAULT = ("lazy", "eager", "random")
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 
 
 @dataclass
 class Finding:
-    """One hazard (or warning), with every schedule that showed it. `where`, `other`: 'file:line' or None."""
+    """One hazard (or warning, or what a compiler made), with every schedule that showed it. `where`, `other`: 'file:line' or None; `frames`: of both ends
+    ('here', 'there'), every frame of inlined functions from the kernel inwards."""
 
     kind: str
     message: str
@@ -34,9 +42,15 @@ class Finding:
     other: str | None
     schedules: list[str] = field(default_factory=list)
     severity: str = "error"
+    frames: dict[str, list[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.kind}{' (warning)' if self.severity == 'warning' else ''}: {self.message}\n    schedules: {', '.join(self.schedules)}"
+        return f"{self.kind}{SEVERITIES[self.severity]}: {self.message}\n    schedules: {', '.join(self.schedules)}"
+
+    def at_length(self) -> str:
+        """The same with all frames of both ends, one a line."""
+        ends = [f"    {end}: " + "\n        ".join(frames) for end, frames in self.frames.items()]
+        return "\n".join([str(self), *ends])
 
 
 @dataclass
@@ -50,11 +64,13 @@ class Run:
 
 @dataclass
 class Report:
-    """What `sanitize` found in one script."""
+    """What `sanitize` found in one script. frames: findings are printed with all frames; by_compiler: those that a compiler made are printed one by one."""
 
     script: str
     runs: list[Run] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    frames: bool = False
+    by_compiler: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -66,26 +82,33 @@ class Report:
     def __str__(self) -> str:
         launches = max((run.launches for run in self.runs), default=0)
         names = ", ".join(run.schedule for run in self.runs)
-        lines = [str(finding) + "\n" for finding in self.findings]
+        compilers = [finding for finding in self.findings if finding.severity == "compiler"]
+        shown = [finding for finding in self.findings if self.by_compiler or finding not in compilers]
+        lines = [(finding.at_length() if self.frames else str(finding)) + "\n" for finding in shown]
         for error in dict.fromkeys(run.error for run in self.runs if run.error):
             under = ", ".join(run.schedule for run in self.runs if run.error == error)
             lines.append(f"{self.script} failed under {under}:\n{error.rstrip()}\n")
         if not launches:
             lines.append("no kernel was launched: sanitize watches kernels of hl.RawModule (and %%cuda, hl.load_kernel) in this script")
         count = sum(finding.severity == "error" for finding in self.findings)
-        doubts = len(self.findings) - count
+        doubts = sum(finding.severity == "warning" for finding in self.findings)
         found = f"{count} finding{'s' if count != 1 else ''}" if count else "clean" if self.exit_code == CLEAN else "not clean"
         found += f", {doubts} warning{'s' if doubts != 1 else ''}" if doubts else ""
-        return "\n".join([*lines, f"hopperlab sanitize: {found} in {launches} {'launch' if launches == 1 else 'launches'} under {names}"])
+        if compilers and not self.by_compiler:
+            from ..emulator.hazards.compiler_made import note
+            lines.append(f"{note(compilers)}; --by-compiler lists {'them' if len(compilers) > 1 else 'it'}")
+        return "\n".join([*lines, f"hopperlab sanitize: {found} in {counted(launches, 'launch', 'launches')} under {names}"])
 
-    def as_dict(self) -> dict:
+    def as_dict(self) -> dict[str, Any]:
         """Plain data for --json."""
         return {"script": self.script, "exit_code": self.exit_code, "runs": [asdict(run) for run in self.runs], "findings": [asdict(f) for f in self.findings]}
 
 
 def plan(schedules: Sequence[str], seeds: int) -> list[tuple[str, int]]:
     """(schedule, seed) of each run: 'random' stands for `seeds` runs. Raises ValueError for an unknown schedule."""
-    listed = []
+    listed: list[tuple[str, int]] = []
+    if seeds < 1:
+        raise ValueError(f"--seeds {seeds}: at least 1")
     for name in schedules:
         if name not in SCHEDULES:
             raise ValueError(f"schedule {name!r}: choose from {', '.join(SCHEDULES)}")
@@ -93,23 +116,45 @@ def plan(schedules: Sequence[str], seeds: int) -> list[tuple[str, int]]:
     return list(dict.fromkeys(listed))
 
 
-def sanitize(command: Sequence[str], schedules: Sequence[str] = DEFAULT, seeds: int = 3, module: bool = False) -> Report:
+def writable(path: Path) -> None:
+    """Raises ValueError when no file can be written there. Nothing is changed."""
+    folder = path.absolute().parent
+    why = ("it is a folder" if path.is_dir() else f"there is no folder {folder}" if not folder.is_dir()
+           else "permission is denied" if not os.access(path if path.exists() else folder, os.W_OK) else "")
+    if why:
+        raise ValueError(f"--json {path} cannot be written: {why}")
+
+
+def sanitize_any(command: Sequence[str], schedules: Sequence[str] = DEFAULT, seeds: int = 3, module: bool = False, levels: str = "") -> Report:
+    """`sanitize` of a script, or of a .cu or .ptx file with its launch. Raises HopperlabError for what is wrong with the file or the launch."""
+    from . import launch_file
+    if module or not launch_file.is_kernel_file(command[0]):
+        return sanitize(command, schedules, seeds, module, levels)
+    launch_file.prepare(command)
+    report = sanitize([launch_file.__name__, *command], schedules, seeds, True, levels)
+    report.script = " ".join(command)
+    return report
+
+
+def sanitize(command: Sequence[str], schedules: Sequence[str] = DEFAULT, seeds: int = 3, module: bool = False, levels: str = "") -> Report:
     """Run a script (or, with module=True, `python -m` of its first word) under each schedule and collect the findings.
 
     command: the script and its arguments. Its output is shown for the first run only.
+    levels: how loud kinds of hazard are that can be switched: "KIND=LEVEL,…". Raises ValueError for others.
     """
-    report, known = Report(" ".join(command)), {}
+    from ..emulator.hazards.levels import parse
+    report, known, loud = Report(" ".join(command)), {}, parse(levels)
     for number, (schedule, seed) in enumerate(plan(schedules, seeds)):
-        run, hazards = _child(command, schedule, seed, module, show=number == 0)
+        run, hazards = _child(command, schedule, seed, module, loud, show=number == 0)
         report.runs.append(run)
         for hazard in hazards:
             key = (hazard["kind"], hazard["where"], hazard["other"], *hazard["key"])
             if key not in known:
-                known[key] = Finding(hazard["kind"], hazard["message"], hazard["where"], hazard["other"], severity=hazard["severity"])
+                known[key] = Finding(hazard["kind"], hazard["message"], hazard["where"], hazard["other"], severity=hazard["severity"], frames=hazard["frames"])
                 report.findings.append(known[key])
             if run.schedule not in known[key].schedules:
                 known[key].schedules.append(run.schedule)
-    report.findings.sort(key=lambda f: (f.severity == "warning", _line(f.where), f.kind, _line(f.other)))
+    report.findings.sort(key=lambda f: (list(SEVERITIES).index(f.severity), _line(f.where), f.kind, _line(f.other)))
     return report
 
 
@@ -118,11 +163,11 @@ def _line(place: str | None) -> tuple[str, int]:
     return file, int(line)
 
 
-def _child(command: Sequence[str], schedule: str, seed: int, module: bool, show: bool) -> tuple[Run, list[dict]]:
+def _child(command: Sequence[str], schedule: str, seed: int, module: bool, levels: Mapping[str, str], show: bool) -> tuple[Run, list[dict[str, Any]]]:
     name = f"random({seed})" if schedule == "random" else schedule
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "findings.json"
-        request = json.dumps({"schedule": schedule, "seed": seed, "module": module, "answer": str(answer)})
+        request = json.dumps({"schedule": schedule, "seed": seed, "module": module, "levels": levels, "answer": str(answer)})
         done = subprocess.run([sys.executable, "-m", "hopperlab.runtime.sanitize", request, *command],
                               stdout=None if show else subprocess.DEVNULL, stderr=None if show else subprocess.PIPE, text=True,
                               env={"HOPPERLAB_BACKEND": "emulator", **os.environ})
@@ -136,18 +181,18 @@ def _child(command: Sequence[str], schedule: str, seed: int, module: bool, show:
 def main(arguments: list[str]) -> int:
     """Run the script of `arguments[1:]` as the request in `arguments[0]` says, and write the answer."""
     request, command = json.loads(arguments[0]), arguments[1:]
-    how = sessions.Forced(request["schedule"], request["seed"])
-    faults: list[BaseException] = []
+    how = sessions.Forced(request["schedule"], request["seed"], levels=request["levels"])
+    faults: list[MemoryFault] = []
     with sessions.force(how, threads=True):
         error = run_script(command, request["module"], faults)
-    hazards = [_plain(h.kind, h.message, h.where, h.other, h.severity) for h in (*how.hazards(), *how.warnings())]
+    hazards = [_plain(h.kind, h.message, h.where, h.other, h.severity, h.frames) for h in (*how.hazards(), *how.warnings(), *how.by_compiler())]
     hazards += [_plain(f.kind, str(f), f.site, None) for f in faults]
     launches = sum(session.launches for session in how.sessions)
     Path(request["answer"]).write_text(json.dumps({"launches": launches, "error": error, "hazards": hazards}))
     return 0
 
 
-def run_script(command: list[str], module: bool, faults: list) -> str | None:
+def run_script(command: list[str], module: bool, faults: list[MemoryFault]) -> str | None:
     """Run it as __main__; the traceback that ended it, or None. A MemoryFault that came through is a finding."""
     from ..emulator import HazardError, MemoryFault
     sys.argv = list(command)
@@ -182,12 +227,12 @@ def _own_frames(text: str) -> str:
     return "\n".join(kept)
 
 
-def _plain(kind: str, message: str, where, other, severity: str = "error") -> dict:
-    def place(site):
+def _plain(kind: str, message: str, where: Any, other: Any, severity: str = "error", frames: dict[str, list[str]] | None = None) -> dict[str, Any]:
+    def place(site: Any) -> str | None:
         return f"{site.file.rsplit('/', 1)[-1]}:{site.line}" if site is not None else None
     function = getattr(where, "function", None) or ""
-    key = [message.split(" at ", 1)[0], function, *re.findall(r"PTX line \d+", message)]
-    return {"kind": kind, "message": message, "where": place(where), "other": place(other), "key": key, "severity": severity}
+    key = [message.split(" at ", 1)[0], function, *re.findall(r"PTX line \d+", message), *("<".join(v) for v in (frames or {}).values())]
+    return {"kind": kind, "message": message, "where": place(where), "other": place(other), "key": key, "severity": severity, "frames": frames or {}}
 
 
 if __name__ == "__main__":

@@ -1,14 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hl.emulate(...)`: run the kernels of a block in the emulator, under a chosen schedule, and keep what they showed."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-_current: ContextVar = ContextVar("hopperlab_session", default=None)
-_forced: ContextVar = ContextVar("hopperlab_forced", default=None)
-_everywhere: list = []         # (Forced, its session) of `force(..., threads=True)`: threads start with a context of their own
+if TYPE_CHECKING:
+    from ..emulator import Hazard, Program, Session
+
+_current: ContextVar[Session | None] = ContextVar("hopperlab_session", default=None)
+_forced: ContextVar[Forced | None] = ContextVar("hopperlab_forced", default=None)
+_everywhere: list[tuple[Forced, Session]] = []         # (Forced, its session) of `force(..., threads=True)`: threads start with a context of their own
+
+
+class Outside:
+    """The session of launches on streams outside every block (pending.py), where there are any."""
+
+    session: Session | None = None
 
 
 @dataclass
@@ -21,27 +32,32 @@ class Forced:
 
     schedule: str
     seed: int = 0
-    watch: object = None
+    watch: Callable[[Sequence[Any], Program], None] | None = None
     trace: bool | str = False
-    sessions: list = field(default_factory=list)
+    levels: Mapping[str, str] = field(default_factory=dict)
+    sessions: list[Session] = field(default_factory=list)
 
-    def session(self):
-        """A session under this schedule, remembered here."""
+    def session(self, levels: Mapping[str, str] | None = None) -> Session:
+        """A session under this schedule, remembered here. levels: what a block asks for where nothing is forced."""
         from .. import emulator
-        made = emulator.Session(schedule=self.schedule, seed=self.seed, hazards_mode="collect", trace=self.trace)
+        made = emulator.Session(schedule=self.schedule, seed=self.seed, hazards_mode="collect", trace=self.trace, levels={**(levels or {}), **self.levels})
         self.sessions.append(made)
         return made
 
-    def hazards(self) -> list:
+    def hazards(self) -> list[Hazard]:
         """All hazards so far, in the order of the launches."""
         return [hazard for session in self.sessions for hazard in session.hazards]
 
-    def warnings(self) -> list:
+    def by_compiler(self) -> list[Hazard]:
+        """What a compiler made and the source cannot mend, in the order of the launches."""
+        return [hazard for session in self.sessions for hazard in session.by_compiler]
+
+    def warnings(self) -> list[Hazard]:
         """What is legal and suspicious, in the order of the launches."""
         return [warning for session in self.sessions for warning in session.warnings]
 
 
-def current():
+def current() -> Session | None:
     """The emulator.Session of the innermost `emulate` block, or None outside of one."""
     return _current.get() or (_everywhere[-1][1] if _everywhere else None)
 
@@ -54,12 +70,14 @@ def forced() -> Forced | None:
 @contextmanager
 def force(how: Forced, threads: bool = False) -> Iterator[Forced]:
     """Every launch inside the block runs in the emulator under `how`; with `threads`, those of all other threads too."""
+    _settle()
     session = how.session()
     token, inside = _forced.set(how), _current.set(session)
     if threads:
         _everywhere.append((how, session))
     try:
         yield how
+        _finish(session)
     finally:
         if threads:
             _everywhere.pop()
@@ -67,27 +85,50 @@ def force(how: Forced, threads: bool = False) -> Iterator[Forced]:
         _forced.reset(token)
 
 
+def _settle() -> None:
+    """What was launched before a block is over when it begins."""
+    for before in (current(), Outside.session):
+        if before is not None:
+            _finish(before)
+
+
+def _finish(session: Session) -> None:
+    """The end of a block waits for all of its launches, and shows what they did wrong."""
+    if session.grids is not None:
+        session.grids.synchronise()
+        if session.grids.mirrors is not None:
+            session.grids.mirrors.copy_back()
+
+
 @contextmanager
 def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise", trace: bool | str = True, budget: int | None = None,
-            limit: int | None = None) -> Iterator:
+            limit: int | None = None, levels: Mapping[str, str] | None = None) -> Iterator[Session]:
     """Run every launch inside the block in the emulator, also on a machine with a GPU.
 
     schedule: when asynchronous operations land: 'eager' at once, 'lazy' at the last moment, 'random' drawn from `seed`,
               'late-wgmma' copies at once and wgmma at the last moment, 'late-copies' the converse
     hazards:  'raise' ends a launch that shows hazards with HazardError; 'collect' records them and goes on
-    trace:    'print' prints every event as it happens; False leaves `run.timeline` empty
+    trace:    'print' prints every event as it happens; 'accesses' records ordinary loads and stores, products and barriers as well;
+              False leaves `run.timeline` empty
     budget:   rounds that loops which poll memory may run while nothing else happens; then they are reported as a deadlock
               (default: 50,000, or 500,000 for loops that change memory; also HOPPERLAB_POLLING_BUDGET)
     limit:    work that the launches of the block may do together (a warp instruction is 1, a memory access 32); more raises BudgetExceeded,
               which names the line where most was done. None: no limit. Counted, not timed, so that it is the same on every machine
-    Yields the run: `run.hazards`, `run.warnings` (legal and suspicious: they end no launch), `run.counters`, `run.timeline` add up over the launches of the block.
+    levels:   how loud kinds of hazard are that can be switched: {"unfenced-overwrite": "error"}, "warning" or "off" (also HOPPERLAB_HAZARD_LEVELS)
+    Yields the run: `run.hazards`, `run.warnings` (legal and suspicious: they end no launch), `run.by_compiler` (made by a compiler, beyond mending in the source:
+    `run.compiler_note` is one line about it), `run.counters`, `run.timeline` add up over the launches of the block.
     On a GPU, CuPy arrays are copied to the host before each launch and back after it.
     """
     from .. import emulator
+    _settle()
     how = forced()
-    session = emulator.Session(schedule=schedule, seed=seed, hazards_mode=hazards, trace=trace, budget=budget, limit=limit) if how is None else how.session()
+    session = emulator.Session(schedule=schedule, seed=seed, hazards_mode=hazards, trace=trace, budget=budget, limit=limit,
+                               levels=levels or {}) if how is None else how.session(levels)
     token = _current.set(session)
     try:
         yield session
+        _finish(session)
     finally:
+        if session.grids is not None and not session.grids.idle:
+            session.grids.forget()
         _current.reset(token)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor maps: what TMA is told about an array. Python writes shapes in the array's order; the driver's is the reverse.
 
 Every rule of cuTensorMapEncodeTiled is checked first (`hopper.tensormap`), since the driver answers each breach with
@@ -7,11 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ..hopper import tensormap
-from .arrays import address_of, is_cuda_array
+from .arrays import Array, address_of, is_cuda_array, overreach
 from .errors import GpuError
 
 
@@ -23,14 +27,16 @@ class TensorMap:
     'emulator', where the array lives), `value` (the 128 bytes as a numpy.void scalar, which CuPy passes by value).
     """
 
-    def __init__(self, fields: tensormap.TensorMapFields, array, place: str):
+    def __init__(self, fields: tensormap.TensorMapFields, array: Array, place: str):
         tensormap.check(fields)
         self.fields, self.array, self.place = fields, array, place
         image = _encode_on_gpu(fields) if place == "gpu" else tensormap.pack(fields)
-        self.value = np.frombuffer(image, dtype=np.dtype("V128"))[0]
+        self.value: np.void = np.frombuffer(image, dtype=np.dtype("V128"))[0]
+        if place == "gpu":
+            _on_gpu[image] = self
 
     @classmethod
-    def tiled(cls, array, box: Sequence[int], swizzle: str = "none", interleave: str = "none", l2_promotion: str = "none",
+    def tiled(cls, array: Array, box: Sequence[int], swizzle: str = "none", interleave: str = "none", l2_promotion: str = "none",
               oob_fill: str = "zero", element_strides: Sequence[int] | None = None, dtype: str | None = None) -> TensorMap:
         """A tiled map of `array` (NumPy in the emulator, CuPy on the GPU), which may be a view with strides.
 
@@ -50,7 +56,7 @@ class TensorMap:
             return cls(fields, array, place)
 
     @classmethod
-    def im2col(cls, array, lower: Sequence[int], upper: Sequence[int], channels: int, pixels: int, swizzle: str = "none",
+    def im2col(cls, array: Array, lower: Sequence[int], upper: Sequence[int], channels: int, pixels: int, swizzle: str = "none",
                l2_promotion: str = "none", element_strides: Sequence[int] | None = None, dtype: str | None = None) -> TensorMap:
         """A map in im2col mode of an (N, [D, [H,]] W, C) array, such as a convolution's input.
 
@@ -86,28 +92,59 @@ class TensorMap:
     __repr__ = __str__
 
 
+class PointedMap(TensorMap):
+    """A tensor map that a kernel takes by address (`const CUtensorMap*`): what is passed is a copy of its 128 bytes in device memory."""
+
+    _copy: Any = None
+
+    @classmethod
+    def of(cls, given: TensorMap) -> PointedMap:
+        """The same map, passed by address."""
+        made = cls.__new__(cls)
+        made.__dict__.update(given.__dict__, given=given)
+        return made
+
+    def on_gpu(self) -> Any:
+        """The copy as a CuPy array. It lives as long as the map that was given."""
+        import cupy
+        given = self.__dict__["given"]
+        if getattr(given, "_copy", None) is None:
+            given._copy = cupy.asarray(np.frombuffer(bytes(self), np.uint8))
+        return given._copy
+
+
+_on_gpu: WeakValueDictionary[bytes, TensorMap] = WeakValueDictionary()
+
+
+def made_on_gpu(image: bytes) -> bool:
+    """True for the driver's 128 bytes of a map that is alive."""
+    return image in _on_gpu
+
+
 class _reported:
     """Adds to a TensorMapError which array it is about, and lets notebooks show the message alone."""
 
-    def __init__(self, array):
+    def __init__(self, array: Array):
         self.array = array
 
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, _kind, error, _trace) -> None:
+    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None) -> None:
         if isinstance(error, tensormap.TensorMapError) and error.args:
             shape, dtype = getattr(self.array, "shape", None), getattr(self.array, "dtype", None)
             text = f"{error.args[0]}\n(array of shape {shape}, {dtype}; index 0 of the driver is the array's last axis)"
             error.args = (text,)
-            error._render_traceback_ = lambda: [f"TensorMapError: {text}"]
+            setattr(error, "_render_traceback_", lambda: [f"TensorMapError: {text}"])  # noqa: B010 - IPython asks for it; the class has none
 
 
-def _fields_of(array, place: str, box, element_strides, dtype: str | None, **modes) -> tensormap.TensorMapFields:
+def _fields_of(array: Array, place: str, box: Sequence[int] | None, element_strides: Sequence[int] | None, dtype: str | None, **modes: Any) -> tensormap.TensorMapFields:
     if place == "emulator" and not isinstance(array, np.ndarray):
         raise TypeError(f"a tensor map describes a NumPy or CuPy array, not a {type(array).__name__}")
+    if place == "emulator" and (beyond := overreach(array)):
+        raise tensormap.TensorMapError(f"the array {beyond}", "memory")
     rank, itemsize = len(array.shape), array.dtype.itemsize
-    strides = array.strides if array.strides is not None else ()
+    strides: tuple[int, ...] = array.strides if array.strides is not None else ()
     if rank and array.size and array.shape[-1] > 1 and strides[-1] != itemsize:
         raise tensormap.TensorMapError(
             f"the last axis has a stride of {strides[-1]} bytes, but its elements have {itemsize}: TMA needs the innermost "
@@ -121,15 +158,15 @@ def _fields_of(array, place: str, box, element_strides, dtype: str | None, **mod
 
 def _axes(what: str, values: Sequence[int], rank: int) -> tuple[int, ...]:
     """Array order to the driver's order, one number an axis."""
-    values = tuple(values) if isinstance(values, (tuple, list)) else (values,)
+    given = tuple(values) if isinstance(values, (tuple, list)) else (values,)
     try:
-        values = tuple(operator.index(v) for v in values)
+        numbers = tuple(operator.index(v) for v in given)
     except TypeError:
-        raise tensormap.TensorMapError(f"{what} {values} counts elements: whole numbers only", "whole_numbers") from None
-    if len(values) != rank:
-        raise tensormap.TensorMapError(f"{what} {values} has {len(values)} entr{'y' if len(values) == 1 else 'ies'}; the "
+        raise tensormap.TensorMapError(f"{what} {given} counts elements: whole numbers only", "whole_numbers") from None
+    if len(numbers) != rank:
+        raise tensormap.TensorMapError(f"{what} {numbers} has {len(numbers)} entr{'y' if len(numbers) == 1 else 'ies'}; the "
                                        f"array has {rank} axes, and {what} has one number for each", "lengths")
-    return values[::-1]
+    return numbers[::-1]
 
 
 def _encode_on_gpu(fields: tensormap.TensorMapFields) -> bytes:
@@ -146,6 +183,7 @@ def _encode_on_gpu(fields: tensormap.TensorMapFields) -> bytes:
              driver.CUtensorMapSwizzle(tensormap.SWIZZLES.index(fields.swizzle)),
              driver.CUtensorMapL2promotion(tensormap.L2_PROMOTIONS.index(fields.l2_promotion)),
              driver.CUtensorMapFloatOOBfill(tensormap.OOB_FILLS.index(fields.oob_fill)))
+    box: tuple[Any, ...]
     if fields.mode == "im2col":
         encode, box = driver.cuTensorMapEncodeIm2col, (list(fields.pixel_box_lower_corner), list(fields.pixel_box_upper_corner),
                                                        fields.channels_per_pixel, fields.pixels_per_column)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots of measurements: a value against a setting for several kernels, or one bar a kernel, with units on every axis.
 
 Recorded measurements say so in the title: pass `source`, the line that names GPU, driver and date.

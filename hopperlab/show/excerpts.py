@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of the course's CUDA with the numbers of their lines: one `__device__` wrapper of a header, or the lines between two texts of a kernel."""
 
 from __future__ import annotations
 
 import re
 
-from .source import Listing, listing
+from .listings import Listing, listing
 
 
 def wrapper(name: str, header: str) -> Listing:

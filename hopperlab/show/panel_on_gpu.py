@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On a machine with a Hopper GPU: a panel's launches once more there, timed, with how far the result is from the first launch's (in most panels the emulator's).
 
 A launch that showed a hazard in the emulator is not repeated: on the GPU it may hang or end the process's use of it, and lessons run such kernels in a
@@ -7,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..measure.timing import Sample, interleaved
-from ..runtime.again import OnGpu, Seen, apart, holds_addresses
+from ..measure.machine.timing import Sample, interleaved
 from ..runtime.backend import backend
-from ..runtime.driver import find_gpu
 from ..runtime.errors import GpuError
+from ..runtime.gpu.driver import find_gpu
+from ..runtime.gpu.relaunch import OnGpu, apart, holds_addresses
+from ..runtime.watching import Seen
 
 ROUNDS = 9
 DIFFERENT = "other bits: clocks, an order of arrival, or sums rounded elsewhere"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A panel of controls that launches a kernel again whenever one moves, and shows what came of it.
 
 `panel(launch, name=Slider(...), …)` calls `launch(**values)`, which launches the kernel and returns a `Picture`. Every
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..runtime.again import watching
+from ..runtime.watching import watching
 from . import panel_on_gpu, style
 from .widgets import have_widgets, merged_bundle
 
@@ -45,7 +46,8 @@ class Panel:
         self.launches, self.picture, self.status, self.on_gpu = 0, None, "", ""
         self._box = None
         if have_widgets():
-            self._inputs = {name: _control(control) for name, control in controls.items()}
+            labels = max((len(_label(control)) for control in controls.values()), default=0) + 1
+            self._inputs = {name: _control(control, labels) for name, control in controls.items()}
             self._build()
         self.update()
 
@@ -57,7 +59,7 @@ class Panel:
         return {name: widget.value for name, widget in self._inputs.items()}
 
     def update(self) -> None:
-        """Launch with the present values; on an illegal choice keep the last picture and say why nothing ran."""
+        """Launch with the present values; on an illegal choice say why nothing ran, and hide the last picture, which belongs to other values."""
         began, seen = time.perf_counter(), []
         self._say(f"Launches: {self.launches}. Launching …", "inherit", "normal")
         try:
@@ -98,7 +100,8 @@ class Panel:
         if legal:
             self._image.value = self.picture.png()
             self._words.value = f"<details><summary>The same in words</summary><pre>{html.escape(self.picture.text)}</pre></details>"
-        self._image.layout.opacity = "1" if legal else "0.35"
+        for shown in (self._image, self._words):            # hidden, they keep their place: the page does not jump
+            shown.layout.visibility = "visible" if legal else "hidden"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
         fallback: dict = {"text/plain": self.status}
@@ -114,13 +117,17 @@ def panel(launch: Callable[..., style.Picture], **controls: Slider | Choice) -> 
     return Panel(launch, controls)
 
 
-def _control(control: Slider | Choice):
+def _label(control: Slider | Choice) -> str:
+    return f"{control.label} ({control.unit})" if isinstance(control, Slider) and control.unit else control.label
+
+
+def _control(control: Slider | Choice, labels: int):
+    """The widget of a control; labels: characters of the longest label of its panel, so that all begin and end at one line."""
     import ipywidgets as widgets
 
-    style_ = {"description_width": "initial"}
-    layout = widgets.Layout(width="340px", margin="2px 20px 2px 0")
+    style_ = {"description_width": f"{labels}ch"}
+    layout = widgets.Layout(width=f"calc({labels}ch + 210px)", margin="2px 20px 2px 0")
     if isinstance(control, Choice):
-        return widgets.Dropdown(options=list(control.values), value=control.start, description=control.label, style=style_, layout=layout)
-    label = f"{control.label} ({control.unit})" if control.unit else control.label
-    return widgets.SelectionSlider(options=[(f"{v:g}", v) for v in control.values], value=control.start, description=label,
+        return widgets.Dropdown(options=list(control.values), value=control.start, description=_label(control), style=style_, layout=layout)
+    return widgets.SelectionSlider(options=[(f"{v:g}", v) for v in control.values], value=control.start, description=_label(control),
                                    continuous_update=False, style=style_, layout=layout)

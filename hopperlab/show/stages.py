@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ring of stages of a software pipeline as a diagram: which k-step is copied into which buffer, and when it is used.
 
 A drawing of the schedule the source asks for, in steps of the main loop; `timelines` draws what a run did.

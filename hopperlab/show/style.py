@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The look of every figure: palette, fonts, the card a figure is drawn on, and `Picture`, which carries it to a notebook.
 
 Figures are drawn on an opaque pale card, so that they read the same in a light and in a dark theme.

@@ -1,6 +1,7 @@
-"""Pictures of shared memory: where a swizzle puts each 16-byte granule, which banks an access touches, what a stage holds.
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of shared memory: where a swizzle puts each 16-byte granule, how many passes an access takes.
 
-The formulas are `hopper.swizzle`'s; this file only draws them.
+The formulas are those of `hopper.swizzle` and `hopper.banks`; this file only draws them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from ..hopper import swizzle
+from ..hopper import banks, swizzle
 from . import style
 
-BANKS, BANK_BYTES, GRANULE = 32, 4, 16
+GRANULE = swizzle.ATOM_BYTES
 
 
 def swizzled_tile(rows: int = 8, row_bytes: int = 128, mode: str = "128B", base: int = 0) -> style.Picture:
@@ -61,32 +62,5 @@ def wavefronts(addresses: Sequence[int] | np.ndarray, bytes_per_lane: int = 4) -
     """
     lanes = np.asarray(addresses, dtype=np.int64)
     group = max(1, 128 // bytes_per_lane)
-    return sum(_passes(lanes[i:i + group], bytes_per_lane) for i in range(0, len(lanes), group))
-
-
-def _passes(lanes: np.ndarray, bytes_per_lane: int) -> int:
-    words = np.unique((lanes[:, None] // BANK_BYTES + np.arange(max(1, bytes_per_lane // BANK_BYTES))).ravel())
-    return int(np.bincount(words % BANKS, minlength=BANKS).max())
-
-
-def bank_map(addresses: Sequence[int] | np.ndarray, bytes_per_lane: int = 4, heading: str = "Banks touched by one warp") -> style.Picture:
-    """A bar for each of the 32 banks: how many different 4-byte words one warp asks of it in its worst 128-byte group.
-
-    addresses: shared-memory byte address per lane. The access takes as many passes as the tallest bar of each group.
-    """
-    lanes = np.asarray(addresses, dtype=np.int64)
-    group = max(1, 128 // bytes_per_lane)
-    counts = np.zeros(BANKS, dtype=int)
-    for first in range(0, len(lanes), group):
-        part = lanes[first:first + group]
-        words = np.unique((part[:, None] // BANK_BYTES + np.arange(max(1, bytes_per_lane // BANK_BYTES))).ravel())
-        counts = np.maximum(counts, np.bincount(words % BANKS, minlength=BANKS))
-    passes, ideal = wavefronts(lanes, bytes_per_lane), max(1, len(lanes) * bytes_per_lane // 128)
-    figure, (axis,) = style.new_figure(2.4)
-    axis.bar(range(BANKS), counts, color=[style.BLUE if c <= 1 else style.VERMILION for c in counts], width=0.8)
-    axis.set(xlabel="shared-memory bank (4 bytes wide)", ylabel="words asked for", xlim=(-0.6, 31.6), ylim=(0, max(2, counts.max() + 0.5)))
-    axis.set_xticks(range(0, BANKS, 4))
-    axis.set_yticks(range(0, counts.max() + 2, max(1, int(counts.max()) // 4)))
-    style.title(axis, f"{heading}: {passes} passes, {ideal} would do")
-    words = f"{heading}: {passes} passes over shared memory, {ideal} would do\n  words per bank: " + " ".join(map(str, counts))
-    return style.Picture(figure, words)
+    words = lanes[:, None] // banks.BANK_BYTES + np.arange(max(1, bytes_per_lane // banks.BANK_BYTES))
+    return sum(banks.passes(words[i:i + group].ravel()) for i in range(0, len(lanes), group))

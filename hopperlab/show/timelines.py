@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs drawn over time: one row a warp (or engine), a bar for each span, a mark for each moment.
 
 `gantt` draws what `run.timeline` holds: the steps are the emulator's scheduling rounds, not seconds, and show order and overlap,

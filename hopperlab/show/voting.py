@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Questions to the learner: a prediction kept beside the measurement, and a vote kept beside the verdict.
 
 Neither blocks Run All: an unanswered question is shown as unanswered. Both work without ipywidgets, as text.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What panels and questions share: whether ipywidgets is there, bundles that fall back to text, and a line of live text."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Atomics of every type, vector and space, against NumPy applied lane by lane."""
 import hopperlab as hl
 import ml_dtypes

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies through registers, cp.async, bulk copies and scaling through TMA: every byte, under every schedule, no hazard."""
 import hopperlab as hl
 import numpy as np
 import pytest
-from hopperlab.measure import launches
+from hopperlab.measure.launches import launch as launches
 from support.emulated import SCHEDULES, kinds, lines_with, run, told
 
 

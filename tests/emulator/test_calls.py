@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device functions that are not inlined: arguments, structs, recursion, pointers, printf, assert, malloc."""
 import hopperlab as hl
 import numpy as np
@@ -247,29 +248,31 @@ C: mul.lo.u32 result, value, value; ret;
     assert out.tolist() == [7 if t < 4 else [t + 1, 2 * t, t * t, 1000][t % 4] for t in range(32)]
 
 
-def test_switch_with_fall_through_and_continue():
-    source = r"""
-    extern "C" __global__ void k(const int* in, int* out) {
-        int x = in[threadIdx.x], y = threadIdx.x;
-        for (int i = 0; i < 3; i++) {
-            switch ((x + i) % 12) {
-                case 0: y = y * 3 + 1; break;
-                case 1: y ^= 0x55; break;
-                case 2: case 5: y -= x; break;
-                case 3: y = -y; if (y & 1) break;
-                case 4: y += 100; break;
-                case 6: y = __popc(y); break;
-                case 7: y <<= 2; break;
-                case 8: y = y / 3; continue;
-                case 9: y = y % 7; break;
-                case 10: y = x; break;
-                default: y = 9;
-            }
-            y += i;
+SWITCH = r"""
+extern "C" __global__ void k(const int* in, int* out) {
+    int x = in[threadIdx.x], y = threadIdx.x;
+    for (int i = 0; i < 3; i++) {
+        switch ((x + i) % 12) {
+            case 0: y = y * 3 + 1; break;
+            case 1: y ^= 0x55; break;
+            case 2: case 5: y -= x; break;
+            case 3: y = -y; if (y & 1) break;
+            case 4: y += 100; break;
+            case 6: y = __popc(y); break;
+            case 7: y <<= 2; break;
+            case 8: y = y / 3; continue;
+            case 9: y = y % 7; break;
+            case 10: y = x; break;
+            default: y = 9;
         }
-        out[threadIdx.x] = y;
-    }"""
-    module = hl.RawModule(code=source, backend="emulator")
+        y += i;
+    }
+    out[threadIdx.x] = y;
+}"""
+
+
+def test_switch_with_fall_through_and_continue():
+    module = hl.RawModule(code=SWITCH, backend="emulator")
     x, out = np.random.default_rng(101).integers(0, 40, 64).astype(np.int32), np.zeros(64, np.int32)
     module.get_function("k")((1,), (64,), (x, out))
 

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unit tests of the vector clocks: what a release hands on, to whom, and what stays one lane's own business."""
 import numpy as np
-from hopperlab.emulator.clocks import Clocks, Units, V, X
-from hopperlab.emulator.cohort import Cohort
+from hopperlab.emulator.hazards.clocks import Clocks, Units, V, X
+from hopperlab.emulator.machine.cohort import Cohort
 
 WARPS = 4
 
@@ -88,7 +89,7 @@ def test_what_one_lane_learned_the_others_learn_by_warp_sync():
     w.acquire(w.cohort(32 + 7), w.release(w.warp(0)))
     assert w.knows(39, stamp) and not w.knows(32, stamp)
     w.c.warp_sync(*w.warp(1))
-    assert w.knows(32, stamp) and not w.c.any_fragment
+    assert w.knows(32, stamp) and not w.c.rows.any_apart
 
 
 def test_two_lanes_that_publish_one_by_one_are_both_kept():

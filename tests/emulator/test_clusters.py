@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clusters: ranks, distributed shared memory, remote barriers, multicast, transfers between CTAs, and their hazards."""
 import hopperlab as hl
 import numpy as np

@@ -1,10 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
 """run.counters: the profiler's numbers, by name, line, instruction and launch."""
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
+from emulator.coverage import run as run_forms
+from emulator.coverage.kernel import text
 from support.emulated import run
 from support.gemms import warp_specialized
 
 import hopperlab as hl
+from hopperlab import emulator
+from hopperlab.emulator import isa, ops
+from hopperlab.emulator.observe import classes
+from hopperlab.emulator.observe.counters import CLASSES, COUNTERS, Counters
+from hopperlab.emulator.ops import foreign
+from hopperlab.emulator.ptx.ir import Instr
+from hopperlab.emulator.ptx.parser import parse
 from hopperlab.hopper import banks
 
 LANE = np.arange(32)
@@ -170,15 +183,34 @@ extern "C" __global__ void __cluster_dims__(2) k(float* out) {
 
 
 def test_every_counter_of_the_code_is_explained():
-    """Names in calls of count, add and operation, in ops/ and beside it, have a row in COUNTERS."""
-    import re
-    from pathlib import Path
-
-    from hopperlab import emulator
-    from hopperlab.emulator.counters import COUNTERS
+    """Names in calls of add and operation have a row in COUNTERS, and one that has none is an error when it is counted."""
     found = set()
     for path in Path(emulator.__file__).parent.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        found |= set(re.findall(r'(?:session\.count|counting\.add)\("([a-z_]+)"', text))
-        found |= {f"{name}{end}" for name in re.findall(r'counting\.operation\("([a-z_]+)"', text) for end in ("s", "_bytes")}
-    assert {"tma_load_bytes", "wgmma", "setmaxnreg_dec", "bulk_loads"} <= found <= set(COUNTERS), found - set(COUNTERS)
+        code = path.read_text(encoding="utf-8")
+        found |= set(re.findall(r'self\.add\("([a-z_]+)"', code))
+        found |= {f"{name}{end}" for name in re.findall(r'self\.operation\("([a-z_]+)"', code) for end in ("s", "_bytes")}
+    assert {"tma_load_bytes", "wgmma", "bulk_loads"} <= found <= set(COUNTERS), found - set(COUNTERS)
+    with pytest.raises(KeyError, match="no row"):
+        Counters().add("strange", 1)
+
+
+ACCEPTED = [form for where, form in run_forms.table() if where == "sm_90a"]
+
+
+def test_every_instruction_has_a_class():
+    """Words that a resolver or the arithmetic takes, and every form that runs, each in one of CLASSES."""
+    refused = {*foreign.RESOLVERS, "multimem"}
+    implemented = (isa.covered() | set(ops.RESOLVERS) | {"bra", "brx", "ret", "exit"}) - refused
+    assert implemented == set(classes.CLASS_OF) | classes.BY_TYPE
+    assert set(classes.CLASS_OF.values()) == set(CLASSES)
+    forms = [form for form in ACCEPTED if form.split(".")[0] not in refused]
+    body = parse(text({"k": forms}, bare=True)[0]).functions["k"].body
+    assert len(body) >= len(forms) > 7000 and {classes.instruction_class(instr) for instr in body} <= set(CLASSES)
+
+
+@pytest.mark.parametrize("words", ["add", "add.strange", "strange.u32", "tex.1d.v4.f32.s32"])
+def test_an_instruction_without_a_class_is_an_error(words):
+    op, *mods = words.split(".")
+    with pytest.raises(emulator.UnsupportedInstruction, match="no class"):
+        classes.instruction_class(Instr(op, tuple(mods), (), None, None, 1, 0))
+

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every instruction form of coverage/table.txt: what ptxas takes for sm_90a runs here, what it refuses is an error that names the
 architecture that has it. coverage/forms.py lists the forms, coverage/record.py asks ptxas."""
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cp.async: groups belong to a thread, waiting makes data visible to that thread alone, and bytes past src-size are zero."""
 import hopperlab as hl
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What --differential calls equal: the same bytes, or floats within their bound of the largest magnitude."""
 import ml_dtypes
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random programs with nested branches, loops, shuffles and barriers give what a thread-by-thread interpreter gives."""
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ from support.programs import THREADS, Maker, interpret, source
 
 
 @pytest.mark.parametrize("seed", range(24))
+@pytest.mark.sampled(every=4)
 def test_a_random_program(seed):
     maker = Maker(seed)
     program = [s for _ in range(3) for s in maker.block(3, True, False)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/: every hazard kind has its page, kernels on the pages show what they say, and snippets of emulator.md work."""
 import ast
 import re
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
+from hopperlab.emulator.hazards.words import Kind
+from support import hazard_cases
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -15,22 +18,6 @@ PAGES = sorted(path for path in (DOCS / "hazards").glob("*.md") if path.stem != 
 EMULATOR = ROOT / "hopperlab" / "emulator"
 KIND = re.compile(r"[a-z]+(-[a-z]+)+|race|deadlock|misaligned")
 pytestmark = [pytest.mark.emulator_only, pytest.mark.filterwarnings("ignore::hopperlab.runtime.errors.PtxasWarning")]
-
-
-def emitted() -> set[str]:
-    """Kinds that the emulator's code can give a hazard or a fault: literals in calls that report."""
-    found = set()
-    for path in EMULATOR.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call):
-                continue
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            words = [a.value for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-            if name in ("_add", "add") and len(words) and isinstance(node.args[0], ast.Name) and node.args[0].id == "M":
-                found.add(words[0])
-            elif name in ("fault", "MemoryFault", "Hazard"):
-                found.update(word for word in words if KIND.fullmatch(word))
-    return found
 
 
 def kernels(path: Path) -> list[str]:
@@ -43,15 +30,33 @@ def launch(source: str, schedule: str) -> list:
              "bf16": (np.arange(4096) % 5).astype(ml_dtypes.bfloat16).reshape(64, 64)}
     given = eval(f"dict({how})", names)                     # the page's own line
     kernel = hl.RawModule(code=source, backend="emulator").get_function("k")
-    with hl.emulate(schedule=schedule, hazards="collect") as session:
+    with hl.emulate(schedule=schedule, hazards="collect", levels={"unfenced-overwrite": "warning"}) as session:
         kernel((given["grid"],), (given["block"],), given["args"], shared_mem=given.get("shared_mem", 0))
-    return session.hazards
+    return [*session.hazards, *session.warnings]
 
 
-def test_every_kind_that_the_code_can_report_has_a_page():
-    kinds = emitted()
-    assert {"race", "read-before-arrival", "out-of-bounds", "deadlock", "uninitialised-read"} <= kinds
+def test_every_kind_has_a_page_and_kernels_that_commit_it():
+    kinds = {str(kind) for kind in Kind}
     assert kinds == {path.stem for path in PAGES}
+    assert kinds == {case.kind for case in hazard_cases.all_cases() if not case.clean}
+
+
+def test_pages_and_the_index_say_of_a_kind_what_the_list_says():
+    index = (DOCS / "hazards" / "README.md").read_text(encoding="utf-8")
+    for kind in Kind:
+        assert f"| [{kind}]({kind}.md) | {kind.says} |" in index
+        assert f"**{kind.says}.**" in (DOCS / "hazards" / f"{kind}.md").read_text(encoding="utf-8")
+
+
+def test_faults_are_of_a_kind_that_is_listed():
+    """Machine and handlers name kinds of faults as text; each is one of the list."""
+    found = set()
+    for path in EMULATOR.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in ("fault", "MemoryFault"):
+                words = [n.value for a in node.args for n in ast.walk(a) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+                found.update(word for word in words if KIND.fullmatch(word))
+    assert {"out-of-bounds", "misaligned", "illegal-descriptor", "barrier-misuse"} <= found <= {str(kind) for kind in Kind}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[path.stem for path in PAGES])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad accesses, bad instructions and kernels that stop themselves: each error names block, thread, line and numbers."""
 import re
 
@@ -86,7 +87,7 @@ def test_a_null_pointer():
     source = r"""
     extern "C" __global__ void k(int* y, long long offset) { *(y + threadIdx.x - offset) = 1; }    // here"""
     y = np.zeros(32, np.int32)
-    from hopperlab.emulator import memory
+    from hopperlab.emulator.machine import memory
     address = memory.default().address_of(y)
     text = fault(source, (y, np.int64(address // 4)), "null pointer", block=(1,))
     assert "thread 0" in text
@@ -205,3 +206,69 @@ def test_impossible_launches():
     for launch in ({"block": (1025,)}, {"grid": (0,)}, {"shared_mem": 300_000}, {"block": (128,)}):
         with pytest.raises((hl.EmulatorError, ValueError, TypeError)):
             run(source, (y,), **launch)
+
+
+def test_a_write_far_past_an_array_names_that_array():
+    """Other arrays, and a variable of the module, lie between."""
+    source = r"""
+    __device__ int STAGES[4] = {1, 2, 3, 4};
+    struct pointers { float* y; long n; };
+    extern "C" __global__ void k(const float* x, pointers to, int step) {
+        float* at = to.y + STAGES[0];
+        at[(int)(threadIdx.x + 1) * step] = x[threadIdx.x];    // here
+    }"""
+    x, y, others = np.zeros(32, np.float32), np.zeros(64, np.float32), [np.zeros(5000, np.uint8) for _ in range(3)]
+    kernel = hl.RawModule(code=source, backend="emulator").get_function("k")
+    to = np.array([(y.__array_interface__["data"][0], 64)], dtype=[("y", "u8"), ("n", "i8")])
+    to["y"] = hl.emulator.machine.memory.default().address_of(y)
+    for other in others:
+        hl.emulator.machine.memory.default().register(other)
+    for step in (3000, 20000, -400):
+        with pytest.raises(hl.MemoryFault) as caught, hl.emulate():
+            kernel((1,), (32,), (x, to[0], np.int32(step)))
+        far = (1 + step) * 4 - 256 if step > 0 else -4 * (1 + step)
+        assert f"it lies {far} bytes {'past the end of' if step > 0 else 'before'} " in str(caught.value) and "shape (64,)" in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager"])
+def test_a_guarded_barrier_that_some_lanes_pass_by(schedule):
+    """bar.sync under a guard that differs in a warp: the other lanes go on, and no error of ours comes of it."""
+    body = """ld.param.u64 %rd1, [y]; mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32;
+    @%p1 barrier.sync 1, 32;
+    mul.wide.u32 %rd2, %r1, 4; add.u64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r1;"""
+    y = np.zeros(64, np.uint32)
+    session = run_ptx(body, (y,), ".param .u64 y", block=(64,), schedule=schedule)
+    assert (y == np.arange(64)).all() and not session.hazards
+    body = body.replace("setp.lt.u32 %p1, %r1, 32;", "and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0;").replace("1, 32", "0")
+    run_ptx(body, (y,), ".param .u64 y", block=(64,), schedule=schedule)
+    assert (y == np.arange(64)).all()
+
+
+LOCAL = r"""
+struct odd { char c; short s; int i; double d; long long l; float4 v; };
+extern "C" __global__ void k(double* y, const int* order, int n) {
+    odd own[6]; unsigned char raw[64];
+    for (int k = 0; k < n; k++) {
+        int at = order[(threadIdx.x + k) % n];
+        own[at].c = at; own[at].s = -at * 3; own[at].i = at * 1000003; own[at].d = at / 7.0; own[at].l = -at * 10000000019ll; own[at].v = make_float4(at, -at, at * 2, 0.5f * at);
+        for (int b = 0; b < 8; b++) raw[(at * 8 + b) % 64] = at * 13 + b;
+    }
+    double total = 0;
+    for (int k = 0; k < n; k++) {
+        odd& o = own[order[(threadIdx.x * 5 + k) % n]];
+        total += o.c + o.s * 2.0 + o.i + o.d + (double)o.l + o.v.x + 3.0 * o.v.y + o.v.z + o.v.w;
+    }
+    for (int b = 0; b < 8 * n; b++) total += (b + 1) * raw[b];
+    y[threadIdx.x] = total;
+}"""
+
+
+@pytest.mark.parametrize("options", [("-G",), ()])
+def test_local_memory_of_every_width(options):
+    """A struct and bytes in local memory, at offsets that differ between lanes and at offsets that do not."""
+    n, y, order = 6, np.zeros(96), np.array([3, 0, 5, 1, 4, 2], np.int32)
+    run(LOCAL, (y, order, np.int32(n)), block=(96,), options=options)
+    a = np.arange(n, dtype=np.float64)
+    each = a - 6 * a + a * 1000003 + a / 7.0 - a * 10000000019 + (a - 3 * a + a * 2 + 0.5 * a)
+    raw = ((np.arange(n)[:, None] * 13 + np.arange(8)) % 256).reshape(-1)
+    assert np.allclose(y, each.sum() + ((np.arange(8 * n) + 1) * raw).sum(), rtol=1e-12)

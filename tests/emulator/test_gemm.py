@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two GEMMs of the first lessons in the emulator: right values under every schedule and shape, and no hazard."""
 import pytest
 from support.gemms import SCHEDULES, SHAPES, mma_multistage, warp_specialized
@@ -5,12 +6,14 @@ from support.gemms import SCHEDULES, SHAPES, mma_multistage, warp_specialized
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("gemm", [warp_specialized, mma_multistage])
+@pytest.mark.sampled(every=5)
 def test_exact_on_awkward_shapes(gemm, shape, schedule):
     c, exact, session = gemm(*shape, schedule)
     assert (c == exact).all() and not session.hazards
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.sampled(every=3)
 def test_every_random_schedule_gives_the_same_values(seed):
     for gemm in (warp_specialized, mma_multistage):
         c, exact, session = gemm(256, 256, 256, "random", seed)

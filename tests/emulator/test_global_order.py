@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Order of accesses to global memory: races between threads and blocks, flags and fences, and the copy engine's view."""
 import hopperlab as hl
 import numpy as np

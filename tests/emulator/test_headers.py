@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The toolkit's own headers and libcu++ in the emulator: cooperative groups, half types, barriers, pipelines, atomics, cuda::ptx."""
 import hopperlab as hl
 import ml_dtypes
@@ -15,38 +16,40 @@ def run(source, args, grid=(1,), block=(128,), schedule="lazy", name="k", hazard
     return session
 
 
+GROUPS = r"""
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void k(const int* in, int* out) {
+    cg::thread_block block = cg::this_thread_block();
+    int t = block.thread_rank(), x = in[t];
+    auto warp = cg::tiled_partition<32>(block);
+    auto eight = cg::tiled_partition<8>(warp);
+    out[t] = cg::reduce(warp, x, cg::plus<int>());
+    out[128 + t] = cg::reduce(eight, x, cg::greater<int>());
+    out[256 + t] = cg::exclusive_scan(warp, x);
+    out[384 + t] = -1;
+    if (t % 3 == 0) {
+        auto some = cg::coalesced_threads();
+        out[384 + t] = some.thread_rank() * 1000 + cg::reduce(some, x, cg::plus<int>());
+    }
+    block.sync();
+    auto labelled = cg::labeled_partition(cg::coalesced_threads(), t & 3);
+    out[512 + t] = labelled.size() * 10 + labelled.thread_rank();
+    out[640 + t] = cg::binary_partition(warp, x > 5).size();
+    out[768 + t] = warp.any(x > 7) + 2 * warp.all(x >= 0) + 4 * __popc(warp.ballot(x & 1)) + eight.shfl_xor(x, 3) * 1000;
+    auto quarter = cg::tiled_partition(block, 16);
+    __shared__ int s[128];
+    s[t] = x;
+    quarter.sync();
+    out[896 + t] = s[t ^ 15] + quarter.thread_rank() * 100;
+}"""
+
+
 def test_cooperative_groups():
-    source = r"""
-    #include <cooperative_groups.h>
-    #include <cooperative_groups/reduce.h>
-    #include <cooperative_groups/scan.h>
-    namespace cg = cooperative_groups;
-    extern "C" __global__ void k(const int* in, int* out) {
-        cg::thread_block block = cg::this_thread_block();
-        int t = block.thread_rank(), x = in[t];
-        auto warp = cg::tiled_partition<32>(block);
-        auto eight = cg::tiled_partition<8>(warp);
-        out[t] = cg::reduce(warp, x, cg::plus<int>());
-        out[128 + t] = cg::reduce(eight, x, cg::greater<int>());
-        out[256 + t] = cg::exclusive_scan(warp, x);
-        out[384 + t] = -1;
-        if (t % 3 == 0) {
-            auto some = cg::coalesced_threads();
-            out[384 + t] = some.thread_rank() * 1000 + cg::reduce(some, x, cg::plus<int>());
-        }
-        block.sync();
-        auto labelled = cg::labeled_partition(cg::coalesced_threads(), t & 3);
-        out[512 + t] = labelled.size() * 10 + labelled.thread_rank();
-        out[640 + t] = cg::binary_partition(warp, x > 5).size();
-        out[768 + t] = warp.any(x > 7) + 2 * warp.all(x >= 0) + 4 * __popc(warp.ballot(x & 1)) + eight.shfl_xor(x, 3) * 1000;
-        auto quarter = cg::tiled_partition(block, 16);
-        __shared__ int s[128];
-        s[t] = x;
-        quarter.sync();
-        out[896 + t] = s[t ^ 15] + quarter.thread_rank() * 100;
-    }"""
     x, out = np.random.default_rng(83).integers(0, 10, 128).astype(np.int32), np.zeros(1024, np.int32)
-    run(source, (x, out))
+    run(GROUPS, (x, out))
     t, warps, out = np.arange(128), x.reshape(4, 32), out.reshape(8, 128)
     assert (out[0].reshape(4, 32) == warps.sum(axis=1)[:, None]).all()
     assert (out[1].reshape(16, 8) == x.reshape(16, 8).max(axis=1)[:, None]).all()
@@ -61,34 +64,36 @@ def test_cooperative_groups():
     assert (out[7] == x[t ^ 15] + t % 16 * 100).all()
 
 
+NARROW_TYPES = r"""
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+extern "C" __global__ void k(const float* x, __half* h, __nv_bfloat16* b, __nv_fp8_e4m3* f8, __nv_fp8_e5m2* f5, float* out,
+                             __half2* h2, __half* hsum, __nv_bfloat162* bsum, unsigned* packed) {
+    int t = threadIdx.x;
+    __half a = __float2half(x[t]);
+    __nv_bfloat16 c = __float2bfloat16(x[t]);
+    h[t] = __hfma(a, a, __float2half(1.0f));
+    b[t] = c * c + __float2bfloat16(0.5f);
+    f8[t] = __nv_fp8_e4m3(x[t]);
+    f5[t] = __nv_fp8_e5m2(x[t]);
+    out[t] = float(f8[t]) + float(f5[t]);
+    h2[t] = __hmul2(__halves2half2(a, __hneg(a)), __float2half2_rn(3.0f));
+    out[64 + t] = __half2float(hsqrt(__habs(a)));
+    out[128 + t] = __hgt(a, h[t]) + 2 * __hisnan(a) + 4 * __half2int_rn(a);
+    atomicAdd(hsum, __float2half(1.0f));
+    atomicAdd(bsum, __floats2bfloat162_rn(1.0f, -2.0f));
+    __nv_fp8x4_e4m3 four(make_float4(x[t], -x[t], 2.0f, 1.0f));
+    packed[t] = *reinterpret_cast<unsigned*>(&four);
+}"""
+
+
 def test_half_bf16_and_fp8_types():
-    source = r"""
-    #include <cuda_fp16.h>
-    #include <cuda_bf16.h>
-    #include <cuda_fp8.h>
-    extern "C" __global__ void k(const float* x, __half* h, __nv_bfloat16* b, __nv_fp8_e4m3* f8, __nv_fp8_e5m2* f5, float* out,
-                                 __half2* h2, __half* hsum, __nv_bfloat162* bsum, unsigned* packed) {
-        int t = threadIdx.x;
-        __half a = __float2half(x[t]);
-        __nv_bfloat16 c = __float2bfloat16(x[t]);
-        h[t] = __hfma(a, a, __float2half(1.0f));
-        b[t] = c * c + __float2bfloat16(0.5f);
-        f8[t] = __nv_fp8_e4m3(x[t]);
-        f5[t] = __nv_fp8_e5m2(x[t]);
-        out[t] = float(f8[t]) + float(f5[t]);
-        h2[t] = __hmul2(__halves2half2(a, __hneg(a)), __float2half2_rn(3.0f));
-        out[64 + t] = __half2float(hsqrt(__habs(a)));
-        out[128 + t] = __hgt(a, h[t]) + 2 * __hisnan(a) + 4 * __half2int_rn(a);
-        atomicAdd(hsum, __float2half(1.0f));
-        atomicAdd(bsum, __floats2bfloat162_rn(1.0f, -2.0f));
-        __nv_fp8x4_e4m3 four(make_float4(x[t], -x[t], 2.0f, 1.0f));
-        packed[t] = *reinterpret_cast<unsigned*>(&four);
-    }"""
     x = np.random.default_rng(89).normal(scale=3, size=64).astype(np.float32)
     f16, bf16, e4, e5 = np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
     h, b, f8, f5 = np.zeros(64, f16), np.zeros(64, bf16), np.zeros(64, e4), np.zeros(64, e5)
     out, h2, hsum, bsum, packed = np.zeros(192, np.float32), np.zeros(128, f16), np.zeros(2, f16), np.zeros(2, bf16), np.zeros(64, np.uint32)
-    run(source, (x, h, b, f8.view(np.uint8), f5.view(np.uint8), out, h2, hsum, bsum, packed), block=(64,))
+    run(NARROW_TYPES, (x, h, b, f8.view(np.uint8), f5.view(np.uint8), out, h2, hsum, bsum, packed), block=(64,))
     a, c = x.astype(f16), x.astype(bf16)
     assert (h == (a.astype(np.float64) ** 2 + 1).astype(f16)).all()
     product = (c.astype(np.float32) ** 2)                              # the compiler may fuse or round in between
@@ -105,6 +110,7 @@ def test_half_bf16_and_fp8_types():
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.sampled(every=3)
 def test_cuda_barrier_with_bulk_copies(schedule):
     source = r"""
     #include <cuda/barrier>
@@ -140,6 +146,7 @@ def test_cuda_barrier_with_bulk_copies(schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.sampled(every=3)
 def test_cuda_pipeline_and_memcpy_async(schedule):
     source = r"""
     #include <cuda/pipeline>

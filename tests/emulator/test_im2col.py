@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """im2col copies in 3, 4 and 5 dimensions: bounding boxes, offsets, traversal strides and edges, against a walk in Python."""
 import itertools
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interleaved tensor maps: slices of 16 or 32 bytes a pixel, as an H200 loads and stores them, against loops in Python."""
 import itertools
 

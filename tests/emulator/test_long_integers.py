@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """128-bit integers: what NVRTC makes of their products, quotients and shifts runs through every kind of carry chain."""
 import hopperlab as hl
 import numpy as np

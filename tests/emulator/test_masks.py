@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Member masks: exactly the named lanes meet, each mask's lanes among themselves, and memory is ordered among them."""
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def test_tiles_of_a_warp_run_one_instruction_with_different_masks(size):
     session = run(source, (x, out), options=(f"-DSIZE={size}",))
     assert not session.hazards, told(session)
     tiles = x.reshape(-1, size)
-    spread = lambda values: np.repeat(values, size)                      # noqa: E731
+    spread = lambda values: np.repeat(values, size)
     assert (out[0] == spread((tiles == 3).any(1))).all() and (out[1] == spread((tiles < 6).all(1))).all()
     assert (out[2] == spread(tiles.sum(1))).all() and (out[3] == spread(tiles.max(1))).all()
     first = np.arange(0, 32, size)

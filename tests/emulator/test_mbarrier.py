@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mbarriers: counts, phases, states, bytes, and what arriving and waiting hand on to whom."""
 import hopperlab as hl
 import numpy as np
@@ -197,7 +198,7 @@ def test_an_invalidated_barrier_is_dead():
         mbarrier_arrive(&b);
         out[0] = 1;
     }"""
-    with pytest.raises(hl.MemoryFault, match="no mbarrier was initialised"):
+    with pytest.raises(hl.MemoryFault, match="mbarrier.inval has ended the one"):
         run(source, (np.zeros(1, np.int32),), hazards="raise")
 
 

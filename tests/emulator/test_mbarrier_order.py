@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What arriving on an mbarrier and waiting on it hand on, from whom to whom."""
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(64) k(const float* x, float* y) {  
 def test_one_lane_speaks_for_its_warp_only_after_syncwarp(count, lane, sync, clean, schedule):
     x, y = np.arange(96, dtype=np.float32), np.zeros(96, np.float32)
     session = run(RELEASE, (x, y), block=(64,), schedule=schedule, options=(f"-DCOUNT={count}", f"-DLANE={lane}", f"-DSYNC={sync}"))
-    assert kinds(session) == ([] if clean else ["race"]), told(session)
+    assert kinds(session) == ([] if clean else ["phase-overrun", "race"]), told(session)     # the other lanes may still wait, too
     if clean:
         assert (y.reshape(3, 32) == x.reshape(3, 32)[:, ::-1]).all()
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mma.sp against dense products in NumPy: A is compressed here, element by element, with its metadata."""
 import hopperlab as hl
 import ml_dtypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every synchronising instruction of the course's kernels is needed: take one away, and a hazard is named whatever the schedule.
 
 Each mutant is the kernel's PTX with one instruction removed (a try_wait says yes at once). Instructions that are not needed
@@ -10,7 +11,7 @@ import hopperlab as hl
 import ml_dtypes
 import numpy as np
 import pytest
-from hopperlab.measure import launches
+from hopperlab.measure.launches import launch as launches
 from support.emulated import SCHEDULES, kinds
 
 SYNC = re.compile(r"\s*(?:@!?%\w+\s+)?(bar\.sync|bar\.arrive|cp\.async\.wait_group|cp\.async\.bulk\.wait_group|fence\.proxy|"
@@ -69,6 +70,7 @@ CASES = ["fold", "tma_scale", "tma_copy_ring", "bulk_copy", "cp_async_copy", "mm
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(every=4)
 def test_every_instruction_is_needed(name):
     launch, missed = build(name), []
     count = len(body(name)[1])

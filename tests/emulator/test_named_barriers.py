@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bar.sync, bar.arrive and bar.red: votes, roles that hand slots to each other, and what each generation hands on."""
 import numpy as np
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Idioms of real Hopper kernels, correct and silent under every schedule, each beside a twin that leaves one step out."""
 import ml_dtypes
 import numpy as np

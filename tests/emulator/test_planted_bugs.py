@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planted synchronisation bugs are named at both of their source lines, in every schedule; the clean twin is silent.
 
 The lines are found by their text in the kernel's source, so that an edit of a kernel does not break a test. Each bug is a
@@ -34,6 +35,7 @@ CASES = [
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("gemm, path, bug, kind, early, other", CASES, ids=[c[2] for c in CASES])
+@pytest.mark.sampled(by="bug")
 def test_bug_is_named_at_both_ends(gemm, path, bug, kind, early, other, schedule):
     option = (f"-D{bug}=1",)
     assert ptx(path, option) != ptx(path, ())

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops that look at memory or a clock again and again: those that move on end by themselves, those that repeat are deadlocks."""
 import hopperlab as hl
 import numpy as np
@@ -81,8 +82,8 @@ def test_a_loop_that_comes_back_to_where_it_was_is_a_deadlock(body):
 ENDLESS = {
     "counts in a register": ("int i = 0;\nwhile (!*flag) i++;\n*out = i;", "what these loops read is changed by nobody"),
     "computes beside it": ("float x = 1;\nwhile (!*flag) x = x * 1.5f + 1;\n*out = x;", "what these loops read is changed by nobody"),
-    "counts in memory": ("\nwhile (!*flag) ++*out;", "these loops write memory, but for 2048 rounds"),
-    "counts atomically": ("\nwhile (!*flag) atomicAdd((int*)out + 1, 1);", "these loops write memory, but for 2048 rounds"),
+    "counts in memory": ("\nwhile (!*flag) ++*out;", "these loops write memory, but for 256 rounds"),
+    "counts atomically": ("\nwhile (!*flag) atomicAdd((int*)out + 1, 1);", "these loops write memory, but for 256 rounds"),
     "counts in shared memory": ("__shared__ int many[64];\nwhile (!*flag) { many[threadIdx.x]++; __syncwarp(); }\n*out = many[0];", "these loops|what these loops read"),
 }
 

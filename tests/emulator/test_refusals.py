@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What sm_90a does not have is refused with the name of the architecture that has it; nothing passes silently."""
 import pytest
 from hopperlab import emulator

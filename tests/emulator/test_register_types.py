@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registers of any 32-bit type hold any 32-bit value: accumulators in .b32, integers in .f32, and copies between them."""
 import numpy as np
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Atomics on shared memory: no race among themselves, but with plain accesses; and locks and flags built on them."""
 import numpy as np
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """alloca, stacksave and stackrestore: local memory of a size that each thread decides."""
 import numpy as np
 import pytest

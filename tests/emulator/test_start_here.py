@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lesson 00's four kernels: all give right values, exactly three are wrong, whatever the schedule lets them get away with."""
 import hopperlab as hl
 import numpy as np

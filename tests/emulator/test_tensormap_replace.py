@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tensormap.replace, cp_fenceproxy, and tensor maps that live in global, constant and parameter memory."""
 import hopperlab as hl
 import numpy as np
@@ -138,3 +139,75 @@ def test_values_that_no_map_can_hold(instruction):
     image = np.frombuffer(bytes(hl.TensorMap.tiled(np.zeros((8, 8), np.float32), box=(4, 4))), np.uint8).copy()
     with pytest.raises(emulator.MemoryFault, match="tensormap.replace"):
         hl.RawModule(ptx=ptx, backend="emulator").get_function("kernel")((1,), (1,), (image,))
+
+
+FIELDS = ("global_address", "rank", "global_dim 0", "global_dim 1", "global_stride 0", "box_dim 0", "box_dim 1", "element_stride 0", "element_stride 1", "elemtype",
+          "interleave_layout", "swizzle_mode", "fill_mode")
+VALUES = {"rank": 1, "global_dim 0": 16, "global_dim 1": 10, "global_stride 0": "64ull", "box_dim 0": 8, "box_dim 1": 8, "elemtype": 7, "element_stride 0": 1, "element_stride 1": 1}
+
+
+def from_zeros(fields, start="if (t < 16) edited.words[t] = 0;"):
+    """EDIT's kernel, whose map begins with `start` and gets these fields, one after the other."""
+    lines = []
+    for field in fields:
+        name, _, ordinal = field.partition(" ")
+        bits = 64 if name in ("global_address", "global_stride") else 32
+        value = "%1" if name == "global_address" else str(VALUES.get(field, 0)).removesuffix("ull")
+        lines.append(f'asm volatile("tensormap.replace.tile.{name}.shared::cta.b1024.b{bits} [%0], {ordinal + ", " if ordinal else ""}{value};" :: "r"(m), "l"(other) : "memory");')
+    before, _, rest = EDIT.partition("    if (t < 16) edited.words[t] = start.words[t];")
+    middle, _, after = rest.partition("    if (t == 0) {")
+    return before + start + middle + "    if (t == 0) {\n" + "\n".join(lines) + after[after.index("\n    }\n"):]
+
+
+def launch_from_zeros(fields, **how):
+    other, out = np.arange(1, 161, dtype=np.float32).reshape(10, 16), np.zeros((8, 8), np.float32)
+    kernel = hl.RawModule(code=from_zeros(fields, **how), backend="emulator").get_function("kernel")
+    with hl.emulate(hazards="collect") as run:
+        kernel((1,), (32,), (hl.TensorMap.tiled(other, box=(2, 16)), np.zeros(128, np.uint8), other, out))
+    return run, out, other
+
+
+@pytest.mark.parametrize("order", (1, -1))
+def test_a_map_that_begins_as_zeros_and_gets_every_field(order):
+    """As Triton's tl.make_tensor_descriptor makes its maps; recorded on an H100."""
+    run, out, other = launch_from_zeros(FIELDS[::order])
+    expected = np.zeros((8, 8), np.float32)
+    expected[:6] = other[4:10, 8:16]
+    assert not run.hazards and not run.warnings and (out == expected).all()
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_what_is_unset_when_the_map_is_used_is_named(field):
+    run, out, _ = launch_from_zeros([f for f in FIELDS if f != field])
+    found, = run.hazards
+    assert found.kind == "illegal-descriptor" and f"has not set {field}:" in found.message and "cp.async.bulk.tensor" in found.message
+    assert not out.any()
+
+
+def test_ranks_need_their_own_dimensions_and_the_rest_may_stay_unset():
+    image = bytes(128)
+    for field in FIELDS:
+        name, _, ordinal = field.partition(" ")
+        image = tensormap.replace(image, name, int(ordinal) if ordinal else None, 16 if name == "global_address" else int(str(VALUES.get(field, 0)).removesuffix("ull")))
+    fields = tensormap.unpack(image)
+    assert fields.rank == 2 and fields.box_dim == (8, 8) and fields.global_dim == (16, 10) and fields.dtype == "float32"
+    with pytest.raises(tensormap.TensorMapError, match="has not set box_dim 2, global_dim 2, global_stride 1, element_stride 2"):
+        tensormap.unpack(tensormap.replace(image, "rank", None, 2))
+    one = tensormap.replace(image, "rank", None, 0)
+    assert tensormap.unpack(one).global_strides == () and tensormap.unpack(tensormap.replace(one, "global_stride", 3, 32)).rank == 1
+    with pytest.raises(tensormap.TensorMapError, match="has not set rank, elemtype"):
+        tensormap.unpack(tensormap.replace(bytes(128), "global_address", None, 64))
+    for broken in (b"", bytes(64), bytes(127) + b"1"):
+        with pytest.raises(tensormap.TensorMapError):
+            tensormap.replace(broken, "rank", None, 1)
+
+
+def test_a_map_made_in_shared_memory_that_nobody_cleared():
+    """Its other bytes are leftovers: zeros here, anything on a GPU."""
+    run, _, _ = launch_from_zeros(FIELDS, start="")
+    assert [h.kind for h in run.hazards] == ["uninitialised-read"] and "tensormap.replace" in run.hazards[0].message
+
+
+def test_half_of_a_map_is_no_map():
+    run, _, _ = launch_from_zeros(FIELDS, start="if (t < 8) edited.words[t] = start.words[t]; else if (t < 16) edited.words[t] = 0;")
+    assert [h.kind for h in run.hazards] == ["illegal-descriptor"] and "partly overwritten" in run.hazards[0].message

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads, divergence, reconvergence, warp instructions, barriers and atomics, against plain NumPy."""
 import hopperlab as hl
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """run.timeline: complete, in order, plain data; printed on request; empty when switched off."""
 import json
 
@@ -7,7 +8,7 @@ from support.emulated import run
 from support.gemms import warp_specialized
 
 import hopperlab as hl
-from hopperlab.emulator.timeline import KINDS
+from hopperlab.emulator.observe.timeline import KINDS
 
 RING = r"""
 extern "C" __global__ void k(const float* in, float* out) {
@@ -47,7 +48,14 @@ def test_a_copy_is_issued_lands_flips_its_barrier_and_wakes_the_waiters():
     assert places == sorted(places)
     assert {event.warp for event in timeline.of("wake") if "mbarrier" in event.what} == {0, 1}
     steps = [event.step for event in timeline]
-    assert steps == sorted(steps) and {event.kind for event in timeline} == set(KINDS)
+    assert steps == sorted(steps) and {event.kind for event in timeline} == set(KINDS) - {"access"}
+
+
+def test_accesses_are_events_of_their_own_between_the_others():
+    plain, timeline = ring().timeline, ring(trace="accesses").timeline
+    own = [event.what for event in timeline.of("access") if event.warp == 1]
+    assert own[0] == own[-1] == "meet bar" and {"load shared", "store shared"} <= set(own) and len(timeline.of("access")) + len(plain) == len(timeline)
+    assert not plain.of("access")
 
 
 def test_events_name_block_warp_line_and_barrier():

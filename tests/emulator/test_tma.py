@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor copies against a plain NumPy model of TMA, written here from the documents and from what an H200 did.
 
 The model loops over the elements of a box: which tensor element each is, what lies outside, and at which byte of shared
@@ -9,7 +10,7 @@ import hopperlab as hl
 import ml_dtypes
 import numpy as np
 import pytest
-from hopperlab.measure import launches
+from hopperlab.measure.launches import launch as launches
 from support.emulated import SCHEDULES, kinds, lines_with, told
 
 UNTOUCHED = 0xEE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Global and constant variables of a module: initial values, addresses in initialisers, contents that last."""
 import hopperlab as hl
 import numpy as np

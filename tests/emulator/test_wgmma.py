@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """wgmma against NumPy: shapes, types, layouts of both operands, A from registers, scales and signs, groups and hazards.
 
 Operands are small integers, so that every sum is exact. The host lays a matrix out in shared memory by the formulas of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """wgmma.mma_async.sp against dense products in NumPy, A from shared memory and from registers, in every type."""
 import numpy as np
 import pytest
@@ -56,6 +57,7 @@ extern "C" __global__ void __launch_bounds__(128) k(const unsigned* ar, const ui
 @pytest.mark.parametrize("registers", [False, True], ids=["shared", "registers"])
 @pytest.mark.parametrize("kind, d_kind, k", CASES)
 @pytest.mark.parametrize("selector", [0, 1])
+@pytest.mark.sampled(every=3)
 def test_products(kind, d_kind, k, selector, registers):
     if selector and k == 64:
         return

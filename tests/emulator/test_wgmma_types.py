@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """wgmma with packed f16 accumulators, saturating integers and single bits, against NumPy."""
 import ml_dtypes
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """wmma through mma.h, against NumPy: every shape and type that CUDA C++ offers."""
 import hopperlab as hl
 import ml_dtypes
@@ -49,6 +50,7 @@ def padded(x):
 
 @pytest.mark.parametrize("kind, m, n, k", CASES)
 @pytest.mark.parametrize("rows_a, rows_b, rows_d", [(True, False, True), (False, True, False)])
+@pytest.mark.sampled(every=3)
 def test_products(kind, m, n, k, rows_a, rows_b, rows_d):
     name, store, acc, dtype, acc_dtype = TYPES[kind]
     layout = {True: "row_major", False: "col_major"}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every exercise: its solution is right, what the learner starts from is not, and each wrong answer fails with a message that helps.
 
 Wrong answers stand in wrong_NN.toml, as edits of the solution or whole; `says` is what the message must contain (a regular expression).
@@ -8,11 +9,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from support import visits
 
-from hopperlab.grading import check, exercise, generate, regions
+from hopperlab.checking import check
+from hopperlab.lessons import catalogue
+from hopperlab.grading import generate, regions
 
 ROOT = Path(__file__).resolve().parents[2]
-EXERCISES = exercise.every()
+EXERCISES = catalogue.every()
 NOTEBOOKS = {path.name.split("_")[0]: path for path in generate.solutions(ROOT)}
 KEYS = ("autumn", "spring")
 
@@ -40,12 +44,12 @@ def edited(entry):
     return text
 
 
+@pytest.mark.parametrize("hidden", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["public", "hidden"])
 @pytest.mark.parametrize("name", EXERCISES)
-def test_solution_is_right(name):
-    text = regions.solution_without_stubs(solution_cell(name))
-    for hidden in (False, True):
-        verdict = check.judge(EXERCISES[name], text, hidden=hidden)
-        assert verdict.right, str(verdict)
+def test_solution_is_right(name, hidden):
+    verdict = check.judge(EXERCISES[name], regions.solution_without_stubs(solution_cell(name)), hidden=hidden)
+    assert verdict.right, str(verdict)
+    visits.visit("exercise", name)
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -56,6 +60,7 @@ def test_what_a_learner_starts_from_is_not_right(name):
 
 
 @pytest.mark.parametrize("entry", wrong_answers())
+@pytest.mark.sampled(every=8)
 def test_wrong_answer_fails_and_the_message_helps(entry):
     verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
     assert not verdict.right, f"{entry['why']}: not noticed"
@@ -71,6 +76,7 @@ def test_every_exercise_has_at_least_four_wrong_answers(name):
 
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.sampled(every=13)
 def test_in_another_edition_the_edited_solution_is_right_and_the_published_one_is_not(name, key):
     asked, published = EXERCISES[name], solution_cell(name)
     assert asked.constants, "an exercise needs a constant that an edition can change"
@@ -81,6 +87,7 @@ def test_in_another_edition_the_edited_solution_is_right_and_the_published_one_i
 
 
 @pytest.mark.parametrize("name", [name for name in EXERCISES if name.endswith(".2")])
+@pytest.mark.sampled(every=4)
 def test_same_answer_gives_the_same_verdict(name):
     skeleton = regions.without_solutions(solution_cell(name))
     assert str(check.judge(EXERCISES[name], skeleton)) == str(check.judge(EXERCISES[name], skeleton))

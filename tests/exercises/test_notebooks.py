@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exercise notebooks: made of the solutions without drift, complete in form, and judged by nbval as hl.check judges them."""
 import re
 from pathlib import Path
@@ -5,7 +6,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from hopperlab.grading import exercise, generate, regions
+from hopperlab.lessons import catalogue
+from hopperlab.grading import generate, regions
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = [f"{number:02d}" for number in range(1, 17)]
@@ -18,7 +20,7 @@ def test_exercises_are_what_the_solutions_make():
 
 
 def test_every_lesson_has_two_exercises():
-    have = {lesson: [name for name in exercise.every() if name.startswith(lesson + ".")] for lesson in LESSONS}
+    have = {lesson: [name for name in catalogue.every() if name.startswith(lesson + ".")] for lesson in LESSONS}
     assert {lesson: len(names) for lesson, names in have.items() if len(names) < 2} == {}
 
 
@@ -27,7 +29,7 @@ def test_notebook_holds_answer_check_hidden_check_and_picture_of_each_exercise(p
     notebook = nbformat.read(path, as_version=4)
     lesson = path.name.split("_")[0]
     cells = {cell.id: cell for cell in notebook.cells}
-    for name in (n for n in exercise.every() if n.startswith(lesson + ".")):
+    for name in (n for n in catalogue.every() if n.startswith(lesson + ".")):
         tail = name.replace(".", "-")
         answer, visible, hidden = (cells[f"{kind}-{tail}"] for kind in ("answer", "check", "hidden"))
         assert f"picture-{tail}" in cells
@@ -35,7 +37,7 @@ def test_notebook_holds_answer_check_hidden_check_and_picture_of_each_exercise(p
         assert answer.metadata.nbgrader.solution and not answer.metadata.nbgrader.grade
         assert visible.metadata.nbgrader.points >= 1 and hidden.metadata.nbgrader.points >= 1
         assert f'hl.check("{name}"' in visible.source and f'hl.check("{name}"' in hidden.source and 'hidden="public"' in hidden.source
-        for constant, values in exercise.find(name).constants.items():
+        for constant, values in catalogue.find(name).constants.items():
             for cell in (answer, visible, hidden):
                 assert re.search(rf"\b{constant}\s*=\s*{re.escape(repr(values[0]))}(?![\w.])", cell.source), f"{cell.id} must name {constant} = {values[0]!r}"
 
@@ -51,10 +53,10 @@ def test_text_of_each_exercise_is_complete(path):
         if current and cell.cell_type == "markdown":
             texts[current] = texts.get(current, "") + cell.source
     lesson = path.name.split("_")[0]
-    assert sorted(texts) == [n for n in exercise.every() if n.startswith(lesson + ".")]
+    assert sorted(texts) == [n for n in catalogue.every() if n.startswith(lesson + ".")]
     for name, text in texts.items():
         assert [part for part in PARTS if part not in text] == [], name
-        for constant, values in exercise.find(name).constants.items():
+        for constant, values in catalogue.find(name).constants.items():
             assert re.search(rf"\b{constant} = {re.escape(repr(values[0]))}(?![\w.])", text), f"the text of {name} must name {constant} = {values[0]!r}"
 
 

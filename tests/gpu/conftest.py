@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that need a Hopper GPU: skipped, with the reason, where there is none."""
 import pytest
 
 from hopperlab.runtime import backend
-from hopperlab.runtime.driver import find_gpu
+from hopperlab.runtime.gpu.driver import find_gpu
 
 
 def why_not() -> str | None:

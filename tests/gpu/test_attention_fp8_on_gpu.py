@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """fp8 attention on the GPU: every configuration that is measured is right against float64, at random shapes too, and promoted sums lose nothing."""
 import numpy as np
 import pytest
 
-from hopperlab.measure import attention_fp8
-from hopperlab.measure.launches_attention_fp8 import BY_HEAD_SIZE, ForwardFp8
+from hopperlab.measure.suites import attention_fp8
+from hopperlab.measure.launches.attention_fp8 import BY_HEAD_SIZE, ForwardFp8
 
 torch = pytest.importorskip("torch", reason="PyTorch makes the operands")
 

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """fp8 products and attention on the GPU: every configuration that is measured is right against PyTorch in fp32 and against float64."""
 import pytest
 
-from hopperlab.measure import attention, fp8
+from hopperlab.measure.suites import attention, fp8
 
 torch = pytest.importorskip("torch", reason="PyTorch makes the operands")
 

@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """The copy kernels of every kind on the GPU, against NumPy: random shapes, every rank, layout, operation and method."""
 import ml_dtypes
 import numpy as np
 import pytest
 from support.copies import COMBINE, convolution_matrix, operands_of
 
-from hopperlab.measure import copies
+from hopperlab.measure.launches import copies
 
 BOXES = {1: (64,), 2: (5, 32), 3: (2, 3, 16), 4: (2, 2, 3, 8), 5: (2, 1, 3, 2, 8)}
 

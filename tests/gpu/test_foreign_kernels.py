@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of tests/emulator/hazards/foreign on the GPU: what the emulator calls clean gives the right values there too."""
 import importlib.util
 from pathlib import Path

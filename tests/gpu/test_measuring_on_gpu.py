@@ -1,7 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measuring on a real GPU: events give plausible times, peers agree with us, a bug costs its own process only."""
 import numpy as np
 
-from hopperlab.measure import board, bugs, launches, operands, peers, record, recordings, timing
+from hopperlab.measure.machine import board, peers, timing
+from hopperlab.measure.suites import bench, bugs
+from hopperlab.measure.launches import launch, operands
+from hopperlab.measure import recordings
 
 
 def test_times_grow_with_the_work(cupy):
@@ -30,7 +34,7 @@ def test_peers_compute_the_same_product(cupy):
 def test_bound_launch_is_the_checked_one(cupy):
     a, b = operands.integer_bf16(cupy, (256, 128), 3), operands.integer_bf16(cupy, (128, 128), 4)
     c = cupy.zeros((256, 128), cupy.uint16)
-    run = launches.warp_specialized(a, b, c, backend="gpu").bound()
+    run = launch.warp_specialized(a, b, c, backend="gpu").bound()
     first = c.get()
     c.fill(0)
     run()
@@ -51,9 +55,9 @@ def test_a_hang_and_a_failed_launch_are_outcomes():
     assert right.runs == 20 and right.outcome in ("right", "sometimes wrong", "wrong")
 
 
-def test_record_writes_a_recording(cupy, tmp_path, capsys):
-    assert record.main(["--suites", "timing", "boxes", "--rounds", "3", "--out", str(tmp_path)]) == 0
+def test_chosen_recordings_are_written(cupy, tmp_path, capsys):
+    assert bench.run(bench.Request("lessons", kernels=["timing", "tma_vs_cp_async"], rounds=3, out=tmp_path)) == 0
     assert recordings.names(tmp_path) == ["timing", "tma_vs_cp_async"]
     ways = [record.options[0] for record in recordings.load("timing", tmp_path)]
     assert ways[:2] == ["host clock, no synchronise", "host clock, synchronised"] and len(ways) == 4
-    assert "timing.json: 4 records" in capsys.readouterr().out
+    assert "timing.json" in capsys.readouterr().err

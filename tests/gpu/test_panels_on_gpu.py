@@ -1,15 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
 """Panels on a GPU: what the emulator ran is launched there too, timed, and comes out the same."""
 import pytest
 
 import hopperlab as hl
 from hopperlab import show
-from hopperlab.runtime.again import OnGpu, apart, watching
+from hopperlab.lessons import l00_start_here, l06_tma_layouts, l06x_im2col_interleave, l07_tma_stores, l08_wgmma, l12_clusters, l16_attention
+from hopperlab.runtime.gpu.relaunch import OnGpu, apart
+from hopperlab.runtime.watching import watching
 from hopperlab.show import panel_on_gpu
 
 PANELS = {                      # a launch of each kind: plain arrays, tensor maps, im2col, reductions in place, clusters, wgmma
-    "copies": lambda: show.launch_on_roof(128, 64, "fp32 scaling", {"bf16": 1e15}, 4e12),
-    "im2col": lambda: show.launch_im2col(3, 2, 1, 12, "NC/8HWC8", "last"), "reduce": lambda: show.launch_reduce("add", "float32"),
-    "cluster": lambda: show.launch_cluster(2, 1, 2, "lazy"), "groups": lambda: show.launch_groups(64, 1, 2, "lazy"), "columns": lambda: show.launch_columns("128B", 128, 3, 5, 0)}
+    "copies": lambda: l00_start_here.launch_on_roof(128, 64, "fp32 scaling", {"bf16": 1e15}, 4e12),
+    "im2col": lambda: l06x_im2col_interleave.launch_im2col(3, 2, 1, 12, "NC/8HWC8", "last"), "reduce": lambda: l07_tma_stores.launch_reduce("add", "float32"),
+    "cluster": lambda: l12_clusters.launch_cluster(2, 1, 2, "lazy"), "groups": lambda: l08_wgmma.launch_groups(64, 1, 2, "lazy"), "columns": lambda: l06_tma_layouts.launch_columns("128B", 128, 3, 5, 0)}
 
 
 @pytest.mark.parametrize("name", PANELS)
@@ -37,7 +40,7 @@ def test_arrays_are_put_back_before_each_launch():
 
 def test_bits_of_bf16_are_compared_as_numbers():
     """Attention passes bf16 as uint16: exponentials differ in their last bits, not by a `largest integer`."""
-    panel = show.panel(lambda: show.launch_attention(64, 256, "yes", 64, "overlapped"))
+    panel = show.panel(lambda: l16_attention.launch_attention(64, 256, "yes", 64, "overlapped"))
     assert "results apart by" in panel.on_gpu or "the same result" in panel.on_gpu, panel.on_gpu
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The leaderboard's worker on a GPU: the published solution is timed, a wrong one and one that hangs are not."""
 import re
 from pathlib import Path

@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same kernels through the same names on the GPU and in the emulator: bit-equal where bytes are moved, within a bound
 reasoned from dtype and k where numbers are added."""
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import launches, operands
+from hopperlab.measure.launches import launch as launches, operands
 
 SHAPES = [(128, 128, 64), (129, 257, 72), (100, 131, 8), (1, 1, 8), (512, 384, 520)]
 

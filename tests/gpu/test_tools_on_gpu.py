@@ -1,18 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tools on a real GPU: bench measures and records, every peer computes the product, a timeline tells nanoseconds."""
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import (
-    bench,
-    board,
-    operands,
-    peers,
-    recordings,
-    timelines,
-    timing,
-)
-from hopperlab.measure.bench import Request
+from hopperlab.measure.suites import bench
+from hopperlab.measure.machine import board, peers, timing
+from hopperlab.measure.launches import operands
+from hopperlab.measure import recordings, timelines
+from hopperlab.measure.suites.bench import Request
 
 
 def test_every_peer_computes_the_product(cupy):
@@ -40,12 +36,13 @@ def test_bench_measures_checks_and_records(cupy, tmp_path, capsys):
 
 
 def test_a_wrong_kernel_is_not_timed(cupy, monkeypatch, capsys):
-    from hopperlab.measure import bench_suites, launches
+    from hopperlab.measure.suites import race_gemm
+    from hopperlab.measure.launches import launch
 
     def scaled(a, b, c):
         a += 1                                              # other operands than the reference had
-        return launches.warp_specialized(a, b, c)
-    monkeypatch.setattr(bench_suites, "GEMM_KERNELS", {**bench_suites.GEMM_KERNELS, "warp_specialized": scaled})
+        return launch.warp_specialized(a, b, c)
+    monkeypatch.setattr(race_gemm, "KERNELS", {**race_gemm.KERNELS, "warp_specialized": scaled})
     assert bench.run(Request("gemm", ["256"], ["warp_specialized"], ["none"], rounds=2, power=0)) == 1
     assert "nothing was timed" in capsys.readouterr().err
 
@@ -112,10 +109,10 @@ def test_a_module_is_silent_after_its_timeline(cupy):
 def test_nsight_compute_says_what_the_lessons_read(cupy):
     import shutil
 
-    from hopperlab.measure import profile_lessons
+    from hopperlab.measure.profile import lesson_metrics
     if shutil.which("ncu") is None:
         pytest.skip("Nsight Compute is not installed")
-    found, missing = profile_lessons.measure(["hopperlab.measure.profile_step", "tma_wgmma", "512"], True, "gemm")
+    found, missing = lesson_metrics.measure(["hopperlab.measure.profile.step", "tma_wgmma", "512"], True, "gemm")
     values = found[0]["values"]
     assert len(found) == 1 and found[0]["kernel"] == "gemm"
     assert values["tensor cores: wgmma instructions"] == 4 * (512 // 64) * (512 // 128) * (512 // 16)

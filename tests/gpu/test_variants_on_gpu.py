@@ -1,11 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """The controls of the products on the GPU: against an exact product of integers, and a bound for real numbers; every operand of wgmma."""
 import numpy as np
 import pytest
 from support.products import KINDS, as_stored, values
 
-from hopperlab.measure import launches_variants as variants
-from hopperlab.measure import micro_launches as micro
-from hopperlab.measure import operands
+from hopperlab.measure.launches import variants
+from hopperlab.measure.launches import micro
+from hopperlab.measure.launches import operands
 
 CASES = {"cp_async_mma": {}, "cp_async_wgmma": {}, "multistage": {}, "multistage 32": {"bk": 32, "stages": 8}, "multistage 128": {"bk": 128, "stages": 3},
          "cuda_pipeline": {}, "cuda_pipeline block": {"scope": "block"}, "producer_warp": {}, "producer_warp 4": {"warps": 4},

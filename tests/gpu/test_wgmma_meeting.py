@@ -1,4 +1,5 @@
-"""Where one warp of a warpgroup waits for the other three: the rule that hopperlab/emulator/meetings.py follows."""
+# SPDX-License-Identifier: Apache-2.0
+"""Where one warp of a warpgroup waits for the other three: the rule that hopperlab/emulator/machine/meetings.py follows."""
 import numpy as np
 
 import hopperlab as hl

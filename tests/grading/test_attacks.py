@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attacks on grading: each is really made, is stopped where it should be, earns nothing, and leaves the machine as it was.
 
 Answers stand in attacks/*.toml, notebooks in tests/support/attacks.py. An answer earns points only when the grader's own verdict is right
@@ -11,12 +12,13 @@ from functools import cache
 import pytest
 from support import attacks
 from support.classroom import notebook, right
+from support.patience import PATIENCE
 
 from hopperlab.grading import generate, nbval_run, sandbox, submissions, supervise, verdict
 
 needs_sandbox = pytest.mark.skipif(sandbox.kind() is None, reason="no sandbox (bubblewrap, podman or docker) works on this machine")
 ANSWERS = attacks.answers()
-SMALL = {"cell_seconds": 3.0, "memory_bytes": 3 << 29, "processes": 48, "file_bytes": 4 << 20, "output_bytes": 1 << 20}
+SMALL = {"cell_seconds": 3.0 * PATIENCE, "memory_bytes": 3 << 29, "processes": 48, "file_bytes": 4 << 20, "output_bytes": 1 << 20}
 SECRET = "what only the grader may read"
 
 
@@ -33,7 +35,7 @@ def canary(tmp_path):
 def nothing_left(attack: attacks.Answer, canary) -> bool:
     """No process of the attack's own and no child of this process runs on."""
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    mine = [pid for pid in supervise.descendants(os.getpid())[1:] if supervise.resident_bytes(pid)]
+    mine = [process for process in supervise.descendants(os.getpid())[1:] if supervise.resident_bytes(process)]
     return not mine and (not attack.leftover or attacks.written(attack.leftover, canary) not in running)
 
 
@@ -44,9 +46,10 @@ def test_there_are_many_attacks_and_each_has_a_name():
 
 @needs_sandbox
 @pytest.mark.parametrize("attack", ANSWERS, ids=lambda attack: attack.name)
+@pytest.mark.sampled(every=9)
 def test_attack_is_stopped_and_the_verdict_is_not_right(attack, canary):
     text = attacks.written(attack.text, canary)
-    found = verdict.verdict(attack.exercise, text, {}, "public", False, sandbox.Limits(seconds=attack.seconds, **SMALL))
+    found = verdict.verdict(attack.exercise, text, {}, "public", False, sandbox.Limits(seconds=attack.seconds * PATIENCE, **SMALL))
     assert not found.right
     assert found.findings[0].step in attack.stopped, found
     assert re.search(attack.says, str(found)), found
@@ -55,22 +58,23 @@ def test_attack_is_stopped_and_the_verdict_is_not_right(attack, canary):
         assert str(attacks.ROOT) not in finding.message or str(attacks.ROOT) in text, "a folder of the machine came back"
         assert len(finding.message) <= verdict.MOST_MESSAGE and "\x1b" not in finding.message
         finding.message.encode("utf-8")
-    assert found.seconds < attack.seconds + 5
+    assert found.seconds < (attack.seconds + 5) * PATIENCE
     assert nothing_left(attack, canary)
 
 
 @needs_sandbox
 @pytest.mark.parametrize("attack", [attack for attack in ANSWERS if attack.notebook], ids=lambda attack: attack.name)
+@pytest.mark.sampled(every=10)
 def test_attack_in_the_notebook_is_contained_and_earns_nothing(attack, canary):
     made = small(attack.exercise, attacks.written(attack.text, canary))
-    found = nbval_run.run(made, sandbox.Limits(seconds=20.0, **SMALL))
+    found = nbval_run.run(made, sandbox.Limits(seconds=20.0 * PATIENCE, **SMALL))
     if attack.refused:
         assert re.search(attack.refused, found.error) and not any(found.cells.values())
         return
     check = f"check-{attack.exercise.replace('.', '-')}"
-    passed = found.cells[check] and verdict.verdict(attack.exercise, attacks.written(attack.text, canary), limits=sandbox.Limits(seconds=10.0, **SMALL)).right
+    passed = found.cells[check] and verdict.verdict(attack.exercise, attacks.written(attack.text, canary), limits=sandbox.Limits(seconds=10.0 * PATIENCE, **SMALL)).right
     assert not passed, "an attack earned points"
-    assert found.seconds < 30
+    assert found.seconds < 30 * PATIENCE
     assert nothing_left(attack, canary)
 
 
@@ -93,7 +97,7 @@ def test_refused_answers_start_nothing(attack, canary, monkeypatch):
 # --- notebooks --------------------------------------------------------------------------------------------------------
 @cache
 def judged(exercise: str, text: str) -> bool:
-    return verdict.verdict(exercise, text, limits=sandbox.Limits(seconds=20.0, **SMALL)).right
+    return verdict.verdict(exercise, text, limits=sandbox.Limits(seconds=20.0 * PATIENCE, **SMALL)).right
 
 
 @needs_sandbox
@@ -134,9 +138,10 @@ def test_a_notebook_that_only_looks_right_to_nbval_earns_nothing():
 
 # --- the twin: what is no attack passes -------------------------------------------------------------------------------
 @needs_sandbox
+@pytest.mark.thorough
 def test_right_answers_are_right_in_both_places():
     made = generate.with_answers(notebook({}), right())
-    found = nbval_run.run(made, sandbox.Limits(seconds=100.0))
+    found = nbval_run.run(made, sandbox.Limits(seconds=100.0 * PATIENCE))
     assert all(found.cells.values()) and not found.error and not found.messages, found
     for cell, text in right().items():
         name = generate.role({"id": cell})[1]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same grading on a Dask cluster: a worker killed midway costs nothing, and nothing is graded twice."""
 import os
 import signal
@@ -6,6 +7,7 @@ import time
 
 import pytest
 from support.classroom import PHASES, RING, hand_in, lesson, right, slow, words
+from support.patience import PATIENCE
 
 from hopperlab.grading import grade_pool, grader
 from hopperlab.grading.grader import Asked
@@ -20,6 +22,7 @@ def cluster(tmp_path):
         yield made
 
 
+@pytest.mark.thorough
 def test_a_worker_killed_midway_loses_nothing_and_nothing_is_graded_twice(tmp_path, cluster):
     log = tmp_path / "log"
     for number in range(LEARNERS):
@@ -30,7 +33,7 @@ def test_a_worker_killed_midway_loses_nothing_and_nothing_is_graded_twice(tmp_pa
     asked = Asked(tmp_path / "class", lesson(), tmp_path / "out", unsafe=True, dask=cluster.scheduler_address, work=slow, matches=lambda exercise, answer: False)
     told = []
     report, _ = grader.grade(asked, lambda done, all: told.append((done, all)))
-    killer.join(timeout=5)
+    killer.join(timeout=5 * PATIENCE)
     assert not killer.is_alive(), "a worker must have been killed while it graded"
     assert [row.exercises[0].status for row in report.rows] == ["right"] * LEARNERS
     assert told[-1] == (LEARNERS, LEARNERS) and len(told) == LEARNERS + 1, "each outcome came once"
@@ -41,7 +44,7 @@ def test_a_worker_killed_midway_loses_nothing_and_nothing_is_graded_twice(tmp_pa
 
 
 def _kill_after_two(log, pid):
-    until = time.monotonic() + 60
+    until = time.monotonic() + 60 * PATIENCE
     while len(words(log, "end")) < 2 and time.monotonic() < until:
         time.sleep(0.02)
     os.kill(pid, signal.SIGKILL)

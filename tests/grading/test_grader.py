@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A class graded end to end: a right, a wrong and an attacking learner in the real sandbox; late rule, overrides, partial credit and regrading."""
 import json
 from dataclasses import dataclass, replace
@@ -8,7 +9,8 @@ import pytest
 from support.classroom import PHASES, RING, ROOT, RUNNERS, STEM, hand_in, lesson, quick, right, solution
 
 import nbformat
-from hopperlab import cli, cli_grading
+from hopperlab import cli
+from hopperlab.cli import grading
 from hopperlab.grading import edition, grade_task, grader, learners, marks, overrides, reports, sandbox
 from hopperlab.grading.grader import Asked
 from hopperlab.grading.submission_files import InputError
@@ -28,12 +30,13 @@ def rows(report):
     return {row.learner.key: row for row in report.rows}
 
 
+@pytest.mark.thorough           # test_verdict.py has each verdict, test_attacks.py attacks; here a whole class
 @needs_sandbox
 def test_right_wrong_and_attack_in_the_sandbox(tmp_path):
     answers = right()
     hand_in(tmp_path / "class" / "ada", answers)
     hand_in(tmp_path / "class" / "bob", {PHASES: answers[PHASES].replace("outstanding == 0", "outstanding <= 16")})
-    attack = "import functools\n\ndef phases(events):\n    import hopperlab.grading.check as check\n    check.judge = None\n"
+    attack = "import functools\n\ndef phases(events):\n    import hopperlab.checking.check as check\n    check.judge = None\n"
     hand_in(tmp_path / "class" / "eve", {PHASES: attack, RING: answers[RING].replace("#include", '#include "/etc/passwd"\n#include', 1)})
     out = tmp_path / "out"
     words = ["grade", str(tmp_path / "class"), "--assignment", "04", "--out", str(out), "--workers", "2", "--course", str(ROOT)]
@@ -111,7 +114,7 @@ def test_what_nbval_refuses_is_said_with_its_message(tmp_path):
 
 
 def test_late_points_are_lost_by_the_day_and_said(tmp_path):
-    path = hand_in(tmp_path / "class" / "ada", right())
+    path = hand_in(tmp_path / "class" / "submitted" / "ada" / "04", right())
     (path.parent / "timestamp.txt").write_text("2026-11-05 12:00:00 UTC")
     late = LateRule(datetime(2026, 11, 3, 23, 59, tzinfo=UTC), 0.25)
     row = rows(grader.grade(asked(tmp_path, late=late))[0])["ada"]
@@ -207,12 +210,12 @@ def test_right_answers_are_ranked_with_the_editions_constants(tmp_path):
     for name, answers in (("ada", right()), ("bob", right() | {RING: right()[RING] + "// WRONG"})):
         hand_in(tmp_path / "class" / name, answers)
     report, timing = grader.grade(asked(tmp_path))
-    with_board = cli_grading.ranked(report, lesson(), SimpleNamespace(EXERCISE="04.2", rank=rank))
+    with_board = grading.ranked(report, lesson(), SimpleNamespace(EXERCISE="04.2", rank=rank))
     assert list(asked_for["answers"]) == ["ada"] and asked_for["constants"] == lesson().constants["04.2"]
     assert with_board.leaderboard == ({"learner": "ada", "ratio": 1.0},)
     files = {path.name for path in reports.write_all(with_board, timing, tmp_path / "out")}
     assert "leaderboard.csv" in files and "Leaderboard" in (tmp_path / "out" / "index.html").read_text()
-    assert not cli_grading.ranked(report, lesson(), SimpleNamespace(EXERCISE="14.2", rank=rank)).leaderboard
+    assert not grading.ranked(report, lesson(), SimpleNamespace(EXERCISE="14.2", rank=rank)).leaderboard
 
 
 def test_progress_is_one_line_on_a_terminal_and_few_lines_elsewhere():
@@ -220,7 +223,7 @@ def test_progress_is_one_line_on_a_terminal_and_few_lines_elsewhere():
     for terminal, lines in ((False, 11), (True, 1)):
         stream = io.StringIO()
         stream.isatty = lambda terminal=terminal: terminal
-        with cli_grading._Bar(stream) as bar:
+        with grading._Bar(stream) as bar:
             for done in range(201):
                 bar.tell(done, 200)
         assert stream.getvalue().count("\n") == lines and "200/200" in stream.getvalue()

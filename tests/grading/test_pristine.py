@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tampering with a saved notebook proves nothing: nbval sees the pristine notebook with the answers in it."""
 import json
 import shutil
@@ -87,6 +88,7 @@ def rebind_in_a_new_cell(notebook):
 
 @pytest.mark.parametrize("tamper", [clear_counts, delete_checks, ignore_checks, weaken_checks, rebind_in_an_answer, rebind_in_a_new_cell],
                          ids=lambda f: f.__name__)
+@pytest.mark.thorough
 def test_tampering_does_not_make_an_unsolved_notebook_pass(desk, tamper):
     change(desk, tamper)
     code, printed = nbval(desk)

@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """The leaderboard: order, ratios, what is not ranked, and the worker's limits, with times that are handed in."""
 import json
 import sys
 
 import pytest
+from support.patience import PATIENCE
 
 from hopperlab.grading import rank
 from hopperlab.grading.rank import ANSWER, Job, NotTimed, RankError, Row
@@ -120,7 +122,7 @@ def test_the_table_gives_places_spreads_and_reasons():
 
 
 # --- the worker process, played by a few lines of Python ------------------------------------------------------------------
-def job(seconds=20.0):
+def job(seconds=20.0 * PATIENCE):
     return Job("// text", (SMALL,), 2, {"ALPHA": 2}, "key", seconds)
 
 
@@ -137,13 +139,13 @@ def test_the_request_reaches_the_worker_and_its_times_come_back():
                                         ("print('1.234 of cuBLAS')", "ended without an answer"), ("print(json.dumps({'error': 'NotRight: 3 % wrong'}))", "3 % wrong")])
 def test_a_worker_that_hangs_dies_or_refuses_costs_its_answer_alone(code, says):
     with pytest.raises(NotTimed, match=says):
-        rank.in_worker(job(0.5 if "sleep" in code else 20.0), worker(code))
+        rank.in_worker(job(0.5 if "sleep" in code else 20.0 * PATIENCE), worker(code))
 
 
 def test_the_worker_answers_as_data_what_goes_wrong_in_it():
     """Without a GPU the real worker says so; with one it says that the text is no answer."""
     with pytest.raises(NotTimed, match=r"^\w+(Error|Exception): "):
-        rank.in_worker(Job("this is no CUDA", (SMALL,), 1, {"ALPHA": 2}, "key", 120.0))
+        rank.in_worker(Job("this is no CUDA", (SMALL,), 1, {"ALPHA": 2}, "key", 120.0 * PATIENCE))
 
 
 def test_a_job_is_plain_data():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine that cannot run what grading needs is said to be the fault, before anything is graded."""
 import pytest
 

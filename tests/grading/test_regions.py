@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Solution and hidden regions, and the notebooks made of them."""
 import pytest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports: the same class gives the same bytes, nothing of hidden checks reaches a learner, and nothing a learner writes becomes a script or a formula."""
 import csv
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A grading run that is killed half-way goes on where it was: nothing is lost, nothing is graded twice."""
 import os
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.classroom import PHASES, RING, ROOT, hand_in, lesson, right, slow, words
 from support.faulty_workers import dies, dies_once, raises
+from support.patience import PATIENCE
 
 from hopperlab.grading import grade_pool, grader, reports, results, sandbox
 from hopperlab.grading.grader import Asked
@@ -38,21 +40,22 @@ def graded(folder: Path):
     return grader.grade(Asked(folder / "class", lesson(), folder / "out", workers=2, unsafe=True, work=slow, matches=lambda exercise, answer: False))
 
 
+@pytest.mark.thorough
 def test_killed_half_way_it_goes_on_and_loses_nothing(tmp_path):
     log = classroom(tmp_path)
     (tmp_path / "run.py").write_text(SCRIPT)
     stored = tmp_path / "out" / "results" / "04.1"
     run = subprocess.Popen([sys.executable, str(tmp_path / "run.py"), str(tmp_path)], cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
-    until = time.monotonic() + 120
+    until = time.monotonic() + 120 * PATIENCE
     while len(list(stored.glob("*.json"))) < 3 and time.monotonic() < until and run.poll() is None:
         time.sleep(0.02)
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     kept = {path.name: path.read_bytes() for path in stored.glob("*.json")}
     assert 3 <= len(kept) < LEARNERS, "it must have been killed half-way"
-    time.sleep(1.5)                                                # workers end with the process that started them
+    time.sleep(1.5 * PATIENCE)                                                # workers end with the process that started them
     begun = words(log, "begin")
-    time.sleep(0.7)
+    time.sleep(0.7 * PATIENCE)
     assert words(log, "begin") == begun, "a worker goes on without its grader"
     for part in stored.glob(".*"):
         assert not part.name.endswith(".json"), "a half-written file must not look like a result"
@@ -89,7 +92,8 @@ def test_a_worker_that_dies_is_replaced_and_a_task_that_cannot_be_done_says_so(t
 
 
 @pytest.mark.skipif(sandbox.kind() is None, reason="no sandbox (bubblewrap, podman or docker) works on this machine")
+@pytest.mark.thorough
 def test_a_sandbox_that_nobody_watches_ends_by_itself():
     line = sandbox.command([sys.executable, "-c", "import time; time.sleep(600)"], limits=sandbox.Limits(seconds=1))
-    done = subprocess.run(line, stdin=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run(line, stdin=subprocess.DEVNULL, timeout=60 * PATIENCE)
     assert done.returncode != 0

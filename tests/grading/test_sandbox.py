@@ -1,4 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sandbox: what a process inside can see, reach and use up, and that nothing of it is left; the command lines of all kinds."""
+import math
 import os
 import signal
 import subprocess
@@ -7,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE
 
 from hopperlab.grading import sandbox, supervise
 from hopperlab.grading.sandbox import PACKAGE, Limits, SandboxError
@@ -14,7 +17,7 @@ from hopperlab.grading.sandbox import PACKAGE, Limits, SandboxError
 needs_sandbox = pytest.mark.skipif(sandbox.kind() is None, reason="no sandbox (bubblewrap, podman or docker) works on this machine")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 MOUNTED = [Path(sys.prefix).parts[2]] if Path(sys.prefix).parts[:2] == ("/", "tmp") else []      # Python's own folder, where that is below /tmp
-SMALL = Limits(seconds=10.0, memory_bytes=1 << 30, processes=16, file_bytes=2 << 20, output_bytes=100_000)
+SMALL = Limits(seconds=10.0 * PATIENCE, memory_bytes=1 << 30, processes=16, file_bytes=2 << 20, output_bytes=100_000)
 
 
 def inside(code, input=b"", limits=SMALL, **how):
@@ -39,15 +42,16 @@ def test_home_submissions_and_solutions_are_not_there(tmp_path):
 
 @needs_sandbox
 def test_the_package_is_seen_only_where_it_is_asked_for():
-    code = "import importlib.util as u, sys; sys.path.insert(0, %r); print(u.find_spec('hopperlab') is not None)" % str(PACKAGE.parent)
+    code = f"import importlib.util as u, sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); print(u.find_spec('hopperlab') is not None)"
     assert printed(code) == "False"
     assert printed(code, read_only=[PACKAGE]) == "True"
 
 
 @needs_sandbox
 def test_numpy_and_the_compiler_work_inside():
-    code = "import sys; sys.path.insert(0, %r); import hopperlab as hl; print(len(hl.RawModule(code='__global__ void f() {}', backend='emulator').ptx) > 0)" % str(PACKAGE.parent)
-    assert printed(code, read_only=[PACKAGE], limits=Limits(seconds=60.0)) == "True"
+    code = (f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import hopperlab as hl; "
+            "print(len(hl.RawModule(code='__global__ void f() {}', backend='emulator').ptx) > 0)")
+    assert printed(code, read_only=[PACKAGE], limits=Limits(seconds=60.0 * PATIENCE)) == "True"
 
 
 @needs_sandbox
@@ -122,7 +126,7 @@ def test_there_are_no_rights_to_gain():
 @needs_sandbox
 def test_time_ends_it_even_when_signals_are_ignored():
     done = inside("import signal\nfor s in (2, 15, 24): signal.signal(s, signal.SIG_IGN)\nwhile True: pass", limits=Limits(seconds=1.0))
-    assert done.killed == "time" and 1.0 <= done.seconds < 4.0
+    assert done.killed == "time" and 1.0 <= done.seconds < 4.0 * PATIENCE
 
 
 @needs_sandbox
@@ -133,8 +137,8 @@ def test_memory_of_one_process_ends_it():
 
 @needs_sandbox
 def test_memory_of_many_processes_together_ends_them():
-    done = inside("import os, time\nfor _ in range(3): os.fork()\nx = b'x' * (1 << 28)\ntime.sleep(30)", limits=Limits(seconds=20.0, memory_bytes=1 << 29, processes=16))
-    assert done.killed == "memory" and done.seconds < 10
+    done = inside("import os, time\nfor _ in range(3): os.fork()\nx = b'x' * (1 << 28)\ntime.sleep(30)", limits=Limits(seconds=20.0 * PATIENCE, memory_bytes=1 << 29, processes=16))
+    assert done.killed == "memory" and done.seconds < 10 * PATIENCE
 
 
 @needs_sandbox
@@ -155,7 +159,7 @@ def test_files_are_bounded_one_by_one_and_together():
 @pytest.mark.parametrize("descriptor", [1, 2])
 def test_a_flood_of_output_ends_it_and_is_not_kept(descriptor):
     done = inside(f"import os\nwhile True: os.write({descriptor}, b'x' * 65536)")
-    assert done.killed == "output" and len(done.stdout) + len(done.stderr) == SMALL.output_bytes and done.seconds < 5
+    assert done.killed == "output" and len(done.stdout) + len(done.stderr) == SMALL.output_bytes and done.seconds < 5 * PATIENCE
 
 
 @needs_sandbox
@@ -169,7 +173,7 @@ def test_nothing_is_left_when_it_ends():
     unique = str(10**8 + os.getpid())
     code = f"import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: os.execvp('sleep', ['sleep', '{unique}'])\n    os._exit(0)\nos.wait()"
     done = inside(code)
-    assert done.seconds < 8 and unique not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert done.seconds < 8 * PATIENCE and unique not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
 
 
 @needs_sandbox
@@ -188,7 +192,7 @@ def _running() -> str:
 
 
 def _wait_for(holds) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 10 * PATIENCE
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -199,7 +203,7 @@ def _wait_for(holds) -> None:
 def test_large_input_and_large_output_at_once_do_not_wait_for_each_other():
     data = os.urandom(1 << 20)
     done = inside("import sys\nwhile data := sys.stdin.buffer.read(5000): sys.stdout.buffer.write(data); sys.stderr.buffer.write(data)", data,
-                  limits=Limits(seconds=20.0, output_bytes=1 << 22))
+                  limits=Limits(seconds=20.0 * PATIENCE, output_bytes=1 << 22))
     assert done.stdout == data and done.stderr == data and not done.killed
 
 
@@ -207,7 +211,7 @@ def test_large_input_and_large_output_at_once_do_not_wait_for_each_other():
 @pytest.mark.parametrize("code", ["pass", "import time; time.sleep(0.5)", "import os; os.close(0)"])
 def test_input_that_nobody_reads_holds_nothing_up(code):
     done = inside(code, b"x" * (4 << 20))
-    assert not done.killed and done.returncode == 0 and done.seconds < 8
+    assert not done.killed and done.returncode == 0 and done.seconds < 8 * PATIENCE
 
 
 @needs_sandbox
@@ -228,7 +232,7 @@ def test_unsafe_keeps_the_limits(monkeypatch):
     monkeypatch.setattr(sandbox, "kind", lambda: None)
     monkeypatch.setenv("SECRET_TOKEN", "abc")
     done = inside("import os, resource as r; print(r.getrlimit(r.RLIMIT_AS)[0], r.getrlimit(r.RLIMIT_CPU)[0], 'SECRET_TOKEN' in os.environ)", unsafe=True)
-    assert done.stdout.split() == [str(1 << 30).encode(), b"20", b"False"]
+    assert done.stdout.split() == [str(1 << 30).encode(), str(2 * math.ceil(SMALL.seconds)).encode(), b"False"]
     unique = str(3 * 10**8 + os.getpid())
     done = inside(f"import os\nif os.fork() == 0: os.execvp('sleep', ['sleep', '{unique}'])\nwhile True: pass", unsafe=True, limits=Limits(seconds=1.0))
     assert done.killed == "time" and unique not in _running()
@@ -250,7 +254,7 @@ def test_bubblewrap_shares_no_namespace_and_binds_nothing_writable():
     bound = [inner[i + 1] for i, word in enumerate(inner) if word == "--ro-bind"]
     assert str(PACKAGE) in bound and not {"/", "/etc", "/home", "/root", "/var", "/tmp", str(Path.home()), str(PACKAGE.parent)} & set(bound)
     after = inner[inner.index("prlimit"):]
-    assert after[1:7] == ["--cpu=20", f"--as={1 << 30}", "--nproc=16", f"--fsize={2 << 20}", "--nofile=256", "--core=0"] and after[-1] == "python"
+    assert after[1:7] == [f"--cpu={2 * math.ceil(SMALL.seconds)}", f"--as={1 << 30}", "--nproc=16", f"--fsize={2 << 20}", "--nofile=256", "--core=0"] and after[-1] == "python"
 
 
 @pytest.mark.parametrize("name", ["podman", "docker"])
@@ -262,7 +266,7 @@ def test_containers_get_the_same_limits(name, tmp_path, monkeypatch):
             f"--volume={PACKAGE}:{PACKAGE}:ro", f"--volume={tmp_path}:{tmp_path}", "--ulimit=core=0", f"--pids-limit={16 + sandbox.OWN_PROCESSES}",
             f"--tmpfs=/tmp:rw,mode=1777,size={2 << 20}", "--tmpfs=/home/learner/hopperlab:ro,size=4096"} <= set(line)
     assert "--privileged" not in line and ("--userns=keep-id" in line) == (name == "podman")
-    assert line[line.index("hopperlab"):] == ["hopperlab", "--signal=KILL", "10", "python", "-c", "pass"]
+    assert line[line.index("hopperlab"):] == ["hopperlab", "--signal=KILL", str(math.ceil(SMALL.seconds)), "python", "-c", "pass"]
     monkeypatch.setenv("HOPPERLAB_SANDBOX_IMAGE", "school/course:2")
     assert "school/course:2" in sandbox.BUILDERS[name](["true"], (), None, SMALL)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading what a class handed in: names, attempts, deadlines, and files that are broken or dishonest."""
 import io
 import json
@@ -187,7 +188,7 @@ def test_what_is_no_folder_and_no_zip_is_an_input_error(tmp_path):
 
 def test_notebooks_damaged_at_random_never_raise(tmp_path):
     rng = random.Random(4)
-    for number in range(300):
+    for _ in range(300):
         data = bytearray(NOTEBOOK)
         for _ in range(rng.choice((1, 3, 40))):
             place = rng.randrange(len(data))
@@ -210,7 +211,7 @@ def test_the_reports_folder_is_no_submission(tmp_path):
 # --- who, and which attempt -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("path, key, name, late", [
     ("submitted/ada/04/04_mbarrier.ipynb", "ada", "ada", False),
-    ("class/submitted/ada/04/04_mbarrier.ipynb", "ada", "ada", False),
+    ("class/submitted/ada/04/04_mbarrier.ipynb", "class", "class", False), ("mallory/submitted/ada/04/04_mbarrier.ipynb", "mallory", "mallory", False),
     ("lovelaceada_12345_67890_04_mbarrier.ipynb", "lovelaceada_12345", "lovelaceada", False),
     ("lovelaceada_LATE_12345_67890_04_mbarrier-2.ipynb", "lovelaceada_12345", "lovelaceada", True),
     ("Ada Lovelace_4711_assignsubmission_file_/04_mbarrier.ipynb", "Ada Lovelace_4711", "Ada Lovelace", False),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wavefronts and conflicts: cases worked out by hand, and patterns measured on an H200."""
 
 from pathlib import Path
@@ -118,3 +119,16 @@ def test_atomics_serve_the_lanes_of_a_bank_one_by_one(words, combined, expected)
 def test_atomics_of_64_bits_go_by_halves():
     assert banks.atomic_wavefronts(np.arange(32) * 8, 8) == 2
     assert banks.atomic_wavefronts(np.arange(32) // 2 * 8, 8) == 4
+
+
+@pytest.mark.parametrize("access_bytes", banks.ACCESS_BYTES)
+@pytest.mark.parametrize("store", [False, True])
+def test_many_warps_at_once_are_counted_like_one_after_another(access_bytes, store):
+    rng = np.random.default_rng(access_bytes + store)
+    addresses = rng.integers(0, rng.integers(1, 200, 60)[:, None], (60, 32)) * access_bytes
+    addresses[:20] = np.repeat(addresses[:20, ::2], 2, axis=1)                   # pairs that share an address
+    addresses[20:30] = addresses[20:30, np.arange(32) & ~2]
+    active = rng.random((60, 32)) < rng.choice([0.1, 0.5, 1.0], 60)[:, None]
+    waves, conflicts = banks.wavefronts_of_many(addresses, access_bytes, active, store)
+    assert waves.tolist() == [banks.wavefronts(a, access_bytes, on, store) for a, on in zip(addresses, active)]
+    assert conflicts.tolist() == [banks.conflicts(a, access_bytes, on, store) for a, on in zip(addresses, active)]

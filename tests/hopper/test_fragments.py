@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register fragments: bijective, equal to CUTLASS's layouts, and consistent between ldmatrix and mma."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Occupancy against cases worked out by hand, and the setmaxnreg pool against what an H200 did."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arithmetic of the barrier word: phases, transaction bytes, drops, and what is undefined."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our verdict on random tensor maps against the driver's own: needs libcuda and a Hopper GPU, skips elsewhere."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The swizzle formula against the tables printed in PTX ISA 5.5.7 and the index relation of the programming guide."""
 
 import numpy as np

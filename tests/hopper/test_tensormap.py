@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor maps: one test a rule, the 128-byte image, tensormap.replace, and the printed description."""
 
 import dataclasses

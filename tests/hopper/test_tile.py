@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a box lies in shared memory and in the tensor, against loops written out and against what an H200 did."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptors and operand addresses against the canonical layouts of PTX ISA 9.7.15.5.1.2 and tiles as TMA writes them."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention: every step gives float64's result on awkward lengths, heads that share k and v, causal or not, under every schedule, without a hazard."""
 from dataclasses import replace
 
@@ -6,9 +7,9 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import launches_attention as attention
-from hopperlab.measure.launches_attention import Forward
-from hopperlab.measure.launches_checks import OperandError
+from hopperlab.measure.launches import attention
+from hopperlab.measure.launches.attention import Forward
+from hopperlab.measure.launches.operand_checks import OperandError
 
 BF16 = ml_dtypes.bfloat16
 SEQUENCES = {"one each": ([1], [1]), "odd": ([67, 130], [131, 33]), "prime": ([197], [211]), "more queries": ([150], [70]), "whole": ([128], [256]), "none": ([64, 3], [0, 5])}
@@ -41,24 +42,28 @@ def run(lengths, d=64, heads=2, kv_heads=1, causal=False, choice=None, schedule=
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", SEQUENCES)
 @pytest.mark.parametrize("step", attention.STEPS)
+@pytest.mark.sampled(by=("step",))
 def test_every_step_on_awkward_lengths(step, name, causal):
     run(SEQUENCES[name], causal=causal, choice=attention.STEPS[step])
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("d", attention.HEAD_SIZES)
+@pytest.mark.sampled(by="d")
 def test_every_head_size(d, causal):
     run(([130, 67], [130, 300]), d=d, heads=4, kv_heads=2, causal=causal)
 
 
 @pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1), Forward(blocks=4, overlap=0), Forward(blocks=2, staged=0, chains=4), Forward(blocks=2, chains=2),
                                     Forward(bn=176, blocks=2), Forward(q_slots=2, consumers=3, blocks=2), Forward(q_slots=2, overlap=0, blocks=1), Forward(q_slots=2, staged=0, blocks=1)], ids=str)
+@pytest.mark.sampled(every=5)
 def test_other_configurations(choice):
     run(([400, 30], [100, 250]), heads=4, kv_heads=4, causal=True, choice=choice)
 
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("step", attention.STEPS)
+@pytest.mark.sampled(by="step")
 def test_every_step_under_every_schedule(step, schedule, seed):
     run(([130, 200], [300, 90]), causal=True, choice=replace(attention.STEPS[step], blocks=2), schedule=schedule, seed=seed)
 
@@ -69,6 +74,7 @@ PAIRS = [Forward(dealt=1, cluster=2, blocks=4), Forward(dealt=1, cluster=2, cons
 
 @pytest.mark.parametrize("lengths, causal", [(([400, 30], [100, 250]), True), (([130], [300]), False), (([64, 3, 300], [0, 5, 70]), True)])
 @pytest.mark.parametrize("choice", PAIRS, ids=str)
+@pytest.mark.sampled(every=7)
 def test_tiles_that_are_dealt_out_and_clusters(choice, lengths, causal):
     run(lengths, heads=4, kv_heads=2, causal=causal, choice=choice, schedule="random", seed=7)
 
@@ -83,6 +89,7 @@ def test_a_pair_loads_half_a_block_each_and_both_get_all_of_it():
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("choice", PAIRS[:2] + [Forward(consumers=3, bn=64, q_slots=2, blocks=2), Forward(consumers=3, bn=64, blocks=1, overlap=0, turns=0)], ids=str)
+@pytest.mark.sampled(every=13)
 def test_warpgroups_that_see_nothing_skip_blocks(choice, schedule, seed):
     """Tiles of 192 queries over blocks of 64 keys: the first warpgroup skips two blocks; the last tiles hold rows of one warpgroup, and of two."""
     lengths = ([200, 320], [220, 40])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fp8 attention: float64's result of the quantised numbers on awkward lengths, heads that share k and v, causal or not, under every schedule, without a
 hazard; and every key of v counted with its own p."""
 import ml_dtypes
@@ -6,9 +7,9 @@ import pytest
 
 import hopperlab as hl
 from hopperlab.hopper import limits
-from hopperlab.measure import launches_attention_fp8 as fp8
-from hopperlab.measure.launches_attention_fp8 import ForwardFp8
-from hopperlab.measure.launches_checks import OperandError
+from hopperlab.measure.launches import attention_fp8 as fp8
+from hopperlab.measure.launches.attention_fp8 import ForwardFp8
+from hopperlab.measure.launches.operand_checks import OperandError
 
 # A score that differs in its last bits turns a p that lies between two numbers of e4m3 to the other one, 2^-3 of it away.
 pytestmark = pytest.mark.sums_of_fp8(2.0 ** -4, 1e-3)
@@ -52,11 +53,13 @@ def run(lengths, d=64, heads=2, kv_heads=1, causal=False, choice=None, schedule=
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", SEQUENCES)
+@pytest.mark.sampled(every=3)
 def test_awkward_lengths(name, causal):
     run(SEQUENCES[name], causal=causal)
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.sampled(every=2)
 def test_every_way_to_sum_up(way):
     run(([130, 67], [200, 90]), d=128 if "parts" in way else 64, causal=True, choice=WAYS[way])
 
@@ -68,17 +71,20 @@ def test_every_head_size(d):
 
 @pytest.mark.parametrize("choice", [ForwardFp8(bn=160, stages=3, blocks=3), ForwardFp8(bn=128, consumers=3, promoted=0, blocks=2), ForwardFp8(bn=224, promoted=0, blocks=1),
                                     ForwardFp8(bn=64, group=3, turns=0, blocks=5)], ids=str)
+@pytest.mark.sampled(every=4)
 def test_other_configurations(choice):
     run(([260, 30], [100, 250]), heads=2, kv_heads=2, causal=True, choice=choice)
 
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.sampled(every=3)
 def test_under_every_schedule(d, schedule, seed):
     run(([130, 60], [260, 90]), d=d, heads=1, causal=True, choice=ForwardFp8(blocks=2, bn=64), schedule=schedule, seed=seed)
 
 
 @pytest.mark.parametrize("bn, d", [(64, 128), (128, 64), (160, 64), (64, 256)])
+@pytest.mark.sampled(every=2)
 def test_each_query_finds_its_own_key(bn, d):
     """Scores that single one key out make o that key's v, exactly: a key in another's place, in p or in V^T, would show."""
     keys = 200

@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of lessons 01 and 02: right in every layout and clean, conflicts as the rules count them, bugs still planted."""
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
 import hopperlab as hl
-from hopperlab.measure import launches_gemm, operands
+from hopperlab.measure.launches import gemm, operands
 
 
 def transpose(*options: str):
@@ -69,7 +70,7 @@ def test_shared_tile_with_any_tile(tile):
     a, b = operands.integer_bf16(np, (150, 40), seed=5), operands.integer_bf16(np, (140, 40), seed=6)
     c = np.full((150, 140), 0x7FC0, np.uint16)
     with hl.emulate(hazards="raise"):
-        launches_gemm.shared_tile(a, b, c, backend="emulator", tile=tile)()
+        gemm.shared_tile(a, b, c, backend="emulator", tile=tile)()
     assert (c == operands.bf16_bits(operands.bf16_values(a) @ operands.bf16_values(b).T)).all()
 
 
@@ -86,7 +87,7 @@ def test_a_missing_barrier_is_a_race_whatever_the_values(bug, schedule):
     a, b = operands.integer_bf16(np, (64, 48), seed=7), operands.integer_bf16(np, (64, 48), seed=8)
     c = np.zeros((64, 64), np.uint16)
     with hl.emulate(schedule=schedule, seed=2, hazards="collect") as run:
-        launches_gemm.shared_tile(a, b, c, (f"-D{bug}=1",), backend="emulator")()
+        gemm.shared_tile(a, b, c, (f"-D{bug}=1",), backend="emulator")()
     assert {hazard.kind for hazard in run.hazards} == {"race"}
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The copy kernels of every kind in the emulator: tensors, reductions, im2col, multicast, between CTAs; every schedule, no hazard."""
 import ml_dtypes
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from support.copies import COMBINE, convolution_matrix, operands_of, shape_of
 
 import hopperlab as hl
-from hopperlab.measure import copies
+from hopperlab.measure.launches import copies
 
 SCHEDULES = ("lazy", "eager", "random")
 

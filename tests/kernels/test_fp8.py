@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fp8 ladder: every step gives the float64 product of its quantised operands on awkward shapes, under every schedule, without a hazard."""
 from dataclasses import replace
 
@@ -6,8 +7,8 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import launches_fp8 as fp8
-from hopperlab.measure.launches_checks import OperandError
+from hopperlab.measure.launches import fp8
+from hopperlab.measure.launches.operand_checks import OperandError
 
 SHAPES = ((1, 8, 16), (64, 64, 128), (130, 264, 144), (200, 136, 400))
 TALL = replace(fp8.TALL, blocks=4)
@@ -52,11 +53,13 @@ def test_every_step_on_awkward_shapes(step, shape):
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA a tile", "B once"])
+@pytest.mark.sampled(by="name")
 def test_under_every_schedule(name, schedule, seed):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 400), schedule, seed)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.sampled(every=4)
 def test_every_configuration(name):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 528), "random", 2)
 

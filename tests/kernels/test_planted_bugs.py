@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planted bugs are still planted: what each macro takes out is gone from the PTX, and nothing else is."""
 import re
 from collections import Counter
@@ -6,7 +7,7 @@ import pytest
 
 from hopperlab.runtime.library import kernel_source
 from hopperlab.runtime.module import RawModule
-from hopperlab.runtime.toolchain import KERNELS
+from hopperlab.runtime.compile.toolchain import KERNELS
 
 WATCHED = ("mbarrier.arrive.expect_tx", "mbarrier.arrive.release", "mbarrier.try_wait", "cp.async.wait_group", "bar.sync",
            "barrier.sync", "fence.proxy.async", "cp.async.bulk.wait_group.read", "wgmma.wait_group", "cp.async.bulk.tensor")

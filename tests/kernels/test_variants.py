@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """The controls of the products in the emulator: exact on awkward shapes under every schedule, no hazard; every operand of wgmma."""
 import numpy as np
 import pytest
 from support.products import KINDS, as_stored, check_bf16, values
 
 import hopperlab as hl
-from hopperlab.measure import launches_variants as variants
+from hopperlab.measure.launches import variants
 
 SCHEDULES = ("lazy", "eager", "random")
 NEW = {"cp_async_mma": {}, "cp_async_wgmma": {}, "multistage": {}, "cuda_pipeline": {}, "cuda_pipeline block": {"scope": "block"},
@@ -18,34 +19,39 @@ def make(name: str):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", NEW)
+@pytest.mark.sampled(by="name")
 def test_variant_is_exact_under_every_schedule(name, schedule):
     check_bf16(make(name), 130, 264, 328, schedule, **NEW[name])
 
 
 @pytest.mark.parametrize("name", NEW)
 @pytest.mark.parametrize("shape", [(1, 1, 8), (129, 257, 72), (257, 100, 136)], ids=str)
+@pytest.mark.sampled(by="name")
 def test_variant_on_awkward_shapes(name, shape):
     check_bf16(make(name), *shape, "random", **NEW[name])
 
 
 @pytest.mark.parametrize("stages", [3, 5])
 @pytest.mark.parametrize("name", NEW)
+@pytest.mark.sampled(every=5)
 def test_variant_with_any_number_of_stages(name, stages):
     check_bf16(make(name), 100, 120, 584, "random", stages=stages, **NEW[name])
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("bk", "stages"), [(32, 2), (32, 8), (128, 2), (128, 3), (64, 2), (64, 7)])
+@pytest.mark.sampled(every=5)
 def test_multistage_takes_any_depth_of_a_stage(bk, stages, schedule):
     check_bf16(variants.multistage, 130, 72, 456, schedule, stages=stages, bk=bk)
 
 
 @pytest.mark.parametrize("pair", variants.TWO_BY_TWO, ids=str)
 @pytest.mark.parametrize("choices", [{"stages": 3, "blocks": 2}, {"stages": 4, "blocks": 1}], ids=str)
+@pytest.mark.sampled(by="pair")
 def test_the_two_by_two_has_equal_tiles(pair, choices):
     launch = check_bf16(variants.TWO_BY_TWO[pair], 140, 130, 264, "lazy", **(choices if pair != ("TMA", "mma.sync") else choices | {"blocks": 2}))
     assert (launch.grid, launch.block) == ((2, 2), (256,))
-    assert launch.shared_mem - choices["stages"] * 32768 in range(0, 65)
+    assert launch.shared_mem - choices["stages"] * 32768 in range(65)
 
 
 def test_producers_of_another_size():
@@ -70,6 +76,7 @@ def check_operands(kind, source, a_major, b_major, shape, schedule):
 
 
 @pytest.mark.parametrize(("kind", "source", "a_major", "b_major"), OPERANDS)
+@pytest.mark.sampled(every=3)
 def test_operands_are_exact(kind, source, a_major, b_major):
     schedule = SCHEDULES[(len(kind) + len(a_major) + len(b_major)) % 3]
     check_operands(kind, source, a_major, b_major, (136, 144, 304), schedule)

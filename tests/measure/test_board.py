@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """The board's readings, from a pretended NVML: power, energy of a launch, what limits the clocks, who else is there."""
 import os
 import types
 
 import pytest
 
-from hopperlab.measure import board
+from hopperlab.measure.machine import board
 
 
 class Nvml(types.SimpleNamespace):

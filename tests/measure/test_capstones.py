@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the recordings of the capstones decide: the configuration of each shape, read back from what was measured; and who is measured beside."""
 import sys
 import types
@@ -6,14 +7,8 @@ import numpy as np
 import pytest
 
 from hopperlab.hopper import limits
-from hopperlab.measure import (
-    attention,
-    attention_fp8,
-    fp8,
-    launches_attention,
-    launches_attention_fp8,
-    launches_fp8,
-)
+from hopperlab.measure.suites import attention, attention_fp8, fp8, fp8_operands
+from hopperlab.measure.launches import attention as launches_attention, attention_fp8 as launches_attention_fp8, fp8 as launches_fp8
 from hopperlab.measure.recordings import Record
 
 
@@ -67,12 +62,12 @@ def test_table_of_fp8_attention_names_gains_and_errors():
     records = [Record("attention_fp8", "forward_fp8", note="128", tflops=700.0, **cell, **times), Record("attention_fp8", "bf16", tflops=500.0, **cell, **times),
                Record("attention_fp8", "final", tflops=750.0, **{**cell, "options": ("D=128", "full", "BN=128")}, **times),
                Record("attention_fp8", "accuracy", ("promoted", "normal"), (256, 1024, 4, 128), "e4m3", value=1e-3, value_max=2e-3, note="error")]
-    text = attention_fp8.table(records)
+    text = attention_fp8.shown(records)
     assert "D=128 full 4096: 750, bf16 500: 1.50" in text and "128 700 (1.500)" in text and "mean 1.00e-03 worst 2.00e-03" in text
 
 
 def test_a_configuration_is_right_only_at_every_shape(capsys):
-    from hopperlab.measure import attention
+    from hopperlab.measure.suites import attention
     asked = []
     assert attention.every_shape("64: drawn", lambda *lengths: lengths, lambda given, causal: float(asked.append((given, causal)) or 0)) == 0
     assert len(asked) == 2 * len(attention.CHECKS) and "64: drawn: right at 6 shapes" in capsys.readouterr().out
@@ -83,7 +78,7 @@ def test_a_configuration_is_right_only_at_every_shape(capsys):
 @pytest.mark.parametrize("module", ["attention", "attention_fp8"])
 def test_each_configuration_is_checked_twice_with_its_own_launch(module, monkeypatch):
     import importlib
-    measured = importlib.import_module(f"hopperlab.measure.{module}")
+    measured = importlib.import_module(f"hopperlab.measure.suites.{module}")
     calls = []
     monkeypatch.setattr(measured, "operands", lambda *given: given)
     monkeypatch.setattr(measured, "make", lambda given, causal, choice: (given, causal, choice))
@@ -97,16 +92,16 @@ def test_deepgemm_gets_the_same_operands_where_it_can_be_imported(monkeypatch):
     given = {"tensors": {"a": np.zeros((130, 256)), "b": np.zeros((264, 256)), "a_scales": a_scales, "b_scales": np.ones((3, 2)), "c": np.zeros((130, 264))}}
     calls = []
     monkeypatch.setitem(sys.modules, "deep_gemm", types.SimpleNamespace(fp8_gemm_nt=lambda a, b, c, *rest, **named: calls.append((a, b, c, named))))
-    fp8.deepgemm(given)()
+    fp8_operands.deepgemm(given)()
     (a, a_scales), (b, b_scales), c, named = calls[0]
     assert a_scales.shape == (130, 2) and a_scales[129, 1] == 132 + 129 and named == {"disable_ue8m0_cast": True}
     assert a is given["tensors"]["a"] and b is given["tensors"]["b"] and b_scales is given["tensors"]["b_scales"] and c is given["tensors"]["c"]
     monkeypatch.setitem(sys.modules, "deep_gemm", None)         # import raises ImportError
-    assert fp8.deepgemm(given) is None
+    assert fp8_operands.deepgemm(given) is None
 
 
 def test_the_last_lines_are_the_means_over_the_shapes():
     cell = dict(shape=(8, 8, 8), dtype="e4m3", ms=1.0, ms_min=1.0, ms_max=1.0, tflops=2.0, ratio_min=1.0, ratio_max=2.0, peer="cuBLASLt block-scaled")
     final = [Record("fp8", "final", ratio=ratio, **{**cell, "shape": (size,) * 3}) for ratio, size in ((1.0, 8), (4.0, 16))]
-    assert fp8.table(final).endswith("final over 2 shapes, geometric mean 2.0000 of cuBLASLt block-scaled")
-    assert fp8.table([*final, Record("fp8", "DeepGEMM", ratio=0.5, **cell)]).endswith("DeepGEMM over 1 shapes, geometric mean 0.5000")
+    assert fp8.shown(final).endswith("final, geometric mean: 2.000 (1.000 to 4.000) over 2 cells of cuBLASLt block-scaled")
+    assert fp8.shown([*final, Record("fp8", "DeepGEMM", ratio=0.5, **cell)]).endswith("DeepGEMM, geometric mean: 0.500 (0.500 to 0.500) over 1 cell of cuBLASLt block-scaled")

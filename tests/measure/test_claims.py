@@ -1,10 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verdicts are computed: all 43 claims are there, and when the data changes, so does the verdict."""
 from dataclasses import replace
 
 import pytest
 
-from hopperlab.measure import claims, recordings
-from hopperlab.measure.claims import FALSE, HOLDS, OPEN, Data
+from hopperlab.measure.claims import claims
+from hopperlab.measure import recordings
+from hopperlab.measure.claims.claims import FALSE, HOLDS, OPEN, Data
 
 
 def changed(name, change):

@@ -1,13 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launch functions refuse what their kernels would misread, and name the rule: dtype, shape, layout, alignment, size."""
 import numpy as np
 import pytest
 
 from hopperlab.hopper.tensormap import TensorMapError
-from hopperlab.measure import launches, launches_gemm
-from hopperlab.measure.launches_checks import OperandError
+from hopperlab.measure.launches import launch, gemm
+from hopperlab.measure.launches.operand_checks import OperandError
 from hopperlab.runtime import library
 
-PRODUCTS = {**launches.GEMMS, **launches_gemm.LADDER}
+PRODUCTS = {**launch.GEMMS, **gemm.LADDER}
 PITCHED = ("final", "split_k", "stream_k")                  # these take operands whose rows lie apart
 
 
@@ -16,7 +17,7 @@ def nothing_is_compiled(monkeypatch):
     """Every check comes before the kernel is loaded."""
     def loaded(path, *args, **kwargs):
         raise AssertionError(f"{path} was loaded before the arrays were checked")
-    for module in (library, launches, launches_gemm):
+    for module in (library, launch, gemm):
         monkeypatch.setattr(module, "load_kernel", loaded)
 
 
@@ -51,13 +52,13 @@ def test_products_name_the_broken_rule(name, case):
 @pytest.mark.parametrize("name", sorted(set(PRODUCTS) - {"naive", "shared_tile"}))
 def test_products_need_rows_of_16_bytes(name, monkeypatch):
     """TMA's rule (its own error) or that of 16-byte loads: k is a multiple of 8."""
-    if name in launches_gemm.LADDER and name not in launches.GEMMS:
-        monkeypatch.setattr(launches_gemm, "load_kernel", lambda *args, **kwargs: None)     # the map is made after it
+    if name in gemm.LADDER and name not in launch.GEMMS:
+        monkeypatch.setattr(gemm, "load_kernel", lambda *args, **kwargs: None)     # the map is made after it
     with pytest.raises(ValueError, match=r"multiple of (8|16)"):
         PRODUCTS[name](bits(8, 12), bits(8, 12), bits(8, 8), backend="emulator")
 
 
-@pytest.mark.parametrize("make", [launches.bulk_copy, launches.cp_async_copy, launches.vector_copy])
+@pytest.mark.parametrize("make", [launch.bulk_copy, launch.cp_async_copy, launch.vector_copy])
 def test_flat_copies_name_the_broken_rule(make):
     data = np.zeros(64, np.uint8)
     for source, target, rule, message in ((data, data[:48].copy(), "size", "source has 64 bytes and target 48"),
@@ -73,25 +74,25 @@ def test_flat_copies_name_the_broken_rule(make):
 def test_rings_need_their_least_number_of_stages(name, stages):
     """What does not fit into shared memory is a LaunchError of the launch, with the bytes."""
     with pytest.raises(OperandError, match=f"stages is {stages}; this kernel takes [12] to 32"):
-        launches.GEMMS[name](bits(8, 16), bits(8, 16), bits(8, 8), stages, backend="emulator")
+        launch.GEMMS[name](bits(8, 16), bits(8, 16), bits(8, 8), stages, backend="emulator")
 
 
 def test_a_landing_needs_as_many_edges_and_coordinates_as_dimensions():
     out = np.zeros(1024, np.uint8)
     for box, at in (((8, 8), (0,)), ((8,), (0,)), ((8, 8, 8), (0, 0, 0))):
         with pytest.raises(OperandError, match="all three are the same"):
-            launches.tma_landing(bits(16, 16), out, box, at, 128)
+            launch.tma_landing(bits(16, 16), out, box, at, 128)
     with pytest.raises(OperandError, match="out has dtype uint16"):
-        launches.tma_landing(bits(16, 16), bits(64), (8, 8), (0, 0), 128)
+        launch.tma_landing(bits(16, 16), bits(64), (8, 8), (0, 0), 128)
 
 
 def test_bulk_copies_need_chunks_of_16_bytes():
     data = np.zeros(64, np.uint8)
     with pytest.raises(OperandError, match="chunk is 24; this kernel takes 16 to 58112, a multiple of 16"):
-        launches.bulk_copy(data, data.copy(), chunk=24)
+        launch.bulk_copy(data, data.copy(), chunk=24)
 
 
-@pytest.mark.parametrize("make", [launches.tma_copy, launches.tma_copy_ring])
+@pytest.mark.parametrize("make", [launch.tma_copy, launch.tma_copy_ring])
 def test_tensor_copies_need_two_arrays_alike(make):
     with pytest.raises(OperandError, match="one shape and dtype"):
         make(bits(64, 64), bits(64, 128), backend="emulator")
@@ -103,32 +104,32 @@ def test_tensor_copies_need_two_arrays_alike(make):
 
 def test_tensor_copies_take_views_of_wider_arrays(monkeypatch):
     """Rows that lie apart are what a tensor map describes; columns that do are not."""
-    monkeypatch.setattr(launches, "load_kernel", lambda *args, **kwargs: None)
+    monkeypatch.setattr(launch, "load_kernel", lambda *args, **kwargs: None)
     wide = bits(64, 128)
-    assert launches.tma_copy(wide[:, :64], wide[:, 64:], backend="emulator").grid == (1, 1)
+    assert launch.tma_copy(wide[:, :64], wide[:, 64:], backend="emulator").grid == (1, 1)
     with pytest.raises(OperandError, match="without gaps"):
-        launches.tma_copy(wide[:, ::2], wide[:, 1::2], backend="emulator")
+        launch.tma_copy(wide[:, ::2], wide[:, 1::2], backend="emulator")
 
 
 def test_tensor_copies_leave_the_box_to_the_tensor_maps_rules(monkeypatch):
-    monkeypatch.setattr(launches, "load_kernel", lambda *args, **kwargs: None)
+    monkeypatch.setattr(launch, "load_kernel", lambda *args, **kwargs: None)
     with pytest.raises(TensorMapError) as caught:
-        launches.tma_copy(bits(64, 64), bits(64, 64), (512, 64), backend="emulator")
+        launch.tma_copy(bits(64, 64), bits(64, 64), (512, 64), backend="emulator")
     assert caught.value.rule == "box_dim"
 
 
 def test_scaling_folding_and_loading_take_their_own_dtypes():
     single, wrong = np.zeros((8, 64), np.float32), np.zeros((8, 64), np.float64)
     with pytest.raises(OperandError, match="float64; this kernel takes float32"):
-        launches.tma_scale(wrong, wrong, 2.0)
+        launch.tma_scale(wrong, wrong, 2.0)
     with pytest.raises(OperandError, match="number is 5; this kernel takes 1 to 4"):
-        launches.fold(5, single, single)
+        launch.fold(5, single, single)
     with pytest.raises(OperandError, match="needs a multiple"):
-        launches.fold(1, single.reshape(-1)[:500].copy(), single.reshape(-1)[:500].copy())
+        launch.fold(1, single.reshape(-1)[:500].copy(), single.reshape(-1)[:500].copy())
     out = np.zeros(132, np.uint32)
     with pytest.raises(OperandError, match="whole number of boxes"):
-        launches.box_load("tma", bits(60, 64), out, (8, 64))
+        launch.box_load("tma", bits(60, 64), out, (8, 64))
     with pytest.raises(OperandError, match="out has a number a block"):
-        launches.box_load("cp_async", bits(64, 64), out[:4].copy(), (8, 64))
+        launch.box_load("cp_async", bits(64, 64), out[:4].copy(), (8, 64))
     with pytest.raises(OperandError, match="how is 'magic'"):
-        launches.box_load("magic", bits(64, 64), out, (8, 64))
+        launch.box_load("magic", bits(64, 64), out, (8, 64))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memcheck over the kernels, with a stand-in for the tool: what counts as clean, what is told when it is not, and what the stored recording covers."""
 import os
 import stat
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import bench, exact_allocations, memcheck, overrun, profile_step, recordings
+from hopperlab.measure.machine import here
+from hopperlab.measure.profile import exact_allocations, memcheck, overrun, step as profile_step
+from hopperlab.measure import recordings
 from hopperlab.runtime.tensor_map import TensorMap
-from hopperlab.runtime.toolchain import KERNELS
+from hopperlab.runtime.compile.toolchain import KERNELS
 
-LINE = "hopperlab.measure.profile_step final 8 8 8"
+LINE = "hopperlab.measure.profile.step final 8 8 8"
 FINAL = memcheck.Target("final", ("8", "8", "8"), tuple(LINE.split()))
 NOTHING = "========= ERROR SUMMARY: 0 errors"
 RAN = f"kernels on the GPU: gemm/final.cu\n{NOTHING}"
@@ -25,11 +28,11 @@ def tool(tmp_path, monkeypatch):
     """Puts a program named compute-sanitizer on the PATH that prints `says` and its command line, and ends with `code`; overruns find an error."""
     def make(says: str, code: int = 0):
         path = tmp_path / "compute-sanitizer"
-        path.write_text(f"#!{sys.executable}\nimport sys\novers = 'hopperlab.measure.overrun' in sys.argv\n"
+        path.write_text(f"#!{sys.executable}\nimport sys\novers = 'hopperlab.measure.profile.overrun' in sys.argv\n"
                         f"print('========= ERROR SUMMARY: 1 error' if overs else {says!r}, sys.argv[1:])\nsys.exit(9 if overs else {code})\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-        monkeypatch.setattr(bench, "no_gpu", lambda what: None)
+        monkeypatch.setattr(here, "no_gpu", lambda what: None)
         return str(path)
     return make
 
@@ -41,7 +44,7 @@ def test_only_a_program_that_launched_and_ended_well_without_errors_is_clean(too
     found = memcheck.check(FINAL, tool(says, code))
     assert (found.errors, found.outcome, found.clean) == (errors, outcome, outcome == "clean")
     words = [word.strip("[]',") for word in found.text.splitlines()[-1].split()]
-    assert "--tool memcheck --report-api-errors no" in " ".join(words) and " ".join(words).endswith(f"-m hopperlab.measure.exact_allocations {LINE}")
+    assert "--tool memcheck --report-api-errors no" in " ".join(words) and " ".join(words).endswith(f"-m hopperlab.measure.profile.exact_allocations {LINE}")
 
 
 def test_a_launch_that_hangs_is_not_clean(tmp_path):
@@ -113,9 +116,9 @@ def test_every_kernel_was_clean_on_the_gpu():
 
 
 def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(bench, "_gpu", lambda: None)
+    monkeypatch.setattr(here, "gpu", lambda: None)
     assert memcheck.main([]) == 2 and "memcheck needs a Hopper GPU" in capsys.readouterr().err
-    monkeypatch.setattr(bench, "no_gpu", lambda what: None)
+    monkeypatch.setattr(here, "no_gpu", lambda what: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert memcheck.main([]) == 2 and "compute-sanitizer is not on the PATH" in capsys.readouterr().err
     for wrong, said in ((["fastest"], "no step fastest; there are naive"), (["--tests", "tests/none.py"], "no such file or folder: tests/none.py")):
@@ -133,7 +136,7 @@ def test_arrays_get_allocations_of_their_own(monkeypatch, capsys):
     monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "0")
     monkeypatch.setenv("HOPPERLAB_BACKEND", "emulator")
     with pytest.raises(SystemExit, match="0"):
-        exact_allocations.main(["hopperlab.measure.profile_step", "tma_wgmma", "8"])
+        exact_allocations.main(["hopperlab.measure.profile.step", "tma_wgmma", "8"])
     assert allocators == [None] and os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
     assert capsys.readouterr().out.endswith(f"{exact_allocations.LAUNCHED}\n")             # nothing: it ran in the emulator
 

@@ -1,10 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of micro-experiments: every claim is settled somewhere, every kernel exists, records hold what was sampled."""
 import numpy as np
 import pytest
 
-from hopperlab.measure import micro, micro_records, micro_traffic, recordings, variants
-from hopperlab.measure.launches_variants import TWO_BY_TWO, VARIANTS
-from hopperlab.runtime.toolchain import KERNELS
+from hopperlab.measure.suites import micro, micro_records, micro_traffic, variants
+from hopperlab.measure import recordings
+from hopperlab.measure.launches.variants import TWO_BY_TWO, VARIANTS
+from hopperlab.runtime.compile.toolchain import KERNELS
 
 CLAIMS = range(1, 44)
 
@@ -20,32 +22,30 @@ def test_every_experiment_names_its_kernel_and_question():
     for experiment in micro.EXPERIMENTS.values():
         assert experiment.question.endswith("?") and experiment.measure.__doc__
         assert not experiment.kernel or (KERNELS / experiment.kernel).is_file()
-    assert dict(micro.SUITES) == {name: experiment.measure for name, experiment in micro.EXPERIMENTS.items()}
 
 
 def test_an_unknown_experiment_is_named_with_those_there_are():
     with pytest.raises(KeyError, match="no micro-experiment speed; there are: barriers"):
-        micro.run(["barriers", "speed"])
+        micro.measure(1, ["barriers", "speed"])
 
 
 def test_without_a_gpu_the_experiments_that_need_none_are_named(monkeypatch):
-    from hopperlab.runtime import driver
+    from hopperlab.runtime.gpu import driver
     monkeypatch.setattr(driver, "find_gpu", lambda: None)
     with pytest.raises(RuntimeError, match="barriers: measured on a Hopper GPU.*instructions, accepted"):
-        micro.run(["barriers", "accepted"])
-    assert micro.main(["--only", "barriers"]) == 1
+        micro.measure(1, ["barriers", "accepted"])
 
 
-def test_accepted_instructions():
-    lines = []
-    found = {record.options[0]: record for record in micro.run(["accepted"], report=lines.append)}
+def test_accepted_instructions(capsys):
+    found = {record.options[0]: record for record in micro.measure(1, ["accepted"])}
     assert found["wgmma m64n256k16"].outcome == "accepted" and found["wgmma m128n128k128"].outcome == "refused"
     assert found["cp.async.bulk.tensor … tile::gather4"].outcome == "refused" and "sm_90a" in found["cp.async.bulk.tensor … tile::gather4"].note
-    assert len(lines) == 1 and lines[0].startswith("accepted: ")
+    told = capsys.readouterr()
+    assert told.err.startswith(f"accepted: {len(found)} records in") and not told.out
 
 
 def test_counted_instructions():
-    found = {(record.kernel, record.options[1]): record.value for record in micro.run(["instructions"])}
+    found = {(record.kernel, record.options[1]): record.value for record in micro.measure(1, ["instructions"])}
     assert found["tma_load", "class=async_copy"] == 1 and found["cp_async_load", "class=async_copy"] == 4 * 5 + 4
     assert found["tma_load", "class=all"] < found["cp_async_load", "class=all"]
     assert found["multistage", "class=all"] < found["cp_async_wgmma", "class=all"] < found["cp_async_mma", "class=all"]
@@ -57,7 +57,6 @@ def test_numbers_are_medians_with_their_spread(tmp_path):
     header = dict.fromkeys(recordings.HEADER_FIELDS, "x")
     recordings.save("micro", header, [record], tmp_path)
     assert list(recordings.load("micro", tmp_path)) == [record]
-    assert "2 (1 to 3) cycles" in micro.summary(record)
     assert micro_records.after_first(2)(np.array([100, 4, 6])).tolist() == [2, 3]
 
 
@@ -76,8 +75,14 @@ def test_without_nsight_compute_a_record_says_so(monkeypatch):
 
 
 def test_the_controls_have_a_suite_each():
-    assert set(variants.SUITES) == {"two_by_two", "roles", "depth", "cuda_pipeline", "operands"}
+    assert set(variants.CONTROLS) == {"two_by_two", "roles", "depth", "cuda_pipeline", "operands"}
     assert len(TWO_BY_TWO) == 4 and "multistage" in VARIANTS
+
+
+def test_controls_are_measured_in_order_those_that_are_picked(monkeypatch):
+    monkeypatch.setattr(variants, "CONTROLS", {name: lambda rounds, name=name: [recordings.Record(name, f"{rounds}")] for name in ("a", "b", "c")})
+    assert [(record.suite, record.kernel) for record in variants.measure(3, ["c", "a"])] == [("c", "3"), ("a", "3")]
+    assert [record.suite for record in variants.measure(3)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("name", [name for name in ("micro", "variants", "copies") if name in recordings.names()])

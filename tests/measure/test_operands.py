@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operands: bf16 rounding is the hardware's, integers are exact, the bound bounds."""
 import ml_dtypes
 import numpy as np
 import pytest
 
-from hopperlab.measure import operands
+from hopperlab.measure.launches import operands
 
 
 def test_bf16_rounding_equals_ml_dtypes():

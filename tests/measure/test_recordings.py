@@ -1,11 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recordings: what is stored can be read back, what breaks the schema is named, and the stored ones hold together."""
 import json
 from dataclasses import fields
 
 import pytest
 
-from hopperlab.measure import bugs, record, recordings
-from hopperlab.measure.record import FILES
+from hopperlab.measure.suites import bugs
+from hopperlab.measure import recordings
 from hopperlab.measure.recordings import HEADER_FIELDS, Record
 
 HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200", "driver": "580.1", "cuda": "13.0", "date": "2026-01-01"}
@@ -70,9 +71,21 @@ def test_missing_bugs_are_run_and_the_others_kept(monkeypatch):
         return [Record(case.suite, case.kernel, case.key[1], case.key[2], outcome="wrong", runs=20, wrong=20) for case in cases]
     monkeypatch.setattr(bugs, "records", records)
     stored = list(recordings.load("bugs"))
-    again = record.with_missing_bugs(stored[2:])
+    again = bugs.with_missing(stored[2:])
     assert [case.key for case in ran] == [(r.kernel, r.options, r.shape) for r in stored[:2]] and again[2:] == stored[2:]
     assert len(again) == len(bugs.CASES)
+
+
+def test_missing_bugs_are_written_beside_those_recorded(monkeypatch, tmp_path, capsys):
+    recordings.save("bugs", HEADER, [Record(case.suite, *case.key, outcome="hang") for case in bugs.CASES[1:]], tmp_path)
+    monkeypatch.setattr(bugs, "records", lambda cases: [Record(case.suite, *case.key, outcome="right") for case in cases])
+    monkeypatch.setattr(bugs, "header", lambda: HEADER)
+    assert bugs.main(["--missing", "--out", str(tmp_path)]) == 0 and f"{len(bugs.CASES)} records" in capsys.readouterr().out
+    assert [record.outcome for record in recordings.load("bugs", tmp_path)] == ["right"] + ["hang"] * (len(bugs.CASES) - 1)
+
+
+def test_every_planted_bug_can_be_launched():
+    assert {case.kernel for case in bugs.CASES} == set(bugs.MAKERS)
 
 
 @pytest.mark.parametrize("name", recordings.names())
@@ -81,15 +94,15 @@ def test_stored_recording_keeps_the_schema(name):
     assert len(recording)
     assert "H200" in recording.header["gpu"] or "H100" in recording.header["gpu"]
     assert (recordings.FOLDER / f"{name}.json").read_text() == written(recording)
-    for record in recording:
-        if record.ms is not None:
-            assert 0 < record.ms_min <= record.ms <= record.ms_max
-        if record.ratio is not None:
-            assert record.ratio_min <= record.ratio <= record.ratio_max
-        if record.wrong is not None:
-            assert record.outcome == ("right" if record.wrong == 0 else "wrong" if record.wrong == record.runs else "sometimes wrong")
+    for measured in recording:
+        if measured.ms is not None:
+            assert 0 < measured.ms_min <= measured.ms <= measured.ms_max
+        if measured.ratio is not None:
+            assert measured.ratio_min <= measured.ratio <= measured.ratio_max
+        if measured.wrong is not None:
+            assert measured.outcome == ("right" if measured.wrong == 0 else "wrong" if measured.wrong == measured.runs else "sometimes wrong")
         # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. One fp8 configuration that is only tried spills more.
-        assert not record.spills or name == "roles" or name == "attention" and record.spills <= 8 or name == "attention_fp8" and record.kernel != "final" and record.spills <= 32
+        assert not measured.spills or name == "roles" or name == "attention" and measured.spills <= 8 or name == "attention_fp8" and measured.kernel != "final" and measured.spills <= 32
 
 
 def written(recording) -> str:
@@ -101,16 +114,12 @@ def written(recording) -> str:
 
 
 def test_rates_follow_from_times():
-    for record in recordings.load("gemm"):
-        m, n, k = record.shape
-        assert record.tflops == pytest.approx(2 * m * n * k / record.ms / 1e9, rel=0.01)
-    for record in recordings.load("copy"):
-        rows, columns = record.shape
-        assert record.gb_s == pytest.approx(2 * rows * columns * 2 / record.ms / 1e6, rel=0.01)
-
-
-def test_all_recordings_are_stored():
-    assert set(recordings.names()) >= set(FILES.values())
+    for measured in recordings.load("gemm"):
+        m, n, k = measured.shape
+        assert measured.tflops == pytest.approx(2 * m * n * k / measured.ms / 1e9, rel=0.01)
+    for measured in recordings.load("copy"):
+        rows, columns = measured.shape
+        assert measured.gb_s == pytest.approx(2 * rows * columns * 2 / measured.ms / 1e6, rel=0.01)
 
 
 def test_every_field_of_a_record_is_explained():

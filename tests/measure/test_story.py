@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The story of the ladder: shares and gains follow from the records, and README's tables from the story."""
 import importlib
 import json
@@ -70,7 +71,7 @@ def test_a_fresh_file_can_be_told(tmp_path, capsys):
 
 
 def test_a_folder_of_fresh_recordings_brings_its_own_roof(tmp_path, capsys, monkeypatch):
-    figure = importlib.import_module("hopperlab.show.ladder")
+    figure = importlib.import_module("hopperlab.lessons.l14_beat_cublas.ladder_figures")
     recordings.save("ladder", HEADER, RECORDS, tmp_path)
     recordings.save("ceilings", HEADER, [Record("ceilings", "device copy", dtype="bytes", gb_s=1234.0),
                                          Record("ceilings", "cuBLAS product", dtype="bfloat16", tflops=900.0)], tmp_path)
@@ -99,16 +100,23 @@ def test_the_command_prints_and_draws(tmp_path, capsys):
 def test_readmes_tables_are_those_of_the_recordings():
     text = readme.README.read_text(encoding="utf-8")
     assert readme.rendered(text) == text, "README.md is stale: run python -m hopperlab.measure.readme"
+    listed = readme.LIST.read_text(encoding="utf-8")
+    assert readme.rendered(listed, readme.listed(), readme.BEGIN_LIST, readme.END_LIST) == listed, "recordings/README.md is stale: as above"
 
 
 def test_a_stale_readme_is_noticed_and_mended(tmp_path, capsys):
-    path = tmp_path / "README.md"
+    path, listed = tmp_path / "README.md", tmp_path / "list.md"
     path.write_text(f"before\n{readme.BEGIN}\nold numbers\n{readme.END}\nafter\n")
-    assert readme.main(["--check"], path) == 1 and "stale" in capsys.readouterr().err
-    assert readme.main([], path) == 0
+    listed.write_text(f"{readme.BEGIN_LIST}\n{readme.listed()}\n{readme.END_LIST}\n")
+    assert readme.main(["--check"], path, listed) == 1
+    told = capsys.readouterr().err
+    assert "README.md is stale" in told and "list.md" not in told
+    assert readme.main([], path, listed) == 0
     text = path.read_text()
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old numbers" not in text and "| `final` |" in text
-    assert readme.main(["--check"], path) == 0
+    assert readme.main(["--check"], path, listed) == 0
+    listed.write_text(listed.read_text().replace("`hopperlab bench fp8`", "by hand"))
+    assert readme.main(["--check"], path, listed) == 1 and "list.md is stale" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["nothing", f"{readme.END}{readme.BEGIN}", f"{readme.BEGIN}{readme.BEGIN}{readme.END}"])
@@ -118,16 +126,16 @@ def test_marks_that_are_missing_are_named(text):
 
 
 def test_a_changed_recording_changes_the_section():
-    ceilings = recordings.load("ceilings")
-    assert "| `final` | all of it, with a tile and schedule by shape | 760 | 95% | 168 | 2 KiB |" in readme.performance(LADDER, ceilings)
-    assert "| 4096³ | 720 | 800 | 90.0% |" in readme.performance(LADDER, ceilings)
+    section = readme.performance({"ladder": LADDER})
+    assert "| `final` | all of it, with a tile and schedule by shape | 760 | 95% | 168 | 2 KiB |" in section
+    assert "| 4096³ | 720 | 800 | 90.0% |" in section
 
 
 def test_deepgemm_has_a_column_where_it_was_measured():
     recording = recordings.load("fp8")
     without = recordings.Recording("fp8", recording.header, tuple(r for r in recording if r.kernel != "DeepGEMM"))
     share = 100 * recording.one(kernel="DeepGEMM", shape=(4096,) * 3).ratio
-    row = next(line for line in readme._fp8(recording) if line.startswith("| 4096³ "))
-    assert row.endswith(f"| {share:.1f}% |") and "DeepGEMM" not in "".join(readme._fp8(without))
-    for lines in (readme._fp8(recording), readme._fp8(without)):
+    row = next(line for line in readme.fp8(lambda name: recording) if line.startswith("| 4096³ "))
+    assert row.endswith(f"| {share:.1f}% |") and "DeepGEMM" not in "".join(readme.fp8(lambda name: without))
+    for lines in (readme.fp8(lambda name: recording), readme.fp8(lambda name: without)):
         assert len({line.count("|") for line in lines if line.startswith("|")}) == 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorded bugs of lessons 06 and 08 as the GPU gets them: right without the bug, named with it (NumPy stands in for CuPy, in the emulator)."""
 
 import dataclasses
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import bugs
+from hopperlab.measure.suites import bugs
 
 MAKERS = {"columns": bugs._columns, "one_tile": bugs._one_tile}
 NAMED = {"BUG_TILE_AT_128": (True, set()), "BUG_TILE_AT_64": (True, {"misaligned"}), "BUG_DESCRIPTOR_SWIZZLE": (True, {"layout-mismatch"}),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timelines: marks cost nothing when they are compiled out, tell what each warp did when they are in, and decode to rows."""
 import re
 import struct
@@ -6,7 +7,8 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure import launches, operands, timelines
+from hopperlab.measure.launches import launch as launches, operands
+from hopperlab.measure import timelines
 from hopperlab.measure.timelines import HEADER_WORDS, Mark
 from hopperlab.runtime.library import kernel_source
 from hopperlab.runtime.module import RawModule
@@ -212,23 +214,35 @@ def test_some_blocks_keep_their_times_and_all_else():
 
 
 def test_the_recorder_needs_a_gpu_and_checks_its_product(monkeypatch, capsys):
-    from hopperlab.measure import bench, timelines_record
-    monkeypatch.setattr(bench, "_gpu", lambda: None)
-    assert timelines_record.main([]) == 2 and "needs a Hopper GPU" in capsys.readouterr().err
-    monkeypatch.setattr(timelines_record, "bf16_bits", lambda values: values)
+    from hopperlab.measure.machine import here
+    from hopperlab.measure.suites import timelines as recorder
+    monkeypatch.setattr(here, "gpu", lambda: None)
+    assert recorder.main([]) == 2 and "needs a Hopper GPU" in capsys.readouterr().err
+    monkeypatch.setattr(recorder, "bf16_bits", lambda values: values)
     with pytest.raises(AssertionError, match="the traced product is wrong"):
-        timelines_record.product(128, 128, 64, 0)
+        recorder.product(128, 128, 64, 0)
+
+
+def test_the_recorder_writes_each_timeline_of_the_table(monkeypatch, tmp_path, capsys):
+    from hopperlab.measure.machine import board, here
+    from hopperlab.measure.suites import table, timelines as recorder
+    monkeypatch.setattr(here, "no_gpu", lambda: None)
+    monkeypatch.setattr(board, "header", lambda: {"gpu": "a GPU", "driver": "1", "cuda": "13.0", "date": "2026-01-01"})
+    monkeypatch.setattr(recorder, "product", ring)
+    monkeypatch.setattr(recorder, "attention", lambda step: ring())
+    assert recorder.main(["--out", str(tmp_path)]) == 0 and "timeline_pingpong.json" in capsys.readouterr().out
+    assert {path.stem for path in tmp_path.iterdir()} == {suite.recording for suite in table.SUITES if suite.name == "timelines"}
 
 
 @pytest.mark.parametrize("step", ["two_consumers", "overlapped"])
 def test_attentions_recorder_marks_both_consumers_and_checks_its_result(step, monkeypatch):
-    from hopperlab.measure import timelines_record
+    from hopperlab.measure.suites import timelines as recorder
     with hl.emulate():
-        found = timelines_record.attention(step, 256, 2, launches_before=0)
+        found = recorder.attention(step, 256, 2, launches_before=0)
     assert {(row.warp, row.event) for row in found} == {(warp, event) for warp in (4, 8) for event in ("scores", "values", "softmax")}
-    monkeypatch.setattr(timelines_record.launches_attention, "reference", lambda *given: (np.full((1, 2, 1), 9.0), None))
+    monkeypatch.setattr(recorder, "reference", lambda *given: (np.full((1, 2, 1), 9.0), None))
     with hl.emulate(), pytest.raises(AssertionError, match="the traced .* is wrong"):
-        timelines_record.attention(step, 256, 2, launches_before=0)
+        recorder.attention(step, 256, 2, launches_before=0)
 
 
 def test_files_come_back_as_they_were(tmp_path):

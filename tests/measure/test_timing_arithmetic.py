@@ -1,4 +1,5 @@
-"""The arithmetic of measuring, which needs no GPU: medians, ratios, board queries, summaries."""
+# SPDX-License-Identifier: Apache-2.0
+"""The arithmetic of measuring, which needs no GPU: medians, ratios, board queries."""
 import itertools
 import subprocess
 import sys
@@ -6,10 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hopperlab.measure import board, timing
-from hopperlab.measure.record import main, summary
-from hopperlab.measure.recordings import Record
-from hopperlab.measure.timing import Sample, order_of, speed_ratios
+from hopperlab.measure.machine import board, timing
+from hopperlab.measure.machine.timing import Sample, order_of, speed_ratios
 
 
 def test_sample_reports_median_and_extremes():
@@ -52,19 +51,6 @@ def test_load_without_nvml_is_unknown_not_zero(monkeypatch):
     load = board.under_load(lambda: calls.append("run"), lambda: calls.append("wait"), seconds=0.01)
     assert load == board.Load(None, None)
     assert calls[:2] == ["run", "wait"] and calls[-1] == "wait"
-
-
-def test_summary_is_one_line():
-    line = summary(Record("gemm", "ours", ("STAGES=4",), (1, 2, 3), "bfloat16", tflops=600.0, peer="cuBLAS", ratio=0.75, ratio_min=0.7, ratio_max=0.8))
-    assert line.split("  ")[-1] == "0.750 (0.700 to 0.800) of cuBLAS"
-    assert "hang" in summary(Record("bugs", "ours", outcome="hang"))
-    assert "wrong: 3 of 20" in summary(Record("bugs", "ours", outcome="sometimes wrong", wrong=3, runs=20))
-
-
-def test_unknown_suite_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        main(["--suites", "nothing"])
-    assert "invalid choice" in capsys.readouterr().err
 
 
 def test_every_contestant_has_every_place_in_the_order():

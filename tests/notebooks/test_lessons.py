@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stored lessons: fresh, whole, and the same when they run here (nbval on copies)."""
 
 import os
@@ -9,26 +10,47 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from support import visits
+from support.patience import PATIENCE
 
-from hopperlab.notebooks import build, check, source
+from hopperlab.authoring import build, mutations, stored, lesson_source
+from hopperlab.grading import nbval_run
 
 SOURCES = build.lesson_sources()
 ROOT = Path(__file__).resolve().parents[2]
-CELL_LIMIT = 300      # seconds; nbval notices a dead kernel only here
+CELL_LIMIT = 300 * PATIENCE      # seconds; nbval notices a dead kernel only here
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_stored_notebook_is_fresh_and_whole(path):
-    assert check.check(path) == []
+    assert stored.check(path) == []
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_every_compared_cell_comes_out_the_same(path):
+    """Every cell runs, in this process; nbval's own comparison sees those that it compares."""
+    pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    cells = build.code_cells(nbformat.read(build.notebook_path(path), as_version=4))
+    compared = visits.compared_cells(path)
+    differ = {}
+    for cell, outputs in zip(cells, mutations.run_each(cell.source for cell in cells), strict=True):
+        if cell.id in compared:
+            differ[cell.id] = mutations.compare(outputs, cell.outputs)
+            visits.visit("compared cell", f"{path.stem}: {cell.id}")
+        pyplot.close("all")
+    assert not {cell: verdict for cell, verdict in differ.items() if verdict}
+
+
+@pytest.mark.thorough           # the same cells again, in a kernel of Jupyter as a learner runs them
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_outputs_come_out_the_same_here(path, tmp_path):
     pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
     copy = tmp_path / build.notebook_path(path).name
     shutil.copy(build.notebook_path(path), copy)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", "pytest", "--nbval", f"--nbval-cell-timeout={CELL_LIMIT}", "-q", "-p", "no:cacheprovider",
+    done = subprocess.run([sys.executable, "-c", nbval_run.START, "--nbval", f"--nbval-cell-timeout={CELL_LIMIT:.0f}", "-q", "-p", "no:cacheprovider",
                            "-p", "no:xdist", "--rootdir", str(tmp_path), str(copy)], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
@@ -52,7 +74,7 @@ LEFT_OUT = {"17_claims_measured": ("NumPy", "## Panel", "In CUTLASS, Triton, Glu
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_lesson_follows_the_arc(path):
-    lesson = source.read(path)
+    lesson = lesson_source.read(path)
     text = "\n".join(cell.text for cell in lesson.cells if cell.kind == "markdown")
     for part in ("**The question.**", "## Predict", "NumPy", "## Panel", "## What you now know", "## Exercise", "**What would you add next?**",
                  "In CUTLASS, Triton, Gluon this is", "PTX ISA", "https://"):
@@ -62,7 +84,7 @@ def test_lesson_follows_the_arc(path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_no_measured_number_is_typed_into_prose(path):
-    prose = "\n".join(cell.text for cell in source.read(path).cells if cell.kind == "markdown")
+    prose = "\n".join(cell.text for cell in lesson_source.read(path).cells if cell.kind == "markdown")
     found = re.findall(r"\d[\d.,]*\s*(?:TFLOP/s|TB/s|GB/s|µs|ms\b|watts?\b|MHz)", prose)
     assert not found, f"{path.stem}: {found} belong into a cell that prints them"
 

@@ -1,30 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every mechanism has a compared cell that nbval sees fail when a kernel is mutated: mutations.toml, applied one by one."""
 
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("nbval", reason="nbval comes with the lab extra")
 import hopperlab as hl
-from hopperlab.notebooks import build, mutations
-from hopperlab.notebooks.mutations import Mutation, MutationError
+from hopperlab.authoring import build, mutations
+from hopperlab.authoring.cell_flow import needed
+from hopperlab.authoring.mutations import Mutation, MutationError
+from hopperlab.runtime.compile import toolchain
 
 FILE = Path(__file__).with_name("mutations.toml")
 LISTED = mutations.read(FILE)
 pytestmark = pytest.mark.skipif(hl.backend() == "gpu", reason="broken kernels are run in the emulator only: HOPPERLAB_BACKEND=emulator")
 
 
-@lru_cache
-def unchanged(lesson, cell, needs):
-    return mutations.outcome(None, lesson, cell, needs)
+@pytest.mark.thorough           # test_lessons.py compares these cells after all cells above them; here only those that they need have run
+@pytest.mark.parametrize("lesson, cell, needs", sorted({(m.lesson, m.cell, m.needs) for m in LISTED}))
+def test_without_a_mutation_the_cell_is_as_stored(lesson, cell, needs):
+    assert mutations.outcome(None, lesson, cell, needs) == ""
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("mutation", LISTED, ids=lambda mutation: mutation.name)
+@pytest.mark.sampled(every=9)          # every compared cell is run and compared by test_lessons.py
 def test_nbval_fails_on_the_compared_cell(mutation):
-    verdict = unchanged(mutation.lesson, mutation.cell, mutation.needs)
-    assert verdict == "", f"the cell differs from its stored output without a mutation: {verdict}"
     assert mutations.outcome(mutation, mutation.lesson, mutation.cell, mutation.needs), "nbval does not notice"
 
 
@@ -57,7 +58,7 @@ def test_a_change_that_changes_nothing_is_not_noticed():
 def test_the_kernels_themselves_stay_as_they_are():
     before = hl.kernel_source("copy/tma_copy.cu")
     mutations.outcome(changed(), "05", "first-load")
-    assert hl.kernel_source("copy/tma_copy.cu") == before and str(build.hashes.PACKAGE) in hl.runtime.toolchain.include_directories()[0]
+    assert hl.kernel_source("copy/tma_copy.cu") == before and str(build.hashes.PACKAGE) in toolchain.include_directories()[0]
 
 
 @pytest.mark.parametrize("text, message", [
@@ -73,8 +74,8 @@ def test_a_bad_list_is_named(tmp_path, text, message):
 def test_only_the_cells_that_are_needed_run():
     sources = {"setup": "import numpy as np\nx = {}", "unused": "y = np.zeros(3)", "one": "def f():\n    return x['a']", "fill": "x['a'] = np.ones(2)", "late": "x = 3",
                "target": "print(f())", "after": "x = 4"}
-    assert mutations.needed(sources, "target") == ["setup", "one", "fill", "target"]
-    assert mutations.needed(sources, "target", ["unused"]) == ["setup", "unused", "one", "fill", "target"]
+    assert needed(sources, "target") == ["setup", "one", "fill", "target"]
+    assert needed(sources, "target", ["unused"]) == ["setup", "unused", "one", "fill", "target"]
 
 
 def test_outputs_are_compared_as_nbval_does():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workshop guide: its timetables hold the paths' lessons, in order, in slots that are long enough; its commands and code work."""
 
 import re
@@ -6,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from hopperlab import cli
-from hopperlab.notebooks import course, hashes
+from hopperlab.authoring import course, hashes
 
 ROOT = hashes.ROOT
 GUIDE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
@@ -49,12 +50,12 @@ def test_commands_and_options_exist():
     for line in re.findall(r"hopperlab (queue serve[^\n`)]*)", GUIDE):
         parser.parse_args(line.split())
     assert set(re.findall(r"`make ([a-z-]+)", GUIDE)) <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    from hopperlab.runtime.queue_turns import MOST_WAITING
+    from hopperlab.runtime.queue.turns import MOST_WAITING
     assert f"At most {MOST_WAITING} launches" in GUIDE
 
 
 def test_the_guides_launch_runs(monkeypatch, capsys):
-    from hopperlab.runtime import isolated
+    from hopperlab.runtime.workers import isolated
     monkeypatch.setenv("HOPPERLAB_BACKEND", "emulator")
     monkeypatch.delenv("HOPPERLAB_QUEUE", raising=False)
     code = next(block for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL) if "run_isolated" in block)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The offline bundle: what is in it, that it refuses a machine of another kind, and (slow) that lesson 05 runs from it with the network off."""
 import json
 import os
@@ -9,8 +10,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE
 
-from hopperlab.notebooks import bundle
+from hopperlab.authoring import bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 slow = pytest.mark.skipif(os.environ.get("HOPPERLAB_SLOW") != "1", reason="takes a minute or two and downloads wheels: set HOPPERLAB_SLOW=1 (as .ci/run does)")
@@ -27,7 +29,7 @@ def test_it_holds_the_course_and_how_to_start(empty):
     for name in ("notebooks/05_tma_tiles.ipynb", "notebooks/index.ipynb", "hopperlab/kernels/copy/tma_copy.cu", "docs/glossary.md", "install.py", "START.md", "constraints.txt",
                  "hopperlab/recordings/gemm.json", "hopperlab/precompiled/05_tma_tiles.xz", "LICENSE"):
         assert (empty / name).is_file(), name
-    assert not [path for path in empty.rglob("__pycache__")]
+    assert not list(empty.rglob("__pycache__"))
 
 
 def test_every_requirement_of_the_lab_and_the_build_is_downloaded():
@@ -53,7 +55,7 @@ def offline(command: list[str]) -> list[str]:
 
 
 @slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600 * PATIENCE)
 def test_lesson_05_runs_from_it_with_the_network_off(tmp_path):
     made = bundle.build(ROOT, tmp_path / "made" / "bundle")
     folder = tmp_path / "moved"

@@ -1,4 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `hopperlab` command."""
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -6,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import hopperlab
-from hopperlab import cli, doctor
-from hopperlab.runtime import toolchain
-from hopperlab.runtime.driver import Gpu
+from hopperlab import cli
+from hopperlab.cli import doctor
+from hopperlab.runtime.compile import toolchain
+from hopperlab.runtime.gpu.driver import Gpu
 from hopperlab.runtime.errors import ToolchainError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,3 +108,76 @@ def test_doctor_with_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setenv("HOPPERLAB_CACHE_DIR", str(tmp_path / "file" / "below"))
     finding = doctor._disk_cache()
     assert finding.state == "note" and "HOPPERLAB_CACHE_DIR" in finding.remedy
+
+
+def test_doctor_says_where_lessons_and_copies_are_and_misses_a_course(tmp_path, monkeypatch):
+    from hopperlab.authoring import workspace
+    from hopperlab.runtime import installing
+    assert doctor._course().state == "ok" and "25 lessons, 16 exercise notebooks" in doctor._course().text
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(workspace, "CARRIED", tmp_path / "lib" / "hopperlab" / "course")
+    missing = doctor._course()
+    assert missing.state == "bad" and "no course found" in missing.text and missing.remedy == installing.course()
+
+
+@pytest.mark.parametrize("clone, expected", [(True, ("-c constraints.txt -e .[lab]", "-c constraints.txt numpy")), (False, ('install "hopperlab[lab]"', "install numpy"))])
+def test_remedies_name_what_is_there(tmp_path, monkeypatch, clone, expected):
+    from hopperlab.runtime import installing
+    monkeypatch.setattr(installing, "ROOT", ROOT if clone else tmp_path)
+    assert expected[0] in installing.course("lab") and expected[1] in installing.package("numpy")
+
+
+def test_installation_says_how_far_it_is():
+    from hopperlab.authoring import pip_progress
+    times = iter(range(0, 100, 2))
+    lines = ["Collecting a", "  Downloading a-1.0-py3-none-any.whl (12.0 MB)", "Collecting b", "Collecting c", "  Downloading nvidia_nvrtc-13.0.88-py3.whl (90.2 MB)",
+             "Collecting d", "Installing collected packages: a, b, c, d", "Successfully installed a b c d"]
+    assert list(pip_progress.told(lines, clock=lambda: next(times))) == ["    2 packages found so far", "    downloading nvidia_nvrtc, 90.2 MB", "    unpacking 4 packages"]
+
+
+def test_installation_ends_as_pip_does(capfd):
+    from hopperlab.authoring import pip_progress
+    assert pip_progress.main(["install", "--no-index", "no-such-package-here"]) != 0
+    assert "no-such-package-here" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words, near", [(("--sedes", "3"), "--seeds"), (("--schedule=lazy",), "--schedules"), (("--jsn", "out"), "--json")])
+def test_a_misspelt_option_of_sanitize_is_not_passed_on(tmp_path, words, near):
+    (tmp_path / "script.py").write_text("import sys; print(sys.argv)")
+    result = run("sanitize", "script.py", *words, cwd=tmp_path)
+    assert result.returncode == 2 and f"did you mean {near}?" in result.stderr and "sys.argv" not in result.stdout
+
+
+def test_options_of_the_scripts_own_are_passed_on(tmp_path):
+    (tmp_path / "script.py").write_text("import sys; print(sys.argv[1:])")
+    assert "['--size', '3']" in run("sanitize", "script.py", "--size", "3", "--schedules", "lazy", cwd=tmp_path).stdout
+    assert "['--sedes', '3']" in run("sanitize", "script.py", "--schedules", "lazy", "--", "--sedes", "3", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("command", ["sanitize", "profile"])
+def test_usage_errors_name_the_script(command):
+    result = run(command)
+    assert result.returncode == 2 and re.search(rf"usage: hopperlab {command} \[-m\] SCRIPT.py\S* \[its arguments\] \[options\]", result.stderr) and "which script?" in result.stderr
+
+
+def test_doctor_notices_a_full_disk(tmp_path, monkeypatch):
+    from collections import namedtuple
+    monkeypatch.setenv("HOPPERLAB_CACHE_DIR", str(tmp_path))
+    assert doctor._disk_cache().state == "ok"
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: namedtuple("usage", "free")(3_000_000))
+    full = doctor._disk_cache()
+    assert full.state == "note" and "its disk is full (3 MB left)" in full.text and "HOPPERLAB_CACHE_DIR" in full.remedy
+
+
+def test_one_kernel_is_one_kernel():
+    from hopperlab.runtime.tables import counted
+    assert [counted(n, "launch", "launches") for n in (0, 1, 2)] == ["0 launches", "1 launch", "2 launches"] and counted(1, "kernel") == "1 kernel"
+
+
+@pytest.mark.parametrize("word", ["4", "04", "04_mbarrier", "04_MBARRIER.IPYNB".lower()])
+def test_check_finds_a_notebook_as_restore_does(tmp_path, word):
+    import argparse
+    from hopperlab.authoring import workspace
+    from hopperlab.cli import exercises
+    found = exercises._notebook(argparse.Namespace(notebook=word.removesuffix(".ipynb"), course=ROOT), workspace)
+    assert found.name == "04_mbarrier.ipynb"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`import hopperlab` is light: nothing heavy is loaded, nothing is printed, no GPU is asked for."""
 import subprocess
 import sys

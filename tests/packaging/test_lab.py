@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hopperlab lab` answers on the URL it prints, on copies in work/, and ends when it is told to."""
 import os
 import re
@@ -10,9 +11,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE
 
 pytest.importorskip("jupyterlab", reason="JupyterLab comes with the lab extra")
-from hopperlab import lab
+from hopperlab.cli import lab
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,20 +46,21 @@ def url_of(process: subprocess.Popen) -> str:
     raise AssertionError("no URL was printed")
 
 
+@pytest.mark.thorough           # the tests in a browser start it the same way
 @pytest.mark.skipif(os.name == "nt", reason="ends the server by SIGTERM")
 def test_it_prints_a_url_that_answers_and_ends_when_told(server, course):
     url = url_of(server)
     assert "/lab/tree/index.ipynb?token=" in url
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=30 * PATIENCE) as answer:
         assert answer.status == 200 and b"JupyterLab" in answer.read()
     api = url.replace("/lab/tree/", "/api/contents/").split("?")[0] + "?content=0&token=" + url.split("token=")[1]
-    with urllib.request.urlopen(api, timeout=30) as answer:
+    with urllib.request.urlopen(api, timeout=30 * PATIENCE) as answer:
         assert answer.status == 200
     assert (course / "work" / "00_start_here.ipynb").exists()
     opened = (course / "work" / "index.ipynb").read_text()
     assert "0 of 1 solved" in opened and "not your copy" not in opened, "the landing notebook was not run in work/"
     server.send_signal(signal.SIGTERM)
-    server.wait(timeout=30)
+    server.wait(timeout=30 * PATIENCE)
     time.sleep(0.5)
     with pytest.raises(OSError):
         urllib.request.urlopen(url, timeout=5)
@@ -93,6 +96,25 @@ def test_a_landing_notebook_that_does_not_run_is_left_alone_and_said(tmp_path, c
 def test_an_own_token_or_password_is_left_alone(tmp_path, argument):
     command, url = command_for(argument, tmp_path=tmp_path)
     assert url is None and sum(a.startswith("--IdentityProvider.token") for a in command) == ("token" in argument)
+
+
+@pytest.mark.parametrize("args, opens_itself", [((), False), (("--no-browser",), False), (("--browser=firefox",), True), (("--IdentityProvider.token=abc",), True)])
+def test_jupyterlab_opens_no_browser_before_the_landing_page_is_ready(tmp_path, args, opens_itself):
+    command, url = command_for(*args, tmp_path=tmp_path)
+    assert ("--no-browser" not in command) == opens_itself == (url is None)
+
+
+def test_jupyterlab_gets_quiet_settings_under_the_users_own_and_tabs_of_this_folder(tmp_path, monkeypatch):
+    import json
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
+    monkeypatch.delenv("JUPYTERLAB_WORKSPACES_DIR", raising=False)
+    env = lab._environment(tmp_path)
+    first, ours = env["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert first == "/mine" and env["JUPYTERLAB_WORKSPACES_DIR"] == str(tmp_path / ".jupyterlab")
+    settings = json.loads((Path(ours) / "labconfig" / "default_setting_overrides.json").read_text())
+    assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    monkeypatch.setenv("JUPYTERLAB_WORKSPACES_DIR", "/tabs")
+    assert lab._environment(tmp_path)["JUPYTERLAB_WORKSPACES_DIR"] == "/tabs"
 
 
 @pytest.mark.parametrize("user, expected", [(0, True), (1000, False)])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One set of versions: constraints.txt pins everything, environment.yml repeats it, and what is installed agrees."""
 import re
 import tomllib
@@ -77,7 +78,7 @@ def test_what_is_installed_is_what_is_pinned():
     assert not wrong, "install with: pip install -c constraints.txt"
 
 
-@pytest.mark.parametrize("extra, constraints", [(None, "constraints.txt"), ("lab", "constraints.txt"), ("test", "constraints.txt"), ("grading", "constraints.txt"), ("site", "constraints.txt"),
+@pytest.mark.parametrize("extra, constraints", [(None, "constraints.txt"), ("lab", "constraints.txt"), ("test", "constraints.txt"), ("grading", "constraints.txt"), ("site", "constraints.txt"), ("triton", "constraints.txt"),
                                                 ("cuda13", "constraints.txt"), ("cuda12", "constraints-cuda12.txt")])
 def test_every_requirement_admits_its_pin(extra, constraints):
     needs = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Containers, Binder and Colab: their files name what exists, install what the pins say, and open the landing notebook."""
 import json
 import os
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from support.patience import PATIENCE
 import yaml
 
-from hopperlab import workspace
-from hopperlab.notebooks import build, colab, execute, site, source
+from hopperlab.authoring import workspace
+from hopperlab.authoring import build, colab, execute, site, lesson_source
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -53,7 +55,7 @@ def test_binder_fills_the_copies(tmp_path):
     (tmp_path / "bin" / "python").chmod(0o755)
     # The folder is found from where it runs; the package itself comes from the repository, as an installed one would.
     env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONSAFEPATH": "1", "PYTHONPATH": str(ROOT)}
-    subprocess.run([str(ROOT / "postBuild")], cwd=tmp_path, env=env, check=True, timeout=60)
+    subprocess.run([str(ROOT / "postBuild")], cwd=tmp_path, env=env, check=True, timeout=60 * PATIENCE)
     assert (tmp_path / "work" / "index.ipynb").is_file() and (tmp_path / "work" / "docs" / "glossary.md").is_file()
     assert "urlpath=lab/tree/work/index.ipynb" in (ROOT / "docs" / "running.md").read_text()
 
@@ -71,7 +73,7 @@ def run_cell(modules: dict, repository: str = "") -> list:
     code = ("import sys, types, subprocess\nran = []\nsubprocess.run = lambda command, check: ran.append(command)\n"
             f"sys.modules.update({{name: types.ModuleType(name) for name in {modules!r}}})\n"
             + colab.SOURCE.replace('repository = ""', f"repository = {repository!r}") + "\nprint(ran)")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
     return [done.returncode, done.stdout.strip() or done.stderr.strip()]
 
 
@@ -84,7 +86,7 @@ def test_the_cell_installs_in_colab_only():
 
 
 def test_the_cell_is_run_and_counted_but_neither_copied_nor_rendered(tmp_path):
-    folder = tmp_path / "notebooks" / "src"
+    folder = tmp_path / "notebooks" / "sources"
     folder.mkdir(parents=True)
     (tmp_path / "hopperlab").mkdir()
     path = folder / "98_tiny.md"
@@ -93,7 +95,7 @@ def test_the_cell_is_run_and_counted_but_neither_copied_nor_rendered(tmp_path):
     execute.execute(build.notebook_path(path), "emulator")
     notebook = nbformat.read(build.notebook_path(path), as_version=4)
     assert [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"] == [1, 2]
-    assert not notebook.cells[0].outputs and len(build.own_cells(notebook)) == 1 and source.read(path).cells[0].id == "text-tiny"
+    assert not notebook.cells[0].outputs and len(build.own_cells(notebook)) == 1 and lesson_source.read(path).cells[0].id == "text-tiny"
     workspace.fill(tmp_path)
     copy = json.loads((tmp_path / "work" / "98_tiny.ipynb").read_text())
     assert "google.colab" not in str(copy) and len(copy["cells"]) == 2

@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies in work/: filled without overwriting, restored with the old one kept."""
 import json
 
 import pytest
 
-from hopperlab import workspace
-from hopperlab.workspace import WorkspaceError
+from hopperlab.authoring import workspace
+from hopperlab.authoring.workspace import WorkspaceError
 
 
 def pristine(name: str, count: int | None = 1, link: str = "../docs/glossary.md#tma") -> dict:
@@ -20,13 +21,13 @@ def course(tmp_path):
         for name in names:
             (tmp_path / folder / f"{name}.ipynb").write_text(json.dumps(pristine(f"{folder}/{name}")))
     (tmp_path / "notebooks" / "index.ipynb").write_text(json.dumps(pristine("index")))
-    (tmp_path / "notebooks" / "src").mkdir()
+    (tmp_path / "notebooks" / "sources").mkdir()
     (tmp_path / "hopperlab").mkdir()
     return tmp_path
 
 
 def test_the_course_is_found_from_below(course, tmp_path):
-    below = course / "notebooks" / "src"
+    below = course / "notebooks" / "sources"
     assert workspace.find_root(below) == course
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -42,6 +43,12 @@ def test_fill_copies_what_is_missing_and_overwrites_nothing(course):
     (course / "work" / "00_start_here.ipynb").unlink()
     assert workspace.fill(course) == [course / "work" / "00_start_here.ipynb"]
     assert mine.read_text() == "my own work"
+
+
+@pytest.mark.parametrize("lesson", ["05x", "05X", "5X", "05X_inside_tma"])
+def test_an_optional_lesson_is_found_in_either_case(course, lesson):
+    workspace.fill(course)
+    assert [copy.name for copy, _ in workspace.restore(course, lesson)] == ["05x_inside_tma.ipynb"]
 
 
 @pytest.mark.parametrize("lesson", ["05", "5", "05_tma_tiles", "05_tma_tiles.ipynb", "work/05_tma_tiles.ipynb"])
@@ -91,3 +98,61 @@ def test_pages_are_brought_up_to_date(course):
         page.write_text(text)
         workspace.fill_pages(course)
         assert (course / "work" / "docs" / "hazards" / "race.md").read_text() == text
+
+
+@pytest.fixture
+def carried(course, tmp_path, monkeypatch):
+    """The same course as an installed wheel carries it, and an empty folder to stand in."""
+    installed = tmp_path / "site-packages" / "hopperlab" / "course"
+    (course / "docs").mkdir()
+    (course / "docs" / "glossary.md").write_text("### TMA\n")
+    installed.mkdir(parents=True)
+    for name in ("notebooks", "exercises", "docs"):
+        (course / name).rename(installed / name)
+    (course / "hopperlab").rmdir()
+    monkeypatch.setattr(workspace, "CARRIED", installed)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return installed
+
+
+def test_a_wheels_course_is_laid_out_in_any_folder(carried, tmp_path):
+    here = tmp_path / "here"
+    assert workspace.find_root() == carried and workspace.find_work(carried) is None
+    made = workspace.lay_out(carried, here / "mine")
+    assert len(made) == 5 and all((here / "mine") in copy.parents for copy in made)
+    assert (here / "mine" / "docs" / "glossary.md").is_file() and "](docs/glossary.md#TMA)" in (here / "mine" / "05_tma_tiles.ipynb").read_text()
+    assert workspace.find_work(carried, here / "mine" / "exercises") == here / "mine" and workspace.find_work(carried) is None
+    (here / "mine" / "05_tma_tiles.ipynb").write_text("my own work")
+    assert workspace.lay_out(carried, here / "mine") == [] and (here / "mine" / "05_tma_tiles.ipynb").read_text() == "my own work"
+    (copy, kept), _ = workspace.restore(carried, "05", here / "mine")
+    assert copy == here / "mine" / "05_tma_tiles.ipynb" and kept.read_text() == "my own work"
+
+
+def test_what_lab_laid_out_here_is_found_again(carried, tmp_path):
+    workspace.lay_out(carried, tmp_path / "here" / workspace.FIRST_NAME)
+    assert workspace.find_work(carried) == tmp_path / "here" / workspace.FIRST_NAME
+
+
+def test_a_folder_with_something_else_in_it_is_refused(carried, tmp_path):
+    here = tmp_path / "here"
+    (here / ".venv").mkdir()
+    assert workspace.lay_out(carried, here), "what is hidden does not count"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(WorkspaceError, match="is not empty"):
+        workspace.lay_out(carried, tmp_path / "full")
+    with pytest.raises(WorkspaceError, match="is a file"):
+        workspace.lay_out(carried, tmp_path / "full" / "notes.txt")
+    with pytest.raises(WorkspaceError, match="cannot be written to"):
+        workspace.lay_out(carried, tmp_path / "full" / "notes.txt" / "below")
+    assert sorted(path.name for path in (tmp_path / "full").iterdir()) == ["notes.txt"]
+
+
+def test_a_clones_working_folder_is_its_own_unless_one_was_started(course, tmp_path):
+    assert workspace.find_work(course, course / "notebooks") == course / "work"
+    (tmp_path / "other").mkdir()
+    workspace.lay_out(course, tmp_path / "other")
+    assert workspace.find_work(course, tmp_path / "other") == tmp_path / "other"
+    assert not (course / "work").exists() and workspace.lay_out(course, course / "work") and not (course / "work" / workspace.MARKER).exists()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each test of the runtime gets its own disk cache, and the emulator as the place."""
 import pytest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is checked before a launch, in both places alike."""
 from types import SimpleNamespace
 
@@ -6,11 +7,11 @@ import numpy as np
 import pytest
 
 from hopperlab.hopper import limits
-from hopperlab.runtime import arguments
+from hopperlab.runtime import arguments, launch_attributes
 from hopperlab.runtime.errors import LaunchError
-from hopperlab.runtime.ptxas import KernelUse
-from hopperlab.runtime.signature import Parameter, Signature
-from hopperlab.runtime.tensor_map import TensorMap
+from hopperlab.runtime.compile.ptxas import KernelUse
+from hopperlab.runtime.compile.signature import Parameter, Signature
+from hopperlab.runtime.tensor_map import PointedMap, TensorMap
 
 POINTER, INT, FLOAT = Parameter("p", 8, 8, "u64"), Parameter("n", 4, 4, "u32"), Parameter("x", 4, 4, "f32")
 MAP, HALF = Parameter("map", 128, 64, "b8"), Parameter("h", 2, 2, "b8")
@@ -36,6 +37,10 @@ def signature(*parameters: Parameter, **more) -> Signature:
 
 def launch(grid=(1,), block=(32,), shared_mem=0, use=KernelUse("k"), **more):
     return arguments.check_launch(signature(**more), use, grid, block, shared_mem)
+
+
+def attributes(grid, asked=None, cooperative=False, block=(32, 1, 1), shared_mem=0, use=KernelUse("k"), **more):
+    return launch_attributes.checked(signature(**more), use, grid, block, shared_mem, asked, cooperative)
 
 
 def check(parameters, args, place="emulator"):
@@ -78,8 +83,8 @@ def test_a_block_size_the_kernel_was_not_compiled_for():
 
 def test_a_grid_that_splits_a_cluster():
     with pytest.raises(LaunchError, match=r"not a multiple of its cluster \(2, 1, 1\)"):
-        launch((3,), cluster=(2, 1, 1))
-    assert launch((4,), cluster=(2, 1, 1))
+        attributes((3, 1, 1), cluster=(2, 1, 1))
+    assert attributes((4, 1, 1), cluster=(2, 1, 1)).plain
 
 
 def test_more_registers_than_a_multiprocessor_has():
@@ -196,6 +201,8 @@ def test_tensor_maps():
     tensor_map = TensorMap.tiled(np.zeros((64, 64), np.float32), box=(8, 8))
     assert check((MAP,), (tensor_map,)) == [tensor_map]
     with pytest.raises(LaunchError, match="__grid_constant__ TensorMap"):
-        check((POINTER,), (tensor_map,))
+        check((INT,), (tensor_map,))
+    (pointed,) = check((POINTER,), (tensor_map,))
+    assert isinstance(pointed, PointedMap) and bytes(pointed) == bytes(tensor_map) and pointed.array is tensor_map.array
     with pytest.raises(LaunchError, match="a tensor map of host memory"):
         check((MAP,), (tensor_map,), "gpu")

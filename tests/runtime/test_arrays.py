@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The emulator's array module: NumPy with device addresses."""
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ def test_it_is_numpy_to_look_at(xp):
     assert xp.float32 is np.float32 and xp.pi == np.pi
     assert "zeros" in dir(xp)
     with pytest.raises(AttributeError):
-        xp.no_such_function
+        _ = xp.no_such_function
 
 
 @pytest.mark.parametrize("make", [

@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which place is chosen, and what is said about it."""
 import pytest
 
-from hopperlab.runtime import backend, driver
+from hopperlab.runtime import backend
+from hopperlab.runtime.gpu import driver
 from hopperlab.runtime.errors import BackendError
 
 H200 = driver.Gpu("NVIDIA H200", (9, 0), 132, (13, 0))

@@ -1,18 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
 """The disk cache: damage, several processes, size limit."""
 import os
+import random
 import subprocess
 import sys
 import time
 
 import pytest
 
-from hopperlab.runtime import cache
+from hopperlab.runtime.compile import cache
 
 KEY = "ab" + "0" * 62
 
 
 def entry(size: int = 100) -> cache.Entry:
-    return cache.Entry({"log": "text", "lowered": {"f<1>": "_Z1f"}}, {"ptx": b"p" * size, "cubin": b"\x00\xff" * size})
+    """Of bytes that deflate no further."""
+    noise = random.Random(size).randbytes(3 * size)
+    return cache.Entry({"log": "text", "lowered": {"f<1>": "_Z1f"}}, {"ptx": noise[:size], "cubin": noise[size:]})
 
 
 def test_what_is_written_comes_back():
@@ -47,6 +51,22 @@ def test_the_least_recently_used_entries_go_first(monkeypatch):
     cache.write(keys[3], entry(10_000))
     present = [key for key in keys if cache.path_of(key).exists()]
     assert present == [keys[0], keys[2], keys[3]]
+
+
+def test_kernels_take_a_fraction_of_their_bytes():
+    ptx = "\n".join(f"add.s32 %r{i}, %r{i + 1}, {i};" for i in range(5000)).encode()
+    cache.write(KEY, cache.Entry({}, {"ptx": ptx}))
+    assert cache.size_and_count()[0] < len(ptx) / 3
+    assert cache.read(KEY).blobs == {"ptx": ptx}
+
+
+def test_small_entries_do_not_look_through_the_folder_each_time(monkeypatch):
+    looks = []
+    monkeypatch.setattr(cache, "evict", looks.append)
+    monkeypatch.setenv("HOPPERLAB_CACHE_MB", "1")
+    for i in range(60):
+        cache.write(f"{i:02x}" + "0" * 62, entry(1000))             # 3 kB of the 1 MB, 15.6 kB of which are a 64th
+    assert 9 <= len(looks) <= 13
 
 
 def test_zero_switches_the_cache_off(monkeypatch):
@@ -91,7 +111,7 @@ def test_clear_removes_everything():
 
 HAMMER = """
 import sys
-from hopperlab.runtime import cache
+from hopperlab.runtime.compile import cache
 for turn in range(60):
     key = f"{turn % 5:02x}" + "0" * 62
     found = cache.read(key)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compilation: messages, cache keys, notes, what the PTX says of its files."""
 import os
 import re
@@ -6,8 +7,8 @@ import sys
 
 import pytest
 
-from hopperlab.runtime import cache, compile as compiling, toolchain
-from hopperlab.runtime.compile import Source, compile_source
+from hopperlab.runtime.compile import cache, nvrtc as compiling, toolchain
+from hopperlab.runtime.compile.nvrtc import Source, compile_source
 from hopperlab.runtime.errors import CompileError, NoteError
 
 ADD = """extern "C" __global__ void add(const float* a, float* b, int n) {
@@ -151,7 +152,7 @@ def test_precompiled_headers_give_the_same_ptx():
 
 
 TWO = """
-from hopperlab.runtime.compile import Source, compile_source
+from hopperlab.runtime.compile.nvrtc import Source, compile_source
 print(len(compile_source(Source(open({path!r}).read(), "add.cu")).ptx))
 """
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launching CuPy arrays in the emulator, with a stand-in for CuPy: mirrors go in, results come back."""
 import sys
 from types import SimpleNamespace

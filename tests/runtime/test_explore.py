@@ -1,8 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """hl.explore: the first schedule whose values differ or that shows hazards."""
+import ml_dtypes
 import numpy as np
 import pytest
 
 import hopperlab as hl
+from hopperlab.measure.launches import launch as launches
 
 pytestmark = pytest.mark.emulator_only          # several launches differ by design from schedule to schedule
 
@@ -200,3 +203,14 @@ def test_warnings_are_told_and_leave_it_clean():
     result = hl.explore(lambda: last((1,), (32,), (np.zeros(32, np.int32),)), seeds=1)
     assert result.clean and [w.kind for w in result.warnings] == ["race"]
     assert "race (warning)" in repr(result)
+
+
+@pytest.mark.parametrize("name", ["tma_wgmma", "warp_specialized"])
+def test_sums_that_round_are_equal_under_every_schedule(name):
+    """Random floats: each wgmma is added on its own, in the order of issue, whenever it lands."""
+    rng = np.random.default_rng(12)
+    a, b = (rng.standard_normal((128, 320)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    c = np.zeros((128, 128), ml_dtypes.bfloat16)
+    launch = launches.GEMMS[name](a, b, c, backend="emulator")
+    found = hl.explore(lambda: launch.kernel(launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem), seeds=3)
+    assert found.clean, found

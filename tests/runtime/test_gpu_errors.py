@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """CUDA's errors in words, and when a launch opts in to more shared memory. (Launches on a GPU are in tests/gpu.)"""
 import pytest
 
-from hopperlab.runtime import gpu
-from hopperlab.runtime.gpu import explain
+from hopperlab.runtime.gpu import launch as gpu
+from hopperlab.runtime.gpu.cuda_errors import explain
 
 
 @pytest.mark.parametrize("text", [

@@ -1,5 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which headers count towards the cache key."""
-from hopperlab.runtime.headers import included_files, uses_libcudacxx
+from hopperlab.runtime.compile.headers import included_files, uses_libcudacxx
 
 
 def test_nested_quoted_and_angled_includes(tmp_path):

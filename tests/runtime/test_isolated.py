@@ -1,10 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches in a worker process: results come back, hangs and crashes do not."""
 import ml_dtypes
 import numpy as np
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab as hl
-from hopperlab.runtime import isolated
+from hopperlab.runtime.workers import isolated
 
 CODE = """
 extern "C" __global__ void scale(float* a, float by, const float* shift) { a[threadIdx.x] = a[threadIdx.x] * by + shift[0]; }
@@ -38,7 +40,7 @@ def module():
 
 
 def run(module, name, args, block=32, **kwargs):
-    kwargs.setdefault("timeout", 60)
+    kwargs.setdefault("timeout", 60 * PATIENCE)
     return hl.run_isolated(module.get_function(name), (1,), (block,), args, **kwargs)
 
 
@@ -92,8 +94,8 @@ def test_a_worker_that_dies_is_a_crash_and_the_next_one_works(module):
 def test_a_crash_during_a_launch(module, monkeypatch):
     import threading
     worker = isolated._worker("emulator")
-    worker._start()
-    threading.Timer(0.5, worker._process.kill).start()
+    worker._started()
+    threading.Timer(0.5 * PATIENCE, worker._process.kill).start()
     with pytest.raises(hl.IsolatedError, match="the worker process ended while it ran long_loop") as caught:
         run(module, "long_loop", (np.zeros(1, np.int32),), block=1)
     assert caught.value.kind == "crash"

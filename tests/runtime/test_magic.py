@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """%%cuda in a real IPython shell."""
 import pytest
 

@@ -1,10 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runtime on a real Hopper GPU: the same launches and refusals as in the emulator, and what only a GPU can do wrong."""
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.runtime import backend, isolated
-from hopperlab.runtime.driver import find_gpu
+from hopperlab.runtime import backend
+from hopperlab.runtime.workers import isolated
+from hopperlab.runtime.gpu.driver import find_gpu
 from hopperlab.runtime.errors import GpuError
 
 GPU = find_gpu()
@@ -176,13 +178,13 @@ def test_48_kib_of_dynamic_shared_memory_beside_a_static_part(module, cupy):
 
 
 def test_cuda_errors_are_explained():
-    from hopperlab.runtime import gpu
+    from hopperlab.runtime.gpu import launch
     with pytest.raises(GpuError, match="nonsense"):
-        gpu.get_function(gpu.load(b"this is no cubin"), "nonsense")
+        launch.get_function(launch.load(b"this is no cubin"), "nonsense")
 
 
 def test_every_compilation_has_its_log():
     """With a driver, NVRTC may take a result from the driver's cache, and that has no log: no registers, no notes."""
-    from hopperlab.runtime.compile import Source, compile_source
+    from hopperlab.runtime.compile.nvrtc import Source, compile_source
     source = Source('extern "C" __global__ void k(float* p) { p[threadIdx.x] *= 2; }')
     assert [list(compile_source(source, use_cache=False).info.kernels) for _ in range(3)] == [["k"]] * 3

@@ -1,5 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading ptxas's lines."""
-from hopperlab.runtime import ptxas
+from hopperlab.runtime.compile import ptxas
 
 LOG = """\
 k.cu(4): warning #177-D: variable "i" was declared but never referenced

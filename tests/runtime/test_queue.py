@@ -1,5 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """The queue: 20 clients of which one hangs, fair turns, time limits, crashes, clients that leave, and messages that are no messages."""
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -13,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 import ml_dtypes
 import numpy as np
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab.hopper.tensormap import TensorMapFields
-from hopperlab.runtime import queue_client, queue_wire
-from hopperlab.runtime.queue_turns import LEAST, MOST_WAITING, QueueFull, Turns
+from hopperlab.runtime.queue import client, wire
+from hopperlab.runtime.queue.turns import LEAST, MOST_WAITING, QueueFull, Turns
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the queue's server needs Linux")
 
@@ -31,7 +34,7 @@ extern "C" __global__ void past(int* a) { a[1 << 20] = 1; }
 @pytest.fixture
 def server(tmp_path):
     """A running server in a thread: call it with Server's options; it is stopped at the end, and must leave no socket behind."""
-    from hopperlab.runtime.queue_server import Server
+    from hopperlab.runtime.queue.server import Server
     path, running = tmp_path / "queue.sock", []
 
     def start(**options):
@@ -40,19 +43,17 @@ def server(tmp_path):
         task = loop.create_task(made.serve(ready))
 
         def run():
-            try:
+            with contextlib.suppress(asyncio.CancelledError):
                 loop.run_until_complete(task)
-            except asyncio.CancelledError:
-                pass
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
-        assert ready.wait(20)
+        assert ready.wait(20 * PATIENCE)
         running.append((loop, task, thread))
         return made, str(path)
     yield start
     for loop, task, thread in running:
         loop.call_soon_threadsafe(task.cancel)
-        thread.join(20)
+        thread.join(20 * PATIENCE)
         assert not thread.is_alive() and not path.exists()
         loop.close()
 
@@ -67,30 +68,29 @@ def request(module, name, args, monkeypatch):
     sent = {}
     with monkeypatch.context() as patch:
         patch.setenv("HOPPERLAB_QUEUE", "/nowhere")
-        patch.setattr(queue_client, "ask", lambda path, message, timeout: sent.update(message) or {"arrays": message["arrays"], "seconds": 0})
+        patch.setattr(client, "ask", lambda path, message, timeout: sent.update(message) or {"arrays": message["arrays"], "seconds": 0})
         hl.run_isolated(module.get_function(name), (1,), (4,), args)
     return sent
 
 
-@pytest.mark.timeout(120)
 def test_twenty_clients_of_which_one_hangs(server, module, monkeypatch):
-    made, path = server(limit=60, at_once=2, names=True)
+    made, path = server(limit=60 * PATIENCE, at_once=2, names=True)
     hang = request(module, "hang", (np.zeros(4, np.int32),), monkeypatch)
 
     def learner(number):
         if number == 3:
             with pytest.raises(hl.IsolatedError, match=r"hang did not finish in 1.5 s and was ended") as caught:
-                queue_client.ask(path, hang, 1.5, "learner 3")
+                client.ask(path, hang, 1.5, "learner 3")
             return caught.value.kind
         mine = request(module, "scale", (np.arange(4, dtype=np.float32), np.float32(number)), monkeypatch)
-        return queue_client.ask(path, mine, 60, f"learner {number}")["arrays"][0].tolist()
+        return client.ask(path, mine, 60 * PATIENCE, f"learner {number}")["arrays"][0].tolist()
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules[__name__], "request", _serial(request))
         with ThreadPoolExecutor(20) as pool:
             answers = list(pool.map(learner, range(20)))
     assert answers.pop(3) == "timeout"
     assert answers == [[0, n, 2 * n, 3 * n] for n in range(20) if n != 3]
-    state = queue_client.state(path)
+    state = client.state(path)
     assert state["launches"] == 20 and state["ended"] == 1 and len(state["users"]) == 20
     assert state["users"]["learner 3"]["seconds"] >= 1.5 and not any(u["waiting"] or u["running"] for u in state["users"].values())
 
@@ -117,51 +117,51 @@ def test_run_isolated_goes_through_the_queue_and_brings_results_back(server, mod
 
 def test_a_worker_that_dies_and_a_client_that_leaves_cost_nobody_else(server, module, monkeypatch, tmp_path):
     crash = tmp_path / "worker.py"
-    crash.write_text("import os, sys\nfrom hopperlab.runtime import queue_wire as w\nsys.stdout.buffer.write(w.pack({'ready': True}))\nsys.stdout.flush()\n"
+    crash.write_text("import os, sys\nfrom hopperlab.runtime.queue import wire as w\nsys.stdout.buffer.write(w.pack({'ready': True}))\nsys.stdout.flush()\n"
                      "body = w.unpack(sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(8), 'little')))\n"
-                     "if body['kernel'] == 'die': os._exit(7)\nif body['kernel'] == 'sleep': __import__('time').sleep(60)\n"
+                     "if body['kernel'] == 'die': os._exit(7)\nif body['kernel'] == 'sleep': __import__('time').sleep(3600)\n"
                      "sys.stdout.buffer.write(w.pack({'arrays': [], 'seconds': 0.0, 'kernel': body['kernel']}))\n")
-    made, path = server(limit=30, worker=(sys.executable, str(crash)))
+    made, path = server(limit=30 * PATIENCE, worker=(sys.executable, str(crash)))
     with pytest.raises(hl.IsolatedError, match="exit code 7") as caught:
-        queue_client.ask(path, {"kernel": "die"}, 5)
+        client.ask(path, {"kernel": "die"}, 5 * PATIENCE)
     assert caught.value.kind == "crash"
     for _ in range(2):                       # one that runs, one that waits; both leave
         line = socket.socket(socket.AF_UNIX)
         line.connect(path)
-        line.sendall(queue_wire.pack({"kernel": "sleep", "timeout": 30.0, "user": "x"}))
-        time.sleep(0.3)
+        line.sendall(wire.pack({"kernel": "sleep", "timeout": 30.0 * PATIENCE, "user": "x"}))
+        time.sleep(0.3 * PATIENCE)
         line.close()
     began = time.monotonic()
-    assert queue_client.ask(path, {"kernel": "fine"}, 5)["kernel"] == "fine"
-    assert time.monotonic() - began < 10 and made.ended == 0
+    assert client.ask(path, {"kernel": "fine"}, 5 * PATIENCE)["kernel"] == "fine"
+    assert time.monotonic() - began < 10 * PATIENCE and made.ended == 0
 
 
 def test_the_servers_limit_holds_whatever_the_client_asks_for(server, tmp_path):
     sleeper = tmp_path / "worker.py"
-    sleeper.write_text("import sys, time\nfrom hopperlab.runtime import queue_wire as w\nsys.stdout.buffer.write(w.pack({'ready': True}))\nsys.stdout.flush()\ntime.sleep(60)\n")
+    sleeper.write_text("import sys, time\nfrom hopperlab.runtime.queue import wire as w\nsys.stdout.buffer.write(w.pack({'ready': True}))\nsys.stdout.flush()\ntime.sleep(60)\n")
     made, path = server(limit=0.3, worker=(sys.executable, str(sleeper)))
     with pytest.raises(hl.IsolatedError, match="k did not finish in 0.3 s"):
-        queue_client.ask(path, {"kernel": "k"}, 1000)
+        client.ask(path, {"kernel": "k"}, 1000)
     assert made.ended == 1
 
 
 def test_a_worker_that_does_not_start_is_said(server):
     _, path = server(worker=(sys.executable, "-c", "raise SystemExit(1)"))
     with pytest.raises(hl.IsolatedError, match="did not start"):
-        queue_client.ask(path, {"kernel": "k"}, 5)
+        client.ask(path, {"kernel": "k"}, 5)
 
 
 def test_messages_that_are_none_end_the_connection_only(server):
     _, path = server(worker=(sys.executable, "-c", ""))
-    for data in (b"GET / HTTP/1.1\r\n\r\n" * 3, (1 << 40).to_bytes(8, "little"), queue_wire.pack({"a": 1})[:20], (20).to_bytes(8, "little") + b"\xff" * 20):
+    for data in (b"GET / HTTP/1.1\r\n\r\n" * 3, (1 << 40).to_bytes(8, "little"), wire.pack({"a": 1})[:20], (20).to_bytes(8, "little") + b"\xff" * 20):
         with socket.socket(socket.AF_UNIX) as line:
             line.connect(path)
             line.sendall(data)
             line.shutdown(socket.SHUT_WR)
-            line.settimeout(10)
+            line.settimeout(10 * PATIENCE)
             while line.recv(4096):
                 pass
-    assert queue_client.state(path)["launches"] == 0
+    assert client.state(path)["launches"] == 0
 
 
 def test_a_queue_that_is_not_there_is_one_clear_error(module, monkeypatch, tmp_path):
@@ -227,27 +227,27 @@ def test_values_travel_and_come_back_the_same():
     fields = hl.TensorMap.tiled(np.zeros((8, 16), np.float32), box=(4, 8)).fields
     sent = {"a": np.arange(6).reshape(2, 3), "f": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "b": np.ones(3, ml_dtypes.bfloat16), "v": np.zeros(2, "V128"),
             "e": np.zeros((0, 4), np.int8), "bytes": b"\0\xff", "args": [("map", 0, 16, fields), ("scalar", "float32", b"abcd")], "none": None, "grid": (1, np.int32(2)), "x": 1.5}
-    back = queue_wire.unpack(queue_wire.pack(sent)[queue_wire.LENGTH:])
+    back = wire.unpack(wire.pack(sent)[wire.LENGTH:])
     for name in "afbve":
         assert back[name].dtype == sent[name].dtype and back[name].shape == sent[name].shape and back[name].tobytes("A") == sent[name].tobytes("A"), name
     assert back["f"].flags.f_contiguous and back["args"] == sent["args"] and isinstance(back["args"][0][3], TensorMapFields)
     assert back["grid"] == (1, 2) and back["bytes"] == b"\0\xff" and back["none"] is None and back["x"] == 1.5
-    assert queue_wire.head_of(queue_wire.pack(sent)[queue_wire.LENGTH:]) == {"x": 1.5}
+    assert wire.head_of(wire.pack(sent)[wire.LENGTH:]) == {"x": 1.5}
 
 
 @pytest.mark.parametrize("value", [{"a": object()}, {"a": {1, 2}}, {1: "a"}])
 def test_what_cannot_travel_is_refused(value):
-    with pytest.raises(queue_wire.WireError):
-        queue_wire.pack(value)
+    with pytest.raises(wire.WireError):
+        wire.pack(value)
 
 
 def test_a_message_runs_no_code_and_its_damage_is_named():
-    body = bytearray(queue_wire.pack({"a": np.arange(4)})[queue_wire.LENGTH:])
-    with pytest.raises(queue_wire.WireError, match="bytes are missing"):
-        queue_wire.unpack(body[:-8])
+    body = bytearray(wire.pack({"a": np.arange(4)})[wire.LENGTH:])
+    with pytest.raises(wire.WireError, match="bytes are missing"):
+        wire.unpack(body[:-8])
     import ast
     import inspect
-    imported = {alias.name for node in ast.walk(ast.parse(inspect.getsource(queue_wire))) if isinstance(node, ast.Import) for alias in node.names}
+    imported = {alias.name for node in ast.walk(ast.parse(inspect.getsource(wire))) if isinstance(node, ast.Import) for alias in node.names}
     assert not imported & {"pickle", "marshal", "shelve"}
 
 
@@ -257,18 +257,18 @@ def test_the_command_serves_tells_its_state_and_stops(tmp_path, module, monkeypa
     process = subprocess.Popen([sys.executable, "-u", "-m", "hopperlab", "queue", "serve", "--socket", path, "--limit", "5", "--names"], stdout=subprocess.PIPE, text=True, env=env)
     try:
         assert "in the emulator, at most 5 s" in process.stdout.readline() and f"HOPPERLAB_QUEUE={path}" in process.stdout.readline()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 20 * PATIENCE
         while not os.path.exists(path) and time.monotonic() < deadline:
             time.sleep(0.05)
         monkeypatch.setenv("HOPPERLAB_QUEUE", path)
         monkeypatch.setenv("JUPYTERHUB_USER", "ann")
         hl.run_isolated(module.get_function("scale"), (1,), (4,), (np.zeros(4, np.float32), np.float32(1)))
         shown = subprocess.run([sys.executable, "-m", "hopperlab", "queue", "state"], capture_output=True, text=True, env={**os.environ, "HOPPERLAB_QUEUE": path}, check=True).stdout
-        assert "1 launches so far, 0 ended" in shown and "ann" in shown
+        assert "1 launch so far, 0 ended" in shown and "ann" in shown
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()
     finally:
         process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0 and not os.path.exists(path)
+    assert process.wait(20 * PATIENCE) == 0 and not os.path.exists(path)
     assert children and not any(os.path.exists(f"/proc/{pid}") for pid in children), "a worker outlived the server"
 
 
@@ -278,6 +278,6 @@ def test_the_state_of_no_queue_is_exit_code_1(tmp_path):
 
 
 def test_head_is_json_only():
-    body = queue_wire.pack({"kernel": "k", "timeout": 2.0, "cubin": b"x" * 100})[queue_wire.LENGTH:]
+    body = wire.pack({"kernel": "k", "timeout": 2.0, "cubin": b"x" * 100})[wire.LENGTH:]
     size = int.from_bytes(body[:8], "little")
-    assert json.loads(body[8:8 + size]) and queue_wire.head_of(body) == {"kernel": "k", "timeout": 2.0}
+    assert json.loads(body[8:8 + size]) and wire.head_of(body) == {"kernel": "k", "timeout": 2.0}

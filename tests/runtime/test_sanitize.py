@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`hopperlab sanitize`: findings once each, exit codes, arguments, JSON, foreign PTX."""
 import json
 import subprocess
@@ -185,3 +186,36 @@ def test_arguments_several_kernels_and_a_deadlock(tmp_path):
     assert stuck.findings[0].where == "two.cu:4" and stuck.findings[0].schedules == ["lazy", "eager"]
     wrong = sanitize.sanitize([str(script), "--threads", "64"], ["lazy"])
     assert wrong.exit_code == 2 and "SystemExit: 2" in str(wrong)
+
+
+RING = '''
+import numpy as np, hopperlab as hl
+kernel = hl.RawModule(code=r"""
+#include <hopperlab/tma.cuh>
+extern "C" __global__ void k(const float* x, float* y) {
+    __shared__ __align__(16) float slot[32];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncwarp();
+    for (int i = 0; i < 3; i++) {
+        if (threadIdx.x == 0) { mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(slot, x + 32 * i, 128, &full); }
+        mbarrier_wait_parity(&full, i & 1);
+        y[32 * i + threadIdx.x] = slot[threadIdx.x];
+        __syncwarp();
+    }
+}""", backend="emulator").get_function("k")
+kernel((1,), (32,), (np.ones(96, np.float32), np.zeros(96, np.float32)))
+'''
+
+
+@pytest.mark.parametrize("level, code, severity", [("error", 1, ["error"]), ("warning", 0, ["warning"]), ("off", 0, [])])
+def test_a_kind_that_can_be_switched(tmp_path, level, code, severity):
+    report = sanitize.sanitize([write(tmp_path, RING)], ["lazy"], levels=f"unfenced-overwrite={level}")
+    assert report.exit_code == code and [f.severity for f in report.findings] == severity
+    assert all(f.kind == "unfenced-overwrite" for f in report.findings)
+
+
+def test_levels_that_do_not_exist(tmp_path):
+    for levels in ("race=off", "unfenced-overwrite=loud", "unfenced-overwrite"):
+        with pytest.raises(ValueError, match="hazard level"):
+            sanitize.sanitize([write(tmp_path, RING)], ["lazy"], levels=levels)

@@ -1,11 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machine code: read without a GPU, classified, mapped to CUDA lines, and counted inside natural loops."""
 import subprocess
 
 import pytest
 
 import hopperlab as hl
-from hopperlab.runtime import sass as room
-from hopperlab.runtime.sass_flow import loops
+from hopperlab.runtime.compile import assemble
+from hopperlab.runtime.sass import sass as room
+from hopperlab.runtime.sass.loops import loops
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,9 @@ def test_a_missing_disassembler_names_the_command(monkeypatch):
         room.find_nvdisasm()
 
 
-def test_ptx_alone_and_a_damaged_cubin_are_explained(tmp_path):
+def test_ptx_alone_and_a_damaged_cubin_are_explained(tmp_path, monkeypatch):
+    """PTX alone where there is no ptxas."""
+    monkeypatch.setattr(assemble, "ptxas", lambda: None)
     ptx = hl.load_kernel("copy/bulk_copy.cu", "bulk_copy", backend="emulator").module.ptx
     with pytest.raises(hl.ToolchainError, match="no machine code"):
         hl.sass(hl.RawModule(ptx=ptx, backend="emulator"))

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading kernel signatures out of PTX text."""
 import pytest
 
-from hopperlab.runtime.signature import read_signatures
+from hopperlab.runtime.compile.signature import read_signatures
 
 PTX = """
 .version 9.0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor maps from arrays: order, strides, errors, life of the array. Each rule itself is tested in tests/hopper."""
 import gc
 import weakref
@@ -37,7 +38,7 @@ def test_element_types(dtype, name):
 
 
 def test_types_numpy_has_no_name_for():
-    assert tiled(dtype=np.float32, **{}).fields.dtype == "float32"
+    assert tiled(dtype=np.float32).fields.dtype == "float32"
     assert hl.TensorMap.tiled(np.zeros((8, 8), np.float32), box=(8, 8), dtype="tfloat32").fields.dtype == "tfloat32"
 
 

@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding NVRTC and the headers, and precompiled headers."""
 import sys
 
 import pytest
 
-from hopperlab.runtime import precompiled, toolchain
+from hopperlab.runtime.compile import precompiled_headers, toolchain
 from hopperlab.runtime.errors import ToolchainError
 
 
@@ -36,21 +37,21 @@ def test_a_missing_nvrtc_names_the_command_that_installs_it(monkeypatch):
     ("#include <a>\n// words\n#define X 1 // one\n\nint y;\n#include <b>", "#include <a>\n#define X 1"),
     ("/* a\n b */\n#include <a>\nextern", "#include <a>"), ("int x;", "")])
 def test_the_preamble_ends_at_the_first_declaration(code, expected):
-    assert precompiled.preamble(code) == expected
+    assert precompiled_headers.preamble(code) == expected
 
 
 def test_equal_preambles_share_a_header_and_few_are_kept():
-    first = precompiled.options("#include <a>\nint x;", [])
-    assert precompiled.options("#include <a>\nfloat y;", []) == first
-    assert precompiled.options("#include <a>\n", ["-DX"]) != first
-    for number in range(precompiled.MOST):
-        precompiled.options(f"#include <h{number}>\n", [])
-    assert len(precompiled._kept) == precompiled.MOST
+    first = precompiled_headers.options("#include <a>\nint x;", [])
+    assert precompiled_headers.options("#include <a>\nfloat y;", []) == first
+    assert precompiled_headers.options("#include <a>\n", ["-DX"]) != first
+    for number in range(precompiled_headers.MOST):
+        precompiled_headers.options(f"#include <h{number}>\n", [])
+    assert len(precompiled_headers._kept) == precompiled_headers.MOST
 
 
 def test_short_disks_get_no_precompiled_header(monkeypatch):
-    monkeypatch.setattr(precompiled.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000}))
-    assert precompiled.options("#include <a>\n", []) == []
+    monkeypatch.setattr(precompiled_headers.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000}))
+    assert precompiled_headers.options("#include <a>\n", []) == []
 
 
 @pytest.mark.parametrize(("version", "expected"), [((12, 8), ()), ((12, 9), ("--no-cache",)), ((13, 0), ("--no-cache",))])

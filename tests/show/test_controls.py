@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Panels and questions without a browser: launches are counted, illegal choices explained, Run All never blocked."""
 
 import pytest
 
 from hopperlab import show
-from hopperlab.show import answers, widgets
+from hopperlab.show import widgets
 
 
 @pytest.fixture(params=["text", "widgets"])
@@ -99,18 +100,3 @@ def test_vote_beside_the_verdict(place):
 
 def test_no_widgets_outside_ipython():
     assert widgets.have_widgets() is False
-
-
-def test_ring_exercise_accepts_the_right_loop_and_names_the_mistakes():
-    right = (lambda s: s - 1, lambda s: s - 2, lambda s, i: (i + s - 1) % s)
-    assert answers.check_ring(*right).startswith("Right")
-    assert "not answered" in answers.check_ring(None, None, None).lower()
-    assert "may still be on its way" in answers.check_ring(right[0], lambda s: s - 1, right[2])
-    assert "being read" in answers.check_ring(right[0], right[1], lambda s, i: i % s)
-    assert "buffers" in answers.check_ring(lambda s: s + 1, right[1], right[2])
-
-
-def test_intensity_exercise():
-    assert answers.check_intensities({"axpy": 1 / 6, "sum": 0.5, "thin product": 15.94}).count("right") == 3
-    assert "not answered" in answers.check_intensities({"axpy": None})
-    assert "is not it" in answers.check_intensities({"axpy": 1.0})

@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures: the numbers they state, their text twins, and that they come out the same every time."""
 
 import numpy as np
 import pytest
 
 from hopperlab import show
+from hopperlab.lessons import l00_start_here, l03_ampere_pipeline, l05_tma_tiles, l14_beat_cublas
 from hopperlab.show import style
 
 
@@ -20,14 +22,14 @@ def contrast(a, b):
 
 TENSOR = np.arange(96, dtype=np.float32).reshape(8, 12)
 PICTURES = {
-    "roofline": lambda: show.roofline({"bf16": 900, "fp32": 60}, 4.5, [show.Point("copy", 0.1, 0.4), show.Point("product", 500)]),
+    "roofline": lambda: l00_start_here.roofline({"bf16": 900, "fp32": 60}, 4.5, [l00_start_here.Point("copy", 0.1, 0.4), l00_start_here.Point("product", 500)]),
     "tile": lambda: show.swizzled_tile(),
-    "banks": lambda: show.bank_map(128 * np.arange(32)),
+    "banks": lambda: l03_ampere_pipeline.bank_map(128 * np.arange(32)),
     "stages": lambda: show.stage_diagram(4, 8),
-    "box": lambda: show.box_explorer(TENSOR, (-1, -2), (4, 8), show.reference_box(TENSOR, (-1, -2), (4, 8))),
+    "box": lambda: l05_tma_tiles.box_explorer(TENSOR, (-1, -2), (4, 8), l05_tma_tiles.reference_box(TENSOR, (-1, -2), (4, 8))),
     "lines": lambda: show.lines([2, 3, 4], {"a": [1, 2, None], "b": [2, 3, 4]}, "stages", "TFLOP/s", "Stages", "recorded"),
     "bars": lambda: show.bars({"one": 3.0, "two": 5.0}, "TFLOP/s", "Products", best="two"),
-    "ladder": lambda: show.ladder(),
+    "ladder": lambda: l14_beat_cublas.ladder(),
     "gantt": lambda: show.gantt([show.Span("warp 0", 0, 0, "issue"), show.Span("engine", 0, 5, "in flight", "tile 0")], "A run"),
 }
 
@@ -56,18 +58,6 @@ def test_text_reads_on_card_and_on_every_colour():
         assert contrast(style.ink_on(colour), colour) > 3, colour
 
 
-def test_roofline_says_which_ceiling_binds():
-    text = show.roofline({"bf16": 900}, 4.5, [show.Point("copy", 0.1), show.Point("product", 500)]).text
-    assert "copy: 0.10 FLOP/byte, roof 0.5 TFLOP/s (bound by memory)" in text
-    assert "product: 500.00 FLOP/byte, roof 900.0 TFLOP/s (bound by arithmetic)" in text
-    with pytest.raises(ValueError, match="positive"):
-        show.roofline({"bf16": 900}, 0)
-
-
-def test_intensity_of_a_product_counts_each_matrix_once():
-    assert show.gemm_intensity(4096, 4096, 4096, 2, 2) == pytest.approx(4096 / 3)
-
-
 def test_swizzled_tile_table_is_the_formula():
     lines = show.tile_table(8, 128, "128B").split("\n")
     assert [int(v) for v in lines[2].split(":")[1].split()] == [144, 128, 176, 160, 208, 192, 240, 224]
@@ -87,24 +77,11 @@ def test_wavefronts(stride, width, passes):
 def test_stage_plan_reuses_a_buffer_only_after_its_use():
     for stages in range(2, 7):
         used = {}
-        for step, buffer, issued, use in show.stage_plan(stages, 20):
+        for _, buffer, issued, use in show.stage_plan(stages, 20):
             assert issued > used.get(buffer, -stages), "the copy starts in an iteration after the last use"
             used[buffer] = use
     with pytest.raises(ValueError, match="at least 2"):
         show.stage_plan(1, 4)
-
-
-def test_reference_box_fills_and_skips():
-    box = show.reference_box(TENSOR, (-1, 10), (3, 4), fill=-7.0)
-    assert box[0].tolist() == [-7.0] * 4 and box[1].tolist() == [10, 11, -7, -7]
-    assert show.inside(TENSOR.shape, (-1, 10), (3, 4)) == 4
-    assert show.reference_box(TENSOR, (0, 0), (5, 4), element_strides=(2, 1))[:, 0].tolist() == [0, 24, 48]
-    assert show.reference_box(TENSOR, (0, 0), (1, 4), element_strides=(1, 2)).tolist() == [[0, 1, 2, 3]], "the innermost stride is ignored"
-
-
-def test_box_words_count_what_is_filled():
-    landed = show.reference_box(TENSOR, (-1, -2), (4, 8))
-    assert "18 of 32 elements come from the tensor, 14 are filled; the barrier counts 128 bytes" in show.box_explorer(TENSOR, (-1, -2), (4, 8), landed).text
 
 
 def test_listing_numbers_and_marks():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hl.timeline's rows as a Gantt chart: the rows that were asked for, one colour an event, and a unit that is true."""
 import pytest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attacks on grading, as data: answers from tests/grading/attacks/*.toml, notebooks from the functions below."""
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A class for the grading tests: submissions made of the solution of lesson 04, and graders that only look at the text, for what needs no judging."""
 from __future__ import annotations
 

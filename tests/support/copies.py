@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """References of the copy kernels: shapes, operations on whole arrays, the matrix of a convolution."""
 import itertools
 

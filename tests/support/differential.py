@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`pytest tests/emulator tests/kernels --differential -n 14 --timeout 60 --timeout-method thread`, on a Hopper machine (with a kernel that
 hangs there, the time limit ends its worker and names the test): whatever a test runs in the emulator without a hazard also runs
 on the GPU, from the same inputs, and must leave the same bytes (floats may differ in their last bits).
@@ -11,7 +12,8 @@ import hashlib
 from collections.abc import Mapping
 
 import numpy as np
-from hopperlab.runtime.again import OnGpu, Seen, apart, watching
+from hopperlab.runtime.gpu.relaunch import OnGpu, apart
+from hopperlab.runtime.watching import Seen, watching
 
 RELATIVE = {2: 1e-2, 4: 2e-6, 8: 1e-12}      # float differences allowed, relative to the largest magnitude, by bytes
 OTHERS = 2e-6                                # for floats of another width

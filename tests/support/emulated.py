@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small kernels in the emulator: compile, launch, and look at what the session found."""
 import hopperlab as hl
 
@@ -11,10 +12,10 @@ WRAPPERS = """
 """
 
 
-def run(source, args, name="k", grid=(1,), block=(32,), schedule="lazy", seed=0, shared_mem=0, hazards="collect", options=()):
+def run(source, args, name="k", grid=(1,), block=(32,), schedule="lazy", seed=0, shared_mem=0, hazards="collect", options=(), trace=True, levels=None):
     """Compile `source` (the course's wrappers are included) and launch `name` in the emulator; returns the session."""
     kernel = hl.RawModule(code=WRAPPERS + source, options=options, backend="emulator").get_function(name)
-    with hl.emulate(schedule=schedule, seed=seed, hazards=hazards) as session:
+    with hl.emulate(schedule=schedule, seed=seed, hazards=hazards, trace=trace, levels=levels) as session:
         kernel(grid, block, args, shared_mem=shared_mem)
     return session
 

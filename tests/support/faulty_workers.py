@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work that fails in a worker process: it ends the process, or raises. Imports nothing of ours, so that each new process starts quickly."""
 from __future__ import annotations
 

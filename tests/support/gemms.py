@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches of the course's GEMMs on exact inputs, for several tests."""
 import hopperlab as hl
 import ml_dtypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Driving a lesson's panel in a browser: its launch count, its picture, and its controls by keyboard and by mouse."""
 
 from __future__ import annotations
@@ -5,12 +6,14 @@ from __future__ import annotations
 import re
 import time
 
+from .patience import PATIENCE
+
 DIGEST = """async (image) => {
     const bytes = await (await fetch(image.src)).arrayBuffer();
     const digest = await crypto.subtle.digest('SHA-256', bytes);
     return Array.from(new Uint8Array(digest)).map(b => b.toString(16).padStart(2, '0')).join('');
 }"""
-LIMIT = 60            # seconds until a moved control has launched
+LIMIT = 60 * PATIENCE  # seconds until a moved control has launched
 
 
 class PanelDriver:
@@ -87,7 +90,7 @@ class PanelDriver:
             for key in keys:
                 self.page.keyboard.press(key)
                 self.page.wait_for_timeout(150)
-            deadline = time.monotonic() + 6
+            deadline = time.monotonic() + 6 * PATIENCE
             while time.monotonic() < deadline:
                 if self.status != before:
                     return

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operands of products in every input type of wgmma, and a check of bf16 products; in the emulator or on the GPU."""
 from dataclasses import dataclass
 
@@ -5,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 import hopperlab as hl
-from hopperlab.measure import operands
+from hopperlab.measure.launches import operands
 
 
 @dataclass(frozen=True)

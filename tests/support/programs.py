@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random small CUDA programs, and a plain interpreter that runs them thread by thread, for test_divergence_fuzz.py.
 
 A program is a list of statements over four unsigned variables. `Writer` prints it as CUDA; `interpret` runs every thread as
@@ -109,7 +110,7 @@ def text(e: tuple) -> str:
 
 def _write(n: Node, depth: int, lines: list[str]) -> None:
     pad, v, e = "    " * depth, f"v{n.target}", text(n.value) if n.value else ""
-    add = lambda line: lines.append(pad + line)       # noqa: E731
+    add = lambda line: lines.append(pad + line)
 
     def nested(body):
         for inner in body:
@@ -217,7 +218,7 @@ def interpret(program: list, start: np.ndarray) -> np.ndarray:
         if all(stop is not None and stop[0] == "block" for stop in at):
             groups = [range(THREADS)]
         else:
-            groups = [g for g in (range(0, 32), range(32, 64)) if all(at[t] is not None and at[t][0] == "warp" for t in g)]
+            groups = [g for g in (range(32), range(32, 64)) if all(at[t] is not None and at[t][0] == "warp" for t in g)]
         for group in groups:
             assert len({at[t][1] for t in group}) == 1, "a generated collective is not uniform"
             results = [at[t][2] for t in group]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A JupyterLab server over a temporary copy of the notebooks, and a headless Chromium that looks at it."""
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
@@ -40,7 +42,7 @@ def chromium():
         pytest.skip("no Chromium found: install Debian's `chromium`, or set CHROMIUM to its path")
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install -e .[test]")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        browser = driver.chromium.launch(executable_path=path, headless=True, args=FLAGS, timeout=30_000 * PATIENCE)
         yield browser
         browser.close()
 
@@ -56,7 +58,7 @@ def lab(tmp_path_factory):
     env = {**os.environ, "HOPPERLAB_BACKEND": "emulator", "PYTHONPATH": str(ROOT), "JUPYTER_CONFIG_DIR": str(home / "config"),
            "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "spaces")}
     env["JUPYTERLAB_SETTINGS_DIR"] = str(_quiet_settings(home / "settings"))
-    log = open(home / "lab.log", "w")
+    log = open(home / "lab.log", "w")                     # noqa: SIM115 - closed below, after the server
     server = subprocess.Popen([sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1",
                                f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}", "--LabApp.news_url=", "--LabApp.expose_app_in_browser=True",
                                "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"],
@@ -66,7 +68,7 @@ def lab(tmp_path_factory):
         yield f"http://127.0.0.1:{port}", token, folder
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=30 * PATIENCE)
         log.close()
 
 
@@ -78,13 +80,13 @@ def _quiet_settings(folder: Path) -> Path:
     return folder
 
 
-def _wait_for(url: str, server: subprocess.Popen, log: Path, seconds: float = 60) -> None:
+def _wait_for(url: str, server: subprocess.Popen, log: Path, seconds: float = 60 * PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if server.poll() is not None:
             raise RuntimeError(f"JupyterLab ended with {server.returncode}:\n{log.read_text()[-3000:]}")
         try:
-            with urllib.request.urlopen(url, timeout=2) as answer:
+            with urllib.request.urlopen(url, timeout=2 * PATIENCE) as answer:
                 if answer.status == 200:
                     return
         except (urllib.error.URLError, OSError):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lessons 01, 02 and 04 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse,
 what cannot be is explained, and the figures are looked at in both themes (screenshots; SCREENSHOTS names their folder).
 """
@@ -8,7 +9,7 @@ import pytest
 from support import browser
 from support.panel import PanelDriver
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 
 # lesson -> (moves: each a control's kind, its number and an entry or pixels; cells to look at)
 LESSONS = {
@@ -78,8 +79,7 @@ def test_what_cannot_be_is_explained(lesson, shots):
 def test_figures_in_both_themes(lesson, shots):
     name, page, _ = lesson
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
-        page.wait_for_timeout(2000)
+        browser.change_theme(page, theme)
         for cell in LESSONS[name][1]:
             browser.scroll_to(page, cell)
             page.screenshot(path=shots / f"{name}_{theme.split()[1].lower()}_{cell}.png")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An exercise notebook in JupyterLab: hints are folded, an unsolved check says what is wrong without a traceback, a solved notebook runs whole."""
 
 from __future__ import annotations
@@ -7,10 +8,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from support import browser
+from support.patience import PATIENCE
 
 from hopperlab.grading import generate, regions
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "04_mbarrier.ipynb"
@@ -37,7 +39,7 @@ def test_an_unsolved_check_says_what_is_wrong(page, shots):
     assert hints.count() >= 2 and not hints.first.evaluate("hint => hint.open")
     opened.locator(".lm-MenuBar-itemLabel:text-is('Run')").click()
     opened.locator(".lm-Menu-itemLabel:text-is('Run All Cells')").click()
-    opened.wait_for_selector("text=04.1 is not right yet", timeout=90_000)
+    opened.wait_for_selector("text=04.1 is not right yet", timeout=90_000 * PATIENCE)
     browser.scroll_to(opened, "check-04-1")
     opened.screenshot(path=shots / "exercise_unsolved.png")
     shown = opened.locator(".jp-OutputArea-output:has-text('04.1 is not right yet')").last.inner_text()

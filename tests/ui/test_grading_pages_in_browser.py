@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grading pages in a browser: whole by themselves, readable when narrow, and deaf to what a learner wrote."""
 import pytest
 from support.classroom import PHASES, hand_in, lesson, quick, right
@@ -25,8 +26,8 @@ def test_pages_are_whole_and_run_nothing(chromium, pages, width, scheme):
     try:
         for path in pages:
             page, said, asked_for = context.new_page(), [], []
-            page.on("console", lambda message: said.append(message.text))
-            page.on("request", lambda request: asked_for.append(request.url))
+            page.on("console", lambda message, said=said: said.append(message.text))
+            page.on("request", lambda request, asked_for=asked_for: asked_for.append(request.url))
             page.goto(path.as_uri())
             page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
             assert not said and asked_for == [path.as_uri()], "nothing is fetched, nothing is blocked"

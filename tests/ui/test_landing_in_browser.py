@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The landing notebook in JupyterLab: tables with progress, links that open lessons, and glossary links that lead to their entry."""
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from support import browser
+from support.patience import PATIENCE
 
-from hopperlab import workspace
+from hopperlab.authoring import workspace
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -55,11 +57,11 @@ def test_progress_and_paths_are_shown(page, shots):
 def test_a_lesson_opens_and_its_glossary_link_leads_to_the_entry(page, shots):
     browser.scroll_to(page, "syllabus")
     page.locator(".jp-OutputArea-output a:has-text('Tiles by TMA')").click()
-    page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-RenderedMarkdown:has-text('one thread copies a box')", timeout=30_000)
+    page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-RenderedMarkdown:has-text('one thread copies a box')", timeout=30_000 * PATIENCE)
     link = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) a:text-is('TMA')").first
     link.click()
     heading = page.locator(".jp-MarkdownViewer h3").filter(has_text=re.compile(r"^TMA(?! )")).first
-    heading.wait_for(timeout=30_000)
+    heading.wait_for(timeout=30_000 * PATIENCE)
     page.wait_for_timeout(1500)
     page.screenshot(path=shots / "glossary_at_tma.png")
     top = heading.bounding_box()["y"]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lessons 06, 07 and 08 in JupyterLab: each runs top to bottom, its panel answers keyboard and mouse, an illegal choice is explained, and both themes read."""
 
 from __future__ import annotations
@@ -7,8 +8,9 @@ import time
 
 import pytest
 from support import browser
+from support.patience import PATIENCE
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 
 LESSONS = {"06": "06_tma_layouts.ipynb", "07": "07_tma_stores.ipynb", "08": "08_wgmma.ipynb"}
 
@@ -46,14 +48,14 @@ def _launches(page) -> int:
 
 
 def _until(page, condition, what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"{what}; the panel says: {_status(page)}"
         page.wait_for_timeout(200)
 
 
 def _picture(page) -> str:
-    return _panel(page).locator("details pre").inner_text(timeout=10_000) if _panel(page).locator("details[open]").count() else _panel(page).locator("details pre").text_content()
+    return _panel(page).locator("details pre").inner_text(timeout=10_000 * PATIENCE) if _panel(page).locator("details[open]").count() else _panel(page).locator("details pre").text_content()
 
 
 def _moved(page, act) -> None:
@@ -136,15 +138,14 @@ def test_a_prediction_given_late_stands_beside_the_answer(ran):
     field.fill("7")
     field.press("Enter")
     browser.scroll_to(page, "answer")
-    page.locator(".jp-OutputArea-output:has-text('You said 7')").last.wait_for(timeout=30_000)
+    page.locator(".jp-OutputArea-output:has-text('You said 7')").last.wait_for(timeout=30_000 * PATIENCE)
 
 
 def test_figures_in_the_dark_theme(ran, shots):
     number, page = ran
-    page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    page.wait_for_timeout(2000)
+    browser.change_theme(page, "JupyterLab Dark")
     for cell in {"06": ("follow-picture", "narrow-picture"), "07": ("order-pictures", "handover-picture", "panel"), "08": ("descriptor-picture", "fragment-picture", "panel")}[number]:
         browser.scroll_to(page, cell)
         page.screenshot(path=shots / f"lesson_{number}_dark_{cell}.png")
     assert page.evaluate("getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim()") not in ("", "white", "#fff", "#ffffff")
-    page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
+    browser.change_theme(page, "JupyterLab Light")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lesson 05 in JupyterLab, in a real browser: it runs top to bottom, and its panel answers keyboard and mouse.
 
 Screenshots go to a temporary folder, named in the test's output (SCREENSHOTS overrides it).
@@ -10,6 +11,7 @@ import time
 
 import pytest
 from support import browser
+from support.patience import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -47,14 +49,14 @@ def _figure(page) -> str:
 
 def _wait_for_another(page, figure: str) -> None:
     """The picture follows the count of launches when it is drawn, which takes longer on a busy machine."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 30 * PATIENCE
     while _figure(page) == figure:
         assert time.monotonic() < deadline, "the picture is still the same"
         page.wait_for_timeout(200)
 
 
 def _wait_for_more(page, before: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * PATIENCE
     while _launches(page) <= before:
         assert time.monotonic() < deadline, f"no further launch after the first {before}"
         page.wait_for_timeout(200)
@@ -99,7 +101,7 @@ def test_an_illegal_box_is_explained_and_not_launched(ran, shots):
     handle.focus()
     ran.keyboard.press("ArrowLeft")
     status = _panel(ran).locator("[role=status]")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 30 * PATIENCE
     while "Not launched" not in status.inner_text():
         assert time.monotonic() < deadline, status.inner_text()
         ran.wait_for_timeout(200)
@@ -111,11 +113,10 @@ def test_an_illegal_box_is_explained_and_not_launched(ran, shots):
 
 
 def test_dark_theme_is_readable(ran, shots):
-    ran.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-    ran.wait_for_timeout(2500)
+    browser.change_theme(ran, "JupyterLab Dark")
     for cell in ("panel", "first-picture", "kernel-source", "measure-plot"):
         browser.scroll_to(ran, cell)
         ran.screenshot(path=shots / f"lesson_05_dark_{cell}.png")
     dark = ran.evaluate("getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim()")
     assert dark and dark not in ("white", "#fff", "#ffffff")
-    ran.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
+    browser.change_theme(ran, "JupyterLab Light")

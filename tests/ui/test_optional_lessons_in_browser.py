@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The optional notebooks in JupyterLab: each runs top to bottom, every control of its panel launches by mouse and by keyboard, what
 cannot be is explained where there is such a thing, and no output is an error (screenshots; SCREENSHOTS names their folder).
 """
@@ -8,7 +9,7 @@ import pytest
 from support import browser
 from support.panel import PanelDriver
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 
 # lesson -> (moves: each a control's kind, its number and an entry or pixels; moves that end in a refusal, and its words)
 LESSONS = {

@@ -1,11 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lesson 00 and 03 in JupyterLab: they run top to bottom, and votes and predictions stand beside the answers, also when given late."""
 
 from __future__ import annotations
 
 import pytest
 from support import browser
+from support.patience import PATIENCE
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +19,7 @@ def window(chromium):
 
 
 def _wait_for_text(page, text: str) -> None:
-    page.locator(f".jp-OutputArea-output:has-text({text!r})").last.wait_for(timeout=30_000)
+    page.locator(f".jp-OutputArea-output:has-text({text!r})").last.wait_for(timeout=30_000 * PATIENCE)
 
 
 def test_a_vote_changes_the_verdict_beside_it(window, lab, shots):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The meaning of every register-to-register instruction of sm_90a, as functions on NumPy arrays.
 
 `resolve(instr)` looks an instruction up in the tables (`FAMILIES`) of the modules here and returns its AluOp; `matrix`

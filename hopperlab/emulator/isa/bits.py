@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logic and shifts, and instructions on bit fields: and, or, xor, not, cnot, lop3, shl, shr, shf, prmt (PTX ISA 9.7.8,
 9.7.9.7) and popc, clz, bfind, fns, brev, bfe, bfi, szext, bmsk (9.7.1). NumPy shifts by the width or more give 0 or the
 sign, as PTX does.
@@ -6,11 +7,15 @@ sign, as PTX does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..ptx import ir
 from .op import BITS, NUMPY, AluOp, Modifiers, binary, constant, expression, sources, unary
+
+if TYPE_CHECKING:
+    from .value import Value
 
 _BITS_TYPES = ("pred", "b16", "b32", "b64")
 _FIELD_TYPES = ("u32", "u64", "s32", "s64")
@@ -211,7 +216,7 @@ def _prmt_general(a, b, c):
 # --- counting and fields ----------------------------------------------------------------------------------------------
 
 
-def bit_length(x):
+def bit_length(x: Value) -> Value:
     """Bits needed for an unsigned integer, as uint32 (0 for 0)."""
     if x.dtype.itemsize == 8:
         high = (x >> np.uint64(32)).astype(np.uint32)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison and selection: setp, set, selp, slct, testp (PTX ISA 9.7.6 and 9.7.3.1).
 
 One table holds the comparison operators. Halves are compared as float32 values, packed halves lane by lane.
@@ -62,7 +63,7 @@ class _Comparison:
         self.bool = mods.choose(_BOOL)
         self.ftz = mods.flag("ftz")
         self.template = _template(self.op, self.type)
-        if self.template is None or (self.ftz and self.type == "f64"):
+        if self.template is None or self.ftz and (self.type == "f64" or self.type in _INTS):
             raise mods.fail(f".{self.op} does not compare .{self.type}")
         self.compare = expression(self.template, ("f32", "f32"), ("pred",)).fn
         self.dtype = "u16" if self.type == "f16" else DTYPE[self.type]

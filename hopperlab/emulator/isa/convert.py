@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cvt in all forms that sm_90a has, and cvt.pack (PTX ISA 9.7.9.21, 9.7.9.22).
 
 Integers and floats go through the widest type that holds them exactly, so that each value is rounded once. A narrow
@@ -7,6 +8,7 @@ integer may sit in a wider register: its low bits count, and a result is extende
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +31,9 @@ from .formats import (
     two_sum,
 )
 from .op import BITS, DTYPE, NUMPY, AluOp, Modifiers, expression, sources
+
+if TYPE_CHECKING:
+    from .value import Value
 
 _INTS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -128,7 +133,7 @@ def _int_float(mods: Modifiers, instr: ir.Instr, source: str, target: str) -> Al
 # --- float to integer -------------------------------------------------------------------------------------------------
 
 
-def float_to_int(x, target: str):
+def float_to_int(x: Value, target: str) -> Value:
     """Integral float32 or float64 values, clamped to an integer type. NaN is 0, but for 64 bits (or from float64) the
     pattern 1 << (width - 1)."""
     if target == "s32" and np.count_nonzero(np.abs(x) < 2.0**31) == x.size:

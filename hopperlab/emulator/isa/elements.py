@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How 32-bit words hold the elements of a matrix fragment, and how they become numbers: one row a type.
 
 `decode` takes uint32 words (…, W) in the order of k and returns float32 (…, W * per_register), lowest bits first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Correctly rounded sums, products and quotients in the four IEEE modes, for float32 and float64.
 
 NumPy has no fused multiply-add and rounds to nearest only. float32 goes through float64, where products are exact;
@@ -7,10 +8,14 @@ float64 through error-free transformations, and through fractions where those wo
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .formats import TINY32, f64_f32, nudge, to_odd, two_sum
+
+if TYPE_CHECKING:
+    from .value import Value
 
 # Arrays of no dimension: NumPy combines them with arrays faster than scalars.
 _TIE_MASK = np.array(0x1FFFFFFF, dtype=np.uint64)
@@ -23,7 +28,7 @@ def _negative_zero(r, s, p, c):
     return np.where((s == 0) & ~positive, r.dtype.type(-0.0), r)
 
 
-def fma32(a, b, c):
+def fma32(a: Value, b: Value, c: Value) -> Value:
     """float32 a*b+c, rounded once to nearest."""
     p = a.astype(np.float64) * b.astype(np.float64)
     c = c.astype(np.float64)
@@ -31,49 +36,53 @@ def fma32(a, b, c):
     r = s.astype(np.float32)
     # Rounding twice errs only if s lies midway between two float32 (normal) or r is subnormal.
     doubt = (s.view(np.uint64) & _TIE_MASK == _TIE) | (np.abs(r) < TINY32)
-    if np.count_nonzero(doubt):
-        error = two_sum(p, c)[1]
-        if np.count_nonzero(error):
-            return to_odd(s, error).astype(np.float32)
+    if not np.count_nonzero(doubt):
+        return r
+    if not r.ndim:
+        return to_odd(s, two_sum(p, c)[1]).astype(np.float32)
+    where = np.nonzero(doubt)
+    error = two_sum(*(np.broadcast_to(x, r.shape)[where] for x in (p, c)))[1]
+    if np.count_nonzero(error):
+        r[where] = to_odd(s[where], error).astype(np.float32)
     return r
 
 
-def sum32(p, c, mode: str):
+def sum32(p: Value, c: Value, mode: str) -> Value:
     """float64 terms p + c, each exact, rounded once to float32 in any mode."""
     s, error = two_sum(p, c)
     r = f64_f32(to_odd(s, error), mode)
     return _negative_zero(r, s, p, c) if mode == "rm" else r
 
 
-def fma32_directed(a, b, c, mode: str):
+def fma32_directed(a: Value, b: Value, c: Value, mode: str) -> Value:
     """float32 a*b+c in any mode."""
     return sum32(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64), mode)
 
 
-def add32_directed(a, b, mode: str):
+def add32_directed(a: Value, b: Value, mode: str) -> Value:
     """float32 a+b in any mode."""
     return sum32(a.astype(np.float64), b.astype(np.float64), mode)
 
 
-def mul32_directed(a, b, mode: str):
+def mul32_directed(a: Value, b: Value, mode: str) -> Value:
     """float32 a*b in any mode."""
     return f64_f32(a.astype(np.float64) * b.astype(np.float64), mode)
 
 
-def div32_directed(a, b, mode: str):
+def div32_directed(a: Value, b: Value, mode: str) -> Value:
     """float32 a/b in any mode: the quotient to nearest, corrected by the sign of its exact remainder."""
     q = a / b
     rest = a.astype(np.float64) - q.astype(np.float64) * b.astype(np.float64)
     return nudge(q, np.where(np.signbit(b), -rest, rest), mode)
 
 
-def sqrt32_directed(a, mode: str):
+def sqrt32_directed(a: Value, mode: str) -> Value:
     """float32 square root in any mode."""
     r = np.sqrt(a)
     return nudge(r, a.astype(np.float64) - r.astype(np.float64) ** 2, mode)
 
 
-def add64(a, b, mode: str = "rn"):
+def add64(a: Value, b: Value, mode: str = "rn") -> Value:
     """float64 a+b in any mode."""
     if mode == "rn":
         return a + b
@@ -131,7 +140,7 @@ def _fma64_parts(a, b, c):
     return r, e
 
 
-def fma64(a, b, c, mode: str = "rn"):
+def fma64(a: Value, b: Value, c: Value, mode: str = "rn") -> Value:
     """float64 a*b+c rounded once, in any mode."""
     r, e = _fma64_parts(a, b, c)
     if mode != "rn":
@@ -142,7 +151,7 @@ def fma64(a, b, c, mode: str = "rn"):
     return r[()]
 
 
-def mul64(a, b, mode: str = "rn"):
+def mul64(a: Value, b: Value, mode: str = "rn") -> Value:
     """float64 a*b in any mode."""
     if mode == "rn":
         return a * b
@@ -158,7 +167,7 @@ def _remainder_sign(x, y, z):
     return np.where(r != 0, r, e)
 
 
-def div64(a, b, mode: str = "rn"):
+def div64(a: Value, b: Value, mode: str = "rn") -> Value:
     """float64 a/b in any mode."""
     q = a / b
     if mode == "rn":
@@ -168,7 +177,7 @@ def div64(a, b, mode: str = "rn"):
     return nudge(q, np.where(np.signbit(b), -rest, rest), mode)[()]
 
 
-def sqrt64(a, mode: str = "rn"):
+def sqrt64(a: Value, mode: str = "rn") -> Value:
     """float64 square root in any mode."""
     r = np.sqrt(a)
     if mode == "rn":

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arithmetic on f32 and f64: add, sub, mul, fma, mad, div, rcp, sqrt, rsqrt, min, max, abs, neg, copysign, and the
 approximations ex2, lg2, sin, cos, tanh (PTX ISA 9.7.3). Approximations are as exact as NumPy: more than on a GPU.
 NaN results of f32 are NaN with the host's pattern; on the hardware all but moves and cvt give 0x7fffffff.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arithmetic on f16, f16x2, bf16 and bf16x2: add, sub, mul, fma, min, max, abs, neg, ex2, tanh (PTX ISA 9.7.4).
 
 Values are bit patterns (uint16, or uint32 for pairs). One float32 operation and one rounding to 16 bits is correctly

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer arithmetic: add, sub, mul, mad (with carry), div, rem, min, max, abs, neg, sad, mul24, mad24, dp4a, dp2a
 and the packed u16x2 and s16x2 forms (PTX ISA 9.7.1 and 9.7.2). Everything wraps unless .sat is written.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix instructions of a warp: mma.sync, and the register side of ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14).
 
 A fragment is a list of register arrays of shape (warps, 32). Every shape has one layout rule (lane = 4g + q, E elements
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +21,11 @@ from .exact import fma64
 from .formats import f32_f16
 from .matrix_quads import product as quads_product
 from .op import NEWER, Modifiers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 # Shapes of each pair of element widths: (m, n, k) of one mma.sync on sm_90a.
 _SHAPES = {
@@ -137,7 +144,7 @@ def _build(shape: tuple, types: tuple, satfinite: bool, bitwise: str | None, rou
     return MmaOp(chained if d == "f64" else fn, (rows * groups, groups, registers), ins, name, shape, types)
 
 
-def gather(registers, element: Element, rows: int, groups: int) -> np.ndarray:
+def gather(registers: Sequence[NDArray[Any]], element: Element, rows: int, groups: int) -> np.ndarray:
     """The (warps, 8*rows, K) matrix held by a fragment: register i has rows 8 (i % rows) … and K block i // rows."""
     warps = len(registers[0])
     if element.register == "f64":

@@ -1,12 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
 """mma.m8n8k4 of f16: four products of 8x8x4 a warp, one for each pair of quads (lanes 4p..4p+3 and 16 + 4p..16 + 4p + 3), in every
 layout of A and B (PTX ISA 9.7.14.5.1). Values are exact; sums are float32, in NumPy's order.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .formats import f32_f16
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
 _LANE = np.arange(32)
 _PAIR, _OWN, _UPPER = _LANE % 16 // 4, _LANE % 4, 4 * (_LANE // 16)       # product, place in the quad, 4 in the upper quad
@@ -33,7 +41,7 @@ def _halves(registers) -> np.ndarray:
     return np.ascontiguousarray(words).view(np.float16).astype(np.float32)
 
 
-def product(layouts: tuple[str, str], d_kind: str, c_kind: str):
+def product(layouts: tuple[str, str], d_kind: str, c_kind: str) -> Callable[..., list[NDArray[Any]]]:
     """fn(a, b, c) -> D registers, for lists of (warps, 32) arrays: a and b uint32, c uint32 (f16) or float32."""
     (m, ka), (n, kb) = _places(layouts[0], "a"), _places(layouts[1], "b")
     (c_row, c_column), (d_row, d_column) = _accumulators(c_kind), _accumulators(d_kind)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mov, in all its forms: copies, and packing and unpacking of 16, 32, 64 and 128 bits (PTX ISA 9.7.9.2, 9.7.9.3)."""
 
 from __future__ import annotations

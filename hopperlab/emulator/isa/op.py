@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every family of instructions shares: AluOp, the reader of modifiers, types, and the error for what is not there.
 
 A family module turns an Instr into an AluOp. Nothing here knows an instruction; the tables of the families do.
@@ -7,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import EmulatorError
 from ..ptx import ir
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class UnsupportedInstruction(EmulatorError):
@@ -92,7 +97,7 @@ class Modifiers:
             return True
         return False
 
-    def choose(self, names, default: str | None = None) -> str | None:
+    def choose(self, names: Collection[str], default: str | None = None) -> str | None:
         """Take the first modifier that is one of `names`, else return the default."""
         for mod in self.left:
             if mod in names:
@@ -100,7 +105,7 @@ class Modifiers:
                 return mod
         return default
 
-    def require(self, names) -> str:
+    def require(self, names: Collection[str]) -> str:
         """Take the first modifier that is one of `names`; it is an error when there is none."""
         found = self.choose(names)
         if found is None:
@@ -110,7 +115,7 @@ class Modifiers:
             raise self.fail(f"needs one of {', '.join('.' + name for name in names)}")
         return found
 
-    def type(self, allowed) -> str:
+    def type(self, allowed: Collection[str]) -> str:
         """Take the last modifier, which must be one of the `allowed` types."""
         last = self.left.pop() if self.left else ""
         if last not in allowed:
@@ -145,7 +150,7 @@ def sources(instr: ir.Instr, first: int = 1) -> tuple:
     return tuple(flat)
 
 
-def constant(operand) -> int | None:
+def constant(operand: Any) -> int | None:
     """The pattern of an immediate operand, or None for a register."""
     return operand.bits if type(operand) is ir.Imm else None
 
@@ -164,22 +169,22 @@ def immediate(imm: ir.Imm, dtype: str) -> np.generic:
     return np.array(imm.bits & (1 << width) - 1, dtype=f"u{width // 8}").view(kind)[()]
 
 
-def unary(template_or_fn, dtype: str, out: str | None = None) -> AluOp:
+def unary(template_or_fn: str | Callable[..., Any], dtype: str, out: str | None = None) -> AluOp:
     """One source and one result of the same dtype (or `out`)."""
     return build(template_or_fn, (dtype,), (out or dtype,))
 
 
-def binary(template_or_fn, dtype: str, out: str | None = None) -> AluOp:
+def binary(template_or_fn: str | Callable[..., Any], dtype: str, out: str | None = None) -> AluOp:
     """Two sources and one result of the same dtype (or `out`)."""
     return build(template_or_fn, (dtype, dtype), (out or dtype,))
 
 
-def ternary(template_or_fn, dtype: str, out: str | None = None) -> AluOp:
+def ternary(template_or_fn: str | Callable[..., Any], dtype: str, out: str | None = None) -> AluOp:
     """Three sources and one result of the same dtype (or `out`)."""
     return build(template_or_fn, (dtype,) * 3, (out or dtype,))
 
 
-def build(template_or_fn, ins: tuple[str, ...], outs: tuple[str, ...]) -> AluOp:
+def build(template_or_fn: str | Callable[..., Any], ins: tuple[str, ...], outs: tuple[str, ...]) -> AluOp:
     """An AluOp from an expression template or from a function."""
     if isinstance(template_or_fn, str):
         return expression(template_or_fn, ins, outs)

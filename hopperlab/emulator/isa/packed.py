@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cvt to and from packed formats (f16x2, bf16x2, e4m3x2, e5m2x2), and cvt.pack (PTX ISA 9.7.9.21, 9.7.9.22).
 
 Of two float32 inputs `a, b`, a goes to the upper half of the result and b to the lower.
@@ -82,7 +83,7 @@ def cvt_packed(instr: ir.Instr) -> AluOp:
 def _from_f32(target: str, mode: str, prepare: Callable | None) -> AluOp:
     if target in _FP8_PAIRS:
         kind = target[:4]
-        join8 = lambda a, b: f32_fp8(b, kind).astype(np.uint16) | f32_fp8(a, kind).astype(np.uint16) << np.uint16(8)  # noqa: E731
+        join8 = lambda a, b: f32_fp8(b, kind).astype(np.uint16) | f32_fp8(a, kind).astype(np.uint16) << np.uint16(8)
         return AluOp(lambda a, b: join8(prepare(a), prepare(b)), ("f32", "f32"), ("u16",))
     pair = _join_bf16 if target == "bf16x2" else _join_f16
     if prepare is None:

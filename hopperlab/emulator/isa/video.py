@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scalar video instructions vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset (PTX ISA 9.7.16.1). video_simd.py has the
 forms on two halves or four bytes. Selectors come as modifiers: 'a.b0' is byte 0 of a, 'd.h1' the half of d that is written.
 

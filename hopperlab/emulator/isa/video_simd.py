@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SIMD video instructions on two 16-bit or four 8-bit lanes: vadd, vsub, vavrg, vabsdiff, vmin, vmax, vset with the
 suffix 2 or 4 (PTX ISA 9.7.16.2). The __v… intrinsics of CUDA use some. Selectors and masks come as modifiers ('a.h10').
 """

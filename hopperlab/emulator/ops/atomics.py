@@ -1,17 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
 """atom and red on global and shared memory (PTX ISA 9.7.13.6, 9.7.13.7). Lanes of one instruction apply in lane order."""
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..ptx.ir import Sink, Vec
-from ..reductions import wants_old_value
-from ..translate import DTYPES, MachineOp
+from ..compile.translated import DTYPES, MachineOp
 from . import cluster_copies, updates
-from .common import SHARED_TAG, SPACES, VALUE, WIDTH, find_global, flat_shared, unsupported
-from .loadstore import SHARED
+from .common import SHARED_TAG, SPACES, VALUE, WIDTH, find_writable, flat_shared, unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 QUALIFIERS = {"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "noftz", "L2::cache_hint", "async"}
 VECTORS = {"f32": (2, 4), "f16": (2, 4, 8), "bf16": (2, 4, 8), "f16x2": (2, 4), "bf16x2": (2, 4)}
@@ -20,7 +25,7 @@ VECTORS = {"f32": (2, 4), "f16": (2, 4, 8), "bf16": (2, 4, 8), "f16x2": (2, 4), 
 @dataclass
 class Info:
     """A decoded atomic: operation, value dtype, bytes an element, elements a lane, space; fn(old, value…) -> new. narrow: of CTA
-    scope; wanted: somebody reads the old value (None: not asked yet)."""
+    scope; system: of system scope."""
 
     index: int
     op: str
@@ -34,13 +39,13 @@ class Info:
     fn: Callable | None = None
     fn_shared: Callable | None = None
     narrow: bool = False
-    wanted: bool | None = None
+    system: bool = False
+    acquire: bool = False
 
-    def blind(self, M) -> bool:
-        """Does nobody read the old value?"""
-        if self.wanted is None:
-            self.wanted = self.returns and wants_old_value(M, self.index)
-        return not self.wanted
+    @property
+    def nbytes(self) -> int:
+        """Bytes a lane changes."""
+        return self.width * self.count
 
 
 def _decode(instr, returns: bool) -> Info:
@@ -56,7 +61,7 @@ def _decode(instr, returns: bool) -> Info:
     space = next((m for m in mods if m in SPACES), "generic")
     return Info(instr.index, op, VALUE.get(kind, kind), WIDTH[kind], "shared" if space.startswith("shared") else space, returns,
                 space in ("generic", "shared::cluster"), bool({"release", "acq_rel"} & set(mods)), count,
-                updates.update(op, kind, True), updates.update(op, kind), "cta" in mods)
+                updates.update(op, kind, True), updates.update(op, kind), "cta" in mods, "sys" in mods, bool({"acquire", "acq_rel"} & set(mods)))
 
 
 def _legal(op: str, kind: str, count: int) -> bool:
@@ -88,6 +93,8 @@ def _atom(instr, function) -> MachineOp:
     info = _decode(instr, True)
     target, address, *values = instr.operands
     targets = target.items if type(target) is Vec else (target,)
+    if len(targets) != info.count and type(target) is not Sink:
+        raise unsupported(instr, f"{len(targets)} registers for {info.count} elements")
     dsts = () if type(target) is Sink else tuple((t, info.kind) for t in targets)
     return MachineOp(atomic, info, ((address, None), *_values(instr, values, info)), dsts, poll=True)
 
@@ -104,7 +111,7 @@ def _multimem(instr, function) -> MachineOp:
     raise unsupported(instr, "multimem addresses span several GPUs, which the emulator does not model")
 
 
-def atomic(M, C, info: Info, address, *values):
+def atomic(M: Machine, C: Cohort, info: Info, address: Value, *values: Value) -> Value | tuple[Value, ...] | None:
     """atom or red: returns the old values (atom), one array an element."""
     if info.returns:
         C.polled = True
@@ -133,57 +140,20 @@ def _somewhere(M, C, info: Info, address, values):
 
 
 def _one_space(M, C, info: Info, space: str, address, values):
-    nbytes, shift = info.width * info.count, info.width.bit_length() - 1
-    M.counting.add(f"{space}_atomic_requests", C.count_warps(), info.index)
+    shift = info.width.bit_length() - 1
     if space == "shared":
-        flat = flat_shared(M, C, address, nbytes, info.index, info.cluster)
-        _note_shared(M, C, info, flat, nbytes)
-        M.counting.shared_atomic(C, flat, nbytes, info.index)
+        flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
+        M.tell.shared_atomic(C, flat, info)
         view = M.smem_wide if info.width == 16 else M.smem_views[info.width].view(DTYPES[info.kind])
         return _apply(M, view, flat >> shift, replace(info, fn=info.fn_shared), values)
     old = np.empty_like(values[0])
-    for allocation, where, offset in find_global(M, C, address, nbytes, info.index):
-        if not allocation.writable:
-            raise M.fault(C, info.index, 0, f"{allocation.name} is read-only", "out-of-bounds", int(address[0]))
-        _note(M, C, info, allocation, where, offset)
+    parts = find_writable(M, C, address, info.nbytes, info.index)
+    M.tell.global_atomic(C, parts, info)
+    for allocation, where, offset in parts:
         view = allocation.view(info.width).view(DTYPES[info.kind])
         part = values if where is None else [v[where] for v in values]
         old[slice(None) if where is None else where] = _apply(M, view, offset >> shift, info, part)
     return old
-
-
-def _note(M, C, info: Info, allocation, where, offset) -> None:
-    """Atomics synchronise: they race with plain accesses only, and carry what fences published."""
-    shadow = M.global_shadow
-    if shadow is None:
-        return
-    sub = C if where is None else type(C)(C.gids[where], None, C.pc)
-    shadow.write(sub.gids, allocation, offset, info.width * info.count, info.index, sync=True, blind=info.blind(M))
-    _synchronise(shadow, sub, allocation, offset, info)
-
-
-def _note_shared(M, C, info: Info, flat, nbytes: int) -> None:
-    """The same in shared memory."""
-    if M.shadow is not None:
-        M.shadow.store(C.gids, flat, nbytes, info.index, atomic=True, blind=info.blind(M))
-        C.unsynced = True
-    if M.global_shadow is not None:
-        _synchronise(M.global_shadow, C, SHARED, flat, info)
-
-
-def _synchronise(shadow, sub, allocation, offset, info: Info) -> None:
-    """Learn what was published at the words, and publish there."""
-    if not (info.release or shadow.published or shadow.fenced_cta):
-        return
-    warps, first = np.unique(sub.gids >> 5, return_index=True)
-    if len(warps) == 1 or len(np.unique(offset >> 2)) == len(offset):
-        shadow.acquire(sub, allocation, offset)
-        shadow.release(sub, allocation, offset, info.release, info.narrow)
-        return
-    for start, end in zip(first, np.append(first[1:], sub.n)):       # warps that meet at a word: one after the other
-        one = type(sub)(sub.gids[start:end], None, sub.pc)
-        shadow.acquire(one, allocation, offset[start:end])
-        shadow.release(one, allocation, offset[start:end], info.release, info.narrow)
 
 
 def _apply(M, view, index, info: Info, values) -> np.ndarray:
@@ -200,6 +170,8 @@ def _apply(M, view, index, info: Info, values) -> np.ndarray:
     if not info.returns and info.fn in _ADDITIVE:
         M.progress += 1
         info.fn.at(view, index, values[0])
+        return old
+    if np.array_equal(info.fn(old, *values), old):                 # no lane changes anything: a lock that is taken, a maximum that stands
         return old
     flat = old.reshape(-1)
     rows = [v.reshape(-1) for v in values]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of what no module defines: vprintf, __assertfail, malloc and free (CUDA Programming Guide, device-side functions).
 
 Arguments lie in local memory, where link.py puts them.
@@ -6,16 +7,22 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .. import reports
+from ..ptx import places
 from ..errors import EmulatorError
-from ..link_parts import target_of
+from ..compile.calling import target_of
 from ..ptx.ir import Reg
-from ..translate import MachineOp
+from ..compile.translated import MachineOp
 from . import loadstore
 from .common import LOCAL_TAG, Access, unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 PRINT_BYTES = 1 << 20              # cudaLimitPrintfFifoSize, as the runtime sets it; here the first of it stays, on a GPU the last
 MOST_WIDTH = 4096                  # of one conversion of printf
@@ -36,14 +43,14 @@ def _call(instr, function) -> MachineOp:
     return MachineOp(handler, instr.index, tuple((o, None) for o in (*arguments, *returned)))
 
 
-def outside_table(M, C, info, position):
+def outside_table(M: Machine, C: Cohort, info: Any, position: Value) -> NoReturn:
     """brx.idx with an index that its table does not have."""
     index, size = info
     value = int(M.lanes(C, position)[0])
     raise M.fault(C, index, 0, f"a jump to entry {value} of a table of {size}", "out-of-bounds", value)
 
 
-def not_callable(M, C, index, pointer):
+def not_callable(M: Machine, C: Cohort, index: int, pointer: Value) -> NoReturn:
     """A call through a pointer that holds no function's address."""
     value = int(M.lanes(C, pointer)[0])
     raise M.fault(C, index, 0, f"a call of {value:#x}, which is not the address of a device function", "out-of-bounds", value)
@@ -68,7 +75,7 @@ def _string(M, C, index: int, lane: int, address: int) -> str:
     if address == 0:
         return "(null)"
     if address >> 40 == LOCAL_TAG:
-        raw = M.local[C.gids[lane], address & 0xFFFFFF:].tobytes()
+        raw = M.local[:, C.gids[lane]].tobytes()[address & 0xFFFFFF:]
     else:
         allocation = M.memory.find(address)
         if allocation is None:
@@ -77,7 +84,7 @@ def _string(M, C, index: int, lane: int, address: int) -> str:
     return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
-def vprintf(M, C, index, format_at, arguments_at, returned=None):
+def vprintf(M: Machine, C: Cohort, index: int, format_at: Value, arguments_at: Value, returned: Value | None = None) -> None:
     """printf: each lane prints in lane order, as soon as it runs (on a GPU the text comes when the host synchronises). A launch
     prints as much as the buffer of a GPU holds; what comes after it is lost, and one line says so."""
     formats = _read(M, C, index, format_at, "u64")
@@ -122,7 +129,7 @@ def _formatted(M, C, index: int, pattern: str, at: int) -> tuple[str, int]:
         if precision == "*":
             precision = str(int(argument("s32")))
         if any(len(given or "") > 9 or abs(int(given or 0)) > MOST_WIDTH for given in (width, precision)):
-            raise EmulatorError(f"printf with a width or precision above {MOST_WIDTH} at {reports.place(M.body[index])}")
+            raise EmulatorError(f"printf with a width or precision above {MOST_WIDTH} at {places.place(M.body[index])}")
         spec = f"%{flags}{width or ''}" + (f".{precision}" if precision is not None else "")
         if conversion in "di":
             value = int(argument("s" + size))
@@ -141,16 +148,16 @@ def _formatted(M, C, index: int, pattern: str, at: int) -> tuple[str, int]:
     return _CONVERSION.sub(convert, pattern), count
 
 
-def assertfail(M, C, index, *at):
+def assertfail(M: Machine, C: Cohort, index: int, *at: Value) -> NoReturn:
     """assert: the kernel ends with the condition, the file, line and function that failed, and the thread."""
     condition, file, function = (_string(M, C, index, 0, int(_read(M, C, index, at[k], "u64")[0])) for k in (0, 1, 3))
     line, gid = int(_read(M, C, index, at[2], "u32")[0]), int(C.gids[0])
     more = f" and {C.n - 1} more threads" if C.n > 1 else ""
     raise EmulatorError(f"{file}:{line}: {function}: block {M.block_index(gid)}, thread {gid % M.T}{more}: assertion "
-                        f"`{condition}` failed (at {reports.place(M.body[index])})")
+                        f"`{condition}` failed (at {places.place(M.body[index])})")
 
 
-def malloc(M, C, index, size_at, returned):
+def malloc(M: Machine, C: Cohort, index: int, size_at: Value, returned: Value) -> None:
     """malloc: zeroed memory of the device heap, null when the heap of 8 MiB is used up."""
     sizes = _read(M, C, index, size_at, "u64")
     heap = M.memory.heap
@@ -162,7 +169,7 @@ def malloc(M, C, index, size_at, returned):
     _write(M, C, index, returned, "u64", out)
 
 
-def free(M, C, index, at):
+def free(M: Machine, C: Cohort, index: int, at: Value) -> None:
     """free: gives memory of the device heap back; freeing anything else is a fault."""
     for lane, address in enumerate(_read(M, C, index, at, "u64").tolist()):
         if address and not M.memory.heap.give(address):

@@ -1,16 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asynchronous transfers between the CTAs of a cluster: bulk copies, st.async and red.async (PTX ISA 9.7.9.25.4, 9.7.9.12,
 9.7.13.8). Each signals an mbarrier of the CTA it writes to."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..landing import BarrierOp
+from ..machine.in_flight import BarrierOp
 from ..ptx.ir import Vec
-from ..translate import DTYPES, MachineOp
+from ..compile.translated import DTYPES, MachineOp
 from .common import VALUE, WIDTH, flat_shared, unsupported
 from .updates import update
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
+    from ..ptx.ir import Instr
 
 SHARED_REDUCTIONS = {"add": ("u32", "s32", "u64"), "min": ("u32", "s32"), "max": ("u32", "s32"), "inc": ("u32",), "dec": ("u32",),
                      "and": ("b32",), "or": ("b32",), "xor": ("b32",)}
@@ -29,7 +37,7 @@ class Info:
     cluster: bool = True
 
 
-def between_ctas(instr, info) -> MachineOp:
+def between_ctas(instr: Instr, info: Any) -> MachineOp:
     """cp.async.bulk.shared::cluster.shared::cta: shared memory of this CTA to that of another."""
     target, source, size, barrier = instr.operands[:4]
     if info.op and info.kind not in SHARED_REDUCTIONS[info.op]:
@@ -38,7 +46,7 @@ def between_ctas(instr, info) -> MachineOp:
     return MachineOp(copy, form, ((target, None), (source, None), (size, "u32"), (barrier, None)))
 
 
-def copy(M, C, info: Info, target, source, size, barrier):
+def copy(M: Machine, C: Cohort, info: Info, target: Value, source: Value, size: Value, barrier: Value) -> None:
     """Each lane copies `size` bytes; they complete on the barrier of the destination's CTA."""
     ids = M.barriers.ids(C, barrier, info)
     size = M.lanes(C, size)
@@ -49,9 +57,9 @@ def copy(M, C, info: Info, target, source, size, barrier):
         of = int(flat_shared(M, sub, M.lanes(C, source)[lane:lane + 1], 16, info.index)[0])
         if nbytes % 16:
             raise M.fault(C, info.index, lane, f"a bulk copy of {nbytes} bytes: the size is a multiple of 16", "misaligned", nbytes)
-        M.counting.add("dsmem_reduce_bytes" if info.op else "dsmem_copy_bytes", nbytes, info.index)
-        if M.shadow is not None:
-            M.shadow.async_read_of_copy(gid, [(of, nbytes)], info.index, int(ids[lane]))
+        if not nbytes:
+            continue
+        M.tell.copy_out(gid, of, nbytes, int(ids[lane]), info.index, bool(info.op))
 
         def move(to=to, of=of, nbytes=nbytes):
             data = M.smem[of:of + nbytes]
@@ -63,12 +71,7 @@ def copy(M, C, info: Info, target, source, size, barrier):
 
 
 def _issue(M, info: Info, gid: int, barrier: int, to: int, nbytes: int, move, phase: int | None = None) -> None:
-    if M.shadow is not None:
-        column, epoch = M.clocks.barrier_column(barrier), int(M.barriers.phase[barrier]) + 1
-        if not info.op:                               # reductions commute: several may be under way at once
-            M.shadow.async_write(gid, [(to, nbytes)], column, epoch, info.index)
-        M.landing.last_copy[barrier] = (column, epoch, gid, info.index, to // M.stride)
-        M.barriers.checks.issued(barrier, gid, info.index)
+    M.tell.remote_issued(gid, barrier, to, nbytes, info.index, bool(info.op))
     M.landing.issue_copy(BarrierOp(barrier, nbytes, move, gid, info.index, to // M.stride, phase))
 
 
@@ -79,37 +82,41 @@ def _known(instr, more: set) -> None:
         raise unsupported(instr, f"modifier .{strange[0]} is not known here" if strange else "it needs .shared::cluster and .mbarrier::complete_tx::bytes")
 
 
-def st_async(instr) -> MachineOp:
+def st_async(instr: Instr) -> MachineOp:
     """st.async: a register (or vector) to another CTA's shared memory."""
     _known(instr, {"weak", "v2", "v4", "b32", "b64", "u32", "u64", "s32", "s64", "f32", "f64"})
+    if len(instr.operands) != 3:
+        raise unsupported(instr, "it takes an address, a value and a barrier")
     address, value, barrier = instr.operands
     kind = instr.mods[-1]
     items = value.items if type(value) is Vec else (value,)
+    if len(items) != next((int(m[1]) for m in instr.mods if m in ("v2", "v4")), 1) or kind not in WIDTH:
+        raise unsupported(instr, f"{len(items)} values")
     info = Info(instr.index, VALUE.get(kind, kind), WIDTH[kind], len(items))
     return MachineOp(remote, info, ((address, None), (barrier, None), *((v, info.type) for v in items)))
 
 
-def red_async(instr) -> MachineOp:
+def red_async(instr: Instr) -> MachineOp:
     """red.async: an arithmetic update of another CTA's shared memory."""
     op, kind = next((m for m in instr.mods if m in SHARED_REDUCTIONS), None), instr.mods[-1]
     if op is None or kind not in SHARED_REDUCTIONS[op] and (op, kind) != ("add", "s64"):
         raise unsupported(instr, f"there is no red.async .{op or '?'} of .{kind}")
     _known(instr, {"relaxed", "cluster", op, kind})
+    if len(instr.operands) != 3:
+        raise unsupported(instr, "it takes an address, a value and a barrier")
     address, value, barrier = instr.operands
     info = Info(instr.index, VALUE.get(kind, kind), WIDTH[kind], 1, op)
     return MachineOp(remote, info, ((address, None), (barrier, None), (value, info.type)))
 
 
-def remote(M, C, info: Info, address, barrier, *values):
+def remote(M: Machine, C: Cohort, info: Info, address: Value, barrier: Value, *values: Value) -> None:
     """st.async and red.async: one small transfer a lane."""
     ids = M.barriers.ids(C, barrier, info)
     nbytes = info.width * info.count
     flat = flat_shared(M, C, address, nbytes, info.index, True)
     rows = np.stack([M.lanes(C, v).view(DTYPES[info.type]) for v in values], axis=1)
     view = M.smem_views[info.width].view(DTYPES[info.type])
-    M.counting.add("dsmem_async_bytes", nbytes * C.n, info.index)
-    if not info.op:
-        M.counting.remote_sectors(C, "store", flat, info.index)
+    M.tell.async_stored(C, flat, nbytes, info.index, bool(info.op))
     phases = (M.barriers.phase[ids] + 1).tolist()
     for lane in range(C.n):
         first = int(flat[lane]) // info.width

@@ -1,13 +1,22 @@
-"""Fences, setmaxnreg, griddepcontrol, nanosleep, trap (PTX ISA 9.7.13.3 to 9.7.13.5, 9.7.19)."""
+# SPDX-License-Identifier: Apache-2.0
+"""Fences, setmaxnreg, griddepcontrol, nanosleep, trap (PTX ISA 9.7.13.3 to 9.7.13.5, 9.7.13.13, 9.7.19)."""
 from __future__ import annotations
 
-from .. import checks_collective
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..compile.translated import MachineOp
 from ..errors import EmulatorError
+from ..machine.register_pool import RegisterWait
+from ..machine.waits import GivesWay, GridWait
+from ..ptx import places
 from ..ptx.ir import Imm
-from ..register_budget import RegisterWait
-from ..translate import MachineOp
 from . import loadstore
-from .common import unsupported
+from .common import unsupported, whole_warpgroups
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 
 SCOPES = {"cta", "cluster", "gpu", "sys"}
@@ -22,7 +31,7 @@ def _fence(instr, function) -> MachineOp:
     if mods and mods[0] in ("proxy", "mbarrier_init") and (instr.op == "fence" or mods == ("proxy", "alias")):
         return _special_fence(instr)
     if instr.op == "fence" and len(mods) == 1 and mods[0] in SCOPES:               # .acq_rel when nothing is said
-        return MachineOp(memory_fence, None)
+        return MachineOp(memory_fence, mods[0])
     if instr.op == "fence" and mods[0] in ("sc", "acq_rel", "acquire", "release") and len(mods) > 1 and mods[-1] in SCOPES:
         return MachineOp(memory_fence, mods[-1])
     raise unsupported(instr)
@@ -32,10 +41,12 @@ def _special_fence(instr) -> MachineOp:
     kind, rest = ".".join(instr.mods[:2]), instr.mods[2:]
     if kind == "proxy.async" and rest in ((), ("shared::cta",), ("shared::cluster",), ("global",)):
         return MachineOp(proxy_fence, rest[0] if rest else "")
+    if kind == "proxy.async::generic" and rest == ("release", "sync_restrict::shared::cta", "cluster"):      # the same machine code as .proxy.async.shared::cta
+        return MachineOp(proxy_fence, "shared::cta")
     if _tensormap_fence(instr, kind, rest):
         return MachineOp(map_fence, rest[0], ((instr.operands[0], None),) if rest[0] == "acquire" else ())
     known = (kind == "mbarrier_init.release" and rest == ("cluster",) or kind == "proxy.alias" and not rest
-             or kind == "proxy.async::generic" and rest[:1] in (("acquire",), ("release",)))
+             or kind == "proxy.async::generic" and rest == ("acquire", "sync_restrict::shared::cluster", "cluster"))     # no machine code
     if not known:
         raise unsupported(instr)
     return MachineOp(init_fence if kind == "mbarrier_init.release" else loadstore.no_effect, None)
@@ -50,85 +61,88 @@ def _tensormap_fence(instr, kind: str, rest: tuple) -> bool:
     return rest[0] == "acquire" and len(instr.operands) == 2 and type(instr.operands[1]) is Imm and instr.operands[1].value == 128
 
 
-def init_fence(M, C, info):
+def init_fence(M: Machine, C: Cohort, info: Any) -> None:
     """fence.mbarrier_init: the barriers this thread initialised may be published by a relaxed cluster barrier."""
-    if M.barriers.checks is not None and M.cluster > 1:
-        M.barriers.checks.init_fenced(C)
+    M.tell.inits_fenced(C)
 
 
-def map_fence(M, C, kind: str, address=None):
+def map_fence(M: Machine, C: Cohort, kind: str, address: Value | None = None) -> None:
     """fence.proxy.tensormap::generic: tensor maps that the kernel changed, released by their writer or acquired by their user."""
-    if M.global_shadow is not None:
-        if kind == "acquire":
-            M.global_shadow.maps.acquire(C, M.lanes(C, address))
-        else:
-            M.global_shadow.maps.release(C)
+    if kind == "acquire":
+        M.tell.maps_acquired(C, M.lanes(C, address))
+    else:
+        M.tell.maps_released(C)
+        M.progress += 1
 
 
-def proxy_fence(M, C, info):
+def proxy_fence(M: Machine, C: Cohort, info: str) -> None:
     """fence.proxy.async: generic accesses so far become visible to the async proxy."""
-    units, epoch, ran = M.units(C), M.clocks.epoch, []
-    first = epoch[units.gw]
-    if info != "global":
-        M.clocks.proxy_fence(C, units)
-        ran.append(M.clocks.lane_fences)
-    if M.global_shadow is not None and not (info or "").startswith("shared"):
-        M.global_shadow.proxy_fence(C)
-        ran.append(M.global_shadow.lane_fences)
-    for fences in ran:
-        fences.ran(C, units, first, epoch[units.gw])
+    M.tell.proxy_fenced(C, info)
 
 
-def memory_fence(M, C, info):
+def memory_fence(M: Machine, C: Cohort, info: str | None) -> None:
     """fence.sc, fence.acq_rel, membar: later synchronising writes publish what this thread has made and learned so far."""
-    if M.global_shadow is not None:
-        M.global_shadow.fence(C, narrow=info == "cta")
+    M.tell.memory_fenced(C, info == "cta", info == "sys")
 
 
 def _setmaxnreg(instr, function) -> MachineOp:
     count = instr.operands[0].value if type(instr.operands[0]) is Imm else 0
     if not 24 <= count <= 256 or count % 8:
         raise unsupported(instr, f"setmaxnreg {count}: the count is 24 to 256 in steps of 8")
+    if instr.mods[0] not in ("inc", "dec") or instr.mods[1:] != ("sync", "aligned", "u32"):
+        raise unsupported(instr, "the form is setmaxnreg.{inc,dec}.sync.aligned.u32")
     info = (instr.index, instr.mods[0], count)
     return MachineOp(more_registers if info[1] == "inc" else fewer_registers, info, collective=True, gate=info[1] == "inc")
 
 
-def fewer_registers(M, C, info):
+def fewer_registers(M: Machine, C: Cohort, info: tuple[int, str, int]) -> None:
     """setmaxnreg.dec: warps give registers back to their CTA's pool."""
     _check_registers(M, C, info)
-    M.session.count("setmaxnreg_dec", C.n // 32)
-    M.registers.set(C.gids[::32] >> 5, info[2], info[0])
+    M.registers.set(C.gids[::32] >> 5, "dec", info[2], info[0])
 
 
-def more_registers(M, C, info):
+def more_registers(M: Machine, C: Cohort, info: tuple[int, str, int]) -> RegisterWait | None:
     """setmaxnreg.inc: warps wait until the pool has what they ask for."""
     _check_registers(M, C, info)
     if M.registers.counts:
         return RegisterWait(C.gids >> 5, info[2], info[0])
-    M.session.count("setmaxnreg_inc", C.n // 32)
-    M.registers.set(C.gids[::32] >> 5, info[2], info[0])
+    M.registers.set(C.gids[::32] >> 5, "inc", info[2], info[0])
     return None
 
 
 def _check_registers(M, C, info) -> None:
     site, direction, count = info
-    checks_collective.whole_warpgroups(M, C, site)
-    if M.session.check:
-        M.registers.check(C, site, direction, count)
+    whole_warpgroups(M, C, site)
+    M.tell.registers_asked(C, site, direction, count)
 
 
 def _griddepcontrol(instr, function) -> MachineOp:
-    """Launches run one after another here: the grids before this one are complete, and the next waits for all of this one."""
-    if instr.mods not in (("wait",), ("launch_dependents",)):
-        raise unsupported(instr)
-    return MachineOp(loadstore.no_effect, None)
+    """A launch of its own has nobody in front of it and nobody behind: the grids before it are over, and the next waits for all of it."""
+    if instr.mods == ("wait",):
+        return MachineOp(wait_for_grids, None, gate=True)
+    if instr.mods == ("launch_dependents",):
+        return MachineOp(launch_dependents, None, gate=True)
+    raise unsupported(instr)
+
+
+def wait_for_grids(M: Machine, C: Cohort, info: Any) -> GridWait | None:
+    """griddepcontrol.wait: until the grids in front are over, and what they wrote is there."""
+    return None if M.grid is None else GridWait(C.gids)
+
+
+def launch_dependents(M: Machine, C: Cohort, info: Any) -> GivesWay | None:
+    """griddepcontrol.launch_dependents: once a thread of each CTA has said so (or the CTA has ended), the grid behind may start."""
+    if M.grid is None:
+        return None
+    M.grid.trigger(C.gids)
+    return None if M.grid.goes_on else GivesWay(C.gids)
 
 
 def _nanosleep(instr, function) -> MachineOp:
     return MachineOp(sleep, None, poll=True)
 
 
-def sleep(M, C, info):
+def sleep(M: Machine, C: Cohort, info: Any) -> None:
     """nanosleep: gives way to others."""
     C.polled = True
 
@@ -137,11 +151,10 @@ def _trap(instr, function) -> MachineOp:
     return MachineOp(trap, instr.index)
 
 
-def trap(M, C, index):
+def trap(M: Machine, C: Cohort, index: int) -> NoReturn:
     """trap: the kernel ends itself."""
     gid = int(C.gids[0])
-    from .. import reports
-    raise EmulatorError(f"trap at {reports.place(M.body[index])}, block {M.block_index(gid)}, thread {gid % M.T}: "
+    raise EmulatorError(f"trap at {places.place(M.body[index])}, block {M.block_index(gid)}, thread {gid % M.T}: "
                         "the kernel ended itself (an assert, or __trap())")
 
 

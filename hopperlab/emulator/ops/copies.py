@@ -1,14 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
 """cp.async.bulk.* and cp.reduce.async.bulk.*: which form an instruction is (PTX ISA 9.7.9.25.4, 9.7.9.27).
 
 What they do is in copy_loads.py (towards shared memory), copy_stores.py (from it) and cluster_copies.py (between CTAs).
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..ptx.ir import Addr, Imm, TensorAddr, Vec
-from ..translate import MachineOp
+from ..compile.translated import MachineOp
 from . import cluster_copies, copy_loads, copy_stores, loadstore
 from .common import no_sm_90a, unsupported
 from .copy_common import Info
+
+if TYPE_CHECKING:
+    from ..ptx.ir import Function, Instr
 
 NEWER = {
     "tile::gather4": "sm_100a", "tile::scatter4": "sm_100a", "im2col::w": "sm_100a", "im2col::w::128": "sm_100a", "cta_group::1": "sm_100a",
@@ -20,7 +26,7 @@ KNOWN = {"async", "bulk", "tensor", "reduce", "prefetch", "L2", "mbarrier::compl
 NONE = Imm(0, "int", 0)
 
 
-def resolve(instr, function) -> MachineOp:
+def resolve(instr: Instr, function: Function) -> MachineOp:
     """MachineOp of cp.async.bulk.* and cp.reduce.async.bulk.*"""
     mods, ops = instr.mods, instr.operands
     if mods[:3] == ("async", "bulk", "commit_group"):
@@ -83,7 +89,7 @@ def _load(instr, info: Info) -> MachineOp:
     ops = instr.operands
     if not info.rank:
         mask = ops[4] if info.multicast else NONE
-        return MachineOp(copy_loads.bulk_load, info, ((ops[0], None), (ops[3], None), (mask, "u32"), (ops[1], None), (ops[2], "u32")))
+        return MachineOp(copy_loads.bulk_load, info, ((ops[0], None), (ops[3], None), (mask, "u16"), (ops[1], None), (ops[2], "u32")))
     if info.mode == "im2col_no_offs":
         raise unsupported(instr, ".im2col_no_offs is a store's mode")
     rest, offsets = list(ops[3:]), ()
@@ -93,7 +99,7 @@ def _load(instr, info: Info) -> MachineOp:
         if len(offsets) != info.rank - 2:
             raise unsupported(instr, f"a {info.rank}-D im2col load takes {info.rank - 2} offsets")
     mask = rest[0] if info.multicast else NONE
-    sources = ((ops[0], None), (ops[2], None), (mask, "u32"), *_tensor_sources(instr, ops[1], info), *((o, "u16") for o in offsets))
+    sources = ((ops[0], None), (ops[2], None), (mask, "u16"), *_tensor_sources(instr, ops[1], info), *((o, "u16") for o in offsets))
     return MachineOp(copy_loads.tensor_load, info, sources)
 
 

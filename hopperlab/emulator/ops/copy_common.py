@@ -1,14 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the copy engine's instructions share: their decoded form, tensor maps, and where a box lies in shared memory."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...hopper import interleave, tensormap, tile
 from ...hopper.tensormap import TensorMapError
-from ..machine_constants import PARAM_WINDOW
+from ..machine.machine_constants import PARAM_WINDOW
 from .common import SHARED_TAG
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ...hopper.tensormap_fields import TensorMapFields
+    from ...hopper.tile import GlobalRows
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 
 @dataclass
@@ -26,7 +38,7 @@ class Info:
     kind: str = ""
 
 
-def tensor_map(M, C, info: Info, lane: int, address: int):
+def tensor_map(M: Machine, C: Cohort, info: Info, lane: int, address: int) -> TensorMapFields:
     """The fields of the tensor map at a generic address; an unusable one is an error that says why."""
     if address % 64:
         raise M.fault(C, info.index, lane, f"a tensor map at {address:#x}: its address must be a multiple of 64", "misaligned", address)
@@ -42,8 +54,7 @@ def tensor_map(M, C, info: Info, lane: int, address: int):
             raise M.fault(C, info.index, lane, f"no tensor map at {address:#x}: {M.memory.nearest(address)}", "out-of-bounds", address)
         offset = address - allocation.address
         image = allocation.view(1)[offset:offset + 128].tobytes()
-        if M.global_shadow is not None:
-            M.global_shadow.maps.used(int(C.gids[lane]), allocation, offset, info.index)
+        M.tell.map_used(int(C.gids[lane]), allocation, offset, info.index)
     try:
         return _usable(M, C, info, lane, tensormap.load(image))
     except TensorMapError as error:
@@ -59,7 +70,7 @@ def _usable(M, C, info: Info, lane: int, fields):
     return fields
 
 
-def shared_offset(M, C, info: Info, lane: int, address: int, nbytes: int, align: int) -> int:
+def shared_offset(M: Machine, C: Cohort, info: Info, lane: int, address: int, nbytes: int, align: int) -> int:
     """The CTA's own byte offset of a shared address, if `nbytes` lie there and it is aligned."""
     offset = address & 0xFFFFFF
     if offset % align:
@@ -89,7 +100,7 @@ class Tile:
             self.spans = [(int(p), 16) for p in places]
 
 
-def smem_bytes(fields) -> int:
+def smem_bytes(fields: TensorMapFields) -> int:
     """Bytes of shared memory that the box of a map occupies."""
     return tile.smem_bytes(fields) if fields.interleave == "none" else interleave.tile_bytes(fields)
 
@@ -97,7 +108,7 @@ def smem_bytes(fields) -> int:
 _GEOMETRY: dict = {}
 
 
-def geometry(fields, offset: int):
+def geometry(fields: TensorMapFields, offset: int) -> tuple[NDArray[Any], int]:
     """(granule addresses (rows, granules), row pitch), remembered by map layout and address."""
     key = (fields.dtype, fields.box_dim or (fields.channels_per_pixel, fields.pixels_per_column), fields.mode, fields.element_strides,
            fields.swizzle, fields.interleave, offset)
@@ -113,7 +124,8 @@ def geometry(fields, offset: int):
     return known
 
 
-def rows_of(M, C, info, lane, fields, where, offsets=(), store: bool = False):
+def rows_of(M: Machine, C: Cohort, info: Any, lane: int, fields: TensorMapFields, where: Sequence[int], offsets: Sequence[int] = (),
+            store: bool = False) -> GlobalRows:
     """Where the box at `where` lies; coordinates that the copy engine rejects are a fault with block, thread and line."""
     try:
         if fields.interleave != "none" and info.mode == "tile":
@@ -137,26 +149,7 @@ def _check_offsets(fields, offsets) -> None:
         raise TensorMapError(f"im2col offsets {tuple(offsets)}: for a map of rank {fields.rank} each is 0 to {most}")
 
 
-def note_rows(M, gid: int, fields, rows, index: int, group: int | None, reduction: bool = False) -> None:
-    """Global-memory order of a tensor copy: the words its rows cover are read, or (group given) written."""
-    low, high = rows.first * fields.elem_bytes, rows.last * fields.elem_bytes
-    if high <= low or not rows.inside.any():
-        return
-    address = rows.address[rows.inside] + low
-    allocation = M.memory.find(int(address.min()))
-    if allocation is None or int(address.max()) + high - low > allocation.end:
-        return                                              # the copy itself reports the fault
-    if group is None and (allocation.stamps is None or allocation.stamps.who is None):
-        return
-    words = (((address - allocation.address) >> 2)[:, None] + np.arange((high - low + 3) >> 2)).reshape(-1)
-    words = np.minimum(words, -(-allocation.nbytes // 4) - 1)
-    if group is None:
-        M.global_shadow.async_read(gid, allocation, 0, 0, index, words)
-    else:
-        M.global_shadow.async_write(gid, allocation, words, group, index, reduction)
-
-
-def check_size(M, C, info, lane, nbytes: int, address: int) -> None:
+def check_size(M: Machine, C: Cohort, info: Any, lane: int, nbytes: int, address: int) -> None:
     """Bulk copies move multiples of 16 bytes from and to multiples of 16."""
     if nbytes % 16 or address % 16:
         raise M.fault(C, info.index, lane, f"a bulk copy of {nbytes} bytes at global address {address:#x}: size and both "

@@ -1,25 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
 """cp.async of 4, 8 or 16 bytes a thread, its groups and waits (PTX ISA 9.7.9.25.3). Other cp.* opcodes are in copies.py."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..clocks import V, X
-from ..landing import ArrivalOp, CpAsyncOp
-from ..ptx.ir import Imm
-from ..translate import MachineOp
+from ..machine.in_flight import ArrivalOp, CpAsyncOp
+from ..ptx.ir import Not
+from ..compile.translated import MachineOp
 from . import copies
 from .common import find_global, flat_shared, unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
+
+
+HINTS = {"L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"}
 
 
 @dataclass
 class Info:
-    """index: of the instruction; size: bytes written to shared memory (4, 8 or 16); noinc: the arrival is in the count."""
+    """index: of the instruction; size: bytes written to shared memory (4, 8 or 16); noinc: the arrival is in the count; ignores: the last operand is a
+    predicate, ignore-src, and not the bytes to read."""
 
     index: int
     size: int
     noinc: bool = False
+    ignores: bool = False
 
 
 def _cp(instr, function) -> MachineOp:
@@ -34,38 +45,36 @@ def _cp(instr, function) -> MachineOp:
         return MachineOp(wait_all, None)
     if mods[:2] == ("async", "mbarrier"):
         return MachineOp(arrive, Info(instr.index, 0, "noinc" in mods), ((ops[0], None),))
-    if mods[0] != "async" or type(ops[2]) is not Imm:
-        raise unsupported(instr)
-    info = Info(instr.index, ops[2].value)
+    if mods[:2] not in (("async", "ca"), ("async", "cg")) or mods[2:4] not in (("shared", "global"), ("shared::cta", "global")) or not set(mods[4:]) <= HINTS:
+        raise unsupported(instr, "the form is cp.async.{ca,cg}.shared.global")
     sources = [(ops[0], None), (ops[1], None)]
-    hint = "L2::cache_hint" in mods
-    extra = ops[3:-1] if hint else ops[3:]
+    extra = ops[3:-1] if "L2::cache_hint" in mods else ops[3:]
+    if len(extra) > 1:
+        raise unsupported(instr, "operands: the addresses, the size, and the bytes to read or the predicate ignore-src")
+    ignores = bool(extra) and (type(extra[0]) is Not or getattr(extra[0], "type", "") == "pred")
     if extra:
-        sources.append((extra[0], "u32"))
-    return MachineOp(copy, info, tuple(sources))
+        sources.append((extra[0], "pred" if ignores else "u32"))
+    return MachineOp(copy, Info(instr.index, ops[2].value, ignores=ignores), tuple(sources))
 
 
-def copy(M, C, info: Info, target, source, size=None):
-    """cp.async: bytes past `size` are zero; the copy lands by its group's wait_group."""
+def copy(M: Machine, C: Cohort, info: Info, target: Value, source: Value, size: Value | None = None) -> None:
+    """cp.async: bytes past `size` are zero (all, where the predicate ignore-src holds); the copy lands by its group's wait_group."""
+    if info.ignores:
+        size = np.where(size, 0, info.size)
     flat = flat_shared(M, C, target, info.size, info.index)
     source = M.lanes(C, source)
     valid = None if size is None else M.lanes(C, size).astype(np.int64)
+    if size is not None and size.dtype == bool:              # ignore-src: where it holds, zeros are written
+        valid = np.where(M.lanes(C, size), 0, info.size)
     live = np.arange(C.n) if valid is None else np.flatnonzero(valid > 0)
-    parts = []
+    parts, sub = [], C
+    if len(live) < C.n:
+        sub, source = type(C)(C.gids[live], None, C.pc), source[live]
     if len(live):
-        whole = len(live) == C.n
-        sub = C if whole else type(C)(C.gids[live], None, C.pc)
-        M.counting.in_global(sub, source if whole else source[live], info.size, "cp_async", info.index)
-        for allocation, where, offset in find_global(M, sub, source[live] if not whole else source, info.size, info.index):
-            lanes = live if where is None else live[where]
-            parts.append((allocation, lanes, offset))
-            if M.global_shadow is not None:
-                M.global_shadow.read(C.gids[lanes], allocation, offset, info.size, info.index)
-    group = M.landing.open_group(C.gids, bulk=False)
-    if M.shadow is not None:
-        clocks = M.clocks
-        M.shadow.store(C.gids, flat, info.size, info.index, clocks.cp0 + (C.gids >> 5) % clocks.warps, group)
-        C.unsynced = True
+        parts = [(allocation, live if where is None else live[where], offset)
+                 for allocation, where, offset in find_global(M, sub, source, info.size, info.index)]
+    M.tell.cp_async(C, sub, source, parts, flat, info.size, info.index)
+    group = M.landing.cp_groups.open(C.gids)
     M.landing.issue_cp(CpAsyncOp(C.gids, group, _mover(M, info.size, flat, valid, parts, C.n), info.index))
 
 
@@ -77,7 +86,7 @@ def _mover(M, size: int, flat, valid, parts, n: int):
     def move(pick) -> None:
         rows = np.zeros((n, words), f"u{width}")
         for allocation, lanes, offset in parts:
-            rows[lanes] = allocation.view(width)[(offset // width)[:, None] + np.arange(words)]
+            rows[lanes] = M.altered.source("cp.async", allocation).view(width)[(offset // width)[:, None] + np.arange(words)]
         if valid is not None and ((valid > 0) & (valid < size)).any():
             raw = rows.view(np.uint8).reshape(n, size)
             raw[np.arange(size) >= valid[:, None]] = 0
@@ -85,52 +94,39 @@ def _mover(M, size: int, flat, valid, parts, n: int):
     return move
 
 
-def commit(M, C, info):
+def commit(M: Machine, C: Cohort, info: Any) -> None:
     """cp.async.commit_group: this thread's copies since the last commit become one group."""
-    M.landing.commit(C.gids, bulk=False)
+    M.landing.cp_groups.commit(C.gids)
+    M.tell.committed(C, False)
 
 
-def wait(M, C, pending: int):
+def wait(M: Machine, C: Cohort, pending: int) -> None:
     """cp.async.wait_group N: all but the N latest groups of this thread are complete and visible to it."""
-    M.landing.finish_cp(C.gids, np.maximum(M.landing.committed(C.gids, bulk=False) - pending, 0).astype(np.int32))
-    C.unsynced = True
+    M.landing.finish_cp(C.gids, pending)
+    M.tell.groups_waited(C, False, pending, False)
 
 
-def wait_all(M, C, info):
+def wait_all(M: Machine, C: Cohort, info: Any) -> None:
     """cp.async.wait_all: commit, then wait for every group."""
     commit(M, C, info)
     wait(M, C, 0)
 
 
-def arrive(M, C, info: Info, address):
+def arrive(M: Machine, C: Cohort, info: Info, address: Value) -> None:
     """cp.async.mbarrier.arrive[.noinc]: each lane arrives when all copies it has started so far have landed. Without .noinc
     the pending count first grows by one, so that the arrival changes nothing but the time. PTX ISA 9.7.13.15.15."""
     ids = M.barriers.ids(C, address, info)
-    number = M.landing.close_groups(C.gids)
+    number = M.landing.cp_groups.close(C.gids)
+    M.tell.cp_closed(C)
     if not info.noinc:
         M.barriers.raise_pending(ids)
     for barrier in np.unique(ids).tolist():
         lanes = np.flatnonzero(ids == barrier)
         gids = C.gids[lanes]
-        known = _copies_of(M.clocks, gids, number[lanes])
-        if M.barriers.checks is not None:
-            for gid in gids[np.unique(gids >> 5, return_index=True)[1]].tolist():
-                M.barriers.checks.issued(barrier, gid, info.index)
-        M.landing.issue_arrival(ArrivalOp(barrier, gids, number[lanes], known, info.index, int(gids[0]) // M.T))
+        op = ArrivalOp(barrier, gids, number[lanes], info.index, int(gids[0]) // M.T)
+        M.tell.arrival_issued(op)
+        M.landing.issue_arrival(op)
     M.progress += 1
-
-
-def _copies_of(clocks, gids, number) -> np.ndarray:
-    """(planes, columns): that these threads' copies up to `number` have landed; one thread of a warp speaks for itself alone."""
-    known = np.zeros((clocks.planes, clocks.columns), np.int32)
-    for warp in np.unique(gids >> 5):
-        here = (gids >> 5 == warp) & (number > 0)
-        column = clocks.cp0 + int(warp) % clocks.warps
-        if here.sum() == 1:
-            known[X, column] = int(number[here][0]) << 5 | int(gids[here][0]) & 31
-        elif here.any():
-            known[V, column] = number[here].max()
-    return known
 
 
 RESOLVERS = {"cp": _cp}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions that sm_90a does not have: each is an error that names the architecture that has it."""
 from __future__ import annotations
 

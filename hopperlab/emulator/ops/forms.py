@@ -1,11 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
 """Words of an opcode that do not go together on sm_90a, as ptxas of CUDA 13.0 has it: each is an error that says what does.
 
 Families whose resolvers read every word do their own checks; here is what several of them share, looked up by the first word.
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..ptx.ir import Sink
 from .common import no_sm_90a, unsupported
+
+if TYPE_CHECKING:
+    from ..ptx.ir import Instr
 
 ORDERS = {"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio"}
 LOCAL_BARRIERS = ("init", "inval", "test_wait", "try_wait")
@@ -16,7 +22,7 @@ CACHES = {"ca", "cg", "cs", "lu", "cv", "wb", "wt"}
 HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 
 
-def check(instr) -> None:
+def check(instr: Instr) -> None:
     """Raise UnsupportedInstruction for a form that sm_90a does not have."""
     found = CHECKS.get(instr.op)
     if found is not None:

@@ -1,15 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions about caches and profiling: prefetch, createpolicy, applypriority, discard, pmevent (PTX ISA 9.7.9.15 to 9.7.9.19).
 
 They change no value, except createpolicy, which makes one, and discard, which destroys data. Their forms are checked.
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ..ptx.ir import Imm
-from ..translate import MachineOp
+from ..compile.translated import MachineOp
 from .common import find_global, unsupported
 from .loadstore import no_effect
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 LINE = 128
 POLICY = np.uint64(0x10F0_0000_0000_0000)      # opaque: what createpolicy returns
@@ -35,7 +43,7 @@ def _createpolicy(instr, function) -> MachineOp:
     return MachineOp(policy, None, (), ((instr.operands[0], "u64"),))
 
 
-def policy(M, C, info):
+def policy(M: Machine, C: Cohort, info: Any) -> Value:
     """createpolicy: an opaque value that cache-hint operands take."""
     return POLICY
 
@@ -60,13 +68,12 @@ def _discard(instr, function) -> MachineOp:
     return MachineOp(discard, instr.index, ((instr.operands[0], None),))
 
 
-def discard(M, C, index, address):
+def discard(M: Machine, C: Cohort, index: int, address: Value) -> None:
     """discard.L2: the 128 bytes lose their contents (reading them is undefined; here they become 0xCD)."""
     address = M.lanes(C, address)
-    for allocation, where, offset in find_global(M, C, address, LINE, index):
-        if M.global_shadow is not None:
-            gids = C.gids if where is None else C.gids[where]
-            M.global_shadow.write(gids, allocation, offset, LINE, index)
+    parts = find_global(M, C, address, LINE, index)
+    M.tell.region_written(C, parts, LINE, index)
+    for allocation, _, offset in parts:
         allocation.view(1)[(offset[:, None] + np.arange(LINE)).reshape(-1)] = DESTROYED
     M.progress += 1
 

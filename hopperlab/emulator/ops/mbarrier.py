@@ -1,15 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
 """mbarrier instructions (PTX ISA 9.7.13.15)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import reports
 from ..ptx.ir import Imm, Sink
-from ..translate import MachineOp
-from ..waits import MbarrierWait
+from ..compile.translated import MachineOp
+from ..machine.waits import MbarrierWait
 from .common import unsupported
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 PHASE_BIT = np.uint64(61)
 
@@ -47,10 +55,13 @@ def _mbarrier(instr, function) -> MachineOp:
         return MachineOp(transaction, (info, what), ((ops[0], None), (ops[1], "u32")))
     if what in ("test_wait", "try_wait"):
         kind = "u32" if info.parity else "u64"
+        if len(ops) > (4 if what == "try_wait" else 3):
+            raise unsupported(instr, "operands: the result, an address, a state or a parity" + (", and a time hint in nanoseconds" if what == "try_wait" else ""))
         sources = ((ops[1], None), (ops[2], kind))
+        idle = MachineOp(look_away, info, sources[:1])
         if what == "try_wait":
-            return MachineOp(try_wait, info, sources, ((ops[0], "pred"),), gate=True)
-        return MachineOp(test_wait, info, sources, ((ops[0], "pred"),), poll=True)
+            return MachineOp(try_wait, info, sources, ((ops[0], "pred"),), gate=True, unread=idle)
+        return MachineOp(test_wait, info, sources, ((ops[0], "pred"),), poll=True, unread=idle)
     raise unsupported(instr)
 
 
@@ -61,27 +72,27 @@ def _arrive(info: Info, ops) -> MachineOp:
     return MachineOp(arrive, info, ((address, None), (count, "u32")), dsts)
 
 
-def init(M, C, info, address, count):
+def init(M: Machine, C: Cohort, info: Any, address: Value, count: Value) -> None:
     """mbarrier.init."""
     M.barriers.init(C, address, count, info)
 
 
-def inval(M, C, info, address):
+def inval(M: Machine, C: Cohort, info: Any, address: Value) -> None:
     """mbarrier.inval."""
     M.barriers.invalidate(C, address, info)
 
 
-def arrive(M, C, info, address, count):
+def arrive(M: Machine, C: Cohort, info: Any, address: Value, count: Value) -> NDArray[Any]:
     """mbarrier.arrive[.expect_tx] and arrive_drop; returns the state before."""
     ids = M.barriers.ids(C, address, info)
     amount = M.lanes(C, count).astype(np.int64)
     if info.no_complete:
         _must_not_complete(M, C, info, ids, amount)
-    if info.expect:
-        return M.barriers.arrive(C, ids, np.int64(1), info, expect=amount, release=info.release)
     if info.drop:
-        np.subtract.at(M.barriers.expected, ids, amount)
-    return M.barriers.arrive(C, ids, amount, info, release=info.release)
+        np.subtract.at(M.barriers.expected, ids, 1 if info.expect else amount)
+    if info.expect:
+        return M.barriers.arrive(C, ids, np.int64(1), info, expect=amount)
+    return M.barriers.arrive(C, ids, amount, info)
 
 
 def _must_not_complete(M, C, info, ids, amount) -> None:
@@ -90,15 +101,15 @@ def _must_not_complete(M, C, info, ids, amount) -> None:
     np.subtract.at(left, np.arange(len(ids)), np.array([amount[ids == b].sum() for b in ids]))
     if (left <= 0).any():
         lane = int(np.flatnonzero(left <= 0)[0])
-        reports.completes(M, info.index, int(C.gids[lane]), int(ids[lane]))
+        M.tell.no_complete_completes(int(C.gids[lane]), int(ids[lane]), info.index)
 
 
-def pending_count(M, C, info, state):
+def pending_count(M: Machine, C: Cohort, info: Any, state: Value) -> Value:
     """mbarrier.pending_count: arrivals that were pending before the arrive that returned this state."""
     return (state & np.uint64(0xFFFFF)).astype(np.uint32)
 
 
-def transaction(M, C, info, address, nbytes):
+def transaction(M: Machine, C: Cohort, info: Any, address: Value, nbytes: Value) -> None:
     """mbarrier.expect_tx and complete_tx."""
     info, what = info
     ids = M.barriers.ids(C, address, info)
@@ -115,12 +126,17 @@ def _parity(M, C, info, value):
     return ((value >> PHASE_BIT) & np.uint64(1)).astype(np.int64) if not info.parity else (value & np.uint32(1)).astype(np.int64)
 
 
-def try_wait(M, C, info, address, value):
+def try_wait(M: Machine, C: Cohort, info: Any, address: Value, value: Value) -> MbarrierWait:
     """mbarrier.try_wait: blocks until the phase is complete (or a time limit)."""
     return MbarrierWait(M.barriers.ids(C, address, info), _parity(M, C, info, value), info.index)
 
 
-def test_wait(M, C, info, address, value):
+def look_away(M: Machine, C: Cohort, info: Any, address: Value) -> None:
+    """A wait whose result nobody looks at: it may have given up, so nothing is known after it."""
+    M.tell.wait_unread(C, M.barriers.ids(C, address, info), info.index)
+
+
+def test_wait(M: Machine, C: Cohort, info: Any, address: Value, value: Value) -> NDArray[Any]:
     """mbarrier.test_wait: asks without blocking; lanes that see the phase complete acquire."""
     wait = MbarrierWait(M.barriers.ids(C, address, info), _parity(M, C, info, value), info.index)
     mask = wait.mask(M)

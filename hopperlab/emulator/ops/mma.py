@@ -1,16 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
 """ldmatrix, stmatrix, movmatrix and mma.sync (PTX ISA 9.7.14). What a fragment means is in isa/matrix.py."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import uninitialised
 from ..isa import matrix
 from ..ptx.ir import Vec
-from ..translate import MachineOp
+from ..compile.translated import MachineOp
 from . import mma_sparse
 from .common import SHARED_TAG, accumulators, flat_shared, unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 
 @dataclass
@@ -32,7 +38,11 @@ def _matrix_info(instr) -> Info:
     mods = instr.mods
     if "m8n8" not in mods or "b16" not in mods:
         raise unsupported(instr, "only the m8n8.b16 form exists on sm_90a (m16n16, m16n8 and b8 need sm_100a)")
-    return Info(instr.index, next(int(m[1]) for m in mods if m in ("x1", "x2", "x4")), "trans" in mods)
+    info = Info(instr.index, next((int(m[1]) for m in mods if m in ("x1", "x2", "x4")), 0), "trans" in mods)
+    registers = _items(instr.operands[instr.op == "stmatrix"])
+    if info.count != len(registers):
+        raise unsupported(instr, f"{len(registers)} registers for {info.count} matrices")
+    return info
 
 
 def _ldmatrix(instr, function) -> MachineOp:
@@ -54,15 +64,14 @@ def _rows(M, C, info: Info, address):
     return flat_shared(M, sub, picked, 16, info.index), sub
 
 
-def load_matrix(M, C, info: Info, address):
+def load_matrix(M: Machine, C: Cohort, info: Info, address: Value) -> Value | tuple[Value, ...]:
     """ldmatrix: 8x8 matrices of 16-bit elements, one 16-byte row an address."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     flat, sub = _rows(M, C, info, address)
-    M.counting.matrix(flat, info.count, False, info.index)
-    if M.shadow is not None:
-        M.shadow.load(sub.gids, flat, 16, info.index)
-        C.unsynced = True
+    M.tell.rows_read(C, sub.gids, flat, info.count, info.index)
     rows = M.smem_wide[flat >> 4].view(np.uint8).reshape(-1, info.count, 8, 16)
+    if M.altered.flips("ldmatrix"):
+        rows = ~rows
     out = [o.reshape(-1) for o in matrix.ldmatrix_distribute(rows, info.trans)]
     return out[0] if info.count == 1 else tuple(out)
 
@@ -73,16 +82,15 @@ def _stmatrix(instr, function) -> MachineOp:
     return MachineOp(store_matrix, info, sources, collective=True)
 
 
-def store_matrix(M, C, info: Info, address, *registers):
+def store_matrix(M: Machine, C: Cohort, info: Info, address: Value, *registers: Value) -> None:
     """stmatrix: the inverse of ldmatrix."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     M.progress += 1
     flat, sub = _rows(M, C, info, address)
-    M.counting.matrix(flat, info.count, True, info.index)
-    if M.shadow is not None:
-        M.shadow.store(sub.gids, flat, 16, info.index)
-        C.unsynced = True
+    M.tell.rows_written(C, sub.gids, flat, info.count, info.index)
     rows = matrix.stmatrix_collect([M.lanes(C, r).reshape(-1, 32) for r in registers], info.trans)
+    if M.altered.flips("stmatrix"):
+        rows = ~rows
     M.smem_wide[flat >> 4] = np.ascontiguousarray(rows).reshape(-1, 16).view(np.complex128)[:, 0]
 
 
@@ -90,9 +98,9 @@ def _movmatrix(instr, function) -> MachineOp:
     return MachineOp(move_matrix, Info(instr.index), ((instr.operands[1], "u32"),), ((instr.operands[0], "u32"),), collective=True)
 
 
-def move_matrix(M, C, info: Info, value):
+def move_matrix(M: Machine, C: Cohort, info: Info, value: Value) -> Value:
     """movmatrix: transpose an 8x8 fragment."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     return matrix.movmatrix(M.lanes(C, value).reshape(-1, 32)).reshape(-1)
 
 
@@ -105,6 +113,9 @@ def _mma(instr, function) -> MachineOp:
     if (len(a), len(b), len(c)) != op.counts:
         raise unsupported(instr, f"{len(a)}, {len(b)} and {len(c)} registers for A, B and C, it takes {op.counts[0]}, {op.counts[1]} and {op.counts[2]}")
     types = [m for m in instr.mods if m in ("f16", "f32", "s32")] or [""]    # D's first, C's last
+    wanted = {("f16", "f32"): 4, ("f32", "f16"): 8}.get((types[0], types[-1]), op.counts[2])
+    if len(d) != wanted:
+        raise unsupported(instr, f"{len(d)} registers for D, it has {wanted}")
     accumulators(instr, instr.operands[0], types[0])
     accumulators(instr, instr.operands[3], types[-1])
     sources = tuple((r, kind) for group, kind in zip((a, b, c), op.ins) for r in group)
@@ -112,19 +123,25 @@ def _mma(instr, function) -> MachineOp:
     return MachineOp(multiply, info, sources, dsts, collective=True)
 
 
-def multiply(M, C, info: Info, *values):
+def multiply(M: Machine, C: Cohort, info: Info, *values: Value) -> Value | tuple[Value, ...]:
     """mma.sync: D = A*B + C of every warp."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     if not C.full32():
         raise M.fault(C, info.index, 0, "mma.sync needs all 32 lanes of the warp", "divergent-collective", 0)
-    if info.index in M.translation.unwritten:
-        uninitialised.told(M, C, info.index)
     rows = [M.lanes(C, v).reshape(-1, 32) for v in values]
     na, nb, _ = info.sizes
-    out = info.op.fn(rows[:na], rows[na:na + nb], rows[na + nb:])
-    M.counting.add("mma_sync", len(rows[0]), info.index)
+    a, b, c = rows[:na], rows[na:na + nb], rows[na + nb:]
+    out = info.op.fn(a, b, c) if not M.altered.negates("mma") else _negated(info.op, a, b, c)
+    M.tell.multiplied(C, info.index, "mma_sync", len(rows[0]))
     flat = [np.ascontiguousarray(o).reshape(-1) for o in out]
     return flat[0] if len(flat) == 1 else tuple(flat)
+
+
+def _negated(op: matrix.MmaOp, a: list, b: list, c: list) -> list:
+    """C - A*B, of sums that registers hold as numbers."""
+    if op.out == "u32":
+        raise ValueError(f"mma.sync of {op.types} keeps its sums packed; such products cannot be altered")
+    return [was - product for was, product in zip(c, op.fn(a, b, [np.zeros_like(was) for was in c]), strict=True)]
 
 
 RESOLVERS = {"ldmatrix": _ldmatrix, "stmatrix": _stmatrix, "movmatrix": _movmatrix, "mma": _mma}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mma.sp.sync: products whose A has two zeros in every four elements (one in two for tf32, two pairs in every four pairs of
 4-bit integers) (PTX ISA 9.7.14.6).
 
@@ -7,14 +8,21 @@ A fragment holds only what is not zero; a metadata word says where it stands. A 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..isa import matrix
 from ..isa.elements import ELEMENTS
 from ..ptx.ir import Imm, Vec
-from ..translate import MachineOp
+from ..compile.translated import MachineOp
 from .common import no_sm_90a, unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
+    from ..ptx.ir import Instr
 
 SHAPES = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "s8": (32, 64), "u8": (32, 64), "s4": (64, 128), "u4": (64, 128), "e4m3": (64,), "e5m2": (64,)}
 ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "s4": ("s32",), "u4": ("s32",), "e4m3": ("f32",), "e5m2": ("f32",)}
@@ -34,7 +42,7 @@ class Info:
     satfinite: bool
 
 
-def sparse(instr) -> MachineOp:
+def sparse(instr: Instr) -> MachineOp:
     """MachineOp of mma.sp."""
     rest = [m for m in instr.mods if m not in WORDS]
     if len(rest) != 5 or not {"sync", "aligned", "row", "col"} <= set(instr.mods):
@@ -51,6 +59,10 @@ def sparse(instr) -> MachineOp:
     if type(choice) is not Imm or not 0 <= choice.value < 4 // lanes:
         raise unsupported(instr, f"the sparsity selector of this shape is 0 to {4 // lanes - 1}")
     info = Info(instr.index, k, (d_type, a_type, b_type), choice.value, (len(a), len(b), len(c)), "satfinite" in instr.mods)
+    blocks = k // (4 * ELEMENTS[a_type].per_register)
+    wanted = (2 if d_type == "f16" else 4, blocks, blocks, 2 if d_type == "f16" else 4)
+    if (len(d), *info.sizes) != wanted:
+        raise unsupported(instr, f"{len(d)}, {len(a)}, {len(b)} and {len(c)} registers for D, A, B and C, it takes {', '.join(map(str, wanted))}")
     accumulator = {"f16": "u32", "s32": "s32"}.get(d_type, d_type)
     sources = (*((r, "u32") for r in (*a, *b)), *((r, accumulator) for r in c), (instr.operands[4], "u32"))
     return MachineOp(multiply, info, sources, tuple((r, accumulator) for r in d), collective=True)
@@ -83,9 +95,9 @@ def positions(meta: np.ndarray, info: Info) -> np.ndarray:
     return 2 * stored + (code >> 1 & 1) if kind == "tf32" else 4 * (stored // 2) + (code & 3)
 
 
-def multiply(M, C, info: Info, *values):
+def multiply(M: Machine, C: Cohort, info: Info, *values: Value) -> tuple[Value, ...]:
     """mma.sp: A spread out, then as mma."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     if not C.full32():
         raise M.fault(C, info.index, 0, "mma.sp needs all 32 lanes of the warp", "divergent-collective", 0)
     rows = [M.lanes(C, v).reshape(-1, 32) for v in values]

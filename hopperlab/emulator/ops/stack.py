@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """alloca, stacksave and stackrestore: local memory whose size a thread decides (PTX ISA 9.7.17).
 
 The bytes that a thread has taken are a register of its own, %taken, which `prepare` adds to the operands of these
@@ -6,12 +7,18 @@ instructions; they lie in a variable of local memory that holds LIMIT bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..ptx.ir import Function, Imm, Reg, Variable, Vec
-from ..translate import DTYPES, MachineOp
+from ..compile.translated import DTYPES, MachineOp
 from .common import unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 LIMIT = 4096                   # bytes a thread may take
 AREA = "%alloca"
@@ -56,7 +63,7 @@ def _kind(instr) -> str:
     return instr.mods[0]
 
 
-def take(M, C, info: Info, size, taken):
+def take(M: Machine, C: Cohort, info: Info, size: Value, taken: Value) -> tuple[Value, Value]:
     """alloca: the address in local memory, and the bytes now taken."""
     base, align = int(M.symbols[AREA]), info.align
     start = -(-(taken.astype(np.int64) + base) // align) * align - base
@@ -78,7 +85,7 @@ def _stackrestore(instr, function) -> MachineOp:
     return MachineOp(convert, "u32", ((instr.operands[1], _kind(instr)),), ((TAKEN, "u32"),))
 
 
-def convert(M, C, kind, value):
+def convert(M: Machine, C: Cohort, kind: str, value: Value) -> Value:
     """stacksave and stackrestore: the bytes taken, in another width."""
     return value.astype(DTYPES[kind])
 

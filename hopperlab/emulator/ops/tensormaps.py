@@ -1,15 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions that change tensor maps: tensormap.replace and tensormap.cp_fenceproxy (PTX ISA 9.7.9.28, 9.7.13.5)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...hopper import tensormap
 from ...hopper.tensormap import TensorMapError
 from ..ptx.ir import Imm
-from ..translate import MachineOp
-from .common import SHARED_TAG, find_global, flat_shared, no_sm_90a, unsupported
+from ..compile.translated import MachineOp
+from .common import SHARED_TAG, find_writable, flat_shared, no_sm_90a, unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 BYTES = tensormap.IMAGE_BYTES
 INDEXED = ("box_dim", "global_dim", "global_stride", "element_stride")
@@ -39,7 +46,7 @@ def _tensormap(instr, function) -> MachineOp:
         raise no_sm_90a(instr, "swizzle atomicity", "sm_100a")
     if mods[:2] != ("replace", "tile") or field not in tensormap.REPLACE_BITS:
         raise unsupported(instr, "there is no such field")
-    space = mods[3] if mods[3] in ("global", "shared::cta") else "generic"
+    space = mods[3] if mods[3:] and mods[3] in ("global", "shared::cta") else "generic"
     bits = tensormap.REPLACE_BITS[field]
     if mods[-2:] != ("b1024", f"b{bits}") or len(mods) != (5 if space == "generic" else 6):
         raise unsupported(instr, f"the form is tensormap.replace.tile.{field}{{.global, .shared::cta}}.b1024.b{bits}")
@@ -63,27 +70,22 @@ def _check_immediates(instr, field: str) -> None:
 
 
 def _images(M, C, info: Info, address: np.ndarray):
-    """Per lane: (a function that reads the 128 bytes there, one that writes them). Notes the accesses for the checker."""
+    """Per lane: (a function that reads the 128 bytes there, one that writes them). Says that they are written."""
     if info.space == "shared::cta" or info.space == "generic" and int(address[0]) >> 40 == SHARED_TAG:
         flat = flat_shared(M, C, address, BYTES, info.index, info.space == "generic")
-        if M.shadow is not None:
-            at = (flat[:, None] + np.arange(0, BYTES, 16)).reshape(-1)
-            M.shadow.store(np.repeat(C.gids, BYTES // 16), at, 16, info.index)
-            C.unsynced = True
+        M.tell.image_written(C, C.gids, flat, info.index)
         return [M.smem[place:place + BYTES] for place in flat.tolist()]
     found: list = [None] * C.n
-    for allocation, where, offset in find_global(M, C, address, BYTES, info.index):
+    parts = find_writable(M, C, address, BYTES, info.index)
+    M.tell.region_written(C, parts, BYTES, info.index)
+    for allocation, where, offset in parts:
         lanes = np.arange(C.n) if where is None else where
-        if not allocation.writable:
-            raise M.fault(C, info.index, int(lanes[0]), f"{allocation.name} is read-only", "out-of-bounds", int(address[0]))
-        if M.global_shadow is not None:
-            M.global_shadow.write(C.gids[lanes], allocation, offset, BYTES, info.index)
         for lane, place in zip(lanes.tolist(), offset.tolist()):
             found[lane] = allocation.view(1)[place:place + BYTES]
     return found
 
 
-def replace(M, C, info: Info, address, value):
+def replace(M: Machine, C: Cohort, info: Info, address: Value, value: Value) -> None:
     """tensormap.replace: each lane changes one field of the map at its address."""
     address, value = M.lanes(C, address), M.lanes(C, value)
     M.progress += 1
@@ -97,24 +99,21 @@ def replace(M, C, info: Info, address, value):
 
 def _copy(instr) -> MachineOp:
     mods, ops = instr.mods, instr.operands
-    if mods[:5] != COPY or mods[5] not in ("cta", "cluster", "gpu", "sys") or mods[6:] != ("sync", "aligned"):
+    if mods[:5] != COPY or mods[5:6] not in (("cta",), ("cluster",), ("gpu",), ("sys",)) or mods[6:] != ("sync", "aligned"):
         raise unsupported(instr, "the form is tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.SCOPE.sync.aligned")
     if type(ops[2]) is not Imm or ops[2].value != BYTES:
         raise unsupported(instr, f"the size is {BYTES}")
     return MachineOp(copy, instr.index, ((ops[0], None), (ops[1], None)), collective=True)
 
 
-def copy(M, C, index, target, source):
+def copy(M: Machine, C: Cohort, index: int, target: Value, source: Value) -> None:
     """tensormap.cp_fenceproxy: a warp copies one map from shared to global memory and publishes it to the tensormap proxy."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     M.progress += 1
     _, first = np.unique(C.gids >> 5, return_index=True)
     one = type(C)(C.gids[first], None, C.pc)
     flat = flat_shared(M, one, M.lanes(C, source)[first], BYTES, index)
-    if M.shadow is not None:
-        at = (flat[:, None] + np.arange(0, BYTES, 16)).reshape(-1)
-        M.shadow.load(np.repeat(one.gids, BYTES // 16), at, 16, index)
-        C.unsynced = True
+    M.tell.image_read(C, one.gids, flat, index)
     to = _images(M, one, Info(index, "", None, "global"), M.lanes(C, target)[first])
     for image, place in zip(to, flat.tolist()):
         image[:] = M.smem[place:place + BYTES]

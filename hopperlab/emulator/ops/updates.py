@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a read-modify-write does to memory: atom, red, red.async and the reductions of the copy engine share these functions.
 
 Values are arrays in the storage dtype of their PTX type (f16 and bf16 as uint16 patterns, packed pairs as uint32).

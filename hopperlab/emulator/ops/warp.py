@@ -1,14 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions between the lanes of a warp: shfl, vote, match, redux, elect, activemask (PTX ISA 9.7.9.6, 9.7.13.9 …)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import checks_collective
 from ..ptx.ir import Imm, PredPair
-from ..translate import MachineOp
+from ..compile.translated import MachineOp
 from .common import unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 LANES = np.arange(32)
 
@@ -29,8 +35,16 @@ def _pair(operand):
     return operand, None
 
 
+def _mode(instr, modes: tuple[str, ...], kinds: tuple[str, ...]) -> str:
+    """The one word of a warp instruction that says what it does; .sync stands before it (behind it for match) and the type at the end."""
+    words = [m for m in instr.mods[:-1] if m != "sync"]
+    if len(words) != 1 or words[0] not in modes or instr.mods[-1] not in kinds:
+        raise unsupported(instr, f"the form is {instr.op}.sync with one of .{', .'.join(modes)} and the type .{' or .'.join(kinds)}")
+    return words[0]
+
+
 def _shfl(instr, function) -> MachineOp:
-    mode = instr.mods[1] if instr.mods[0] == "sync" else instr.mods[0]
+    mode = _mode(instr, ("up", "down", "bfly", "idx"), ("b32",))
     value, predicate = _pair(instr.operands[0])
     info = Info(instr.index, mode, pair=predicate is not None)
     sources = tuple((o, "u32") for o in (*instr.operands[1:4], _mask(instr, 4)))
@@ -45,11 +59,11 @@ def _mask(instr, place: int):
 
 def _meet(M, C, info: Info, mask) -> None:
     """The lanes that `mask` names run this together: memory is ordered among them."""
-    checks_collective.masked(M, C, info.index, mask)
-    M.synced(C)
+    M.tell.named_lanes_met(C, info.index, mask)
+    M.tell.warp_synced(C)
 
 
-def shuffle(M, C, info: Info, value, lane_b, clamp, mask):
+def shuffle(M: Machine, C: Cohort, info: Info, value: Value, lane_b: Value, clamp: Value, mask: Value) -> Value | tuple[Value, Value]:
     """shfl.sync: each lane reads another's register. PTX ISA 9.7.9.6."""
     _meet(M, C, info, mask)
     layout = C.layout()
@@ -77,13 +91,15 @@ def shuffle(M, C, info: Info, value, lane_b, clamp, mask):
 
 
 def _vote(instr, function) -> MachineOp:
-    mode, kind = instr.mods[1], instr.mods[-1]
+    mode, kind = _mode(instr, ("all", "any", "uni", "ballot"), ("pred", "b32")), instr.mods[-1]
+    if (mode == "ballot") != (kind == "b32"):
+        raise unsupported(instr, ".ballot gives a .b32, the others a .pred")
     dtype = "u32" if mode == "ballot" else "pred"
     return MachineOp(vote, Info(instr.index, mode, kind), ((instr.operands[1], "pred"), (_mask(instr, 2), "u32")),
                      ((instr.operands[0], dtype),), collective=True, masked=True)
 
 
-def vote(M, C, info: Info, predicate, mask):
+def vote(M: Machine, C: Cohort, info: Info, predicate: Value, mask: Value) -> Value:
     """vote.sync.{all,any,uni,ballot}."""
     _meet(M, C, info, mask)
     layout = C.layout()
@@ -104,14 +120,16 @@ def _members(M, C, layout, mask):
 
 def _match(instr, function) -> MachineOp:
     value, predicate = _pair(instr.operands[0])
-    info = Info(instr.index, instr.mods[0], pair=predicate is not None)
+    info = Info(instr.index, _mode(instr, ("any", "all"), ("b32", "b64")), pair=predicate is not None)
+    if info.mode == "any" and predicate is not None:
+        raise unsupported(instr, "match.any has no predicate")
     kind = "u64" if instr.mods[-1] == "b64" else "u32"
     dsts = ((value, "u32"),) + (((predicate, "pred"),) if predicate is not None else ())
     sources = ((instr.operands[1], kind), (_mask(instr, 2), "u32"))
     return MachineOp(match, info, sources, dsts, collective=True, masked=True)
 
 
-def match(M, C, info: Info, value, mask):
+def match(M: Machine, C: Cohort, info: Info, value: Value, mask: Value) -> Value | tuple[Value, Value]:
     """match.{any,all}.sync: lanes that hold the same value."""
     _meet(M, C, info, mask)
     layout = C.layout()
@@ -127,7 +145,7 @@ def match(M, C, info: Info, value, mask):
 
 
 def _redux(instr, function) -> MachineOp:
-    mode, kind = instr.mods[1], instr.mods[-1]
+    mode, kind = _mode(instr, tuple(_REDUCE), ("u32", "s32", "b32", "f32")), instr.mods[-1]
     kind = {"b32": "u32"}.get(kind, kind)
     if kind not in ("u32", "s32"):
         raise unsupported(instr, "redux.f32 needs sm_100a or newer; Hopper (sm_90a) does not have it")
@@ -139,7 +157,7 @@ _REDUCE = {"add": (np.add, 0), "min": (np.minimum, None), "max": (np.maximum, No
            "or": (np.bitwise_or, 0), "xor": (np.bitwise_xor, 0)}
 
 
-def reduce(M, C, info: Info, value, mask):
+def reduce(M: Machine, C: Cohort, info: Info, value: Value, mask: Value) -> Value:
     """redux.sync over the lanes of a warp."""
     _meet(M, C, info, mask)
     layout = C.layout()
@@ -162,7 +180,7 @@ def _elect(instr, function) -> MachineOp:
     return MachineOp(elect, Info(instr.index, "elect"), ((_mask(instr, 1), "u32"),), ((leader, "u32"), (predicate, "pred")), collective=True, masked=True)
 
 
-def elect(M, C, info: Info, mask):
+def elect(M: Machine, C: Cohort, info: Info, mask: Value) -> tuple[Value, Value]:
     """elect.sync: the lowest lane is the leader (measured on an H200)."""
     _meet(M, C, info, mask)
     layout = C.layout()
@@ -176,7 +194,7 @@ def _activemask(instr, function) -> MachineOp:
     return MachineOp(active_mask, None, (), ((instr.operands[0], "u32"),))
 
 
-def active_mask(M, C, info):
+def active_mask(M: Machine, C: Cohort, info: Any) -> Value:
     """activemask: the lanes that happen to run together."""
     layout = C.layout()
     if layout.active is None:

@@ -1,19 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
 """wgmma: asynchronous multiplication by a warpgroup (PTX ISA 9.7.15)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...hopper import wgmma as layout
 from ...hopper.wgmma import DescriptorError
-from .. import checks_collective, checks_wgmma, numbers, uninitialised
-from ..accumulator import AccRef, Accumulator, Held, Product
+from ..isa import operand_values
+from ..machine.accumulator import AccRef, Accumulator, Held, Product
 from ..ptx.ir import Imm, Vec
-from ..translate import MachineOp
-from ..waits import WgmmaWait
+from ..compile.translated import MachineOp
+from ..machine.waits import WgmmaWait
 from . import mma_sparse
-from .common import accumulators, unsupported
+from .common import accumulators, unsupported, whole_warpgroups
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
+    from ..machine.waits import Wait
 
 
 @dataclass
@@ -39,8 +47,30 @@ class Info:
         return (self.dtype, *self.kinds)
 
 
+@dataclass
+class Issue:
+    """A wgmma.mma_async as it starts, for listeners. By warp of the cohort: gw (global id), groups (warpgroup), group_of (which operation is its), number
+    (group that it joins), keep (scale-d); by operation: group_ids (warpgroup), first (its first warp), lanes (that warp's first lane).
+    descriptors, granules: of A (None in registers) and B; granules (operations, rows, pieces) in units of 16 bytes of M.smem."""
+
+    info: Info
+    registers: tuple
+    gw: np.ndarray
+    groups: np.ndarray
+    group_ids: np.ndarray
+    group_of: np.ndarray
+    first: np.ndarray
+    lanes: np.ndarray
+    number: np.ndarray
+    keep: np.ndarray
+    descriptors: tuple
+    granules: tuple
+
+
 def _wgmma(instr, function) -> MachineOp:
     what = instr.mods[0]
+    if what in ("fence", "commit_group", "wait_group") and instr.mods[1:] != ("sync", "aligned"):
+        raise unsupported(instr, f"the form is wgmma.{what}.sync.aligned")
     if what == "fence":
         return MachineOp(fence, None, collective=True)
     if what == "commit_group":
@@ -62,6 +92,7 @@ def _mma_async(instr) -> MachineOp:
     d, a, b, *metadata, scale = instr.operands[:6 if is_sparse else 4]
     immediates = instr.operands[6 if is_sparse else 4:]
     values = [i.value for i in immediates if type(i) is Imm]
+    _check_constants(instr, values, a_type, type(a) is Vec)
     signs, majors = values[:2] or [1, 1], ["K", "K"]
     trans = values[2:]
     rs = len(a.items) if type(a) is Vec else 0
@@ -76,6 +107,16 @@ def _mma_async(instr) -> MachineOp:
     sources = [(r, None) for r in d.items] + ([(r, "u32") for r in a.items] if rs else [(a, "u64")]) + [(m, "u32") for m in metadata[:1]]
     sources += [(b, "u64"), (scale, "pred")]
     return MachineOp(issue, info, tuple(sources), tuple((r, home) for r in d.items), collective=True, raw=True, meets=MachineOp(meet, instr.index, gate=True, collective=True))
+
+
+def _check_constants(instr, values: list, a_type: str, in_registers: bool) -> None:
+    """Signs of A and B (floats), then whether A (in shared memory) and B are transposed (16 bits): PTX ISA 9.7.15.5.2."""
+    signs = 0 if a_type in ("s8", "u8", "b1") else 2
+    count = signs + (0 if a_type not in ("f16", "bf16") else 1 if in_registers else 2)
+    if len(values) not in ({count, 0} if signs else {0}):
+        raise unsupported(instr, f"{len(values)} constants at the end, it takes {count}")
+    if any(v not in (1, -1) for v in values[:signs]) or any(v not in (0, 1) for v in values[signs:]):
+        raise unsupported(instr, "signs are 1 or -1, and what says whether a matrix is transposed is 0 or 1")
 
 
 def _selector(instr, metadata: list, a_type: str) -> int | None:
@@ -101,16 +142,16 @@ def _check(instr, shape: str, d_type: str, a_type: str, b_type: str, is_sparse: 
         raise unsupported(instr, "single bits need .and.popc" if a_type == "b1" else ".satfinite is for s8 and u8")
 
 
-def meet(M, C, site: int):
+def meet(M: Machine, C: Cohort, site: int) -> Wait | None:
     """The first wgmma of a run holds a warp until all four warps of its warpgroup have come to it."""
-    checks_collective.whole_warpgroups(M, C, site)
+    whole_warpgroups(M, C, site)
     return M.meetings.arrive(C)
 
 
-def issue(M, C, info: Info, *values):
+def issue(M: Machine, C: Cohort, info: Info, *values: Value) -> tuple[Value, ...]:
     """wgmma.mma_async: the operation belongs to the current group and lands by its wait_group at the latest."""
     registers, rest = values[:info.registers], values[info.registers:]
-    checks_collective.whole_warpgroups(M, C, info.index)
+    whole_warpgroups(M, C, info.index)
     units = M.units(C)
     gw = units.gw
     slot, warp = gw // M.warps, gw % M.warps
@@ -130,40 +171,13 @@ def issue(M, C, info: Info, *values):
         a_index = _granules(M, C, info, M.lanes(C, desc_a)[lanes], bases, 64, info.majors[0], lanes)
     keep = M.lanes(C, rest[-1])[units.starts]
     number = M.wgmma_commits[gw] + 1
-    M.fences.issue(info.index, gw, number)
-    if M.shadow is not None:
-        checks_wgmma.check(M, C, info, lanes, group_of, desc_a, desc_b, a_index, b_index)
-    if info.index in M.translation.unwritten:
-        uninitialised.began(M, C, info.index, registers, keep)
+    M.tell.wgmma_issued(C, Issue(info, registers, gw, groups, group_ids, group_of, first, lanes, number, keep, (desc_a, desc_b), (a_index, b_index)))
     old = _accumulator(M, C, info, registers, gw)
     form = (info.k, info.kinds, info.majors, info.sign, info.saturates)
     product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form, info.index, places)
     acc = Accumulator(M, gw, info.n, old.tile, info.dtype, [*old.pending, product])
-    _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info)
-    M.counting.add("wgmma", int((warp % 4 == 0).sum()), info.index)
-    M.counting.add("wgmma_wavefronts", len(group_ids) * (info.n + 64 * (not info.rs)) * 32 // 128, info.index)
     M.landing.start_accumulator(acc, info.index)
     return tuple(AccRef(acc, i) for i in range(info.registers))
-
-
-def _order(M, C, units, groups, group_ids, first, a_index, b_index, number, lanes, info) -> None:
-    """Happens-before: what the four warps know, and which granules the operation reads."""
-    clocks = M.clocks
-    vec = clocks.publish(C, units)
-    if len(groups) == 4 * len(group_ids):
-        known = vec.reshape(len(group_ids), 4, *vec.shape[1:]).max(axis=1)
-        clocks.wgmma[group_ids] = np.maximum(clocks.wgmma[group_ids], known)
-    else:
-        np.maximum.at(clocks.wgmma, groups, vec)
-    if M.shadow is None:
-        return
-    count = len(group_ids)
-    touched, split = b_index.reshape(count, -1), 0
-    if a_index is not None:
-        split = a_index[0].size
-        touched = np.concatenate([a_index.reshape(count, -1), touched], axis=1)
-    column = clocks.wgmma0 + group_ids % (M.wgmma_groups * M.cluster)
-    M.shadow.wgmma_read(clocks.wgmma, group_ids, touched, C.gids[lanes], column, number[first], info.index, split)
 
 
 def _granules(M, C, info, descriptors, bases, rows: int, major: str, lanes, k_bytes: int = 32) -> np.ndarray:
@@ -190,7 +204,7 @@ def _fragment(registers, info: Info, warps: int) -> np.ndarray:
     for r, value in enumerate(registers):
         lanes = np.broadcast_to(value, 32 * warps)
         raw[:, r & 1, :, r >> 1] = np.ascontiguousarray(lanes).view(np.uint8).reshape(warps, 8, 4, 4)
-    return numbers.to_float(raw.reshape(warps, 16, 32), info.kinds[0])
+    return operand_values.to_float(raw.reshape(warps, 16, 32), info.kinds[0])
 
 
 def _accumulator(M, C, info, registers, gw) -> Accumulator:
@@ -205,19 +219,19 @@ def _accumulator(M, C, info, registers, gw) -> Accumulator:
     return Accumulator.from_registers(M, gw, values, info.dtype)
 
 
-def fence(M, C, info):
+def fence(M: Machine, C: Cohort, info: Any) -> None:
     """wgmma.fence orders register accesses; values need nothing here."""
     M.fences.run(M.units(C).gw)
-    M.synced(C)
+    M.tell.warp_synced(C)
 
 
-def commit(M, C, info):
+def commit(M: Machine, C: Cohort, info: Any) -> None:
     """wgmma.commit_group."""
     M.wgmma_commits[M.units(C).gw] += 1
     M.progress += 1
 
 
-def wait(M, C, pending: int):
+def wait(M: Machine, C: Cohort, pending: int) -> WgmmaWait:
     """wgmma.wait_group N: blocks until all but the N latest groups of the warpgroup are complete."""
     warps = C.gids >> 5
     return WgmmaWait(warps, np.maximum(M.wgmma_commits[warps] - pending, 0))

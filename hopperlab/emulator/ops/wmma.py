@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """wmma.load, wmma.mma and wmma.store, which libcu++'s mma.h uses (PTX ISA 9.7.14.4).
 
 Which lane holds which element of a wmma fragment is not specified. Here element e of a matrix (rows of A, columns of B,
@@ -7,15 +8,21 @@ repeats itself. A 4-bit or 1-bit row is handled as 32-bit words.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import numbers
+from ..isa import operand_values
 from ..isa.exact import fma64
 from ..ptx.ir import Vec
-from ..translate import DTYPES, HOME, MachineOp
+from ..compile.translated import DTYPES, HOME, MachineOp
 from . import loadstore
 from .common import SPACES, Access, unsupported
+
+if TYPE_CHECKING:
+    from ..isa.value import Value
+    from ..machine.cohort import Cohort
+    from ..machine.machine import Machine
 
 SHAPES = {
     "f16": ("m16n16k16", "m32n8k16", "m8n32k16"), "bf16": ("m16n16k16", "m32n8k16", "m8n32k16"), "tf32": ("m16n16k8",), "f64": ("m8n8k4",),
@@ -138,9 +145,9 @@ def _places(M, C, info: Info, address, stride) -> np.ndarray:
     return M.lanes(C, address) + (offset * (m.bits // 8)).astype(address.dtype)
 
 
-def load(M, C, info: Info, address, stride=None):
+def load(M: Machine, C: Cohort, info: Info, address: Value, stride: Value | None = None) -> Value | tuple[Value, ...]:
     """wmma.load: a matrix from memory into the registers of a warp."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     places = _places(M, C, info, address, stride)
     pieces = np.stack([M.lanes(C, loadstore.load(M, C, info.access, at)) for at in places], axis=1)
     words = np.ascontiguousarray(pieces).view(np.uint64 if info.matrix.element == "f64" else np.uint32)
@@ -148,9 +155,9 @@ def load(M, C, info: Info, address, stride=None):
     return out[0] if len(out) == 1 else out
 
 
-def store(M, C, info: Info, address, *rest):
+def store(M: Machine, C: Cohort, info: Info, address: Value, *rest: Value) -> None:
     """wmma.store: the registers of a warp to a matrix in memory."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     stride = rest[info.registers] if len(rest) > info.registers else None
     words = np.stack([M.lanes(C, r) for r in rest[:info.registers]], axis=1)
     pieces = words.view(DTYPES[info.access.type])
@@ -211,12 +218,12 @@ def _values(raw: np.ndarray, element: str) -> np.ndarray:
         return np.unpackbits(raw, axis=-1, bitorder="little").astype(np.float64)
     if element in ("f32", "s32", "f64"):
         return raw.view({"f32": np.float32, "s32": np.int32, "f64": np.float64}[element]).astype(np.float64)
-    return numbers.to_float(raw, element).astype(np.float64)
+    return operand_values.to_float(raw, element).astype(np.float64)
 
 
-def multiply(M, C, info: Product, *registers):
+def multiply(M: Machine, C: Cohort, info: Product, *registers: Value) -> Value | tuple[Value, ...]:
     """wmma.mma: D = A*B + C of every warp, accumulated in double precision and rounded once (f64: by each multiply-add along k)."""
-    M.synced(C)
+    M.tell.warp_synced(C)
     if not C.full32():
         raise M.fault(C, info.index, 0, "wmma.mma needs all 32 lanes of the warp", "divergent-collective", 0)
     values, at = [], 0
@@ -226,14 +233,14 @@ def multiply(M, C, info: Product, *registers):
         at += count
     a, b, c = values
     if info.matrices[0].element == "f64":
-        M.counting.add("wmma", len(c), info.index)
+        M.tell.multiplied(C, info.index, "wmma", len(c))
         for k in range(a.shape[2]):
             c = fma64(a[:, :, None, k], b[:, None, :, k], c, info.rounding)
         return _scattered(c, info)
     product = np.matmul(a, b.transpose(0, 2, 1))
     if info.op == "xor":
         product = a.sum(axis=2)[:, :, None] + b.sum(axis=2)[:, None, :] - 2 * product
-    M.counting.add("wmma", len(product), info.index)
+    M.tell.multiplied(C, info.index, "wmma", len(product))
     return _scattered(product + c, info)
 
 

@@ -1,10 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which registers an instruction writes and which it reads, from one table of operand roles.
 
 The rule is "the first operand is the result, the rest are sources"; the tables below list what departs from it.
 Registers inside an address are sources wherever they stand. Change a family here and nowhere else.
 """
+from __future__ import annotations
 
-from .operands import CARRY, Addr, Not, PredPair, Reg, TensorAddr, Vec
+from typing import Any
+
+
+from .instruction_operands import CARRY, Addr, Not, PredPair, Reg, TensorAddr, Vec
 
 # No operand is a result.
 NO_RESULT = frozenset(
@@ -58,7 +63,7 @@ def _collect(operand, out: list) -> None:
             _collect(item, out)
 
 
-def registers(instr) -> tuple[tuple[Reg, ...], tuple[Reg, ...]]:
+def registers(instr: Any) -> tuple[tuple[Reg, ...], tuple[Reg, ...]]:
     """(written, read) registers of an instruction, each in operand order.
 
     The guard counts as read; a guarded write also reads what it may leave alone; the D of wgmma.mma_async is both.

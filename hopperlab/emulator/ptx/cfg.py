@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control flow graph of a parsed function: basic blocks in execution order, and which registers live across them.
 
 Block ids follow a topological order of the forward edges in which every loop is contiguous: a block's id is greater
@@ -8,6 +9,7 @@ Running the lowest id first therefore brings diverged threads back together.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .graphs import components
 from .ir import Function, Instr
 
 _LEAVES = frozenset({"ret", "exit", "trap"})
@@ -126,7 +128,9 @@ def _terminate(function: Function, block: Block, last: Instr | None, number: dic
 
 def _order(succs: list[tuple[int, ...]]) -> list[int]:
     """Reachable blocks, forward edges downwards, loops contiguous (Bourdoncle, Efficient chaotic iteration
-    strategies, 1993): topologically ordered strong components, each loop's again without the edges to its head."""
+    strategies, 1993): topologically ordered strong components, each loop's again without the edges to its head.
+
+    Successors later in the text are entered first, so that among equals the text's order stays."""
     order: list[int] = []
     # Work items: (nodes allowed or None for all, entry, edges into this head are ignored)
     stack: list[tuple[set[int] | None, int, int | None]] = [(None, 0, None)]
@@ -135,52 +139,18 @@ def _order(succs: list[tuple[int, ...]]) -> list[int]:
         if head is None and allowed is not None and len(allowed) == 1:
             order.append(entry)
             continue
-        components = _components(succs, allowed, entry, head)
+
+        def inside(node: int, allowed=allowed, head=head) -> list[int]:
+            return sorted((s for s in succs[node] if s != head and (allowed is None or s in allowed)), reverse=True)
+
         # Later components go on the stack first, so that the first is expanded next.
-        for component, first in components:
+        for component in components(entry, inside):
+            first = component[0]
             if len(component) == 1 and first not in succs[first] or first == head:
                 stack.append(({first}, first, None))
             else:
-                stack.append((component, first, first))
+                stack.append((set(component), first, first))
     return order
-
-
-def _components(
-    succs: list[tuple[int, ...]], allowed: set[int] | None, entry: int, head: int | None
-) -> list[tuple[set[int], int]]:
-    """Tarjan's strong components reachable from `entry` in reverse topological order, each with the node that was
-    entered first. Edges into `head` do not count. Successors later in the text are visited first, so that among
-    equals the text's order stays."""
-    index: dict[int, int] = {entry: 0}
-    low: dict[int, int] = {entry: 0}
-    path, on_path = [entry], {entry}
-    found: list[tuple[set[int], int]] = []
-    walk = [(entry, iter(sorted(succs[entry], reverse=True)))]
-    while walk:
-        node, children = walk[-1]
-        for child in children:
-            if child == head or (allowed is not None and child not in allowed):
-                continue
-            if child not in index:
-                index[child] = low[child] = len(index)
-                path.append(child)
-                on_path.add(child)
-                walk.append((child, iter(sorted(succs[child], reverse=True))))
-                break
-            if child in on_path:
-                low[node] = min(low[node], index[child])
-        else:
-            walk.pop()
-            if walk:
-                parent = walk[-1][0]
-                low[parent] = min(low[parent], low[node])
-            if low[node] == index[node]:
-                at = path.index(node)
-                component = set(path[at:])
-                del path[at:]
-                on_path -= component
-                found.append((component, node))
-    return found
 
 
 def _predecessors(blocks: list[Block]) -> None:

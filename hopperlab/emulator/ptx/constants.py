@@ -1,14 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers in PTX: literals and constant expressions (PTX ISA 4.5), evaluated to Imm.
 
 Integers keep the value as written and their 64-bit pattern; 0f/0d literals keep their exact bits.
 """
 
+import math
 import re
 import struct
 
-from .operands import Imm
+from .instruction_operands import Imm
 
 _MASK64 = (1 << 64) - 1
+MOST_DIGITS = 64           # of a literal in any base, leading zeros included
+MOST_TOKENS = 128          # of an expression
 _FLOAT_PREFIXES = ("0f", "0F", "0d", "0D")
 _FLOAT_BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _FLOAT_DIGITS = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+")
@@ -33,7 +37,9 @@ def integer(value: int) -> Imm:
 
 
 def double(value: float) -> Imm:
-    """A binary64 constant."""
+    """A binary64 constant. Raises ConstantError for a decimal that is too large for one."""
+    if not math.isfinite(value):
+        raise ConstantError("a number beyond what 64 bits hold")
     return Imm(value, "f64", int.from_bytes(struct.pack("<d", value), "little"))
 
 
@@ -45,7 +51,9 @@ def literal(text: str) -> Imm | None:
         return Imm(struct.unpack(format_, bits.to_bytes(size, "little"))[0], kind, bits)
     if match := _INTEGER.fullmatch(text):
         digits, base = next((d, b) for d, b in zip(match.groups(), (16, 2, 8, 10), strict=True) if d is not None)
-        return integer(int(digits, base))
+        if len(digits) > MOST_DIGITS or (value := int(digits, base)) > _MASK64:
+            raise ConstantError(f"a constant has 64 bits at most: {text[:40]}")
+        return integer(value)
     if _FLOAT_DIGITS.fullmatch(text):
         return double(float(text))
     return None
@@ -56,9 +64,11 @@ def evaluate(text: str) -> Imm:
     found = literal(text)
     if found is not None:
         return found
-    if text[:1] == "-" and text[1:].isdigit() and (text[1:2] != "0" or len(text) == 2):
+    if text[:1] == "-" and text[1:].isdecimal() and text.isascii() and (text[1:2] != "0" or len(text) == 2) and len(text) < 20:
         return integer(-int(text[1:]))
     tokens = _tokens(text)
+    if len(tokens) > MOST_TOKENS:
+        raise ConstantError(f"a constant expression of {len(tokens)} parts: {text[:40]} …")
     value, rest = _ternary(tokens, 0, text)
     if rest != len(tokens):
         raise ConstantError(f"not a constant: {text}")
@@ -115,22 +125,29 @@ def _unary(tokens: list[str], at: int, text: str):
         return value, at + 1
     if token[0] == "(":  # (.s64) or (.u64)
         value, at = _unary(tokens, at + 1, text)
-        bits = int(_number(value)) & _MASK64
+        bits = _whole(_number(value), text) & _MASK64
         return (bits - (1 << 64) if ".s64" in token and bits >> 63 else bits), at
     if token in "+-~!":
         operand, at = _unary(tokens, at + 1, text)
-        return _signed(token, operand), at
+        return _signed(token, operand, text), at
     found = literal(token)
     if found is None:
         raise ConstantError(f"not a constant: {token}")
     return found, at + 1
 
 
-def _signed(token: str, operand):
+def _whole(value: int | float, text: str) -> int:
+    """A number as an integer. Raises ConstantError for an infinity or NaN."""
+    if not math.isfinite(value) or abs(value) > _MASK64:
+        raise ConstantError(f"no integer of 64 bits: {text}")
+    return int(value)
+
+
+def _signed(token: str, operand, text: str):
     value = _number(operand)
     if token == "-" and isinstance(operand, Imm) and operand.kind == "f32":
         return Imm(-value, "f32", operand.bits ^ 0x80000000)
-    return {"+": lambda: operand, "-": lambda: -value, "~": lambda: ~int(value), "!": lambda: int(not value)}[token]()
+    return {"+": lambda: operand, "-": lambda: -value, "~": lambda: ~_whole(value, text), "!": lambda: int(not value)}[token]()
 
 
 def _apply(operator: str, a, b, text: str):

@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Declarations: variables, parameters and registers with their initialisers, and function headers (PTX ISA 5, 11).
 
 Texts go in without their final ';', data from `ir` comes out. Errors are OperandError; the parser adds the line.
 """
 
+import math
 import re
 import struct
 from dataclasses import dataclass
@@ -31,6 +33,11 @@ _FLAGS = frozenset({"explicitcluster", "blocksareclusters", "noreturn", "unique_
 _SPACES = frozenset({"reg", "param", "shared", "global", "const", "local", "tex"})
 _LINKAGES = frozenset({"visible", "extern", "weak", "common"})
 _FLOAT_FORMAT = {2: "<e", 4: "<f", 8: "<d"}
+_OPAQUE = frozenset({"texref", "samplerref", "surfref"})
+MOST_REGISTERS = 1 << 19       # of one declaration %r<N>
+MOST_BYTES = 1 << 40           # of one variable; what a launch can hold is checked there
+MOST_PARAMETERS = 32764        # bytes of a kernel's parameters (PTX ISA 11.1.1)
+MOST_INITIAL = 1 << 28         # bytes of one variable that is written out with its values
 
 
 @dataclass(slots=True)
@@ -52,18 +59,22 @@ def _words(text: str) -> tuple[_Words, int]:
     words, at = _Words(), 0
     while match := _WORD.match(text, at):
         word, number, at = match[1], match[3], match.end()
+        if number and word != "align":
+            raise OperandError(f".{word} {number}", "a number behind a word that takes none")
         if word in _LINKAGES:
             words.linkage = word
         elif word == "align":
             if words.pointer:
-                words.pointer_align = int(number or 1)
+                words.pointer_align = _alignment(number)
             else:
-                words.align = int(number or 1)
+                words.align = _alignment(number)
         elif word == "ptr":
             words.pointer = True
         elif word in _SPACES:
             if words.pointer:
                 words.pointer_space = word
+            elif words.space:
+                raise OperandError("." + word, f"one state space, not .{words.space} and .{word}")
             else:
                 words.space = word
         elif word in ("v2", "v4"):
@@ -77,6 +88,22 @@ def _words(text: str) -> tuple[_Words, int]:
     return words, at
 
 
+def _alignment(number: str | None) -> int:
+    align = int(number) if number and len(number) < 8 else 0
+    if align < 1 or align & align - 1:
+        raise OperandError(f".align {number or ''}".strip(), "an alignment is a power of two")
+    return align
+
+
+def _ranged(name: str, count: str | None) -> list[str]:
+    """The names of `%r<4>`, or the one name without a count."""
+    if count is None:
+        return [name]
+    if len(count) > 9 or int(count) > MOST_REGISTERS:
+        raise OperandError(f"{name}<{count}>", f"more than {MOST_REGISTERS:,} names in one declaration")
+    return [f"{name}{i}" for i in range(int(count))]
+
+
 def is_declaration(directive: str) -> bool:
     """True when a directive such as 'shared' starts a declaration."""
     return directive in _SPACES or directive in _LINKAGES
@@ -85,13 +112,14 @@ def is_declaration(directive: str) -> bool:
 def registers(text: str) -> list[tuple[str, str, int]]:
     """(name, type, lanes) of every register of `.reg .f32 %f<4>, x`."""
     words, at = _words(text)
+    if words.type in _OPAQUE:
+        raise OperandError("." + words.type, "registers do not have this type")
     found = []
     for piece in text[at:].split(","):
         match = _DECLARATOR.fullmatch(piece)
         if match is None or match[3] or match[4]:
             raise OperandError(piece.strip(), "malformed register declaration")
-        names = [match[1]] if match[2] is None else [f"{match[1]}{i}" for i in range(int(match[2]))]
-        found.extend((name, words.type, words.vector) for name in names)
+        found.extend((name, words.type, words.vector) for name in _ranged(match[1], match[2]))
     return found
 
 
@@ -105,8 +133,7 @@ def variables(text: str) -> list[Variable]:
         match = _DECLARATOR.fullmatch(piece)
         if match is None:
             raise OperandError(piece, "malformed declaration")
-        ranged = [match[1]] if match[2] is None else [f"{match[1]}{i}" for i in range(int(match[2]))]
-        found.extend(_variable(words, name, match[3], match[4]) for name in ranged)
+        found.extend(_variable(words, name, match[3], match[4]) for name in _ranged(match[1], match[2]))
     return found
 
 
@@ -119,8 +146,13 @@ def _variable(words: _Words, name: str, dimensions: str, init: str | None) -> Va
         words.vector, bool(sizes), words.linkage,
     )  # fmt: skip
     variable.align = words.align or max(variable.element_size, 1)
+    if words.type == "pred" and words.space != "reg":
+        raise OperandError(name, "predicates live in registers only")
     if None in sizes[1:]:
         raise OperandError(name, "only the first dimension of an array may be left open")
+    total = math.prod(size for size in sizes if size is not None) * max(variable.element_size, 1)
+    if total > (MOST_INITIAL if init is not None else MOST_BYTES):
+        raise OperandError(name, f"a variable of {total:,} bytes")
     if init is not None:
         shape = sizes + ([words.vector] if words.vector > 1 else [])
         variable.init, length = _initialiser(init, words.type, shape)
@@ -148,7 +180,10 @@ def _initialiser(text: str, type_: str, shape: list) -> tuple[bytes | list, int]
     """(contents, outermost length): bytes, or a list of bytes and Relocation pieces when addresses occur."""
     size = TYPE_BITS[type_] // 8
     if text[0] == '"':
-        data = text[1:-1].encode("utf-8").decode("unicode_escape").encode("latin-1") + b"\0"
+        try:
+            data = text[1:-1].encode("utf-8").decode("unicode_escape").encode("latin-1") + b"\0"
+        except UnicodeError as error:
+            raise OperandError(text, "malformed string") from error
         return data.ljust(shape[0] or len(data), b"\0") if shape else data, len(data)
     if size == 1 and _INTEGERS.fullmatch(text) and len(shape) == 1:
         data = bytes(int(n) & 255 for n in text[1:-1].split(",") if n.strip())
@@ -205,7 +240,10 @@ def _element(text: str, type_: str) -> bytes | Relocation:
     except ConstantError as error:
         raise OperandError(text, "malformed initial value") from error
     if type_ in ("f16", "f32", "f64") and not (value.kind == "f32" and type_ == "f32"):
-        return struct.pack(_FLOAT_FORMAT[size], float(value.value))
+        try:
+            return struct.pack(_FLOAT_FORMAT[size], float(value.value))
+        except OverflowError as error:
+            raise OperandError(text, f"no .{type_}") from error
     return (value.bits & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
@@ -223,6 +261,10 @@ def header(text: str) -> Function:
     function = Function(match["name"], match["kind"] == "entry", linkage=match["linkage"] or "")
     function.ret = parameters(match["ret"])
     function.params = parameters(match["params"])
+    if function.is_entry and any(v.space != "param" for v in function.params):
+        raise OperandError(function.name, "the parameters of a kernel are .param")
+    if (size := sum(v.size for v in function.params)) > MOST_PARAMETERS:
+        raise OperandError(function.name, f"{size:,} bytes of parameters, but a kernel takes at most {MOST_PARAMETERS:,}")
     _directives(function, match["attributes"])
     _directives(function, match["directives"])
     return function
@@ -240,7 +282,9 @@ def _directives(function: Function, text: str) -> None:
         elif name in _NUMBERS and value.isdigit():
             function.directives[name] = int(value)
         elif name in _TRIPLES and _TRIPLE.fullmatch(value):
-            sizes = [int(n) for n in value.split(",")]
+            sizes = [int(n) if len(n) < 12 else 0 for n in value.split(",")]
+            if min(sizes) < 1:
+                raise OperandError(f".{name} {value}", "one to three sizes, each at least 1")
             function.directives[name] = tuple((sizes + [1, 1])[:3])
         else:
             raise OperandError(f".{name} {value}".strip(), "unknown function directive")

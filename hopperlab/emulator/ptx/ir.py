@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parsed form of a PTX module: what `parser.parse` returns and the engine translates.
 
 Plain data. Names are unique within a function (nested `{ }` blocks are alpha-renamed), so nothing downstream needs scopes.
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ..errors import EmulatorError
 from .access import registers as _registers
-from .operands import (
+from .instruction_operands import (
     CARRY,
     Addr,
     Imm,
@@ -184,7 +185,7 @@ class Function:
 
 @dataclass(slots=True)
 class Module:
-    """One PTX text. `version` is (major, minor), `target` as written ('sm_90a'), `files` the `.file` table."""
+    """One PTX text. `version` is (major, minor), `target` as written ('sm_90a'), `files` the `.file` table, `compiler` 'triton' where Triton made it."""
 
     version: tuple[int, int] = (0, 0)
     target: str = ""
@@ -192,6 +193,7 @@ class Module:
     functions: dict[str, Function] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
+    compiler: str = ""
 
     @property
     def kernels(self) -> dict[str, Function]:

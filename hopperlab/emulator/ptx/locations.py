@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Source positions: `.file`, `.section .debug_str` and `.loc` with its `inlined_at` chains (PTX ISA 11.5).
 
 The compiler states one level of inlining at a time: `.loc F L C, function_name X, inlined_at F' L' C'`. The call site
@@ -75,7 +76,7 @@ class LineTable:
             start = self._labels.get(base.strip())
             name = None
             if start is not None:
-                start += int(offset or 0)
+                start += int(offset) if offset.strip().isdecimal() else 0
                 stop = self._strings.find(b"\0", start)
                 name = readable_name(self._strings[start : stop if stop >= 0 else None].decode("utf-8", "replace"))
             self._names[label] = name

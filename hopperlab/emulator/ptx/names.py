@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Readable names for C++ functions: `_ZN9hopperlab4waitILi3EEEvj` -> 'hopperlab::wait' (Itanium C++ ABI 5.1).
 
 Only the qualified name matters in a message, so template arguments and parameters are skipped, not decoded. A name of

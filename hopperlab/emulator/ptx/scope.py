@@ -1,13 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names and operands inside one function: block scopes, alpha-renaming and operand texts turned into operand objects.
 
 Every scope caches the operands it has resolved by their text, which is what makes parsing quick.
 """
+from __future__ import annotations
+
 
 import re
+from typing import Any
 
 from .constants import ConstantError, evaluate, integer, literal
 from .ir import PtxSyntaxError
-from .operands import Addr, Imm, Not, PredPair, Reg, Sink, Special, Sym, TensorAddr, Vec
+from .instruction_operands import Addr, Imm, Not, PredPair, Reg, Sink, Special, Sym, TensorAddr, Vec
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$.]*")
 _ADDRESS = re.compile(
@@ -88,7 +92,7 @@ class Scope:
             scope = scope.parent
         return None
 
-    def operand(self, text: str):
+    def operand(self, text: str) -> Any:
         """The operand that `text` spells; surrounding blanks are allowed. Raises OperandError."""
         found = self.cache.get(text)
         if found is None:
@@ -166,4 +170,4 @@ class Scope:
         value = evaluate(text.strip()).value
         if not isinstance(value, int):
             raise OperandError(text, "an offset must be an integer")
-        return value
+        return value if value < 1 << 63 else value - (1 << 64)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the video instructions write behind and before a register: the bytes or halves they take (`%r1.b0`, `%r2.h10`) and a sign
 (`-%r1`). Both move into the modifiers, so that operands stay plain: 'a.b0', 'd.h10', 'a.negated'. PTX ISA 9.7.16.
 """

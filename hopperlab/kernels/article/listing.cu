@@ -88,3 +88,4 @@ pipeline(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap 
         }
     }
 }
+// SPDX-License-Identifier: Apache-2.0

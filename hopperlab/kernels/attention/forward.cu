@@ -363,3 +363,4 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
     if (me == 0) my_turn();                                     // the last turn's word to the next, which nobody else takes
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -305,3 +305,4 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     }
     if (me == 0) my_turn();                                     // the last turn's word to the next, which nobody else takes
 }
+// SPDX-License-Identifier: Apache-2.0

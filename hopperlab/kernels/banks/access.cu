@@ -35,3 +35,4 @@ extern "C" __global__ void __launch_bounds__(32) access(unsigned* out, int strid
 #endif
     for (int i = 0; i < 4; i++) out[4 * lane + i] = d[i];
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -31,3 +31,4 @@ extern "C" __global__ void __launch_bounds__(32) load_twice(const unsigned* in, 
     words[threadIdx.x] = in[32 + threadIdx.x];
     out[threadIdx.x] = first + load(address);
 }
+// SPDX-License-Identifier: Apache-2.0

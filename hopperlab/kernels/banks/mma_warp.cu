@@ -58,3 +58,4 @@ extern "C" __global__ void __launch_bounds__(32) product(const uint4* a, const u
     for (int i = lane; i < 16 * 8; i += 32)
         c[i] = *reinterpret_cast<uint4*>(c_tile + place(0, i / 8, i % 8));
 }
+// SPDX-License-Identifier: Apache-2.0

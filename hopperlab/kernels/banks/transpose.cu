@@ -25,3 +25,4 @@ extern "C" __global__ void __launch_bounds__(1024) transpose(const float* in, fl
     __syncthreads();
     out[y * 32 + x] = tile[place(x, y, SWIZZLE && !BUG_SWIZZLE_MISMATCH)];      // column y: the lanes read down the rows
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -68,7 +68,7 @@ shared_tiles(const __grid_constant__ TensorMap a, const __grid_constant__ Tensor
             const unsigned short* stage = reinterpret_cast<const unsigned short*>(shared + ring.slot * 2 * TILE_BYTES);
             mbarrier_wait_parity(&full[ring.slot], ring.phase);
             for (int e = threadIdx.x; e < TILE_BYTES / 2; e += 128) sum_a += stage[e], sum_b += stage[TILE_BYTES / 2 + e];
-            bar_sync_consumers();                               // all 128 have read the slot
+            fence_proxy_async_shared_cta(), bar_sync_consumers();       // all 128 have read the slot, before anyone's engine writes it again
             if (threadIdx.x < CTAS && (threadIdx.x / COLS == row || threadIdx.x % COLS == col)
                 && (!BUG_COUNTS_ONE_CTA || threadIdx.x == rank))
                 mbarrier_arrive_remote_slot(mapa_shared_cluster(&empty[ring.slot], threadIdx.x));
@@ -82,3 +82,4 @@ shared_tiles(const __grid_constant__ TensorMap a, const __grid_constant__ Tensor
     barrier_cluster_arrive();                                   // the others still arrive on my barriers, and my parts are on
     barrier_cluster_wait();                                     // their way to them
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -42,3 +42,4 @@ bulk_copy(const unsigned char* source, unsigned char* target, long long bytes) {
     }
     cp_async_bulk_wait_group<0>();
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -44,3 +44,4 @@ bulk_read(const unsigned char* source, unsigned* out, long long bytes) {
     sum = __reduce_add_sync(0xffffffff, sum);
     if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -75,3 +75,4 @@ dsmem_reduce(const unsigned char* source, unsigned char* target) {
     barrier_cluster_wait();                                 // CTA 0 has all of them when it comes here
 }
 #endif
+// SPDX-License-Identifier: Apache-2.0

@@ -27,3 +27,4 @@ cp_async_copy(const uint4* source, uint4* target, long long count) {
         s = s == STAGES - 1 ? 0 : s + 1;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -70,3 +70,4 @@ dsmem_copy(const unsigned char* source, unsigned char* target) {
     barrier_cluster_arrive();                               // nobody leaves while its neighbour still receives
     barrier_cluster_wait();
 }
+// SPDX-License-Identifier: Apache-2.0

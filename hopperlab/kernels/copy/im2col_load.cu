@@ -52,3 +52,4 @@ im2col_load(const __grid_constant__ TensorMap input, const __grid_constant__ Ten
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group<0>();
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -61,3 +61,4 @@ multicast_copy(const __grid_constant__ TensorMap source, const __grid_constant__
     barrier_cluster_arrive();                               // my part has reached everyone when everyone has waited for it
     barrier_cluster_wait();
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -38,3 +38,4 @@ stream_copy(const uint4* source, uint4* target, long long count) {
             else __stcs(target + first + i * THREADS, values[i]);
         }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -44,3 +44,4 @@ tensor_copy(const __grid_constant__ TensorMap source, const __grid_constant__ Te
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group<0>();                          // a block must not end while its box is still being read
 }
+// SPDX-License-Identifier: Apache-2.0

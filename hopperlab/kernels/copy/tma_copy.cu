@@ -113,3 +113,4 @@ tma_landing(const __grid_constant__ TensorMap source, unsigned char* out, int by
     mbarrier_wait_parity(&full, 0);
     for (int i = threadIdx.x; i < bytes; i += 128) out[i] = tile[i];
 }
+// SPDX-License-Identifier: Apache-2.0

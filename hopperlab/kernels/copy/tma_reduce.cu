@@ -39,3 +39,4 @@ tma_reduce(const __grid_constant__ TensorMap source, const __grid_constant__ Ten
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group<0>();                          // a block must not end while its box is still being read
 }
+// SPDX-License-Identifier: Apache-2.0

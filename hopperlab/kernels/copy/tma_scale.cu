@@ -62,3 +62,4 @@ tma_scale(const __grid_constant__ TensorMap source, const __grid_constant__ Tens
     }
     if (t == 0) cp_async_bulk_wait_group<0>();
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -16,3 +16,4 @@ vector_copy(const uint4* source, uint4* target, long long count) {
     for (int i = 0; i < UNROLL; i++)
         if (first + i * 256 < count) target[first + i * 256] = values[i];
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -129,7 +129,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
                     unsigned char* stage = shared + ring.slot * TILE_BYTES;
                     unsigned char* a_share = stage + across * A_SHARE * FP8_BK;
                     mbarrier_t* arrived = &full[ring.slot];
-                    mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
+                    mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1), fence_proxy_async_shared_cta();      // scales were read by ordinary loads
                     mbarrier_arrive_expect_tx(arrived, TILE_BYTES + SCALE_BYTES);
                     if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(a_share, &a, arrived, i * FP8_BK, row0);
                     else cp_async_bulk_tensor_2d_load_multicast(a_share, &a, arrived, (1 << CLUSTER_N) - 1, i * FP8_BK, row0 + across * A_SHARE);
@@ -244,3 +244,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     }
     if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -85,7 +85,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
                 for (int i = 0; i < k_tiles; i++, ring.advance()) {
                     unsigned char* stage = shared + ring.slot * TILE_BYTES;
                     mbarrier_t* arrived = &full[ring.slot];
-                    mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
+                    mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1), fence_proxy_async_shared_cta();      // scales were read by ordinary loads
                     mbarrier_arrive_expect_tx(arrived, TILE_BYTES + SCALE_BYTES);
                     cp_async_bulk_tensor_2d_load(stage, &a, arrived, i * FP8_BK, row0);
                     cp_async_bulk_tensor_2d_load(scales + ring.slot * SCALE_SLOT, &a_scales, arrived, row0 / 4 * 4, i);
@@ -128,3 +128,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     }
     if (thread == 0) cp_async_bulk_wait_group<0>();             // shared memory and map outlive their readers
 }
+// SPDX-License-Identifier: Apache-2.0

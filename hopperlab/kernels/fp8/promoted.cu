@@ -85,3 +85,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     }
     if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -56,3 +56,4 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
     wgmma_wait_group<0>();
     store_accumulator(c, d, row0 + my_rows, col0, m, n);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -96,3 +96,4 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
 #endif
     store_mma_tile(c, d, row0, col0, m, n);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -1,6 +1,6 @@
 // C[m,n] = A[m,k] * B[n,k]^T, bf16 in, fp32 accumulate, bf16 out; A, B and C row-major, so both operands are K-major.
 //
-// The last step: everything that helped, with what depends on the shape left to macros (hopperlab.measure.gemm_choice picks
+// The last step: everything that helped, with what depends on the shape left to macros (hopperlab.measure.launches.gemm_choice picks
 // them). New here:
 // - a large product is limited by power, so what moves fewer bytes runs at a higher clock. IN_STEP: CTAs that drift apart
 //   read the same rows at different times, and the L2 fetches them again from memory; at each tile the producers wait for
@@ -197,3 +197,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         if (TMA_STORE && thread == 0) cp_async_bulk_wait_group_read<0>();                       // shared memory outlives its readers
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -136,3 +136,4 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
                 }
             }
 }
+// SPDX-License-Identifier: Apache-2.0

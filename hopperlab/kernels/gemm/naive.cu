@@ -18,3 +18,4 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
     for (int i = 0; i < k; i++) sum += __bfloat162float(a_row[i]) * __bfloat162float(b_row[i]);
     c[(size_t)row * n + col] = __float2bfloat16(sum);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -91,3 +91,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
     barrier_cluster_arrive();                                   // the other CTA may still arrive on my barriers
     barrier_cluster_wait();
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -71,3 +71,4 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
         if (row < m && col < n) c[(size_t)row * n + col] = __float2bfloat16(d[u][v]);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

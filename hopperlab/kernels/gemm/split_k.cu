@@ -151,3 +151,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     store_accumulator(c, own, row0, col0, m, n);
 #endif
 }
+// SPDX-License-Identifier: Apache-2.0

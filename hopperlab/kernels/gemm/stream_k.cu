@@ -150,3 +150,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         }
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -5,15 +5,15 @@
 // by ldmatrix and mma.sync. Why: it shows which half of Hopper's gain comes from the copies alone (compare tma_wgmma,
 // which changes the other half too). A row of the tile is now 128 bytes (BK = 64) in the 128-byte swizzle.
 // Waiting: full[s] counts the bytes of slot s; the barrier of each tile says that everyone has read the tile before,
-// whose slot thread 0 then refills. ldmatrix reads through the generic proxy what TMA wrote; the mbarrier orders them.
-//
+// whose slot thread 0 then refills. ldmatrix reads through the generic proxy what TMA wrote; the mbarrier orders them, and a
+// proxy fence orders what TMA writes next behind what ldmatrix has read.
 // Macros: STAGES (2 to 7). Launch: grid (ceil(n/128), ceil(m/128)), block 256, dynamic shared memory
 // STAGES * 32768 + 64 bytes. Tensor maps: box 128 rows x 64 columns, swizzle 128B, fill zero. k a multiple of 8.
 // Measured in recordings/ladder.json.
 #include <cuda_bf16.h>
+#include <hopperlab/fence.cuh>
 #include <hopperlab/mma.cuh>
 #include <hopperlab/tma.cuh>
-
 #ifndef STAGES
 #define STAGES 3
 #endif
@@ -51,7 +51,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
     for (int i = 0; i < k_tiles; i++) {
         mbarrier_wait_parity(&full[i % STAGES], i / STAGES % 2);
         __syncthreads();                                        // everyone has read tile i - 1: its slot may be refilled
-        if (threadIdx.x == 0 && i + STAGES - 1 < k_tiles) load(i + STAGES - 1);
+        if (threadIdx.x == 0 && i + STAGES - 1 < k_tiles) fence_proxy_async_shared_cta(), load(i + STAGES - 1);
         unsigned tile = shared_address(shared) + i % STAGES * STAGE_BYTES;
         #pragma unroll
         for (int step = 0; step < 4; step++) {
@@ -81,3 +81,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         }
     }
 }
+// SPDX-License-Identifier: Apache-2.0

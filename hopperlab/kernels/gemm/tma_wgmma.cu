@@ -72,3 +72,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         }
     }
 }
+// SPDX-License-Identifier: Apache-2.0

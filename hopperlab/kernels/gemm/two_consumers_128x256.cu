@@ -68,3 +68,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         store_accumulator(c, d, row0 + my_rows, col0, m, n);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -110,3 +110,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         trace.end(TRACE_STORE);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

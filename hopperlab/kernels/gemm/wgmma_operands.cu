@@ -174,3 +174,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, A
         if (y < m && x < n) c[(size_t)y * n + x] = d[i];
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -58,3 +58,4 @@ columns(const __grid_constant__ TensorMap map, uint4* out) {
         out[(blockIdx.x * PIECES + piece) * ROWS + row] = *reinterpret_cast<uint4*>(tile + (address - start));
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -39,3 +39,4 @@ extern "C" __global__ void __launch_bounds__(160) fold(const float* x, float* y,
         slot = (slot + 1) % STAGES;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

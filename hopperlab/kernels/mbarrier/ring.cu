@@ -4,9 +4,9 @@
 //   empty[s]  four arrivals a phase: one lane of each consumer warp, once its warp has read the tile.
 // Nobody waits for anything else, so the producer runs up to STAGES tiles ahead of the slowest consumer warp.
 // What is computed: fold.cuh.
-//
 // Macros: STAGES. Launch: any grid, block 160 (warp 0 produces, warps 1..4 consume), no dynamic shared memory.
 #include <hopperlab/bugs_by_lesson.cuh>
+#include <hopperlab/fence.cuh>
 #include <hopperlab/fold.cuh>
 #include <hopperlab/ring.cuh>
 #include <hopperlab/tma.cuh>
@@ -42,9 +42,10 @@ extern "C" __global__ void __launch_bounds__(160) fold(const float* x, float* y,
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         mbarrier_wait_parity(&full[ring.slot], BUG_WRONG_PARITY ? ring.phase ^ 1 : ring.phase);
         float4 sum = add_mirrored(slots[ring.slot][t], slots[ring.slot][t ^ 31]);
-        __syncwarp();                                           // every lane has read; its reads come before lane 0's arrival
+        fence_proxy_async_shared_cta(), __syncwarp();           // every lane has read: before the engine writes again, and before lane 0's arrival
         if (t % 32 == 0 && !BUG_MISSING_ARRIVE) mbarrier_arrive(&empty[ring.slot]);
         reinterpret_cast<float4*>(y + tile * TILE)[t] = sum;
         ring.advance();
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -2,8 +2,8 @@
 // the four marked ones; as it stands, nothing is initialised and nobody waits for anybody.
 // In scope: full[2], empty[2], slots[2], x, tile (its number), i (the block's tiles so far: 0, 1, 2 …), s = i % 2, and in the
 // consumers t (0..127) and sum, which the reads set.
-//
 // Launch: any grid, block 160 (thread 0 produces, warps 1..4 consume).
+#include <hopperlab/fence.cuh>
 #include <hopperlab/fold.cuh>
 #include <hopperlab/tma.cuh>
 
@@ -29,8 +29,9 @@ extern "C" __global__ void __launch_bounds__(160) fold(const float* x, float* y,
     for (int tile = blockIdx.x, i = 0; tile < tiles; tile += gridDim.x, i++) {
         int s = i % 2;
         // ANSWER before_reads
-        float4 sum = add_mirrored(slots[s][t], slots[s][t ^ 31]);
+        float4 sum = add_mirrored(slots[s][t], slots[s][t ^ 31]); fence_proxy_async_shared_cta();     // before the engine writes again
         // ANSWER after_reads
         reinterpret_cast<float4*>(y + tile * TILE)[t] = sum;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

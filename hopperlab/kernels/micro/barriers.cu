@@ -158,3 +158,4 @@ remote_round_trip(long long* out) {
     barrier_cluster_arrive();                               // nobody leaves while the other may still arrive here
     barrier_cluster_wait();
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -17,3 +17,4 @@ cluster_launch(unsigned long long* starts, unsigned* places) {
     starts[blockIdx.x] = now;
     places[blockIdx.x] = sm;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -88,3 +88,4 @@ descriptor_fetch(const __grid_constant__ TensorMap first, const __grid_constant_
         out[2 * i + 1] = timed(&maps[i]);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

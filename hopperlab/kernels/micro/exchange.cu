@@ -108,3 +108,4 @@ exchange(uint4* buffer, unsigned* flags, long long* out) {
     barrier_cluster_arrive();                               // the other CTA may still be sending
     barrier_cluster_wait();
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -152,3 +152,4 @@ bulk_stream(long long* out) {
     cluster_sync();
     if (threadIdx.x == 0) out[blockIdx.x] = clock_cycles() - start;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -42,3 +42,4 @@ mma_rate(int rounds, long long* out, float* results) {
     for (int j = 0; j < ILP; j++) sum += d[j][0] + d[j][1] + d[j][2] + d[j][3];
     results[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -84,3 +84,4 @@ multicast_load(const __grid_constant__ TensorMap map, unsigned* sums, int boxes,
     barrier_cluster_arrive();                               // the others may still receive from me, or tell me of a free slot
     barrier_cluster_wait();
 }
+// SPDX-License-Identifier: Apache-2.0

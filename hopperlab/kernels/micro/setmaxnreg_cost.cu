@@ -28,3 +28,4 @@ setmaxnreg_cost(long long* out) {
         if (threadIdx.x % 128 == 0) out[threadIdx.x / 128] = done - start;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

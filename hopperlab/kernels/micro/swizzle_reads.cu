@@ -81,3 +81,4 @@ swizzle_reads(long long* out, unsigned* sums) {
     }
     sums[threadIdx.x] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0

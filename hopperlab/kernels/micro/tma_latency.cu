@@ -101,3 +101,4 @@ tma_issue(const __grid_constant__ TensorMap map, const unsigned short* matrix, l
         __syncthreads();                                    // nobody overwrites what another has not waited for
     }
 }
+// SPDX-License-Identifier: Apache-2.0

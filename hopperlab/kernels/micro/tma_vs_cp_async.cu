@@ -73,3 +73,4 @@ cp_async_load(const unsigned short* matrix, unsigned* out, int rows, int columns
     __syncthreads();                                                // everyone's last copies have landed
     receipt(slots + (mine - 1) % STAGES * BOX_BYTES, out);
 }
+// SPDX-License-Identifier: Apache-2.0

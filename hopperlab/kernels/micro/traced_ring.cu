@@ -65,3 +65,4 @@ traced_ring(const float* x, float* y, float factor, int count) {
         trace.end(TRACE_STORE, i);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

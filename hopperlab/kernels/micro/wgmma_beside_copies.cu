@@ -96,3 +96,4 @@ wgmma_beside_copies(const unsigned char* source, long long* out, float* results)
     for (int i = 0; i < COUNT; i++) sum += d[i];
     results[blockIdx.x * 256 + threadIdx.x] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0

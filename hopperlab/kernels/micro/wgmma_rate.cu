@@ -121,3 +121,4 @@ wgmma_rate(long long* out, float* results) {
     for (int i = 0; i < COUNT; i++) sum += (float)d[i];
     results[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -96,3 +96,4 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, _
         for (int block = 0; block < ROW_BLOCKS; block++) store_accumulator(c, d[block], row0 + my_rows + block * 64, col0, m, n);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -18,3 +18,4 @@ extern "C" __global__ void __launch_bounds__(128) fold(const float* x, float* y,
         s ^= 1;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

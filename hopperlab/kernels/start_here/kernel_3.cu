@@ -28,3 +28,4 @@ extern "C" __global__ void __launch_bounds__(128) fold(const float* x, float* y,
     }
     if (t == 0) cp_async_bulk_wait_group<0>();              // all has arrived before the block ends
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -31,3 +31,4 @@ extern "C" __global__ void __launch_bounds__(128) fold(const float* x, float* y,
         parity ^= s == 0;                                   // both slots were used: the next phase begins
     }
 }
+// SPDX-License-Identifier: Apache-2.0

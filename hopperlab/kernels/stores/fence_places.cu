@@ -26,3 +26,4 @@ doubled(const float* in, float* out) {
         cp_async_bulk_wait_group_read<0>();                 // shared memory must outlive the engine's reading
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -31,3 +31,4 @@ grouped(const __grid_constant__ TensorMap like, TensorMap* maps, float* matrices
         cp_async_bulk_wait_group_read<0>();
     }
 }
+// SPDX-License-Identifier: Apache-2.0

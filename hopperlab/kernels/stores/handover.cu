@@ -40,3 +40,4 @@ handover(const float* in, float* middle, int* flag, float* sum) {
         atomicAdd(sum, part);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

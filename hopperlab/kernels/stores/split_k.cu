@@ -24,3 +24,4 @@ split_k(const __grid_constant__ TensorMap c, const float* a, const float* b, con
         cp_async_bulk_wait_group_read<0>();
     }
 }
+// SPDX-License-Identifier: Apache-2.0

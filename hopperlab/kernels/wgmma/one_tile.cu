@@ -61,3 +61,4 @@ one_tile(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap 
     for (int i = 0; i < N / 2; i++) out[threadIdx.x * (N / 2) + i] = d[i];
     if (BUG_READ_BEFORE_WAIT) wgmma_wait_group<0>();            // too late
 }
+// SPDX-License-Identifier: Apache-2.0

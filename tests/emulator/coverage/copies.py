@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms of the copy engine's instructions, for forms.py: bulk and tensor copies, reductions, prefetches, tensor maps."""
 
 from itertools import product

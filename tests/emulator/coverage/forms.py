@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every instruction form that the coverage table is about, written out as PTX with operands of the right kinds.
 
 `forms()` yields instructions; record.py asks ptxas which of them sm_90a has. Registers: %h b16, %r b32, %d b64, %q b128, %p

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernel around the forms of forms.py: a thread's places in memory, a barrier, tensor maps and inputs for every register kind."""
 import re
 

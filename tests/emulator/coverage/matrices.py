@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms of the matrix instructions, for forms.py: mma, mma.sp, wmma, wgmma, ldmatrix, stmatrix, tcgen05 and the video instructions."""
 
 from itertools import product

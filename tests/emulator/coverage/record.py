@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes table.txt: which forms of forms.py ptxas accepts for sm_90a, and for what it refuses there, who has it.
 
     PYTHONPATH=tests python -m emulator.coverage.record        (needs ptxas of CUDA 13.0)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs forms of the table in the emulator, many in one kernel of a warpgroup; test_coverage.py uses it."""
 
 from pathlib import Path
@@ -6,7 +7,7 @@ import numpy as np
 
 from emulator.coverage.kernel import text
 from hopperlab import emulator
-from hopperlab.emulator.memory import GlobalMemory
+from hopperlab.emulator.machine.memory import GlobalMemory
 from hopperlab.hopper import tensormap
 from hopperlab.hopper.tensormap import TensorMapFields
 

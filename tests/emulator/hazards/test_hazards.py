@@ -1,15 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every hazard kind: kernels that commit it, named at both lines under every schedule, and clean twins that are silent."""
 import warnings
 
 import pytest
+from hopperlab.emulator.hazards.words import Kind
 from support import hazard_cases
 
 SCHEDULES = ("lazy", "eager", "random")
 CASES = hazard_cases.all_cases()
 BUGS = [c for c in CASES if not c.clean]
-KINDS = ("read-before-arrival", "overwrite-in-flight", "missing-proxy-fence", "register-in-flight", "race", "phase-overrun", "barrier-misuse",
-         "deadlock", "layout-mismatch", "illegal-descriptor", "divergent-collective", "cluster-lifetime", "exit-in-flight", "register-budget",
-         "out-of-bounds", "misaligned", "uninitialised-read")
+KINDS = tuple(map(str, Kind))
 pytestmark = pytest.mark.filterwarnings("ignore::hopperlab.runtime.errors.PtxasWarning")
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The course's own kernels are silent under every schedule, except those that are wrong on purpose (lessons 00 and 17)."""
 import inspect
 from pathlib import Path
@@ -5,17 +6,17 @@ from pathlib import Path
 import hopperlab as hl
 import numpy as np
 import pytest
-from hopperlab.measure import launches, launches_gemm
-from hopperlab.measure.launches_roles import Roles, register_roles
+from hopperlab.measure.launches import launch as launches, gemm as launches_gemm
+from hopperlab.measure.launches.roles import Roles, register_roles
 
 SCHEDULES = ("lazy", "eager", "random")
 ROOM = Path(hl.__file__).parent / "kernels"
 WRONG_ON_PURPOSE = {"start_here/kernel_1.cu", "start_here/kernel_2.cu", "start_here/kernel_4.cu", "article/listing.cu",
-                    "mbarrier/two_slots.cu"}               # an exercise: right once it is answered (tests/show/test_mbarriers.py)
+                    "mbarrier/two_slots.cu"}               # an exercise: right once it is answered (tests/lessons/test_l04_stepper.py)
 
 
 # Kernels that other tests run under every schedule with the checker on: file -> test.
-ELSEWHERE = {"clusters/shared_tiles.cu": "show/test_clusters.py", **{f"micro/{path.name}": "kernels/test_micro.py" for path in (ROOM / "micro").glob("*.cu")}}
+ELSEWHERE = {"clusters/shared_tiles.cu": "lessons/test_l12_shared_tiles.py", **{f"micro/{path.name}": "kernels/test_micro.py" for path in (ROOM / "micro").glob("*.cu")}}
 
 
 def gemm(make):
@@ -57,6 +58,7 @@ LAUNCHES = [(path, k) for path, makers in KERNELS.items() for k in range(len(mak
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("path, number", LAUNCHES, ids=[f"{path}-{k}" for path, k in LAUNCHES])
+@pytest.mark.sampled(by="path")
 def test_the_courses_kernels_are_silent(path, number, schedule):
     launch = KERNELS[path][number]()
     with hl.emulate(schedule=schedule, seed=11, hazards="collect") as session:

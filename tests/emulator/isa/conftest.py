@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the ISA tests: run one instruction on arrays, the way the engine does."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The instructions that test_h200.py compares with an H200. record_h200.py runs them on the inputs of h200_inputs.py.
 
 A case is (opcode, results, operands). Letters name registers: h b16, r b32, d b64, f f32, F f64, p predicate; #n is a
@@ -165,7 +166,7 @@ def chain_cases():
             yield f"{first}.cc.{kind}+{then}.{kind}", w * 2, w * 4
             yield f"{first}.cc.{kind}+{then}.cc.{kind}+addc.{kind}", w * 3, w * 6
             yield f"{first}.cc.{kind}+{then}.cc.{kind}+subc.{kind}", w * 3, w * 6
-        for part, last in product(("lo", "hi"), ("addc", "subc")):
+        for part, _ in product(("lo", "hi"), ("addc", "subc")):
             yield f"mad.{part}.cc.{kind}+madc.{part}.{kind}", w * 2, w * 6
             yield f"mad.{part}.cc.{kind}+madc.hi.cc.{kind}+madc.lo.{kind}", w * 3, w * 9
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inputs on which record_h200.py runs the cases of h200_cases.py: a bank of arrays of LANES values, by letter and place."""
 
 import re
@@ -116,7 +117,7 @@ def _doubles(rng):
 def make_bank():
     """Arrays of uint64 by name: a letter (or an element type of mma) and the operand's place."""
     rng = np.random.default_rng(90)
-    small = lambda n: rng.integers(-4, 5, (LANES, n))  # noqa: E731
+    small = lambda n: rng.integers(-4, 5, (LANES, n))
     formats = {
         "f16": np.float16,
         "bf16": ml_dtypes.bfloat16,

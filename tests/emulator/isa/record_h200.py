@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records what an H200 computes for every case of h200_cases.py into h200.npz, beside this file.
 
     python tests/emulator/isa/record_h200.py assemble     drops what ptxas rejects and writes h200.cubin and h200.json

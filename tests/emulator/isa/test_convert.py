@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cvt against Python's integers, fractions and ml_dtypes casts."""
 
 import itertools
@@ -195,7 +196,7 @@ def test_saturation_relu_and_satfinite(run):
 
 def test_tf32(run):
     x = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-11 - 2.0**-20, -1 - 2.0**-11, np.inf], np.float32)
-    read = lambda bits: bits.view(np.float32).tolist()  # noqa: E731
+    read = lambda bits: bits.view(np.float32).tolist()
     assert read(run("cvt.rna.tf32.f32", x)) == [1 + 2.0**-10, 1 + 2.0**-9, 1, -1 - 2.0**-10, np.inf]
     assert read(run("cvt.rn.tf32.f32", x)) == [1, 1 + 2.0**-9, 1, -1, np.inf]
     assert read(run("cvt.rz.tf32.f32", x)) == [1, 1 + 2.0**-10, 1, -1, np.inf]
@@ -248,8 +249,8 @@ def test_fp8(run, kind, dtype):
 def test_pack(run):
     a, b = np.array([300, -5, 100], np.int32), np.array([-300, 70000, 7], np.int32)
     c = np.array([0xABCD1234] * 3, np.uint32)
-    u8 = lambda v: max(0, min(255, int(v)))  # noqa: E731
-    s16 = lambda v: max(-(2**15), min(2**15 - 1, int(v))) & 0xFFFF  # noqa: E731
+    u8 = lambda v: max(0, min(255, int(v)))
+    s16 = lambda v: max(-(2**15), min(2**15 - 1, int(v))) & 0xFFFF
     assert run("cvt.pack.sat.s16.s32", a, b).tolist() == [s16(x) << 16 | s16(y) for x, y in zip(a, b)]
     expected = [0x12340000 | u8(x) << 8 | u8(y) for x, y in zip(a, b)]
     assert run("cvt.pack.sat.u8.s32.b32", a, b, c).tolist() == expected

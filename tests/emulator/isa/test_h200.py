@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every instruction of h200_cases.py gives what an H200 gave (h200.npz, see record_h200.py): bit for bit, NaN patterns
 of f32 and f64 aside, and approximations within the error that the PTX ISA allows."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """f16, bf16 and their pairs against ml_dtypes casts of exact float64 results."""
 
 import ml_dtypes

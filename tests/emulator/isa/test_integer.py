@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer arithmetic against Python's integers."""
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_wide_products(run, kind, wide):
 
 def test_saturation(run):
     a, b, c = (numbers("s32", s) for s in (9, 10, 11))
-    clamp = lambda v: max(-(2**31), min(2**31 - 1, v))  # noqa: E731
+    clamp = lambda v: max(-(2**31), min(2**31 - 1, v))
     assert run("add.sat.s32", a, b).tolist() == [clamp(int(x) + int(y)) for x, y in zip(a, b)]
     assert run("sub.sat.s32", a, b).tolist() == [clamp(int(x) - int(y)) for x, y in zip(a, b)]
     expected = [clamp((int(x) * int(y) >> 32) + int(z)) for x, y, z in zip(a, b, c)]
@@ -93,7 +94,7 @@ def test_carry_chain_adds_and_subtracts_long_numbers(run, kind):
     width, dtype = BITS[kind], f"u{BITS[kind] // 8}"
     parts = [numbers("u" + kind[1:], seed).astype(dtype) for seed in range(20, 26)]
     a, b = parts[:3], parts[3:]
-    whole = lambda p: [sum(int(x) << width * i for i, x in enumerate(row)) for row in zip(*p)]  # noqa: E731
+    whole = lambda p: [sum(int(x) << width * i for i, x in enumerate(row)) for row in zip(*p)]
     for name, sign in (("add", 1), ("sub", -1)):
         low, carry = run(f"{name}.cc.{kind}", a[0], b[0])
         mid, carry = run(f"{name}c.cc.{kind}", a[1], b[1], carry=carry)
@@ -121,7 +122,7 @@ def test_mad_carry(run):
 def test_mul24(run):
     for kind in ("u32", "s32"):
         a, b, c = (numbers(kind, s) for s in (40, 41, 42))
-        cut = lambda v: (int(v) & 0xFFFFFF) - (2**24 if kind[0] == "s" and int(v) >> 23 & 1 else 0)  # noqa: E731
+        cut = lambda v, kind=kind: (int(v) & 0xFFFFFF) - (2**24 if kind[0] == "s" and int(v) >> 23 & 1 else 0)
         products = [cut(x) * cut(y) for x, y in zip(a, b)]
         assert run(f"mul24.lo.{kind}", a, b).tolist() == [wrap(p, kind) for p in products]
         assert run(f"mul24.hi.{kind}", a, b).tolist() == [wrap(p >> 16, kind) for p in products]
@@ -195,7 +196,7 @@ def test_relu_before_and_after_the_type(run):
 def test_simd_video(run):
     a, b, c = (numbers("u32", s) for s in (70, 71, 72))
     rows = [(lanes(x, 8, False), lanes(y, 8, False), int(z)) for x, y, z in zip(a, b, c)]
-    pack = lambda values: sum((v & 0xFF) << 8 * i for i, v in enumerate(values))  # noqa: E731
+    pack = lambda values: sum((v & 0xFF) << 8 * i for i, v in enumerate(values))
     differences = [[abs(x - y) for x, y in zip(p, q)] for p, q, _ in rows]
     assert run("vabsdiff4.u32.u32.u32", a, b, c).tolist() == [pack(d) for d in differences]
     expected = [(sum(d) + row[2]) % 2**32 for d, row in zip(differences, rows)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mma.sync against an element-by-element reference built from the layout tables of the PTX ISA (9.7.14.5)."""
 
 import ml_dtypes

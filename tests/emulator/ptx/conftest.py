@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the PTX tests: wrap statements in a kernel, and compile CUDA with NVRTC."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Written and read registers of every instruction family of sm_90a."""
 
 import pytest

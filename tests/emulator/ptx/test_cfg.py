@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks, their order, and liveness, by example and against slow definitions on random graphs."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables, initialisers, parameters, function headers and aliases."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Source positions, inlining chains and readable C++ names."""
 
 import pytest

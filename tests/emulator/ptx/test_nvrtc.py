@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever NVRTC makes parses: language features, asynchronous instructions, and every kernel of the package.
 
 Nothing here depends on the exact PTX text, which changes with the compiler.
@@ -157,6 +158,7 @@ def test_nothing_is_read_before_it_is_written(request, name):
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=[str(p.relative_to(ROOT)) for p in KERNELS])
+@pytest.mark.sampled(every=8)
 def test_kernels_of_the_package(compile_ptx, path):
     parsed = parse(compile_ptx(path.read_text(), f"-I{ROOT / 'include'}", f"-I{path.parent}"))
     assert parsed.kernels

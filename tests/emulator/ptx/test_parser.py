@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements and operands: every way of writing PTX that compilers and people use."""
 
 import math

@@ -163,3 +163,4 @@ __device__ __forceinline__ void mask(float (&s)[COUNT], int row, int column, int
         if (key > last) s[i] = MINUS_INFINITY;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

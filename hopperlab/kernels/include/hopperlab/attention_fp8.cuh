@@ -141,3 +141,4 @@ __device__ __forceinline__ void transpose_e4m3(unsigned v, unsigned vt, int warp
                         __byte_perm(r[x][2], r[x][3], first), __byte_perm(r[x][2], r[x][3], second));
     }
 }
+// SPDX-License-Identifier: Apache-2.0

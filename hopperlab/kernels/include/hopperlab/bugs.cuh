@@ -32,3 +32,4 @@
 #ifndef BUG_REUSE_BEFORE_READ       // the source of a bulk store is written before it was read: overwrite-in-flight
 #define BUG_REUSE_BEFORE_READ 0
 #endif
+// SPDX-License-Identifier: Apache-2.0

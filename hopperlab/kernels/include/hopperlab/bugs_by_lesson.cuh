@@ -48,3 +48,4 @@
 #ifndef BUG_NO_FIRST_BARRIER    // no cluster barrier before the first multicast: cluster-lifetime
 #define BUG_NO_FIRST_BARRIER 0
 #endif
+// SPDX-License-Identifier: Apache-2.0

@@ -17,3 +17,4 @@ __device__ __forceinline__ void cp_async_bulk_tensor_2d_load_hint(void* shared, 
                  :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)),
                     "r"(c0), "r"(c1), "l"(policy) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

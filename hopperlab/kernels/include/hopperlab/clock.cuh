@@ -7,3 +7,4 @@ __device__ __forceinline__ long long clock_cycles() {
     asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles) :: "memory");
     return cycles;
 }
+// SPDX-License-Identifier: Apache-2.0

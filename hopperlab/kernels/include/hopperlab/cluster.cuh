@@ -44,3 +44,4 @@ __device__ __forceinline__ void mbarrier_arrive_remote(unsigned cluster_address)
 __device__ __forceinline__ void mbarrier_arrive_remote_slot(unsigned cluster_address) {
     asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0];" :: "r"(cluster_address) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -58,3 +58,4 @@ __device__ __forceinline__ void cp_async_wait_all() {
 __device__ __forceinline__ void cp_async_mbarrier_arrive_noinc(unsigned long long* barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(shared_address(barrier)) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

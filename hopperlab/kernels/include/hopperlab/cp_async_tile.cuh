@@ -16,3 +16,4 @@ __device__ __forceinline__ void cp_async_tile_128x64(unsigned char* tile, const 
     for (int row = 0; row < 128; row += 32)
         cp_async_cg_16_zfill(to + row * 128, from + (size_t)row * k, inside && row0 + my_row + row < rows ? 16 : 0);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -46,3 +46,4 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx_remote(unsigned cluste
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cluster.b64 _, [%0], %1;"
                  :: "r"(cluster_barrier), "r"(bytes) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

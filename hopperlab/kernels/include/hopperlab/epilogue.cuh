@@ -69,3 +69,4 @@ __device__ __forceinline__ void store_accumulators_tma(const TensorMap* map, con
         }
     }
 }
+// SPDX-License-Identifier: Apache-2.0

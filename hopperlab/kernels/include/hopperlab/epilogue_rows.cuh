@@ -43,3 +43,4 @@ __device__ __forceinline__ void store_accumulators_rows(__nv_bfloat16* c, const 
         }
     }
 }
+// SPDX-License-Identifier: Apache-2.0

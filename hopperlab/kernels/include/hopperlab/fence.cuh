@@ -39,3 +39,4 @@ __device__ __forceinline__ bool elect_sync() {
                  "}" : "=r"(elected) :: "memory");
     return elected;
 }
+// SPDX-License-Identifier: Apache-2.0

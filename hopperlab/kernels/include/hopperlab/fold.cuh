@@ -10,3 +10,4 @@ constexpr int TILE = 512, TILE_BYTES = TILE * 4;
 __device__ __forceinline__ float4 add_mirrored(float4 mine, float4 theirs) {
     return make_float4(mine.x + theirs.w, mine.y + theirs.z, mine.z + theirs.y, mine.w + theirs.x);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -44,3 +44,4 @@ __device__ __forceinline__ void promote(float (&sum)[COUNT], int first, const fl
     #pragma unroll
     for (int i = 0; i < PART; i++) sum[first + i] = fmaf(i / 2 % 2 ? lower : upper, part[i], sum[first + i]);
 }
+// SPDX-License-Identifier: Apache-2.0

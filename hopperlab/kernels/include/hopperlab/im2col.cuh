@@ -32,3 +32,4 @@ __device__ __forceinline__ void cp_async_bulk_tensor_5d_im2col(void* shared, con
                  :: "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)),
                     "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "h"(offset_w), "h"(offset_h), "h"(offset_d) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -71,3 +71,4 @@ __device__ __forceinline__ bool mbarrier_test_wait_parity(mbarrier_t* barrier, u
 __device__ __forceinline__ void mbarrier_wait_parity(mbarrier_t* barrier, unsigned parity) {
     while (!mbarrier_try_wait_parity(barrier, parity)) {}
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -46,3 +46,4 @@ __device__ __forceinline__ void store_mma_tile(__nv_bfloat16* c, const float (&d
         }
     }
 }
+// SPDX-License-Identifier: Apache-2.0

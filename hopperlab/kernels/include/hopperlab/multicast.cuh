@@ -25,3 +25,4 @@ __device__ __forceinline__ void mbarrier_wait_parity_cluster(mbarrier_t* barrier
                      "}" : "=r"(done) : "r"(shared_address(barrier)), "r"(parity) : "memory");
     } while (!done);
 }
+// SPDX-License-Identifier: Apache-2.0

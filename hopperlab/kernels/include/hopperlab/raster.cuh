@@ -12,3 +12,4 @@ __device__ __forceinline__ Tile grouped_tile(int index, int rows, int cols) {
     int height = min(HEIGHT, rows - group * HEIGHT);
     return {group * HEIGHT + inside % height, inside / height};
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -18,3 +18,4 @@ struct Ring {
         slot %= SLOTS;
     }
 };
+// SPDX-License-Identifier: Apache-2.0

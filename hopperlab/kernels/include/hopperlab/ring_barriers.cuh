@@ -13,3 +13,4 @@ __device__ __forceinline__ void ring_barriers_init(mbarrier_t* full, unsigned fi
         mbarrier_init(&empty[s], reads);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -14,3 +14,4 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(COUNT));
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -12,3 +12,4 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
 __device__ __forceinline__ void require_aligned(const void* pointer, unsigned bytes) {
     if (shared_address(pointer) % bytes != 0) __trap();
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -16,3 +16,4 @@ __device__ __forceinline__ unsigned pack_bf16x2(float low, float high) {
     __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     return *reinterpret_cast<unsigned*>(&pair);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -26,3 +26,4 @@ __device__ __forceinline__ void tensormap_cp_fenceproxy(TensorMap* global, const
 __device__ __forceinline__ void fence_proxy_tensormap_acquire(const TensorMap* global) {
     asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(global) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -120,3 +120,4 @@ template <int PENDING>
 __device__ __forceinline__ void cp_async_bulk_wait_group_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(PENDING) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -42,3 +42,4 @@ __device__ __forceinline__ void NAME(unsigned cluster_address, const void* share
                  " [%0], [%1], %2, [%3];"                                                                                    \
                  :: "r"(cluster_address), "r"(shared_address(shared)), "r"(bytes), "r"(cluster_barrier) : "memory");         \
 }
+// SPDX-License-Identifier: Apache-2.0

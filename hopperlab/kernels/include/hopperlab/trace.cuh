@@ -92,3 +92,4 @@ struct Trace {
 };
 
 #endif
+// SPDX-License-Identifier: Apache-2.0

@@ -86,3 +86,4 @@ __device__ __forceinline__ void NAME(TYPE (&d)[COUNT], const unsigned (&a)[4], u
 #define WGMMA_CALL(MACRO, ...) MACRO(__VA_ARGS__)           // once more through the preprocessor: the numbers become arguments
 #define WGMMA_SS(NAME, COUNT, TYPE, SHAPE, TAIL) WGMMA_CALL(WGMMA_SS_, NAME, COUNT, TYPE, SHAPE, TAIL, WGMMA_NEXT_##COUNT)
 #define WGMMA_RS(NAME, COUNT, TYPE, SHAPE, TAIL) WGMMA_CALL(WGMMA_RS_, NAME, COUNT, TYPE, SHAPE, TAIL, WGMMA_NEXT_##COUNT)
+// SPDX-License-Identifier: Apache-2.0

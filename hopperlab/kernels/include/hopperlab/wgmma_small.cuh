@@ -37,3 +37,4 @@ __device__ __forceinline__ void wgmma_m64k16_bf16(float (&d)[16], unsigned long 
                    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
                  : "l"(a), "l"(b), "r"(accumulate) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

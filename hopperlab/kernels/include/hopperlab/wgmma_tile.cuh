@@ -22,3 +22,4 @@ __device__ __forceinline__ void wgmma_k_block(float (&d)[COUNT], unsigned a_tile
         wgmma_m64k16_bf16(d, wgmma_descriptor_128B(a_tile + step * 32), wgmma_descriptor_128B(b_tile + step * 32),
                           step == 0 ? accumulate : 1);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -24,3 +24,4 @@ extern "C" __global__ void k(const float* x, float* y) {
     float m = reduce(scratch, x[threadIdx.x], Max()); //@ no_barrier_before_reuse no_barrier_after_store half_a_mask
     if (threadIdx.x == 0) { y[0] = s; y[1] = m; }
 }
+// SPDX-License-Identifier: Apache-2.0

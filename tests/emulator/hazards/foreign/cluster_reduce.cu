@@ -24,3 +24,4 @@ extern "C" __global__ void __cluster_dims__(4) k(const float* x, float* y) {
     }
     cluster.sync(); //~ peers_may_be_gone:
 }
+// SPDX-License-Identifier: Apache-2.0

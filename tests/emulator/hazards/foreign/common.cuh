@@ -87,3 +87,4 @@ template <int STAGES> struct PipelineState {
     __device__ PipelineState(uint32_t p = 0) : phase(p) {}
     __device__ void operator++(int) { if (++index == STAGES) { index = 0; phase ^= 1; } }
 };
+// SPDX-License-Identifier: Apache-2.0

@@ -21,3 +21,4 @@ extern "C" __global__ void k(const float* x, float* y) {
         y[0] = s;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

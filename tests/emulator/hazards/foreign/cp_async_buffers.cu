@@ -23,3 +23,4 @@ extern "C" __global__ void k(const float4* x, float* y) {
     }
     for (int i = 0; i < 4; i++) y[threadIdx.x + 64 * i] = sum[i];
 }
+// SPDX-License-Identifier: Apache-2.0

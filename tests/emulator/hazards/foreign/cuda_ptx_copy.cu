@@ -30,3 +30,4 @@ extern "C" __global__ void k(float* x) {
         ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>()); //~ source_lost_at_exit:
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -53,3 +53,4 @@ extern "C" __global__ void __launch_bounds__(256, 1) k(const __grid_constant__ C
             c[(16 * warp + lane / 4 + 8 * (n >> 1 & 1)) * 64 + 8 * (n >> 2) + 2 * (lane & 3) + (n & 1)] = final_accum[n];
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -50,3 +50,4 @@ extern "C" __global__ void __launch_bounds__(160) k(const char* q, const char* k
     for (int i = 0; i < 32; i++)
         o[(16 * warp + lane / 4 + 8 * (i >> 1 & 1)) * 64 + 8 * (i >> 2) + 2 * (lane & 3) + (i & 1)] = acc_o[i];
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -21,3 +21,4 @@ extern "C" __global__ void k(const float* x, float* y, unsigned* arrived) {
     __syncthreads(); //~ others_not_held:
     y[i] = __ldcg(&between[255 - i]); //@ writes_not_fenced others_not_held arrives_before_its_block
 }
+// SPDX-License-Identifier: Apache-2.0

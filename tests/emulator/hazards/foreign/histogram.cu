@@ -16,3 +16,4 @@ extern "C" __global__ void k(const unsigned* data, unsigned* total) {
     __syncthreads(); //~ merged_too_early:
     if (threadIdx.x < 16) atomicAdd(&total[threadIdx.x], bins[threadIdx.x]); //~ plain_merge: if (threadIdx.x < 16) total[threadIdx.x] += bins[threadIdx.x]; //@ merged_too_early plain_merge
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -24,3 +24,4 @@ extern "C" __global__ void k(const float* x, float* y) {
     }
     y[63 - threadIdx.x] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -40,3 +40,4 @@ extern "C" __global__ void k(const unsigned* x, unsigned* y, volatile unsigned* 
     __syncthreads(); //~ no_barrier_before_use:
     y[blockIdx.x * 64 + threadIdx.x] = exclusive + mine; //@ no_barrier_before_use
 }
+// SPDX-License-Identifier: Apache-2.0

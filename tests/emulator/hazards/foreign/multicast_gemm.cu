@@ -47,3 +47,4 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 1) k(const
     }
     cluster_arrive_relaxed(), cluster_wait(); //~ gone_before_the_peer_is_done:
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -27,3 +27,4 @@ extern "C" __global__ void __launch_bounds__(64) k(const float* x, float* y) {
     }
     y[lane ^ 5] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -64,3 +64,4 @@ extern "C" __global__ void __launch_bounds__(384, 1) k(const __grid_constant__ C
         if (tile < 3) named_arrive(1 + (me ^ 1), 256);
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -39,3 +39,4 @@ extern "C" __global__ void __launch_bounds__(128) k(const __grid_constant__ CUte
     }
     if (threadIdx.x == 0) tma_store_wait<0>(); //~ exit_before_it_is_read:
 }
+// SPDX-License-Identifier: Apache-2.0

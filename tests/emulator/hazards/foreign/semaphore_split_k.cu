@@ -19,3 +19,4 @@ extern "C" __global__ void k(const float* x, float* y, unsigned* lock) {
     unsigned next = blockIdx.x + 1;
     if (threadIdx.x == 0) asm volatile("st.global.release.gpu.b32 [%0], %1;" :: "l"(lock), "r"(next) : "memory"); //~ handed_on_without_release: if (threadIdx.x == 0) asm volatile("st.global.relaxed.gpu.b32 [%0], %1;" :: "l"(lock), "r"(next) : "memory");
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -32,3 +32,4 @@ extern "C" __global__ void k(const float* x, float* y) {
     float all = tree(scratch[warp], a + b, true); //@ tree_in_step result_read_too_early scratch_reused_too_early
     y[64 * warp + lane] = a / all; y[64 * warp + lane + 32] = b / all;
 }
+// SPDX-License-Identifier: Apache-2.0

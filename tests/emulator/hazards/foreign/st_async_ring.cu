@@ -36,3 +36,4 @@ extern "C" __global__ void __cluster_dims__(2) k(const float* x, float* y) {
     }
     cluster_sync(); //~ gone_too_early:
 }
+// SPDX-License-Identifier: Apache-2.0

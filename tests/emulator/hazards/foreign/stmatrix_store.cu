@@ -25,3 +25,4 @@ extern "C" __global__ void __launch_bounds__(128) k(const unsigned short* x, uns
         tma_store_wait<0>(); //~ left_in_flight:
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -24,3 +24,4 @@ extern "C" __global__ void k(const float* x, float* workspace, unsigned* flag, f
         if (threadIdx.x == 0) flag[tile] = 0;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

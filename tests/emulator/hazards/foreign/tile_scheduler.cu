@@ -35,3 +35,4 @@ extern "C" __global__ void __launch_bounds__(128) k(const float* x, float* y, un
         if (t < 32) y[32 * tile + t] = 3 * x[32 * tile + t];
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -49,3 +49,4 @@ extern "C" __global__ void __launch_bounds__(256, 1) k(const __grid_constant__ C
             c[(16 * w + lane / 4 + 8 * (i >> 1 & 1)) * 64 + 8 * (i >> 2) + 2 * (lane & 3) + (i & 1)] = acc[i];
     }
 }
+// SPDX-License-Identifier: Apache-2.0

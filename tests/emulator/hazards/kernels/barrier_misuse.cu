@@ -189,3 +189,4 @@ KERNEL(64) k(int* y, int n) {                                   // full 1, free 
         if (BUG || i < n - 1) bar_arrive(2, 64);                // HAZARD
     }
 }
+// SPDX-License-Identifier: Apache-2.0

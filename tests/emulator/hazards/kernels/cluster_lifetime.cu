@@ -64,3 +64,4 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(int* y) {
     barrier_cluster_arrive(); barrier_cluster_wait();
     y[blockIdx.x * 32 + threadIdx.x] = 1;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -43,6 +43,7 @@ KERNEL(64) k(const float* x, float* y) {
         if (threadIdx.x < 32) {
             mbarrier_wait_parity(&full, i & 1);                 // HAZARD
             sum += s[threadIdx.x];
+            fence_proxy_async_shared_cta();
             mbarrier_arrive(&empty);
         }
     }
@@ -91,3 +92,4 @@ KERNEL(128) k(float* y) {
     wgmma_wait_group<0>();
     y[threadIdx.x] = d[0];
 }
+// SPDX-License-Identifier: Apache-2.0

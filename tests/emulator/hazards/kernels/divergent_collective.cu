@@ -95,3 +95,4 @@ extern "C" __global__ void __launch_bounds__(256, 1) k(int* y) {
     }
     y[threadIdx.x] += 1;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -87,3 +87,4 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(64) k(float* y)
     barrier_cluster_arrive(); barrier_cluster_wait();
     y[blockIdx.x * 64 + threadIdx.x] = 1;
 }
+// SPDX-License-Identifier: Apache-2.0

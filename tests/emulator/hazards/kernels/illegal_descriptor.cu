@@ -58,3 +58,4 @@ KERNEL(32) k(const __grid_constant__ TensorMap m, const TensorMap* other) {
     cp_async_bulk_tensor_2d_load(s, BUG ? other : &m, &full, 0, 0);  // HAZARD
     mbarrier_wait_parity(&full, 0);
 }
+// SPDX-License-Identifier: Apache-2.0

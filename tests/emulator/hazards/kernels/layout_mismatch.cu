@@ -83,3 +83,4 @@ KERNEL(128) k(const __grid_constant__ TensorMap m, const void* x, float* y) {
     wgmma_wait_group<0>();
     put(y, d);
 }
+// SPDX-License-Identifier: Apache-2.0

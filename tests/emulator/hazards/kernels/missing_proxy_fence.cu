@@ -230,3 +230,4 @@ KERNEL(64) k(const float* x, float* y, int n) {                 // all lanes wri
         __syncwarp();
     }
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -26,3 +26,4 @@ KERNEL(32) k(const float* x) {
     cp_async_bulk_load(s, x + (BUG ? 60 : 0), 128, &full);      // HAZARD
     mbarrier_wait_parity(&full, 0);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -39,6 +39,7 @@ KERNEL(64) k(const float* x, float* y) {
         }
         mbarrier_wait_parity(&full, i);
         sum += s[threadIdx.x % 32];                             // OTHER
+        fence_proxy_async_shared_cta();
 #if !BUG
         __syncthreads();
 #endif
@@ -63,6 +64,7 @@ KERNEL(64) k(const float* x, float* y) {
         }
         mbarrier_wait_parity(&full, i);
         sum += *(volatile float*)&s[threadIdx.x % 32];          // OTHER
+        fence_proxy_async_shared_cta();
 #if !BUG
         __syncthreads();
 #endif
@@ -344,3 +346,4 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256) k(const __
     }
     barrier_cluster_arrive(); barrier_cluster_wait();
 }
+// SPDX-License-Identifier: Apache-2.0

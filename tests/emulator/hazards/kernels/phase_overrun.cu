@@ -76,8 +76,10 @@ KERNEL(64) k(const float* x, float* y) {
             bool there = mbarrier_test_wait_parity(&full, i & 1);
             if (!there) mbarrier_wait_parity(&full, i & 1);
             sum += s[threadIdx.x];
+            fence_proxy_async_shared_cta();
             mbarrier_arrive(&empty);
         }
     }
     if (threadIdx.x < 32) y[threadIdx.x] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0

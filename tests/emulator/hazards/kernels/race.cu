@@ -423,3 +423,4 @@ KERNEL(128) k(int* x, int* y, int n) {                          // each round ad
         __syncthreads();
     }
 }
+// SPDX-License-Identifier: Apache-2.0

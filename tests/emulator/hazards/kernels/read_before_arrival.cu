@@ -100,3 +100,4 @@ KERNEL(32) k(const float* x, float* y) {                        // one thread ac
     __syncwarp();
     y[threadIdx.x] = s[31 - threadIdx.x];
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -48,3 +48,4 @@ extern "C" __global__ void __launch_bounds__(128, 1) k(int* y) {
     setmaxnreg_dec<40>();                                       // HAZARD
     y[threadIdx.x] = 1;
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -97,6 +97,76 @@ KERNEL(128) k(const void* x, const unsigned* a, float* y, int n) {
     wgmma_wait_group<0>();
     put(y, d);
 }
+//! case widened_fragment_changes_in_flight
+//! launch block=128 shared=8192
+//! args bf16[64x64] u8[4096] f32[4096] int:6
+KERNEL(128) k(const void* x, const signed char* q, float* y, int n) {  // A is made of integers: the instruction that writes its register packs two halves
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        unsigned r[4];
+        for (int i = 0; i < 4; i++)
+            asm volatile("{ .reg .b16 lo, hi; cvt.rn.f16.s32 lo, %1; cvt.rn.f16.s32 hi, %2; mov.b32 %0, {lo, hi}; }"
+                         : "=r"(r[i]) : "r"((int)q[512 * k + 4 * threadIdx.x + i]), "r"((int)q[512 * k + i]));  // HAZARD
+        wgmma_fence();
+        wgmma_a_in_registers(d, r, wgmma_descriptor_128B(shared_address(s)));  // OTHER
+        wgmma_commit_group();
+        wgmma_wait_group<BUG>();
+    }
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case selected_fragment_changes_in_flight
+//! launch block=128 shared=8192
+//! args bf16[64x64] u32[4096] f32[4096] int:6
+KERNEL(128) k(const void* x, const unsigned* a, float* y, int n) {     // zeros behind the edge: a selection writes the register
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        unsigned r[4];
+        for (int i = 0; i < 4; i++)
+            asm volatile("{ .reg .pred p; setp.lt.s32 p, %2, 5; selp.b32 %0, %1, 0, p; }" : "=r"(r[i]) : "r"(a[128 * i + threadIdx.x]), "r"(k));  // HAZARD
+        wgmma_fence();
+        wgmma_a_in_registers(d, r, wgmma_descriptor_128B(shared_address(s)));  // OTHER
+        wgmma_commit_group();
+        wgmma_wait_group<BUG>();
+    }
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case two_sets_of_fragments_kept_apart
+//! clean
+//! launch block=128 shared=8192
+//! args bf16[64x64] u8[8192] f32[4096] int:6
+KERNEL(128) k(const void* x, const signed char* q, float* y, int n) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    unsigned r[4] = {}, next[4];
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        wgmma_fence();
+        wgmma_a_in_registers(d, r, wgmma_descriptor_128B(shared_address(s)));
+        wgmma_commit_group();
+        for (int i = 0; i < 4; i++)
+            asm volatile("{ .reg .b16 lo, hi; cvt.rn.f16.s32 lo, %1; cvt.rn.f16.s32 hi, %2; mov.b32 %0, {lo, hi}; }"
+                         : "=r"(next[i]) : "r"((int)q[512 * k + 4 * threadIdx.x + i]), "r"((int)q[512 * k + i]));
+        wgmma_wait_group<0>();
+        for (int i = 0; i < 4; i++) asm volatile("" : "+r"(r[i]) :: "memory");      // the compiler may not put `next` into r before the wait
+        for (int i = 0; i < 4; i++) r[i] = next[i];
+    }
+    put(y, d);
+}
 //! case zeroed_in_a_persistent_loop
 //! clean
 //! launch block=128 shared=16384
@@ -310,3 +380,4 @@ KERNEL(128) k(const float* x, float* y) {
     if (BUG) wgmma_wait_group<0>();
     put(y, d);
 }
+// SPDX-License-Identifier: Apache-2.0

@@ -125,3 +125,4 @@ KERNEL(256) k(const void* x, float* y, int n) {                 // zeroed in a b
     }
     put(y, d);
 }
+// SPDX-License-Identifier: Apache-2.0

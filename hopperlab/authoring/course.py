@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the course holds, read from the files: lessons with their titles and minutes, and the paths through them.
+
+A path is a list of lesson numbers; its minutes are the sum of its notebooks' own, so nothing here has to be kept up to date.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+INDEX = "index"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One lesson: number ('05', '05x' for an optional one), title, minutes, its notebook, and its exercise notebook where there is one."""
+
+    number: str
+    title: str
+    minutes: int
+    notebook: Path
+    exercise: Path | None = None
+
+    @property
+    def optional(self) -> bool:
+        """True for a notebook that goes deeper and belongs to no path."""
+        return self.number.endswith("x")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A path through the course: its name, the hours it fits into, the lessons' numbers, and for whom it is."""
+
+    name: str
+    hours: int
+    numbers: tuple[str, ...]
+    purpose: str
+
+
+WAYS = (
+    Way("Half a day", 4, ("00", "04", "05", "08", "10"), "what is new on Hopper: barriers, TMA, wgmma, and warps with roles"),
+    Way("One day", 8, ("00", "02", "03", "04", "05", "08", "09", "10", "11"), "from the Ampere pipeline to a warp-specialised product with its registers shared out"),
+    Way("Two days", 16, tuple(f"{n:02d}" for n in range(14)), "everything up to persistent kernels, with the exercise at the end of each lesson"),
+)
+
+
+def entries(root: Path) -> list[Entry]:
+    """The lessons under `root`/notebooks in order, optional ones behind the lesson they belong to.
+
+    Raises KeyError for a notebook without title or minutes (built ones have both).
+    """
+    found = []
+    for path in sorted((root / "notebooks").glob("[0-9][0-9]*_*.ipynb"), key=lambda p: p.name.split("_")[0]):
+        facts = json.loads(path.read_text(encoding="utf-8"))["metadata"]["hopperlab"]
+        exercise = root / "exercises" / path.name
+        found.append(Entry(path.name.split("_")[0], facts["title"], int(facts["minutes"]), path, exercise if exercise.is_file() else None))
+    return found
+
+
+def on_way(way: Way, every: list[Entry]) -> tuple[list[Entry], list[str]]:
+    """The lessons of a path that exist, in its order, and the numbers of those that do not."""
+    known = {entry.number: entry for entry in every}
+    return [known[n] for n in way.numbers if n in known], [n for n in way.numbers if n not in known]
+
+
+def minutes(chosen: list[Entry]) -> int:
+    """Minutes of these lessons together."""
+    return sum(entry.minutes for entry in chosen)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The course's folder, the compiler it pins, and which kernel files a text names; what a lesson's stored PTX is stamped with is made of these."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+ROOT = PACKAGE.parent
+KERNEL = re.compile(r"[\w./-]+\.cuh?\b")
+INCLUDE = re.compile(r'^\s*#include\s+[<"]((?:hopperlab/)?[\w./-]+\.cuh)[>"]', re.MULTILINE)
+
+
+def toolchain(root: Path = ROOT) -> str:
+    """The NVRTC version pinned in constraints.txt, such as 'nvrtc 13.0.88'; 'nvrtc unpinned' where the file has none."""
+    pins = root / "constraints.txt"
+    found = re.search(r"^nvidia-cuda-nvrtc==([\w.]+)", pins.read_text() if pins.exists() else "", re.MULTILINE)
+    return f"nvrtc {found[1]}" if found else "nvrtc unpinned"
+
+
+def kernel_files(text: str, package: Path = PACKAGE) -> list[Path]:
+    """Kernel files that this text names, with the headers they include, transitively; sorted."""
+    found: set[Path] = set()
+    pending = [package / "kernels" / name for name in KERNEL.findall(text)]
+    while pending:
+        path = pending.pop()
+        if path in found or not path.is_file():
+            continue
+        found.add(path)
+        for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            pending += [package / "kernels" / "include" / name, path.parent / name]
+    return sorted(found)
+
+
+def catalogue(root: Path = ROOT) -> str:
+    """Name and front matter of every lesson's source: what the landing notebook's tables are made of."""
+    heads = []
+    for path in sorted((root / "notebooks" / "sources").glob("[0-9]*.md")):
+        heads.append(path.stem + path.read_text(encoding="utf-8").split("\n---", 1)[0])
+    return "\n".join(heads)

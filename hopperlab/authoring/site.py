@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rendered site: lessons with their stored outputs, exercises, pages of docs/ and the API reference, readable with no kernel.
+
+`make site` writes build/site/html. The sources are laid out as in the repository, so that links hold in both; Sphinx with myst-nb renders
+them and executes nothing. A warning, an image without alt text or a link that leads nowhere fails the build.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+import nbformat
+
+from . import colab, course, hashes
+
+CONFIGURATION = """# Written by hopperlab.authoring.site.
+project = "hopperlab"
+author = "hopperlab"
+extensions = ["myst_nb"]
+html_theme = "furo"
+html_title = "hopperlab: asynchronous programming on Hopper"
+html_show_sphinx = False
+html_copy_source = False
+html_show_copyright = False
+language = "en"
+nb_execution_mode = "off"
+nb_render_markdown_format = "myst"
+nb_number_source_lines = False
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+"""
+MOST_ALT = 400          # characters of an image's alt text
+HOME = """# hopperlab
+
+A course in asynchronous programming on NVIDIA Hopper, with an emulator that runs its kernels anywhere. The pages show each lesson with the outputs
+stored from an H200; to move a panel or change a kernel, run the course: `make lab` in a clone of the repository.
+
+{table}
+
+## Paths
+
+{paths}
+
+```{{toctree}}
+:hidden:
+:caption: Lessons
+
+{lessons}
+```
+
+```{{toctree}}
+:hidden:
+:caption: Exercises
+
+{exercises}
+```
+
+```{{toctree}}
+:hidden:
+:caption: Look up
+
+docs/glossary
+docs/troubleshooting
+docs/emulator
+docs/your-kernels
+docs/oracle
+docs/hazards/README
+docs/running
+docs/teaching
+```
+
+```{{toctree}}
+:hidden:
+:caption: Reference
+
+{reference}
+```
+"""
+
+
+def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | None = None) -> Path:
+    """Prepare, render and check the site; returns the folder of its HTML. reference: the reference's pages in Markdown, by name (reference.pages).
+
+    Raises RuntimeError with what is wrong.
+    """
+    out = out or root / "build" / "site"
+    source, rendered = out / "source", out / "html"
+    for folder in (source, rendered):
+        shutil.rmtree(folder, ignore_errors=True)
+    prepare(reference, root, source)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(rendered)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"Sphinx found faults:\n{(done.stdout + done.stderr).replace(str(source), '…')}")
+    faults = list(check(rendered))
+    if faults:
+        raise RuntimeError("the site has faults:\n" + "\n".join(faults))
+    return rendered
+
+
+def prepare(reference: Mapping[str, str], root: Path, source: Path) -> None:
+    """Lay out everything that is rendered, with the configuration, in `source`."""
+    source.mkdir(parents=True)
+    (source / "conf.py").write_text(CONFIGURATION, encoding="utf-8")
+    shutil.copytree(root / "docs", source / "docs", ignore=shutil.ignore_patterns(".*"))
+    for path in sorted((source / "docs").rglob("*.md")):
+        path.write_text(_links_to_files_as_words(path.read_text(encoding="utf-8"), path, source), encoding="utf-8")
+    glossary, by_number = source / "docs" / "glossary.md", {entry.number: entry.notebook.name for entry in course.entries(root)}
+    glossary.write_text(re.sub(r"· lesson (\d\dx?)$", lambda m: f"· [lesson {m[1]}](../notebooks/{by_number[m[1]]})" if m[1] in by_number else m[0],
+                               glossary.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8")
+    _list_below(source / "docs" / "hazards" / "README.md")
+    every, pages = course.entries(root), []
+    for name, paths in (("notebooks", [entry.notebook for entry in every]), ("exercises", sorted((root / "exercises").glob("[0-9]*.ipynb")))):
+        for path in paths:
+            pages.append(f"{name}/{path.stem}")
+            (source / name).mkdir(exist_ok=True)
+            nbformat.write(readable(nbformat.read(path, as_version=4)), source / name / path.name)
+    (source / "reference").mkdir()
+    for name, text in reference.items():
+        (source / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
+    extra = [f"docs/{path.stem}" for path in sorted((source / "docs").glob("*.md")) if f"docs/{path.stem}\n" not in HOME]
+    words = _home(every, pages, reference)
+    (source / "index.md").write_text(words.replace("docs/teaching\n", "docs/teaching\n" + "".join(f"{page}\n" for page in extra)), encoding="utf-8")
+
+
+def _list_below(page: Path) -> None:
+    """Put the other pages of a folder under its first page in the site's menu."""
+    if page.is_file():
+        others = "\n".join(sorted(path.stem for path in page.parent.glob("*.md") if path != page))
+        page.write_text(f"{page.read_text(encoding='utf-8')}\n```{{toctree}}\n:hidden:\n\n{others}\n```\n", encoding="utf-8")
+
+
+def _home(every: list[course.Entry], pages: list[str], reference: Iterable[str]) -> str:
+    rows = [f"| {entry.number} | [{entry.title}](notebooks/{entry.notebook.name}) | {entry.minutes} min{', optional' if entry.optional else ''} |" for entry in every]
+    paths = []
+    for way in course.WAYS:
+        chosen, _ = course.on_way(way, every)
+        named = ", ".join(f"[{entry.number}](notebooks/{entry.notebook.name})" for entry in chosen)
+        paths.append(f"- **{way.name}** ({course.minutes(chosen)} min of lessons), {way.purpose}: {named}")
+    def chosen_pages(folder: str) -> str:
+        return "\n".join(page for page in pages if page.startswith(folder))
+    return HOME.format(table="\n".join(["| | lesson | time |", "|---|---|---|", *rows]), paths="\n".join(paths), lessons=chosen_pages("notebooks"),
+                       exercises=chosen_pages("exercises"), reference="\n".join(f"reference/{name}" for name in reference))
+
+
+def readable(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook as a reader without a kernel needs it: widget views and Colab's cell dropped, and on every image its words as alt text."""
+    notebook.cells = [_cuda_as_text(cell) for cell in notebook.cells if not colab.is_it(cell)]
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        kept = []
+        for output in cell.outputs:
+            data = output.get("data", {})
+            data.pop("application/vnd.jupyter.widget-view+json", None)
+            if any(kind.startswith("image/") for kind in data):
+                cell.metadata["mystnb"] = {"image": {"alt": alt_text(data.get("text/plain", ""))}}
+            if data or output.output_type not in ("display_data", "execute_result"):
+                kept.append(output)
+        cell.outputs = kept
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            cell.metadata["tags"] = sorted({*cell.metadata.get("tags", []), "hide-input"})
+    notebook.metadata.pop("widgets", None)
+    return notebook
+
+
+def _cuda_as_text(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """A %%cuda cell that shows nothing as a listing in CUDA: the other code cells of a page are Python."""
+    if cell.cell_type != "code" or not cell.source.startswith("%%cuda") or cell.outputs:
+        return cell
+    return nbformat.v4.new_markdown_cell(f"```cuda\n{cell.source}\n```", id=cell.id)
+
+
+def alt_text(words: str | list[str]) -> str:
+    """The plain text of a figure on one line, cut at a word."""
+    line = " ".join("".join(words).split()).removeprefix("A panel: run the notebook to move its controls. First launch: ")
+    line = re.sub(r"[\\`<>|]", " ", line)
+    return line if len(line) <= MOST_ALT else line[:MOST_ALT].rsplit(" ", 1)[0] + " …"
+
+
+def _links_to_files_as_words(text: str, page: Path, source: Path) -> str:
+    """Links to files of the repository that are not part of the site become plain words with the file's name."""
+    def replace(match: re.Match) -> str:
+        target = match["target"].split("#")[0]
+        inside = not target or "://" in target or target.endswith(".ipynb") or (page.parent / target).exists() and source in (page.parent / target).resolve().parents
+        return match[0] if inside else f"{match['words']} (`{target.removeprefix('../')}`)"
+    return re.sub(r"(?<!!)\[(?P<words>[^\]]*)\]\((?P<target>[^)\s]+)\)", replace, text)
+
+
+def check(rendered: Path) -> Iterator[str]:
+    """Faults of the HTML: images without alt text, and links within the site to pages or anchors that do not exist."""
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted(rendered.rglob("*.html"))}
+    anchors = {path.resolve(): set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
+    for path, text in pages.items():
+        name = path.relative_to(rendered).as_posix()
+        for image in re.findall(r"<img\b[^>]*>", text):
+            alt = re.search(r'\balt="([^"]*)"', image)
+            if alt is None or len(alt[1]) < 10 or re.match(r"(\.\./)*_images/", alt[1]):
+                yield f"{name}: an image without alt text: {image[:160]}"
+        for target in set(re.findall(r'<a\b[^>]*\bhref="([^"]+)"', text)):
+            place, _, anchor = html.unescape(target).partition("#")
+            if re.match(r"[a-z]+:", place):
+                continue
+            file = (path.parent / unquote(place)).resolve() if place else path.resolve()
+            if not file.exists():
+                yield f"{name}: a link to {target}, which does not exist"
+            elif anchor and file in anchors and unquote(anchor) not in anchors[file]:
+                yield f"{name}: a link to {target}, where there is no such heading"

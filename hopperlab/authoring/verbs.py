@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `python -m hopperlab.authoring VERB` does: one function a verb, which takes the parsed command line and returns the exit code, and the table of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from ..grading import generate
+from ..runtime.compile import toolchain
+from ..runtime.progress import Bar
+from . import build, hashes, solutions, stored
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb: its name, one line of help, what it does, and the options it takes besides names, each with what argparse is told."""
+
+    name: str
+    help: str
+    run: Callable[[argparse.Namespace], int]
+    options: Mapping[str, dict] = field(default_factory=dict)
+
+
+WHERE = {"--backend": {"choices": ("gpu", "emulator"), "help": "where to run (default: HOPPERLAB_BACKEND, else automatic)"}}
+VOUCH = {"--backend": {"choices": ("gpu", "emulator"), "default": "emulator", "help": "where to run (default: emulator); on a GPU everything stale is stored"},
+         "--vouch": {"action": "store_true", "help": "you say that ignored outputs from a GPU are still right where no kernel changed"}}
+
+
+def _build(given: argparse.Namespace) -> int:
+    for path in build.sources(given.lessons):
+        print(f"built {build.build(path).name}", flush=True)
+    return _exercises(given)
+
+
+def _execute(given: argparse.Namespace) -> int:
+    from .execute import execute
+
+    _build(given)
+    return _each(map(build.notebook_path, build.sources(given.lessons)), lambda path: execute(path, given.backend)[2])
+
+
+def _each(notebooks: Iterable[Path], run: Callable[[Path], dict]) -> int:
+    """Run the notebooks, saying so; 1 when one failed."""
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    failed = 0
+    for path in notebooks:
+        print(f"executing {path.name} …", flush=True)
+        began = time.perf_counter()
+        try:
+            place = run(path)
+            print(f"  {time.perf_counter() - began:.1f} s on {place.get('gpu', place['backend'])}", flush=True)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            failed += 1
+            print(f"  failed after {time.perf_counter() - began:.1f} s; the stored file is as it was\n{error}", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    sources, exercises = build.sources(given.lessons), solutions.sources(given.lessons)
+    findings = [finding for path in sources for finding in stored.check(path)] + [finding for path in exercises for finding in stored.check_solution(path)]
+    findings += generate.drift(hashes.ROOT)
+    for finding in findings:
+        print(finding)
+    notebooks = [*map(build.notebook_path, [*sources, *exercises])]
+    for path in notebooks:
+        print(f"{path.parent.name}/{path.stem}: outputs from {stored.places(path)}")
+    for words in filter(None, map(stored.not_compared, notebooks)):
+        print(words)
+    print(f"{len(notebooks)} notebooks checked, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+def _restamp(given: argparse.Namespace) -> int:
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    from . import made_of
+    from .restamp import restamp
+
+    if not made_of.comparable() or not toolchain.has_nvrtc():
+        print(f"Stamps are made of {made_of.toolchain_name()}'s PTX, and that compiler is not installed here.", file=sys.stderr)
+        return 1
+    _build(given)
+    open_ = 0
+    for path in map(build.notebook_path, [*build.sources(given.lessons), *solutions.sources(given.lessons)]):
+        progress = _Progress(f"{path.parent.name}/{path.stem}")
+        try:
+            outcome = restamp(path, given.backend, given.vouch, progress)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            open_ += 1
+            print(f"{path.stem}: a cell failed; the stored file is as it was\n{error}", file=sys.stderr, flush=True)
+            continue
+        finally:
+            progress.close()
+        if outcome is not None:
+            open_ += len(outcome.gpu) + len(outcome.different)
+            print(outcome, flush=True)
+    _exercises(given)
+    print(f"{open_} outputs are left" if open_ else "no output is stale")
+    return 1 if open_ else 0
+
+
+class _Progress:
+    """How many cells of a notebook have run: a bar that a terminal sees grow, one line elsewhere. The bar comes with the first cell."""
+
+    def __init__(self, name: str):
+        self._name, self._bar = name, None
+
+    def __call__(self, done: int, cells: int) -> None:
+        self._bar = self._bar or Bar("{desc} |{bar}| {n_fmt} of {total_fmt} cells", cells)
+        if self._bar.terminal or done == 0:
+            self._bar.tell(done, self._name)
+
+    def close(self) -> None:
+        """Nothing more runs."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _precompile(given: argparse.Namespace) -> int:
+    from . import precompile
+
+    exercises = not given.lessons or precompile.EXERCISES in given.lessons
+    names = [name for name in given.lessons if name != precompile.EXERCISES]
+    lessons = [path for path in build.sources(names) if path in build.lesson_sources()] if names or not given.lessons else []
+    if not given.lessons:
+        precompile.drop_others(lessons)
+        precompile.collect_probe()
+    jobs = {path.stem: partial(precompile.bring_up_to_date, path) for path in lessons}
+    if exercises:
+        jobs[precompile.EXERCISES] = precompile.collect_exercises
+    return _collect(jobs)
+
+
+def _collect(jobs: dict[str, Callable[[], tuple[int, int]]]) -> int:
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    failed = 0
+    for name, job in jobs.items():
+        began = time.perf_counter()
+        try:
+            kernels, size = job()
+            print(f"{name}: {kernels} compilations, {size / 1e3:.0f} kB, {time.perf_counter() - began:.0f} s", flush=True)
+        except (CellExecutionError, DeadKernelError) as error:
+            failed += 1
+            print(f"{name}: failed; the stored PTX is as it was\n{error}", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+def _bundle(given: argparse.Namespace) -> int:
+    from . import bundle
+
+    print(f"read {bundle.build(extras=given.lessons) / 'START.md'}")
+    return 0
+
+
+def _mutations(given: argparse.Namespace) -> int:
+    from . import mutations
+
+    unnoticed = 0
+    for mutation in mutations.read(hashes.ROOT / "tests" / "notebooks" / "mutations.toml"):
+        if not given.lessons or mutation.lesson in given.lessons:
+            verdict = mutations.outcome(mutation, mutation.lesson, mutation.cell, mutation.needs)
+            unnoticed += not verdict
+            print(f"{mutation.name}\n    {verdict or 'NOT NOTICED'}", flush=True)
+    return 1 if unnoticed else 0
+
+
+def _readme(given: argparse.Namespace) -> int:
+    from . import readme
+
+    print("\n".join(f"{page} changed" for page in readme.write()) or "the tables are as they should be")
+    return 0
+
+
+def _rooms(given: argparse.Namespace) -> int:
+    from . import room_plan
+
+    print("\n".join(f"wrote {path.name}" for path in room_plan.write()) or "the plan of the rooms is as it should be")
+    return 0
+
+
+def _pictures(given: argparse.Namespace) -> int:
+    from . import pictures
+
+    for path in pictures.draw():
+        print(f"drew {path.name}")
+    return 0
+
+
+def _solutions(given: argparse.Namespace) -> int:
+    from .execute import execute
+
+    return _each(map(solutions.write, solutions.sources(given.lessons)), lambda path: execute(path, given.backend)[2]) or _exercises(given)
+
+
+def _exercises(given: argparse.Namespace) -> int:
+    for source in solutions.sources(given.lessons):
+        solutions.write(source)
+    for path in generate.write(hashes.ROOT):
+        print(f"wrote {path.relative_to(hashes.ROOT)}")
+    return 0
+
+
+VERBS = (
+    Verb("build", "text sources to lessons, solutions and exercises, keeping their outputs", _build),
+    Verb("execute", "build, then run each notebook here and store its outputs", _execute, WHERE),
+    Verb("check", "say what is stale, missing, out of order or wrong", _check),
+    Verb("restamp", "run the notebooks with stale outputs here, keep what is proved to be the same, and list what a GPU has to make", _restamp, VOUCH),
+    Verb("precompile", "collect the PTX that ships for machines without NVRTC; the name `exercises` is that of all exercises", _precompile),
+    Verb("bundle", "write a folder that installs and runs offline; names are further extras, such as cuda13", _bundle),
+    Verb("mutations", "apply the mutations of these lessons' kernels and show what nbval says", _mutations),
+    Verb("readme", "write the tables of lessons (README.md) and of hazards (docs/hazards/README.md)", _readme),
+    Verb("rooms", "write the plan of the rooms into CONTRIBUTING.md and draw it", _rooms),
+    Verb("pictures", "draw the README's picture from a run", _pictures),
+    Verb("solutions", "run the solution notebooks and store their outputs, then write exercises/", _solutions, WHERE),
+    Verb("exercises", "text sources in solutions/sources to solutions/, and exercises/ from these", _exercises),
+)

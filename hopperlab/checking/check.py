@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judging an answer: values under every schedule, hazards, and the mechanism asked for; then, where there is one, on the GPU.
+
+`judge` gives the verdict as data, from the answer cell's text alone; a check cell calls it through lessons/catalogue.py (`hl.check`).
+"""
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import hopperlab as hl
+
+from ..runtime.shapes import Shape
+from ..runtime.explore import FIXED
+from . import answers, cuda_text, python_answers
+from .carried import TOLD, Carried
+from .exercise import CUDA, PUBLIC, Case, Exercise, Launch, random
+
+Call: TypeAlias = Callable[[str, str, Sequence[tuple[Any, ...]]], Sequence[Any]]
+"""How a Python answer is run: call(text, function name, arguments of each case) -> values."""
+
+HIDDEN_SHAPES = 5
+GPU_SECONDS = 20.0
+BUDGET = 20_000            # rounds that a polling loop may spin alone
+SHOWN = {"read-before-arrival": 0, "exit-in-flight": 2, "phase-overrun": 3, "deadlock": 4}
+"""Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last."""
+LIMIT = 4_000_000          # work of one trial (emulator/observe/work.py); right answers do at most 500,000
+STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
+
+
+class CheckFailed(AssertionError):
+    """An answer that is not right yet; the message says what is wrong first, and where."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the message, without the check's own frames."""
+        return [f"CheckFailed: {self}"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: which step noticed (STEPS), and the message for the learner."""
+
+    step: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found about one answer. `tried` counts shapes, `schedules` those a shape was run under, `required` the requirements of all shapes."""
+
+    exercise: str
+    findings: tuple[Finding, ...] = ()
+    tried: int = 0
+    schedules: int = 0
+    required: int = 0
+
+    @property
+    def right(self) -> bool:
+        """True when nothing was found."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        if self.findings:
+            return f"{self.exercise} is not right yet. " + "\n".join(finding.message for finding in self.findings)
+        if not self.schedules:
+            return f"{self.exercise} is right: {_number(self.tried, 'case')}"
+        asked = f", {_number(self.required, 'requirement')} met" if self.required else ""
+        return f"{self.exercise} is right: {_number(self.tried, 'shape')} under {self.schedules} schedules, no hazard{asked}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**asdict(self), "right": self.right}
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("s" if count != 1 else "")
+
+
+def text_of(exercise: Exercise, answer: Any) -> str:
+    """The cell text behind what an answer cell defined. Raises CheckFailed for anything else."""
+    if isinstance(answer, str):
+        return answer
+    if exercise.kind == CUDA:
+        if not isinstance(answer, hl.RawModule) or answer.source is None:
+            raise CheckFailed(f"{exercise.id}: give the module that the cell `%%cuda {exercise.name}` made, not {type(answer).__name__}")
+        options = "".join(f" {option}" for option in answer.options)
+        return f"%%cuda {answer.name.removesuffix('.cu')}{options}\n{answer.source}"
+    code = getattr(answer, "__code__", None)
+    text = "".join(linecache.getlines(code.co_filename)) if code is not None else ""
+    if not text:
+        raise CheckFailed(f"{exercise.id}: give the function {exercise.name} itself, defined in a cell of this notebook")
+    return text
+
+
+def judge(exercise: Exercise, cell: str, constants: Mapping[str, Any] | None = None, *, key: str = PUBLIC, hidden: bool = False,
+          gpu: bool = False, call: Call | None = None) -> Verdict:
+    """The verdict on the text of an answer cell. Deterministic: text, constants, key and `hidden` decide it.
+
+    key:  draws inputs and hidden shapes; with another key than the public one the visible cases of a Python exercise are drawn too, so that
+          an answer which only knows the cases of the notebook is not right
+    call: how Python answers are run, call(text, function name, arguments of each case) -> values (python_answers.run); a grader gives one
+    that runs them in its sandbox.
+    """
+    setting = exercise.setting(constants or {})
+    try:
+        text = answers.body(exercise, cell)
+    except answers.Refused as refused:
+        return Verdict(exercise.id, (Finding("form", f"Not tried: {refused}."),))
+    shapes = _shapes(exercise, key, hidden)
+    if exercise.kind != CUDA:
+        return _judge_python(exercise, text, shapes, setting, key, call or python_answers.run)
+    return _Trials(exercise, text, shapes, setting, key, gpu).verdict()
+
+
+def _shapes(exercise: Exercise, key: str, hidden: bool) -> list[Any]:
+    """The visible shapes, or those that the key draws (each once): five hidden ones, or as many as a Python exercise shows, none of which it shows."""
+    if not hidden and (key == PUBLIC or exercise.kind == CUDA):
+        return list(exercise.shapes)
+    rng = random(key, exercise.id, "hidden shapes" if hidden else "visible shapes")
+    drawn: list[Any] = []
+    most, shown = (HIDDEN_SHAPES, []) if hidden else (len(exercise.shapes), list(exercise.shapes))
+    for _ in range(20 * most):
+        shape = exercise.draw(rng)
+        if shape not in drawn and shape not in shown and len(drawn) < most:
+            drawn.append(shape)
+    return drawn or list(exercise.shapes)
+
+
+def _judge_python(exercise: Exercise, text: str, shapes: Sequence[Any], setting: Mapping[str, Any], key: str, call: Call) -> Verdict:
+    cases = [exercise.case(random(key, exercise.id, shape), shape, **setting) for shape in shapes]
+    try:
+        values = call(text, exercise.name, [case.arguments for case in cases])
+    except python_answers.AnswerFailed as failed:
+        return Verdict(exercise.id, (Finding("values", str(failed)),))
+    for case, value in zip(cases, values, strict=True):
+        problem = python_answers.difference(value, case.expected, case.tolerance)
+        if problem:
+            given = ", ".join(map(str, case.arguments))
+            return Verdict(exercise.id, (Finding("values", f"{exercise.name}({given}) {problem}."),))
+    return Verdict(exercise.id, (), len(cases))
+
+
+class _Trials:
+    """One CUDA answer, compiled once and run on every shape under every schedule."""
+
+    def __init__(self, exercise: Exercise, text: str, shapes: Sequence[Any], setting: Mapping[str, Any], key: str, gpu: bool):
+        self.exercise, self.text, self.shapes, self.setting, self.key, self.gpu = exercise, text, shapes, setting, key, gpu
+        self.plan = [(name, 0) for name in FIXED] + [("random", seed) for seed in range(exercise.seeds)]
+        self.required = 0
+
+    def verdict(self) -> Verdict:
+        """Compile, run, compare; the first shape with findings ends it."""
+        try:
+            self.module = hl.RawModule(code=self.text, name=f"{self.exercise.name}.cu", backend="emulator", strict=True)
+        except (hl.CompileError, hl.NoteError) as error:
+            return Verdict(self.exercise.id, (Finding("compiles", f"It does not compile:\n{error}"),))
+        except hl.ToolchainError as error:                      # a machine without a compiler
+            return Verdict(self.exercise.id, (Finding("compiles", str(error)),))
+        try:
+            cuda_text.check_ptx(self.module.ptx)
+        except cuda_text.NotTaken as problem:
+            return Verdict(self.exercise.id, (Finding("form", f"Not tried: {problem}."),))
+        for shape in self.shapes:
+            findings = self._shape(shape)
+            if not findings and self.gpu:
+                findings = self._on_gpu(shape)
+            if findings:
+                return Verdict(self.exercise.id, tuple(findings))
+        return Verdict(self.exercise.id, (), len(self.shapes), len(self.plan), self.required)
+
+    def _case(self, shape: Any) -> Case:
+        case = self.exercise.case(random(self.key, self.exercise.id, shape), shape, **self.setting)
+        for name, array in case.outputs.items():
+            if name not in case.kept:
+                poison(array)
+        return case
+
+    def _shape(self, shape: Any) -> list[Finding]:
+        for schedule, seed in self.plan:
+            case = self._case(shape)
+            name = f"random({seed})" if schedule == "random" else schedule
+            where = f"({self.exercise.says(shape)}; schedule {name})"
+            error = None
+            with hl.emulate(schedule=schedule, seed=seed, hazards="collect", trace=schedule == "lazy" and _trace(case), budget=BUDGET, limit=LIMIT) as run:
+                try:
+                    _run(case, self._launch)
+                except (hl.EmulatorError, hl.HopperlabError) as fault:
+                    error = fault
+            findings = _hazards(run, error, where) or _values(case, where)
+            if findings:
+                return findings
+            if schedule == "lazy":
+                findings = self._mechanism(case, run, where) or self._carried(shape, len(case.carried))
+                if findings:
+                    return findings
+        return []
+
+    def _mechanism(self, case: Case, run: Any, where: str) -> list[Finding]:
+        complaints = [text for text in (requirement.complaint(run) for requirement in case.requires) if text]
+        self.required += len(case.requires)
+        if not complaints:
+            return []
+        return [Finding("mechanism", "The values are right, but not by what was asked for: " + "; ".join(complaints) + f" {where}.")]
+
+    def _carried(self, shape: Any, count: int) -> list[Finding]:
+        """A run for each mechanism that must have carried the data, with what it delivers altered."""
+        for number in range(count):
+            case = self._case(shape)
+            wrong = self._altered(case, case.carried[number])
+            if wrong:
+                return [Finding("mechanism", f"The values are right, but not by what was asked for. In a second run ({self.exercise.says(shape)}) "
+                                             f"{TOLD[case.carried[number].way]}. There, {wrong.rstrip(' .')}.")]
+        return []
+
+    def _altered(self, case: Case, carried: Carried) -> str:
+        """What is wrong with the result of an altered run, or ''."""
+        def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0) -> None:
+            with carried.around(run.altered, case.outputs.values(), args):
+                self._launch(name, grid, block, args, shared_mem)
+        with hl.emulate(schedule="lazy", hazards="collect", trace=False, budget=BUDGET, limit=LIMIT) as run:
+            run.altered = carried.altered()
+            try:
+                _run(case, launch)
+            except (hl.EmulatorError, hl.HopperlabError) as fault:
+                return f"{type(fault).__name__}: {fault}"
+        return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected)), "")), "")
+
+    def _launch(self, name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0) -> None:
+        self.module.get_function(name)(grid, block, args, shared_mem=shared_mem)
+
+    def _on_gpu(self, shape: Any) -> list[Finding]:
+        def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0) -> None:
+            hl.run_isolated(self.module.get_function(name), grid, block, args, shared_mem=shared_mem, timeout=GPU_SECONDS, backend="gpu")
+        case, where = self._case(shape), f"({self.exercise.says(shape)}; on the GPU)"
+        try:
+            _run(case, launch)
+        except hl.HopperlabError as error:
+            return [Finding("gpu", f"The emulator found nothing wrong, but the GPU did not finish: {error} {where}")]
+        return [Finding("gpu", found.message) for found in _values(case, where)]
+
+
+def _trace(case: Case) -> bool | str:
+    """How a run is traced whose timeline the requirements read."""
+    return "accesses" if any(requirement.accesses for requirement in case.requires) else True
+
+
+def _run(case: Case, launch: Launch) -> None:
+    assert case.run is not None, "each case of a CUDA exercise has its launches"
+    case.run(launch)
+
+
+def poison(array: np.ndarray) -> None:
+    """Fill an output, so that an element that nobody writes is noticed: NaN, or the largest integer."""
+    try:
+        array.fill(np.nan)
+    except (ValueError, TypeError, OverflowError):
+        array.fill(np.iinfo(array.dtype).max)
+    if array.dtype.kind in "iu":
+        array.fill(np.iinfo(array.dtype).max)
+
+
+def _hazards(run: Any, error: Exception | None, where: str) -> list[Finding]:
+    found = sorted(run.hazards, key=lambda hazard: (SHOWN.get(hazard.kind, 1), hazard.sort_key()))
+    if found:
+        more = f"\n({len(found) - 1} more after this one)" if len(found) > 1 else ""
+        return [Finding("hazards", f"The emulator names a hazard {where}:\n{found[0]}{more}")]
+    return [Finding("hazards", f"The emulator stopped it {where}:\n{type(error).__name__}: {error}")] if error is not None else []
+
+
+def _values(case: Case, where: str) -> list[Finding]:
+    for name, array in case.outputs.items():
+        expected = np.asarray(case.expected[name])
+        got = np.asarray(array)
+        if got.shape != expected.shape:
+            return [Finding("values", f"{name} has shape {got.shape}, expected {expected.shape} {where}.")]
+        wide, right = _wide(got), _wide(expected)
+        with np.errstate(invalid="ignore"):
+            close = np.abs(wide - right) <= case.tolerance * np.maximum(1, np.abs(right))
+        wrong = np.flatnonzero(~(close | (wide == right) | (np.isnan(wide) & np.isnan(right)))) if wide.dtype.kind == "f" else np.flatnonzero(wide != right)
+        if len(wrong):
+            index = tuple(int(i) for i in np.unravel_index(int(wrong[0]), got.shape))
+            shown = "never written" if _is_poison(got[index]) else f"{_plain(got[index])}"
+            return [Finding("values", f"{name}[{', '.join(map(str, index))}] is {shown}, expected {_plain(expected[index])}; "
+                                      f"{len(wrong)} of {got.size} elements are wrong {where}.")]
+    return []
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype.kind in "iub" else array.astype(np.float64)
+
+
+def _is_poison(value: Any) -> bool:
+    return bool(np.isnan(value)) if np.asarray(value).dtype.kind not in "iub" else value == np.iinfo(np.asarray(value).dtype).max
+
+
+def _plain(value: Any) -> str:
+    return re.sub(r"\.0$", "", f"{float(value):.7g}") if np.asarray(value).dtype.kind not in "iub" else str(int(value))

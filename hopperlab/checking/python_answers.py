@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a Python answer in a child process that returns data, and comparing what it returned.
+
+The child gets the answer's text and the arguments as JSON and prints the values as JSON; nothing of the answer runs in this process.
+`run` uses a plain child with limits; a grader passes the same text through its sandbox (sandbox.py).
+"""
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SECONDS = 20
+MOST_OUTPUT = 1_000_000
+CHILD = Path(__file__).with_name("python_child.py")
+
+
+class AnswerFailed(Exception):
+    """The answer raised, did not end, or returned what is no plain data."""
+
+
+def run(text: str, name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Call the function `name` of the answer once for each tuple of arguments; returns the values. Raises AnswerFailed."""
+    try:
+        done = subprocess.run(command(), input=request(text, name, arguments), capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise AnswerFailed(f"{name} did not return within {SECONDS} s.") from None
+    return values(name, done.stdout, len(arguments))
+
+
+def command() -> list[str]:
+    """The child's command line."""
+    return [sys.executable, "-I", "-B", str(CHILD)]
+
+
+def request(text: str, name: str, arguments: Sequence[tuple[Any, ...]]) -> str:
+    """What the child reads from standard input."""
+    return json.dumps({"text": text, "name": name, "arguments": [list(given) for given in arguments]})
+
+
+def values(name: str, printed: str, count: int) -> list[Any]:
+    """What the child's standard output says: the values, or AnswerFailed with the reason."""
+    try:
+        answer = json.loads(printed[:MOST_OUTPUT].strip().rpartition("\n")[2])
+    except (ValueError, RecursionError):
+        raise AnswerFailed(f"{name} ended without returning values.") from None
+    if not isinstance(answer, dict) or "error" in answer:
+        raise AnswerFailed(str(answer.get("error", "it returned no values"))[:2000] if isinstance(answer, dict) else f"{name} returned no values.")
+    found = answer.get("values")
+    if not isinstance(found, list) or len(found) != count:
+        raise AnswerFailed(f"{name} returned no values.")
+    return found
+
+
+def difference(value: Any, expected: Any, tolerance: float = 0.0, path: str = "") -> str:
+    """Where two values of plain data differ first, in words that follow the call ('returned …, expected …'); '' when they agree."""
+    at = f" at {path}" if path else ""
+    if isinstance(expected, (list, tuple)):
+        if not isinstance(value, list) or len(value) != len(expected):
+            return f"returned {_short(value)}{at}, expected {len(expected)} values like {_short(list(expected))}"
+        pairs = enumerate(zip(value, expected))
+        return next(filter(None, (difference(a, b, tolerance, f"{path}[{i}]") for i, (a, b) in pairs)), "")
+    number = isinstance(expected, (int, float)) and not isinstance(expected, bool)
+    if number and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value == expected or tolerance and _close(value, expected, tolerance):
+            return ""
+    elif type(value) is type(expected) and value == expected:
+        return ""
+    return f"returned {_short(value)}{at}, expected {_short(expected)}"
+
+
+def _close(value: float, expected: float, tolerance: float) -> bool:
+    try:
+        return math.isfinite(value) and abs(value - expected) <= tolerance * max(1.0, abs(expected))
+    except OverflowError:                                # an integer too large for a float
+        return False
+
+
+def _short(value: Any) -> str:
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "lists nested too deeply to be shown"
+    return text if len(text) < 120 else text[:117] + "…"

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The child that runs a Python answer: reads {text, name, arguments} from standard input, prints {values} or {error}.
+
+Runs alone (`python -I python_child.py`), with limits on memory and time set before the answer's text is compiled.
+"""
+import json
+import resource
+import sys
+import traceback
+from typing import Any
+
+MEMORY, CPU_SECONDS, FILE_BYTES = 2 << 30, 15, 1 << 20
+
+
+def main() -> None:
+    """One request, one line of JSON on the real standard output; whatever the answer prints goes nowhere."""
+    asked = json.loads(sys.stdin.read())
+    out, sys.stdout = sys.stdout, open("/dev/null", "w")        # noqa: SIM115 - open until this process ends
+    for what, limit in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_FSIZE, FILE_BYTES)):
+        hard = resource.getrlimit(what)[1]
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)      # a sandbox may have set a lower one
+        resource.setrlimit(what, (limit, limit))
+    answer: dict[str, Any]
+    try:
+        namespace: dict[str, Any] = {"__name__": "answer"}
+        exec(compile(asked["text"], "answer", "exec"), namespace)
+        function = namespace[asked["name"]]
+        answer = {"values": [plain(function(*given)) for given in asked["arguments"]]}
+    except BaseException as error:                                                 # also SystemExit and KeyboardInterrupt of an answer
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == "answer"]
+        where = f" (line {lines[-1]} of the cell)" if lines else ""
+        answer = {"error": f"{asked['name']} raised {type(error).__name__}: {error}{where}"[:2000]}
+    out.write("\n" + json.dumps(answer) + "\n")
+    out.flush()
+
+
+def plain(value: Any) -> Any:
+    """Numbers, strings, None, and lists of them; NumPy values become Python's. Raises TypeError for anything else."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"the function returned a {type(value).__name__}; return numbers, strings, or lists of them")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `hopperlab` command. Each subcommand is a function that returns an exit code; add one by adding a row to COMMANDS.
+
+Modules are imported by the command that needs them, so that --help answers at once.
+"""
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import __version__
+from . import exercises, grading, measure, queue
+
+
+SCRIPT_USAGE = "%(prog)s [-m] SCRIPT.py [its arguments] [options]"
+SANITIZED = "SCRIPT.py|FILE.cu|FILE.ptx"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One subcommand: its name, one line of help, what it adds to the parser, and what it does.
+
+    `passes_on`: arguments it does not know are kept in `others` instead of being errors.
+    """
+
+    name: str
+    help: str
+    details: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+    passes_on: bool = False
+
+
+def _doctor(_given: argparse.Namespace) -> int:
+    from . import doctor
+    return doctor.report()
+
+
+def _lab(given: argparse.Namespace) -> int:
+    from . import lab
+    from ..authoring import workspace
+    root = workspace.find_root(given.course)
+    return lab.run(root, given.others, workspace.find_work(root, given.course) or (given.course or Path.cwd()) / workspace.FIRST_NAME)
+
+
+def _start(given: argparse.Namespace) -> int:
+    from ..authoring import workspace
+    made = workspace.lay_out(workspace.find_root(), given.folder)
+    print(f"Your copies are in {given.folder.resolve()}" + (f" ({len(made)} new)" if made else " (all there; nothing overwritten)"))
+    print(f'Open them with:\n    cd "{given.folder}"\n    hopperlab lab')
+    return 0
+
+
+def _restore(given: argparse.Namespace) -> int:
+    from ..authoring import workspace
+    root = workspace.find_root(given.course)
+    work = workspace.find_work(root, given.course)
+    if work is None:
+        raise workspace.WorkspaceError("there is no working folder here; make one with: hopperlab start DIR")
+    for copy, kept in workspace.restore(root, given.lesson, work):
+        print(f"restored {copy}" + (f"\n    the old one is {kept}" if kept else ""))
+    return 0
+
+
+def _cache(given: argparse.Namespace) -> int:
+    from ..runtime.compile import cache
+    from ..runtime.tables import counted
+    if given.clear:
+        print(f"removed {counted(cache.clear(), 'kernel')} from {cache.folder()}")
+    else:
+        used, count = cache.size_and_count()
+        print(f"{cache.folder()}: {counted(count, 'kernel')}, {used / 1e6:.1f} of {cache.limit_bytes() / 1e6:.0f} MB")
+    return 0
+
+
+def _sanitize(given: argparse.Namespace) -> int:
+    from ..runtime import sanitize
+    from ..runtime.errors import HopperlabError
+    command, asked = _script(given, _sanitize_options())
+    try:
+        sanitize.plan(asked.schedules.split(","), asked.seeds)
+        if asked.json:
+            sanitize.writable(asked.json)
+        report = sanitize.sanitize_any(command, asked.schedules.split(","), asked.seeds, given.module, ",".join(asked.level))
+        report.frames, report.by_compiler = asked.frames, asked.by_compiler
+        print(report)
+        if asked.json:
+            asked.json.write_text(json.dumps(report.as_dict(), indent=1) + "\n", encoding="utf-8")
+    except (ValueError, OSError, HopperlabError) as problem:
+        print(f"hopperlab sanitize: {problem}", file=sys.stderr)
+        return 2
+    return report.exit_code
+
+
+def _profile(given: argparse.Namespace) -> int:
+    command, asked = _script(given, _profile_options())
+    if asked.metrics == "lessons":
+        from ..measure.profile import lesson_metrics
+        return lesson_metrics.run(command, given.module, asked.kernel, asked.json, asked.launches)
+    from ..measure.profile import counters
+    return counters.run(command, module=given.module, only_emulator=asked.emulator, out=asked.json)
+
+
+def _script(given: argparse.Namespace, options: argparse.ArgumentParser) -> tuple[list[str], argparse.Namespace]:
+    """The script with its own arguments, and our options, which may stand before or behind it (all behind `--` are its own)."""
+    words, own = list(given.words), []
+    if "--" in words:
+        words, own = words[:words.index("--")], words[words.index("--") + 1:]
+    asked, rest = options.parse_known_args(words, namespace=argparse.Namespace(**{k: v for k, v in vars(given).items() if k != "words"}))
+    if rest[:1] and rest[0].startswith("-"):
+        options.error(f"unrecognized arguments: {rest[0]}")
+    _refuse_misspelt(rest[1:], options)
+    command = [*rest, *own]
+    if not command:
+        options.error("which script?")
+    if not given.module and not Path(command[0]).is_file():
+        options.error(f"there is no script {command[0]}")
+    return command, asked
+
+
+def _refuse_misspelt(words: list[str], options: argparse.ArgumentParser) -> None:
+    """An option of the script that is nearly one of ours is an error: passed on, it would be lost without a word."""
+    known = [name for action in options._actions for name in action.option_strings]
+    for word in (word.partition("=")[0] for word in words if word.startswith("--")):
+        near = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+        if near:
+            options.error(f"unrecognized option {word}: did you mean {near[0]}? (options of the script's own stand behind --)")
+
+
+def _sanitize_options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(prog="hopperlab sanitize", usage=SCRIPT_USAGE.replace("SCRIPT.py", SANITIZED), add_help=False, allow_abbrev=False)
+    options.add_argument("--schedules", default="lazy,eager,random", metavar="LIST",
+                         help="which to run, comma-separated: lazy (operations land as late as the program allows), eager (at once), "
+                              "late-wgmma, late-copies (one kind late, the other at once), random (default: lazy,eager,random)")
+    options.add_argument("--seeds", type=int, default=3, metavar="N", help="how many random schedules (default 3)")
+    options.add_argument("--level", action="append", default=[], metavar="KIND=LEVEL",
+                         help="a kind of hazard that can be switched as error, warning or off: --level unfenced-overwrite=error")
+    options.add_argument("--json", type=Path, metavar="FILE", help="also write the findings to FILE")
+    options.add_argument("--frames", action="store_true", help="with each finding, every frame of the inlined functions that it lies in")
+    options.add_argument("--by-compiler", action="store_true", help="list what a compiler (Triton) made and the source cannot mend, instead of one line about it")
+    return options
+
+
+def _profile_options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(prog="hopperlab profile", usage=SCRIPT_USAGE, add_help=False, allow_abbrev=False)
+    options.add_argument("--emulator", action="store_true", help="only the emulator's counters, without a GPU")
+    options.add_argument("--metrics", choices=("counters", "lessons"), default="counters",
+                         help="counters: what the emulator counts too, compared (default); lessons: what Nsight Compute says of tensor "
+                              "cores, issue slots, traffic, shared memory, occupancy and stalls, each line explained")
+    options.add_argument("--kernel", metavar="REGEX", help="with --metrics lessons: only kernels of this name")
+    options.add_argument("--launches", type=int, metavar="N", help="with --metrics lessons: only the first N launches of them")
+    options.add_argument("--json", type=Path, metavar="FILE", help="also write what was measured to FILE")
+    return options
+
+
+def _script_arguments(options: Callable[[], argparse.ArgumentParser], what: str = "SCRIPT.py") -> Callable[[argparse.ArgumentParser], None]:
+    def add(parser: argparse.ArgumentParser) -> None:
+        for action in options()._actions:
+            parser._add_action(action)
+        parser.usage = SCRIPT_USAGE.replace("SCRIPT.py", what)
+        parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module, as in python -m: -m pytest tests/")
+        parser.add_argument("words", nargs=argparse.REMAINDER, metavar=f"{what} [arguments]",
+                            help="the script (or file) and its arguments; ours may stand behind it too, those after -- are the script's")
+    return add
+
+
+def _course(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
+
+
+def _start_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder, or one that was started before")
+
+
+def _restore_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lesson", help="its number, such as 05 or 05x, or its file's name")
+    _course(parser)
+
+
+def _cache_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--clear", action="store_true", help="remove all compiled kernels")
+
+
+COMMANDS = (
+    Command("doctor", "check this machine: one screen, and the command that mends each problem",
+            "Exit code 0 only when lessons can run.", lambda parser: None, _doctor),
+    Command("start", "lay out a working folder: your copies of the lessons and exercises, and the pages they link to",
+            "For an installation without a clone: a wheel carries the course. Overwrites nothing; in a folder that was started before it adds what is new.",
+            _start_arguments, _start),
+    Command("lab", "open JupyterLab on the landing page, on your copies",
+            "In a clone the copies are in work/; elsewhere in the folder that `hopperlab start` made, at or above this one, and where there is none in "
+            "hopperlab-course, here. Copies what is missing and overwrites nothing. Other arguments go to `jupyter lab`, such as "
+            "--no-browser or --port=8899.", _course, _lab, passes_on=True),
+    Command("restore", "reset your copy of one lesson; the old one is kept beside it",
+            "The replaced notebook goes to .replaced/ beside it.", _restore_arguments, _restore),
+    Command("check", "judge the answers saved in an exercise notebook, each with the first thing that is wrong",
+            "The answers are taken out of work/exercises/ (else exercises/) and judged as hl.check does. Exit code 0: all right; 1: not yet; "
+            "2: no such notebook.", exercises.check_arguments, exercises.check),
+    Command("assign", "write a class's own edition of the exercises: constants, inputs and hidden checks drawn from a key",
+            "DIR/learners is for learners; DIR/instructor holds solutions, hidden checks and edition.json for `hopperlab grade`. Every keyed "
+            "solution is run first (about ten seconds a lesson). Exit code 0: written; 2: bad input.", exercises.assign_arguments, exercises.assign),
+    Command("sanitize", "run the kernels of a script, or of a .cu or .ptx file, in the emulator under several schedules and name every hazard",
+            "For any script that uses hopperlab.RawModule or hl.from_triton, and for one launch of a .cu or .ptx file: hopperlab sanitize FILE.cu --grid 4 "
+            "--block 128 --args f32[512] i32=512 (hopperlab sanitize FILE.cu --help tells all; docs/your-kernels.md has an example of each). Needs no GPU. "
+            "It runs once under each schedule, in a process of its own. A script that makes CuPy arrays itself needs a GPU and HOPPERLAB_BACKEND=gpu; its kernels run in "
+            "the emulator nevertheless. Exit code 0: clean; 1: findings; 2: the script itself failed or launched nothing, or something is wrong with the command line or the file.",
+            _script_arguments(_sanitize_options, SANITIZED), _sanitize),
+    Command("profile", "what Nsight Compute says of a script's kernels, in the lessons' words or beside the emulator's counters",
+            "Launch by launch: --metrics counters compares wavefronts, bank conflicts, sectors and bytes with the emulator's; --metrics lessons "
+            "explains where the time goes. Needs a Hopper GPU and ncu, except with --emulator. One step of the ladder: hopperlab profile "
+            "--metrics lessons --kernel gemm -m hopperlab.measure.profile.step final 4096. Exit code 0: measured (and equal); 1: different; "
+            "2: not measured.", _script_arguments(_profile_options), _profile),
+    Command("bench", "time the course's kernels beside cuBLAS, PyTorch, Triton and cudaMemcpy on this GPU", measure.BENCH_DETAILS,
+            measure.bench_arguments, measure.bench),
+    Command("ladder", "tell the story of the product ladder: each step, its speed, its share of cuBLAS, what it gained",
+            "From the recording `ladder`, measured on an H200, or from a file of your own.", measure.ladder_arguments, measure.ladder),
+    Command("queue", "share one GPU among many learners: serve launches one at a time, fair by user", queue.DETAILS, queue.arguments, queue.run),
+    Command("grade", "grade a folder or zip of submitted exercise notebooks", grading.DETAILS, grading.arguments, grading.run),
+    Command("cache", "show or clear the disk cache of compiled kernels",
+            "HOPPERLAB_CACHE_DIR moves it, HOPPERLAB_CACHE_MB sets its limit.", _cache_arguments, _cache),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's parser."""
+    top = argparse.ArgumentParser(prog="hopperlab", description="A course in asynchronous programming on NVIDIA Hopper.",
+                                  epilog="HOPPERLAB_BACKEND=gpu|emulator|auto says where kernels run. "
+                                         "`hopperlab COMMAND --help` tells more.")
+    top.add_argument("--version", action="version", version=f"hopperlab {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        sub = commands.add_parser(command.name, help=command.help, description=f"{command.help}. {command.details}")
+        command.add_arguments(sub)
+        sub.set_defaults(entry=command)
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit code (2 for a command line that is not understood)."""
+    top = parser()
+    given, others = top.parse_known_args(argv)
+    if others and not given.entry.passes_on:
+        top.error(f"unrecognized arguments: {' '.join(others)}")
+    given.others = [a for a in others if a != "--"]
+    from ..runtime.errors import HopperlabError
+    from ..authoring.workspace import WorkspaceError
+    try:
+        return given.entry.run(given)
+    except (HopperlabError, WorkspaceError) as problem:
+        print(f"hopperlab: {problem}", file=sys.stderr)
+        return 1

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hopperlab check NN` and `hopperlab assign`: a learner's own check from the shell, and a class's own edition."""
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def check(given: argparse.Namespace) -> int:
+    """Judge the answers saved in one exercise notebook; prints a line or a message for each. 0: all right, 1: not yet, 2: no such notebook."""
+    import nbformat
+
+    import hopperlab as hl
+
+    from ..authoring import workspace
+    from ..checking import check as checks
+    from ..lessons import catalogue
+    from ..grading import generate, pristine
+
+    try:
+        path = _notebook(given, workspace)
+        answers = generate.answers_of(nbformat.read(path, as_version=4))
+        original = nbformat.read(pristine.pristine_of(path), as_version=4)
+    except (workspace.WorkspaceError, pristine.PristineError, OSError, nbformat.reader.NotJSONError) as problem:
+        print(f"hopperlab check: {problem}", file=sys.stderr)
+        return 2
+    print(f"checking {path}", flush=True)
+    wrong = 0
+    for cell in original.cells:
+        role = generate.role(cell)
+        if role is None or role[0] != generate.CHECK:
+            continue
+        number = role[1].replace(".", "-")
+        text = answers.get(f"{generate.ANSWER}-{number}")
+        if text is None:
+            wrong += 1
+            print(f"{role[1]} has no answer cell in this notebook any more; `hopperlab restore` gives a fresh copy")
+            continue
+        verdict = checks.judge(catalogue.find(role[1]), text, pristine.constants_of(cell.source), gpu=hl.backend() == "gpu")
+        wrong += not verdict.right
+        print(verdict, flush=True)
+    return 1 if wrong else 0
+
+
+def _notebook(given: argparse.Namespace, workspace) -> Path:
+    """The file that is named, or the saved notebook of that lesson: your copy, else the one in exercises/ here."""
+    if given.notebook.endswith(".ipynb"):
+        path = Path(given.notebook)
+        if not path.is_file():
+            raise workspace.WorkspaceError(f"there is no notebook {path}")
+        return path
+    root = workspace.find_root(given.course)
+    work = workspace.find_work(root, given.course)
+    for folder in ([work / "exercises"] if work else []) + [root / "exercises"]:
+        found = sorted(path for path in folder.glob("[0-9]*.ipynb") if workspace.matches(path.stem, given.notebook))
+        if found:
+            return found[0]
+    known = ", ".join(path.name.split("_")[0] for path in sorted((root / "exercises").glob("[0-9]*.ipynb")))
+    raise workspace.WorkspaceError(f"there are no exercises to lesson {given.notebook}; there are some to: {known}")
+
+
+def check_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `hopperlab check`."""
+    parser.add_argument("notebook", metavar="NN", help="the lesson's number, such as 04, or an exercise notebook's file")
+    parser.add_argument("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
+
+
+def assign(given: argparse.Namespace) -> int:
+    """Write a class's own edition. 0: written, 2: bad input."""
+    from ..authoring import workspace
+    from ..grading import assign as editions
+
+    try:
+        if given.rekey:
+            print(f"a new key stands in {editions.rekey(given.rekey)}; constants and learners' notebooks are as they were")
+            return 0
+        if given.out is None:
+            raise editions.AssignError("--out is needed: a new or empty folder")
+        root = workspace.find_root(given.course)
+        made = editions.write(root, given.out, given.key, given.lessons, lambda line: print(line, flush=True))
+    except (workspace.WorkspaceError, editions.AssignError) as problem:
+        print(f"hopperlab assign: {problem}", file=sys.stderr)
+        return 2
+    print(f"give learners {made.learners}\nkeep         {made.instructor} (hidden checks, solutions and the key)\n"
+          f"grade with   hopperlab grade SUBMISSIONS --assignment {made.instructor}")
+    return 0
+
+
+def assign_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `hopperlab assign`."""
+    parser.add_argument("lessons", nargs="*", help="lesson numbers, such as 04 05 (default: all that have exercises)")
+    parser.add_argument("--key", help="the class's secret, of at least 128 bits such as 32 hexadecimal digits: constants, inputs and hidden checks are drawn from it "
+                                      "(default: a random one, which instructor/edition.json keeps)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="a new or empty folder")
+    parser.add_argument("--rekey", type=Path, metavar="DIR", help="give the edition in DIR a new random key instead: constants and learners' notebooks stay, hidden checks change")
+    parser.add_argument("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that measure or show measurements: `hopperlab bench`, `ladder` and `profile`. Rows of cli.COMMANDS point here.
+
+Modules are imported by the command that needs them, so that --help answers at once.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from pathlib import Path
+
+from ..measure.suites.table import BENCHES
+from ..runtime.tables import text_table
+
+BENCH_DETAILS = (
+    "Contestants run in one process, interleaved round by round, on random normal data; every result is compared with fp32 before "
+    "anything is timed. Two modes: cold (single launches, each after a write that empties the L2) and sustained (bursts back to "
+    "back). Reported are medians, the spread, and the ratio to each peer round by round; power, energy and clocks come from the board. A "
+    "throttled or shared GPU is named. Exit code 0: measured; 1: a result was wrong; 2: not understood, or no Hopper GPU.")
+_SUITES = "\n".join(text_table("  {:13} {}", BENCHES.items()))
+BENCH_EXAMPLES = f"""suites:
+{_SUITES}
+
+examples:
+  hopperlab bench gemm                                        eight shapes, every peer that is installed
+  hopperlab bench gemm --shapes 4096 128x7168x18432 --peers cublas triton --kernels final
+  hopperlab bench copy --shapes 64MiB 4GiB --rounds 21
+  hopperlab bench ladder --out hopperlab/recordings           repeat the recordings of the ladder"""
+
+
+def words(text: str) -> list[str]:
+    """'a,b' -> ['a', 'b']."""
+    return [word for word in text.split(",") if word]
+
+
+def bench_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `hopperlab bench`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description, parser.epilog = textwrap.fill(parser.description or "", 100), BENCH_EXAMPLES
+    parser.add_argument("suite", metavar="SUITE", help="what to measure: one of the suites below")
+
+    def listed(option: str, metavar: str, text: str) -> None:
+        parser.add_argument(option, nargs="+", type=words, action="extend", metavar=metavar, help=text)
+    listed("--shapes", "SHAPE", "gemm: 4096 (a cube) or 4096x7168x2048 (m x n x k); copy: 64MiB or 16384x32768 (rows x bf16 columns)")
+    listed("--kernels", "NAME", "which of ours: gemm takes the steps of the ladder, copy the kernels of kernels/copy (or none), micro and variants "
+                                "their experiments, ladder, lessons and all the names of recordings")
+    listed("--peers", "NAME", "gemm: cublas torch triton; copy: memcpy; or none (default: those that are installed)")
+    listed("--modes", "MODE", "cold, sustained (default: both)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="launches or bursts of each contestant that count (default: the suite's own, 9 for most)")
+    parser.add_argument("--power", type=float, default=0.5, metavar="SECONDS",
+                        help="how long each contestant runs alone for its power; 0 leaves power out (default 0.5)")
+    parser.add_argument("--out", type=Path, metavar="FILE|DIR",
+                        help="also write the records: FILE.json, or a folder for files named by suite")
+    parser.add_argument("--json", action="store_true", help="print the header and the records as JSON instead of the table")
+
+
+def _flat(given: list[list[str]] | None) -> list[str]:
+    return [word for group in given or [] for word in group]
+
+
+def bench(given: argparse.Namespace) -> int:
+    """`hopperlab bench`."""
+    from ..measure.suites import bench as command
+    peers = None if given.peers is None else _flat(given.peers)
+    return command.run(command.Request(given.suite, _flat(given.shapes), _flat(given.kernels), peers, given.rounds,
+                                       _flat(given.modes), given.power, given.out, given.json))
+
+
+def ladder_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `hopperlab ladder`."""
+    parser.add_argument("--from", dest="source", type=Path, metavar="FILE|DIR",
+                        help="what `hopperlab bench ladder --out` or `--json` wrote (default: the recording)")
+    parser.add_argument("--size", type=int, default=8192, metavar="N", help="the product's size: 8192 or 4096 (default 8192)")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="also draw the roofline and the ladder to FILE.png")
+    parser.add_argument("--json", action="store_true", help="print the steps as JSON instead of the table")
+
+
+def ladder(given: argparse.Namespace) -> int:
+    """`hopperlab ladder`."""
+    import json
+
+    from ..measure import recordings, story
+    try:
+        recording = story.read(given.source)
+        told = story.tell(recording, given.size)
+    except (ValueError, OSError) as problem:
+        print(f"hopperlab ladder: {problem}", file=sys.stderr)
+        return 2
+    print(json.dumps(told.as_dict(), indent=1) if given.json else told)
+    if given.plot is None:
+        return 0
+    try:
+        from ..lessons.l14_beat_cublas import ladder
+    except ImportError as problem:
+        print(f"hopperlab ladder: --plot needs Matplotlib ({problem}): python -m pip install -e .[lab]", file=sys.stderr)
+        return 2
+    beside = given.source and (given.source if given.source.is_dir() else given.source.parent)
+    roof = recordings.load("ceilings", beside) if beside and (beside / "ceilings.json").is_file() else None
+    given.plot.parent.mkdir(parents=True, exist_ok=True)
+    given.plot.write_bytes(ladder(told, roof).png())
+    print(f"written: {given.plot}", file=sys.stderr)
+    return 0

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Member masks of warp collectives: which lanes an instruction needs, known before it runs, so that exactly those wait.
+
+A mask is an immediate, a register that holds one constant, or a register known at the head of a block (translate.py
+starts a block there). Lanes whose mask names only lanes that stand beside them may run; others wait (gates.py).
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ptx.ir import Function, Imm, Reg
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .translated import Block
+
+FULL = 0xFFFFFFFF
+
+
+def of_function(function: Function, ops: dict) -> dict[int, int | str]:
+    """Mask of every masked collective by instruction index: its value where it is constant, else its register's name."""
+    definitions: dict[str, list] = {}
+    for instr in function.body:
+        for reg in instr.dsts():
+            definitions.setdefault(reg.name, []).append(instr)
+    found: dict[int, int | str] = {}
+    for index, op in ops.items():
+        if op.masked:
+            found[index] = _constant(op.srcs[-1][0], definitions)
+    return found
+
+
+def _constant(operand, definitions) -> int | str:
+    if type(operand) is Imm:
+        return operand.value & FULL
+    if type(operand) is not Reg:
+        return FULL
+    made = definitions.get(operand.name, [])
+    if len(made) == 1 and made[0].op == "mov" and made[0].guard is None and type(made[0].operands[1]) is Imm:
+        return made[0].operands[1].value & FULL
+    return operand.name
+
+
+def splits(masks: dict[int, int | str]) -> set[int]:
+    """Instructions that must start a block, because their mask is not that of the collective before them."""
+    found, before = set(), None
+    for index in sorted(masks):
+        if masks[index] != before and (before is not None or type(masks[index]) is str):
+            found.add(index)
+        before = masks[index]
+    return found
+
+
+def ready(C: Any, block: Block, value: NDArray[Any] | None = None) -> np.ndarray:
+    """Mask of lanes whose named lanes all stand in cohort C. `value`: lanes that count as present besides, by lane."""
+    mask = named(C, block)
+    present = _present(C)
+    return (mask & ~(present if value is None else present | value)) == 0
+
+
+def named(C: Any, block: Block) -> np.ndarray:
+    """The member mask of every lane of a cohort at a masked block's head (int64; all lanes where it is not known)."""
+    source = block.mask
+    if type(source) is tuple:
+        found = C.frame.get(source[0])
+        source = FULL if found is None else found
+    return np.broadcast_to(np.asarray(source), C.n).astype(np.int64) & FULL
+
+
+def _present(C) -> np.ndarray:
+    """Bits of the lanes of each lane's warp that are in the cohort."""
+    warps, inverse = np.unique(C.gids >> 5, return_inverse=True)
+    bits = np.zeros(len(warps), np.int64)
+    np.bitwise_or.at(bits, inverse, np.int64(1) << (C.gids & 31))
+    return bits[inverse]
+
+
+def exited(C: Any, others: np.ndarray) -> np.ndarray:
+    """Bits of the lanes of each lane's warp that stand nowhere: neither in the cohort nor among the threads `others`."""
+    out = np.full(C.n, FULL, np.int64)
+    lanes, warps = others & 31, others >> 5
+    for warp in np.unique(C.gids >> 5).tolist():
+        there = int(np.bitwise_or.reduce(np.int64(1) << lanes[warps == warp])) if (warps == warp).any() else 0
+        out[C.gids >> 5 == warp] &= ~there
+    return out & ~_present(C)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be wrong with an mbarrier although every instruction on it is legal: initialisation that others have not seen,
+phases that overrun a waiter, byte counts that do not match. Tables beside those of machine/mbarriers.py, indexed by barrier id.
+mbarrier_order.py asks them, and sync_order.py where named barriers and fences matter to mbarriers. Sources: PTX ISA 9.7.13.15; docs of each rule at its method.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import findings_barriers
+from .clocks import V, X
+from .mbarrier_passes import Passes
+
+if TYPE_CHECKING:
+    from ..machine.cohort import Cohort
+    from ..machine.units import Units
+    from .clocks import Clocks
+    from .findings import Watched
+    from .shared_order import SharedOrder
+
+MOMENT = ((V, X),)              # of tables here: what has happened, whether or not it orders accesses
+
+
+class BarrierChecks:
+    """Tables of all mbarriers: who initialised, who has waited since the last flip, and what the running phase is made of."""
+
+    PER_BARRIER = ("init_site", "init_warp", "init_lane", "init_epoch", "init_met", "expect_site", "gone_site")
+    PER_WARP = ("seen", "wait_site", "wait_thread", "saw", "used_at", "used_site")
+    PER_LANE = ("waited", "contributed", "passed")          # a time for whole warps and a code for lanes of each, as V and X of clocks.py
+    init_site: np.ndarray
+    init_warp: np.ndarray
+    init_lane: np.ndarray
+    init_epoch: np.ndarray
+    init_met: np.ndarray
+    expect_site: np.ndarray
+    seen: np.ndarray
+    waited: np.ndarray
+    wait_site: np.ndarray
+    wait_thread: np.ndarray
+    contributed: np.ndarray
+    passed: np.ndarray
+    saw: np.ndarray             # phases that each warp has seen complete
+    used_at: np.ndarray         # last use, in kernels that end barriers by mbarrier.inval; gone_site: where that was
+    used_site: np.ndarray
+    gone_site: np.ndarray
+
+    def __init__(self, machine: Watched, clocks: Clocks, order: SharedOrder, size: int) -> None:
+        self.M, self.clocks, self.order, self.warps = machine, clocks, order, clocks.warps
+        for name in self.PER_BARRIER:
+            setattr(self, name, np.zeros(size, np.int64))
+        for name in self.PER_WARP:
+            setattr(self, name, np.zeros((size, self.warps), np.int64))
+        for name in self.PER_LANE:
+            setattr(self, name, np.zeros((size, 2, self.warps), np.int32))
+        # What has happened before each warp's present moment, also by ways that publish no memory (bytes that arrived, products that are over).
+        self.past = np.zeros((len(clocks.epoch), 2, self.warps), np.int32)
+        self.met = np.zeros((machine.slots * 16, 2, self.warps), np.int32)
+        clocks.lanes.holders.append(lambda: (table[:, 1] for table in (self.waited, self.contributed, self.passed, self.past, self.met)))
+        self.passes = Passes(machine, clocks, size)
+        self.ends = any(i.op == "mbarrier" and i.mods[0] == "inval" for i in machine.body)
+
+    def reset_slots(self, slots: np.ndarray) -> None:
+        """New CTAs have no past."""
+        for table in (self.past, self.met):
+            table.reshape(self.M.slots, -1)[slots] = 0
+
+    def grow(self, slots: int, old: int, new: int) -> None:
+        """A CTA may have `new` barriers instead of `old`."""
+        for name in (*self.PER_BARRIER, *self.PER_WARP, *self.PER_LANE):
+            table = getattr(self, name)
+            wide = np.zeros((slots, new, *table.shape[1:]), table.dtype)
+            wide[:, :old] = table.reshape(slots, old, *table.shape[1:])
+            setattr(self, name, wide.reshape(slots * new, *table.shape[1:]))
+        self.passes.grow(slots, old, new)
+
+    # --- initialisation ---------------------------------------------------------------------------------------------
+    def initialised(self, C: Cohort, ids: np.ndarray, flat: np.ndarray, live: np.ndarray, count: np.ndarray, site: int) -> None:
+        """mbarrier.init by every lane. Twice without mbarrier.inval is undefined; so is a count of 0 or above 2^20 - 1."""
+        M = self.M
+        if live.any():
+            lane = int(np.flatnonzero(live)[0])
+            before = int(ids[lane]) // M.barriers.capacity * M.T + int(self.init_warp[ids[lane]]) % M.warps * 32 + int(self.init_lane[ids[lane]])
+            findings_barriers.init_twice(M, site, int(self.init_site[ids[lane]]), int(C.gids[lane]), before, int(ids[lane]))
+        elif len(np.unique(ids)) < len(ids):
+            findings_barriers.init_twice(M, site, site, int(C.gids[0]), -1, int(ids[0]))
+        if ((count < 1) | (count > 0xFFFFF)).any():
+            lane = int(np.flatnonzero((count < 1) | (count > 0xFFFFF))[0])
+            findings_barriers.bad_count(M, site, int(C.gids[lane]), int(count[lane]))
+        fresh = np.flatnonzero(~live)
+        if len(fresh):
+            self.order.barrier_born(C.gids[fresh], flat[fresh], site)
+        warp = C.gids >> 5
+        self.init_met[ids] = 0
+        self.init_site[ids], self.init_lane[ids] = site, C.gids & 31
+        self.init_warp[ids], self.init_epoch[ids] = warp % self.warps, self.clocks.epoch[warp]
+        for table in (self.seen, self.waited, self.contributed, self.passed, self.saw, self.used_at):
+            table[ids] = 0
+        self.passes.born(ids)
+
+    def invalidated(self, C: Cohort, ids: np.ndarray, site: int) -> None:
+        """mbarrier.inval by these lanes: every other thread's last use of the barrier, and every copy that signals it, is over by then."""
+        M = self.M
+        for lane, barrier in enumerate(ids.tolist()):
+            gid = int(C.gids[lane])
+            late = np.flatnonzero(self.used_at[barrier] > self.before(gid))
+            if len(late):
+                findings_barriers.inval_in_use(M, site, int(self.used_site[barrier, late[0]]), gid, barrier)
+            self.gone_site[barrier] = site
+
+    def init_fenced(self, C: Cohort) -> None:
+        """fence.mbarrier_init.release.cluster: what these threads initialised is visible after the next cluster barrier, also a
+        relaxed one."""
+        barriers = self.M.barriers
+        for gid in C.gids.tolist():
+            ids = gid // self.M.T * barriers.capacity + np.arange(len(barriers.offsets))
+            mine = barriers.live[ids] & (self.init_warp[ids] == (gid >> 5) % self.warps) & (self.init_lane[ids] == (gid & 31))
+            self.init_met[ids[mine]] = self.M.cluster_barrier.generation[gid // self.M.T // self.M.cluster] + 1
+
+    def used(self, threads: np.ndarray, ids: np.ndarray, site: int) -> None:
+        """Every use by another thread must come after the init: a barrier, or __syncwarp inside the warp, lies between."""
+        warp = (threads >> 5) % self.warps
+        if self.ends:
+            self.used_at[ids, warp], self.used_site[ids, warp] = self.clocks.epoch[threads >> 5], site
+        unknown = np.flatnonzero(self.seen[ids, warp] >> (threads & 31) & 1 == 0)
+        if not len(unknown):
+            return
+        clocks, gids, mine = self.clocks, threads[unknown], ids[unknown]
+        column, lane, epoch = self.init_warp[mine], self.init_lane[mine], self.init_epoch[mine]
+        ok = clocks.ordered(clocks.K, clocks.row_of[gids], column, lane, epoch)
+        if self.M.cluster > 1:
+            met, barrier = self.init_met[mine], self.M.cluster_barrier
+            ok |= (met > 0) & (barrier.joined[gids] + 1 >= met) & (barrier.generation[gids // self.M.T // self.M.cluster] >= met)
+        alone = clocks.rows.apart[gids >> 5]                    # what one lane knows, the others may not
+        told, some = ok & ~alone, ok & alone
+        self.seen[mine[told], warp[unknown][told]] = -1
+        if some.any():
+            np.bitwise_or.at(self.seen, (mine[some], warp[unknown][some]), np.int64(1) << (gids[some] & 31))
+        ok |= (column == warp[unknown]) & (lane == (gids & 31))
+        if not ok.all():
+            k = int(np.flatnonzero(~ok)[0])
+            self.seen[mine[~ok], warp[unknown][~ok]] = -1
+            findings_barriers.init_unseen(self.M, site, int(self.init_site[mine[k]]), int(gids[k]))
+
+    def signalled(self, barrier: int, gid: int, site: int) -> None:
+        """A copy that thread `gid` issues will signal `barrier`, perhaps of another CTA: its init must come before."""
+        self.used(np.array([gid]), np.array([barrier]), site)
+
+    # --- phases -----------------------------------------------------------------------------------------------------
+    def contribute(self, C: Cohort, ids: np.ndarray, units: Units, vec: np.ndarray, counts: np.ndarray, site: int) -> None:
+        """Arrivals (ids by unit): what their threads know when they arrive (vec) belongs to the running phase."""
+        clocks = self.clocks
+        self.passes.arrive(C, ids, units, vec, self.in_time(vec, units), self.passes.seen[ids], counts, site)
+        known = clocks.join(vec[:, :2, :self.warps], self.past[units.gw], MOMENT)
+        clocks.join_at(self.contributed, ids, known, MOMENT)
+
+    def in_time(self, vec: np.ndarray, units: Units) -> np.ndarray:
+        """(units, warps): up to which epochs other warps' pasts lie before warps that publish `vec`, also by ways that publish no memory."""
+        clocks = self.clocks
+        known: np.ndarray = np.maximum(clocks.newest(vec[:, :2])[:, :self.warps], clocks.newest(self.past[units.gw]))
+        return np.maximum(known, vec[:, clocks.R, :self.warps]) if clocks.relaxed else known
+
+    def before(self, gid: int) -> np.ndarray:
+        """(warps,): the same of a thread that issues something, after all that its own warp did."""
+        clocks, warp = self.clocks, gid >> 5
+        row = clocks.K[clocks.row_of[gid]]
+        known: np.ndarray = np.maximum(clocks.newest(row[:2])[:self.warps], clocks.newest(self.past[warp]))
+        if clocks.relaxed:
+            known = np.maximum(known, row[clocks.R, :self.warps])
+        known[warp % self.warps] = clocks.epoch[warp]
+        return known
+
+    def arrival_issued(self, barrier: int, gids: np.ndarray, site: int) -> None:
+        """Lanes issue asynchronous arrivals."""
+        for warp in np.unique(gids >> 5):
+            here = gids[gids >> 5 == warp]
+            self.passes.arrive_later(barrier, here, self.before(int(here[0])), self.passes.seen[barrier], site)
+        self.issued(barrier, gids, site)
+
+    def copied(self, barrier: int, gid: int, nbytes: int, site: int) -> None:
+        """A copy of `nbytes` that will signal `barrier` was issued."""
+        if self.M.barriers.phase[barrier] and not self.passes.copied(barrier, gid, self.before(gid), self.passes.seen[barrier]):
+            findings_barriers.unannounced(self.M, barrier, nbytes, gid, site, int(self.expect_site[barrier]) or None)
+        self.issued(barrier, np.array([gid]), site)
+
+    def issued(self, barrier: int, gids: np.ndarray, site: int) -> None:
+        """A copy (or asynchronous arrival) that will signal `barrier` was issued by these threads: it comes after what they did."""
+        clocks, warps = self.clocks, gids >> 5
+        self.used(gids, np.full(len(gids), barrier), site)
+        here = self.contributed[barrier]
+        for warp in np.unique(warps).tolist() if len(gids) > 1 else warps.tolist():
+            lanes, own, epoch = gids[warps == warp] & 31, warp % self.warps, int(clocks.epoch[warp])
+            code = int(here[X, own])
+            if len(lanes) > 1 or code <= 0 or code & 31 != lanes[0] or code >> 5 < clocks.learned[warp]:        # else all but this moment is in it already
+                times = np.zeros((1, 32), np.int32)
+                times[0, lanes] = epoch
+                known = clocks.join(clocks.K[clocks.row_of[warp << 5 | lanes[0]], :2, :self.warps], self.past[warp], MOMENT)
+                here[:] = clocks.join(here, known, MOMENT)
+                here[X, own] = clocks.lanes.join(here[X, own:own + 1], clocks.lanes.codes(times), here[V, own:own + 1])[0]
+            else:
+                here[X, own] = epoch << 5 | lanes[0]
+            clocks.epoch[warp] = epoch + 1
+
+    def observed(self, C: Cohort, units: Units, ids: np.ndarray, site: int) -> None:
+        """Lanes saw that the latest phase of their barrier (ids by unit) has completed."""
+        clocks, gw = self.clocks, units.gw
+        column, epoch = gw % self.warps, clocks.epoch[gw]
+        if units.all_full and C.n == 32 * len(gw):
+            self.waited[ids, V, column] = epoch
+        else:
+            code = clocks.codes_of(C, units, epoch)
+            self.waited[ids, X, column] = clocks.lanes.join(self.waited[ids, X, column], code, self.waited[ids, V, column])
+        self.wait_site[ids, column], self.wait_thread[ids, column] = site, C.gids[units.starts]
+        self.saw[ids, column] = self.M.barriers.phase[ids]
+        self.passes.observed(ids, column, epoch)
+        clocks.join_at(self.past, gw, self.passed[ids], MOMENT)
+
+    def over(self, gw: np.ndarray, known: np.ndarray) -> None:
+        """Something that came after `known` (warps, 2, columns) is over, as these warps have seen: not an order of accesses, but one of moments."""
+        self.past[gw] = self.clocks.join(self.past[gw], known, MOMENT)
+
+    def meet(self, C: Cohort, keys: np.ndarray) -> None:
+        """Lanes arrive at named barriers (or leave them): whoever leaves has all arrivals in its past."""
+        if len(self.M.barriers.offsets):
+            units = self.M.units(C)
+            clocks = self.clocks
+            clocks.join_at(self.met, keys[units.starts], self.past[units.gw], MOMENT)
+            self.past[units.gw] = clocks.join(self.past[units.gw], self.met[keys[units.starts]], MOMENT)
+
+    def completed(self, done: np.ndarray, site: int | None, copies: dict[int, Any]) -> None:
+        """Phases have ended (copies: barrier -> its newest copy, mbarrier_order.py). A wait on the phase before is safe if and only if something in this phase came after that wait;
+        else this phase could have ended before the waiter looked, and its parity test would have gone wrong."""
+        late, heard = self._late(self.waited[done], self.contributed[done])
+        for k, column in zip(*np.nonzero(late)) if late.any() else ():
+            where = int(self.wait_site[done[k], column])
+            last = copies.get(int(done[k]))
+            findings_barriers.phase_overrun(self.M, where, site, int(self.wait_thread[done[k], column]), int(done[k]), None if last is None else last.index,
+                                            bool(heard[k, column]))
+        self.passed[done] = self.clocks.join(self.passed[done], self.contributed[done], MOMENT)
+        self.waited[done] = 0
+        self.contributed[done] = 0
+        self.passes.completed(done)
+
+    def _late(self, waited: np.ndarray, contributed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """True for warps (n, columns) some lane of which waited later than what is known of it; and for those of which another lane is known."""
+        lanes = self.clocks.lanes
+        newest = np.maximum(waited[:, V], lanes.newest(waited[:, X])) if waited[:, X].any() else waited[:, V]
+        late: np.ndarray = newest > contributed[:, V]
+        if late.any() and contributed[:, X].any():              # perhaps it is known of each lane that waited
+            known = np.maximum(contributed[:, V][late][:, None], lanes.times(contributed[:, X][late]))
+            late[late] = (np.maximum(waited[:, V][late][:, None], lanes.times(waited[:, X][late])) > known).any(axis=1)
+        return late, late & (lanes.newest(contributed[:, X]) >= newest) if late.any() else late
+
+    # --- bytes ------------------------------------------------------------------------------------------------------
+    def announced(self, ids: np.ndarray, nbytes: np.ndarray, site: int) -> None:
+        """expect_tx, with or without an arrival."""
+        self.expect_site[ids] = site
+        self.passes.announced(ids, nbytes)

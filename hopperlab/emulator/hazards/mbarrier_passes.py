@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether every arrival, and every copy's bytes, can only count in the phase in which they did.
+
+An arrival in phase n must come after the end of phase n - 1: its thread has seen that phase complete, or comes after a thread that has, or after all of
+its arrivals. Else it may take the place of another one: the mbarrier was initialised for fewer arrivals than a pass brings, or somebody arrives again without
+having waited. For bytes that is an expect_tx too small for two copies. The order of landings plays no part. PTX ISA 9.7.13.15.5.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import findings_barriers
+from .clocks import V, lane_masks
+from .findings_barriers import Surplus
+
+if TYPE_CHECKING:
+    from ..machine.cohort import Cohort
+    from ..machine.units import Units
+    from .clocks import Clocks
+    from .findings import Watched
+
+ALL_LANES = 0xFFFFFFFF
+
+
+class Passes:
+    """By barrier and warp: the epoch of the arrivals of the running phase and of the one before, and the lanes that arrived."""
+
+    PER_WARP = ("arrived", "before", "lanes", "lanes_before", "seen")
+    PER_BARRIER = ("bytes_now", "bytes_before", "twice", "twice_before", "wanted")
+    arrived: np.ndarray
+    before: np.ndarray
+    lanes: np.ndarray
+    lanes_before: np.ndarray
+    seen: np.ndarray            # when each warp first saw the latest phase complete
+    bytes_now: np.ndarray
+    bytes_before: np.ndarray
+    twice: np.ndarray
+    twice_before: np.ndarray
+    wanted: np.ndarray
+
+    def __init__(self, machine: Watched, clocks: Clocks, size: int) -> None:
+        self.M, self.clocks = machine, clocks
+        for name in self.PER_WARP:
+            setattr(self, name, np.zeros((size, clocks.warps), np.int64))
+        for name in self.PER_BARRIER:
+            setattr(self, name, np.zeros(size, bool))
+        self.extra: dict[int, int] = {}                 # surplus arrivals of the running pass
+        self.surplus: dict[int, Surplus] = {}
+
+    def grow(self, slots: int, old: int, new: int) -> None:
+        """A CTA may have `new` barriers instead of `old`."""
+        for name in (*self.PER_BARRIER, *self.PER_WARP):
+            table = getattr(self, name)
+            wide = np.zeros((slots, new, *table.shape[1:]), table.dtype)
+            wide[:, :old] = table.reshape(slots, old, *table.shape[1:])
+            setattr(self, name, wide.reshape(slots * new, *table.shape[1:]))
+        self.extra = {b // old * new + b % old: count for b, count in self.extra.items()}
+        self.surplus = {b // old * new + b % old: one for b, one in self.surplus.items()}
+
+    def born(self, ids: np.ndarray) -> None:
+        """mbarrier.init: a new life."""
+        for name in (*self.PER_WARP, *self.PER_BARRIER[:-1]):
+            getattr(self, name)[ids] = 0
+        for b in ids.tolist() if self.extra else ():
+            self.extra.pop(b, None)
+
+    # --- what counts in a phase -----------------------------------------------------------------------------------------
+    def arrive(self, C: Cohort, ids: np.ndarray, units: Units, vec: np.ndarray, known: np.ndarray, waited: np.ndarray, counts: np.ndarray, index: int) -> None:
+        """Warps (or parts of them) arrive, each on one mbarrier, `ids`. vec: what they publish; known: what has happened before them in whatever way; waited: when
+        each warp saw the latest phase of theirs complete; counts: arrivals by lane."""
+        mine, own = ids, units.gw % self.clocks.warps
+        epoch, at = self.clocks.epoch[units.gw] - 1, np.arange(len(mine))
+        mask = np.full(len(mine), ALL_LANES, np.int64) if units.counts is None else lane_masks(C, units)
+        known = known.copy()
+        known[at, own] = epoch
+        seen = waited
+        ok = (self.M.barriers.phase[mine] == 0) | ((seen > 0) & (known >= seen)).any(axis=1)
+        if not ok.all():
+            total = np.add.reduceat(counts, units.starts)
+            for k in np.flatnonzero(~ok).tolist():
+                ok[k] = self._in_turn(int(mine[k]), int(own[k]), int(mask[k]), known[k], int(vec[k, V, own[k]]))
+                if not ok[k]:
+                    self._out_of_turn(int(mine[k]), int(own[k]), int(mask[k]), int(total[k]), int(C.gids[units.starts[k]]), index)
+        if self.extra:
+            for b in mine[ok].tolist():
+                self.extra.pop(b, None)                 # a new pass
+        again = self.lanes[mine, own] & mask != 0
+        if again.any():
+            self.twice[mine[again]] = True
+        self.arrived[mine, own], self.lanes[mine, own] = epoch, mask
+
+    def arrive_later(self, barrier: int, gids: np.ndarray, known: np.ndarray, waited: np.ndarray, index: int) -> None:
+        """Lanes of one warp issue asynchronous arrivals (known: as above, of that warp)."""
+        own, mask = int(gids[0] >> 5) % self.clocks.warps, int(np.bitwise_or.reduce(np.int64(1) << (gids & 31)))
+        if self.M.barriers.phase[barrier] and not self._seen(known, waited) and not self._in_turn(barrier, own, mask, known, int(known[own])):
+            self._out_of_turn(barrier, own, mask, len(gids), int(gids[0]), index)
+        self.arrived[barrier, own], self.lanes[barrier, own] = known[own], self.lanes[barrier, own] | mask
+
+    def too_many_landed(self, barrier: int, gid: int, missing: int, extra: int, index: int) -> None:
+        """The asynchronous arrivals of one instruction are more than the phase has missing."""
+        self.extra[barrier] = self.extra.get(barrier, 0) + extra
+        self._keep(barrier, gid, index, False, 1)
+
+    def copied(self, barrier: int, gid: int, known: np.ndarray, waited: np.ndarray) -> bool:
+        """A copy that signals `barrier` is issued. False where its bytes belong to a phase that was not told of them: nothing orders it after the phase before,
+        and in the running one nothing has been announced."""
+        if not self.M.barriers.phase[barrier] or self._seen(known, waited) or self.bytes_now[barrier]:
+            return True
+        own = (gid >> 5) % self.clocks.warps
+        return self._in_turn(barrier, own, 1 << (gid & 31), known, int(known[own]))
+
+    def announced(self, ids: np.ndarray, nbytes: np.ndarray) -> None:
+        """expect_tx."""
+        self.bytes_now[ids] |= nbytes > 0
+
+    def observed(self, ids: np.ndarray, column: np.ndarray, epoch: np.ndarray) -> None:
+        """Warps see the latest phase of these barriers complete, perhaps not for the first time."""
+        old = self.seen[ids, column]
+        self.seen[ids, column] = np.where(old == 0, epoch, old)
+
+    def completed(self, done: np.ndarray) -> None:
+        """Phases are over."""
+        self.seen[done] = 0
+        for now, then in (("arrived", "before"), ("lanes", "lanes_before"), ("bytes_now", "bytes_before"), ("twice", "twice_before")):
+            getattr(self, then)[done] = getattr(self, now)[done]
+            getattr(self, now)[done] = 0
+
+    @staticmethod
+    def _seen(known: np.ndarray, waited: np.ndarray) -> bool:
+        return bool(((waited > 0) & (known >= waited)).any())
+
+    def _in_turn(self, barrier: int, own: int, mask: int, known: np.ndarray, synced: int) -> bool:
+        """Whether a warp that has not seen the phase before comes after all of its arrivals, and no bytes were to come. synced: up to which epoch its lanes know of each other."""
+        before = self.before[barrier]
+        if self.bytes_before[barrier]:
+            return False
+        late = before > known
+        late[own] = before[own] > synced and self.lanes_before[barrier, own] != mask
+        return not late.any()
+
+    # --- what is said of it ---------------------------------------------------------------------------------------------
+    def _out_of_turn(self, barrier: int, own: int, mask: int, count: int, gid: int, index: int) -> None:
+        self.extra[barrier] = self.extra.get(barrier, 0) + count
+        again = bool(self.lanes_before[barrier, own] & mask) or bool(self.twice_before[barrier])
+        self._keep(barrier, gid, index, again)
+
+    def _keep(self, barrier: int, gid: int, index: int, again: bool, ahead: int = 0) -> None:
+        expected, old = int(self.M.barriers.expected[barrier]), self.surplus.get(barrier)
+        received = expected + self.extra[barrier]
+        if old is None:
+            self.surplus[barrier] = Surplus(index, gid, int(self.M.barriers.phase[barrier]) + ahead, expected, received, again)
+        else:
+            old.received = max(old.received, received)
+
+    def report(self, saw: np.ndarray, init_site: np.ndarray) -> None:
+        """The launch is over: name the mbarriers of which somebody has waited for a phase (saw: which ones). Who arrives again without having waited has mostly overwritten something by that, and then
+        that has been said."""
+        errors = bool(self.M.findings.hazards)
+        for barrier, one in sorted(self.surplus.items()):
+            if not (self.wanted[barrier] or saw[barrier].any()):
+                continue
+            if not one.again:
+                findings_barriers.init_too_few(self.M, barrier, one, int(init_site[barrier]))
+            elif not errors:
+                findings_barriers.arrives_again(self.M, barrier, one)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens at a block's head: lanes gather for collectives, and blocking instructions let lanes pass or park them.
+
+`S` is the Scheduler. A gate's handler does its side effects and returns a Wait (waits.py), or None when nothing blocks.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compile import masks
+from .cohort import Cohort, merge
+from .waits import MbarrierWait, SpuriousFalse, WgmmaWait
+
+if TYPE_CHECKING:
+    from ..compile.translated import Block
+
+
+def enter(S: Any, C: Cohort, block: Block) -> Cohort | None:
+    """Convergence and gates at a block's head; the cohort that may run it, or None."""
+    if block.collective and type(C.resume) is not SpuriousFalse and (
+            block.id in S.converging or not C.whole(S.M.alive)):
+        C = converge(S, C, block)
+        if C is None:
+            return None
+    if block.gate is not None and C.resume != "skip":
+        return pass_gate(S, C, block)
+    C.resume = None
+    return C
+
+
+def converge(S: Any, C: Cohort, block: Block) -> Cohort | None:
+    """Wait at a collective until the lanes it names are here; whole warps, and masks that are satisfied, go on."""
+    if C.resume is None:
+        waiting = S.converging.pop(block.id, None)
+        if waiting:
+            C = merge([C, *waiting], block.live_in)
+    if C.whole(S.M.alive):
+        return C
+    short = C.incomplete_lanes(S.M.alive)
+    if block.masked and block.mask != masks.FULL:
+        short &= ~masks.ready(C, block)
+        if not short.any():
+            return C
+    if short.all():
+        S.converging.setdefault(block.id, []).append(C)
+        S.M.tell.gathering(C, block)
+        return None
+    rest, go = C.split(short, block.id, block.id, block.live_in, block.live_in)
+    S.M.tell.gathering(rest, block)
+    S.converging.setdefault(block.id, []).append(rest)
+    return go
+
+
+def pass_gate(S: Any, C: Cohort, block: Block) -> Cohort | None:
+    """Evaluate a blocking instruction; lanes that must wait are parked."""
+    wait = C.resume
+    C.resume = None
+    if type(wait) is SpuriousFalse:
+        if _answers_no(S, C, block):
+            return C
+        wait = None
+    if wait is None:
+        if block.gate_guard is not None:
+            C = _guarded_gate(S, C, block)
+            if C is None:
+                return None
+            if C.resume == "skip":
+                C.resume = None
+                return C
+        values = [_gate_value(S, C, s) for s in block.gate_srcs]
+        wait = block.gate.fn(S.M, C, block.gate.info, *values)
+        if wait is None:
+            return C
+        if type(wait) is WgmmaWait and S.M.landing.schedule != S.M.landing.products == "lazy":
+            C.resume = wait              # late products beside early copies: all others, and their copies, go first
+            S.later.append(C)
+            return None
+    mask = wait.mask(S.M)
+    if mask.all():
+        passed = C
+    elif not mask.any():
+        S.park(C, wait)
+        return None
+    else:
+        passed, failed = C.split(mask, C.pc, C.pc, block.live_in, block.live_in)
+        S.park(failed, wait.subset(np.flatnonzero(~mask)))
+        wait = wait.subset(np.flatnonzero(mask))
+    wait.passed(S.M, passed)
+    passed.waited |= type(wait) is MbarrierWait
+    S.M.tell.passed(passed, wait, block.gate_instr.index)
+    if block.gate_dsts and block.gate_dsts[0] is not None:
+        _set(S, passed, block.gate_dsts[0][0], wait.value(S.M))
+    return passed
+
+
+def _answers_no(S, C: Cohort, block) -> bool:
+    """A try_wait that gave up says so, where it has a result; a collective that goes on with part of a warp has none."""
+    if not block.gate_dsts or block.gate_dsts[0] is None:
+        return False
+    _set(S, C, block.gate_dsts[0][0], np.bool_(False))
+    C.polled = True
+    return True
+
+
+def _guarded_gate(S, C: Cohort, block) -> Cohort | None:
+    """Lanes whose guard is false pass a blocking instruction by."""
+    slot, negated = block.gate_guard
+    guard = C.frame.get(slot)
+    guard = np.broadcast_to(~guard if negated else guard, C.n)
+    if guard.all():
+        return C
+    if not guard.any():
+        C.resume = "skip"
+        return C
+    held, free = C.split(guard, C.pc, C.pc, block.live_in, block.live_in)
+    free.resume = "skip"
+    S.enqueue(free)
+    return held
+
+
+def _set(S, C: Cohort, slot: int, value) -> None:
+    C.frame.R[slot] = value
+    if C.frame.base is not None:
+        C.frame.dirty.add(slot)
+
+
+def _gate_value(S, C: Cohort, source):
+    kind, key, offset = source
+    if kind == "reg":
+        value = C.frame.get(key)
+        value = S.M.translation.zeros[key] if value is None else value
+        return value + value.dtype.type(offset & 0xFFFFFFFF) if offset else value
+    if kind == "not":
+        value = C.frame.get(key)
+        return ~(np.bool_(False) if value is None else value)
+    if kind == "sym":
+        return S.M.symbols[key] + np.uint64(offset)
+    return key

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an instruction stands in CUDA source, and what a learner calls it: the words that every report uses.
+
+A kernel's own line comes first, then the wrapper's that it was inlined from; files are named without the machine's folders. The frames between
+them are kept: they tell places apart, and are said on demand.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .ir import Instr, Site
+
+ROOTS = ("/hopperlab/kernels/include/", "/hopperlab/kernels/", "/include/")
+LIBRARIES = frozenset({"cutlass", "cute", "cub", "thrust", "libcudacxx", "cccl", "cooperative_groups", "site-packages", "dist-packages"})
+LAUNCHERS = frozenset({"device_kernel.h", "agent_launcher.h"})       # files whose kernels only hand over to a class
+UNSAID = ("shared", "global", "mbarrier::", "bulk_group", "L1::", "L2::", "tile")      # state spaces and completion mechanisms
+
+
+def short_file(path: str) -> str:
+    """A path without the machine's part: what follows 'kernels/' or 'include/', or the file name."""
+    for root in ROOTS:
+        if root in path:
+            return path.rsplit(root, 1)[1]
+    return path.rsplit("/", 1)[-1]
+
+
+def _is_library(path: str) -> bool:
+    """True for the headers of others, whose frames stand around a user's code (CUTLASS calls its functors) and inside it."""
+    return not LIBRARIES.isdisjoint(path.split("/")[:-1])
+
+
+def _shown(chain: tuple[Site, ...]) -> int:
+    """Which frame of a chain (outermost first) comes first in a report: the outermost that is no library's; in a library's own kernel the outermost
+    behind the file that only launches it."""
+    own = [k for k, site in enumerate(chain) if not _is_library(site.file)]
+    if own:
+        return own[0]
+    return next((k for k, site in enumerate(chain) if site.file.rsplit("/", 1)[-1] not in LAUNCHERS), 0)
+
+
+def _short(site: Site) -> Site:
+    return Site(short_file(site.file), site.line, site.column, site.function)
+
+
+def user_site(instr: Instr) -> Site | None:
+    """The frame of an instruction's position that is nearest to the user's code, with a short file name; None without line information."""
+    return Place.of(instr).site
+
+
+def name(instr: Instr) -> str:
+    """An instruction as a learner knows it: the opcode without its state spaces and completion mechanism."""
+    return ".".join([instr.op, *(m for m in instr.mods if not m.startswith(UNSAID))])
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an instruction stands. site: the kernel's own line, None without line information; inner: 'file:line' of the wrapper that it was
+    inlined from, or ''; ptx_line: its line in the PTX text; frames: all frames from the kernel inwards; whole: text() says them all."""
+
+    site: Site | None
+    inner: str
+    ptx_line: int
+    frames: tuple[Site, ...] = ()
+    whole: bool = False
+
+    @staticmethod
+    def of(instr: Instr) -> "Place":
+        """The place of an instruction."""
+        if instr.site is None or not instr.site.line:
+            return Place(None, "", instr.ptx_line)
+        chain = instr.site.chain
+        first = _shown(chain)
+        inner = f"{short_file(instr.site.file)}:{instr.site.line}" if first < len(chain) - 1 else ""
+        return Place(_short(chain[first]), inner, instr.ptx_line, tuple(map(_short, chain)))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells this place from others: all its frames, or the line of the PTX text where there are none."""
+        return tuple((site.file, site.line) for site in self.frames) or (self.ptx_line,)
+
+    @property
+    def trace(self) -> list[str]:
+        """Every frame as 'file:line', and its function where the compiler says it; from the kernel inwards."""
+        return [f"{site.file}:{site.line}" + (f" in {site.function}" if site.function else "") for site in self.frames] or [self.line()]
+
+    def line(self, folders: bool = True) -> str:
+        """file:line of the kernel's own source. folders: with the folder of its file below kernels/."""
+        if self.site is None:
+            return f"PTX line {self.ptx_line}"
+        return f"{self.site.file if folders else self.site.file.rsplit('/', 1)[-1]}:{self.site.line}"
+
+    def text(self, folders: bool = True) -> str:
+        """file:line, and the wrapper's beside it; with `whole` all frames between them, too."""
+        if not self.inner:
+            return self.line(folders)
+        names = [f"{site.file}:{site.line}" for site in self.frames]
+        between = names[names.index(f"{self.site.file}:{self.site.line}") + 1:-1] if self.whole and self.site is not None else []
+        return f"{self.line(folders)} ({', '.join(f'in {name}' for name in [*between, self.inner])})"
+
+
+def place(instr: Instr) -> str:
+    """file:line of an instruction: the kernel's own line first, then the wrapper it was inlined from."""
+    return Place.of(instr).text()
+
+
+def line(instr: Instr) -> str:
+    """file:line of the kernel's own source."""
+    return Place.of(instr).line()

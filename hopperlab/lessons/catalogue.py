@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exercises of all lessons, found by id: a room that holds an exercises.py lists its EXERCISES there. `check` is what a check cell calls (`hl.check`).
+
+A new exercise is an entry of its lesson's EXERCISES; nothing here changes.
+"""
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import hopperlab as hl
+
+from ..checking.check import CheckFailed, judge, text_of
+from ..checking.exercise import PUBLIC, Exercise, ExerciseError
+
+
+@cache
+def every() -> dict[str, Exercise]:
+    """All exercises by id, in order."""
+    rooms = sorted(path.parent.name for path in Path(__file__).parent.glob("l*/exercises.py"))
+    lists = [import_module(f"{__package__}.{room}.exercises").EXERCISES for room in rooms]
+    return {exercise.id: exercise for exercises in lists for exercise in exercises}
+
+
+def find(name: str) -> Exercise:
+    """The exercise '04.1'. Raises ExerciseError with those there are."""
+    if name not in every():
+        raise ExerciseError(f"there is no exercise {name!r}; there are: {', '.join(every())}")
+    return every()[name]
+
+
+def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants: Any) -> None:
+    """Check an answer and print one line, or raise CheckFailed with what is wrong first.
+
+    exercise:  its id, such as '04.1'
+    answer:    the module that a %%cuda cell made, or the function that a Python cell defined; also the cell's text
+    hidden:    a key: other shapes and seeds, drawn by the key, as graders do
+    constants: those of the exercise, such as STAGES=4; they are the ones its text names
+    The emulator judges first, under every schedule; where kernels run on a GPU, a worker process then runs the answer there too.
+    """
+    asked = find(exercise)
+    verdict = judge(asked, text_of(asked, answer), constants, key=hidden or PUBLIC, hidden=hidden is not None, gpu=hl.backend() == "gpu")
+    if not verdict.right:
+        raise CheckFailed(str(verdict))
+    print(verdict if hidden is None else f"{verdict} (hidden)")

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises of lesson 01: tiles on their way by Little's law, and a tiled product whose next tile loads while this one is multiplied."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.requires import Requirement, at_most, custom, exactly
+
+WARP = 32
+LOAD, PUT, READ = "load global", "store shared", "load shared"
+ENOUGH = 4                   # a load must be hidden behind this part of a tile's products at least
+EDGES = (8, 16, 32, 64, 96, 128, 192, 256)
+
+
+def _plan(rng: np.random.Generator, shape: tuple[int, int, int], ELEMENT_BYTES: int, SMS: int) -> Case:
+    """(BM, BN, BK): a tile, and a GPU drawn at random: latency in ns, GB/s and TFLOP/s of the whole of it."""
+    bm, bn, bk = shape
+    tile_bytes, tile_flop = (bm + bn) * bk * ELEMENT_BYTES, 2 * bm * bn * bk
+    while True:
+        latency, gb_s, tflops = int(rng.integers(300, 1500)), int(rng.integers(800, 6000)), int(rng.integers(20, 1200))
+        brought, used = gb_s / SMS / tile_bytes, tflops * 1000 / SMS / tile_flop
+        tiles = latency * min(brought, used)
+        if abs(brought - used) > 1e-6 * used and abs(tiles - round(tiles)) > 1e-6:      # neither a draw nor a rounding decides
+            break
+    expected = [tile_flop / tile_bytes, "memory" if brought < used else "multipliers", tiles * tile_bytes, math.ceil(tiles)]
+    return Case(expected, arguments=(bm, bn, bk, latency, gb_s, tflops), tolerance=1e-9)
+
+
+def _product(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -> Case:
+    """(m, n, k): c = a b of small whole numbers in fp32, exact whatever the order; blocks of TILE x TILE threads."""
+    m, n, k = shape
+    a, b = (rng.integers(-8, 9, size).astype(np.float32) for size in ((m, k), (k, n)))
+    c = np.empty((m, n), np.float32)
+    rows, columns, tiles = (-(-size // TILE) for size in (m, n, k))
+
+    def run(launch):
+        launch("product", (columns, rows), (TILE, TILE), (a, b, c, np.int32(m), np.int32(n), np.int32(k)))
+
+    warps = rows * columns * TILE * TILE // WARP
+    return Case({"c": a @ b}, run, {"c": c}, requires=(
+        exactly("global_load_bytes", 4 * (columns * m * k + rows * k * n), "a block loads each number of its rows of a and columns of b once, and nothing outside"),
+        at_most("warp_instructions_barrier", warps * (tiles + 1), f"tiles of k: {tiles}, warps: {warps}; with two buffers one __syncthreads() a tile is enough, and one before"),
+        _loads_ahead(tiles)))
+
+
+def _loads_ahead(tiles: int) -> Requirement:
+    """Once a warp multiplies, it must do part of a tile's products between loading a tile and putting it into shared memory.
+
+    Judged by the order in which each warp ran its loads, not by the order of lines: a tile's products are the loads from shared memory.
+    """
+    def complaint(run) -> str:
+        for (block, warp), steps in sorted(by_warp(run, LOAD, PUT, READ).items()):
+            if READ not in steps or PUT not in steps:
+                return "no tile passes from global memory through registers to shared memory"
+            asked = steps.count(READ) / tiles / ENOUGH
+            loading, done = False, 0.0
+            for step in steps[steps.index(READ):]:
+                if step == LOAD:
+                    loading, done = True, 0
+                elif step == READ:
+                    done += 1
+                elif loading and done < asked:
+                    return (f"warp {warp} of block {block} loads a tile and puts it into shared memory, and multiplies nothing (or nearly nothing) in between: "
+                            "nothing hides the latency of the load")
+                else:
+                    loading = False
+        return ""
+    return custom("the next tile loads while this one is multiplied", complaint, accesses=True)
+
+
+def by_warp(run: Any, *kinds: str) -> dict[tuple[int, int], list[str]]:
+    """The events of these kinds in the order of each warp, by (block, warp)."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for event in run.timeline:
+        if event.what in kinds:
+            found.setdefault((event.block, event.warp), []).append(event.what)
+    return found
+
+
+EXERCISES = (
+    Exercise("01.1", "How many tiles ahead?", PYTHON, "plan", shapes=((1, 1, 1), (64, 64, 16), (128, 128, 64), (96, 192, 40), (256, 128, 32), (16, 16, 8)),
+             draw=lambda rng: (*(int(rng.choice(EDGES)) for _ in range(2)), int(rng.integers(1, 17)) * 8),
+             case=_plan, constants={"ELEMENT_BYTES": (2, 1, 4), "SMS": (132, 114, 78)}, says=lambda tile: "BM, BN, BK = " + ", ".join(map(str, tile))),
+    Exercise("01.2", "Load the next tile while this one is multiplied", CUDA, "pipelined", shapes=((1, 1, 1), (16, 16, 16), (33, 17, 50), (20, 24, 170)),
+             draw=lambda rng: tuple(int(rng.integers(1, high)) for high in (48, 48, 240)), case=_product,
+             constants={"TILE": (16, 8, 32)}, says=lambda shape: "m, n, k = " + ", ".join(map(str, shape))),
+)

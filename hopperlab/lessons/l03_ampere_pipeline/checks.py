@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of lesson 03's small exercise: a ring of buffers, played over 12 tiles. An unanswered one is answered with a hint, so that Run All goes through."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def check_ring(prologue: Callable[[int], int] | None, wait: Callable[[int], int] | None, slot: Callable[[int, int], int] | None) -> str:
+    """Lesson 03: play the main loop of a ring of S = 2 to 6 stages over 12 tiles and report the first misuse of a buffer."""
+    if prologue is None or wait is None or slot is None:
+        return "Not answered yet: write the three functions, then run the cell again."
+    for stages in range(2, 7):
+        trouble = _play(stages, 12, prologue, wait, slot)
+        if trouble:
+            return f"With {stages} stages: {trouble}"
+    return "Right for 2 to 6 stages: no tile is read before it landed, and none is overwritten before it was read."
+
+
+def _play(stages: int, tiles: int, prologue: Callable, wait: Callable, slot: Callable) -> str:
+    first, pending = prologue(stages), wait(stages)
+    if first > stages:
+        return f"the prologue loads {first} tiles into {stages} buffers"
+    holds = {i: i for i in range(first)}                     # buffer -> tile
+    groups = first                                           # groups committed so far; group i is tile i
+    for i in range(tiles):
+        landed = groups - pending                            # tiles 0 .. landed - 1 have landed
+        if i >= landed:
+            return f"tile {i} is read while it may still be on its way: {groups} groups committed, {pending} of them may be open"
+        if holds.get(i % stages) != i:
+            return f"tile {i} is not in buffer {i % stages}: tile {holds.get(i % stages)} is"
+        ahead = i + stages - 1
+        target = slot(stages, i)
+        if ahead < tiles:
+            if target == i % stages:
+                return f"tile {ahead} is copied over tile {i}, which is being read, in buffer {target}"
+            holds[target] = ahead
+        groups += 1
+    return ""

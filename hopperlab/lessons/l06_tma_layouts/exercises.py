@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises of lesson 06: addresses in a swizzled tile, and reading one down its columns without bank conflicts."""
+from __future__ import annotations
+
+import numpy as np
+
+import hopperlab as hl
+
+from ...checking.carried import Carried
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.requires import at_least, exactly, none_of
+from ...hopper import swizzle
+
+
+def _addresses(rng: np.random.Generator, shape: tuple[int, int], SPAN: int, ELEMENT_BYTES: int) -> Case:
+    """(elements asked for, shared address of the tile): the address of each, in a tile whose rows are as long as the span."""
+    count, base = shape
+    rows, columns = rng.integers(0, 64, count), rng.integers(0, SPAN // ELEMENT_BYTES, count)
+    landed = swizzle.apply(base + rows * SPAN + columns * ELEMENT_BYTES, f"{SPAN}B")
+    return Case(landed.tolist(), arguments=(base, np.stack([rows, columns], axis=1).tolist()))
+
+
+def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROWS: int) -> Case:
+    """(rows, columns, at): the matrix's rows lie padded to 16 bytes; the tile begins `at` bytes into the dynamic shared memory."""
+    rows, columns, at = shape
+    whole = rng.integers(-50, 50, (rows, -(-columns // 4) * 4)).astype(np.int32)
+    a, y = whole[:, :columns], np.empty(rows, np.int32)
+    blocks, boxes = -(-rows // ROWS), -(-columns // (SPAN // 4))
+    copied = blocks * boxes * ROWS * SPAN
+
+    def run(launch):
+        source = hl.TensorMap.tiled(a, box=(ROWS, SPAN // 4), swizzle=f"{SPAN}B")
+        launch("weigh", (blocks,), (ROWS,), (source, y, np.int32(rows), np.int32(columns), np.int32(at)), shared_mem=at + ROWS * SPAN)
+
+    return Case({"y": a @ np.arange(1, columns + 1, dtype=np.int32)}, run, {"y": y}, carried=(Carried("tma"),), requires=(
+        exactly("tma_load_bytes", copied, "each box comes once, by TMA"),
+        at_least("shared_load_bytes", 4 * rows * columns, "the threads read the tile from shared memory"),
+        none_of("shared_load_conflicts", "eight lanes that read 16 bytes each of eight rows find them in eight groups of banks")))
+
+
+EXERCISES = (
+    Exercise("06.1", "Where does it lie?", PYTHON, "addresses", shapes=((8, 0x2400), (16, 0x2580), (24, 0x1080), (1, 0x700)),
+             draw=lambda rng: (int(rng.integers(10, 40)), 128 * int(rng.integers(0, 400))), case=_addresses,
+             constants={"SPAN": (128, 64, 32), "ELEMENT_BYTES": (2, 4, 1)}, says=lambda shape: f"tile at {shape[1]:#x}"),
+    Exercise("06.2", "Down the columns", CUDA, "down", shapes=((64, 32, 0), (40, 70, 128), (1, 1, 384), (97, 33, 896)),
+             draw=lambda rng: (int(rng.integers(1, 130)), int(rng.integers(1, 100)), 128 * int(rng.integers(0, 8))), case=_weigh,
+             constants={"SPAN": (128, 64, 32), "ROWS": (64, 32, 96)}, seeds=2,
+             says=lambda shape: f"{shape[0]} rows, {shape[1]} columns, tile at {shape[2]}"),
+)

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lesson 06x, im2col and interleave: TMA for convolutions. Its figures, panels and checks; the notebook imports this room as `lesson`."""
+from ..rooms import offer
+
+__getattr__, __dir__, __all__ = offer(__name__, {
+    ".convolutions": "check_corners convolution_matrix convolve corners image_of interleaved launch_im2col layout_picture layouts_table "
+                     "load_matrix load_sliced SLICES tail_table walk walk_picture where_from",
+})

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises of lesson 09: the slots and parities of a multistage loop, and the loop itself with PENDING products in flight."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...checking.carried import Carried
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.requires import Requirement, at_least, custom, exactly, in_flight
+from ..l08_wgmma.exercises import bf16_map, in_flight_at_once, integers
+
+BM, BN, BK = 128, 64, 32     # the tile of a block of 09.2: two warpgroups of 64 rows
+ROW_BYTES = 2 * BK
+STEPS = BK // 16             # wgmma of one warpgroup in one k-step
+
+
+def _plan(_rng: np.random.Generator, tiles: int, STAGES: int, PENDING: int) -> Case:
+    """For every k-step: slot, parity of full, tile handed back, tile loaded, parity of empty."""
+    rows = []
+    for i in range(tiles):
+        back = i - PENDING if i >= PENDING else None
+        loads = back is not None and back + STAGES < tiles
+        rows.append([i % STAGES, i // STAGES % 2, back, back + STAGES if loads else None, back // STAGES % 2 if loads else None])
+    return Case(rows, arguments=(tiles,))
+
+
+def loads_before_steps(run: Any) -> dict[int, list[int]]:
+    """Block -> for each k-step, how many loads were issued before the first product of its warp 0 in that step."""
+    loads: dict[int, int] = {}
+    products: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
+    for event in run.timeline:
+        if event.what == "issue cp":
+            loads[event.block] = loads.get(event.block, 0) + 1
+        elif event.what == "issue wgmma" and event.warp == 0:
+            if products.get(event.block, 0) % STEPS == 0:
+                found.setdefault(event.block, []).append(loads.get(event.block, 0))
+            products[event.block] = products.get(event.block, 0) + 1
+    return found
+
+
+def _refilled_at_once(tiles: int, stages: int, pending: int) -> Requirement:
+    """In step i the slot of tile i - pending is filled again: before step i, stages + i - pending tiles are loaded or on their way."""
+    def complaint(run: Any) -> str:
+        for counts in loads_before_steps(run).values():
+            for i, found in enumerate(counts):
+                asked = min(tiles, stages + max(0, i - pending))
+                if found < 2 * asked:
+                    return (f"before the products of k-step {i}, {found // 2} tiles had been asked for, and it should be {asked}: a slot is "
+                            f"filled again in the step in which it is handed back, that of tile i - {pending} in step i")
+        return ""
+    return custom("each slot is filled again in the step that hands it back", complaint)
+
+
+def _multistage(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: int, PENDING: int) -> Case:
+    """(m, n, k): a grid of tiles of BM x BN; the launch gives STAGES slots of A and B tiles."""
+    m, n, k = shape
+    a, b = integers(rng, m, k), integers(rng, n, k)
+    c = np.empty((m, n), np.float32)
+    grid, tiles = (-(-n // BN), -(-m // BM)), -(-k // BK)
+    blocks = grid[0] * grid[1]
+
+    def run(launch) -> None:
+        maps = bf16_map(a, BM, ROW_BYTES), bf16_map(b, BN, ROW_BYTES)
+        launch("gemm", grid, (256,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)), shared_mem=STAGES * (BM + BN) * ROW_BYTES)
+
+    refills = max(0, tiles - STAGES)
+    return Case({"c": a @ b.T}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+        exactly("wgmma", blocks * tiles * STEPS * 2, "two warpgroups multiply every tile, 16 columns of k at a time"),
+        exactly("tma_load_bytes", blocks * tiles * (BM + BN) * ROW_BYTES, "each tile is loaded once"),
+        in_flight("cp", 2 * min(STAGES, tiles), f"{STAGES} slots keep the loads of A and B of {STAGES} tiles on their way"),
+        in_flight_at_once(STEPS * min(PENDING + 1, tiles), f"{PENDING} more k-steps of {STEPS} wgmma run while a new one is issued"),
+        at_least("mbarrier_arrivals", blocks * (tiles + 2 * refills), "each warpgroup hands back a slot by one arrival before it is filled again"),
+        _refilled_at_once(tiles, STAGES, PENDING)))
+
+
+def _draw_multistage(rng: np.random.Generator) -> tuple[int, int, int]:
+    return int(rng.integers(1, 140)), int(rng.integers(1, 70)), 8 * int(rng.integers(21, 33))
+
+
+EXERCISES = (
+    Exercise("09.1", "Slots and parities", PYTHON, "plan", shapes=(1, 4, 7, 16), draw=lambda rng: int(rng.integers(8, 40)), case=_plan,
+             constants={"STAGES": (3, 4, 5), "PENDING": (1, 0, 2)}, says=lambda tiles: f"{tiles} tiles"),
+    Exercise("09.2", "One k-step later, safely", CUDA, "gemm", shapes=((128, 64, 192), (1, 3, 40), (65, 66, 168)), draw=_draw_multistage,
+             case=_multistage, constants={"STAGES": (3, 4, 5), "PENDING": (1, 2)}, seeds=2, says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}"),
+)

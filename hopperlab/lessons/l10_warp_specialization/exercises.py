@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises of lesson 10: a ring that CONSUMERS warpgroups read, and a product whose tile CONSUMERS warpgroups share by columns."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...checking.carried import Carried
+from ...checking.exercise import CUDA, Case, Exercise
+from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
+
+SLOTS, TILE = 3, 512         # of the ring of 10.1: slots, and floats of a tile
+
+
+def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int) -> Case:
+    """(tiles, blocks): y[w] = (w + 1) x by consumer warpgroup w; each block takes every blocks-th tile."""
+    tiles, blocks = shape
+    x = rng.integers(-50, 50, TILE * tiles).astype(np.float32)
+    y = np.empty((CONSUMERS, x.size), np.float32)
+    expected = np.arange(1, CONSUMERS + 1, dtype=np.float32)[:, None] * x
+
+    def run(launch):
+        launch("multiples", (blocks,), (128 * CONSUMERS + 32,), (x, y, np.int32(tiles)), shared_mem=SLOTS * TILE * 4 + 64)
+
+    return Case({"y": expected}, run, {"y": y}, carried=(Carried("bulk", (x,)),), requires=(
+        exactly("bulk_load_bytes", tiles * TILE * 4, "each tile comes once, by one bulk copy, for all consumers"),
+        none_of("global_load_requests", "the copy engine reads x, no thread does"),
+        exactly("mbarrier_arrivals", tiles * (1 + 4 * CONSUMERS), "a tile takes one arrival by the producer and one by each consumer warp"),
+        exactly("mbarrier_expected_bytes", tiles * TILE * 4, "the producer announces what it copies"),
+        in_flight("cp", min(SLOTS, -(-tiles // blocks)), "the producer runs ahead as far as there are slots")))
+
+
+def issued_by(consumers: int, each: int) -> Requirement:
+    """Every consumer warpgroup (1 .. consumers) of every block must issue `each` wgmma."""
+    def complaint(run: Any) -> str:
+        issues = [event for event in run.timeline if event.what == "issue wgmma" and event.warp % 4 == 0]
+        for block in sorted({event.block for event in run.timeline}):
+            for who in range(1, consumers + 1):
+                found = sum(event.block == block and event.warp == 4 * who for event in issues)
+                if found != each:
+                    return (f"warpgroup {who} of block {block} issues {found} wgmma, and should issue {each}: the {consumers} consumers "
+                            "share the work equally, 64 columns each")
+        return ""
+    return custom(f"wgmma by each of {consumers} warpgroups: {each}", complaint)
+
+
+def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int, STAGES: int) -> Case:
+    """(m, n, k): a block computes 64 rows and 64 * CONSUMERS columns; small integers, so that every fp32 sum is exact."""
+    from ml_dtypes import bfloat16
+
+    import hopperlab as hl
+
+    m, n, k = shape
+    a, b = (rng.integers(-2, 3, (rows, k)).astype(bfloat16) for rows in (m, n))
+    c, width, k_tiles = np.empty((m, n), bfloat16), 64 * CONSUMERS, -(-k // 64)
+    grid = (-(-n // width), -(-m // 64))
+    blocks, stage_bytes = grid[0] * grid[1], (64 + width) * 128
+
+    def run(launch):
+        maps = (hl.TensorMap.tiled(a, box=(64, 64), swizzle="128B"), hl.TensorMap.tiled(b, box=(width, 64), swizzle="128B"))
+        sizes = tuple(np.int32(size) for size in shape)
+        launch("gemm", grid, (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * stage_bytes + 64)
+
+    expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
+    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+        exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block of A and B comes once for all consumers"),
+        none_of("global_load_requests", "TMA reads A and B, no thread does"),
+        exactly("wgmma", blocks * CONSUMERS * 4 * k_tiles, "a consumer multiplies a k-block in four k-steps"),
+        issued_by(CONSUMERS, 4 * k_tiles),
+        exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),
+        in_flight("cp", 2 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps two boxes a stage on their way")))
+
+
+def _sizes(rng: np.random.Generator) -> tuple[int, int, int]:
+    """A few tiles at most, any m and n, k a multiple of 8 (a row's bytes are a multiple of 16) of five k-blocks."""
+    return int(rng.integers(1, 80)), int(rng.integers(1, 150)), 8 * int(rng.integers(33, 41))
+
+
+EXERCISES = (
+    Exercise("10.1", "Who arrives, and how often?", CUDA, "multiples", shapes=((1, 1), (3, 2), (8, 1), (11, 3)),
+             draw=lambda rng: (int(rng.integers(1, 20)), int(rng.integers(1, 4))), case=_multiples,
+             constants={"CONSUMERS": (2, 1, 3)}, says=lambda shape: f"{shape[0]} tiles, {shape[1]} blocks"),
+    Exercise("10.2", "A second consumer", CUDA, "gemm", shapes=((64, 128, 64), (1, 1, 8), (64, 130, 328), (70, 65, 136)), draw=_sizes, case=_gemm,
+             constants={"CONSUMERS": (2, 3), "STAGES": (3, 2, 4)}, seeds=2, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape)),
+)

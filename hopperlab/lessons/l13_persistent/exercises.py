@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises of lesson 13: the tiles a persistent CTA takes of a serpentine order, and consumers that take turns by named barriers."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...checking.carried import Carried
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
+from ...emulator.observe.timeline import wgmma_turns
+
+ARRIVES = ("bar.arrive", "barrier.arrive", "bar.cta.arrive", "barrier.cta.arrive")
+TILE, STAGE_BYTES = 64, 2 * 64 * 128     # of 13.2: a tile's rows and columns, bytes of a stage
+
+
+def serpentine(rows: int, cols: int, group: int) -> list[list[int]]:
+    """All tiles in groups of `group` columns: row by row, left to right; every second group from the last row to the first."""
+    order = []
+    for number, first in enumerate(range(0, cols, group)):
+        down = range(rows) if number % 2 == 0 else range(rows - 1, -1, -1)
+        order += [[row, col] for row in down for col in range(first, min(first + group, cols))]
+    return order
+
+
+def _tiles_of(_rng: np.random.Generator, shape: tuple[int, int, int, int], GROUP: int) -> Case:
+    """(CTA, CTAs, rows, columns)."""
+    cta, ctas, rows, cols = shape
+    return Case(serpentine(rows, cols, GROUP)[cta::ctas], arguments=shape)
+
+
+def _places(rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """A CTA of a few, and more columns than the narrowest groups have."""
+    ctas = int(rng.integers(1, 6))
+    return int(rng.integers(ctas)), ctas, int(rng.integers(3, 8)), int(rng.integers(9, 15))
+
+
+def in_turn(consumers: int, tiles: list[int], each: int) -> Requirement:
+    """In block b, tiles[b] tiles of `each` wgmma must be issued whole, one after the other, by consumers 1 .. in turn, whose four warps hand each turn
+    over without waiting."""
+    handed_over = 4 * sum(max(0, count - 1) for count in tiles)
+
+    def complaint(run: Any) -> str:
+        for block, count in enumerate(tiles):
+            found = wgmma_turns(run.timeline, block)
+            asked = [(1 + tile % consumers, each) for tile in range(count)]
+            if found != asked:
+                at = next((i for i, pair in enumerate(zip(found, asked)) if pair[0] != pair[1]), min(len(found), len(asked)))
+                seen = f"consumer {found[at][0]} issues {found[at][1]} wgmma in a row" if at < len(found) else "nobody issues"
+                due = f"it should be consumer {asked[at][0]} with the {each} of a whole tile" if at < len(asked) else "no turn is left"
+                return (f"the consumers do not take turns: in block {block}, turn {at + 1}, {seen}, and {due} ({len(found)} turns for "
+                        f"{count} tiles). Who begins must wait until the one before has issued its last k-block")
+        arrived = sum(counted["warp_instructions"] for counted in run.counters.by_instruction() if counted.opcode.startswith(ARRIVES))
+        return "" if arrived >= handed_over else (f"warps arrive on a named barrier without waiting {arrived} times, and should {handed_over}: who tells the next "
+                                                  "consumer goes on at once (bar.arrive), who is told waits (bar.sync)")
+    return custom(f"whole tiles by turns of {consumers} consumers", complaint)
+
+
+def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS: int, STAGES: int) -> Case:
+    """(m, n, k, blocks): tiles of 64 x 64, every blocks-th by a block; small integers, so that every fp32 sum is exact."""
+    from ml_dtypes import bfloat16
+
+    import hopperlab as hl
+
+    m, n, k, blocks = shape
+    a, b = (rng.integers(-2, 3, (rows, k)).astype(bfloat16) for rows in (m, n))
+    c, k_tiles = np.empty((m, n), bfloat16), -(-k // 64)
+    tiles = -(-m // TILE) * -(-n // TILE)
+    of_block = [len(range(block, tiles, blocks)) for block in range(blocks)]
+
+    def run(launch):
+        maps = (hl.TensorMap.tiled(matrix, box=(TILE, 64), swizzle="128B") for matrix in (a, b))
+        sizes = tuple(np.int32(size) for size in (m, n, k))
+        launch("gemm", (blocks,), (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * STAGE_BYTES + 64)
+
+    expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
+    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+        in_turn(CONSUMERS, of_block, 4 * k_tiles),
+        exactly("wgmma", tiles * 4 * k_tiles, "each tile is multiplied once, a k-block in four k-steps"),
+        exactly("mbarrier_arrivals", 2 * tiles * k_tiles, "a k-block takes one arrival by the producer and one by the consumer whose tile it belongs "
+                "to; the turns are told by named barriers"),
+        exactly("tma_load_bytes", tiles * k_tiles * STAGE_BYTES, "each k-block of each tile comes once"),
+        none_of("global_load_requests", "TMA reads A and B, no thread does"),
+        in_flight("cp", 2 * min(STAGES, of_block[0] * k_tiles), "the producer runs ahead, into the tiles to come, as far as there are stages")))
+
+
+def _sizes(rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """Two to six tiles of two k-blocks on one block or two; k a multiple of 8 (a row's bytes are a multiple of 16)."""
+    return int(rng.integers(1, 129)), int(rng.integers(65, 193)), 8 * int(rng.integers(9, 17)), int(rng.integers(1, 3))
+
+
+EXERCISES = (
+    Exercise("13.1", "The tiles of one CTA", PYTHON, "tiles_of", draw=_places, case=_tiles_of, constants={"GROUP": (4, 2, 3, 8)},
+             shapes=((0, 1, 3, 4), (0, 1, 3, 10), (2, 5, 4, 12), (3, 4, 1, 1), (0, 3, 5, 7), (1, 2, 2, 9)),
+             says=lambda shape: "CTA {} of {}, {} x {} tiles".format(*shape)),
+    Exercise("13.2", "Taking turns", CUDA, "gemm", shapes=((128, 128, 128, 1), (1, 1, 8, 1), (70, 130, 64, 2), (64, 330, 72, 1)), draw=_sizes, case=_gemm,
+             constants={"CONSUMERS": (2, 3), "STAGES": (4, 3)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}; {} blocks".format(*shape)),
+)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises of lesson 15: quantising blocks to e4m3, and a product that promotes one k-block while the next is multiplied."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import hopperlab as hl
+
+from ...checking.carried import Carried
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.requires import Requirement, custom, exactly, none_of
+from ..l08_wgmma.exercises import in_flight_at_once
+
+ROWS, SCALED_ROWS = 64, 128  # of C in one wgmma; of B that share a scale
+STEP = 32                    # columns of k of one fp8 wgmma
+
+
+def e4m3_codes(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(codes, values) of numbers up to 448 in magnitude, rounded to the nearest e4m3."""
+    from ml_dtypes import float8_e4m3fn
+    rounded = scaled.astype(float8_e4m3fn)
+    return rounded.view(np.uint8), rounded.astype(np.float64)
+
+
+def clear_of_ties(scaled: np.ndarray) -> bool:
+    """True when no number lies so near to the middle between two e4m3 values that the order of a division decides."""
+    return all(np.array_equal(e4m3_codes(scaled * (1 + nudge))[0], e4m3_codes(scaled)[0]) for nudge in (-1e-9, 1e-9))
+
+
+def has_subnormal(scaled: np.ndarray) -> bool:
+    """True when some number becomes a subnormal e4m3 number other than 0."""
+    magnitudes = e4m3_codes(scaled)[0] & 0x7F
+    return bool(((magnitudes > 0) & (magnitudes < 8)).any())
+
+
+def spread(rng: np.random.Generator, count: int) -> list[float]:
+    """Numbers of very different size with three digits, some of them 0."""
+    sizes = 10.0 ** np.where(rng.random(count) < 0.4, rng.uniform(-4, -2, count), rng.uniform(-2, 2, count))
+    signs = rng.choice([-1.0, 1.0], count)
+    return [0.0 if rng.random() < 0.1 else float(f"{x:.3g}") for x in sizes * signs]
+
+
+def _quantise(rng: np.random.Generator, count: int, BLOCK: int, LARGEST: int) -> Case:
+    """`count` numbers in blocks of BLOCK; for each its scale, its codes and its largest error. The first block of eight numbers or more is zero."""
+    while True:
+        values = spread(rng, count)
+        if count >= 8:
+            values[:BLOCK] = [0.0] * BLOCK
+        blocks = [np.array(values[i:i + BLOCK]) for i in range(0, count, BLOCK)]
+        scales = [float(np.abs(block).max()) / LARGEST or 1.0 for block in blocks]
+        scaled = [block / scale for block, scale in zip(blocks, scales, strict=True)]
+        if all(map(clear_of_ties, scaled)) and (count < 3 or any(map(has_subnormal, scaled))):
+            break
+    rows = []
+    for block, scale in zip(blocks, scales, strict=True):
+        codes, rounded = e4m3_codes(block / scale)
+        rows.append([scale, codes.tolist(), float(np.abs(rounded * scale - block).max())])
+    return Case(rows, arguments=(values,), tolerance=1e-7)
+
+
+def always_multiplying(steps: int) -> Requirement:
+    """Once its first product is issued, a warp's wgmma in flight must not fall to 0 before its last k-block (of `steps` wgmma) is the only one left."""
+    def complaint(run: Any) -> str:
+        now: dict[tuple[int, int], int] = {}
+        issued: dict[tuple[int, int], int] = {}
+        for event in run.timeline:
+            if event.what not in ("issue wgmma", "land wgmma"):
+                continue
+            warp, issue = (event.block, event.warp), event.what == "issue wgmma"
+            if issue and now.get(warp) == 0:
+                return (f"the tensor core ran dry after {issued[warp] // steps} k-block(s): before a k-block is promoted, the next one must "
+                        "have been started, and only the older one waited for")
+            now[warp] = now.get(warp, 0) + (1 if issue else -1)
+            issued[warp] = issued.get(warp, 0) + issue
+        return ""
+    return custom("a k-block is multiplied while the one before is promoted", complaint)
+
+
+def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int, N: int) -> Case:
+    """(m, n, k): a grid of tiles of 64 x N; small integers and scales that are powers of two, so that every fp32 sum is exact."""
+    from ml_dtypes import float8_e4m3fn
+
+    m, n, k = shape
+    blocks, columns = -(-k // BLOCK), -(-n // SCALED_ROWS)
+    a, b = (rng.integers(-3, 4, (rows, k)).astype(np.float32) for rows in (m, n))
+    a_scales, b_scales = (2.0 ** rng.integers(-3, 4, size).astype(np.float32) for size in ((blocks, m), (columns, blocks)))
+    left = a * a_scales.T.repeat(BLOCK, 1)[:, :k]
+    right = b * b_scales.repeat(SCALED_ROWS, 0)[:n].repeat(BLOCK, 1)[:, :k]
+    c, grid = np.empty((m, n), np.float32), (-(-n // N), -(-m // ROWS))
+    ctas, steps = grid[0] * grid[1], BLOCK // STEP
+
+    def run(launch) -> None:
+        maps = [hl.TensorMap.tiled(x.astype(float8_e4m3fn).view(np.uint8), box=(rows, BLOCK), swizzle=f"{BLOCK}B") for x, rows in ((a, ROWS), (b, N))]
+        sizes = tuple(np.int32(size) for size in shape)
+        launch("promoted", grid, (128,), (*maps, a_scales, b_scales, c, *sizes), shared_mem=blocks * (ROWS + N) * BLOCK)
+
+    return Case({"c": left @ right.T}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+        exactly("wgmma", ctas * blocks * steps, "a k-step of 32 columns is one wgmma by four warps"),
+        none_of("shared_load_requests", "the tensor core reads the tiles, no thread does"),
+        exactly("tma_load_bytes", ctas * blocks * (ROWS + N) * BLOCK, "each k-block is loaded once"),
+        in_flight_at_once(steps * min(2, blocks), f"two k-blocks of {steps} wgmma, one in each partial accumulator"),
+        always_multiplying(steps)))
+
+
+def _draw_promoted(rng: np.random.Generator) -> tuple[int, int, int]:
+    return int(rng.integers(1, 68)), int(rng.integers(1, 132)), 16 * int(rng.integers(17, 26))
+
+
+EXERCISES = (
+    Exercise("15.1", "A scale for each block", PYTHON, "quantised", shapes=(1, 3, 4, 7, 9, 13), draw=lambda rng: int(rng.integers(9, 24)),
+             case=_quantise, constants={"BLOCK": (4, 3, 5), "LARGEST": (448, 240, 224)}, says=lambda count: f"{count} numbers"),
+    Exercise("15.2", "Promote under the next product", CUDA, "promoted", shapes=((64, 64, 128), (65, 3, 208), (1, 130, 400)), draw=_draw_promoted,
+             case=_promoted, constants={"BLOCK": (128, 64, 32), "N": (64, 128)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape)),
+)

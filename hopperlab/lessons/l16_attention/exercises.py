@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises of lesson 16: the online softmax of one row, and attention with the softmax of one block under the product of the one before."""
+from __future__ import annotations
+
+from math import exp, inf
+from typing import Any
+
+import numpy as np
+
+from ...checking.carried import Carried
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.requires import Requirement, custom, exactly, none_of
+from ..l08_wgmma.exercises import bf16_map, in_flight_at_once
+
+QUERIES, PANEL = 64, 64      # of a CTA; columns of a box
+
+
+def _online(rng: np.random.Generator, shape: tuple[int, bool], BLOCK: int, SCALE: float) -> Case:
+    """(keys, seen): a row's scores, values and the order of its blocks; of seven keys or more the first block met is hidden; all are unless `seen`."""
+    keys, seen = shape
+    scores = [float(s) for s in rng.integers(-9, 10, keys) + (9000 if keys >= 7 else 0)]     # exp of the large ones overflows
+    values = [float(v) for v in rng.integers(-5, 6, keys)]
+    order = rng.permutation(-(-keys // BLOCK)).tolist()
+    for i in range(keys):
+        if not seen or rng.random() < 0.15 or keys >= 7 and i // BLOCK == order[0]:
+            scores[i] = -inf
+    if seen and len(order) > 3:
+        scores[order[2] * BLOCK] = 9011.0                        # the maximum rises to it, and is lower in the next block
+    steps, most, total, out = [], -inf, 0.0, 0.0
+    for block in order:
+        inside = range(block * BLOCK, min(keys, (block + 1) * BLOCK))
+        high = max([most, *(SCALE * scores[i] for i in inside)])
+        factor = 0.0 if most == -inf else exp(most - high)
+        terms = {i: exp(SCALE * scores[i] - high) if scores[i] > -inf else 0.0 for i in inside}
+        total, out = total * factor + sum(terms.values()), out * factor + sum(terms[i] * values[i] for i in inside)
+        most = high
+        steps.append([most, factor, total])
+    return Case([steps, out / total if total else 0.0], arguments=(scores, values, order), tolerance=1e-9)
+
+
+KINDS = {"wgmma.mma_async": "product", "wgmma.wait_group": "wait", "ex2": "exponential"}
+
+
+def exponentials_between_waits(run: Any) -> int:
+    """How many ex2 warps executed between two wgmma.wait_group with no wgmma in between, in the order of the PTX. A wait for every group leaves nothing
+    under way: exponentials behind it do not count, whatever is awaited after them."""
+    found = pending = 0
+    all_awaited, behind_wait = True, False
+    for counted in run.counters.by_instruction():
+        kind = next((kind for start, kind in KINDS.items() if counted.opcode.startswith(start)), "")
+        if kind == "product":
+            pending, all_awaited, behind_wait = 0, False, False
+        elif kind == "wait":
+            found, pending, behind_wait = found + pending, 0, True
+            all_awaited = all_awaited or counted.constants == (0,)
+        elif kind == "exponential" and behind_wait and not all_awaited:
+            pending += counted["warp_instructions"]
+    return found
+
+
+def softmax_under_product(warps: int, blocks: int, keys: int) -> Requirement:
+    """All but the first block's exponentials must stand between the wait for their scores and the wait for the product of the block before."""
+    asked = warps * (blocks - 1) * (keys // 2)
+
+    def complaint(run: Any) -> str:
+        found = exponentials_between_waits(run)
+        return "" if found >= asked else (f"{found} exponentials stand between two waits, and {asked} should: wait for the scores of this block only, compute its "
+                                          "softmax under the product with V of the block before, then wait for that")
+    return custom("the softmax of a block runs under the product of the block before", complaint)
+
+
+def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: int, SINK: int) -> Case:
+    """(queries, keys) of one head, causal, the ends of both aligned; small integers in bf16.
+
+    The tolerance is that of the weights in bf16: relative 2^-9 each, of a sum of values of at most 2.
+    """
+    queries, keys = shape
+    q, k, v = (rng.integers(-2, 3, (rows, D)).astype(np.float32) for rows in (queries, keys, keys))
+    scale, o = np.float32(D ** -0.5), np.empty((queries, D), np.float32)
+    ctas, blocks, steps = -(-queries // QUERIES), -(-keys // KEYS), (D // 16, KEYS // 16)
+
+    def weighted(sign: int) -> np.ndarray:
+        """The result, or that of both products negated."""
+        scores = sign * scale * (q @ k.T).astype(np.float64)
+        scores[np.arange(keys)[None] > np.arange(queries)[:, None] + keys - queries] = -np.inf
+        most = np.maximum(scores.max(axis=1, keepdims=True), SINK)
+        terms = np.exp(scores - most)
+        return (sign * terms @ v / (terms.sum(axis=1, keepdims=True) + np.exp(SINK - most))).astype(np.float32)
+
+    def run(launch) -> None:
+        maps = [bf16_map(x, rows, 2 * PANEL) for x, rows in ((q, QUERIES), (k, KEYS), (v, KEYS))]
+        launch("attention", (ctas,), (128,), (*maps, o, np.int32(queries), np.int32(keys), scale), shared_mem=2 * D * (QUERIES + 2 * blocks * KEYS))
+
+    return Case({"o": weighted(1)}, run, {"o": o}, tolerance=2 ** -7, carried=(Carried("tma"), Carried("wgmma", expected={"o": weighted(-1)})), requires=(
+        exactly("wgmma", ctas * blocks * sum(steps), f"a block takes {steps[0]} for the scores and {steps[1]} for the product with V"),
+        none_of("shared_store_requests", "the weights stay in registers: they are the A operand of the product with V as they lie"),
+        none_of("matrix_store_requests", "the weights stay in registers"),
+        none_of("shared_load_requests", "the tensor core reads Q, K and V, no thread does"),
+        none_of("matrix_load_requests", "the tensor core reads Q, K and V, no thread does"),
+        exactly("tma_load_bytes", ctas * 2 * D * (QUERIES + 2 * blocks * KEYS), "each tile is loaded once"),
+        in_flight_at_once(sum(steps) if blocks > 1 else max(steps), "the scores of a block are multiplied beside the product with V of the block before"),
+        softmax_under_product(4 * ctas, blocks, KEYS)))
+
+
+EXERCISES = (
+    Exercise("16.1", "A softmax that never sees its row", PYTHON, "online", shapes=((1, True), (3, False), (4, True), (7, True), (13, True)),
+             draw=lambda rng: (int(rng.integers(9, 24)), bool(rng.random() < 0.9)), case=_online,
+             constants={"BLOCK": (4, 3, 5), "SCALE": (0.5, 0.25, 0.125)}, says=lambda shape: f"{shape[0]} keys"),
+    Exercise("16.2", "The rescale, under a product", CUDA, "attention", shapes=((64, 64), (3, 1), (70, 136)),
+             draw=lambda rng: (int(rng.integers(1, 68)), int(rng.integers(130, 193))), case=_attention,
+             constants={"D": (64, 128), "KEYS": (64, 128), "SINK": (4, 6, 8)}, seeds=0, says=lambda shape: f"{shape[0]} queries, {shape[1]} keys"),
+)

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lesson 18, After Hopper: what stays, what goes, and what it is called elsewhere. Its figures, panels and checks; the notebook imports this room as `lesson`."""
+from ..rooms import offer
+
+__getattr__, __dir__, __all__ = offer(__name__, {
+    ".generations": "accepted generations_table INSTRUCTIONS issued issued_chart",
+})

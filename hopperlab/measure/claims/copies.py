@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims 1 to 18: TMA, who issues it, what it costs, what a tensor map can and cannot say. Each function settles one from Data."""
+from __future__ import annotations
+
+from .claim import FALSE, HOLDS, OPEN, Claim, Data, Finding, when
+
+BOX = "step=box of 64 x 64"
+TILE = "step=k-tile of 128 x 128 x 64"
+MAP = "cuTensorMapEncodeTiled"
+
+
+def _one_thread(data: Data) -> Finding:
+    tma, cp = (data.value("micro", kernel, BOX, "class=all") for kernel in ("tma_load", "cp_async_load"))
+    registers = [max(r.registers for r in data.all("tma_vs_cp_async", kernel)) for kernel in ("tma_load", "cp_async_load")]
+    return Finding(f"a box of 64 x 64 bf16 takes {tma:.0f} warp instructions by TMA and {cp:.0f} by cp.async ({cp / tma:.0f} times); registers a "
+                   f"thread {registers[0]} and {registers[1]}", HOLDS if cp > 2 * tma and registers[0] < registers[1] else FALSE)
+
+
+def _same_bandwidth(data: Data) -> Finding:
+    crowded = [r for r in data["tma_vs_cp_async"] if r.kernel == "tma_load" and "blocks_per_sm=1" not in r.options]
+    ratios = {r.shape[0] * r.shape[1] * 2: r.ratio for r in sorted(crowded, key=lambda r: -r.shape[0] * r.shape[1])}
+    enough = None
+    for size, ratio in ratios.items():
+        if abs(ratio - 1) > 0.05:
+            break
+        enough = size
+    text = f"TMA over cp.async with as many blocks as fit: {min(ratios.values()):.2f} to {max(ratios.values()):.2f} by box"
+    if enough is None:
+        return Finding(text, FALSE)
+    return Finding(text, HOLDS if enough == min(ratios) else when(f"boxes have {enough} bytes or more; smaller ones copy faster by TMA"))
+
+
+def _address_share(data: Data, kernel: str) -> float:
+    classes = ("integer", "convert", "move")
+    return sum(data.value("micro", kernel, TILE, f"class={c}") for c in classes) / data.value("micro", kernel, TILE, "class=all")
+
+
+def _address_work(data: Data) -> Finding:
+    shares = {kernel: _address_share(data, kernel) for kernel in ("cp_async_mma", "tma_mma", "cp_async_wgmma", "warp_specialized")}
+    counts = {kernel: data.value("micro", kernel, TILE, "class=all") for kernel in shares}
+    left = counts["warp_specialized"] * shares["warp_specialized"]
+    return Finding(f"PTX instructions of a k-tile for integers, conversions and moves: {shares['cp_async_mma']:.0%} of {counts['cp_async_mma']:.0f} "
+                   f"with cp.async and mma.sync, {shares['tma_mma']:.0%} of {counts['tma_mma']:.0f} with TMA, still {left:.0f} of "
+                   f"{counts['warp_specialized']:.0f} with TMA and wgmma", HOLDS if left < 0.05 * counts["cp_async_mma"] else FALSE)
+
+
+def _ranks(data: Data) -> Finding:
+    right = [r.options[0] for r in data["micro"].where(kernel="tensor_copy", suite="ranks") if r.outcome == "right"]
+    wide = data.find("micro", "ptxas sm_90a", "cp.async of 32 bytes").outcome
+    return Finding(f"TMA copied {len(right)} of 5 ranks right; a cp.async of 32 bytes is {wide}: it copies up to 16 bytes and knows no dimension",
+                   when("said of TMA; cp.async has no dimensions at all, the loop around it has") if len(right) == 5 else FALSE)
+
+
+def _reduces(data: Data) -> Finding:
+    places: dict[str, int] = {}
+    for record in data["micro"].where(suite="reductions"):
+        if record.outcome == "right":
+            place = next(o for o in record.options if o.startswith("into=")).removeprefix("into=").split(",")[0]
+            places[place] = places.get(place, 0) + 1
+    into_own = any("own" in place or "this CTA" in place for place in places)
+    return Finding("right results: " + ", ".join(f"{count} operations and types into {place}" for place, count in places.items())
+                   + "; the arithmetic is done where the data arrives, on the way out; no load reduces", HOLDS if into_own else FALSE)
+
+
+def _layouts(data: Data) -> Finding:
+    views = {r.options[0].removeprefix("view="): r.outcome for r in data.all("micro", "tensor_copy", suite="layouts") if r.options[0].startswith("view=")}
+    said = ", ".join(f"{view}: {outcome}" for view, outcome in views.items())
+    dense = views["innermost axis exchanged"] == "refused" and views["outer axes exchanged"] == "right"
+    return Finding(f"one compiled kernel, several maps: {said}", when("the innermost axis stays dense: a map does not transpose it") if dense else HOLDS)
+
+
+def _alignment(data: Data) -> Finding:
+    outcome = {r.options[0]: r.outcome for r in data["micro"].where(kernel=MAP)}
+    asked = ("address + 8 bytes", "address + 16 bytes", "stride 120 bytes", "stride 112 bytes", "box of 12 elements (24 bytes)",
+             "box of 3 rows", "tensor of 63 columns", "box of 257 rows")
+    free = [name for name in ("box of 3 rows", "tensor of 63 columns") if outcome[name] == "accepted"]
+    return Finding("; ".join(f"{name}: {outcome[name]}" for name in asked) + "; shared memory 128 bytes; of the coordinates only the innermost",
+                   when("said of the address, the strides, the box's innermost edge and its coordinate; other edges and coordinates are free")
+                   if free else HOLDS)
+
+
+def _address_formula(data: Data) -> Finding:
+    right = all(r.outcome == "right" for r in data.all("micro", "tma_landing", suite="layouts"))
+    return Finding("boxes with corners inside and outside, and element strides, landed where base + coordinate x stride says: "
+                   f"{'all' if right else 'not all'} of them; outside the tensor there is no address, and in shared memory the swizzle moves pieces",
+                   when("read of global memory, inside the tensor, in tile mode (im2col adds its offsets)") if right else FALSE)
+
+
+def _negative(data: Data) -> Finding:
+    load = data.find("micro", "tma_landing", "load=corner (-3, 8)").outcome
+    return Finding(f"a load at (-3, 8) is {load}, with fill; a store takes the same coordinates and writes only what lies inside (lesson 07 runs one); "
+                   "a store has no fill, no barrier with bytes and may reduce", FALSE if load == "right" else HOLDS)
+
+
+def _element_strides(data: Data) -> Finding:
+    outcome = data.find("micro", "tma_landing", "load=element strides (3, 1)").outcome
+    return Finding(f"element strides (3, 1): every third row is taken and the box lands smaller ({outcome}); boxes overlap by their coordinates, "
+                   "with or without it", FALSE if outcome == "right" else OPEN)
+
+
+def _interleave(data: Data) -> Finding:
+    names = [" ".join(r.options) for r in data.all("micro", "tensor_copy", suite="layouts") if r.options[0].startswith("interleave=") and r.outcome == "right"]
+    return Finding(f"there are two, of 16 and 32 bytes; tried and right: {', '.join(names)}; the tensor must lie interleaved in memory already",
+                   when("the words 16 and 32 bytes replace 8 and 16: TMA indeed converts nothing") if names else OPEN)
+
+
+def _gather(data: Data) -> Finding:
+    told = [r.outcome for r in data["micro"].where(kernel="ptxas sm_90a") if "gather4" in r.options[0] or "scatter4" in r.options[0]]
+    return Finding(f"gather4 and scatter4 for sm_90a: {', '.join(told)}; for sm_100a the assembler takes gather4 (lesson 18)",
+                   FALSE if set(told) == {"refused"} else HOLDS)
+
+
+def _descriptor(data: Data) -> Finding:
+    cold = {place: data.value("micro", "descriptor_fetch", f"place={place}", "prefetch=0", "use=first") for place in ("parameter", "constant", "global")}
+    warm = data.value("micro", "descriptor_fetch", "place=global", "prefetch=0", "use=second")
+    fetched = data.value("micro", "descriptor_fetch", "place=global", "prefetch=1", "use=first")
+    return Finding("first use: " + ", ".join(f"{place} {cycles:.0f}" for place, cycles in cold.items()) + f" cycles; afterwards {warm:.0f}; "
+                   f"prefetched {fetched:.0f}", when("it is in global memory; as a kernel parameter a cold one costs little")
+                   if cold["global"] > warm * 1.5 > cold["parameter"] else HOLDS if cold["global"] > warm * 1.2 else FALSE)
+
+
+def _splits(data: Data) -> Finding:
+    pairs = []
+    for record in data.all("micro", "tma_latency", "HOW=tensor", "from=L2"):
+        bulk = data.value("micro", "tma_latency", "HOW=bulk", "from=L2", shape=record.shape)
+        pairs.append((record.value, bulk))
+    worst = max(abs(tensor / bulk - 1) for tensor, bulk in pairs)
+    return Finding(f"latency of boxes of 128 bytes to 64 KiB from the L2, tensor copy against plain bulk copy: within {worst:.0%} of each other",
+                   FALSE if worst < 0.1 else HOLDS)
+
+
+def _multicast(data: Data) -> Finding:
+    sectors = {c: data.value("micro", "multicast_load", f"CLUSTER={c}", "MULTICAST=1", "metric=lts__t_sectors_srcunit_tex_op_read.sum") for c in (2, 4, 8)}
+    gain = {c: data.value("micro", "multicast_load", f"CLUSTER={c}", "MULTICAST=1", suite="multicast")
+            / data.value("micro", "multicast_load", f"CLUSTER={c}", "MULTICAST=0", suite="multicast") for c in (2, 4, 8)}
+    arrived = {c: data.value("micro", "multicast_load", f"CLUSTER={c}", "MULTICAST=1", "metric=l1tex__m_xbar2l1tex_read_bytes.sum") for c in sectors}
+    shares = {c: sectors[c] * 32 / arrived[c] for c in sectors}
+    exact = all(abs(share * c - 1) < 0.02 for c, share in shares.items())
+    text = ("the L2 delivers " + ", ".join(f"1/{1 / share:.0f}" for share in shares.values()) + " of what arrives in clusters of 2, 4, 8; speed "
+            + ", ".join(f"{g:.2f}" for g in gain.values()) + " times that without multicast")
+    return Finding(text, FALSE if not exact else HOLDS if max(gain.values()) > 1.5 else
+                   when("said of traffic; where the L2 was not the limit, time hardly falls"))
+
+
+def _made_in_kernel(data: Data) -> Finding:
+    cold = data.value("micro", "descriptor_fetch", "place=parameter", "prefetch=0", "use=first")
+    return Finding(f"the host encodes it (cuTensorMapEncodeTiled) and passes it by value (first use {cold:.0f} cycles); a kernel can only replace "
+                   "fields of one, with tensormap.replace and its fences (lesson 07)", FALSE)
+
+
+def _wait_group(data: Data) -> Finding:
+    landed, group = (data.value("micro", "tma_latency", f"wait={how}") for how in ("mbarrier", "cp.async.bulk.wait_group"))
+    return Finding(f"a load had landed after {landed:.0f} cycles; cp.async.bulk.wait_group returned after {group:.0f}: loads belong to no bulk group",
+                   FALSE if group < 0.6 * landed else HOLDS)
+
+
+def _provenance(data: Data) -> Finding:
+    share = _address_share(data, "cp_async_mma")
+    return Finding(f"no survey of developers' time is named anywhere we looked; what can be counted: {share:.0%} of the PTX instructions of our "
+                   "cp.async and mma.sync product are integers, conversions and moves", OPEN)
+
+
+CLAIMS = (
+    Claim(1, "One thread issues TMA, a whole warp cp.async: that saves instructions and registers.", "05", _one_thread),
+    Claim(2, "TMA has the bandwidth of cp.async: only who computes addresses changes.", "05", _same_bandwidth),
+    Claim(3, "With TMA, address work vanishes.", "09", _address_work),
+    Claim(4, "cp.async copies one or two dimensions, TMA up to five.", "05", _ranks),
+    Claim(5, "TMA can reduce before the data enters shared memory.", "07", _reduces),
+    Claim(6, "A tensor map makes layout changes easy, even transposes, without compiling again.", "05", _layouts),
+    Claim(7, "Box edges, strides and coordinates must be 16-byte aligned, shared memory 128-byte aligned.", "05", _alignment),
+    Claim(8, "The address is base + sum of coordinate x stride.", "05", _address_formula),
+    Claim(9, "Load coordinates may be negative, store coordinates not; otherwise a store mirrors a load.", "07", _negative),
+    Claim(10, "elementStrides lets boxes overlap.", "05", _element_strides),
+    Claim(11, "Interleave layouts of 8 and 16 bytes suit channel-sliced tensors; TMA does not convert.", "06x", _interleave),
+    Claim(12, "gather4 and scatter4 are modes of TMA.", "18", _gather),
+    Claim(13, "The descriptor lies in global memory and is cached; a cold one costs.", "05x", _descriptor),
+    Claim(14, "TMA splits large requests; a plain bulk copy, without descriptor, is quicker.", "05x", _splits),
+    Claim(15, "Multicast reduces L2 traffic in proportion to the cluster, and time with it.", "12", _multicast),
+    Claim(16, "Thread 0 of the kernel initialises the tensor map.", "05", _made_in_kernel),
+    Claim(17, "cp.async.bulk.wait_group completes TMA loads.", "07", _wait_group),
+    Claim(18, "90 % of developers' time and over 10 % of performance go into data access.", "09", _provenance),
+)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nsight Compute and compute-sanitizer over the kernels of the course."""

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands of a block-scaled fp8 product, what others make of them (cuBLASLt, DeepGEMM), and the share of a result that is wrong. Needs PyTorch and CuPy."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..launches import fp8
+
+
+def operands(shape: tuple[int, int, int], seed: int = 11) -> dict:
+    """Random normal operands, quantised by PyTorch on the GPU: CuPy arrays a, b (uint8 bits), a_scales, b_scales, c, and the tensors they share memory with."""
+    import cupy
+    import torch
+    m, n, k = shape
+    blocks, rows, columns = -(-k // fp8.BLOCK), -(-m // 4) * 4, -(-n // fp8.BLOCK)
+    made = torch.Generator(device="cuda").manual_seed(seed)
+    a = torch.randn(m, k, device="cuda", generator=made)
+    b = torch.randn(n, k, device="cuda", generator=made)
+    wide = torch.nn.functional.pad(a, (0, blocks * fp8.BLOCK - k)).view(m, blocks, fp8.BLOCK)
+    of_a = (wide.abs().amax(2) / fp8.LARGEST).clamp_min(1e-30)
+    tall = torch.nn.functional.pad(b, (0, blocks * fp8.BLOCK - k, 0, columns * fp8.BLOCK - n)).view(columns, fp8.BLOCK, blocks, fp8.BLOCK)
+    of_b = (tall.abs().amax((1, 3)) / fp8.LARGEST).clamp_min(1e-30)
+    a8 = (wide / of_a[:, :, None]).view(m, -1)[:, :k].contiguous().to(torch.float8_e4m3fn)
+    b8 = (tall / of_b[:, None, :, None]).view(columns * fp8.BLOCK, -1)[:n, :k].contiguous().to(torch.float8_e4m3fn)
+    del a, b, wide, tall
+    a_scales = torch.zeros(blocks, rows, device="cuda")
+    a_scales[:, :m] = of_a.T
+    c = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
+    torch.cuda.synchronize()
+    tensors = {"a": a8, "b": b8, "a_scales": a_scales, "b_scales": of_b.contiguous(), "c": c}
+    return {"tensors": tensors, **{name: cupy.asarray(t.view(torch.uint8) if t.dtype == torch.float8_e4m3fn else t.view(torch.int16) if name == "c" else t)
+                                   for name, t in tensors.items()}} | {"c": cupy.asarray(c.view(torch.int16)).view("uint16")}
+
+
+def cublaslt(given: Mapping) -> Callable[[], None]:
+    """torch._scaled_mm with the same scales, which calls cuBLASLt's block-scaled product, into the same c."""
+    import torch
+    t = given["tensors"]
+    m = t["a"].shape[0]
+    a_scales = t["a_scales"][:, :m].contiguous().t()        # m x k-blocks, one column after the other, as it wants them
+    return lambda: torch._scaled_mm(t["a"], t["b"].t(), scale_a=a_scales, scale_b=t["b_scales"].t(), out_dtype=torch.bfloat16, out=t["c"])
+
+
+def cublaslt_tensor(given: Mapping) -> Callable[[], None]:
+    """torch._scaled_mm with one scale and fast accumulation: what tensor_scale.cu computes."""
+    import torch
+    t, one = given["tensors"], torch.ones((), device="cuda")
+    return lambda: torch._scaled_mm(t["a"], t["b"].t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True, out=t["c"])
+
+
+def deepgemm(given: Mapping) -> Callable[[], None] | None:
+    """DeepGEMM's product with the same scales (package sgl-deep-gemm), into the same c; None where it is not installed."""
+    try:
+        import deep_gemm
+    except (ImportError, OSError):                          # OSError: built for another PyTorch
+        return None
+    t = given["tensors"]
+    a_scales = t["a_scales"].t()[:t["a"].shape[0]]          # m x k-blocks, one column after the other, as it wants them
+    return lambda: deep_gemm.fp8_gemm_nt((t["a"], a_scales), (t["b"], t["b_scales"]), t["c"], None, disable_ue8m0_cast=True)
+
+
+def _exact(given: Mapping, scaled: bool = True):
+    """The product in fp32 by PyTorch (TF32 off), from the quantised operands."""
+    import torch
+    torch.backends.cuda.matmul.allow_tf32 = False
+    t = given["tensors"]
+    (m, k), n = t["a"].shape, t["b"].shape[0]
+    left, right = t["a"].float(), t["b"].float()
+    if scaled:
+        left *= t["a_scales"][:, :m].T.repeat_interleave(fp8.BLOCK, 1)[:, :k]
+        right *= t["b_scales"].repeat_interleave(fp8.BLOCK, 0)[:n].repeat_interleave(fp8.BLOCK, 1)[:, :k]
+    return left @ right.T
+
+
+def wrong(given: Mapping, run: Callable[[], None], scaled: bool = True, loose: float = 2.0 ** -9) -> float:
+    """Share of elements further from the fp32 product than one rounding to bf16 (2^-9, doubled) and `loose` of the products' root mean square."""
+    import torch
+    given["tensors"]["c"].fill_(float("nan"))
+    torch.cuda.synchronize()
+    run()
+    torch.cuda.synchronize()
+    exact = _exact(given, scaled)
+    scale = float(exact.square().mean().sqrt())
+    return float((~((given["tensors"]["c"].float() - exact).abs() <= 2.0 ** -8 * exact.abs() + loose * scale)).float().mean())

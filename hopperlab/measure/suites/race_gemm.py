@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The race of products, `hopperlab bench gemm`: the course's kernels beside cuBLAS, PyTorch and Triton, at any shapes."""
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ..launches.gemm import LADDER
+from ..launches.operands import bf16_values, normal_bf16
+from ..machine import peers
+from .fields import flop
+from .race import Contestant, Race, Races, check_size, options
+
+if TYPE_CHECKING:
+    from ...runtime.arrays import Array
+
+CUBES = tuple((size, size, size) for size in (1024, 2048, 4096, 8192, 16384))
+SHAPES = (*CUBES, (4096, 7168, 2048), (4096, 4096, 14336), (128, 7168, 18432))
+MOST_BYTES = 16 << 30           # of the arrays of one shape; the reference takes as much again
+KERNELS = LADDER
+
+
+def parsed(text: str) -> tuple[int, int, int]:
+    """'4096' or '4096x7168x2048' (m x n x k). Raises ValueError that names the rule."""
+    numbers = re.fullmatch(r"(\d+)(?:x(\d+)x(\d+))?", text)
+    if numbers is None:
+        raise ValueError(f"{text!r} is no shape of a product: write 4096 for a cube, or 4096x7168x2048 for m x n x k")
+    m, n, k = (int(numbers[i] or numbers[1]) for i in (1, 2, 3))
+    if min(m, n, k) < 1:
+        raise ValueError(f"{text!r}: every size is at least 1")
+    if k % 8:
+        raise ValueError(f"{text!r}: k is {k}, no multiple of 8; TMA needs rows of a multiple of 16 bytes, 8 bf16 elements")
+    check_size(text, 2 * (m * k + n * k + m * n), MOST_BYTES)
+    return m, n, k
+
+
+def wrong_share(ours: Array, expected: Array, k: int) -> float:
+    """Fraction of elements of a bf16 product (as float32) that are further from the fp32 product than rounding explains.
+
+    One rounding to bf16 is at most 2^-9 of the value (doubled here); sums in another order differ by far less than
+    2^-10 sqrt(k), a thousandth of a sum's own size for standard normal operands, and one missing k-step by far more.
+    """
+    import cupy
+    return float((~(cupy.abs(ours - expected) <= 2.0 ** -8 * cupy.abs(expected) + 2.0 ** -10 * k ** 0.5)).mean())
+
+
+def race(shape: tuple[int, ...], kernels: tuple[str, ...], chosen: tuple[str, ...]) -> Race:
+    """The course's kernels and the chosen peers on random normal bf16 operands."""
+    import cupy
+    m, n, k = shape
+    a, b, c = normal_bf16(cupy, (m, k), 11), normal_bf16(cupy, (n, k), 12), cupy.empty((m, n), cupy.uint16)
+    expected = bf16_values(a) @ bf16_values(b).T            # fp32, by cuBLAS's SGEMM
+    made = {name: KERNELS[name](a, b, c) for name in kernels}
+    field = {name: Contestant(name, launch.bound(), options(launch), launch) for name, launch in made.items()}
+    field |= {entry: Contestant(entry, run, family=family) for entry, (family, run) in peers.products(chosen, a, b, c).items()}
+
+    def wrong(contestant: Contestant) -> float:
+        c.fill(0x7FC0)                                      # NaN: what is not written is wrong
+        contestant.run()
+        return wrong_share(bf16_values(c), expected, k)
+    return Race("gemm", (m, n, k), "bfloat16", flop(shape), "tflops", field, wrong)
+
+
+RACES = Races("gemm", SHAPES, parsed, KERNELS, ("mma_multistage", "tma_wgmma", "warp_specialized", "final"), peers.PRODUCT_PEERS, race)

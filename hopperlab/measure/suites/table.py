@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one table of what is measured: a row a recording says which suite it belongs to, what measures it, which command writes it, and what README shows.
+
+`hopperlab bench` and its --help, README's performance section, the list in recordings/README.md, `recordings.names` and the tests read it.
+Add a recording by adding a row. Functions are named, not imported, so that --help answers at once: this file imports nothing of ours.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+RACE, RECORDS, OTHER = "race", "records", "other"
+"""What `run` names: a race.Races; a function of the number of rounds that returns records; something of a tool with a form of its own."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One recording and all that is said of it.
+
+    name: of its suite, the word after `hopperlab bench` where that is in BENCHES; several recordings may belong to one suite. recording: its file
+    in hopperlab/recordings, without .json. run: 'module:name' below hopperlab.measure, see `kind`. command: what writes the stored file.
+    help: what it holds, in Markdown, for the list in recordings/README.md. readme_table: 'module:name' of what makes a part of README's performance
+    section of it. rounds: launches of each variant that count. choices: 'module:name' of a mapping whose keys `--kernels` may pick.
+    keeps: its function hands what it has so far to `keep`. shown: 'module:name' of a function that makes a text of the records.
+    method: 'module:name' of how it was measured, where board.METHOD does not say it. own_form: the file is no list of records (not for `load`).
+    """
+
+    name: str
+    recording: str
+    run: str
+    command: str
+    help: str
+    readme_table: str = ""
+    kind: str = RECORDS
+    rounds: int = 9
+    choices: str = ""
+    keeps: bool = False
+    shown: str = ""
+    method: str = ""
+    own_form: bool = False
+
+    @property
+    def function(self) -> Callable:
+        """What `run` names."""
+        return found(self.run)
+
+    @property
+    def known(self) -> Mapping[str, object]:
+        """What `--kernels` may pick of it; empty where it is measured as a whole."""
+        return found(self.choices) if self.choices else {}
+
+    def measure(self, rounds: int, only: Sequence[str] = (), keep: Callable[[list], object] = lambda records: None) -> list:
+        """Its records, of what `only` picks (all, where it is empty). Needs a Hopper GPU, with few exceptions.
+
+        keep: called with the records so far, so that a run that is cut short leaves something. Raises race.WrongResult or AssertionError when a
+        result is wrong.
+        """
+        more: dict[str, object] = {"only": tuple(only)} if self.choices else {}
+        return self.function(rounds, **more, **({"keep": keep} if self.keeps else {}))
+
+
+def found(name: str) -> Any:
+    """What 'module:name' below hopperlab.measure names."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"{__package__.rpartition('.')[0]}.{module}"), attribute)
+
+
+BENCHES: Mapping[str, str] = {
+    "gemm": "bf16 products of the course beside cuBLAS, PyTorch and Triton",
+    "copy": "every way to copy a matrix, beside cudaMemcpy",
+    "micro": "latency and throughput of single mechanisms",
+    "variants": "products that differ in one thing: copies, tensor cores, roles, depth, operands",
+    "copies": "copies and reads of 4 GiB, by way of a neighbour CTA, and multicast",
+    "pitches": "what rows that begin inside a 128-byte line cost a product",
+    "fp8": "fp8 products with fine-grained scales beside cuBLASLt's, and what their sums lose",
+    "attention": "attention forward beside cuDNN's, over head sizes, lengths and masks",
+    "attention_fp8": "the same in fp8, beside our bf16 forward and cuDNN's",
+    "ladder": "what the story of the ladder reads: its steps, ceilings, depths of the ring",
+    "lessons": "single lessons: copies of 1 GiB, boxes, ways to time, registers by role, planted bugs",
+    "all": "every recording of these, the two races gemm and copy aside",
+}
+"""Word after `hopperlab bench` -> its line of help."""
+
+_OUT = "--out hopperlab/recordings"
+
+SUITES: tuple[Suite, ...] = (
+    Suite("ladder", "ladder", "suites.ladder:measure", f"hopperlab bench ladder {_OUT}",
+          "every step of the product ladder at 4096³ and 8192³; `final` and its configurations over eight shapes, at edges and without a pause",
+          "readme:ladder", rounds=11, keeps=True, shown="suites.ladder:shown"),
+    Suite("ladder", "ceilings", "suites.ceilings:ceilings", f"hopperlab bench ladder --kernels ceilings {_OUT}",
+          "the best copy, and the best cuBLAS product of each data type: the roof", "readme:ladder"),
+    Suite("ladder", "gemm", "suites.products:gemm", f"hopperlab bench ladder --kernels gemm {_OUT}",
+          "the course's products beside cuBLAS over six shapes"),
+    Suite("ladder", "stages", "suites.products:stages", f"hopperlab bench ladder --kernels stages {_OUT}",
+          "the depth of the ring against speed"),
+    Suite("gemm", "bench_gemm", "suites.race_gemm:RACES", f"hopperlab bench gemm --kernels final --modes cold --power 0 --rounds 41 {_OUT}",
+          "`final` in one process with every peer; `mode` tells cold L2 from sustained, a kernel has a record beside each family of peers",
+          "readme:rivals", kind=RACE, method="suites.race:METHOD"),
+    Suite("gemm", "peers", "suites.race_gemm:RACES", f"hopperlab bench gemm --shapes 1024 4096 --kernels none {_OUT}/peers.json",
+          "the peers of a product beside each other", kind=RACE, method="suites.race:METHOD"),
+    Suite("copy", "bench_copy", "suites.race_copy:RACES", f"hopperlab bench copy {_OUT}",
+          "the same for copies (not stored here)", kind=RACE, method="suites.race:METHOD"),
+    Suite("fp8", "fp8", "suites.fp8:measure", f"hopperlab bench fp8 {_OUT}",
+          "products of e4m3 with fine-grained scales beside cuBLASLt's: steps, configurations over eight shapes (`note`), `final`; errors of sums over k "
+          "(`accuracy`); wgmma while TMA writes beside it (`wgmma_beside_copies`)",
+          "readme:fp8", keeps=True, shown="suites.fp8:shown"),
+    Suite("attention", "attention", "suites.attention:measure", f"hopperlab bench attention {_OUT}",
+          "attention forward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`",
+          "readme:attention", keeps=True, shown="suites.attention:shown"),
+    Suite("attention_fp8", "attention_fp8", "suites.attention_fp8:measure", f"hopperlab bench attention_fp8 {_OUT}",
+          "the same on e4m3, beside our bf16 forward and cuDNN's bf16: configurations (`note`), `final`, errors of sums over keys (`accuracy`)",
+          keeps=True, shown="suites.attention_fp8:shown"),
+    Suite("micro", "micro", "suites.micro:measure", f"hopperlab bench micro {_OUT}",
+          "latency, rate, counts and yes-or-no facts behind the lessons' claims; `suite` names the experiment",
+          rounds=5, choices="suites.micro:EXPERIMENTS", method="suites.micro:METHOD"),
+    Suite("variants", "variants", "suites.variants:measure", f"hopperlab bench variants {_OUT}",
+          "the 2x2 of {`cp.async`, TMA} x {`mma.sync`, wgmma} with joules, roles, depth, `cuda::pipeline`, wgmma's operands",
+          rounds=7, choices="suites.variants:CONTROLS"),
+    Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
+          "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),
+    Suite("pitches", "pitches", "suites.pitches:pitches", f"hopperlab bench pitches {_OUT}",
+          "what it costs a product when the rows of its operands begin inside a 128-byte line: `final` and cublasGemmEx, k and row pitches told apart",
+          rounds=21),
+    Suite("lessons", "copy", "suites.copies:plain", f"hopperlab bench lessons --kernels copy {_OUT}", "every way to copy 1 GiB, beside cudaMemcpy"),
+    Suite("lessons", "tma_vs_cp_async", "suites.copies:boxes", f"hopperlab bench lessons --kernels tma_vs_cp_async {_OUT}",
+          "one thread issuing TMA against 128 issuing cp.async, by box"),
+    Suite("lessons", "timing", "suites.habits:habits", f"hopperlab bench lessons --kernels timing {_OUT}",
+          "one copy timed in four ways, the first of them wrong"),
+    Suite("lessons", "roles", "suites.roles:roles", f"hopperlab bench lessons --kernels roles {_OUT}", "tiles with and without setmaxnreg (lesson 11)"),
+    Suite("lessons", "bugs", "suites.bugs:measure", f"hopperlab bench lessons --kernels bugs {_OUT}",
+          "what the GPU does with planted bugs, and with the four kernels of lesson 00 (`python -m hopperlab.measure.suites.bugs --missing` adds those "
+          "that are not recorded)"),
+    Suite("memcheck", "memcheck", "profile.memcheck:measure", "make gpu-memcheck",
+          "compute-sanitizer's memcheck over every step of the ladder, the fp8 product, attention, and files of tests "
+          "(`python -m hopperlab.measure.profile.memcheck`): `outcome` of each process, the kernels it launched in `note`; `overrun` shows what the tool "
+          "sees of copies that write past their target's end", kind=OTHER),
+    Suite("profiles", "profiles", "profile.profiles:measure", "python -m hopperlab.measure.profile.profiles",
+          "what Nsight Compute's metrics say of single launches of `final`, the fp8 products and attention: `note` is the metric (titles of "
+          "`hopperlab profile --metrics lessons`), `value` in `unit`", kind=OTHER),
+    Suite("timelines", "timeline", "suites.timelines:measure", "python -m hopperlab.measure.suites.timelines",
+          "where each warp of two blocks of a warp-specialised product was, by `hl.timeline` (`hopperlab.measure.timelines.load()` reads it); not for `load`",
+          kind=OTHER, own_form=True),
+    *(Suite("timelines", f"timeline_{step}", "suites.timelines:measure", "python -m hopperlab.measure.suites.timelines",
+            "scores, values and softmax of both consumers in one block of attention, in that step (written and read as `timeline`)",
+            kind=OTHER, own_form=True) for step in ("two_consumers", "pingpong", "overlapped")),
+    Suite("counters", "counters", "profile.counters:run",
+          "hopperlab profile -m hopperlab.measure.launches.counter_kernels --json hopperlab/recordings/counters.json",
+          "wavefronts, conflicts, requests and sectors of 19 kernels, emulator beside Nsight Compute; not for `load`", kind=OTHER, own_form=True),
+    Suite("counters", "counters_engines", "profile.counters:run",
+          "hopperlab profile -m hopperlab.measure.launches.counter_kernels_engines --json hopperlab/recordings/counters_engines.json",
+          "the same for bytes by engine, atomics and wgmma, 35 kernels", kind=OTHER, own_form=True),
+)
+
+OWN_FORM = frozenset(suite.recording for suite in SUITES if suite.own_form)
+
+
+def rows(name: str, table: Iterable[Suite] | None = None) -> tuple[Suite, ...]:
+    """What `hopperlab bench name` measures: the rows of a suite, or of `all`. Raises KeyError for a word that is not in BENCHES.
+
+    A race is one row, whichever recordings are made by it.
+    """
+    if name not in BENCHES:
+        raise KeyError(name)
+    chosen = [suite for suite in table or SUITES if suite.kind != OTHER and (suite.name == name or name == "all" and suite.kind == RECORDS)]
+    return tuple(chosen[:1] if chosen[0].kind == RACE else chosen)

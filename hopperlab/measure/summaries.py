@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one way in which many ratios become one: geometric mean, least, most, over how many cells, and what was left out.
+
+README, `hopperlab bench` and the story of the ladder all summarise with `summary`; no cell is merged with another or passed over in silence.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from .recordings import Record
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of ratios of speeds. mean: geometric; least, most: of the cells; count: of the cells that count; left_out: names of those that do not."""
+
+    mean: float
+    least: float
+    most: float
+    count: int
+    left_out: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        cells = f"{self.mean:.3f} ({self.least:.3f} to {self.most:.3f}) over {self.count} cell{'' if self.count == 1 else 's'}"
+        return cells + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
+
+
+def summary(cells: Mapping[str, float | None] | Sequence[float]) -> Summary:
+    """Of ratios by the names of their cells, or of plain ratios, each a cell. A cell whose ratio is None is left out, and named.
+
+    The geometric mean is the one that does not depend on which side is the peer. Raises ValueError when nothing is left to count.
+    """
+    named = dict(cells) if isinstance(cells, Mapping) else {str(i): ratio for i, ratio in enumerate(cells)}
+    ratios = [ratio for ratio in named.values() if ratio is not None]
+    if not ratios:
+        raise ValueError("there is no ratio to summarise")
+    return Summary(geometric_mean(ratios), min(ratios), max(ratios), len(ratios), tuple(name for name, ratio in named.items() if ratio is None))
+
+
+def cell(record: Record) -> str:
+    """A record's shape, data type and options, which tell it from all others of its kernel."""
+    return " ".join(filter(None, ("x".join(map(str, record.shape)), record.dtype, *record.options)))
+
+
+def of_records(records: Iterable[Record]) -> Summary:
+    """Of the ratios of all these records, each a cell of its own; those that were not measured beside a peer are left out, by name.
+
+    Raises ValueError when two records are of one cell: then they are of several modes, peers or kernels, which do not go into one summary.
+    """
+    found: dict[str, float | None] = {}
+    for record in records:
+        name = cell(record)
+        if name in found:
+            raise ValueError(f"two records of {record.kernel} at {name}: summarise one kernel, mode and peer at a time")
+        found[name] = record.ratio
+    return summary(found)
+
+
+def family(record: Record) -> str:
+    """The family of a record's peer: 'cuBLAS' of 'cuBLAS (torch TN)'; empty without a peer."""
+    return (record.peer or "").split(" (")[0]
+
+
+Contestant = tuple[str, str, str, str, str]                 # suite, kernel, note, mode, family of the peer
+
+
+def contestants(records: Iterable[Record]) -> dict[Contestant, list[Record]]:
+    """Records by what was timed and beside whom. The note tells variants of one kernel apart; a peer beside itself is nobody."""
+    found: dict[Contestant, list[Record]] = {}
+    for record in records:
+        rival = family(record)
+        if record.ratio is not None and rival != record.kernel and rival not in record.options:
+            found.setdefault((record.suite, record.kernel, record.note, record.mode, rival), []).append(record)
+    return found

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA C++ in, PTX and cubin out: one NVRTC call for sm_90a, kept in the disk cache.
+
+The source is compiled exactly as given, so line numbers in messages are the caller's. PTX names its files as the
+caller did, never by absolute path, and is therefore the same on every machine.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from .. import uses
+from ..errors import CompileError, NoteError
+from . import cache, headers, precompiled_headers, precompiled_ptx, shims, toolchain
+from .ptxas import PtxasInfo, parse, without_ptxas
+
+ARCH = "sm_90a"
+FORMAT = 4          # of what is cached; a new number makes old entries unreachable
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is compiled: text, the name shown in messages, options for NVRTC, template instances, the target, and headers (name, text) that stand for files."""
+
+    code: str
+    name: str = "kernel.cu"
+    options: tuple[str, ...] = ()
+    name_expressions: tuple[str, ...] = ()
+    arch: str = ARCH
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The result: PTX text, cubin bytes, NVRTC's log, and the mangled name of each name expression."""
+
+    ptx: str
+    cubin: bytes
+    log: str
+    lowered: dict[str, str] = field(default_factory=dict)
+    name: str = "kernel.cu"
+
+    @cached_property
+    def info(self) -> PtxasInfo:
+        """Registers, spills, shared memory and notes by kernel."""
+        return parse(self.log)
+
+    @property
+    def warnings(self) -> str:
+        """The compiler's own warnings, without ptxas's lines."""
+        return without_ptxas(self.log)
+
+
+def compile_source(source: Source, use_cache: bool = True) -> Compiled:
+    """Compile for `source.arch`, or take the result of an earlier compilation from the disk cache.
+
+    Raises CompileError, with NVRTC's log. Without NVRTC the lessons' own kernels come from their stored PTX (with no machine code), and
+    any other source raises ToolchainError, with the ways out.
+    """
+    uses.tell(uses.COMPILED, source)
+    options = source.options
+    source, folders = _prepare(source)
+    texts = headers.included_files(source.code, folders, _pre_includes(source.options))
+    stored = precompiled_ptx.key_of(source.code, source.name, options, source.name_expressions, source.arch, texts)
+    if not toolchain.has_nvrtc():
+        shipped = precompiled_ptx.find(stored, source.name)
+        return Compiled(shipped["ptx"], b"", shipped["log"], shipped["lowered"], source.name)
+    key = cache_key(source, texts)
+    entry = cache.read(key) if use_cache else None
+    compiled = _from_entry(entry, source.name) if entry is not None else None
+    if compiled is None:
+        compiled = _run_nvrtc(source, folders, [source.code, *texts.values()])
+        if use_cache:
+            cache.write(key, _to_entry(compiled))
+    precompiled_ptx.record(stored, source.code, {"name": source.name, "options": options, "name_expressions": source.name_expressions, "arch": source.arch,
+                                                 "ptx": compiled.ptx, "log": compiled.log, "lowered": compiled.lowered})
+    return compiled
+
+
+def check_notes(compiled: Compiled) -> None:
+    """Raise NoteError when ptxas changed what a kernel does. Lessons and %%cuda call this."""
+    serious = [note for note in compiled.info.notes if note.serious]
+    if serious:
+        raise NoteError(f"{compiled.name} compiles, but does not run as written:", "\n".join(map(str, serious)))
+
+
+def cache_key(source: Source, texts: dict[str, str]) -> str:
+    """Hash of the source, the text of each header it includes, the options, the target and the compiler's version."""
+    parts = [FORMAT, toolchain.compiler_version(), source.arch, source.name, source.code, source.options,
+             source.name_expressions, sorted((os.path.basename(path), text) for path, text in texts.items())]
+    if shims.wanted([source.code, *texts.values()]):
+        parts.append(shims.STAMP)
+    if source.headers:
+        parts.append(source.headers)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _prepare(source: Source) -> tuple[Source, list[str]]:
+    """Check the options, take a target out of them, and list the folders whose headers the cache must watch."""
+    if isinstance(source.options, str):
+        raise TypeError(f'options is one string; write a tuple: options=("{source.options}",)')
+    arch, kept, folders = source.arch, [], [str(toolchain.OWN_INCLUDE)]
+    waiting = False
+    for option in source.options:
+        if not isinstance(option, str):
+            raise TypeError(f"option {option!r} is not a string")
+        if match := re.match(r"(?:-arch|--gpu-architecture)=(.+)", option):
+            arch = match[1]
+            continue
+        if waiting:
+            folders.append(option)
+        elif match := re.match(r"(?:-I|--include-path=)(.+)", option):
+            folders.append(match[1])
+        waiting = option in ("-I", "--include-path")
+        kept.append(option)
+    local = toolchain.KERNELS / os.path.dirname(source.name)
+    if os.path.dirname(source.name) and local.is_dir():
+        folders.append(str(local))
+        kept.append(f"-I{local}")
+    prepared = Source(source.code, source.name, tuple(kept), tuple(source.name_expressions), arch, source.headers)
+    return prepared, folders
+
+
+def _pre_includes(options: Sequence[str]) -> list[str]:
+    return [m[1] for o in options if (m := re.match(r"(?:-include=?|--pre-include=)(.+)", o))]
+
+
+def _run_nvrtc(source: Source, folders: list[str], texts: Sequence[str]) -> Compiled:
+    """texts: of the source and the headers that it includes."""
+    options = [f"--gpu-architecture={source.arch}", "-lineinfo", "--ptxas-options=-v", *toolchain.no_driver_cache(),
+               *source.options, *(f"-I{folder}" for folder in toolchain.include_directories())]
+    shimmed = shims.wanted(texts)
+    if headers.uses_libcudacxx(texts) and not shimmed and not source.headers:
+        with_header = precompiled_headers.options(source.code, options)
+        result, log = _compile_once(source, [*options, *with_header])
+        if result is None and "precompiled header" in log:
+            result, log = _compile_once(source, options)
+    else:
+        result, log = _compile_once(source, options, shimmed)
+    if result is None and (missing := shims.brought_by_nvcc(log)):
+        result, log = _compile_once(source, [*options, *(f"--pre-include={header}" for header in missing)], True)
+    names = [source.name, *dict(source.headers), *(shims.HEADERS if shimmed else ())]
+    log = _shown(_tidy(log), names, folders)
+    if result is None:
+        raise CompileError(f"{source.name} does not compile:", (without_ptxas(log) or log) + _advice(log))
+    ptx, cubin, lowered = result
+    return Compiled(_shown(ptx, names, folders), cubin, log, lowered, source.name)
+
+
+def _advice(log: str) -> str:
+    """What to do about an error that only NVRTC makes."""
+    if found := re.search(r'cannot open source file "([^"]+)"', log):
+        return f"\n-> {found[1]} is in none of the folders: name its folder, options=(\"-IFOLDER\",), or -I FOLDER on the command line"
+    if "not allowed in JIT mode" in log:
+        return ('\n-> NVRTC compiles device code alone: give the file, RawModule(path="FILE.cu") or `hopperlab sanitize FILE.cu`, which leaves host code out, or put host code between '
+                "#ifndef __CUDACC_RTC__ and #endif")
+    return ""
+
+
+def _compile_once(source: Source, options: list[str], shimmed: bool = False) -> tuple[tuple[str, bytes, dict[str, str]] | None, str]:
+    """One NVRTC program: ((ptx, cubin, lowered names) or None when it failed, log). shimmed: with the headers that NVRTC lacks."""
+    nvrtc = toolchain.nvrtc()
+    extra = {**(shims.HEADERS if shimmed else {}), **dict(source.headers)}
+    status, program = nvrtc.nvrtcCreateProgram(source.code.encode(), source.name.encode(), len(extra), [text.encode() for text in extra.values()],
+                                               [name.encode() for name in extra])
+    if status.value:
+        raise CompileError(f"NVRTC refused {source.name}: {status.name}")
+    try:
+        for expression in source.name_expressions:
+            nvrtc.nvrtcAddNameExpression(program, expression.encode())
+        status, = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+        log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace")
+        if status.value:
+            return None, log or f"NVRTC reports {status.name}"
+        ptx = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode()
+        cubin = _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, strip=False)
+        lowered = {e: nvrtc.nvrtcGetLoweredName(program, e.encode())[1].decode() for e in source.name_expressions}
+        return (ptx, cubin, lowered), log
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _text(program: Any, size: Callable[[Any], tuple[Any, int]], read: Callable[[Any, bytes], object], strip: bool = True) -> bytes:
+    status, count = size(program)
+    if status.value or not count:
+        return b""
+    buffer = b" " * count
+    read(program, buffer)
+    return buffer.rstrip(b"\0 ") if strip else buffer
+
+
+def _tidy(log: str) -> str:
+    """The log without times (they differ from run to run) and without NVRTC's hint on suppressing warnings."""
+    drop = ("Compile time =", "The warnings can be suppressed with", "precompiled header file")
+    lines = [line.rstrip() for line in log.splitlines() if not any(text in line for text in drop)]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _shown(text: str, names: Sequence[str], folders: list[str]) -> str:
+    """Replace absolute paths of the source (and of headers that are no files) and of header folders by the names a reader knows."""
+    for name in names:
+        text = text.replace(os.path.join(os.getcwd(), name), name)
+    for folder in sorted({*folders, *toolchain.include_directories()}, key=len, reverse=True):
+        text = text.replace(folder.rstrip(os.sep) + os.sep, "")
+    return text
+
+
+def _to_entry(compiled: Compiled) -> cache.Entry:
+    meta = {"log": compiled.log, "lowered": compiled.lowered}
+    return cache.Entry(meta, {"ptx": compiled.ptx.encode(), "cubin": compiled.cubin})
+
+
+def _from_entry(entry: cache.Entry, name: str) -> Compiled:
+    return Compiled(entry.blobs["ptx"].decode(), entry.blobs["cubin"], entry.meta["log"], entry.meta["lowered"], name)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ptxas says about each kernel: registers, spills, shared memory and notes, read from NVRTC's log.
+
+NVRTC passes `--ptxas-options=-v` on to ptxas and returns its lines in the program log.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+# Notes that change what runs: setmaxnreg ignored; wgmma serialised. ptxas has one code a cause, so the texts decide too.
+SERIOUS = frozenset({"C7508", "C7510", "C7511", "C7515"})
+SERIOUS_TEXT = ("'setmaxnreg' ignored", "wgmma.mma_async instructions are serialized")
+
+ADVICE = {
+    "C7508": "setmaxnreg does nothing in this kernel: give it __launch_bounds__(threads, 1), so that ptxas knows the "
+             "registers at entry",
+    "C7519": "ptxas added the missing warpgroup.arrive (wgmma.fence) itself: information, not an error",
+}
+SERIALISED = "each wgmma now waits for the one before it: take out of the pipeline what the note names"
+
+_NOTE = re.compile(r"ptxas\s+(?P<level>info|warning|error)\s*:\s*\((?P<code>C\d+)\)\s*(?P<text>.*)")
+_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_QUOTED = re.compile(r"function '([^']+)'")
+
+
+@dataclass(frozen=True)
+class Note:
+    """One remark of ptxas: its code ('C7508'), its text, and the kernel it names (None when it names none)."""
+
+    code: str
+    text: str
+    kernel: str | None = None
+
+    @property
+    def serious(self) -> bool:
+        """True when the note changes what runs (then it is an error in lessons and in %%cuda)."""
+        return self.code in SERIOUS or any(text in self.text for text in SERIOUS_TEXT)
+
+    def __str__(self) -> str:
+        advice = ADVICE.get(self.code, SERIALISED if self.serious else None)
+        return f"{self.code}: {self.text}" + (f"\n    -> {advice}" if advice else "")
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """What one kernel uses. Registers are counted per thread; the rest is in bytes."""
+
+    name: str
+    registers: int = 0
+    spill_stores: int = 0
+    spill_loads: int = 0
+    stack: int = 0
+    static_shared: int = 0
+    constant: int = 0
+    barriers: int = 0
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class PtxasInfo(Mapping[str, KernelUse]):
+    """`KernelUse` by kernel name, and `notes`: every note of the module. Printing it gives a small table."""
+
+    kernels: dict[str, KernelUse] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+
+    def __getitem__(self, name: str) -> KernelUse:
+        return self.kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kernels)
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def __str__(self) -> str:
+        return table(self)
+
+    __repr__ = __str__
+
+
+def parse(log: str) -> PtxasInfo:
+    """Read ptxas's lines out of an NVRTC log. Lines of other kinds are ignored."""
+    uses: dict[str, KernelUse] = {}
+    notes: list[Note] = []
+    current: str | None = None
+    for line in log.splitlines():
+        if match := _NOTE.search(line):
+            named = _QUOTED.search(match["text"])
+            notes.append(Note(match["code"], match["text"].strip(), named[1] if named else None))
+        elif match := _ENTRY.search(line):
+            current = match[1]
+            uses.setdefault(current, KernelUse(current))
+        elif match := _PROPERTIES.search(line):
+            current = match[1] if match[1] in uses else None
+        elif current and (match := _STACK.search(line)):
+            stack, stores, loads = map(int, match.groups())
+            uses[current] = replace(uses[current], stack=stack, spill_stores=stores, spill_loads=loads)
+        elif current and (match := _USED.search(line)):
+            uses[current] = replace(uses[current], registers=int(match[1]), **_sizes(line))
+    alone = next(iter(uses)) if len(uses) == 1 else None
+    notes = [replace(note, kernel=note.kernel or alone) for note in notes]
+    for name, use in uses.items():
+        uses[name] = replace(use, notes=tuple(n for n in notes if n.kernel == name))
+    return PtxasInfo(uses, tuple(notes))
+
+
+def _sizes(line: str) -> dict[str, Any]:
+    """Barriers, static shared memory and constant bytes of a 'Used … registers' line."""
+    barriers = re.search(r"used (\d+) barriers", line)
+    shared = re.search(r"(\d+)(?:\+\d+)? bytes smem", line)
+    constant = sum(int(n) for n in re.findall(r"(\d+) bytes cmem", line))
+    return {"barriers": int(barriers[1]) if barriers else 0, "static_shared": int(shared[1]) if shared else 0,
+            "constant": constant}
+
+
+def without_ptxas(log: str) -> str:
+    """The compiler's own lines of an NVRTC log: errors, warnings and remarks."""
+    lines = [line for line in log.splitlines() if not line.startswith("ptxas ")]
+    return "\n".join(lines).strip()
+
+
+def table(info: PtxasInfo) -> str:
+    """A text table: one line a kernel, then the notes."""
+    rows = [("kernel", "registers", "spills (bytes)", "static shared", "barriers")]
+    rows += [(use.name, str(use.registers), str(use.spill_stores + use.spill_loads), str(use.static_shared),
+              str(use.barriers)) for use in info.values()]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
+             for row in rows]
+    return "\n".join([*lines, *(str(note) for note in info.notes)])

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue's server: many learners, one GPU. It takes launches over a Unix socket and runs each in a worker process of its own, one at
+a time (or a few), fair by user, with a time limit. A launch that hangs or crashes costs its worker and its user's turn, nobody else's.
+
+A spare worker stands ready, so that a launch need not wait for Python, CuPy and a CUDA context. Users are told apart by what the kernel
+says of the socket's other end; with `names`, by the name that the client gives (containers in which all have one uid).
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+import socket
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from . import wire
+from .turns import QueueFull, Turns
+
+WORKER = (sys.executable, "-m", "hopperlab.runtime.queue.worker")
+START_SECONDS = 120.0
+
+
+@dataclass(eq=False)
+class Launch:
+    """One message that waits or runs: what it says, and the future that its client waits for."""
+
+    body: bytes
+    name: str
+    timeout: float
+    answer: asyncio.Future[dict[str, Any]]
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Settable(Protocol):
+    """An event of threading or of asyncio."""
+
+    def set(self) -> None:
+        """It has come."""
+
+
+class Server:
+    """Serves `path` until it is stopped. place: 'gpu' or 'emulator'. limit: most seconds a launch may run. at_once: launches side by side."""
+
+    def __init__(self, path: Path, place: str, limit: float = 20.0, at_once: int = 1, names: bool = False, worker: Sequence[str] = WORKER):
+        self.path, self.place, self.limit, self.at_once, self.names, self.worker = Path(path), place, limit, at_once, names, tuple(worker)
+        self.turns, self.launches, self.ended = Turns(), 0, 0
+        self._spares: list[asyncio.Task[asyncio.subprocess.Process]] = []
+        self._news = asyncio.Event()
+
+    async def serve(self, ready: Settable | None = None) -> None:
+        """Listen and run launches; `ready` is set once the socket answers. Cancel the task to stop: workers are ended, the socket removed."""
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        server = await asyncio.start_unix_server(self._client, path=str(self.path))
+        os.chmod(self.path, 0o666)
+        runners = [asyncio.create_task(self._run_launches()) for _ in range(self.at_once)]
+        self._spares = [asyncio.create_task(self._start()) for _ in range(self.at_once)]
+        if ready is not None:
+            ready.set()
+        try:
+            async with server:
+                await asyncio.gather(*runners)
+        finally:
+            for task in runners:
+                task.cancel()
+            await self._end_spares()
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One client: each message is a launch, or a question for the state; answered in order."""
+        try:
+            while True:
+                body = await read_message(reader)
+                writer.write(wire.pack(await self._answer(body, reader, writer)))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, wire.WireError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, Any]:
+        try:
+            head = wire.head_of(body)
+        except wire.WireError as problem:
+            return {"error": str(problem), "kind": "WireError", "fatal": False}
+        if head.get("ask") == "state":
+            return {"place": self.place, "limit": self.limit, "launches": self.launches, "ended": self.ended, "users": self.turns.as_dict()}
+        user = self._user(writer, str(head.get("user", "")))
+        timeout = min(float(head.get("timeout", self.limit)), self.limit)
+        launch = Launch(body, str(head.get("kernel", "?")), timeout, asyncio.get_running_loop().create_future())
+        try:
+            self.turns.add(user, launch)
+        except QueueFull as problem:
+            return {"error": f"{problem}; wait for some of them", "kind": "QueueFull", "fatal": False}
+        self._news.set()
+        gone = asyncio.create_task(reader.read(1))           # a client says nothing while it waits: a byte or the end means it is gone
+        both: set[asyncio.Future[Any]] = {gone, launch.answer}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not launch.answer.done():
+            self.turns.drop(user, launch)
+            launch.cancelled.set()
+            raise ConnectionResetError
+        gone.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await gone
+        return launch.answer.result()
+
+    def _user(self, writer: asyncio.StreamWriter, given: str) -> str:
+        """Who is at the other end: the uid that the kernel vouches for, or the name given where the server trusts names."""
+        if self.names and given:
+            return given[:64]
+        peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        uid = struct.unpack("3i", peer)[1]
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return f"uid {uid}"
+
+    async def _run_launches(self) -> None:
+        while True:
+            turn = self.turns.take()
+            if turn is None:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            user, launch = turn
+            began = time.monotonic()
+            try:
+                answer = await self._run(launch)
+            finally:
+                self.turns.done(user, time.monotonic() - began)
+            self.launches += 1
+            if not launch.answer.done():
+                launch.answer.set_result(answer)
+
+    async def _run(self, launch: Launch) -> dict[str, Any]:
+        """One launch in one worker, which is ended afterwards whatever happened; the next spare starts meanwhile."""
+        try:
+            process = await self._ready_worker()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as problem:
+            return {"error": f"a worker process for the {self.place} did not start ({type(problem).__name__}: {problem})", "kind": "crash", "fatal": False}
+        work, gone = asyncio.create_task(self._ask(process, launch.body)), asyncio.create_task(launch.cancelled.wait())
+        try:
+            await asyncio.wait({work, gone}, timeout=launch.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            self.ended += not gone.done()
+            return {"error": f"{launch.name} did not finish in {launch.timeout:g} s and was ended. If it waits for a barrier nobody completes, "
+                             "`with hl.emulate():` names the barrier and the line", "kind": "timeout", "fatal": False}
+        finally:
+            for task in (work, gone):
+                task.cancel()
+            await end(process)
+
+    async def _ready_worker(self) -> asyncio.subprocess.Process:
+        """The spare worker, while the next one starts; a fresh one where the spare did not start (memory may have been short just then)."""
+        spare = self._spares.pop(0)
+        try:
+            return await spare
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            return await self._start()
+        finally:
+            self._spares.append(asyncio.create_task(self._start()))
+
+    async def _ask(self, process: asyncio.subprocess.Process, body: bytes) -> dict[str, Any]:
+        try:
+            stdin, stdout = _pipes(process)
+            stdin.write(len(body).to_bytes(wire.LENGTH, "little") + body)
+            await stdin.drain()
+            return wire.unpack(await read_message(stdout))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return {"error": f"the worker process ended while it ran the launch (exit code {await process.wait()})", "kind": "crash", "fatal": False}
+        except wire.WireError as problem:
+            return {"error": str(problem), "kind": "crash", "fatal": False}
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """A worker that has said that it is ready."""
+        process = await asyncio.create_subprocess_exec(*self.worker, self.place, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+        try:
+            await asyncio.wait_for(read_message(_pipes(process)[1]), START_SECONDS)
+        except BaseException:
+            await end(process)
+            raise
+        return process
+
+    async def _end_spares(self) -> None:
+        for task in self._spares:
+            task.cancel()
+        for outcome in await asyncio.gather(*self._spares, return_exceptions=True):
+            if isinstance(outcome, asyncio.subprocess.Process):
+                await end(outcome)
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """The body of the next message. Raises WireError for one that is too long, IncompleteReadError at the end."""
+    size = int.from_bytes(await reader.readexactly(wire.LENGTH), "little")
+    if size > wire.MOST_BYTES:
+        raise wire.WireError(f"a message of {size} bytes is too long")
+    return await reader.readexactly(size)
+
+
+def _pipes(process: asyncio.subprocess.Process) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
+    assert process.stdin is not None and process.stdout is not None, "workers are started with pipes"
+    return process.stdin, process.stdout
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """End a process and wait until it is gone."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machine code of a compiled kernel, and the loops in it."""

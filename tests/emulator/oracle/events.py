@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program touches: its threads, and one event for each access that a lane makes or that an asynchronous operation makes for it.
+
+Each warp is modelled by LANES of its 32 lanes: those that may act alone, and two for the rest. Sets of events are Python integers, one bit an event.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .programs import (ELECTED, REST, TILE, Arrive, BulkCopy, BulkLoad, BulkStore, BulkWait, BulkCommit, CpArrive, CpAsync, CpCommit, CpWait, Init, Load,
+                       Program, Store)
+
+LANES = 4
+
+
+@dataclass
+class Agent:
+    """Lanes of one warp that always do the same thing: a lane that acts alone somewhere, or all others."""
+
+    cta: int
+    warp: int                                           # of all CTAs, counted through
+    lanes: tuple[int, ...]
+    threads: tuple[int, ...]                            # indices of its lanes among all threads of the model
+    weight: int                                         # how many of the 32 lanes it stands for
+    script: tuple = ()                                  # (line, step) of what it takes part in
+
+
+@dataclass
+class Event:
+    """One access: where ((cta, tile, chunk) …), what it does, and by which proxy."""
+
+    line: int
+    cta: int
+    places: frozenset
+    writes: bool
+    proxy: str = "generic"
+    late: bool = False                                  # asynchronous: over only when that has been observed
+    bit: int = 0
+
+
+@dataclass
+class Landing:
+    """The end of an asynchronous operation that an mbarrier hears of: bytes (or one arrival) and the events that are over."""
+
+    cta: int
+    bar: int
+    bytes: int
+    events: int
+
+
+@dataclass
+class Step:
+    """What one (line, thread) does: events that begin, and what it learns of its own asynchronous groups by it."""
+
+    begins: list = field(default_factory=list)
+    learns: int = 0
+    landings: list = field(default_factory=list)
+
+
+class Layout:
+    """Agents, events and their conflicts of one program."""
+
+    def __init__(self, program: Program):
+        self.program, self.events = program, []
+        self.agents = [a for cta, warps in enumerate(program.warps) for warp in range(len(warps)) for a in self._agents(cta, warp)]
+        self.threads = 1 + max(t for a in self.agents for t in a.threads)
+        self.at = {}                                    # (line, thread) -> Step
+        for agent in self.agents:
+            for lane, thread in zip(agent.lanes, agent.threads):
+                self._follow(agent, lane, thread)
+        self._conflicts()
+
+    def _agents(self, cta: int, warp: int):
+        width = len(self.program.warps[0])
+        number = cta * width + warp
+        script = [(line, step) for line, c, w, _, step in self.program.steps() if (c, w) == (cta, warp)]
+        named = {s.lane for _, s in script}
+        alone = sorted(named - {None, REST} | ({0} if REST in named else set()))
+        assert set(alone) <= set(ELECTED)
+        groups = [(lane,) for lane in alone] + [tuple(lane for lane in range(LANES) if lane not in alone)]
+        for lanes in groups:
+            single = lanes[0] if lanes[0] in alone else None
+            own = tuple((line, s) for line, s in script if s.lane in (None, single) or s.lane == REST and single != 0)
+            yield Agent(cta, number, lanes, tuple(number * LANES + lane for lane in lanes), 1 if single is not None else 32 - len(alone), own)
+
+    def _event(self, *args, **kwargs) -> int:
+        event = Event(*args, **kwargs)
+        event.bit = 1 << len(self.events)
+        self.events.append(event)
+        return event.bit
+
+    def _follow(self, agent: Agent, lane: int, thread: int) -> None:
+        """The events of one thread in program order, with its cp.async and bulk groups (PTX ISA 9.7.9.25.3 and .6: per thread)."""
+        cp = {"open": 0, "groups": []}
+        bulk = {"open": [], "groups": []}
+        for line, step in agent.script:
+            here = self.at[line, thread] = Step()
+            op = step.op
+            if isinstance(op, (Store, Load)):
+                cta = agent.cta if op.cta is None else op.cta
+                place = (cta, op.tile, (lane + op.shift) % LANES)
+                here.begins.append(self._event(line, cta, frozenset([place]), isinstance(op, Store)))
+            elif isinstance(op, CpAsync):
+                bit = self._event(line, agent.cta, frozenset([(agent.cta, op.tile, (lane + op.shift) % LANES)]), True, late=True)
+                here.begins.append(bit)
+                cp["open"] |= bit
+            elif isinstance(op, CpCommit):
+                cp["groups"].append(cp["open"])
+                cp["open"] = 0
+            elif isinstance(op, CpWait):
+                here.learns = _all(cp["groups"][:len(cp["groups"]) - op.pending])
+            elif isinstance(op, CpArrive):
+                here.landings.append(Landing(agent.cta, op.bar, 0, _all(cp["groups"]) | cp["open"]))
+            elif isinstance(op, BulkStore):
+                bit = self._event(line, agent.cta, self._span(agent.cta, op.tile, op.tiles), False, "async", late=True)
+                here.begins.append(bit)
+                bulk["open"].append(bit)
+            elif isinstance(op, BulkCommit):
+                bulk["groups"].append(_all(bulk["open"]))
+                bulk["open"] = []
+            elif isinstance(op, BulkWait):
+                here.learns = _all(bulk["groups"][:len(bulk["groups"]) - op.pending])
+            elif isinstance(op, BulkLoad):
+                for cta in (agent.cta,) if op.ctas is None else op.ctas:
+                    bit = self._event(line, cta, self._span(cta, op.tile, op.tiles), True, "async", late=True)
+                    here.begins.append(bit)
+                    here.landings.append(Landing(cta, op.bar, TILE * op.tiles, bit))
+            elif isinstance(op, BulkCopy):
+                read = self._event(line, agent.cta, self._span(agent.cta, op.tile, 1), False, "async", late=True)
+                write = self._event(line, op.cta, self._span(op.cta, op.to, 1), True, "async", late=True)
+                here.begins += [read, write]
+                here.landings.append(Landing(op.cta, op.bar, TILE, read | write))
+            elif isinstance(op, Arrive) and op.cta not in (None, agent.cta):    # an atomic: it conflicts with nothing, but the CTA has to be there
+                here.begins.append(self._event(line, op.cta, frozenset(), True))
+            elif isinstance(op, Init):
+                here.begins.append(self._event(line, agent.cta, frozenset([(agent.cta, "mbarrier", op.bar)]), True))
+
+    @staticmethod
+    def _span(cta: int, tile: int, count: int) -> frozenset:
+        return frozenset((cta, t, chunk) for t in range(tile, tile + count) for chunk in range(LANES))
+
+    def _conflicts(self) -> None:
+        """Two accesses conflict if they overlap and one of them writes (PTX ISA 8.7.1)."""
+        touch, write = {}, {}
+        for event in self.events:
+            for place in event.places:
+                touch[place] = touch.get(place, 0) | event.bit
+                write[place] = write.get(place, 0) | (event.bit if event.writes else 0)
+        self.conflicts = {e.bit: _all((touch if e.writes else write)[p] for p in e.places) & ~e.bit for e in self.events}
+        self.of_bit = {e.bit: e for e in self.events}
+        self.inits = {(p[0], p[2]): e.bit for e in self.events for p in e.places if p[1] == "mbarrier"}
+        self.generic_writes = _all(e.bit for e in self.events if e.writes and e.proxy == "generic")
+        self.generic_reads = _all(e.bit for e in self.events if not e.writes and e.proxy == "generic")
+
+    def lines(self, events: int) -> set[int]:
+        """The lines that a set of events belongs to."""
+        return {self.of_bit[bit].line for bit in bits(events)}
+
+
+def bits(events: int):
+    """The single events of a set."""
+    while events:
+        low = events & -events
+        yield low
+        events ^= low
+
+
+def _all(sets) -> int:
+    whole = 0
+    for one in sets:
+        whole |= one
+    return whole

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The smallest programs of disagreements about barriers that there were: the model and the emulator agree on them now, under every schedule."""
+import pytest
+
+from emulator.oracle.compare import disagreements
+from emulator.oracle.model import Oracle
+from emulator.oracle.programs import (TILE, Arrive, Barrier, BulkLoad, ClusterArrive, ClusterWait, CpArrive, CpAsync, Init, Load, Poll, Program, Store, SyncWarp, Wait, lanes)
+
+pytestmark = pytest.mark.emulator_only
+CLUSTER = lanes(ClusterArrive(), ClusterWait())
+WAITER = lanes(Barrier(0, 2), Wait(0, 0), Load(0))
+PROGRAMS = {
+    "early cluster arrivals": Program(((CLUSTER + lanes(Load(0, 1)) + CLUSTER,), (CLUSTER + lanes(Store(0, cta=0)) + CLUSTER,))),
+    "a second arrival at the cluster barrier": Program(((lanes(ClusterArrive(), ClusterArrive(), ClusterWait()),), (CLUSTER,))),
+    "a wait at the cluster barrier without an arrival": Program(((lanes(ClusterWait()),), (CLUSTER,))),
+    "a flag that nobody raises": Program(((lanes(Store(0)), lanes(Poll(0, 1), lane=0) + lanes(SyncWarp(), Load(0))),)),
+    "bar.arrive behind a branch": Program(((lanes(Init(0, 1), lane=0) + lanes(Barrier(0, 2), Barrier(1, 2), Barrier(2, 2)), lanes(Barrier(0, 2), Barrier(1, 2)) + lanes(
+        Arrive(0, TILE), BulkLoad(0, 0), lane=1) + lanes(Wait(0, 0), Barrier(2, 2, arrive=True))),), branches=True),
+    "too few arrivals for cp.async": Program(((lanes(Init(0, 31), lane=0) + lanes(Barrier(0, 2), CpAsync(0), CpArrive(0)), WAITER),)),
+    "too few bytes": Program(((lanes(Init(0, 1), lane=0) + lanes(Barrier(0, 2)) + lanes(Arrive(0, TILE), BulkLoad(0, 0), BulkLoad(1, 0), lane=0),
+                               lanes(Barrier(0, 2), Wait(0, 0), Load(0), Load(1))),)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_they_agree(name):
+    program = PROGRAMS[name]
+    verdict = Oracle(program).verdict()
+    assert not disagreements(program, verdict)
+    assert verdict.correct == (name == "bar.arrive behind a branch")

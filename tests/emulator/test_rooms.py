@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rooms of the emulator: what imports what, no circles, small modules, and what happens is said once, in words that listeners share."""
+import ast
+import inspect
+import re
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from hopperlab import emulator
+from hopperlab.emulator.hazards import watch
+from hopperlab.emulator.machine import events
+from hopperlab.emulator.observe import counting, deadlock, progress, tracer, work
+from support.emulated import run_ptx
+
+ROOT = Path(emulator.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+MOST_LINES, MOST_FUNCTION_LINES = 400, 40
+BELOW = {"errors": set(), "ptx": {"errors"}, "isa": {"errors", "ptx"}, "compile": {"errors", "ptx", "isa"}, "machine": {"errors", "ptx", "isa", "compile"},
+         "ops": {"errors", "ptx", "isa", "compile", "machine"}, "hazards": {"errors", "ptx", "isa", "compile", "machine"},
+         "observe": {"errors", "ptx", "isa", "compile", "machine", "hazards"}}
+"""Every room and those that it may import besides itself; modules beside the rooms (launch, program, session) may import them all."""
+LISTENERS = sorted({*watch.checks(), *(one for module in (watch, counting, deadlock, progress, tracer, work) for _, one in inspect.getmembers(module, inspect.isclass)
+                                       if issubclass(one, events.Listener) and one is not events.Listener)}, key=lambda one: one.__name__)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").as_posix().removesuffix("/__init__")
+
+
+@lru_cache
+def imports(path: Path) -> frozenset[str]:
+    """Modules of the emulator that a file imports, also inside functions."""
+    package, found = path.relative_to(ROOT).parts[:-1], set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and 0 < node.level <= len(package) + 1:
+            base = [*package[:len(package) - node.level + 1], *(node.module or "").split(".")]
+            for alias in node.names:
+                parts = [part for part in (*base, alias.name) if part]
+                whole = "/".join(parts)
+                found.add(whole if (ROOT / f"{whole}.py").exists() or (ROOT / whole).is_dir() else "/".join(parts[:-1]))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            assert not any(name.startswith("hopperlab.emulator") for name in names), f"{path}: import it relatively"
+    return frozenset(found - {""})
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_emulator_rooms_point_one_way(path):
+    room = name_of(path).split("/")[0]
+    if room in BELOW:
+        targets = {target.split("/")[0] for target in imports(path)} - {room}
+        assert targets <= BELOW[room], f"{name_of(path)} imports {sorted(targets - BELOW[room])}"
+
+
+def test_no_circle_of_imports():
+    graph = {name_of(path): set(imports(path)) for path in FILES}
+    while leaves := {name for name, targets in graph.items() if not targets & set(graph) - {name}}:
+        graph = {name: targets for name, targets in graph.items() if name not in leaves}
+    assert not graph, f"a circle goes through some of {sorted(graph)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_modules_and_functions_of_the_emulator_are_small(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= MOST_LINES
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno + 1 <= MOST_FUNCTION_LINES, node.name
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if name_of(path).split("/")[0] in ("ops", "machine", "compile")], ids=name_of)
+def test_nobody_asks_whether_somebody_listens(path):
+    found = re.findall(r"\b(?:shadow|trace|checks|counting|findings|session\.check)\b(?: is (?:not )?None)?", path.read_text(encoding="utf-8"))
+    assert not [word for word in found if "None" in word or word == "session.check"], found
+
+
+@pytest.mark.parametrize("listener", LISTENERS, ids=lambda one: one.__name__)
+def test_listeners_hear_events_as_they_are_said(listener):
+    """What a listener overrides has the parameters that the list of events gives; and it overrides something."""
+    heard = [name for name in events.NAMES if getattr(listener, name) is not getattr(events.Listener, name)]
+    assert heard
+    for name in heard:
+        assert list(inspect.signature(getattr(listener, name)).parameters) == list(inspect.signature(getattr(events.Listener, name)).parameters), name
+
+
+def test_every_listener_of_hazards_hears_a_launch(monkeypatch):
+    """Those of checks_*.py are found by themselves; watch.py puts the others together."""
+    written = {one for path in sorted((ROOT / "hazards").glob("[a-z]*.py")) for one in vars(import_module(f"{emulator.__name__}.hazards.{path.stem}")).values()
+               if inspect.isclass(one) and issubclass(one, events.Listener) and one is not events.Listener}
+    hearing, put_together = [], watch.listeners
+    monkeypatch.setattr(watch, "listeners", lambda machine: hearing.extend(put_together(machine)) or hearing)
+    run_ptx("ret;", [])
+    assert sorted(type(one).__name__ for one in hearing) == sorted(one.__name__ for one in written)
+
+
+def said() -> dict[str, set[int]]:
+    """Events that machine, handlers and emitted code say, and with how many arguments."""
+    found: dict[str, set[int]] = {}
+    for path in FILES:
+        if name_of(path).split("/")[0] in ("machine", "ops"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value).endswith(".tell"):
+                    found.setdefault(node.func.attr, set()).add(len(node.args))
+                elif isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith(".tell"):
+                    found.setdefault(node.attr, set())
+        for name in re.findall(r"M\.tell\.(\w+)\(C, \{", path.read_text(encoding="utf-8")):
+            found.setdefault(name, set())
+    return found
+
+
+def test_every_event_is_said_and_heard():
+    heard = {name for name in events.NAMES for one in LISTENERS if getattr(one, name) is not getattr(events.Listener, name)}
+    spoken = said()
+    assert set(spoken) == set(events.NAMES) == heard
+    for name, counts in spoken.items():
+        assert counts <= {len(inspect.signature(getattr(events.Listener, name)).parameters) - 1}, name
+
+
+def test_what_nobody_hears_costs_one_call_and_several_are_heard_in_order():
+    log = []
+
+    class One(events.Listener):
+        def closed(self) -> None:
+            log.append("one")
+
+    class Other(events.Listener):
+        def closed(self) -> None:
+            log.append("other")
+    tell = events.Events([One(), Other()])
+    tell.closed()
+    assert log == ["one", "other"] and tell.finished is events._nothing and events.Events([One()]).closed.__name__ == "closed"

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lesson 03x: what the C++ copies compile to, their runs, the panel, the planted bugs, the recorded table and the exercise."""
+import pytest
+
+from hopperlab import measure
+from hopperlab.lessons.l03x_cuda_pipeline import cpp_pipeline as cpp
+
+MOVES = ("cp.async", "cp.async.bulk", "cp.async.bulk.tensor")
+RIGHT = dict(zip(cpp.WAYS, ["cp.async"] * 4 + ["cp.async.bulk"] * 2))
+
+
+@pytest.mark.parametrize("way", cpp.WAYS)
+def test_every_way_copies_with_one_engine_and_is_right(way):
+    found = cpp.way_families(way)
+    assert [name for name in MOVES if found[name]] == [RIGHT[way]]
+    for schedule in ("lazy", "eager"):
+        right, run = cpp.run_way(way, schedule)
+        assert right and not run.hazards
+    assert bool(run.counters["bulk_loads"]) == ("bulk" in RIGHT[way]) and bool(run.counters["cp_async_bytes"]) == (RIGHT[way] == "cp.async")
+
+
+def test_a_threads_pipeline_has_groups_and_a_blocks_has_barriers():
+    thread, block = (cpp.way_families(f"memcpy_async, {whose} pipeline") for whose in ("a thread's", "the block's"))
+    assert thread["cp.async.commit_group"] and not thread["mbarrier.try_wait"]
+    assert block["cp.async.mbarrier.arrive"] and block["mbarrier.try_wait"] and not block["cp.async.commit_group"]
+
+
+def test_families_are_told_apart():
+    found = cpp.issued_families("cp.async.mbarrier.arrive.shared.b64 [%r1];\ncp.async.bulk.tensor.2d.shared::cluster.global.tile [x];\n"
+                                "mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 16;")
+    assert {name for name, count in found.items() if count} == {"cp.async.mbarrier.arrive", "cp.async.bulk.tensor", "mbarrier.arrive", "mbarrier…expect_tx"}
+
+
+@pytest.mark.sampled(every=2)
+@pytest.mark.parametrize(("scope", "stages", "bug", "kinds"), [
+    ("thread", 3, "NO_ACQUIRE", set()), ("block", 3, "NO_ACQUIRE", {"overwrite-in-flight"}), ("block", 2, "NO_ACQUIRE", set()),
+    ("block", 3, "NO_RELEASE", {"read-before-arrival", "deadlock"})])
+def test_planted_bugs_are_named(scope, stages, bug, kinds):
+    _, run = cpp.run_pipeline(scope, stages, bugs=(f"BUG_{bug}",))
+    assert {hazard.kind for hazard in run.hazards} == kinds
+
+
+def test_the_panel_runs_and_refuses():
+    text = cpp.launch_cpp_pipeline("block", 3, "no", "lazy").text
+    assert "overwrite-in-flight" in text and "arrivals on mbarriers" in text
+    with pytest.raises(ValueError, match="stages is 8"):
+        cpp.launch_cpp_pipeline("block", 8, "yes", "lazy")
+
+
+def test_the_recorded_table_and_chart():
+    recording = measure.load("variants")
+    assert cpp.pipeline_table(recording).count("a pipeline of the") == 4
+    chart = cpp.pipeline_chart(recording, 3)
+    assert "cuda::pipeline of the block" in chart.text and recording.source in chart.text and chart.png()[:4] == b"\x89PNG"
+
+
+def test_the_chart_marks_what_is_compiled():
+    assert "memcpy_async_tx, one thread: mbarrier.arrive" in cpp.ways_chart().text
+
+
+@pytest.mark.parametrize(("change", "words"), [({}, "Right for all six"), ({cpp.WAYS[2]: "cp.async.bulk.tensor"}, "not cp.async.bulk.tensor"),
+                                               ({cpp.WAYS[4]: "cp.async"}, "not cp.async;"), ({cpp.WAYS[0]: "TMA"}, "is none of")])
+def test_the_exercise(change, words):
+    assert words in cpp.check_engines({**RIGHT, **change})
+    assert "Not answered" in cpp.check_engines(dict.fromkeys(cpp.WAYS))

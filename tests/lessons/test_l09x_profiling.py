@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lesson 09x: the tables name metrics and lessons that exist, the counts are the profiler's, the recorded profile is read rightly."""
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from hopperlab import measure
+from hopperlab.lessons.l08_wgmma.one_tile import multiply_tile
+from hopperlab.lessons.l09x_profiling import profiling
+from hopperlab.measure import recordings
+from hopperlab.measure.profile import lesson_metrics
+
+TITLES = {lesson_metrics.title(metric) for metric in lesson_metrics.METRICS}
+GROUPS = {metric.group for metric in lesson_metrics.METRICS}
+MICRO = measure.load("micro")
+
+
+def test_every_symptom_has_a_metric_and_a_lesson():
+    for _, metric, _, lessons in profiling.SYMPTOMS:
+        assert metric in TITLES, metric
+        assert re.fullmatch(r"\d\dx?(, \d\dx?)*", lessons) and all(lesson[:2] <= "18" for lesson in lessons.split(", "))
+    assert profiling.symptoms_table().count("\n") == len(profiling.SYMPTOMS) >= 12
+
+
+def test_the_map_shows_metrics_that_exist():
+    shown = [title for place in profiling.PLACES for title in place[-1]]
+    assert shown and all(title in TITLES or title in GROUPS for title in shown)
+    picture = profiling.machine_map()
+    assert "TMA unit" in picture.text and picture.png()[:4] == b"\x89PNG"
+
+
+def test_words_of_groups():
+    told = profiling.metric_words("tensor cores")
+    assert "tensor pipe busy" in told and "sm__pipe_tensor_cycles_active" in told and "issue slots" not in told
+    assert all(f"  {metric.title}" in profiling.metric_words() for metric in lesson_metrics.METRICS)
+    with pytest.raises(LookupError, match="there are: time"):
+        profiling.metric_words("no such group")
+
+
+def test_the_recorded_profile():
+    found = profiling.profiled(MICRO)
+    assert set(found) == set(profiling.HALVES) and all(len(values) == 4 for values in found.values())
+    fewest = min(found, key=lambda pair: found[pair][profiling.INSTRUCTIONS])
+    assert fewest == ("TMA", "wgmma") == min(found, key=lambda pair: found[pair][profiling.CYCLES])
+    assert profiling.issue_share(MICRO) == found["TMA", "wgmma"][profiling.ISSUED]
+    told = profiling.profile_chart(MICRO).text
+    assert told.count("\n") == 5 and "recorded on NVIDIA H200" in told
+
+
+def test_the_share_of_the_tensor_cores_is_the_time_they_need():
+    loop = SimpleNamespace(options=("A=SS",), shape=(64, 256, 16), value=128.0)      # 2048 products a cycle
+    micro = SimpleNamespace(where=lambda **_: [loop])
+    cycles = 1024 ** 3 / 132 / 2048
+    assert profiling.tensor_share(cycles, micro, 1024) == pytest.approx(100) and profiling.tensor_share(2 * cycles, micro, 1024) == pytest.approx(50)
+
+
+@pytest.mark.parametrize("name", profiling.TRANSPOSES)
+def test_the_emulators_counts_are_the_profilers(name):
+    right, run = profiling.count_kernel(name)
+    told = profiling.counters_beside(profiling.TRANSPOSES[name][0], run)
+    assert right and not run.hazards and told.count(" equal") >= 6 and "DIFFERENT" not in told
+
+
+def test_a_difference_is_shown():
+    _, run = profiling.count_kernel("transpose, XOR")
+    assert "DIFFERENT" in profiling.counters_beside("transpose_plain", run)
+    with pytest.raises(LookupError, match="no kernel 'nothing'"):
+        profiling.counters_beside("nothing", run)
+    with pytest.raises(LookupError, match="there are: transpose"):
+        profiling.count_kernel("nothing")
+
+
+@pytest.mark.parametrize("name", profiling.PRODUCTS)
+def test_the_panel_counts_each_product(name):
+    text = profiling.launch_counters(name).text
+    assert "right, 0 hazards" in text and "Nsight Compute:" not in text
+    assert ("tma_load_bytes" in text) == name.startswith("TMA") and ("wgmma_wavefronts" in text) == name.endswith("wgmma")
+
+
+def test_the_panel_shows_the_profilers_counts_where_there_are_some():
+    picture = profiling.launch_counters("transpose, dense rows")
+    assert "shared_load_conflicts: 992  (Nsight Compute: 992)" in picture.text and picture.png()[:4] == b"\x89PNG"
+
+
+def test_no_counter_shows_the_race():
+    sound, broken = (multiply_tile(64, blocks=4, in_flight=1, options=options) for options in ((), ("-DBUG_READ_BEFORE_WAIT=1",)))
+    assert profiling.same_counts(sound.run, broken.run) and not sound.run.hazards
+    assert {hazard.kind for hazard in broken.run.hazards} == {"register-in-flight"}
+    assert not profiling.same_counts(sound.run, multiply_tile(64, blocks=2).run)
+
+
+@pytest.mark.parametrize("file", ["counters", "counters_engines"])
+def test_the_lesson_may_say_that_all_recorded_counts_are_equal(file):
+    data = json.loads((recordings.FOLDER / f"{file}.json").read_text(encoding="utf-8"))
+    assert data["rows"] and not any(row["differing"] or row["gpu"] is None for row in data["rows"])
+
+
+RIGHT = {"TMA bytes": 262144, "wgmma": 64, "wavefronts": 3072}
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({}, "TMA bytes: right, 262,144\nwgmma: right, 64\nwavefronts: right, 3,072"), ({"TMA bytes": 131072}, "each matrix once"), ({"wgmma": 16}, "one CTA's"),
+    ({"wgmma": 32}, "two warpgroups"), ({"wavefronts": 5}, "wavefronts: 5 is not it"), ({"wgmma": None}, "wgmma: not answered yet")])
+def test_the_exercise_is_checked_by_running_it(change, words):
+    assert words in profiling.check_counts(RIGHT | change)
+
+
+def test_an_exercise_without_answers_runs_nothing():
+    assert "Not answered" in profiling.check_counts(dict.fromkeys(RIGHT))
+
+
+def test_profiles_are_told_with_how_busy_shared_memory_was():
+    values = {"time: duration": 10.0, "time: SM clock": 1000.0, "tensor cores: tensor pipe busy": 80.0, "issue slots: issue slots used": 20.0, "traffic: L2 to the SMs": 50.0,
+              "traffic: TMA into shared memory": 128 * 132e-3, "traffic: TMA out of shared memory": 0.0, "shared memory: wgmma operands": 132 * 5000.0, "shared memory: loads": 132 * 500.0,
+              "shared memory: stores": 0.0}
+    assert profiling.shared_memory_busy(values) == pytest.approx((5000 + 500) / 10000)          # what TMA writes goes beside
+    header = dict.fromkeys(recordings.HEADER_FIELDS, "x")
+    made = recordings.parse("profiles", {"header": header, "records": [{"suite": "profiles", "kernel": "fp8", "options": ["8"], "value": v, "note": k} for k, v in values.items()]})
+    line = profiling.profiles_table(made, [("fp8", "8")]).split("\n")[-1]
+    assert line.split() == ["fp8", "8", "10.0", "1000", "80.0", "%", "20.0", "%", "55.0", "%", "5.00", "TB/s"]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lesson 11: the budget's rule agrees with the emulator's pool, the compiler's notes with the spills, and the exercise with both."""
+import numpy as np
+import pytest
+
+import hopperlab as hl
+from hopperlab.lessons import l11_setmaxnreg
+from hopperlab.lessons.l10_warp_specialization import register_budget
+from hopperlab.lessons.l11_setmaxnreg.budget import _run
+from hopperlab.measure.launches.roles import Roles, register_roles
+from hopperlab.measure.recordings import Record, Recording
+
+
+@pytest.mark.parametrize(("threads", "expected"), [(384, 168), (256, 255), (512, 128), (1024, 64), (128, 255)])
+def test_registers_at_entry(threads, expected):
+    assert register_budget.registers_at_entry(threads) == expected
+
+
+@pytest.mark.parametrize("roles", [(24, 240, 240), (40, 232, 232), (56, 224, 224), (32, 240, 240), (40, 240, 240), (24, 248, 248), (40, 256)], ids=str)
+def test_the_rule_is_the_emulators(roles):
+    budget = register_budget.Budget(roles, register_budget.registers_at_entry(128 * len(roles)))
+    right, run = _run(Roles(len(roles) - 1, 1, 64, 2, roles[0], roles[1]))
+    assert bool(budget.problem) == bool(run.hazards) and right == (not budget.problem)
+    assert not run.hazards or {hazard.kind for hazard in run.hazards} == {"deadlock", "register-budget"}
+
+
+@pytest.mark.parametrize("count", [23, 16, 264, 100])
+def test_counts_setmaxnreg_does_not_take(count):
+    assert f"not {count}" in register_budget.Budget((count, 240, 240), 168).problem
+    with pytest.raises(ValueError, match=f"not {count}"):
+        l11_setmaxnreg.launch_roles("64x128", 2, count, 240)
+
+
+def test_the_wide_tile_spills_without_setmaxnreg_and_the_usual_one_does_not():
+    assert "128 accumulators, 0 spill instructions, no notes" in l11_setmaxnreg.role_build(Roles(producer=0, consumer=0))
+    spilled = l11_setmaxnreg.role_build(Roles(blocks=3, bn=128, producer=0, consumer=0))
+    assert "192 accumulators" in spilled and "C7511" in spilled and " 0 spill" not in spilled
+    assert "192 accumulators, 0 spill instructions, no notes" in l11_setmaxnreg.role_build(Roles(blocks=3, bn=128))
+
+
+@pytest.mark.parametrize(("answer", "words"), [
+    ((None, None), "Not answered"), ((24, 240), "Right"), ((56, 224), "Right"), ((32, 240), "waits for ever"), ((20, 240), "multiples of 8"),
+    ((120, 192), "C7511"), ((240, 24), "gives registers back")])
+@pytest.mark.sampled(every=3)
+def test_the_exercise_names_what_is_wrong(answer, words):
+    assert words in l11_setmaxnreg.check_registers(*answer)
+
+
+def test_the_panels_launch_says_what_came_of_it():
+    good = l11_setmaxnreg.launch_roles("64x128", 2, 24, 240)
+    assert "right; no hazard" in good.text and good.png()[:4] == b"\x89PNG"
+    assert "deadlock" in l11_setmaxnreg.launch_roles("64x128", 2, 32, 240).text
+    with pytest.raises(hl.NoteError, match="C7511"):
+        l11_setmaxnreg.launch_roles("192x128", 2, 120, 192)
+
+
+def test_any_shape_is_right_at_its_edges():
+    from ml_dtypes import bfloat16
+    random = np.random.default_rng(4)
+    a, b = (random.integers(-2, 3, (rows, 72)).astype(bfloat16) for rows in (401, 131))
+    c = np.zeros((401, 131), bfloat16)
+    with hl.emulate(schedule="random", seed=3):
+        register_roles(a, b, c, Roles(blocks=3, bn=128), backend="emulator")()
+    assert (c == (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)).all()
+
+
+def test_the_table_of_the_recording():
+    rows = [Record("roles", "register_roles", (), (64, 64, 64), "bfloat16", tflops=500.0, ratio=0.7, spills=12, note="384x128, as at entry")]
+    told = l11_setmaxnreg.roles_table(Recording("roles", {"gpu": "G", "driver": "1", "cuda": "13.0", "date": "2026-01-01"}, tuple(rows)))
+    assert "384x128, as at entry" in told and "500" in told and "12" in told

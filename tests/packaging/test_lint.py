@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What checks the code: ruff and mypy as `make lint` and the hooks run them, types for those who use the package, and how git treats built files."""
+import ast
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+import hopperlab as hl
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "hopperlab"
+NOT_YET: set[str] = set()
+"""Folders whose public functions are not all annotated."""
+
+
+def names_of_the_stub() -> set[str]:
+    names = set()
+    for node in ast.parse((PACKAGE / "__init__.pyi").read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.asname for alias in node.names if alias.asname}
+    return names
+
+
+def test_type_checkers_see_the_public_names():
+    assert names_of_the_stub() == set(hl.__all__) - {"__version__"} | set(hl._ROOMS) - {"kernels", "recordings"}
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_hooks_need_no_download_and_run_what_make_lint_runs():
+    hooks = [hook for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"] for hook in repo["hooks"] if repo["repo"] == "local"]
+    commands = {hook["id"]: hook["entry"].split() for hook in hooks}
+    assert set(commands) == {"ruff", "mypy", "outputs"} and all(words[:2] == [".venv/bin/python", "-m"] for words in commands.values())
+    lint = [line.split("-m ")[1].split() for line in (ROOT / "Makefile").read_text().splitlines() if "-m ruff" in line or "-m mypy" in line]
+    assert [words[:len(command)] for words, command in zip(lint, (["ruff", "check"], ["mypy"]), strict=True)] == [commands["ruff"][2:4], commands["mypy"][2:]]
+    assert importlib.util.find_spec(commands["outputs"][2]) is not None
+
+
+@pytest.mark.parametrize(("path", "wanted"), [
+    ("notebooks/09_multistage.ipynb", {"text": "set", "eol": "lf", "linguist-generated": "set", "merge": "binary"}),
+    ("hopperlab/precompiled/09_multistage.xz", {"text": "unset", "linguist-generated": "set"}),
+    ("hopperlab/runtime/module.py", {"eol": "lf", "linguist-generated": "unspecified"})])
+def test_git_keeps_line_ends_and_never_merges_built_files(path, wanted):
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("no git, or no checkout")
+    lines = subprocess.run(["git", "check-attr", *wanted, "--", path], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {line.split(": ")[1]: line.split(": ")[2] for line in lines} == wanted
+
+
+def public_functions(path: Path):
+    """Functions of a module and methods of its classes whose names, and whose class's name, have no leading underscore. Kernels in Triton are
+    left out: its compiler reads their annotations as its own (tl.constexpr)."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for body in (tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))):
+        yield from (node for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_")
+                    and "triton.jit" not in map(ast.unparse, node.decorator_list))
+
+
+def unannotated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, *filter(None, (node.args.vararg, node.args.kwarg))]
+    return [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")] + (["its result"] if node.returns is None else [])
+
+
+@pytest.mark.parametrize("path", [p for p in sorted(PACKAGE.rglob("*.py")) if not any(p.is_relative_to(PACKAGE / folder) for folder in NOT_YET)], ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_public_functions_are_annotated(path):
+    lacking = {node.name: found for node in public_functions(path) if (found := unannotated(node))}
+    assert not lacking, f"no types for {lacking}"

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the suite itself is run: what `make test` leaves out, that it still visits the whole course, and what CI demands."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support import sampling, timing, visits
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+STEPS, SHAPES = ("a", "b", "c", "d"), ("x", "y", "z")
+CASES = [{"step": step, "shape": shape, "choice": SimpleNamespace(name=step)} for step in STEPS for shape in SHAPES]
+
+
+def target(name):
+    """The commands of a target of the Makefile, as make would run them."""
+    return subprocess.run(["make", "--dry-run", name], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_test_leaves_out_what_is_thorough_and_test_all_nothing():
+    quick, whole = (next(line for line in target(name).splitlines() if "-m pytest" in line) for name in ("test", "test-all"))
+    assert '-m "not thorough"' in quick and "thorough" not in whole
+    assert "--visits" in quick and "--visits" in whole
+
+
+def test_ci_runs_everything_and_demands_browser_and_sandbox():
+    script = (ROOT / ".ci" / "run").read_text()
+    assert script.rstrip().endswith("make lint\nmake site\nmake test-all") and "HOPPERLAB_REQUIRE_BROWSER=1" in script and "HOPPERLAB_REQUIRE_SANDBOX=1" in script
+    assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")]).returncode == 0
+
+
+def test_one_case_stays_for_each_value_and_the_other_parameters_vary():
+    stay = [CASES[number] for number in sorted(sampling.kept(CASES, by="step"))]
+    assert [case["step"] for case in stay] == list(STEPS) and [case["shape"] for case in stay] == ["x", "y", "z", "x"]
+    assert sampling.kept(CASES, by="choice.name") == sampling.kept(CASES, by="step")
+    assert sampling.kept(CASES, by=("step", "shape")) == set(range(len(CASES)))
+
+
+def test_one_in_so_many_stays():
+    assert sampling.kept(CASES, every=5) == {0, 5, 10}
+
+
+@pytest.mark.parametrize("how", [{}, {"every": 2, "by": "step"}])
+def test_a_sample_is_asked_for_in_one_way(how):
+    with pytest.raises(ValueError, match="either every"):
+        sampling.kept(CASES, **how)
+
+
+def report(nodeid, *seen, outcome="passed", when="call"):
+    return SimpleNamespace(nodeid=nodeid, when=when, passed=outcome == "passed", duration=1.5, user_properties=[("visits", [list(pair) for pair in seen])])
+
+
+def test_only_what_a_passing_test_visited_counts():
+    seen = [report("tests/kernels/test_a.py::test", ("kernel", "gemm/naive.cu")), report("tests/hopper/test_b.py::test", ("exercise", "04.1"), outcome="failed"),
+            report("tests/test_c.py::test")]
+    assert visits.made_by(seen) == {("kernel", "gemm/naive.cu"), ("test folder", "kernels")}
+
+
+def test_what_was_not_visited_is_named():
+    there = visits.everything()
+    whole = [report(f"tests/{name}/test_a.py::test") for name in there["test folder"]]
+    whole.append(report("tests/x/test_b.py::test", *((kind, name) for kind, names in there.items() for name in names)))
+    assert visits.missing(whole) == {} and "NOT VISITED" not in "".join(visits.told(whole))
+    whole[-1].user_properties[0][1].remove(["kernel", "gemm/final.cu"])
+    assert visits.missing(whole) == {"kernel": ["gemm/final.cu"]}
+    assert list(visits.told(whole))[1:] == ["NOT VISITED by any test that passed, kernel: gemm/final.cu"]
+
+
+def test_there_is_as_much_to_visit_as_the_course_has():
+    there = visits.everything()
+    assert len(there["kernel"]) > 70 and len(there["compared cell"]) > 150 and len(there["exercise"]) >= 32
+    assert {"hopper", "emulator", "runtime", "measure", "grading"} <= there["test folder"] and "gpu" not in there["test folder"]
+
+
+def test_the_time_is_told_by_file():
+    assert timing.told([report("tests/a.py::one"), report("tests/a.py::two"), report("tests/b.py::one")]) == "tests took 4 s in all, of which tests/a.py 3 s, tests/b.py 2 s"
+
+
+def run(folder, *arguments, **variables):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{ROOT}:{TESTS}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables})
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """A folder of tests with this suite's conftest: a browser test that is skipped, and a sampled one."""
+    (tmp_path / "ui").mkdir()
+    shutil.copy(TESTS / "conftest.py", tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    thorough\n    sampled\n")
+    (tmp_path / "ui" / "test_it.py").write_text("import pytest\ndef test_page():\n    pytest.skip('no Chromium')\n")
+    (tmp_path / "test_none.py").write_text("import pytest\npytest.skip('nothing here', allow_module_level=True)\n")
+    (tmp_path / "test_many.py").write_text("import pytest\n@pytest.mark.sampled(every=4)\n@pytest.mark.parametrize('n', range(12))\ndef test_n(n): pass\n")
+    return tmp_path
+
+
+def test_a_skipped_browser_test_fails_where_it_is_demanded(suite):
+    free, strict = (run(suite, str(suite / "ui"), HOPPERLAB_REQUIRE_BROWSER=word) for word in ("", "1"))
+    assert free.returncode == 0 and "1 skipped" in free.stdout, free.stdout + free.stderr
+    assert strict.returncode == 1 and "browser tests must run here" in strict.stdout
+
+
+def test_sampled_cases_are_left_out_only_where_that_is_asked_for(suite):
+    few, all_of_them = (run(suite, *words, str(suite / "test_many.py")) for words in (("-m", "not thorough"), ()))
+    assert "3 passed, 9 deselected" in few.stdout and "12 passed" in all_of_them.stdout, few.stdout + few.stderr
+
+
+def test_a_run_that_visits_little_fails_with_visits(suite):
+    done = run(suite, "--visits", str(suite / "test_many.py"), str(suite / "test_none.py"))
+    assert done.returncode == 1 and re.search(r"^NOT VISITED .*kernel: .*gemm/final.cu", done.stdout, re.MULTILINE), done.stdout + done.stderr
+    assert "tests took " in done.stdout and "12 passed, 1 skipped" in done.stdout
+
+
+def test_there_are_browser_tests_to_demand():
+    assert any("def test_" in path.read_text() for path in (TESTS / "ui").glob("test_*.py"))
