@@ -90,6 +90,7 @@ class Model:
 
 def run(seed: int, schedule: str, steps: int = 12):
     """The same drawn program in the model and in the emulator: (model, session)."""
+    hl.synchronize("emulator")                              # what an earlier test launched is over: launches count from 1
     rng = np.random.default_rng(seed)
     devices = hl.devices(2, backend="emulator") if rng.random() < 0.3 else hl.devices(1, backend="emulator") * 2
     module = hl.RawModule(code=SOURCE, backend="emulator")

@@ -16,7 +16,7 @@ LESSONS = {
     "03x_cuda_pipeline": ([("slider", 0, 60), ("list", 1, "no"), ("list", 2, "eager"), ("list", 0, "block")], [], ""),
     "05x_inside_tma": ([("list", 0, "8x64"), ("slider", 0, 60), ("list", 1, "bulk")], [], ""),
     "06x_im2col_interleave": ([("slider", 0, 60), ("slider", 1, 60), ("slider", 2, 60), ("list", 1, "middle"), ("list", 0, "NC/16HWC16"), ("slider", 3, 80)],
-                              [("list", 0, "NHWC")], "multiple of 16"),
+                              [("slider", 3, "End"), ("slider", 3, "ArrowLeft"), ("list", 0, "NHWC")], "multiple of 16"),
     "08x_wgmma_operands": ([("list", 1, "RS"), ("list", 3, "MN"), ("list", 2, "K"), ("list", 0, "bf16")],
                            [("list", 0, "e4m3"), ("list", 3, "MN")], "K-major only"),
     "09x_profiling": ([("list", 0, "transpose, XOR")], [], ""),
