@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ NOTEBOOKS = hashes.ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "sources"
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 TAGS = {"ignore": "nbval-ignore-output"}
+PLACE_LINES = re.compile(r"^(?:hopperlab: kernels run|This notebook runs in this place:).*\n?", re.MULTILINE)
 
 
 def lesson_sources(folder: Path = SOURCES) -> list[Path]:
@@ -85,9 +87,20 @@ def _keep_outputs(notebook: nbformat.NotebookNode, old: nbformat.NotebookNode) -
     for cell in code_cells(notebook):
         before = stored.get(cell.id)
         if before is not None:
-            cell.outputs, cell.execution_count = before.outputs, before.execution_count
+            cell.outputs, cell.execution_count = without_places(before.outputs), before.execution_count
             if "hopperlab" in before.metadata:
                 cell.metadata["hopperlab"] = before.metadata["hopperlab"]
+
+
+def without_places(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """The outputs without the lines that name the place: what is stored was made elsewhere than where it is read."""
+    kept = []
+    for output in outputs:
+        if output.output_type == "stream":
+            output.text = PLACE_LINES.sub("", output.text)
+        if output.output_type != "stream" or output.text:
+            kept.append(output)
+    return kept
 
 
 def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:

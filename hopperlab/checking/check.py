@@ -17,9 +17,10 @@ import hopperlab as hl
 
 from ..runtime.shapes import Shape
 from ..runtime.explore import FIXED
-from . import answers, cuda_text, python_answers
+from . import answers, cuda_text, python_answers, whence
 from .carried import TOLD, Carried
 from .exercise import CUDA, PUBLIC, Case, Exercise, Launch, random
+from .value_words import call as said
 
 Call: TypeAlias = Callable[[str, str, Sequence[tuple[Any, ...]]], Sequence[Any]]
 """How a Python answer is run: call(text, function name, arguments of each case) -> values."""
@@ -138,10 +139,9 @@ def _judge_python(exercise: Exercise, text: str, shapes: Sequence[Any], setting:
     except python_answers.AnswerFailed as failed:
         return Verdict(exercise.id, (Finding("values", str(failed)),))
     for case, value in zip(cases, values, strict=True):
-        problem = python_answers.difference(value, case.expected, case.tolerance)
+        problem = python_answers.difference(value, case.expected, case.tolerance, exercise.words, case.arguments, setting)
         if problem:
-            given = ", ".join(map(str, case.arguments))
-            return Verdict(exercise.id, (Finding("values", f"{exercise.name}({given}) {problem}."),))
+            return Verdict(exercise.id, (Finding("values", f"{said(exercise.name, case.arguments)} {problem}."),))
     return Verdict(exercise.id, (), len(cases))
 
 
@@ -157,7 +157,9 @@ class _Trials:
         """Compile, run, compare; the first shape with findings ends it."""
         try:
             self.module = hl.RawModule(code=self.text, name=f"{self.exercise.name}.cu", backend="emulator", strict=True)
-        except (hl.CompileError, hl.NoteError) as error:
+        except hl.NoteError as error:
+            return Verdict(self.exercise.id, (Finding("compiles", str(error)),))
+        except hl.CompileError as error:
             return Verdict(self.exercise.id, (Finding("compiles", f"It does not compile:\n{error}"),))
         except hl.ToolchainError as error:                      # a machine without a compiler
             return Verdict(self.exercise.id, (Finding("compiles", str(error)),))
@@ -286,7 +288,7 @@ def _values(case: Case, where: str) -> list[Finding]:
             index = tuple(int(i) for i in np.unravel_index(int(wrong[0]), got.shape))
             shown = "never written" if _is_poison(got[index]) else f"{_plain(got[index])}"
             return [Finding("values", f"{name}[{', '.join(map(str, index))}] is {shown}, expected {_plain(expected[index])}; "
-                                      f"{len(wrong)} of {got.size} elements are wrong {where}.")]
+                                      f"{len(wrong)} of {got.size} elements are wrong {where}." + whence.words(name, wide, right))]
     return []
 
 
