@@ -29,7 +29,8 @@ HIDDEN_SHAPES = 5
 GPU_SECONDS = 20.0
 BUDGET = 20_000            # rounds that a polling loop may spin alone
 SHOWN = {"read-before-arrival": 0, "exit-in-flight": 2, "phase-overrun": 3, "deadlock": 4}
-"""Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last."""
+"""Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last. Of races, those between warps come
+before those between lanes: the barrier that mends them mends the lanes' too."""
 LIMIT = 4_000_000          # work of one trial (emulator/observe/work.py); right answers do at most 500,000
 STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
 
@@ -267,7 +268,7 @@ def poison(array: np.ndarray) -> None:
 
 
 def _hazards(run: Any, error: Exception | None, where: str) -> list[Finding]:
-    found = sorted(run.hazards, key=lambda hazard: (SHOWN.get(hazard.kind, 1), hazard.sort_key()))
+    found = sorted(run.hazards, key=lambda hazard: (SHOWN.get(hazard.kind, 1), hazard.case.endswith("-lanes"), hazard.sort_key()))
     if found:
         more = f"\n({len(found) - 1} more after this one)" if len(found) > 1 else ""
         return [Finding("hazards", f"The emulator names a hazard {where}:\n{found[0]}{more}")]

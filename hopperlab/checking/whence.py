@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the elements of a wrong result came from: a result that holds the right numbers in other places says which places were mixed up.
 
-Only values that occur once in the right result tell their place; where too few do, nothing is said.
+Only values that occur once in the right result tell their place; where too few do, or one number stands everywhere, nothing is said.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def words(name: str, got: np.ndarray, expected: np.ndarray) -> str:
     got, expected = np.asarray(got), np.asarray(expected)
     places, origins = _moves(got, expected)
     wrong = int(np.count_nonzero(got != expected))
-    if len(places) < max(FEWEST, wrong / 2):
+    if len(places) < max(FEWEST, wrong / 2) or len(np.unique(origins, axis=0)) < len(origins) / 2:
         return ""
     first, origin = (", ".join(map(str, index)) for index in (places[0], origins[0]))
     every = "Every wrong element is" if len(places) == wrong else f"{len(places)} of the wrong elements are"
