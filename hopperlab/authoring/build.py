@@ -72,13 +72,13 @@ def code_cell(cell: source.Cell) -> nbformat.NotebookNode:
 
 
 def assemble(lesson: source.Lesson) -> nbformat.NotebookNode:
-    """A lesson's notebook without outputs: stable ids, tags, and the first mention of each glossary term linked."""
+    """A lesson's notebook without outputs: stable ids, tags, and the first mention of each glossary term linked. The cell for Colab follows the title."""
     notebook = empty_notebook(lesson)
-    if lesson.stem[:1].isdigit():
-        notebook.cells.append(colab.cell())
     prose = glossary.linked([cell.text for cell in lesson.cells if cell.kind == "markdown"])
     for cell in lesson.cells:
         notebook.cells.append(new_markdown_cell(next(prose), id=cell.id) if cell.kind == "markdown" else code_cell(cell))
+    if lesson.stem[:1].isdigit():
+        notebook.cells.insert(1 if lesson.cells and lesson.cells[0].kind == "markdown" else 0, colab.cell())
     return notebook
 
 

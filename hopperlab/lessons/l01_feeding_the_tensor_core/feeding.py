@@ -51,7 +51,7 @@ def memory_latency(recording: Any, kernel: str = "tma_load") -> float:
 
 
 def bytes_in_flight(latency_ns: float, gb_s: float) -> float:
-    """Little's law: bytes that must be on their way, on the whole GPU, for `gb_s` (10^9 bytes a second) at this latency.
+    """Little's law: bytes that must be on their way, on the whole GPU, for `gb_s` (10^9 bytes per second) at this latency.
 
     Source: Little, A proof for the queuing formula L = λW, Operations Research 9(3), 1961.
     """
@@ -59,7 +59,7 @@ def bytes_in_flight(latency_ns: float, gb_s: float) -> float:
 
 
 def enough_in_flight(recording: Any, share: float = 0.97, kernel: str = "tma_load") -> int:
-    """The fewest bytes a SM, among those recorded, that reached `share` of the best bandwidth of `kernel`."""
+    """The fewest bytes per SM, among those recorded, that reached `share` of the best bandwidth of `kernel`."""
     own = [flight for flight in flights(recording) if flight.kernel == kernel]
     best = max(flight.gb_s for flight in own)
     return min(flight.bytes_per_sm for flight in own if flight.gb_s >= share * best)
@@ -77,7 +77,7 @@ def littles_law(recording: Any) -> style.Picture:
         axis.plot([f.bytes_per_sm / 1024 for f in own], [f.gb_s for f in own], style.MARKERS[index], color=style.PALETTE[index], markersize=7, label=name)
     knee = bytes_in_flight(latency, roof) / limits.SMS / 1024
     axis.axvline(knee, color=style.FAINT, linewidth=1.2)
-    axis.text(knee * 0.95, roof * 0.06, f"latency x bandwidth:\n{knee:.0f} KiB a SM", fontsize=9, color=style.INK, ha="right")
+    axis.text(knee * 0.95, roof * 0.06, f"latency x bandwidth:\n{knee:.0f} KiB per SM", fontsize=9, color=style.INK, ha="right")
     axis.set(xscale="log", xlabel="bytes on their way in each SM (KiB)", ylabel="bandwidth (GB/s read)", ylim=(0, roof * 1.12))
     axis.set_xticks([2, 4, 8, 16, 32, 64, 128, 256], ["2", "4", "8", "16", "32", "64", "128", "256"])
     axis.minorticks_off()
@@ -85,8 +85,8 @@ def littles_law(recording: Any) -> style.Picture:
     axis.legend(fontsize=9, frameon=False, loc="lower right")
     style.title(axis, "Little's law on this memory")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    words = ["Little's law on this memory", f"  {recording.source}", f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB a SM"]
-    words += [f"  {WHO[f.kernel]}: {f.bytes_per_sm / 1024:g} KiB a SM, {f.gb_s:.0f} GB/s, so {f.latency_ns:.0f} ns each" for f in found]
+    words = ["Little's law on this memory", f"  {recording.source}", f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB per SM"]
+    words += [f"  {WHO[f.kernel]}: {f.bytes_per_sm / 1024:g} KiB per SM, {f.gb_s:.0f} GB/s, so {f.latency_ns:.0f} ns each" for f in found]
     return style.Picture(figure, "\n".join(words))
 
 
@@ -106,15 +106,15 @@ class Fed:
 
     def shares(self, needs: Mapping[str, float]) -> dict[str, float]:
         """Each count as a share of what is needed (1 is enough); `needs` as from `needs_of`."""
-        return {"FLOP a byte of global memory, for the fp32 units": self.flop / self.loaded / needs["fp32"],
-                "FLOP a byte of global memory, for the tensor core": self.flop / self.loaded / needs["tensor"],
-                "FLOP a trip over shared memory, for the fp32 units": self.flop / self.wavefronts / (2 * FP32_LANES),
+        return {"FLOP per byte of global memory, for the fp32 units": self.flop / self.loaded / needs["fp32"],
+                "FLOP per byte of global memory, for the tensor core": self.flop / self.loaded / needs["tensor"],
+                "FLOP per wavefront of shared memory, for the fp32 units": self.flop / self.wavefronts / (2 * FP32_LANES),
                 "bytes on their way while a tile loads": self.tile_bytes * self.blocks / needs["bytes"]}
 
 
 def needs_of(ceilings: Any, loads: Any) -> dict[str, float]:
-    """What this GPU needs, from the recordings `ceilings` and `tma_vs_cp_async`: FLOP a byte for fp32 and for the bf16 tensor core, and bytes
-    in flight a SM."""
+    """What this GPU needs, from the recordings `ceilings` and `tma_vs_cp_async`: FLOP per byte for fp32 and for the bf16 tensor core, and bytes
+    in flight per SM."""
     peaks, terabytes = _ceilings(ceilings)
     return {"fp32": peaks["fp32"] / terabytes, "tensor": peaks["bf16 tensor core"] / terabytes,
             "bytes": bytes_in_flight(memory_latency(loads), max(f.gb_s for f in flights(loads))) / limits.SMS}
@@ -172,7 +172,7 @@ def feeding_chart(fed: Fed, needs: Mapping[str, float], heading: str) -> style.P
 def launch_tile(bm: int, bn: int, bk: int, needs: Mapping[str, float]) -> style.Picture:
     """Lesson 01's panel: launch shared_tile.cu with this tile, count, and compare with what the GPU needs. Raises as `run_tile` does."""
     _, fed = run_tile(bm, bn, bk, m=max(128, bm), n=max(128, bn))
-    heading = (f"{bm} x {bn} x {bk}: product {'right' if fed.right else 'WRONG'}, {fed.flop / fed.loaded:.0f} FLOP a byte loaded\n"
-               f"{fed.registers} registers a thread" + (f" and {fed.spills} bytes SPILLED" if fed.spills else "")
+    heading = (f"{bm} x {bn} x {bk}: product {'right' if fed.right else 'WRONG'}, {fed.flop / fed.loaded:.0f} FLOP per byte loaded\n"
+               f"{fed.registers} registers per thread" + (f" and {fed.spills} bytes SPILLED" if fed.spills else "")
                + f"; blocks an SM: {fed.blocks}, limited by {fed.limited_by}")
     return feeding_chart(fed, needs, heading)
