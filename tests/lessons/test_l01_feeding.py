@@ -68,7 +68,7 @@ def test_a_tile_counts_what_its_size_says():
 
 def test_panel_says_what_is_enough_and_what_is_spilled():
     text = l01_feeding_the_tensor_core.launch_tile(64, 64, 16, NEEDS).text
-    assert "product right, 32 FLOP per byte loaded" in text and "for the fp32 units: 2.00 of what is needed" in text
+    assert "product right, 32 FLOP a byte loaded" in text and "for the fp32 units: 2.00 of what is needed" in text
     assert "for the tensor core: 0.25 of what is needed" in text
     assert "SPILLED" in l01_feeding_the_tensor_core.launch_tile(256, 256, 16, NEEDS).text.split("\n")[1]
     picture = l01_feeding_the_tensor_core.launch_tile(128, 64, 16, NEEDS)
@@ -126,4 +126,4 @@ def test_needs_are_ratios_of_the_roofs():
                                            Record("ceilings", "cuBLAS product", dtype="float32", tflops=48.0)))
     needs = l01_feeding_the_tensor_core.needs_of(roofs, LOADS)
     assert (needs["fp32"], needs["tensor"]) == (12, 200) and needs["bytes"] == pytest.approx(1000 * 4000 / 132)
-    assert np.isclose(feeding.Fed(True, 2.0, 1, 1, 1, 1, 1, 0, "x").shares(needs)["FLOP per wavefront of shared memory, for the fp32 units"], 2 / 256)
+    assert np.isclose(feeding.Fed(True, 2.0, 1, 1, 1, 1, 1, 0, "x").shares(needs)["FLOP a trip over shared memory, for the fp32 units"], 2 / 256)

@@ -106,9 +106,9 @@ class Fed:
 
     def shares(self, needs: Mapping[str, float]) -> dict[str, float]:
         """Each count as a share of what is needed (1 is enough); `needs` as from `needs_of`."""
-        return {"FLOP per byte of global memory, for the fp32 units": self.flop / self.loaded / needs["fp32"],
-                "FLOP per byte of global memory, for the tensor core": self.flop / self.loaded / needs["tensor"],
-                "FLOP per wavefront of shared memory, for the fp32 units": self.flop / self.wavefronts / (2 * FP32_LANES),
+        return {"FLOP a byte of global memory, for the fp32 units": self.flop / self.loaded / needs["fp32"],
+                "FLOP a byte of global memory, for the tensor core": self.flop / self.loaded / needs["tensor"],
+                "FLOP a trip over shared memory, for the fp32 units": self.flop / self.wavefronts / (2 * FP32_LANES),
                 "bytes on their way while a tile loads": self.tile_bytes * self.blocks / needs["bytes"]}
 
 
@@ -172,7 +172,7 @@ def feeding_chart(fed: Fed, needs: Mapping[str, float], heading: str) -> style.P
 def launch_tile(bm: int, bn: int, bk: int, needs: Mapping[str, float]) -> style.Picture:
     """Lesson 01's panel: launch shared_tile.cu with this tile, count, and compare with what the GPU needs. Raises as `run_tile` does."""
     _, fed = run_tile(bm, bn, bk, m=max(128, bm), n=max(128, bn))
-    heading = (f"{bm} x {bn} x {bk}: product {'right' if fed.right else 'WRONG'}, {fed.flop / fed.loaded:.0f} FLOP per byte loaded\n"
-               f"{fed.registers} registers per thread" + (f" and {fed.spills} bytes SPILLED" if fed.spills else "")
+    heading = (f"{bm} x {bn} x {bk}: product {'right' if fed.right else 'WRONG'}, {fed.flop / fed.loaded:.0f} FLOP a byte loaded\n"
+               f"{fed.registers} registers a thread" + (f" and {fed.spills} bytes SPILLED" if fed.spills else "")
                + f"; blocks an SM: {fed.blocks}, limited by {fed.limited_by}")
     return feeding_chart(fed, needs, heading)
