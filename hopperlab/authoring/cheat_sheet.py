@@ -172,4 +172,4 @@ def _line(one: Mechanism, by_number: dict[str, str]) -> str:
 
 
 def _code(names: Iterable[str]) -> str:
-    return " ".join(f"`{name}`" for name in names)
+    return "<br>".join(f"`{name}`" for name in names)
