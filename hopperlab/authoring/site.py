@@ -55,7 +55,10 @@ class Settings:
     pdf: bool = False
 
 
-def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | None = None, settings: Settings = Settings()) -> Path:     # noqa: B008 - frozen
+PLAIN = Settings()
+
+
+def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | None = None, settings: Settings = PLAIN) -> Path:
     """Prepare, render and check the site; returns the folder of its HTML. reference: the reference's pages in Markdown, by name (reference.pages).
 
     Raises RuntimeError with what is wrong: faults of the pages, or no browser where PDFs are asked for.
@@ -100,7 +103,7 @@ def _configuration(root: Path, settings: Settings) -> str:
             f"html_static_path = [{str(THEME / 'static')!r}]\ntemplates_path = [{str(THEME / 'templates')!r}]\n")
 
 
-def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Settings = Settings()) -> None:     # noqa: B008 - frozen
+def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Settings = PLAIN) -> None:
     """Lay out everything that is rendered, with the configuration, in `source`."""
     source.mkdir(parents=True)
     (source / "conf.py").write_text(_configuration(root, settings), encoding="utf-8")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ..show import listings
 
-MOST_INDENT = 64        # characters; further right too little of the column would be left
+MOST_INDENT = 72        # characters; further right too little of the column would be left
 SHORT = 40              # characters that a phone shows in one line
 
 _LISTING = re.compile(r'<div><strong>(?P<name>[^<]*)</strong><table style="table-layout: fixed[^>]*><tr><td[^>]*><pre[^>]*>(?P<numbers>.*?)</pre></td>'
@@ -21,6 +21,7 @@ _LISTING = re.compile(r'<div><strong>(?P<name>[^<]*)</strong><table style="table
 _HIGHLIGHT = re.compile(r'(<div class="(?P<block>[^"]*)"><div class="highlight"><pre)>(?:<span></span>)?(?P<code>.*?)(?=</pre>)', re.DOTALL)
 _GAP = re.compile(r'(?<=\S )( +)(?=<span class="(?:c|c1|cm|hl-comment)">)|(?<=<span class="w"> )( +)(?=</span><span class="(?:c|c1|cm)">)')
 _CELL = re.compile(r"<td>.*?</td>", re.DOTALL)
+_BREAK = re.compile(r"(?<=[a-z0-9*][._])(?=[a-z0-9*])|(?<=::)")
 _NAME = re.compile(r'(?<=<span class="pre">)[^<]+')
 _COMMENT = re.compile(r'<span class="(?:c|c1|cm|hl-comment)">')
 _CLASSES = {colour: f"hl-{name.removeprefix('Token.').lower().replace('.', '-')}" for name, colour in listings.COLOURS.items()}
@@ -57,7 +58,7 @@ def _lines_of_colours(code: str) -> Iterator[str]:
 
 def by_lines(body: str) -> str:
     """The HTML of a page with every block of code or text as one block a line, and places to break long names in tables."""
-    body = _CELL.sub(lambda cell: _NAME.sub(lambda name: re.sub(r"(?<=[._:])(?=[a-z0-9*])", "<wbr>", name[0]), cell[0]), body)
+    body = _CELL.sub(lambda cell: _NAME.sub(lambda name: _BREAK.sub("<wbr>", name[0]), cell[0]), body)
     return _HIGHLIGHT.sub(_lines, body)
 
 

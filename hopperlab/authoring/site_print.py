@@ -93,7 +93,7 @@ def whole(rendered: Path, pages: list[str], front: bool = True) -> str:
     home = (rendered / "index.html").read_text(encoding="utf-8")
     picture = re.search(r'<img[^>]*alt="[^"]*"[^>]*>', home)
     title = (f'<header class="front"><h1>hopperlab</h1><p>Asynchronous programming on NVIDIA Hopper</p>{picture[0] if picture else ""}</header>'
-             f'<nav class="contents"><h1>Contents</h1><ol>{"".join(contents)}</ol></nav>') if front else ""
+             f'<nav class="pages"><h1>Contents</h1><ol>{"".join(contents)}</ol></nav>') if front else ""
     return title + "".join(parts)
 
 
