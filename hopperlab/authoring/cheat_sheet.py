@@ -155,20 +155,18 @@ def rows() -> Iterator[Mechanism]:
         yield from group
 
 
-def lines(root: Path) -> list[str]:
-    """The page's lines: a heading and a table a group. Links lead to docs/hazards and, on the site and in a clone, to the lessons."""
-    by_number = {path.name.split("_")[0]: path.name for path in (root / "notebooks").glob("[0-9][0-9]*_*.ipynb")}
+def lines(_root: Path | None = None) -> list[str]:
+    """The page's lines: a heading and a table a group, with links to docs/hazards. Lessons are numbers, as in the glossary: where they stand differs between a clone, work/ and the site."""
     out: list[str] = []
     for title, group in GROUPS:
         out += [f"## {title}", "", "| to | instruction | wrapper | who waits for whom | forgotten | lesson |", "|---|---|---|---|---|---|"]
-        out += [_line(one, by_number) for one in group] + [""]
+        out += [_line(one) for one in group] + [""]
     return out[:-1]
 
 
-def _line(one: Mechanism, by_number: dict[str, str]) -> str:
+def _line(one: Mechanism) -> str:
     named = "; ".join(words if kind is None else f"[{kind}](hazards/{kind}.md): {words}" for kind, words in one.forgotten)
-    lesson = f"[{one.lesson}](../notebooks/{by_number[one.lesson]})" if one.lesson in by_number else one.lesson
-    return f"| {one.does} | {_code(one.instruction)} | {_code(one.wrappers)} | {one.waits} | {named} | {lesson} |"
+    return f"| {one.does} | {_code(one.instruction)} | {_code(one.wrappers)} | {one.waits} | {named} | {one.lesson} |"
 
 
 def _code(names: Iterable[str]) -> str:

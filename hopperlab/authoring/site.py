@@ -110,9 +110,7 @@ def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Se
     shutil.copytree(root / "docs", source / "docs", ignore=shutil.ignore_patterns(".*"))
     for path in sorted((source / "docs").rglob("*.md")):
         path.write_text(_links_to_files_as_words(path.read_text(encoding="utf-8"), path, source), encoding="utf-8")
-    glossary, by_number = source / "docs" / "glossary.md", {entry.number: entry.notebook.name for entry in course.entries(root)}
-    glossary.write_text(re.sub(r"· lesson (\d\dx?)$", lambda m: f"· [lesson {m[1]}](../notebooks/{by_number[m[1]]})" if m[1] in by_number else m[0],
-                               glossary.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8")
+    _link_lessons(root, source / "docs")
     _list_below(source / "docs" / "hazards" / "README.md")
     every = course.entries(root)
     for name, paths in (("notebooks", [entry.notebook for entry in every]), ("exercises", _exercises(root))):
@@ -125,6 +123,16 @@ def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Se
     exercises = [f"exercises/{path.stem}" for path in _exercises(root)]
     pdfs = site_print.FILES.items() if settings.pdf else ()
     (source / "index.md").write_text(site_home.home(root, every, exercises, reference, pdfs), encoding="utf-8")
+
+
+def _link_lessons(root: Path, docs: Path) -> None:
+    """Numbers of lessons in the glossary ("· lesson 05") and in the last column of the cheat sheet become links."""
+    by_number = {entry.number: entry.notebook.name for entry in course.entries(root)}
+    for page, pattern, words in (("glossary.md", r"(?<=· )lesson (\d\dx?)$", "lesson "), ("cheat-sheet.md", r"(?<=\| )(\d\dx?)(?= \|$)", "")):
+        if (docs / page).is_file():
+            linked = re.sub(pattern, lambda m, words=words: f"[{words}{m[1]}](../notebooks/{by_number[m[1]]})" if m[1] in by_number else m[0],
+                            (docs / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+            (docs / page).write_text(linked, encoding="utf-8")
 
 
 def _list_below(page: Path) -> None:

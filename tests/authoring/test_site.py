@@ -47,6 +47,11 @@ def test_the_glossary_links_to_the_lessons_there_are(prepared):
     assert all(f"[lesson {number}]" not in text for number in {f"{n:02d}" for n in range(19)} - known)
 
 
+def test_the_cheat_sheet_links_to_the_lessons(prepared):
+    text = (prepared / "docs" / "cheat-sheet.md").read_text(encoding="utf-8")
+    assert "| [05](../notebooks/05_tma_tiles.ipynb) |\n" in text and not re.search(r"\| \d\dx? \|$", text, flags=re.MULTILINE)
+
+
 @pytest.mark.parametrize("path", build.lesson_sources(), ids=lambda path: path.stem)
 def test_every_figure_and_panel_has_an_image_with_words(prepared, path):
     notebook = nbformat.read(prepared / "notebooks" / f"{path.stem}.ipynb", as_version=4)

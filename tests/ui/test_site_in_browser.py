@@ -73,14 +73,13 @@ def test_a_wrapped_comment_goes_on_under_itself(open_page):
     page = open_page("notebooks/05_tma_tiles", 1024)
     lefts = page.evaluate("""() => { const line = [...document.querySelectorAll('.listing .ln')].find(line => line.textContent.includes('the bytes just stored'));
         return [...line.querySelector('.hl-comment').getClientRects()].map(part => part.left); }""")
-    assert len(lefts) == 2 and 0 < lefts[1] - lefts[0] < 40
+    assert len(lefts) > 1 and 0 < lefts[-1] - lefts[0] < 40
 
 
 def test_copied_code_is_the_code(open_page):
     page = open_page("notebooks/05_tma_tiles")
     copied = page.evaluate("""() => { const code = document.querySelector('.listing pre'); getSelection().selectAllChildren(code); return getSelection().toString(); }""")
-    shown = show.source("copy/tma_copy.cu", kernel="tma_landing").text
-    assert copied.rstrip("\n") in (shown, shown + "\n") or re.sub(r"\n\n", "\n", copied).rstrip() == shown
+    assert copied.rstrip("\n") == show.source("copy/tma_copy.cu", kernel="tma_landing").text
 
 
 def test_figures_and_listings_are_dark_in_the_dark_theme(open_page):
@@ -132,4 +131,4 @@ def test_the_course_and_the_cheat_sheet_print(folder, chromium):
     whole, sheet = ((folder / name).read_bytes() for name in (site_print.COURSE, site_print.SHEET))
     assert whole.startswith(b"%PDF") and sheet.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", whole)) > 8 * len(lessons) and len(re.findall(rb"/Type\s*/Page\b", sheet)) == 2
-    assert whole.count(b"/Type /Outlines") <= 1 and not list(folder.glob("_print_*"))
+    assert b"/Outlines" in whole and not list(folder.glob("_print_*"))
