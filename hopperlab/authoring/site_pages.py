@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from . import site_listings
+from . import site_lines
 
 TEXTS = "search-texts.js"
 
@@ -38,7 +38,7 @@ def _page(app: Any, name: str, _template: str, context: dict[str, Any], _doctree
     context["page_links"] = links(name, app.config.hopperlab_site, set(app.env.found_docs))
     if context.get("body"):
         app.hopperlab_texts += sections(name, context["body"])
-        context["body"] = site_listings.by_lines(context["body"])
+        context["body"] = site_lines.by_lines(context["body"])
 
 
 def links(page: str, settings: dict[str, Any], pages: set[str]) -> list[dict[str, str]]:

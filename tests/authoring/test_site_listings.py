@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hopperlab import show
-from hopperlab.authoring import hashes, site_listings
+from hopperlab.authoring import hashes, site_lines, site_listings
 
 KERNELS = hashes.ROOT / "hopperlab" / "kernels"
 LINE = re.compile(r'<span class="ln(?P<marked> marked)?"(?: data-n="(?P<number>\d+)")?(?: style="--h:(?P<wide>\d+);--d:(?P<narrow>\d+)")?>(?P<code>.*?\n)</span>(?=<span class="ln|</pre>|$)', re.DOTALL)
@@ -53,32 +53,32 @@ def code_block(inside, block="highlight-python notranslate"):
 def test_a_long_line_goes_on_under_its_comment():
     code = "    f(x);" + " " * 20
     block = code_block(f'{code}<span class="c1">// {"word " * 20}</span>\nshort')
-    long, short = LINE.finditer(site_listings.by_lines(block))
+    long, short = LINE.finditer(site_lines.by_lines(block))
     assert (int(long["wide"]), int(long["narrow"])) == (len(code) + 3, 6) and short["wide"] is None
     assert plain(long["code"]) == f"{code}// {'word ' * 20}\n" and long["code"].count('<span class="gap">' + " " * 19 + "</span>") == 1
 
 
 def test_a_line_that_is_a_comment_keeps_its_own_indent():
-    line = next(LINE.finditer(site_listings.by_lines(code_block(f'<span class="w">    </span><span class="c1">// {"word " * 20}</span>'))))
+    line = next(LINE.finditer(site_lines.by_lines(code_block(f'<span class="w">    </span><span class="c1">// {"word " * 20}</span>'))))
     assert int(line["wide"]) == 7 and "gap" not in line["code"]
 
 
 def test_a_comment_far_to_the_right_leaves_room():
-    line = next(LINE.finditer(site_listings.by_lines(code_block(f'{"x" * 110} <span class="c1"># far</span>'))))
-    assert int(line["wide"]) == site_listings.MOST_INDENT
+    line = next(LINE.finditer(site_lines.by_lines(code_block(f'{"x" * 110} <span class="c1"># far</span>'))))
+    assert int(line["wide"]) == site_lines.MOST_INDENT
 
 
 def test_text_goes_on_under_its_last_column_and_tables_are_known():
     rows = [f"row {n}        12      {'words ' * 20}" for n in range(3)]
-    page = site_listings.by_lines(code_block("\n".join(rows), "output stream highlight-myst-ansi notranslate"))
+    page = site_lines.by_lines(code_block("\n".join(rows), "output stream highlight-myst-ansi notranslate"))
     assert "class=table-in-text" in page and {int(line["wide"]) for line in LINE.finditer(page)} == {rows[0].index("words")}
-    prose = site_listings.by_lines(code_block("one sentence " * 9, "output stream highlight-myst-ansi notranslate"))
+    prose = site_lines.by_lines(code_block("one sentence " * 9, "output stream highlight-myst-ansi notranslate"))
     assert "class=table-in-text" not in prose and next(LINE.finditer(prose))["wide"] == "2"
 
 
 def test_names_in_tables_may_break_and_code_elsewhere_not():
     name = '<code><span class="pre">{}</span></code>'
-    page = site_listings.by_lines(f'<td>{name.format("cp.async.wait_group")}</td><p>{name.format("cp.async")}</p><td>{name.format("__syncthreads()")}</td>')
+    page = site_lines.by_lines(f'<td>{name.format("cp.async.wait_group")}</td><p>{name.format("cp.async")}</p><td>{name.format("__syncthreads()")}</td>')
     assert page.count("<wbr>") == 3 and plain(page) == "cp.async.wait_groupcp.async__syncthreads()"
 
 
