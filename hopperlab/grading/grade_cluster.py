@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grading tasks on a Dask cluster: outcomes come back as they are done, whatever becomes of workers and scheduler meanwhile.
+
+distributed gives a killed worker's tasks to another one. A scheduler that goes takes all that it knows with it: then this waits for one to answer at the
+same address, and hands it what is not finished. An outcome counts once, by the digest of its task.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .grade_pool import ATTEMPTS, PoolError, Work, attempt, failed
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+FIRST_SECONDS = 15.0       # for a scheduler to answer at the beginning
+AWAY_SECONDS = 300.0       # for one to come back, or for a cluster without workers to get one
+LOOK_SECONDS = 2.0         # of silence before scheduler and workers are asked after
+Task = Mapping[str, Any]
+Say = Callable[[str], None]
+
+
+class _SchedulerGone(Exception):
+    """Nothing more comes from this scheduler."""
+
+
+def _print(line: str) -> None:
+    print(f"\nhopperlab grade: {line}", file=sys.stderr, flush=True)
+
+
+def run(tasks: Sequence[Task], address: str, work: Work, *, first: float = FIRST_SECONDS, away: float = AWAY_SECONDS, say: Say = _print) -> Iterator[dict[str, Any]]:
+    """Run tasks on the Dask cluster at `address`; yields one outcome a task, as they come. `work` is a function that workers can import.
+
+    first, away: seconds. say: is told what is waited for. Raises PoolError without distributed, without an answer from the scheduler, or when scheduler or
+    workers stay away.
+    """
+    try:
+        import distributed  # noqa: F401 - an extra, asked for before anything is tried
+    except ImportError:
+        raise PoolError("--dask needs the package distributed: pip install 'hopperlab[grading]'") from None
+    todo = {task["digest"]: task for task in tasks}
+    patience = first
+    while todo:
+        with _quiet(), contextlib.closing(_connected(address, patience)) as client:
+            try:
+                for outcome in _outcomes(client, todo, work, away, say):
+                    del todo[outcome["digest"]]
+                    yield outcome
+            except _SchedulerGone:
+                say(f"the Dask scheduler at {address} went away with {len(todo)} answers unfinished; waiting up to {away:g} s for one to answer there")
+        patience = away
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """distributed's own tracebacks of a connection that ends, which `say` tells in a line."""
+    log = logging.getLogger("distributed")
+    levels = {name: logging.getLogger(name).level for name in (log.name, *(f"{log.name}.{part}" for part in ("client", "core", "utils", "comm")))}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def _connected(address: str, seconds: float) -> Client:
+    """A client of the scheduler at `address`, tried for so long."""
+    from distributed import Client
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return Client(address, timeout=max(1.0, min(FIRST_SECONDS, until - time.monotonic())), set_as_default=False)
+        except (OSError, ValueError) as problem:
+            if time.monotonic() >= until or isinstance(problem, ValueError):
+                raise PoolError(f"no Dask scheduler answers at {address}: {problem}. What is finished is kept; the same command goes on from there") from None
+            time.sleep(0.2)
+
+
+def _outcomes(client: Client, todo: Mapping[str, Task], work: Work, away: float, say: Say) -> Iterator[dict[str, Any]]:
+    """Outcomes of what this scheduler is given. Raises _SchedulerGone when it goes."""
+    done: queue.SimpleQueue[Future] = queue.SimpleQueue()
+    tasks = {f"hopperlab-grade-{digest}": task for digest, task in todo.items()}
+
+    def submit(key: str) -> Future:
+        future = client.submit(attempt, tasks[key], work, key=key, pure=False, retries=ATTEMPTS)
+        future.add_done_callback(done.put)
+        return future
+    futures = {key: submit(key) for key in tasks}        # a future that nobody holds is forgotten by the scheduler
+    alone: float | None = None                           # since when there is no worker
+    while tasks:
+        try:
+            future = done.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            alone = _alone(client, alone, away, say)
+            continue
+        key = future.key
+        outcome = _outcome(future, tasks[key])
+        futures.pop(key).release()
+        if outcome is None:
+            futures[key] = submit(key)
+            continue
+        del tasks[key]
+        yield outcome
+
+
+def _outcome(future: Future, task: Task) -> dict[str, Any] | None:
+    """What a future that is done came to; None when that was lost with the worker that held it. Raises _SchedulerGone."""
+    if future.status == "error":
+        problem = future.exception()
+        return failed(task, f"the cluster gave it up: {type(problem).__name__}: {str(problem)[:300]}")
+    if future.status != "finished":                      # cancelled, which only the end of a scheduler does here
+        raise _SchedulerGone
+    try:
+        outcome: dict[str, Any] = future.result(timeout=FIRST_SECONDS)
+    except Exception:                                    # of the connection to its worker or to the scheduler, in one of their many kinds
+        return None
+    return outcome
+
+
+def _alone(client: Client, since: float | None, away: float, say: Say) -> float | None:
+    """Since when the cluster has had no worker; None when it has one. Raises PoolError when that lasts, _SchedulerGone when nobody answers."""
+    try:
+        workers = len(client.nthreads()) if client.status == "running" else None
+    except Exception as problem:                         # of the connection, in one of its many kinds
+        raise _SchedulerGone from problem
+    if workers is None:
+        raise _SchedulerGone
+    if workers:
+        return None
+    if since is None:
+        say("the Dask cluster has no worker now; waiting for one")
+        return time.monotonic()
+    if time.monotonic() - since > away:
+        raise PoolError(f"the Dask cluster has had no worker for {away:g} s. What is finished is kept: start workers, and give the same command again")
+    return since
