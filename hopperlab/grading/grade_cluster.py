@@ -26,8 +26,8 @@ Task = Mapping[str, Any]
 Say = Callable[[str], None]
 
 
-class _SchedulerGone(Exception):
-    """Nothing more comes from this scheduler."""
+class _OutOfTouch(Exception):
+    """Nothing more comes over this connection: the scheduler went, or a result went with the worker that held it."""
 
 
 def _print(line: str) -> None:
@@ -52,8 +52,9 @@ def run(tasks: Sequence[Task], address: str, work: Work, *, first: float = FIRST
                 for outcome in _outcomes(client, todo, work, away, say):
                     del todo[outcome["digest"]]
                     yield outcome
-            except _SchedulerGone:
-                say(f"the Dask scheduler at {address} went away with {len(todo)} answers unfinished; waiting up to {away:g} s for one to answer there")
+            except _OutOfTouch:
+                say(f"lost touch with the Dask scheduler at {address}, and {len(todo)} answers are unfinished; they are handed in again to the one that answers there "
+                    f"within {away:g} s")
         patience = away
 
 
@@ -85,15 +86,13 @@ def _connected(address: str, seconds: float) -> Client:
 
 
 def _outcomes(client: Client, todo: Mapping[str, Task], work: Work, away: float, say: Say) -> Iterator[dict[str, Any]]:
-    """Outcomes of what this scheduler is given. Raises _SchedulerGone when it goes."""
+    """Outcomes of what this scheduler is given. Raises _OutOfTouch when it goes."""
     done: queue.SimpleQueue[Future] = queue.SimpleQueue()
     tasks = {f"hopperlab-grade-{digest}": task for digest, task in todo.items()}
 
-    def submit(key: str) -> Future:
-        future = client.submit(attempt, tasks[key], work, key=key, pure=False, retries=ATTEMPTS)
+    futures = {key: client.submit(attempt, task, work, key=key, pure=False, retries=ATTEMPTS) for key, task in tasks.items()}
+    for future in futures.values():                      # one that nobody holds is forgotten by the scheduler
         future.add_done_callback(done.put)
-        return future
-    futures = {key: submit(key) for key in tasks}        # a future that nobody holds is forgotten by the scheduler
     alone: float | None = None                           # since when there is no worker
     while tasks:
         try:
@@ -101,38 +100,33 @@ def _outcomes(client: Client, todo: Mapping[str, Task], work: Work, away: float,
         except queue.Empty:
             alone = _alone(client, alone, away, say)
             continue
-        key = future.key
-        outcome = _outcome(future, tasks[key])
-        futures.pop(key).release()
-        if outcome is None:
-            futures[key] = submit(key)
-            continue
-        del tasks[key]
+        outcome = _outcome(future, tasks.pop(future.key))
+        futures.pop(future.key).release()
         yield outcome
 
 
-def _outcome(future: Future, task: Task) -> dict[str, Any] | None:
-    """What a future that is done came to; None when that was lost with the worker that held it. Raises _SchedulerGone."""
+def _outcome(future: Future, task: Task) -> dict[str, Any]:
+    """What a future that is done came to. Raises _OutOfTouch where that cannot be had any more."""
     if future.status == "error":
         problem = future.exception()
         return failed(task, f"the cluster gave it up: {type(problem).__name__}: {str(problem)[:300]}")
     if future.status != "finished":                      # cancelled, which only the end of a scheduler does here
-        raise _SchedulerGone
+        raise _OutOfTouch
     try:
         outcome: dict[str, Any] = future.result(timeout=FIRST_SECONDS)
-    except Exception:                                    # of the connection to its worker or to the scheduler, in one of their many kinds
-        return None
+    except Exception as problem:                         # of the connection to its worker or to the scheduler, in one of their many kinds
+        raise _OutOfTouch from problem
     return outcome
 
 
 def _alone(client: Client, since: float | None, away: float, say: Say) -> float | None:
-    """Since when the cluster has had no worker; None when it has one. Raises PoolError when that lasts, _SchedulerGone when nobody answers."""
+    """Since when the cluster has had no worker; None when it has one. Raises PoolError when that lasts, _OutOfTouch when nobody answers."""
     try:
         workers = len(client.nthreads()) if client.status == "running" else None
     except Exception as problem:                         # of the connection, in one of its many kinds
-        raise _SchedulerGone from problem
+        raise _OutOfTouch from problem
     if workers is None:
-        raise _SchedulerGone
+        raise _OutOfTouch
     if workers:
         return None
     if since is None:

@@ -81,7 +81,7 @@ def test_two_hundred_under_kills_come_to_the_same_reports_as_without_a_cluster(t
         asked = _asked(tmp_path, "cluster", dask=cluster.address)
         found, timing = grader.grade(asked, tell)
         reports.write_all(found, timing, asked.out)
-    assert not kills and "went away with" in capsys.readouterr().err
+    assert not kills and "lost touch with" in capsys.readouterr().err
     assert told == list(range(len(told))) and len(list((asked.out / "results").rglob("*.json"))) == len(told) - 1 == CLASS - CLASS // 20
     for page in pages:
         if not page.name.startswith("timing."):

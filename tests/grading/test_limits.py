@@ -3,6 +3,7 @@
 import csv
 import errno
 import io
+import sys
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -159,6 +160,18 @@ def test_a_learners_page_shows_no_path_of_the_grader(tmp_path, work):
                                         ("'/srv/a b'", "'a b'"), ("/srv/ada", "ada"), ("(/opt/x.so)", "(x.so)")])
 def test_paths_lose_their_folders_and_nothing_else(text, left):
     assert reports_html.no_places(text) == left
+
+
+@pytest.mark.parametrize("text", ["at line 3:/root/class/x.py", "ring.cu:12:/work/a/ring.cu", "file:///home/t/class.ipynb", "/nix/store/a/x.py", "/workspace/course/a.py", "/export/u/a.cu(3)",
+                                  "/gpfs/home/t/a.py", f"{sys.prefix}/lib/x.py"])
+def test_wherever_a_path_stands_its_folders_go(text):
+    assert "/" not in reports_html.no_places(text)
+
+
+def test_an_empty_word_is_no_folder(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["grade", "", "--assignment", "04"])
+    assert ended.value.code == 2 and "this is empty" in capsys.readouterr().err
 
 
 NASTY = ["=1+1", "a;=cmd|' /C calc'!A1", "a\t=1", "a\n=1", "a; @x", "x|+1", " =1", "'=1", "''=1", "\uff1d1", "a;'-1", '";=1', "\t=1", "\r-1", "plain; text", "3 - 1", "it's", "a=b", "-", ";"]
