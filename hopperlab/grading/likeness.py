@@ -134,6 +134,7 @@ class _Plain(ast.NodeTransformer):
         """The function without them."""
         self.generic_visit(node)
         read = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+        read |= {one.target.id for one in ast.walk(node) if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name)}
         node.body = [one for one in node.body if not (isinstance(one, ast.Assign) and isinstance(one.value, (ast.Constant, ast.Name))
                                                       and all(isinstance(target, ast.Name) and target.id not in read for target in one.targets))]
         if len(node.body) > 1 and isinstance(last := node.body[-1], ast.Return) and isinstance(last.value, ast.Name):

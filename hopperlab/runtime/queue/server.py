@@ -81,7 +81,7 @@ class Server:
         """One client: each message is a launch, or a question for the state; answered in order."""
         pid, uid = _peer(writer)
         try:
-            with self.guests.line((uid, pid if self.names else 0)) as line:
+            with self.guests.line((uid, (pid or id(writer)) if self.names else 0)) as line:        # pid 0: in a container that this one does not see into
                 while True:
                     with line.message(await _size(reader)) as size:
                         body = await reader.readexactly(size)
