@@ -8,16 +8,18 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 from support.classroom import PHASES, RING, ROOT, RUNNERS, hand_in, lesson, quick, right, slow, words
 from support.patience import PATIENCE
 
 from hopperlab import cli
 from hopperlab.cli import grading
-from hopperlab.grading import csv_cells, grade_pool, grade_task, grader, overrides, reports, reports_html, results, sandbox, verdict
+from hopperlab.grading import csv_cells, grade_pool, grade_task, grader, nbval_run, overrides, reports, reports_html, results, sandbox, verdict
 from hopperlab.grading.grader import Asked
 from hopperlab.grading.results import DiskFull
 from hopperlab.grading.sandbox import Limits
+from hopperlab.grading.supervise import Completed
 
 
 def task(**changes):
@@ -124,6 +126,24 @@ def test_a_full_disk_has_its_own_exit_code_loses_nothing_and_is_gone_on_from(tmp
 
 def no_room(given):
     raise OSError(errno.ENOSPC, "No space left on device", "/tmp/hl-x/notebook.ipynb")
+
+
+@pytest.mark.parametrize("looks", [[100], [1 << 30, 100]])
+def test_where_temporary_files_have_no_room_no_answer_is_wrong_for_it(monkeypatch, looks):
+    """A disk that was full before nbval ran, or became so while it did, and kept its results from being written."""
+    free = iter(looks)
+    monkeypatch.setattr(nbval_run.shutil, "disk_usage", lambda folder: SimpleNamespace(free=next(free)))
+    monkeypatch.setattr(nbval_run.supervise, "run", lambda *words, **limits: Completed(1, b"", b"", 0.1))
+    task = grader.task_of(lesson(), "04.1", right()[PHASES], "", True)
+    with pytest.raises(OSError) as full:
+        nbval_run.run(nbformat.reads(task["notebook"], as_version=4), unsafe=True)
+    assert full.value.errno == errno.ENOSPC
+    outcome = grade_pool.attempt(task, lambda given: nbval_raises(full.value))
+    assert outcome["full"] == "/tmp" and "failed" in outcome
+
+
+def nbval_raises(problem):
+    raise problem
 
 
 def test_a_worker_without_room_ends_the_run_too(tmp_path):
