@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FIRST_SECONDS = 15.0       # for a scheduler to answer at the beginning
 AWAY_SECONDS = 300.0       # for one to come back, or for a cluster without workers to get one
+ROUNDS = 4                 # connections in turn that bring nothing, and then no more
 LOOK_SECONDS = 2.0         # of silence before scheduler and workers are asked after
 Task = Mapping[str, Any]
 Say = Callable[[str], None]
@@ -45,14 +46,19 @@ def run(tasks: Sequence[Task], address: str, work: Work, *, first: float = FIRST
     except ImportError:
         raise PoolError("--dask needs the package distributed: pip install 'hopperlab[grading]'") from None
     todo = {task["digest"]: task for task in tasks}
-    patience = first
+    patience, barren = first, 0
     while todo:
         with _quiet(), contextlib.closing(_connected(address, patience)) as client:
             try:
                 for outcome in _outcomes(client, todo, work, away, say):
                     del todo[outcome["digest"]]
+                    barren = -1
                     yield outcome
-            except _OutOfTouch:
+            except _OutOfTouch as problem:
+                barren += 1
+                if barren >= ROUNDS:
+                    raise PoolError(f"the Dask cluster at {address} takes no work ({str(problem.__cause__ or 'it cancels all tasks')[:300]}). The same version of the course "
+                                    "must be installed where its scheduler and its workers run. What is finished is kept") from None
                 say(f"lost touch with the Dask scheduler at {address}, and {len(todo)} answers are unfinished; they are handed in again to the one that answers there "
                     f"within {away:g} s")
         patience = away

@@ -8,6 +8,7 @@ import time
 import pytest
 from support.classroom import PHASES, RING, hand_in, lesson, quick, right, slow, words
 from support.dask_processes import Processes
+from support.faulty_workers import deadly
 from support.patience import PATIENCE
 
 from hopperlab.grading import grade_cluster, grade_pool, grader, reports
@@ -88,13 +89,6 @@ def test_two_hundred_under_kills_come_to_the_same_reports_as_without_a_cluster(t
             assert page.read_bytes() == (asked.out / page.relative_to(plain.out)).read_bytes(), page.name
 
 
-def deadly(task):
-    """Ends its worker whenever it runs the task whose answer says so."""
-    if "DIES" in task["answer"]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return quick(task)
-
-
 @pytest.mark.thorough
 def test_an_answer_that_ends_each_worker_is_given_up_and_the_others_are_not(tmp_path):
     tasks = [grader.task_of(lesson(), "04.1", f"# {number} {'DIES' * (number == 3)}", "", True) for number in range(12)]
@@ -110,6 +104,19 @@ def test_a_cluster_without_workers_is_said_and_given_up_after_a_while(tmp_path):
     with Processes(tmp_path, 0) as cluster, pytest.raises(grade_pool.PoolError, match="no worker for 3 s.*same command"):
         list(grade_cluster.run([{"digest": "1", "exercise": "04.1"}], cluster.address, slow, first=60 * PATIENCE, away=3, say=said.append))
     assert said == ["the Dask cluster has no worker now; waiting for one"]
+
+
+def unknown(task):
+    """What no worker can import: tests are no package of theirs."""
+    return task
+
+
+@pytest.mark.thorough
+def test_a_cluster_that_cannot_run_the_work_is_given_up(tmp_path):
+    said = []
+    with Processes(tmp_path, 1) as cluster, pytest.raises(grade_pool.PoolError, match="takes no work.*same version"):
+        found = list(grade_cluster.run([{"digest": "1", "exercise": "04.1"}], cluster.address, unknown, first=60 * PATIENCE, away=20, say=said.append))
+        assert found == [] and said
 
 
 def test_no_scheduler_is_said():
