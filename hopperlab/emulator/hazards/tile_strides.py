@@ -39,37 +39,42 @@ class Skip:
 
 
 class TileStrides:
-    """Which tiles products read. seen: those looked at; read: lines of 128 bytes; skips: what was jumped over."""
+    """Which tiles products read. patterns: by instruction, operand and descriptor, the granules of one tile from its first on; reads: each read that differs, as
+    its descriptors and first granules; skips: what was jumped over."""
 
     def __init__(self, machine: Watched, order: SharedOrder) -> None:
         self.M, self.order = machine, order
-        self.seen: set[tuple[Any, ...]] = set()
-        self.read_lines: set[int] = set()
+        self.patterns: dict[tuple[int, str, int], np.ndarray] = machine.translation.once("patterns of tiles", lambda _: {})
+        self.reads: dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]] = {}
         self.skips: list[Skip] = []
 
     def read(self, C: Cohort, site: int, operand: str, granules: np.ndarray, descriptors: np.ndarray, lanes: np.ndarray) -> None:
         """A wgmma reads `granules` (groups, rows, pieces); `descriptors`, `lanes`: one of each group."""
-        key = (site, operand, descriptors.tobytes(), granules[:, 0, 0].tobytes())
-        if key in self.seen:
+        firsts = granules[:, 0, 0]
+        key = (site, operand, descriptors.tobytes(), firsts.tobytes())
+        if key in self.reads:
             return
-        self.seen.add(key)
-        for tile, value, lane in zip(granules, descriptors.tolist(), lanes.tolist()):
-            desc, places, gid = layout.decode(value), np.unique(tile), int(C.gids[lane])
-            if len(places) < tile.size:
-                findings_registers.strides(self.M, "rows-repeated", site, None, gid, operand, _fields(desc), _normal(desc), int(places[0]) * 16)
-            lines = np.unique(places // LINE)
-            self.read_lines.update(lines.tolist())
+        self.reads[key] = descriptors, firsts.copy()
+        for value in set(descriptors.tolist()):
+            desc, groups = layout.decode(value), np.flatnonzero(descriptors == value)
+            tile = granules[groups[0]]
+            pattern = self.patterns.get((site, operand, value))
+            if pattern is None:
+                pattern = self.patterns[site, operand, value] = np.unique(tile - tile[0, 0])
+            if len(pattern) < tile.size:
+                findings_registers.strides(self.M, "rows-repeated", site, None, int(C.gids[lanes[groups[0]]]), operand, _fields(desc), _normal(desc), int(tile.min()) * 16)
             if desc.swizzle != "none" and desc.stride_bytes > 8 * SPANS[desc.swizzle]:
-                self._skipped(site, operand, gid, desc, places, lines)
+                for g in groups.tolist():
+                    self._skipped(site, operand, int(C.gids[lanes[g]]), desc, pattern + firsts[g])
 
-    def _skipped(self, site: int, operand: str, gid: int, desc: layout.Descriptor, places: np.ndarray, lines: np.ndarray) -> None:
+    def _skipped(self, site: int, operand: str, gid: int, desc: layout.Descriptor, places: np.ndarray) -> None:
         """Between one group of eight rows and the next lies something: is it of the same tile?"""
-        starts = lines[np.isin(lines + desc.stride_bytes // (16 * LINE), lines)]
-        between = np.unique(starts[:, None] + np.arange(1, desc.stride_bytes // (16 * LINE)))
-        between = between[~np.isin(between, lines)]
+        lines, step = np.unique(places // LINE), desc.stride_bytes // (16 * LINE)
+        starts = lines[np.isin(lines + step, lines)]
+        between = np.setdiff1d(starts[:, None] + np.arange(1, step), lines)
         stamps = self.order.writes
         writer = int(stamps[int(places[0]) * 4])
-        if writer <= 0 or not len(between):
+        if writer <= 0:
             return
         written = stamps[between * LINE * 4]
         same = between[(written > 0) & ((written & W_SITE_MASK) == (writer & W_SITE_MASK))]
@@ -78,8 +83,14 @@ class TileStrides:
 
     def finish(self) -> None:
         """Report skipped rows that no product has read."""
+        if not self.skips:
+            return
+        read: set[int] = set()
+        for (site, operand, *_), (descriptors, firsts) in self.reads.items():
+            for value, first in zip(descriptors.tolist(), firsts.tolist()):
+                read.update(((self.patterns[site, operand, value] + first) // LINE).tolist())
         for skip in self.skips:
-            if self.read_lines.isdisjoint(skip.lines.tolist()):
+            if read.isdisjoint(skip.lines.tolist()):
                 findings_registers.strides(self.M, "rows-skipped", skip.site, skip.writer, skip.gid, skip.operand, _fields(skip.desc), _normal(skip.desc), skip.first * 16)
 
 
