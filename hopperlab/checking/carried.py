@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..emulator.machine.altered import LOADS, PRODUCTS, SIGN_BLOCK, WAYS, Altered, pattern
+from ..emulator.machine.altered import LOADS, PRODUCTS, WAYS, Altered
 from ..emulator.machine.memory import default
 from ..runtime.tensor_map import TensorMap
 
 NOISE = 20_26               # seed of what other ways find in the inputs
-SIGNS = pattern(np.random.default_rng(NOISE))
 TOLD = {
     "tma": "while the copy engine found the inputs as they are, every other load found noise in them, and the result was wrong: it comes, in part or "
            "whole, from loads of your own. Compute from what the tensor copies brought into shared memory",
@@ -26,8 +25,8 @@ TOLD = {
             "whole, from loads of your own. Compute from what the bulk copies brought into shared memory",
     "cp.async": "while cp.async found the inputs as they are, every other load found noise in them, and the result was wrong: it comes, in part or whole, "
                 "from loads of your own. Compute from what cp.async brought into shared memory",
-    "wgmma": "half of the elements of every product of wgmma were negated, in a pattern of rows and columns, and the result did not follow: it comes, in part or "
-             "whole, from other arithmetic. Store what the accumulators of wgmma hold",
+    "wgmma": "every product of wgmma was negated, and the result did not follow: it comes, in part or whole, from other arithmetic. Store what the "
+             "accumulators of wgmma hold",
     "mma": "every product of mma.sync was negated, and the result did not follow: it comes, in part or whole, from other arithmetic. Store what the "
            "accumulators of mma.sync hold",
     "ldmatrix": "the bits that ldmatrix returns were flipped, and the result did not follow: it comes, in part or whole, from other loads. Use the "
@@ -50,8 +49,8 @@ class Carried:
     """The result must come by `way` (one of WAYS, emulator/machine/altered.py).
 
     arrays:   of a load, the inputs that must come by it (none: those behind the tensor maps of a launch that are no outputs)
-    expected: outputs of the altered run by name; None: as without, where loads are altered; negated, where products are (of wgmma: in the pattern of
-              `signs`); with their bits flipped, where stores are
+    expected: outputs of the altered run by name; None: as without, where loads are altered; negated, where products are; with their bits
+              flipped, where stores are
     blocks:   of a reduction, which blocks (blockIdx) take their share away
     """
 
@@ -62,7 +61,7 @@ class Carried:
 
     def altered(self) -> Altered:
         """What the emulator changes."""
-        return Altered(self.way, SIGNS, self.blocks)
+        return Altered(self.way, self.blocks)
 
     def expects(self, usual: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the outputs must be in the altered run, where they are `usual` without."""
@@ -70,7 +69,7 @@ class Carried:
             return self.expected
         if self.way in LOADS:
             return usual
-        change = _signed if self.way == "wgmma" else _negated if self.way in PRODUCTS else _flipped
+        change = _negated if self.way in PRODUCTS else _flipped
         return {name: change(np.asarray(value)) for name, value in usual.items()}
 
     @contextmanager
@@ -83,15 +82,6 @@ class Carried:
     def _inputs(self, outputs: Sequence[np.ndarray], args: Sequence[Any]) -> list[np.ndarray]:
         mapped = [arg.array for arg in args if isinstance(arg, TensorMap)]
         return [array for array in self.arrays or mapped if not any(np.shares_memory(array, output) for output in outputs)]
-
-
-def signs(rows: int, columns: int) -> np.ndarray:
-    """(rows, columns) of -1 and 1: with these signs the products of wgmma are delivered in an altered run, by row and column of the whole matrix."""
-    return SIGNS[np.arange(rows)[:, None] % SIGN_BLOCK, np.arange(columns) % SIGN_BLOCK]
-
-
-def _signed(values: np.ndarray) -> np.ndarray:
-    return values * signs(*values.shape).astype(values.dtype)
 
 
 def _negated(values: np.ndarray) -> np.ndarray:

@@ -18,10 +18,7 @@ LOADS = ("tma", "bulk", "cp.async")
 """Engines that read global memory: tensor copies, bulk copies, and cp.async. While one of them is altered, it alone sees arrays as they are."""
 
 PRODUCTS = ("wgmma", "mma")
-"""Their products A*B are negated (of wgmma: in the pattern `signs`); what they add to is not."""
-
-SIGN_BLOCK = 8
-"""Rows and columns of the pattern in which wgmma's products are negated: tiles begin at multiples of it."""
+"""Their products A*B are negated; what they add to is not."""
 
 STORES = ("store", "ldmatrix", "stmatrix")
 """Bits of what bulk and tensor stores write, of what ldmatrix returns, of what stmatrix writes are flipped."""
@@ -34,22 +31,11 @@ def _everywhere(_block: tuple[int, int, int]) -> bool:
     return True
 
 
-def pattern(rng: np.random.Generator) -> np.ndarray:
-    """Signs by row and column modulo 8: symmetric, so that a kernel may compute the transpose, and both in every row."""
-    while True:
-        upper = np.triu(rng.choice(np.array([-1, 1], np.int8), (SIGN_BLOCK, SIGN_BLOCK)))
-        signs = upper + np.triu(upper, 1).T
-        if (abs(signs.sum(axis=0)) <= SIGN_BLOCK // 2).all():
-            return signs
-
-
 @dataclass
 class Altered:
-    """Nothing altered, or one of WAYS. signs: of wgmma's products, -1 and 1 by row and column modulo 8. blocks: of which CTAs (their blockIdx), for
-    reductions only."""
+    """Nothing altered, or one of WAYS. blocks: of which CTAs (their blockIdx), for reductions only."""
 
     way: str = ""
-    signs: np.ndarray = field(default_factory=lambda: -np.ones((SIGN_BLOCK, SIGN_BLOCK), np.int8))
     blocks: Callable[[tuple[int, int, int]], bool] = _everywhere
     truth: dict[int, Allocation] = field(default_factory=dict)
 
@@ -64,13 +50,6 @@ class Altered:
     def negates(self, unit: str) -> bool:
         """Whether the products of a unit of PRODUCTS are negated."""
         return unit == self.way
-
-    def signed(self, products: np.ndarray) -> np.ndarray:
-        """Products of wgmma (warps, 16 rows, columns) with the signs that they get."""
-        if self.way != "wgmma":
-            return products
-        rows, columns = products.shape[1:]
-        return products * np.tile(self.signs, (rows // SIGN_BLOCK, columns // SIGN_BLOCK)).astype(products.dtype)
 
     def flips(self, unit: str) -> bool:
         """Whether the bits that a unit of STORES delivers are flipped."""

@@ -238,8 +238,7 @@ class Scheduler:
             C = gates.enter(self, C, block)
             if C is None:
                 return
-            frame = C.frame
-            R = frame.R
+            frame, R = C.frame, C.frame.R
             for slot in block.uses:
                 if R[slot] is None:
                     frame.need(block.uses, self.M.translation.zeros)

@@ -2,6 +2,7 @@
 """The timeline with what warps do themselves, too: ordinary loads and stores, products, and barriers they pass. For checks that ask what overlaps."""
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +22,14 @@ EXPONENTIAL = "ex2"
 
 class AccessTracer(Tracer):
     """Records one event of kind 'access' for each warp that runs such an instruction, in the order of the program. brought: bytes of shared memory that
-    a bulk or tensor copy wrote last."""
+    a bulk or tensor copy wrote last. apart: warps of which some lanes alone have waited on an mbarrier since the lanes last met by their masks. awaited: by
+    warp, (group, instruction) of products that no wait_group has covered; here a product lands when one does, and no sooner."""
 
     def __init__(self, machine: Any):
         super().__init__(machine)
         self.brought = np.zeros(len(machine.smem), bool)
+        self.apart = np.zeros(machine.slots * machine.warps, bool)
+        self.awaited: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     def _by(self, what: str, C: Cohort, index: int, detail: str = "") -> None:
         self._record("access", what, np.unique(C.gids >> 5), index, detail)
@@ -87,7 +91,17 @@ class AccessTracer(Tracer):
     # --- meeting ----------------------------------------------------------------------------------------------------
     def named_arrived(self, C: Cohort, keys: NDArray[Any], threads: NDArray[Any], info: Any) -> None:
         """bar.sync and its kin; the detail names the barrier."""
-        self._by("meet bar", C, info.index, f"bar {int(keys[0]) % 16}")
+        warps, first = np.unique(C.gids >> 5, return_index=True)
+        self._record("access", "meet bar", warps, info.index, [f"bar {key % 16}" for key in keys[first].tolist()])
+
+    def phase_seen(self, C: Cohort, ids: NDArray[Any], info: Any) -> None:
+        """Some lanes of a warp may have waited longer than the others."""
+        if not self.M.whole(C):
+            self.apart[np.unique(C.gids[C.incomplete_lanes(self.M.alive)] >> 5)] = True
+
+    def named_lanes_met(self, C: Cohort, index: int, mask: Any) -> None:
+        """__syncwarp() and its kin."""
+        self.apart[np.unique(C.gids >> 5)] = False
 
     def gathering(self, C: Cohort, block: Block) -> None:
         """Lanes come to a collective without the rest of their warps."""
@@ -96,9 +110,24 @@ class AccessTracer(Tracer):
 
     # --- products and registers -------------------------------------------------------------------------------------
     def wgmma_issued(self, C: Cohort, issue: Any) -> None:
-        """A wgmma that does not read its accumulator begins from zero."""
+        """A wgmma that does not read its accumulator begins from zero. It wants whole warps, and waits for nobody to make them whole."""
+        for warp, group in zip(issue.gw.tolist(), issue.number.tolist()):
+            self.awaited[warp].append((group, issue.info.index))
+        late = issue.gw[self.apart[issue.gw]]
+        if len(late):
+            self._record("access", "gather lanes", late, issue.info.index, "")
         self._record("access", "begin from zero", issue.gw[~np.asarray(issue.keep, bool)], issue.info.index, "")
         self._exponentials(C, issue.info.index)
+
+    def product_landed(self, warps: NDArray[Any], index: int) -> None:
+        """The machine may compute a product before it must: that says nothing about the program."""
+
+    def products_waited(self, C: Cohort, done: NDArray[Any]) -> None:
+        """wgmma.wait_group: its groups are over."""
+        for warp, number in zip(self.M.units(C).gw.tolist(), done.tolist()):
+            waiting = self.awaited[warp]
+            while waiting and waiting[0][0] <= number:
+                self._record("land", "land wgmma", np.array([warp]), waiting.pop(0)[1], "")
 
     def registers_set(self, warps: NDArray[Any], index: int, direction: str, count: int) -> None:
         """setmaxnreg."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...checking.carried import Carried, signs
+from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.overlap import nothing_else
 from ...checking.requires import Requirement, custom, exactly, none_of
@@ -71,20 +71,19 @@ def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: i
     scale, o = np.float32(D ** -0.5), np.empty((queries, D), np.float32)
     ctas, blocks, steps = -(-queries // QUERIES), -(-keys // KEYS), (D // 16, KEYS // 16)
 
-    def weighted(altered: bool) -> np.ndarray:
-        """The result, or what it is when both products come with other signs."""
-        of_scores, of_values = (signs(queries, keys), signs(queries, D)) if altered else (1, 1)
-        scores = of_scores * scale * (q @ k.T).astype(np.float64)
+    def weighted(sign: int) -> np.ndarray:
+        """The result, or that of both products negated."""
+        scores = sign * scale * (q @ k.T).astype(np.float64)
         scores[np.arange(keys)[None] > np.arange(queries)[:, None] + keys - queries] = -np.inf
         most = np.maximum(scores.max(axis=1, keepdims=True), SINK)
         terms = np.exp(scores - most)
-        return (of_values * (terms @ v) / (terms.sum(axis=1, keepdims=True) + np.exp(SINK - most))).astype(np.float32)
+        return (sign * terms @ v / (terms.sum(axis=1, keepdims=True) + np.exp(SINK - most))).astype(np.float32)
 
     def run(launch) -> None:
         maps = [bf16_map(x, rows, 2 * PANEL) for x, rows in ((q, QUERIES), (k, KEYS), (v, KEYS))]
         launch("attention", (ctas,), (128,), (*maps, o, np.int32(queries), np.int32(keys), scale), shared_mem=2 * D * (QUERIES + 2 * blocks * KEYS))
 
-    return Case({"o": weighted(False)}, run, {"o": o}, tolerance=2 ** -7, carried=(Carried("tma"), Carried("wgmma", expected={"o": weighted(True)})), requires=(
+    return Case({"o": weighted(1)}, run, {"o": o}, tolerance=2 ** -7, carried=(Carried("tma"), Carried("wgmma", expected={"o": weighted(-1)})), requires=(
         exactly("wgmma", ctas * blocks * sum(steps), f"a block takes {steps[0]} for the scores and {steps[1]} for the product with V"),
         none_of("shared_store_requests", "the weights stay in registers: they are the A operand of the product with V as they lie"),
         none_of("matrix_store_requests", "the weights stay in registers"),
