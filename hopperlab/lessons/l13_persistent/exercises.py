@@ -65,18 +65,21 @@ def tells_in_time(each: int) -> Requirement:
     def complaint(run: Any) -> str:
         issued, landed = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
         told, heard = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+        met: set[tuple[int, int, str]] = set()                  # since the warp's last product: lanes of a warp may come one after the other
         for event in run.timeline:
-            warp = (event.block, event.warp)
-            if event.what.endswith(" wgmma"):
-                (issued if event.kind == "issue" else landed)[warp] += 1
-            elif event.what == "meet bar" and not event.opcode.startswith(ARRIVES):
-                heard[event.block, event.detail] += 1
-            elif event.what == "meet bar":
-                told[event.block, event.detail] += 1
-                if issued[warp] % each or issued[warp] and issued[warp] == landed[warp]:
-                    return (f"warp {event.warp} of block {event.block} tells by {event.opcode} ({event.detail}) when {issued[warp] % each or each} of the {each} wgmma of its tile are "
-                            f"issued and {issued[warp] - landed[warp]} of them in flight: tell after the last k-block is issued and before you wait for it, so that the next "
-                            "consumer's first product runs beside the end of your tile and your stores")
+            warp, place = (event.block, event.warp), (event.block, event.warp, event.opcode + event.detail)
+            if event.what == "issue wgmma":
+                issued[warp] += 1
+                met = {other for other in met if other[:2] != warp}
+            landed[warp] += event.what == "land wgmma"
+            if event.what != "meet bar" or place in met:
+                continue
+            met.add(place)
+            (told if event.opcode.startswith(ARRIVES) else heard)[event.block, event.detail] += 1
+            if event.opcode.startswith(ARRIVES) and (issued[warp] % each or issued[warp] and issued[warp] == landed[warp]):
+                return (f"warp {event.warp} of block {event.block} tells by {event.opcode} ({event.detail}) when {issued[warp] % each or each} of the {each} wgmma of its tile are "
+                        f"issued and {issued[warp] - landed[warp]} of them in flight: tell after the last k-block is issued and before you wait for it, so that the next "
+                        "consumer's first product runs beside the end of your tile and your stores")
         for (block, barrier), count in told.items():
             if count != heard[block, barrier]:
                 return (f"{count} warps of block {block} arrive on {barrier} and {heard[block, barrier]} wait there: after the last tile there is nobody to tell, and every "
