@@ -10,7 +10,10 @@ import re
 
 from . import macros
 
-HEADER = re.compile(r"<hopperlab/[a-z0-9_]+\.cuh>")
+HEADER = re.compile(r"<(hopperlab/[a-z0-9_]+\.cuh|cuda/(ptx|barrier|pipeline|atomic|std/[a-z_]+)|cuda_(bf16|fp16|fp8)\.h|cooperative_groups\.h|mma\.h|cstdint|stdint\.h)>")
+"""The course's headers, and those of CUDA that other styles of its exercises use."""
+LIBRARYS_OWN = re.compile(r"_*(CCCL|LIBCUDACXX|LIBCPP)\w*|__CUDA_\w*PRAGMA\w*")
+"""Macros that these headers keep for themselves: some of them make pragmas or look for files."""
 DIRECTIVES = {"define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif", "error", "warning", "pragma", "include"}
 PRAGMAS = re.compile(r"(?:nounroll|unroll\b.*)")
 FILES = {"__has_include", "__has_include_next", "__has_embed", "__embed__"}
@@ -49,6 +52,8 @@ def check(text: str) -> None:
             raise NotTaken(f"{name} looks for files, which is not taken")
         if name in CLOCK:
             raise NotTaken(f"{name} differs from run to run, which is not taken")
+        if LIBRARYS_OWN.fullmatch(name):
+            raise NotTaken(f"{name} is libcu++'s own macro, which is not taken")
     found = next(filter(None, map(IN_STRING.search, strings)), None) or IN_CODE.search(_narrow(code))
     if found:
         raise NotTaken(f"the PTX directive .{found[1]} is not taken: inline PTX holds instructions only")
@@ -69,7 +74,7 @@ def _check_expanded(tokens: list[str]) -> None:
         if found := IN_STRING.search(joined) or MARK.search(joined):
             raise NotTaken(f"a macro makes {found[0]!r}, which is not taken: inline PTX holds instructions only")
         joined = ""
-        if word in FILES or word in CLOCK:
+        if word in FILES or word in CLOCK or LIBRARYS_OWN.fullmatch(word):
             raise NotTaken(f"a macro makes {word}, which is not taken")
         if PRAGMA_NAME.fullmatch(word) and not PRAGMAS.fullmatch("".join(tokens[place + 1:place + 4]).strip('() "')):
             raise NotTaken("a macro makes _Pragma, which is taken for unroll and nounroll only")
@@ -148,6 +153,7 @@ def _check_line(line: str) -> None:
     if word not in DIRECTIVES and not word.startswith(("include", "import", "embed")):
         raise NotTaken(f"#{word} is not taken")
     if word not in DIRECTIVES or word == "include" and not HEADER.fullmatch(rest):
-        raise NotTaken(f"#{word} {rest}: only the course's own headers, <hopperlab/….cuh>, may be included")
+        raise NotTaken(f"#{word} {rest}: only the course's own headers, <hopperlab/….cuh>, and CUDA's <cuda/ptx>, <cuda/barrier>, <cuda/pipeline>, <cuda/atomic>, "
+                       "<cuda/std/…>, <cuda_bf16.h>, <cooperative_groups.h> and <mma.h> may be included")
     if word == "pragma" and not PRAGMAS.fullmatch(rest):
         raise NotTaken(f"#pragma {rest}: of pragmas only unroll and nounroll are taken")
