@@ -2,8 +2,8 @@
 """The text of an answer: what a cell may hold, and taking it apart without running it.
 
 CUDA answers are interpreted by the emulator, so that nothing of them runs natively; what would reach beyond them (files of the
-machine, other line numbers, compile options) is refused (cuda_text.py). Python answers hold imports, constants and functions, nothing that runs when the cell does;
-what only tries them (`print(…)`, `assert`) is left out before anything runs.
+machine, other line numbers, compile options) is refused (cuda_text.py). Python answers hold imports, constants, functions and classes, nothing of their own
+that runs when the cell does (python_text.py); what only tries them (`print(…)`, `assert`) is left out before anything runs.
 """
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import ast
 import builtins
 import re
 
-from . import cuda_text
+from . import cuda_text, python_text
 from .exercise import CUDA, Exercise
 
 MOST_BYTES = 64_000
 MAGIC = re.compile(r"%%cuda[ \t]+(?P<name>\w+)(?P<options>[^\n]*)(?:\n|$)")
-PYTHON_IMPORTS = {"numpy", "math", "itertools", "functools"}
 MARKERS = re.compile(r"NBVAL_[A-Z_]+|PYTEST_VALIDATE_IGNORE_OUTPUT")
 INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
 CONTROL = re.compile("[\x01-\x08\x0b-\x1f\x7f-\x9f]")
@@ -76,11 +75,11 @@ def _python(exercise: Exercise, cell: str) -> str:
     tried = [node for node in tree.body if _only_tries(node)]
     tree.body = [node for node in tree.body if node not in tried]
     for node in tree.body:
-        if not _only_defines(node):
-            raise Refused(f"line {node.lineno}: an answer holds imports of numpy, math, itertools or functools, constants and functions, nothing else (print and assert are left out)")
-        if taken := next((name for name in _bound(node) if name in RESERVED or name.startswith("__")), None):
+        if not python_text.only_defines(node, tree):
+            raise Refused(f"line {node.lineno}: {python_text.TAKEN}")
+        if taken := next((name for name in python_text.bound(node) if name in RESERVED or name.startswith("__")), None):
             raise Refused(f"line {node.lineno}: the name {taken} is not the answer's to define")
-    if not any(isinstance(node, ast.FunctionDef) and node.name == exercise.name for node in tree.body):
+    if not any(python_text.defines_function(node, exercise.name) for node in tree.body):
         raise Refused(f"the answer must define the function {exercise.name}")
     return _without(cell, tried, tree.body)
 
@@ -101,51 +100,3 @@ def _without(cell: str, left_out: list[ast.stmt], kept: list[ast.stmt]) -> str:
                 raise Refused(f"line {line}: print and assert are left out of an answer; put them on lines of their own")
             lines[line - 1] = ""
     return "\n".join(lines)
-
-
-def _only_defines(node: ast.stmt) -> bool:
-    """True for a statement that runs nothing of the answer's when the cell does."""
-    if isinstance(node, ast.Import):
-        return all(alias.name in PYTHON_IMPORTS for alias in node.names)
-    if isinstance(node, ast.ImportFrom):
-        return not node.level and node.module in PYTHON_IMPORTS and all(alias.name != "*" for alias in node.names)
-    if isinstance(node, ast.FunctionDef):
-        return not node.decorator_list and not _runs(node)
-    if isinstance(node, ast.Assign):
-        return all(isinstance(target, ast.Name) for target in node.targets) and _made_of(node.value, PLAIN)
-    if isinstance(node, ast.AnnAssign):
-        return isinstance(node.target, ast.Name) and _made_of(node.annotation, TYPES) and node.value is not None and _made_of(node.value, PLAIN)
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-PLAIN = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Name, ast.keyword, ast.expr_context, ast.operator, ast.unaryop)
-MAKERS = {"dict", "list", "tuple", "set", "frozenset", "range", "len"}
-"""What a constant may call: builtins (which no answer may rebind) that make or measure plain data."""
-TYPES = (ast.Constant, ast.Tuple, ast.List, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.BitOr, ast.expr_context)
-
-
-def _made_of(value: ast.expr, allowed: tuple[type[ast.AST], ...]) -> bool:
-    return all(isinstance(node, allowed) or allowed is PLAIN and _makes(node) for node in ast.walk(value))
-
-
-def _makes(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS
-
-
-def _runs(function: ast.FunctionDef) -> bool:
-    """True when defining the function would already run something: defaults that are not made of constants, annotations that call."""
-    given = function.args
-    defaults = [*given.defaults, *filter(None, given.kw_defaults)]
-    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
-    types = [annotation for annotation in (*(a.annotation for a in arguments), function.returns) if annotation is not None]
-    return not all(_made_of(value, PLAIN) for value in defaults) or not all(_made_of(value, TYPES) for value in types)
-
-
-def _bound(node: ast.stmt) -> list[str]:
-    """The names that a statement of an answer binds."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [alias.asname or alias.name for alias in node.names]
-    if isinstance(node, ast.FunctionDef):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]

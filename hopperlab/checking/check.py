@@ -5,6 +5,7 @@
 """
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ import hopperlab as hl
 from ..runtime.shapes import Shape
 from ..runtime.explore import FIXED
 from . import answers, cuda_text, python_answers, whence
-from .carried import TOLD, Carried
+from .carried import Carried
 from .exercise import CUDA, PUBLIC, Case, Exercise, Launch, random
 from .value_words import call as said
 
@@ -92,7 +93,7 @@ def text_of(exercise: Exercise, answer: Any) -> str:
             raise CheckFailed(f"{exercise.id}: give the module that the cell `%%cuda {exercise.name}` made, not {type(answer).__name__}")
         options = "".join(f" {option}" for option in answer.options)
         return f"%%cuda {answer.name.removesuffix('.cu')}{options}\n{answer.source}"
-    code = getattr(answer, "__code__", None)
+    code = getattr(inspect.unwrap(answer) if callable(answer) else answer, "__code__", None)
     text = "".join(linecache.getlines(code.co_filename)) if code is not None else ""
     if not text:
         raise CheckFailed(f"{exercise.id}: give the function {exercise.name} itself, defined in a cell of this notebook")
@@ -214,24 +215,29 @@ class _Trials:
         """A run for each mechanism that must have carried the data, with what it delivers altered."""
         for number in range(count):
             case = self._case(shape)
-            wrong = self._altered(case, case.carried[number])
+            carried = case.carried[number]
+            wrong = self._altered(case, carried, shape)
+            if wrong and carried.to and (nearer := self._altered(case := self._case(shape), replace(case.carried[number], to=""), shape)):
+                carried, wrong = replace(carried, to=""), nearer             # the loads themselves went by other ways
             if wrong:
                 return [Finding("mechanism", f"The values are right, but not by what was asked for. In a second run ({self.exercise.says(shape)}) "
-                                             f"{TOLD[case.carried[number].way]}. There, {wrong.rstrip(' .')}.")]
+                                             f"{carried.told}. There, {wrong.rstrip(' .')}.")]
         return []
 
-    def _altered(self, case: Case, carried: Carried) -> str:
+    def _altered(self, case: Case, carried: Carried, shape: Any) -> str:
         """What is wrong with the result of an altered run, or ''."""
+        how = carried.altered(int(random(self.key, self.exercise.id, shape, "altered").integers(1 << 62)))
+
         def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0) -> None:
-            with carried.around(run.altered, case.outputs.values(), args):
+            with carried.around(how, case.outputs.values(), args):
                 self._launch(name, grid, block, args, shared_mem)
         with hl.emulate(schedule="lazy", hazards="collect", trace=False, budget=BUDGET, limit=LIMIT) as run:
-            run.altered = carried.altered()
+            run.altered = how
             try:
                 _run(case, launch)
             except (hl.EmulatorError, hl.HopperlabError) as fault:
                 return f"{type(fault).__name__}: {fault}"
-        return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected)), "")), "")
+        return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected, how)), "")), "")
 
     def _launch(self, name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0) -> None:
         self.module.get_function(name)(grid, block, args, shared_mem=shared_mem)
@@ -281,8 +287,8 @@ def _values(case: Case, where: str) -> list[Finding]:
         got = np.asarray(array)
         if got.shape != expected.shape:
             return [Finding("values", f"{name} has shape {got.shape}, expected {expected.shape} {where}.")]
-        wide, right = _wide(got), _wide(expected)
         with np.errstate(invalid="ignore"):
+            wide, right = _wide(got), _wide(expected)
             close = np.abs(wide - right) <= case.tolerance * np.maximum(1, np.abs(right))
         wrong = np.flatnonzero(~(close | (wide == right) | (np.isnan(wide) & np.isnan(right)))) if wide.dtype.kind == "f" else np.flatnonzero(wide != right)
         if len(wrong):

@@ -5,6 +5,7 @@ An answer of plain loads and __syncthreads passes every comparison of values; it
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,25 @@ def _counted(counter: str, holds: Callable[[int], bool], amount: str, why: str) 
     return Requirement(f"{counter}: {amount}", complaint)
 
 
+NEEDLESS = {
+    "ld.global": ("global_load_requests",), "ld.shared": ("shared_load_requests",), "ldmatrix": ("matrix_load_requests",),
+    "atom or red": ("global_atomic_requests", "shared_atomic_requests"), "cp.async": ("cp_async_requests",),
+    "cp.async.bulk loads": ("bulk_loads",), "bulk reductions": ("bulk_reduces", "tma_reduces"), "mma.sync": ("mma_sync", "wmma"),
+    "loads of the tensor map's words": ("tensor_map_load_bytes",),
+}
+"""What an exercise may have no need of, in the words of a message, and the counters that show it."""
+
+
+def needless(*ways: str, instead: str) -> Requirement:
+    """None of these ways (keys of NEEDLESS) may run; `instead` says what does the work, after a colon."""
+    counters = {name: way for way in ways for name in NEEDLESS[way]}
+
+    def complaint(run: Any) -> str:
+        found = [f"{way} ({name} is {run.counters[name]:,})" for name, way in counters.items() if run.counters[name]]
+        return f"there are {' and '.join(found)}, which this exercise has no use for: {instead}" if found else ""
+    return Requirement("no " + ", ".join(ways), complaint)
+
+
 def peak_in_flight(run: Any, operation: str) -> int:
     """The most operations that one block had between issue and landing at once. operation: as the timeline names it, such as 'cp' or 'tma'."""
     now: dict[int, int] = {}
@@ -68,6 +88,42 @@ def in_flight(operation: str, amount: int, why: str = "", exact: bool = True) ->
         asked = f"{amount}" if exact else f"at least {amount}"
         return "" if met else f"at most {found} '{operation}' operations were in flight in a block, and it should be {asked}" + (f": {why}" if why else "")
     return Requirement(f"'{operation}' in flight: {amount}", complaint)
+
+
+def kept_full(slots: int, issue: str, land: str, what: str) -> Requirement:
+    """Under the lazy schedule, whenever one of a block's operations lands, all others that a ring of `slots` has room for are on their way.
+    Where threads poll, those that are on their way land together; the first of them counts.
+
+    issue, land: as the timeline names them; what: 'copies', and the like, in the message.
+    """
+    def complaint(run: Any) -> str:
+        total = Counter(event.block for event in run.timeline if event.what == issue)
+        issued, landed, latest = Counter[int](), Counter[int](), dict[int, int]()
+        for event in run.timeline:
+            block = event.block
+            issued[block] += event.what == issue
+            if event.what != land:
+                continue
+            now, room = issued[block] - landed[block], min(slots, total[block] - landed[block])
+            together, latest[block] = latest.get(block) == event.step, event.step
+            if now != room and not together:
+                return (f"when number {landed[block] + 1} of the {what} of block {block} had to land, {now} of them were on their way, and it should be {room}: a ring of "
+                        f"{slots} slots stays full in every turn, not only in the first ones")
+            landed[block] += 1
+        return ""
+    return custom(f"{what} on their way in every turn: {slots}", complaint)
+
+
+def in_each_block(blocks: int, amount: int | None, event: str, what: str, accesses: bool = False) -> Requirement:
+    """Every block of the grid must have `amount` of the events that the timeline names `event` (None: at least one); what: their name in the message."""
+    def complaint(run: Any) -> str:
+        found = Counter(one.block for one in run.timeline if one.what == event)
+        for block in range(blocks):
+            if found[block] != amount and (amount is not None or not found[block]):
+                return (f"block {block} of {blocks} has {found[block]} {what}" + (f", and should have {amount}" if amount is not None else "") +
+                        ": each block does its own tile, no other does it for it")
+        return ""
+    return custom(f"{what} in each block", complaint, accesses)
 
 
 def custom(text: str, complaint: Callable[[Any], str], accesses: bool = False) -> Requirement:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .program import Program
     from .ptx.ir import Function, Instr, Module
 
+MAP_BYTES, MAP_ALIGN = 128, 64                             # of a tensor map (CUtensorMap), by which a parameter that holds one is known
+
 
 @dataclass
 class Geometry:
@@ -81,6 +83,7 @@ class Layout:
     features: frozenset[str]
     variables: tuple[tuple[int, int, str], ...] = ()           # static shared variables: first byte, end, name
     compiler: str = ""
+    maps: tuple[tuple[int, int], ...] = ()                     # first byte and end of parameters that hold a tensor map
 
 
 def _triple(value, what: str) -> tuple[int, int, int]:
@@ -147,8 +150,9 @@ def layout(module: Module, function: Function, dynamic: int, elsewhere: dict[str
         params[p.name] = offset
         symbols[p.name] = np.uint64(PARAM_WINDOW + offset)
         offset += p.size
+    maps = tuple((params[p.name], params[p.name] + p.size) for p in function.params if (p.size, p.align) == (MAP_BYTES, MAP_ALIGN))
     total = place + dynamic if (extern or dynamic) else static_end
-    return Layout(symbols, params, total, dynamic, local, bool(shared) or dynamic > 0, _features(function), tuple(named), module.compiler)
+    return Layout(symbols, params, total, dynamic, local, bool(shared) or dynamic > 0, _features(function), tuple(named), module.compiler, maps)
 
 
 def _features(function) -> frozenset[str]:

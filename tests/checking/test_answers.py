@@ -35,7 +35,7 @@ def test_what_only_tries_an_answer_never_runs():
 
 @pytest.mark.parametrize("line, why", [("print(1); COUNT = 2", "lines of their own"), ("COUNT = int(open('x').read())", "nothing else"), ("COUNT = dict.fromkeys([1])", "nothing else"),
                                        ("COUNT = dict(a=print(1))", "nothing else"), ("phases([])", "print and assert are left out"), ("dict = print", "not the answer's to define"),
-                                       ("COUNT = len([x for x in [1]])", "nothing else")])
+                                       ("COUNT = len([x() for x in [phases]])", "nothing else")])
 def test_what_would_run_is_refused(line, why):
     with pytest.raises(answers.Refused, match=why):
         answers.body(catalogue.find("04.1"), line + "\n" + PHASES)

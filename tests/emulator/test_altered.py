@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in which what one mechanism delivers is altered: loads see the truth or noise, products are negated, bits are flipped; and nothing else."""
+"""A run in which what one mechanism delivers is altered: loads see the truth or noise, products are negated, words are enciphered; and nothing else."""
 import ml_dtypes
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.emulator.machine.altered import WAYS, Altered
+from hopperlab.emulator.machine.altered import WAYS, Altered, Cipher
 from hopperlab.emulator.machine.memory import default
 from hopperlab.measure.launches import launch as launches
 
@@ -60,10 +60,51 @@ def test_one_engine_sees_the_truth_and_the_others_noise(way, sees):
         assert (found == X).all() if name == sees else not (found == X).any(), name
 
 
-def test_bits_of_bulk_stores_are_flipped_and_nothing_else():
-    out = copied(Altered("store"))
-    assert (out.pop("stored").view(np.uint32) == ~X.view(np.uint32)).all()
+def test_what_bulk_stores_write_is_enciphered_and_nothing_else():
+    out = copied(how := Altered("store", key=7))
+    stored = out.pop("stored")
+    assert (how.cipher.show(stored) == X).all() and not (stored.view(np.uint32) == X.view(np.uint32)).any()
     assert all((found == X).all() for found in out.values())
+
+
+def test_a_cipher_is_a_bijection_that_its_key_decides():
+    words = np.arange(1 << 16, dtype=np.uint16)
+    one, other = (Cipher(np.random.default_rng(key)) for key in (1, 2))
+    for cipher in (one, other):
+        assert cipher.hide(words)[0] == 0 and (np.sort(cipher.hide(words)) == words).all() and (cipher.show(cipher.hide(words)) == words).all()
+    assert (one.hide(words) != other.hide(words)).mean() > 0.99
+    assert len(set((one.hide(words) ^ words).tolist())) > 30_000, "no one mask would do"
+
+
+def test_what_an_engine_brings_for_one_unit_is_noise_in_the_array_and_a_cipher_at_the_engine():
+    x = X.copy()
+    how = Altered("bulk", to="mma", key=3)
+    with how.only_seen_by_the_engine(default(), [x], np.random.default_rng(1)):
+        brought = how.source("bulk", default().register(x)).view(1).view(np.float32).copy()
+        assert not (x == X).any() and not (brought == X).any() and (how.taken("mma", brought) == X).all()
+        assert (how.taken("wgmma", brought) == brought).all() and (how.source("tma", default().register(x)).view(1).view(np.float32) == x).all()
+    assert (x == X).all()
+
+
+@pytest.mark.parametrize(("way", "to"), [("store", "wgmma"), ("tma", "ldmatrix")])
+def test_only_loads_go_to_a_unit_and_only_to_one_that_multiplies(way, to):
+    with pytest.raises(ValueError, match=f"from '{way}' to '{to}': from one of tma, bulk, cp.async to one of wgmma, mma"):
+        Altered(way, to=to)
+
+
+@pytest.mark.parametrize(("engine", "unit", "step"), [("tma", "wgmma", launches.tma_wgmma), ("cp.async", "mma", launches.mma_multistage)])
+def test_products_of_what_an_engine_brought_for_their_unit_are_the_usual_ones(engine, unit, step):
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-3, 4, (128, 128)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    exact = (a.astype(np.float32) @ b.astype(np.float32).T).astype(ml_dtypes.bfloat16)
+    c = np.zeros((128, 128), ml_dtypes.bfloat16)
+    made = step(a, b, c, backend="emulator")
+    for to, same in ((unit, True), ({"wgmma": "mma", "mma": "wgmma"}[unit], False)):
+        with hl.emulate() as run:
+            run.altered = how = Altered(engine, to=to, key=5)
+            with how.only_seen_by_the_engine(default(), [a, b], np.random.default_rng(1)):
+                made()
+        assert (c == exact).all() == same, to
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in ("bulk", "cp.async", "tma", "store")])
@@ -89,3 +130,20 @@ def test_products_are_negated_and_exact(unit, step):
             run.altered = Altered(way)
             made()
         assert (c == expected).all(), way
+
+
+WORDS = r"""
+#include <hopperlab/tma.cuh>
+extern "C" __global__ void words(const __grid_constant__ TensorMap map, const __grid_constant__ int plain, unsigned long long* out, int i) {
+    READ
+}"""
+
+
+@pytest.mark.parametrize(("read", "loaded"), [("out[threadIdx.x] = map.words[1];", 32 * 8), ("const unsigned long long* w = map.words; out[threadIdx.x] = w[i + threadIdx.x % 4];", 32 * 8),
+                                              ("out[threadIdx.x] = plain; prefetch_tensormap(&map);", 0)])
+def test_loads_of_a_tensor_maps_words_are_counted(read, loaded):
+    out = np.zeros(32, np.uint64)
+    kernel = hl.RawModule(code=WORDS.replace("READ", read), name="words.cu", backend="emulator").get_function("words")
+    with hl.emulate() as run:
+        kernel((1,), (32,), (hl.TensorMap.tiled(np.zeros((8, 8), np.float32), box=(8, 8)), np.int32(3), out, np.int32(2)))
+    assert run.counters["tensor_map_load_bytes"] == loaded

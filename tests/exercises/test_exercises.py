@@ -4,44 +4,18 @@
 Wrong answers stand in wrong_NN.toml, as edits of the solution or whole; `says` is what the message must contain (a regular expression).
 """
 import re
-import tomllib
-from pathlib import Path
 
-import nbformat
 import pytest
 from support import visits
+from support.answer_texts import edited, entries, solution_cell
 
 from hopperlab.checking import check
 from hopperlab.lessons import catalogue
 from hopperlab.grading import generate, regions
 
-ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = catalogue.every()
-NOTEBOOKS = {path.name.split("_")[0]: path for path in generate.solutions(ROOT)}
+WRONG = entries("wrong_*.toml", "wrong")
 KEYS = ("autumn", "spring")
-
-
-def solution_cell(name):
-    """The text of the solution's answer cell, marks and all."""
-    lesson, number = name.split(".")
-    notebook = nbformat.read(NOTEBOOKS[lesson], as_version=4)
-    return generate.answers_of(notebook)[f"answer-{lesson}-{number}"]
-
-
-def wrong_answers():
-    return [pytest.param(entry, id=f"{entry['exercise']}-{entry['name']}") for path in sorted(Path(__file__).parent.glob("wrong_*.toml"))
-            for entry in tomllib.loads(path.read_text(encoding="utf-8"))["wrong"]]
-
-
-def edited(entry):
-    """The wrong answer's text. An edit that does not apply is an error of the list, not a wrong answer."""
-    if "answer" in entry:
-        return entry["answer"]
-    text = regions.solution_without_stubs(solution_cell(entry["exercise"]))
-    for old, new in entry["replace"]:
-        assert old in text, f"{entry['exercise']} {entry['name']}: the solution does not contain {old!r}"
-        text = text.replace(old, new)
-    return text
 
 
 @pytest.mark.parametrize("hidden", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["public", "hidden"])
@@ -59,7 +33,7 @@ def test_what_a_learner_starts_from_is_not_right(name):
     assert verdict.findings[0].step != "form", "the skeleton itself must be something the check tries"
 
 
-@pytest.mark.parametrize("entry", wrong_answers())
+@pytest.mark.parametrize("entry", WRONG)
 @pytest.mark.sampled(every=8)
 def test_wrong_answer_fails_and_the_message_helps(entry):
     verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
@@ -69,7 +43,7 @@ def test_wrong_answer_fails_and_the_message_helps(entry):
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_every_exercise_has_at_least_four_wrong_answers(name):
-    kept = [param.values[0] for param in wrong_answers() if param.values[0]["exercise"] == name]
+    kept = [param.values[0] for param in WRONG if param.values[0]["exercise"] == name]
     assert len(kept) >= 4
     assert len({edited(entry) for entry in kept}) == len(kept)
 

@@ -165,7 +165,7 @@ def _operand_a(M, product: Product) -> np.ndarray:
     """(groups, 64, K); rows of warps that are not of this cohort hold zeros where A comes from registers or is sparse."""
     kinds, majors = product.form[1:3]
     if product.a is None:
-        values = operand_values.operand(M.smem16[product.a_index], kinds[0], majors[0])
+        values = operand_values.operand(M.altered.taken("wgmma", M.smem16[product.a_index]), kinds[0], majors[0])
         if product.places is None:
             return values
         rows = values.reshape(len(values), 4, 16, -1)[product.group_of, product.quarter]
@@ -185,7 +185,7 @@ def _operand_a(M, product: Product) -> np.ndarray:
 def _operand_b(M, product: Product) -> np.ndarray:
     """(groups, n, K)."""
     kinds, majors = product.form[1:3]
-    return operand_values.operand(M.smem16[product.b_index], kinds[1], majors[1])
+    return operand_values.operand(M.altered.taken("wgmma", M.smem16[product.b_index]), kinds[1], majors[1])
 
 
 class AccRef:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one mechanism delivers, altered: proof that a result went through it.
 
-A launch runs a second time with one thing changed, everything else equal: loads by other ways see noise (`truth`), products are negated, bits of
-what is stored are flipped. If the result follows, the data went this way, whatever else the code does (checking/carried.py asks for it).
+A launch runs a second time with one thing changed, everything else equal: loads by other ways see noise (`truth`), products are negated, what is
+delivered is enciphered. If the result follows, the data went this way, whatever else the code does (checking/carried.py asks for it).
+
+A cipher is drawn from a key that the launch cannot know, so that nobody can tell how the rest is altered from a few words that he looks at.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -21,7 +24,10 @@ PRODUCTS = ("wgmma", "mma")
 """Their products A*B are negated; what they add to is not."""
 
 STORES = ("store", "ldmatrix", "stmatrix")
-"""Bits of what bulk and tensor stores write, of what ldmatrix returns, of what stmatrix writes are flipped."""
+"""Words of 16 bits that bulk and tensor stores write, that ldmatrix returns, that stmatrix writes are enciphered."""
+
+SINKS = ("wgmma", "mma")
+"""Units that can decipher what an engine of LOADS has brought: A and B of wgmma in shared memory, A and B of mma.sync."""
 
 WAYS = (*LOADS, *PRODUCTS, *STORES, "reduce")
 """reduce: bulk and tensor reductions .add take away what they would add."""
@@ -31,17 +37,51 @@ def _everywhere(_block: tuple[int, int, int]) -> bool:
     return True
 
 
+class Cipher:
+    """A bijection of words of 16 bits in which 0 stays 0, so that what is filled with zeros is right either way."""
+
+    def __init__(self, rng: np.random.Generator):
+        self.table = np.concatenate([[0], 1 + rng.permutation(0xFFFF)]).astype(np.uint16)
+        self.back = np.argsort(self.table).astype(np.uint16)
+
+    def hide(self, data: np.ndarray) -> np.ndarray:
+        """The same shape and type, enciphered word by word; the last dimension holds whole words."""
+        return _each_word(self.table, data)
+
+    def show(self, data: np.ndarray) -> np.ndarray:
+        """The inverse of `hide`."""
+        return _each_word(self.back, data)
+
+
+def _each_word(table: np.ndarray, data: np.ndarray) -> np.ndarray:
+    return table[np.ascontiguousarray(data).view(np.uint16)].view(data.dtype)
+
+
 @dataclass
 class Altered:
-    """Nothing altered, or one of WAYS. blocks: of which CTAs (their blockIdx), for reductions only."""
+    """Nothing altered, or one of WAYS.
+
+    blocks: of which CTAs (their blockIdx), for reductions only
+    to:     of LOADS: what the engine brings is enciphered, and this unit of SINKS alone deciphers it
+    key:    draws the cipher
+    """
 
     way: str = ""
     blocks: Callable[[tuple[int, int, int]], bool] = _everywhere
     truth: dict[int, Allocation] = field(default_factory=dict)
+    to: str = ""
+    key: int = 0
 
     def __post_init__(self) -> None:
         if self.way and self.way not in WAYS:
             raise ValueError(f"way {self.way!r}: choose one of {', '.join(WAYS)}")
+        if self.to and (self.to not in SINKS or self.way not in LOADS):
+            raise ValueError(f"from {self.way!r} to {self.to!r}: from one of {', '.join(LOADS)} to one of {', '.join(SINKS)}")
+
+    @cached_property
+    def cipher(self) -> Cipher:
+        """That of this run."""
+        return Cipher(np.random.default_rng(self.key))
 
     def source(self, engine: str, allocation: Allocation) -> Allocation:
         """The memory that an engine of LOADS reads for an allocation."""
@@ -51,9 +91,13 @@ class Altered:
         """Whether the products of a unit of PRODUCTS are negated."""
         return unit == self.way
 
-    def flips(self, unit: str) -> bool:
-        """Whether the bits that a unit of STORES delivers are flipped."""
-        return unit == self.way
+    def delivered(self, unit: str, data: np.ndarray) -> np.ndarray:
+        """What a unit of STORES delivers."""
+        return self.cipher.hide(data) if unit == self.way else data
+
+    def taken(self, unit: str, data: np.ndarray) -> np.ndarray:
+        """What a unit of SINKS makes of an operand."""
+        return self.cipher.show(data) if unit == self.to else data
 
     def takes_away(self, block: tuple[int, int, int]) -> bool:
         """Whether the reductions of a CTA take away what they would add."""
@@ -65,13 +109,15 @@ class Altered:
         kept = []
         for allocation in {id(found): found for found in map(memory.register, arrays)}.values():
             bytes_of = allocation.view(1)
-            twin = bytes_of.copy()
+            were, twin, whole = bytes_of.copy(), bytes_of.copy(), len(bytes_of) // 2 * 2
+            if self.to:
+                twin[:whole] = self.cipher.hide(twin[:whole])
             self.truth[allocation.address] = Allocation(allocation.address, twin, allocation.name)
-            kept.append((bytes_of, twin))
+            kept.append((bytes_of, were, twin))          # an Allocation does not keep its array
             bytes_of[:] = np.frombuffer(rng.bytes(len(twin)), np.uint8)
         try:
             yield
         finally:
             self.truth.clear()
-            for bytes_of, twin in kept:
-                bytes_of[:] = twin
+            for bytes_of, were, _ in kept:
+                bytes_of[:] = were

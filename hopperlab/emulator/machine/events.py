@@ -90,6 +90,9 @@ class Listener:
     def global_read(self, C: Cohort, address: NDArray[Any], parts: list, info: Any) -> None:
         """ld of global memory at per-lane (or one) addresses."""
 
+    def map_words_read(self, C: Cohort, nbytes: int, index: int) -> None:
+        """Lanes read `nbytes` each of a tensor map among the parameters."""
+
     def global_written(self, C: Cohort, address: NDArray[Any], parts: list, info: Any, value: Callable[..., Any]) -> None:
         """st to global memory, before it changes; value(where) gives the function of lanes for a part."""
 

@@ -28,6 +28,7 @@ COUNTERS = {
     "global_load_requests": "warp instructions ld.global",
     "global_load_bytes": "bytes that lanes read from global memory",
     "global_load_sectors": "32-byte sectors those requests touch, each counted once a request",
+    "tensor_map_load_bytes": "bytes of tensor maps among a kernel's parameters that lanes read themselves (ld.param)",
     "global_store_requests": "warp instructions st.global",
     "global_store_bytes": "bytes that lanes write to global memory",
     "global_store_sectors": "32-byte sectors those requests touch",

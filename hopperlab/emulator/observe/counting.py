@@ -223,6 +223,10 @@ class Counting(Listener):
         """ld.global."""
         self._in_global(C, address, info.nbytes, "global_load", info.index)
 
+    def map_words_read(self, C: Cohort, nbytes: int, index: int) -> None:
+        """ld.param of a tensor map."""
+        self._access("tensor_map_load", index, (("bytes", nbytes * C.n),))
+
     def global_written(self, C: Cohort, address: np.ndarray, parts: list, info: Any, value: Callable[..., Any]) -> None:
         """st.global."""
         self._in_global(C, address, info.nbytes, "global_store", info.index)

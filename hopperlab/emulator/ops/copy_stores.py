@@ -80,7 +80,7 @@ def tensor_store(M: Machine, C: Cohort, info: Info, source: Value, map_address: 
 
 def _delivered(M, info: Info, data: np.ndarray) -> np.ndarray:
     """The bytes of a store (machine/altered.py); those of a reduction stay as they are."""
-    return ~data if M.altered.flips("store") and not info.op else data
+    return data if info.op else M.altered.delivered("store", data)
 
 
 def _as_altered(M, gid: int, info: Info, fn):

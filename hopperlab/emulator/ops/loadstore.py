@@ -78,6 +78,8 @@ def load_param(M: Machine, C: Cohort, info: Access) -> Value | tuple[Value, ...]
     start = M.layout.params[info.symbol] + info.offset
     if not 0 <= start <= len(M.params) - info.nbytes:
         raise M.fault(C, info.index, 0, f"{info.nbytes} bytes at byte {start} of the kernel's {len(M.params)} bytes of parameters", "out-of-bounds", start)
+    if any(first < start + info.nbytes and start < end for first, end in M.layout.maps):
+        M.tell.map_words_read(C, info.nbytes, info.index)
     values = np.frombuffer(M.params, DTYPES[info.type], info.count, start)
     return values[0] if info.count == 1 else tuple(values)
 
@@ -174,6 +176,8 @@ def _load_window(M, C, info, address):
     if (start + info.nbytes > len(raw)).any():
         lane = int(np.argmax(start))
         raise M.fault(C, info.index, lane, f"{info.nbytes} bytes at byte {int(start[lane])} of the kernel's {len(raw)} bytes of parameters", "out-of-bounds", int(address[lane]))
+    if any(((start + info.nbytes > first) & (start < end)).any() for first, end in M.layout.maps):
+        M.tell.map_words_read(C, info.nbytes, info.index)
     rows = raw[start[:, None] + np.arange(info.nbytes)]
     if info.count == 1:
         return rows.view(DTYPES[info.type])[:, 0]

@@ -69,9 +69,7 @@ def load_matrix(M: Machine, C: Cohort, info: Info, address: Value) -> Value | tu
     M.tell.warp_synced(C)
     flat, sub = _rows(M, C, info, address)
     M.tell.rows_read(C, sub.gids, flat, info.count, info.index)
-    rows = M.smem_wide[flat >> 4].view(np.uint8).reshape(-1, info.count, 8, 16)
-    if M.altered.flips("ldmatrix"):
-        rows = ~rows
+    rows = M.altered.delivered("ldmatrix", M.smem_wide[flat >> 4].view(np.uint8).reshape(-1, info.count, 8, 16))
     out = [o.reshape(-1) for o in matrix.ldmatrix_distribute(rows, info.trans)]
     return out[0] if info.count == 1 else tuple(out)
 
@@ -88,9 +86,7 @@ def store_matrix(M: Machine, C: Cohort, info: Info, address: Value, *registers: 
     M.progress += 1
     flat, sub = _rows(M, C, info, address)
     M.tell.rows_written(C, sub.gids, flat, info.count, info.index)
-    rows = matrix.stmatrix_collect([M.lanes(C, r).reshape(-1, 32) for r in registers], info.trans)
-    if M.altered.flips("stmatrix"):
-        rows = ~rows
+    rows = M.altered.delivered("stmatrix", matrix.stmatrix_collect([M.lanes(C, r).reshape(-1, 32) for r in registers], info.trans))
     M.smem_wide[flat >> 4] = np.ascontiguousarray(rows).reshape(-1, 16).view(np.complex128)[:, 0]
 
 
@@ -130,7 +126,8 @@ def multiply(M: Machine, C: Cohort, info: Info, *values: Value) -> Value | tuple
         raise M.fault(C, info.index, 0, "mma.sync needs all 32 lanes of the warp", "divergent-collective", 0)
     rows = [M.lanes(C, v).reshape(-1, 32) for v in values]
     na, nb, _ = info.sizes
-    a, b, c = rows[:na], rows[na:na + nb], rows[na + nb:]
+    a, b = ([M.altered.taken("mma", r) for r in part] for part in (rows[:na], rows[na:na + nb]))
+    c = rows[na + nb:]
     out = info.op.fn(a, b, c) if not M.altered.negates("mma") else _negated(info.op, a, b, c)
     M.tell.multiplied(C, info.index, "mma_sync", len(rows[0]))
     flat = [np.ascontiguousarray(o).reshape(-1) for o in out]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, at_most, custom, exactly
+from ...checking.requires import Requirement, at_most, custom, exactly, in_each_block, needless
 
 WARP = 32
 LOAD, PUT, READ = "load global", "store shared", "load shared"
@@ -44,6 +44,9 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
     return Case({"c": a @ b}, run, {"c": c}, requires=(
         exactly("global_load_bytes", 4 * (columns * m * k + rows * k * n), "a block loads each number of its rows of a and columns of b once, and nothing outside"),
         at_most("warp_instructions_barrier", warps * (tiles + 1), f"tiles of k: {tiles}, warps: {warps}; with two buffers one __syncthreads() a tile is enough, and one before"),
+        at_most("shared_load_bytes", warps * WARP * tiles * 2 * TILE * 4, "a product needs two numbers of shared memory, and nothing else is read from there"),
+        needless("atom or red", "cp.async", "cp.async.bulk loads", instead="ld brings the next tile into registers, and st puts it into shared memory"),
+        in_each_block(rows * columns, None, PUT, "stores to shared memory", accesses=True),
         _loads_ahead(tiles)))
 
 
@@ -57,7 +60,7 @@ def _loads_ahead(tiles: int) -> Requirement:
             if READ not in steps or PUT not in steps:
                 return "no tile passes from global memory through registers to shared memory"
             asked = steps.count(READ) / tiles / ENOUGH
-            loading, done = False, 0.0
+            loading, done, hidden, before = False, 0.0, 0, ""
             for step in steps[steps.index(READ):]:
                 if step == LOAD:
                     loading, done = True, 0
@@ -67,7 +70,12 @@ def _loads_ahead(tiles: int) -> Requirement:
                     return (f"warp {warp} of block {block} loads a tile and puts it into shared memory, and multiplies nothing (or nearly nothing) in between: "
                             "nothing hides the latency of the load")
                 else:
+                    hidden += before != PUT
                     loading = False
+                before = step
+            if hidden < tiles - 2:
+                return (f"warp {warp} of block {block} puts {hidden} of the {tiles} tiles into shared memory after it has begun to multiply, and should put "
+                        f"{tiles - 1}: load only the next tile, and that while one is multiplied")
         return ""
     return custom("the next tile loads while this one is multiplied", complaint, accesses=True)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly
+from ...checking.requires import Requirement, custom, exactly, in_each_block
 from ...hopper import swizzle
 
 PIECE = 16                   # bytes that a swizzle moves as a whole
@@ -34,6 +34,7 @@ def _transpose(rng: np.random.Generator, shape: tuple[int, int], WIDTH: int, THR
     return Case({"out": a.T}, run, {"out": turned}, carried=(Carried("ldmatrix"), Carried("stmatrix")), requires=(
         _no_conflicts("shared_store_conflicts"),
         _no_conflicts("shared_load_conflicts"),
+        in_each_block(rows * columns, None, "store shared", "stores to shared memory", accesses=True),
         exactly("matrix_load_requests", corners, f"one ldmatrix.x4 for each {CORNER} x {CORNER} corner of a tile"),
         exactly("matrix_store_requests", corners, f"one stmatrix.x4 for each {CORNER} x {CORNER} corner of a tile")))
 

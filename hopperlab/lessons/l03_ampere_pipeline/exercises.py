@@ -9,10 +9,11 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, at_most, custom, exactly, none_of
+from ...checking.requires import Requirement, at_most, custom, exactly, needless, none_of
 from ..l01_feeding_the_tensor_core.exercises import by_warp
 
 EDGE, BK, WARPS = 128, 64, 8                    # the tile of the product: 128 x 128 x 64, by eight warps
+PRODUCTS = 64                                   # mma.sync of a warp for one tile
 COPIES = 8                                      # cp.async instructions of a warp for one tile: four of A and four of B
 STAGE_BYTES = 2 * EDGE * BK * 2
 MEET, PRODUCT, COPY = "meet bar", "multiply", "issue cp.async"
@@ -36,9 +37,11 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: int)
     def run(launch):
         launch("gemm", (columns, rows), (32 * WARPS,), (a16, b16, c, np.int32(m), np.int32(n), np.int32(k)), shared_mem=STAGES * STAGE_BYTES)
 
-    return Case({"c": _bf16(a @ b.T)}, run, {"c": c}, carried=(Carried("cp.async", (a16, b16)), Carried("mma", expected={"c": _bf16(-a @ b.T)})), requires=(
+    return Case({"c": _bf16(a @ b.T)}, run, {"c": c}, carried=(Carried("cp.async", (a16, b16), to="mma"),), requires=(
         exactly("cp_async_bytes", 2 * k * (columns * m + rows * n), "each block copies its rows of a and of b once"),
         none_of("global_load_requests", "cp.async brings the tiles, no thread loads them"),
+        needless("atom or red", "cp.async.bulk loads", instead="copy(t, slot) brings a tile, and multiply(slot) reads it"),
+        exactly("mma_sync", rows * columns * WARPS * tiles * PRODUCTS, "multiply(slot) once for each tile"),
         at_most("warp_instructions_barrier", rows * columns * WARPS * tiles, f"{rows * columns * WARPS} warps, {_number(tiles)}: one __syncthreads() a tile is enough"),
         _depth(STAGES, tiles), _copies_first()))
 
@@ -53,7 +56,10 @@ def _depth(stages: int, tiles: int) -> Requirement:
     most = min(stages - 1, tiles)
 
     def complaint(run) -> str:
-        for peak, least in map(_peak_and_least, _by_warp(run)):
+        for steps in _by_warp(run):
+            peak, least = _peak_and_least(steps)
+            if steps.count(1) != tiles * COPIES:
+                return f"a warp issues {steps.count(1)} cp.async, and should issue {tiles * COPIES}, {COPIES} a tile: only tiles that exist are copied, each once"
             if peak != most * COPIES:
                 return (f"at its peak a warp has {_number(peak / COPIES)} on the way ({peak} cp.async), and should have {most}: "
                         f"a ring of {stages} stages keeps {stages - 1} on their way")

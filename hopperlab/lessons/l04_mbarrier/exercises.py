@@ -2,13 +2,17 @@
 """Exercises of lesson 04: the phases of a barrier by hand, and a ring of STAGES slots with full and empty barriers."""
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import exactly, in_flight, none_of
+from ...checking.requires import Requirement, custom, exactly, in_flight, kept_full, needless, none_of
 from ...hopper import mbarrier
 
+WARPS = 5                    # of a block: the producer's, and four of consumers
 TILE = 512                   # floats of one tile of the ring
 
 
@@ -49,7 +53,24 @@ def _ring(rng: np.random.Generator, shape: tuple[int, int], STAGES: int) -> Case
         none_of("global_load_requests", "the copy engine reads x, no thread does"),
         exactly("mbarrier_expected_bytes", tiles * TILE * 4, "the producer announces what it copies"),
         exactly("mbarrier_arrivals", 5 * tiles, "a tile costs one arrival on full and four on empty, one of each consumer warp"),
-        in_flight("cp", deepest, f"a ring of {STAGES} slots keeps {STAGES} copies on their way")))
+        _arrivals(tiles, blocks),
+        needless("atom or red", "cp.async", instead="one bulk copy brings a tile, and the consumers read its slot"),
+        in_flight("cp", deepest, f"a ring of {STAGES} slots keeps {STAGES} copies on their way"),
+        kept_full(STAGES, "issue cp", "land cp", "copies")))
+
+
+def _arrivals(tiles: int, blocks: int) -> Requirement:
+    """The producer's warp and each consumer warp arrive once for each tile of their block."""
+    def complaint(run: Any) -> str:
+        found = Counter((event.block, event.warp) for event in run.timeline if event.what == "arrive mbarrier")
+        for block in range(blocks):
+            asked = len(range(block, tiles, blocks))
+            for warp in range(WARPS):
+                if found[block, warp] != asked:
+                    return (f"warp {warp} of block {block} arrives {found[block, warp]} times, and should arrive {asked} times, once for each tile: the producer on full, "
+                            "each consumer warp on empty, for itself and no other")
+        return ""
+    return custom("arrivals of each warp", complaint)
 
 
 EXERCISES = (

@@ -8,7 +8,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import exactly, none_of
+from ...checking.requires import exactly, in_each_block, needless, none_of
 
 LEAD = 4                     # floats before (and after) the tile in a row of the halo's box: 16 bytes
 
@@ -58,8 +58,10 @@ def _stencil(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int, H
 
     return Case({"y": _star(x, HALO)}, run, {"y": y}, carried=(Carried("tma"),), requires=(
         exactly("tma_loads", blocks, "one copy brings a block's tile with its halo"),
+        in_each_block(blocks, 1, "issue cp", "tensor copies"),
         exactly("tma_load_bytes", blocks * box_bytes, "each block loads one box, the part outside the volume included"),
         exactly("mbarrier_expected_bytes", blocks * box_bytes, "the bytes of the whole box are announced, whatever hangs over an edge"),
+        needless("atom or red", "cp.async", "cp.async.bulk loads", "loads of the tensor map's words", instead="the box brings the tile and its halo, and the map is the engine's to read"),
         none_of("global_load_requests", "the copy engine reads x, no thread does")))
 
 

@@ -8,8 +8,10 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import at_least, exactly, none_of
+from ...checking.requires import at_least, at_most, exactly, in_each_block, needless, none_of
 from ...hopper import swizzle
+
+WARP = 32
 
 
 def _addresses(rng: np.random.Generator, shape: tuple[int, int], SPAN: int, ELEMENT_BYTES: int) -> Case:
@@ -34,6 +36,10 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
 
     return Case({"y": a @ np.arange(1, columns + 1, dtype=np.int32)}, run, {"y": y}, carried=(Carried("tma"),), requires=(
         exactly("tma_load_bytes", copied, "each box comes once, by TMA"),
+        in_each_block(blocks, boxes, "issue cp", "tensor copies"),
+        at_most("shared_load_requests", copied // 16 // WARP, "a thread reads its row in pieces of 16 bytes, each once"),
+        needless("ld.global", "atom or red", "ldmatrix", "cp.async", "cp.async.bulk loads", "loads of the tensor map's words",
+                 instead="the boxes bring the rows, and ld reads them, 16 bytes a lane"),
         at_least("shared_load_bytes", 4 * rows * columns, "the threads read the tile from shared memory"),
         none_of("shared_load_conflicts", "eight lanes that read 16 bytes each of eight rows find them in eight groups of banks")))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
+from ...checking.requires import Requirement, custom, exactly, in_flight, needless, none_of
 
 SQUARES = 256                # floats of one tile of 07.1
 PART = 16                    # columns of k of one block of 07.2
@@ -30,10 +31,23 @@ def unread_at_once(run: Any) -> int:
 
 def _unread(amount: int, slots: int) -> Requirement:
     def complaint(run: Any) -> str:
-        found = unread_at_once(run)
-        return "" if found == amount else (f"at most {found} stores had not yet read their slot at once, and it should be {amount}: "
-                                           f"before a slot is written again, all but the newest {slots - 1} groups must have read, and no more")
+        found, why = unread_at_once(run), f"before a slot is written again, all but the newest {slots - 1} groups must have read, and no more"
+        if found != amount:
+            return f"at most {found} stores had not yet read their slot at once, and it should be {amount}: {why}"
+        block, turn, unread = next(((b, i, n) for b, before in unread_before(run).items() for i, n in enumerate(before) if n != min(i, slots - 1)), (0, 0, -1))
+        return "" if unread < 0 else (f"when store {turn + 1} of block {block} is issued, {unread} had not yet read their slot, and it should be {min(turn, slots - 1)}, in every "
+                                      f"turn: {why}")
     return custom(f"stores that have not yet read: {amount}", complaint)
+
+
+def unread_before(run: Any) -> dict[int, list[int]]:
+    """For each block, how many bulk stores had not yet read their source when each of them was issued."""
+    now, before = Counter[int](), dict[int, list[int]]()
+    for event in run.timeline:
+        if event.what == "issue store cp":
+            before.setdefault(event.block, []).append(now[event.block])
+        now[event.block] += {"issue store cp": 1, "read store cp": -1}.get(event.what, 0)
+    return before
 
 
 def _squares(rng: np.random.Generator, shape: tuple[int, int], SLOTS: int) -> Case:
@@ -51,6 +65,7 @@ def _squares(rng: np.random.Generator, shape: tuple[int, int], SLOTS: int) -> Ca
         none_of("global_store_requests", "the copy engine writes y, no thread does"),
         exactly("bulk_stores", tiles, "each tile leaves by one bulk store"),
         exactly("bulk_store_bytes", 4 * count, "the last tile is as long as what is left of y"),
+        needless("atom or red", "bulk reductions", instead="the bulk stores bring y what it holds, all of it and at once"),
         _unread(min(SLOTS, most), SLOTS),
         in_flight("store cp", most, "a slot is free when it has been read (wait_group.read); the writes into y need no wait in the loop")))
 
@@ -73,14 +88,28 @@ def _split_k(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
         target = hl.TensorMap.tiled(c, box=(TILE, TILE))
         launch("split_k", grid, (128,), (target, a, b, c, y, done, np.int32(m), np.int32(n), np.int32(k)))
 
-    product, last = a @ b.T, slice(PART * (grid[2] - 1), k)
-    without_last = product - 2 * a[:, last] @ b[:, last].T
-    carried = (Carried("reduce", expected=_finished(-product)), Carried("reduce", expected=_finished(without_last), blocks=lambda block: block[2] == grid[2] - 1))
-    return Case(_finished(product), run, {"c": c, "y": y}, kept=frozenset({"c"}), carried=carried, requires=(
+    return Case(_finished(a @ b.T), run, {"c": c, "y": y}, kept=frozenset({"c"}), carried=_shares(rng, a, b, grid, TILE), requires=(
         exactly("tma_reduces", math.prod(grid), "each block adds its whole tile by one reducing store"),
         exactly("tma_reduce_bytes", math.prod(grid) * TILE * TILE * 4, "a tile is TILE x TILE floats"),
         exactly("global_atomic_requests", math.prod(grid), "one arrival a block is the only atomic of a thread; the sums are the engine's"),
         exactly("global_store_bytes", 4 * m * n, "threads store y once, and nothing else")))
+
+
+def _shares(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, grid: tuple[int, int, int], edge: int) -> tuple[Carried, Carried]:
+    """Two runs in which some blocks take their share away. Each block of a tile draws one of four labels, its neighbours in k others: the bits of the label
+    say in which of the runs it does, so that no block can have done another's work."""
+    columns, rows, parts = grid
+    labels = np.stack([np.tile(1 + rng.permutation(4), -(-parts // 4))[:parts] % 4 if parts > 1 else [3] for _ in range(rows * columns)]).reshape(rows, columns, parts)
+    found = []
+    for bit in (1, 2):
+        taken = labels & bit != 0
+        product = np.zeros((len(a), len(b)), np.float32)
+        for z in range(parts):
+            share = a[:, PART * z:PART * (z + 1)] @ b[:, PART * z:PART * (z + 1)].T
+            away = np.kron(taken[:, :, z], np.ones((edge, edge), bool))[:len(a), :len(b)]
+            product += np.where(away, -share, share)
+        found.append(Carried("reduce", expected=_finished(product), blocks=lambda block, taken=taken: bool(taken[block[1], block[0], block[2]])))
+    return found[0], found[1]
 
 
 def _finished(product: np.ndarray) -> dict[str, np.ndarray]:

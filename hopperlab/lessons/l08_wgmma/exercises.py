@@ -10,7 +10,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly, none_of
+from ...checking.requires import Requirement, custom, exactly, in_each_block, needless, none_of
 from ...hopper import wgmma
 from ...measure.launches.operands import bf16_bits
 
@@ -74,9 +74,12 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], N: int, ROW_
         maps = bf16_map(a, ROWS, ROW_BYTES), bf16_map(b, N, ROW_BYTES)
         launch("product", grid, (128,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)), shared_mem=blocks * (ROWS + N) * ROW_BYTES)
 
-    return Case({"c": a @ b.T}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+    return Case({"c": a @ b.T}, run, {"c": c}, carried=(Carried("tma", to="wgmma"),), requires=(
         exactly("wgmma", tiles * steps, "a k-step of every tile is one wgmma by four warps"),
         none_of("shared_load_requests", "the tensor core reads the tiles, no thread does"),
+        needless("ld.global", "ldmatrix", "atom or red", "mma.sync", "cp.async", "cp.async.bulk loads", "loads of the tensor map's words",
+                 instead="TMA brings the tiles, wgmma reads and multiplies them, and c gets its accumulators"),
+        in_each_block(tiles, 4 * steps, "issue wgmma", "wgmma of warps"),
         exactly("tma_load_bytes", tiles * blocks * (ROWS + N) * ROW_BYTES, "each block of k is loaded once"),
         in_flight_at_once(steps, "all products of the tile are issued before one wait at the end")))
 

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers whose values are right though the mechanism asked for carries nothing are refused; right ones in other styles are not.
+
+bypasses_NN.toml: `says` is what the refusal must contain (a regular expression): what was bypassed, and what to do instead. styles_NN.toml: right answers.
+Both are edits of the solution, or whole.
+"""
+import re
+from collections import Counter
+
+import pytest
+from support import answer_texts
+
+from hopperlab.checking import check
+from hopperlab.checking.exercise import PYTHON
+from hopperlab.lessons import catalogue
+
+EXERCISES = catalogue.every()
+BYPASSES, STYLES = answer_texts.entries("bypasses_*.toml", "bypass"), answer_texts.entries("styles_*.toml", "style")
+FOLLOWED = sorted({param.values[0]["exercise"] for param in [*BYPASSES, *STYLES]})
+KEY = "a grader's own key of some length"
+PYTHONS = [name for name in FOLLOWED if EXERCISES[name].kind == PYTHON]
+
+
+@pytest.mark.parametrize("entry", BYPASSES)
+@pytest.mark.sampled(every=9)
+def test_bypass_is_refused_and_the_message_names_it(entry):
+    verdict = check.judge(EXERCISES[entry["exercise"]], answer_texts.edited(entry))
+    assert not verdict.right, f"{entry['name']}: not noticed"
+    assert re.search(entry["says"], str(verdict)), f"expected {entry['says']!r} in:\n{verdict}"
+
+
+@pytest.mark.parametrize("hidden", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["visible", "hidden"])
+@pytest.mark.parametrize("entry", STYLES)
+@pytest.mark.sampled(every=19)
+def test_right_answer_in_another_style_is_right(entry, hidden):
+    verdict = check.judge(EXERCISES[entry["exercise"]], answer_texts.edited(entry), hidden=hidden, key=KEY)
+    assert verdict.right, str(verdict)
+
+
+def test_three_of_each():
+    bypasses, styles = (Counter(param.values[0]["exercise"] for param in params) for params in (BYPASSES, STYLES))
+    for name in FOLLOWED:
+        assert styles[name] >= 3, name
+        assert bypasses[name] >= 3 or EXERCISES[name].kind == PYTHON, name
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_a_table_of_the_public_cases_earns_nothing(name):
+    """It is right where everybody sees the cases, and nowhere else."""
+    exercise = EXERCISES[name]
+    constants = exercise.setting({})
+    cases = [exercise.case(check.random("public", name, shape), shape, **constants) for shape in exercise.shapes]
+    known = {repr(listed(case.arguments)): listed(case.expected) for case in cases}
+    text = f"KNOWN = {known!r}\n\n\ndef {exercise.name}(*given):\n    return KNOWN.get(repr(list(given)), [])\n"
+    assert check.judge(exercise, text).right
+    assert not check.judge(exercise, text, hidden=True).right
+    assert not check.judge(exercise, text, key=KEY).right
+    assert not check.judge(exercise, text, key=KEY, hidden=True).right
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+@pytest.mark.sampled(every=4)
+def test_values_that_claim_to_be_equal_or_are_looked_for_in_frames_are_not_right(name):
+    function = EXERCISES[name].name
+    claims = f"class Any(list):\n    def __eq__(self, other):\n        return True\n\n\ndef {function}(*given):\n    return Any()\n"
+    looks = (f"def {function}(*given):\n    import sys\n    frame = sys._getframe()\n    while frame:\n        for place in (frame.f_locals, frame.f_globals):\n"
+             "            for word in ('expected', 'case', 'cases'):\n                if word in place:\n                    return getattr(place[word], 'expected', place[word])\n"
+             "        frame = frame.f_back\n    return None\n")
+    for text in (claims, looks):
+        verdict = check.judge(EXERCISES[name], text)
+        assert not verdict.right and verdict.findings[0].step == "values", str(verdict)
+
+
+def listed(value):
+    """As JSON hands it over: tuples become lists."""
+    return [listed(one) for one in value] if isinstance(value, (list, tuple)) else value

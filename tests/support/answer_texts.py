@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts of answers for tests: the solutions' own, and those that a .toml file of tests/exercises gives as edits of them or whole."""
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from hopperlab.grading import generate, regions
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def solution_cell(name: str) -> str:
+    """The solution's answer cell of an exercise, marks and all."""
+    lesson, number = name.split(".")
+    path = next(path for path in generate.solutions(ROOT) if path.name.startswith(f"{lesson}_"))
+    return generate.answers_of(nbformat.read(path, as_version=4))[f"answer-{lesson}-{number}"]
+
+
+def edited(entry: dict[str, Any]) -> str:
+    """The text of an entry. An edit that does not apply is an error of the list."""
+    if "answer" in entry:
+        return entry["answer"]
+    text = regions.solution_without_stubs(solution_cell(entry["exercise"]))
+    for old, new in entry["replace"]:
+        assert old in text, f"{entry['exercise']} {entry['name']}: the solution does not contain {old!r}"
+        text = text.replace(old, new)
+    return text
+
+
+def entries(pattern: str, table: str) -> list[Any]:
+    """A pytest parameter for each entry of the files tests/exercises/`pattern`."""
+    return [pytest.param(entry, id=f"{entry['exercise']}-{entry['name']}") for path in sorted((ROOT / "tests/exercises").glob(pattern))
+            for entry in tomllib.loads(path.read_text(encoding="utf-8"))[table]]
