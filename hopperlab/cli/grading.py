@@ -28,7 +28,7 @@ DETAILS = ("SUBMISSIONS is a folder or a zip as nbgrader, Canvas or Moodle give 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hopperlab grade`."""
     add = parser.add_argument
-    add("submissions", type=Path, metavar="SUBMISSIONS", help="a folder, a zip, or one notebook")
+    add("submissions", type=_given, metavar="SUBMISSIONS", help="a folder, a zip, or one notebook")
     add("--assignment", default="", metavar="WHAT", help="what was set: a lesson such as 04, a solution notebook, or the folder that `hopperlab assign` made "
                                                          "(default: the course's own exercises, those that somebody handed in)")
     add("--out", type=Path, default=Path("report"), metavar="DIR", help="where reports and finished results go (default report/)")
@@ -44,6 +44,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                                            "a time limit; they run there with your rights")
     add("--rank", action="store_true", help="time the right answers to lesson 14 against cuBLAS on this machine's Hopper GPU, and list them by speed")
     add("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
+
+
+def _given(word: str) -> Path:
+    """The path of SUBMISSIONS. '' is none, although Path takes it for the folder that one stands in: a variable of a script was empty."""
+    if not word:
+        raise argparse.ArgumentTypeError("give a folder, a zip or a notebook; this is empty")
+    return Path(word)
 
 
 NEEDED = ("nbformat", "nbval", "ipykernel", "jinja2")

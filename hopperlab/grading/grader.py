@@ -18,7 +18,7 @@ import nbformat
 
 from .. import __version__
 from ..runtime import backend
-from . import generate, grade_pool, likeness, marks, readiness, sandbox
+from . import generate, grade_cluster, grade_pool, likeness, marks, readiness, sandbox
 from .edition import PACKAGE, Edition
 from .grade_task import HIDDEN, VISIBLE, perform
 from .learners import Roster
@@ -135,7 +135,7 @@ def _run(asked: Asked, tasks: list[dict[str, Any]], results: Results, tell: Tell
     outcomes = {task["digest"]: results.get(task["exercise"], task["digest"]) for task in tasks}
     todo = [task for task in tasks if outcomes[task["digest"]] is None]
     tell(len(tasks) - len(todo), len(tasks))
-    done = grade_pool.run_dask(todo, asked.dask, asked.work) if asked.dask else grade_pool.run_local(todo, asked.workers, asked.work)
+    done = grade_cluster.run(todo, asked.dask, asked.work) if asked.dask else grade_pool.run_local(todo, asked.workers, asked.work)
     for count, outcome in enumerate(done if todo else (), 1):
         if "full" in outcome:
             raise DiskFull(outcome["full"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
+from itertools import pairwise
 
 from ..checking.exercise import PUBLIC
 
@@ -25,14 +26,21 @@ def new() -> str:
     return secrets.token_hex(BITS // 8)
 
 
+PROSE = 1.3                # bits a letter of written language holds (Shannon, 1951)
+FEW_STEPS = 8              # different distances between neighbours: a random key has more, 0123… and 0011… have one or two
+
+
 def bits(key: str) -> float:
-    """The most bits that a key of this length and these characters may hold: 4 a hexadecimal digit, 6 a letter or digit of base64, else those of its variety; few different characters hold few."""
-    variety = len(set(key))
-    if re.fullmatch(r"[0-9a-fA-F]+", key) and variety >= 8:
-        return 4.0 * len(key)
-    if re.fullmatch(r"[\w-]+", key) and variety >= 12 and all(re.search(kind, key) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
-        return 6.0 * len(key)
-    return len(key) * math.log2(variety) if variety else 0.0
+    """The most bits that a key may hold: 4 a hexadecimal digit, 6 a character of base64; what looks written by a person counts as prose, and what repeats itself once."""
+    whole = next(key[:n] for n in range(1, len(key) + 1) if key[:n] * (len(key) // n) == key) if key else ""
+    steps = {ord(after) - ord(before) for before, after in pairwise(whole)}
+    if len(steps) < FEW_STEPS:
+        return float(len(steps))
+    if re.fullmatch(r"[0-9a-fA-F]+", whole):
+        return len(whole) * (math.log2(10) if whole.isdecimal() else 4.0)
+    if re.fullmatch(r"[\w+/-]+={0,2}", whole) and all(re.search(kind, whole) for kind in ("[a-z]", "[A-Z]", "[0-9]")) and not re.search(r"[a-z]{7}|[A-Z]{7}", whole):
+        return 6.0 * len(whole.rstrip("="))
+    return PROSE * len(whole)
 
 
 def check(key: str) -> str:

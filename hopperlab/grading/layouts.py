@@ -16,9 +16,15 @@ from .submission_files import NOTEBOOK, ZIP, InputError, readable
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+(?:_.*)?$", re.DOTALL)
 MOODLE_MARK = re.compile(r"_\d+_assignsubmission_")
 """What stands once in a name that Moodle made: where it stands twice, a name or a file imitates it, and nobody is named."""
-CANVAS = re.compile(r"^(?P<name>[^_]+)(?P<late>_LATE)?_(?P<id>\d+)_(?P<submission>\d+)_(?P<file>.+)$", re.IGNORECASE | re.DOTALL)
+CANVAS = re.compile(r"^(?P<name>.+?)(?P<late>_LATE)?_(?P<id>[1-9]\d*)_(?P<submission>[1-9]\d*)_(?P<file>.+)$", re.IGNORECASE | re.DOTALL)
+CANVAS_ANONYMOUS = re.compile(r"^(?P<late>LATE_)?(?P<name>anon)_(?P<id>[0-9A-Za-z]{5})_(?P<submission>[1-9]\d*)_(?P<file>.+)$", re.DOTALL)
+CANVAS_NUMBER = re.compile(r"[1-9]\d{2,}_")
+"""What a file's name begins with where it may be Canvas's own number: a learner whose name ends in a number ('bob_101') or whose file begins with
+two would else be somebody else, so nobody is named."""
+EXCHANGE = re.compile(r"^.+\+.+\+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*(?:\+[\w-]+)?$")
+"""LEARNER+ASSIGNMENT+TIME+RANDOM, as nbgrader's exchange names folders in inbound/."""
 SUBMITTED = "submitted"
-COURSES_OWN = {"source", "release", "autograded", "feedback", "downloaded"}
+COURSES_OWN = {"source", "release", "autograded", "feedback", "downloaded", "solution"}
 """Folders of an nbgrader course beside submitted/, which hold nobody's submission."""
 MOST_NAME = 200
 PLAIN, NBGRADER, CANVAS_EXPORT, MOODLE_EXPORT = "plain", "nbgrader", "canvas", "moodle"
@@ -82,15 +88,31 @@ class Layout:
         assert who is not None
         if who.rule in (CANVAS_EXPORT, MOODLE_EXPORT):
             return f"{who.rule}: {who.name}_{who.words[0]}"
-        return f"{who.words[0]}*{NOTEBOOK}" if who.rule == "file" and top.lower().endswith(NOTEBOOK) else top
+        return _pattern(top, self.stems) if who.rule == "file" and top.lower().endswith(NOTEBOOK) else top
 
     def stamped(self, parts: Sequence[str]) -> tuple[str, ...] | None:
         """The folder whose timestamp.txt is the time of the file at `parts`: nbgrader's submitted/LEARNER/ASSIGNMENT, else none."""
         return tuple(parts[:self.depth + 2]) if self.kind == NBGRADER and len(parts) > self.depth + 2 else None
 
 
+def _pattern(top: str, stems: Collection[str]) -> str:
+    """A file's name without what tells one's own files apart: '*_ada.ipynb' of 04_mbarrier_ada.ipynb and of '05_tma_tiles_ada (2).ipynb'."""
+    name = re.sub(r"\s*\(\d+\)(?=\.[^.]*$)", "", top)
+    for stem in stems:
+        name = name.replace(stem, "*")
+    return name
+
+
+def _canvas(top: str) -> re.Match[str] | None:
+    """How Canvas's name is read; None for what is none, or can be read in two ways."""
+    found = CANVAS_ANONYMOUS.match(top)
+    if found is None or CANVAS_NUMBER.match(found["file"]):
+        found = CANVAS.match(top)
+    return found if found and not CANVAS_NUMBER.match(found["file"]) else None
+
+
 def _of_platform(top: str, kind: str) -> Named | None:
-    if kind == CANVAS_EXPORT and (found := CANVAS.match(top)):
+    if kind == CANVAS_EXPORT and (found := _canvas(top)):
         return Named((found["id"], found["name"]), shown(found["name"]), bool(found["late"]), CANVAS_EXPORT)
     if kind == MOODLE_EXPORT and (found := MOODLE.match(top)) and len(MOODLE_MARK.findall(top)) == 1:
         return Named((found["id"], f"Participant {found['id']}", found["name"]), shown(found["name"]), rule=MOODLE_EXPORT)
@@ -111,6 +133,8 @@ def decide(found: Iterable[tuple[str, ...]], path: Path, stems: Collection[str] 
         depth = 1
     names = list(dict.fromkeys(parts[depth] for parts in paths if len(parts) > depth))
     folders = {parts[depth] for parts in paths if len(parts) > depth + 1}
+    if folders and all(map(EXCHANGE.match, folders)):
+        raise InputError(f"{path} is the inbound folder of nbgrader's exchange. `nbgrader collect` looks who owns each folder in it: run that, and give the course's {SUBMITTED}")
     if SUBMITTED in folders:
         others = [name for name in names if name not in {SUBMITTED, *COURSES_OWN}]
         if others:
@@ -126,6 +150,9 @@ def decide(found: Iterable[tuple[str, ...]], path: Path, stems: Collection[str] 
         like = next((other for other in (CANVAS_EXPORT, MOODLE_EXPORT) if _like(name, other)), "")
         if kind == PLAIN and like:
             warnings.append(f"{readable(name)!r} is named in {like.title()}'s manner in a folder that is not {like.title()}'s: it is taken as a name, and names nobody else")
+        elif kind == CANVAS_EXPORT and CANVAS.match(name) and _of_platform(name, kind) is None:
+            warnings.append(f"{readable(name)!r} can be read as the work of two: it holds more than two of Canvas's numbers, so it names nobody. "
+                            "Look in Canvas whose it is, and take the numbers that are not Canvas's out of its name")
         elif kind != PLAIN and _of_platform(name, kind) is None:
             warnings.append(f"{readable(name)!r} is not named as {kind.title()} names what it exports: it is taken as a learner's own name")
     return _said(Layout(kind, depth, tuple(stems), tuple(warnings)), paths)

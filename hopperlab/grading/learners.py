@@ -80,12 +80,16 @@ class Roster:
 
     @staticmethod
     def named(learner: Learner, name: str) -> bool:
-        """Whether this is the learner's name in the roster, in either order."""
-        return normal(name) in _names(learner)
+        """Whether this is the learner's name in the roster, in either order; Canvas leaves out all but letters, digits and underscores."""
+        return _letters(name) in map(_letters, _names(learner))
 
     def known(self) -> set[str]:
         """Every word that means somebody."""
         return {*self._given, *self._names}
+
+
+def _letters(word: str) -> str:
+    return "".join(c for c in normal(word) if c.isalnum())
 
 
 def _given(learner: Learner) -> set[str]:

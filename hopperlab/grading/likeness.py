@@ -117,7 +117,31 @@ def _python_statements(exercise: Exercise, cell: str) -> list[str]:
             node = ast.Assign([node.target], ast.BinOp(node.target, node.op, node.value))
         return _dumped(node, known)
 
-    return [header(node) for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.stmt) and not _empty(node)]
+    return [header(node) for node in ast.walk(_Plain().visit(ast.parse(cell))) if isinstance(node, ast.stmt) and not _empty(node)]
+
+
+class _Plain(ast.NodeTransformer):
+    """Takes away what changes nothing: `if True`, constants that nobody reads, and a name for what is returned at once."""
+
+    def visit_If(self, node: ast.If) -> Any:
+        """The branch that is taken, where a constant decides."""
+        self.generic_visit(node)
+        if isinstance(node.test, ast.Constant):
+            return node.body if node.test.value else node.orelse
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """The function without them."""
+        self.generic_visit(node)
+        read = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+        read |= {one.target.id for one in ast.walk(node) if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name)}
+        node.body = [one for one in node.body if not (isinstance(one, ast.Assign) and isinstance(one.value, (ast.Constant, ast.Name))
+                                                      and all(isinstance(target, ast.Name) and target.id not in read for target in one.targets))]
+        if len(node.body) > 1 and isinstance(last := node.body[-1], ast.Return) and isinstance(last.value, ast.Name):
+            before = node.body[-2]
+            if isinstance(before, ast.Assign) and len(before.targets) == 1 and isinstance(before.targets[0], ast.Name) and before.targets[0].id == last.value.id:
+                node.body[-2:] = [ast.Return(before.value)]
+        return node
 
 
 def _empty(node: ast.stmt) -> bool:
@@ -134,6 +158,8 @@ def _dumped(node: Any, known: set[str]) -> str:
         return node.id if node.id in known else "n"
     if isinstance(node, ast.arg):
         return "n"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult, ast.BitOr, ast.BitAnd, ast.BitXor)):        # either way round
+        return type(node.op).__name__ + "(" + ",".join(sorted((_dumped(node.left, known), _dumped(node.right, known)))) + ")"
     skipped = {"ctx", "annotation", "returns", "type_comment", "type_params", "lineno", "kind", "simple"} | ({"name"} if isinstance(node, ast.FunctionDef) else set())
     return type(node).__name__ + "(" + ",".join(_dumped(value, known) for name, value in ast.iter_fields(node) if name not in skipped) + ")"
 

@@ -7,8 +7,10 @@ nbval_plugin.py starts the kernel and writes down which cells passed.
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -30,6 +32,7 @@ CONNECTION_BYTES = 1 << 20     # of the folder that holds the sockets between nb
 OUTSIDE_PROCESSES = 24         # pytest, nbval and their threads do not count as the notebook's
 OUTSIDE_MEMORY = 1 << 30
 START_SECONDS = 30.0
+ROOM_BYTES = 1 << 20           # free on the disk of temporary files, or what is missing afterwards says nothing of the answer
 START = "import sys; sys.modules['rfc3987_syntax'] = None; import pytest; raise SystemExit(pytest.main())"
 """Starts pytest without jsonschema's optional check of international addresses: notebooks hold none, and its grammar takes one to two seconds to build."""
 KERNEL = ("-m", "ipykernel_launcher", "-f", "{connection_file}", "--HistoryManager.enabled=False")
@@ -48,7 +51,8 @@ class NbvalResult:
 
 def run(notebook: NotebookNode, limits: Limits = Limits(), unsafe: bool = False) -> NbvalResult:
     """Run a pristine notebook, answers in place and hidden checks taken out, under nbval. A dead kernel, an answer that is refused, too
-    much output or a limit gives no credit to the cells from there on. Raises SandboxError where nothing isolates and `unsafe` was not given."""
+    much output or a limit gives no credit to the cells from there on. Raises SandboxError where nothing isolates and `unsafe` was not given, OSError
+    (ENOSPC) where there is no room for temporary files."""
     sandbox.required(unsafe)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     none = dict.fromkeys((cell.id for cell in code), False)
@@ -57,24 +61,33 @@ def run(notebook: NotebookNode, limits: Limits = Limits(), unsafe: bool = False)
         return NbvalResult(none, refused)
     with tempfile.TemporaryDirectory(prefix="hl-", dir="/tmp") as name:
         folder = Path(name)
+        _room(folder)
         with _connections(folder, unsafe) as (connections, front):
             _write(folder, notebook, connections, limits, unsafe)
             done = supervise.run([*front, *_pytest(folder, limits)], seconds=limits.seconds, memory_bytes=limits.memory_bytes + OUTSIDE_MEMORY,
                                  output_bytes=limits.output_bytes, processes=limits.processes + sandbox.OWN_PROCESSES + OUTSIDE_PROCESSES,
                                  cwd=folder, env=environment())
         passed, messages, finished = _results(folder)
+        if not finished:
+            _room(folder)
     error = f"The notebook {ENDED[done.killed]}." if done.killed else "" if finished else "nbval did not finish."
     return NbvalResult({name: passed.get(name, False) for name in none}, error, done.seconds, messages)
 
 
+def _room(folder: Path) -> None:
+    """Raises OSError where the disk is full: an answer would else count as wrong for it."""
+    if shutil.disk_usage(folder).free < ROOM_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder.parent))
+
+
 def _refused(code: Sequence[NotebookNode]) -> str:
-    """Why an answer cell is not run ('' when all may be)."""
+    """Why an answer cell is not run ('' when all may be). Leaves out of the cells what only tries an answer."""
     for cell in code:
         role = generate.role(cell)
         if role and role[0] == generate.ANSWER:
             try:
                 exercise = find(role[1])
-                answers.body(exercise, cell.source)
+                cell.source = answers.to_run(exercise, cell.source)
                 if exercise.kind == PYTHON:
                     _as_written(cell.source)
             except answers.Refused as refused:

@@ -92,15 +92,16 @@ def canvas(report: Report) -> str:
 
 
 def moodle(report: Report) -> str:
-    """A grading worksheet that Moodle takes: Identifier ('Participant 123'), points and feedback."""
+    """A grading worksheet that Moodle takes: Identifier ('Participant 123'), points and feedback. It refuses one without a column of when it was graded,
+    which is empty here: Moodle then keeps a grade that it has already, unless it is told to take older ones too."""
     rows = []
     for row in report.rows:
         facts = row.learner.facts
         identifier = facts.get("id", row.learner.key)
         identifier = f"Participant {identifier}" if identifier.isdigit() else identifier
         said = [f"{e.exercise}: {e.points:g} of {e.of:g}" for e in row.exercises]
-        rows.append([identifier, row.learner.name, facts.get("number", ""), facts.get("email", ""), row.points, row.of, SEVERAL.join(said)])
-    return table(["Identifier", "Full name", "ID number", "Email address", "Grade", "Maximum Grade", "Feedback comments"], rows)
+        rows.append([identifier, row.learner.name, facts.get("number", ""), facts.get("email", ""), row.points, row.of, "", SEVERAL.join(said)])
+    return table(["Identifier", "Full name", "ID number", "Email address", "Grade", "Maximum Grade", "Last modified (grade)", "Feedback comments"], rows)
 
 
 def junit(report: Report) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import tempfile
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -16,9 +17,10 @@ from typing import Any
 from .marks import Exercise, Report, Row
 
 TEMPLATES = Path(__file__).with_name("templates")
-TOPS = sorted({"home", "root", "Users", "tmp", "var", "opt", "srv", "mnt", "media", "usr", "data", "scratch", "run", "private", "work", *(path.parts[1] for path in (
-    Path.home(), Path(tempfile.gettempdir()), TEMPLATES) if len(path.parts) > 1)})
-PLACE = re.compile(rf"(?<![\w.:/<])/(?:{'|'.join(map(re.escape, TOPS))})(?:/[^\s:'\"(),;<>|]+)+/?")
+TOPS = sorted({*"""home root Users tmp var opt srv mnt media usr etc dev proc boot lib lib64 data scratch run private work workspace app content export exports net nfs gpfs
+               lustre cluster afs nix snap""".split(), *(path.parts[1] for path in (Path.home(), Path.cwd(), Path(tempfile.gettempdir()), Path(sys.prefix), Path(sys.base_prefix), TEMPLATES)
+                                                         if len(path.parts) > 1)})
+PLACE = re.compile(rf"(?:file://|(?<![\w./<]))/(?:{'|'.join(map(re.escape, TOPS))})(?:/[^\s:'\"(),;<>|]+)+/?")
 STATUS = {
     "right": ("✓", "right", "good"), "partly": ("◐", "partly right", "part"), "wrong": ("✗", "not right yet", "bad"), "not answered": ("–", "not answered", "none"),
     "missing": ("–", "its answer cell is missing", "none"), "not handed in": ("–", "not handed in", "none"), "unreadable": ("!", "could not be read", "bad"),

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -325,11 +325,26 @@ def _sheet_of(answers: Mapping[str, str], edition: Edition, by_name: str) -> She
     return edition.sheets[best] if counts[best] else None
 
 
+SUMMER = {"CEST": 2, "EEST": 3, "WEST": 1, "BST": 1, "EDT": -4, "CDT": -5, "MDT": -6, "PDT": -7, "PST": -8, "AKDT": -8, "AKST": -9, "NZST": 12, "NZDT": 13,
+          "AEST": 10, "AEDT": 11, "JST": 9, "KST": 9}
+"""Hours before UTC of the abbreviations that no zone is called by; of those with two meanings (CST, IST) the zone's name decides or nothing does."""
+
+
+def _zone(word: str) -> tzinfo:
+    """'UTC', 'America/Denver', 'CEST' or '+0200', whichever nbgrader is set to write. Raises LookupError, OSError or ValueError for anything else."""
+    if word in SUMMER:
+        return timezone(timedelta(hours=SUMMER[word]))
+    offset = re.fullmatch(r"([+-])(\d\d):?(\d\d)", word)
+    if offset:
+        return timezone(timedelta(hours=int(offset[2]), minutes=int(offset[3])) * (-1 if offset[1] == "-" else 1))
+    return UTC if word == "UTC" else ZoneInfo(word)
+
+
 def timestamp(data: bytes) -> datetime | None:
     """The time in nbgrader's timestamp.txt, '2026-02-02 15:58:23.948203 America/Denver'; None when it cannot be read."""
     words = data[:200].decode("utf-8", "replace").split()
     try:
-        zone = UTC if len(words) < 3 or words[2] == "UTC" else ZoneInfo(words[2])
+        zone = UTC if len(words) < 3 else _zone(words[2])
         return datetime.fromisoformat(" ".join(words[:2])).replace(tzinfo=zone, microsecond=0)
     except (ValueError, OSError, LookupError):
         return None

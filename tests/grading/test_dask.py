@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same grading on a Dask cluster: a worker killed midway costs nothing, and nothing is graded twice."""
+"""The same grading on a Dask cluster: workers that are killed and a scheduler that starts anew cost nothing, and nothing is lost or counted twice."""
 import os
 import signal
 import threading
 import time
 
 import pytest
-from support.classroom import PHASES, RING, hand_in, lesson, right, slow, words
+from support.classroom import PHASES, RING, hand_in, lesson, quick, right, slow, words
+from support.dask_processes import Processes
+from support.faulty_workers import deadly
 from support.patience import PATIENCE
 
-from hopperlab.grading import grade_pool, grader
+from hopperlab.grading import grade_cluster, grade_pool, grader, reports
 from hopperlab.grading.grader import Asked
 
 distributed = pytest.importorskip("distributed", reason="the extra [grading] is not installed")
@@ -50,6 +52,73 @@ def _kill_after_two(log, pid):
     os.kill(pid, signal.SIGKILL)
 
 
+CLASS = 200
+
+
+def _class(folder):
+    """200 answers, no two alike: most are right, some wrong, some half right, some empty."""
+    for number in range(CLASS):
+        word = {0: "WRONG", 1: "HALF"}.get(number % 7, "")
+        hand_in(folder / f"learner{number:03}", right() | {PHASES: "" if number % 20 == 19 else f"# {word} {number}", RING: ""})
+
+
+def _asked(folder, name, **how):
+    return Asked(folder / "class", lesson(), folder / name, unsafe=True, work=quick, matches=lambda exercise, answer: False, **how)
+
+
+@pytest.mark.thorough
+def test_two_hundred_under_kills_come_to_the_same_reports_as_without_a_cluster(tmp_path, capsys):
+    _class(tmp_path / "class")
+    plain = _asked(tmp_path, "plain", workers=0)
+    report, timing = grader.grade(plain)
+    pages = reports.write_all(report, timing, plain.out)
+    told = []
+    with Processes(tmp_path, 4) as cluster:
+        kills = {20: lambda: cluster.kill_worker(0), 60: cluster.restart_scheduler, 120: lambda: cluster.kill_worker(1)}
+
+        def tell(done, all):
+            told.append(done)
+            kills.pop(done, lambda: None)()
+        asked = _asked(tmp_path, "cluster", dask=cluster.address)
+        found, timing = grader.grade(asked, tell)
+        reports.write_all(found, timing, asked.out)
+    assert not kills and "lost touch with" in capsys.readouterr().err
+    assert told == list(range(len(told))) and len(list((asked.out / "results").rglob("*.json"))) == len(told) - 1 == CLASS - CLASS // 20
+    for page in pages:
+        if not page.name.startswith("timing."):
+            assert page.read_bytes() == (asked.out / page.relative_to(plain.out)).read_bytes(), page.name
+
+
+@pytest.mark.thorough
+def test_an_answer_that_ends_each_worker_is_given_up_and_the_others_are_not(tmp_path):
+    tasks = [grader.task_of(lesson(), "04.1", f"# {number} {'DIES' * (number == 3)}", "", True) for number in range(12)]
+    with Processes(tmp_path, 2) as cluster:
+        found = list(grade_cluster.run(tasks, cluster.address, deadly, first=60 * PATIENCE, away=120 * PATIENCE, say=lambda line: None))
+    assert sorted(outcome["digest"] for outcome in found) == sorted(task["digest"] for task in tasks)
+    assert [outcome["digest"] for outcome in found if "failed" in outcome] == [tasks[3]["digest"]]
+
+
+@pytest.mark.thorough
+def test_a_cluster_without_workers_is_said_and_given_up_after_a_while(tmp_path):
+    said = []
+    with Processes(tmp_path, 0) as cluster, pytest.raises(grade_pool.PoolError, match="no worker for 3 s.*same command"):
+        list(grade_cluster.run([{"digest": "1", "exercise": "04.1"}], cluster.address, slow, first=60 * PATIENCE, away=3, say=said.append))
+    assert said == ["the Dask cluster has no worker now; waiting for one"]
+
+
+def unknown(task):
+    """What no worker can import: tests are no package of theirs."""
+    return task
+
+
+@pytest.mark.thorough
+def test_a_cluster_that_cannot_run_the_work_is_given_up(tmp_path):
+    said = []
+    with Processes(tmp_path, 1) as cluster, pytest.raises(grade_pool.PoolError, match="takes no work.*same version"):
+        found = list(grade_cluster.run([{"digest": "1", "exercise": "04.1"}], cluster.address, unknown, first=60 * PATIENCE, away=20, say=said.append))
+        assert found == [] and said
+
+
 def test_no_scheduler_is_said():
     with pytest.raises(grade_pool.PoolError, match="no Dask scheduler"):
-        list(grade_pool.run_dask([{"digest": "1", "exercise": "04.1"}], "tcp://127.0.0.1:9", slow, patience="2s"))
+        list(grade_cluster.run([{"digest": "1", "exercise": "04.1"}], "tcp://127.0.0.1:9", slow, first=2.0))

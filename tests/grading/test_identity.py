@@ -12,7 +12,7 @@ from support.classroom import PHASES, STEM, hand_in, lesson, notebook, right
 import nbformat
 from hopperlab.grading import layouts, learners
 from hopperlab.grading.submission_files import InputError
-from hopperlab.grading.submissions import LateRule, collect, collected
+from hopperlab.grading.submissions import LateRule, collect, collected, timestamp
 
 MINE, FORGED = {PHASES: "mine"}, {PHASES: "forged"}
 ROSTER = "id,name,login,email\n12345,\"Lovelace, Ada\",ada,ada@x.org\n4711,Bob Babbage,bob,bob@x.org\n666,Mallory M,mallory,m@x.org\n"
@@ -227,3 +227,58 @@ def test_layout_is_decided_by_top_components():
     for top, kind in ((f"a_1_2_{STEM}.ipynb", layouts.CANVAS_EXPORT), ("A_1_assignsubmission_file_", layouts.MOODLE_EXPORT), ("submitted", layouts.NBGRADER), ("ada", layouts.PLAIN)):
         parts = (top, "ada", "04", "x.ipynb") if kind != layouts.CANVAS_EXPORT else (top,)
         assert layouts.decide([parts], Path("class"), stems).kind == kind
+
+
+CANVAS_NAMES = [                          # as content_zipper.rb makes them: SORTABLE NAME, LATE, USER ID, ATTACHMENT ID, FILE
+    ("lovelaceada_12345_67890_{}.ipynb", "12345", False), ("lovelaceada_LATE_12345_67890_{}-1.ipynb", "12345", True), ("de_la_cruz_12345_67890_my file.ipynb", "12345", False),
+    ("smithjones_12345_67890_14_beat_cublas.ipynb", "12345", False), ("anon_Ab3x9_67890_{}.ipynb", "Ab3x9", False), ("LATE_anon_Ab3x9_67890_{}-2.ipynb", "Ab3x9", True)]
+
+
+@pytest.mark.parametrize("name, number, late", CANVAS_NAMES)
+def test_canvass_names_are_read_as_canvas_makes_them(name, number, late):
+    found = layouts.named((name.format(STEM),), [STEM])
+    assert (found.words[0], found.late, found.rule) == (number, late, layouts.CANVAS_EXPORT)
+
+
+@pytest.mark.parametrize("forged", ["mallory_12345_666_70001_{}.ipynb", "mallory_666_70001_12345_80001_{}.ipynb", "anon_Ab3x9_666_70001_12345_{}.ipynb"])
+def test_a_name_or_a_file_that_brings_numbers_of_its_own_names_nobody(tmp_path, forged):
+    """A sortable name that ends in a number, or a file that begins with two, would be another learner's to one of the two ways of reading it."""
+    honest = {f"{name}_{number}_7000{i}_{STEM}.ipynb": data(MINE) for i, (name, number) in enumerate((("babbagebob", 4711), ("hoppergrace", 815)))}
+    put(tmp_path / "class", honest | {forged.format(STEM): data(FORGED)})
+    found = collected(tmp_path / "class", lesson(), roster(tmp_path))
+    assert all("not in the roster" in s.notes for s in found.submissions if s.answers and s.answers[PHASES] == "forged")
+    assert not any(s.answers for s in found.submissions if s.learner.key == "12345") and any("work of two" in line for line in found.warnings)
+
+
+def test_a_name_without_its_punctuation_is_the_rosters():
+    made = learners.Learner("1", "O'Brien-Smith, Anne", {})
+    assert learners.Roster.named(made, "obriensmithanne") and not learners.Roster.named(made, "obriensmithann")
+
+
+def test_files_that_name_one_learner_in_two_ways_are_a_conflict_and_lessons_and_copies_are_not(tmp_path):
+    put(tmp_path / "a", {f"ada_{STEM}.ipynb": data(MINE), f"ada_{STEM} (1).ipynb": data(MINE), "bob.ipynb": data(MINE)})
+    assert [s.error for s in collect(tmp_path / "a", lesson())] == ["", ""]
+    put(tmp_path / "a", {f"{STEM}-ada.ipynb": data(FORGED)})
+    found = collected(tmp_path / "a", lesson())
+    assert "2 sources name this learner" in found.submissions[0].error and not found.submissions[0].answers and found.warnings
+
+
+@pytest.mark.parametrize("names", [["ada+04+2026-02-02 15:58:23.948203 UTC+cmFuZG9t", "bob+04+2026-02-02 15:58:23.948203 UTC"], ["a+b+04+2026-02-02 15:58:23.948203 CEST+c-_9t"]])
+def test_nbgraders_exchange_is_not_a_class(tmp_path, names):
+    put(tmp_path / "inbound", {f"{name}/{STEM}.ipynb": data(MINE) for name in names})
+    with pytest.raises(InputError, match="nbgrader collect"):
+        collect(tmp_path / "inbound", lesson())
+
+
+def test_a_whole_course_of_nbgrader_is_taken_as_it_lies_there(tmp_path):
+    others = {f"{step}/04/{STEM}.ipynb": data(FORGED) for step in ("source", "release", "downloaded", "solution")}
+    put(tmp_path, others | {f"{step}/ada/04/{STEM}.ipynb": data(FORGED) for step in ("autograded", "feedback")} | {
+        f"submitted/ada/04/{STEM}.ipynb": data(MINE), "submitted/ada/04/submission_secret.txt": b"x", "gradebook.db": b"", "nbgrader_config.py": b""})
+    assert [(s.learner.key, s.answers[PHASES]) for s in collect(tmp_path, lesson())] == [("ada", "mine")]
+
+
+@pytest.mark.parametrize("stamp, hour", [("2026-06-01 12:00:00.000000 CEST", 10), ("2026-06-01 12:00:00.000000 +0200", 10), ("2026-06-01 12:00:00.000000 -05:30", 17),
+                                         ("2026-06-01 12:00:00", 12), ("2026-06-01 12:00:00.5 EDT", 16), ("2026-06-01 12:00:00.5 Europe/Berlin", 10)])
+def test_every_zone_that_nbgrader_writes_is_read(stamp, hour):
+    assert timestamp(stamp.encode()).astimezone(UTC).hour == hour
+    assert timestamp(b"2026-06-01 12:00:00 NOWHERE") is None

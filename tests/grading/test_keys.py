@@ -31,9 +31,21 @@ def test_short_keys_are_refused_and_the_message_says_what_to_do(tmp_path, key):
     assert "leave --key out" in str(refused.value) and not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("key", [KEYS[0], KEYS[0].upper(), "q2Zr7-VnXw8_tLkP0sYdEa", "seven long words that nobody else would put in this order"])
+@pytest.mark.parametrize("key", [KEYS[0], KEYS[0].upper(), "q2Zr7-VnXw8_tLkP0sYdEa", "6oikTPEzc755roVG47Dt7g=="])
 def test_long_keys_are_taken(key):
     assert keys.check(key) == key
+
+
+@pytest.mark.parametrize("key", ["0123456789abcdef" * 2, "fedcba98765432100123456789abcdef", "00112233445566778899aabbccddeeff", "31415926535897932384626433832795", "password" * 8,
+                                 "the quick brown fox jumps over the lazy dog", "seven long words that nobody else would put in this order", "GPU-Programming-Course-Autumn-2026", "qwertyuiopasdfghjklzxcvbnm1234567890", "0f9A" * 16])
+def test_long_keys_that_a_person_thought_of_are_refused(key):
+    with pytest.raises(keys.WeakKey, match="128"):
+        keys.check(key)
+
+
+def test_no_random_key_is_refused():
+    for _ in range(2000):
+        keys.check(keys.new())
 
 
 def test_without_a_key_each_edition_has_one_of_its_own(tmp_path, monkeypatch):

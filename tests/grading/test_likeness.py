@@ -178,3 +178,14 @@ def test_a_form_of_the_published_solution_is_flagged(tmp_path, monkeypatch):
     hand_in(tmp_path / "class" / "ada", right() | {PHASES: "", RING: "%%cuda ring\nint x;// FORM abc"})
     monkeypatch.setattr(likeness, "public_forms", lambda root, exercise, constants: {"abc"} if exercise == "04.2" else set())
     assert "matches the public solution" in graded(tmp_path).rows[0].exercises[1].flags
+
+
+@pytest.mark.parametrize("disguise", [
+    "def f(events):\n    zz = 5\n    word = start(COUNT)\n    return [word + one for one in events]", "def f(events):\n    if True:\n        word = start(COUNT)\n        return [word + one for one in events]",
+    "def f(events):\n    word = start(COUNT)\n    found = [word + one for one in events]\n    return found", "def f(events):\n    word = start(COUNT)\n    return [one + word for one in events]"])
+def test_python_that_does_nothing_more_is_the_same_program(disguise):
+    asked = catalogue.find("04.1")
+    plain = "def f(events):\n    word = start(COUNT)\n    return [word + one for one in events]"
+    assert likeness.form(asked, disguise) == likeness.form(asked, plain)
+    assert likeness.form(asked, plain.replace("word + one", "word - one")) != likeness.form(asked, plain)
+    assert likeness.form(asked, disguise.replace("start(COUNT)", "start(COUNT + 1)")) != likeness.form(asked, plain)

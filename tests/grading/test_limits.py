@@ -3,20 +3,23 @@
 import csv
 import errno
 import io
+import sys
 import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 from support.classroom import PHASES, RING, ROOT, RUNNERS, hand_in, lesson, quick, right, slow, words
 from support.patience import PATIENCE
 
 from hopperlab import cli
 from hopperlab.cli import grading
-from hopperlab.grading import csv_cells, grade_pool, grade_task, grader, overrides, reports, reports_html, results, sandbox, verdict
+from hopperlab.grading import csv_cells, grade_pool, grade_task, grader, nbval_run, overrides, reports, reports_html, results, sandbox, verdict
 from hopperlab.grading.grader import Asked
 from hopperlab.grading.results import DiskFull
 from hopperlab.grading.sandbox import Limits
+from hopperlab.grading.supervise import Completed
 
 
 def task(**changes):
@@ -125,6 +128,24 @@ def no_room(given):
     raise OSError(errno.ENOSPC, "No space left on device", "/tmp/hl-x/notebook.ipynb")
 
 
+@pytest.mark.parametrize("looks", [[100], [1 << 30, 100]])
+def test_where_temporary_files_have_no_room_no_answer_is_wrong_for_it(monkeypatch, looks):
+    """A disk that was full before nbval ran, or became so while it did, and kept its results from being written."""
+    free = iter(looks)
+    monkeypatch.setattr(nbval_run.shutil, "disk_usage", lambda folder: SimpleNamespace(free=next(free)))
+    monkeypatch.setattr(nbval_run.supervise, "run", lambda *words, **limits: Completed(1, b"", b"", 0.1))
+    task = grader.task_of(lesson(), "04.1", right()[PHASES], "", True)
+    with pytest.raises(OSError) as full:
+        nbval_run.run(nbformat.reads(task["notebook"], as_version=4), unsafe=True)
+    assert full.value.errno == errno.ENOSPC
+    outcome = grade_pool.attempt(task, lambda given: nbval_raises(full.value))
+    assert outcome["full"] == "/tmp" and "failed" in outcome
+
+
+def nbval_raises(problem):
+    raise problem
+
+
 def test_a_worker_without_room_ends_the_run_too(tmp_path):
     hand_in(tmp_path / "class" / "ada", right())
     with pytest.raises(DiskFull, match="/tmp/hl-x"):
@@ -159,6 +180,18 @@ def test_a_learners_page_shows_no_path_of_the_grader(tmp_path, work):
                                         ("'/srv/a b'", "'a b'"), ("/srv/ada", "ada"), ("(/opt/x.so)", "(x.so)")])
 def test_paths_lose_their_folders_and_nothing_else(text, left):
     assert reports_html.no_places(text) == left
+
+
+@pytest.mark.parametrize("text", ["at line 3:/root/class/x.py", "ring.cu:12:/work/a/ring.cu", "file:///home/t/class.ipynb", "/nix/store/a/x.py", "/workspace/course/a.py", "/export/u/a.cu(3)",
+                                  "/gpfs/home/t/a.py", f"{sys.prefix}/lib/x.py"])
+def test_wherever_a_path_stands_its_folders_go(text):
+    assert "/" not in reports_html.no_places(text)
+
+
+def test_an_empty_word_is_no_folder(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["grade", "", "--assignment", "04"])
+    assert ended.value.code == 2 and "this is empty" in capsys.readouterr().err
 
 
 NASTY = ["=1+1", "a;=cmd|' /C calc'!A1", "a\t=1", "a\n=1", "a; @x", "x|+1", " =1", "'=1", "''=1", "\uff1d1", "a;'-1", '";=1', "\t=1", "\r-1", "plain; text", "3 - 1", "it's", "a=b", "-", ";"]

@@ -130,3 +130,8 @@ def test_unsafe_is_said_in_the_report(classroom):
     report, _ = graded(classroom)
     pages = reports_html.pages(report)
     assert "Graded without isolation (--unsafe)" in pages["index.html"] and "Graded without isolation" in pages["learners/ada.html"]
+
+
+def test_moodle_finds_the_columns_without_which_it_refuses_a_worksheet(classroom):
+    head = next(csv.reader(io.StringIO(reports.moodle(graded(classroom)[0]))))
+    assert {"Identifier", "Grade", "Last modified (grade)", "Feedback comments"} <= set(head)

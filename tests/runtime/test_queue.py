@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue: 20 clients of which one hangs, fair turns, time limits, crashes, clients that leave, and messages that are no messages."""
-import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -15,62 +13,28 @@ from concurrent.futures import ThreadPoolExecutor
 import ml_dtypes
 import numpy as np
 import pytest
+from support.crowd import LEARNERS, ROUNDS, STAND_IN, crowd, outsider
 from support.patience import PATIENCE
+from support.queue_server import CODE, request, serving
 
 import hopperlab as hl
 from hopperlab.hopper.tensormap import TensorMapFields
 from hopperlab.runtime.queue import client, wire
+from hopperlab.runtime.queue.guests import MOST_LINES
 from hopperlab.runtime.queue.turns import LEAST, MOST_WAITING, QueueFull, Turns
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the queue's server needs Linux")
 
-CODE = """
-extern "C" __global__ void scale(float* a, float by) { a[threadIdx.x] *= by; }
-extern "C" __global__ void hang(volatile int* a) { for (int i = 0; i < (1 << 30); i++) a[0] = i; }
-extern "C" __global__ void past(int* a) { a[1 << 20] = 1; }
-"""
-
-
 @pytest.fixture
 def server(tmp_path):
-    """A running server in a thread: call it with Server's options; it is stopped at the end, and must leave no socket behind."""
-    from hopperlab.runtime.queue.server import Server
-    path, running = tmp_path / "queue.sock", []
-
-    def start(**options):
-        made = Server(path, "emulator", **options)
-        ready, loop = threading.Event(), asyncio.new_event_loop()
-        task = loop.create_task(made.serve(ready))
-
-        def run():
-            with contextlib.suppress(asyncio.CancelledError):
-                loop.run_until_complete(task)
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        assert ready.wait(20 * PATIENCE)
-        running.append((loop, task, thread))
-        return made, str(path)
-    yield start
-    for loop, task, thread in running:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join(20 * PATIENCE)
-        assert not thread.is_alive() and not path.exists()
-        loop.close()
+    """Call it with Server's options: (server, path of its socket)."""
+    with serving(tmp_path) as start:
+        yield start
 
 
 @pytest.fixture(scope="module")
 def module():
     return hl.RawModule(code=CODE, backend="emulator", name="queue.cu")
-
-
-def request(module, name, args, monkeypatch):
-    """What run_isolated would send for this launch."""
-    sent = {}
-    with monkeypatch.context() as patch:
-        patch.setenv("HOPPERLAB_QUEUE", "/nowhere")
-        patch.setattr(client, "ask", lambda path, message, timeout: sent.update(message) or {"arrays": message["arrays"], "seconds": 0})
-        hl.run_isolated(module.get_function(name), (1,), (4,), args)
-    return sent
 
 
 def test_twenty_clients_of_which_one_hangs(server, module, monkeypatch):
@@ -102,6 +66,69 @@ def _serial(function):
         with lock:
             return function(*args)
     return one_at_a_time
+
+
+@pytest.mark.thorough
+def test_thirty_clients_of_which_one_is_killed_one_hangs_and_one_floods(server, tmp_path):
+    worker = tmp_path / "stand_in.py"
+    worker.write_text(STAND_IN)
+    made, path = server(limit=3 * PATIENCE, names=True, worker=(sys.executable, "-I", "-S", str(worker)))
+    answers = crowd(made, path, tmp_path, {"kernel": "work"}, {"kernel": "hang"}, 3 * PATIENCE)
+    assert len(answers) == LEARNERS and all([one["who"] for one in mine] == [name] * ROUNDS for name, mine in answers.items()), "each got its own answers"
+
+
+def test_what_one_client_may_hold_is_bounded_and_the_others_are_served(server, tmp_path):
+    worker = tmp_path / "stand_in.py"
+    worker.write_text(STAND_IN)
+    made, path = server(limit=20 * PATIENCE, names=True, worker=(sys.executable, "-I", "-S", str(worker)))
+    flood = outsider(path, tmp_path, {"kernel": "hang", "user": "flood", "timeout": 20 * PATIENCE}, MOST_LINES + 40)
+    until = time.monotonic() + 20 * PATIENCE
+    while made.turns.running.get("flood") is None and time.monotonic() < until:
+        time.sleep(0.02)
+    assert max(made.guests.lines.values()) <= MOST_LINES and len(made.turns.waiting["flood"]) <= MOST_WAITING
+    with socket.socket(socket.AF_UNIX) as line, socket.socket(socket.AF_UNIX) as second:       # two halves of messages that are never sent whole
+        for half in (line, second):
+            half.connect(path)
+            half.sendall(wire.MOST_BYTES.to_bytes(8, "little"))
+        with pytest.raises(hl.IsolatedError, match="more than .* bytes wait") as caught:
+            client.ask(path, {"kernel": "k", "more": b"x" * 4096}, 1, "greedy")
+        assert caught.value.kind == "QueueFull"
+    flood.kill()
+    flood.wait()
+    assert client.ask(path, {"kernel": "work"}, 10 * PATIENCE, "ann")["who"] == "ann"
+
+
+@pytest.mark.parametrize("timeout", ["NaN", "-1.0", '"soon"', "1" + "0" * 400])
+def test_a_time_limit_that_is_none_is_refused_and_delays_nobody(server, tmp_path, timeout):
+    worker = tmp_path / "stand_in.py"
+    worker.write_text(STAND_IN)
+    made, path = server(limit=10 * PATIENCE, worker=(sys.executable, "-I", "-S", str(worker)))
+    head = f'{{"$dict": [["kernel", "hang"], ["user", "x"], ["timeout", {timeout}]]}}'.encode()
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(path)
+        line.sendall((8 + len(head)).to_bytes(8, "little") + len(head).to_bytes(8, "little") + head)
+        size = int.from_bytes(line.recv(8), "little")
+        assert wire.unpack(line.recv(size))["kind"] == "WireError" and made.launches == 0
+    assert client.ask(path, {"kernel": "work"}, 10 * PATIENCE)["kernel"] == "work"
+
+
+def test_a_fault_of_the_queue_itself_costs_one_launch(server, tmp_path, monkeypatch):
+    worker = tmp_path / "stand_in.py"
+    worker.write_text(STAND_IN)
+    made, path = server(worker=(sys.executable, "-I", "-S", str(worker)))
+    with monkeypatch.context() as patch:
+        patch.setattr(made, "_ask", lambda process, body: 1 / 0)
+        with pytest.raises(hl.IsolatedError, match="could not run it .ZeroDivisionError") as caught:
+            client.ask(path, {"kernel": "work"}, 5 * PATIENCE)
+    assert caught.value.kind == "crash" and client.ask(path, {"kernel": "work"}, 5 * PATIENCE)["kernel"] == "work"
+
+
+def test_a_head_that_takes_long_to_read_is_not_read():
+    body = (wire.MOST_HEAD + 1).to_bytes(8, "little") + b"[" * (wire.MOST_HEAD + 1)
+    with pytest.raises(wire.WireError, match="too long"):
+        wire.head_of(body)
+    with pytest.raises(wire.WireError, match="damaged"):
+        wire.head_of((200_000).to_bytes(8, "little") + b"[" * 200_000)
 
 
 def test_run_isolated_goes_through_the_queue_and_brings_results_back(server, module, monkeypatch):

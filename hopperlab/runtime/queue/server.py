@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from . import wire
+from .guests import Guests, TooMuch
 from .turns import QueueFull, Turns
 
 WORKER = (sys.executable, "-m", "hopperlab.runtime.queue.worker")
 START_SECONDS = 120.0
+READ_SECONDS = 60.0         # for a client to take its answer; one that does not is left
 
 
 @dataclass(eq=False)
@@ -34,7 +36,7 @@ class Launch:
     body: bytes
     name: str
     timeout: float
-    answer: asyncio.Future[dict[str, Any]]
+    answer: asyncio.Future[bytes]
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -50,7 +52,7 @@ class Server:
 
     def __init__(self, path: Path, place: str, limit: float = 20.0, at_once: int = 1, names: bool = False, worker: Sequence[str] = WORKER):
         self.path, self.place, self.limit, self.at_once, self.names, self.worker = Path(path), place, limit, at_once, names, tuple(worker)
-        self.turns, self.launches, self.ended = Turns(), 0, 0
+        self.turns, self.guests, self.launches, self.ended = Turns(), Guests(), 0, 0
         self._spares: list[asyncio.Task[asyncio.subprocess.Process]] = []
         self._news = asyncio.Event()
 
@@ -77,30 +79,35 @@ class Server:
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client: each message is a launch, or a question for the state; answered in order."""
+        pid, uid = _peer(writer)
         try:
-            while True:
-                body = await read_message(reader)
-                writer.write(wire.pack(await self._answer(body, reader, writer)))
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, wire.WireError):
+            with self.guests.line((uid, (pid or id(writer)) if self.names else 0)) as line:        # pid 0: in a container that this one does not see into
+                while True:
+                    with line.message(await _size(reader)) as size:
+                        body = await reader.readexactly(size)
+                        writer.write(await self._answer(body, reader, writer))
+                        del body
+                        await asyncio.wait_for(writer.drain(), READ_SECONDS)
+        except TooMuch as problem:
+            writer.write(_said(str(problem), "QueueFull"))
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, wire.WireError):
             pass
         finally:
             writer.close()
 
-    async def _answer(self, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, Any]:
+    async def _answer(self, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         try:
             head = wire.head_of(body)
+            if head.get("ask") == "state":
+                return wire.pack({"place": self.place, "limit": self.limit, "launches": self.launches, "ended": self.ended, "users": self.turns.as_dict()})
+            launch = Launch(body, str(head.get("kernel", "?"))[:200], _seconds(head.get("timeout", self.limit), self.limit), asyncio.get_running_loop().create_future())
         except wire.WireError as problem:
-            return {"error": str(problem), "kind": "WireError", "fatal": False}
-        if head.get("ask") == "state":
-            return {"place": self.place, "limit": self.limit, "launches": self.launches, "ended": self.ended, "users": self.turns.as_dict()}
+            return _said(str(problem), "WireError")
         user = self._user(writer, str(head.get("user", "")))
-        timeout = min(float(head.get("timeout", self.limit)), self.limit)
-        launch = Launch(body, str(head.get("kernel", "?")), timeout, asyncio.get_running_loop().create_future())
         try:
             self.turns.add(user, launch)
         except QueueFull as problem:
-            return {"error": f"{problem}; wait for some of them", "kind": "QueueFull", "fatal": False}
+            return _said(f"{problem}; wait for some of them", "QueueFull")
         self._news.set()
         gone = asyncio.create_task(reader.read(1))           # a client says nothing while it waits: a byte or the end means it is gone
         both: set[asyncio.Future[Any]] = {gone, launch.answer}
@@ -110,7 +117,7 @@ class Server:
             launch.cancelled.set()
             raise ConnectionResetError
         gone.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError, ConnectionError):
             await gone
         return launch.answer.result()
 
@@ -118,8 +125,7 @@ class Server:
         """Who is at the other end: the uid that the kernel vouches for, or the name given where the server trusts names."""
         if self.names and given:
             return given[:64]
-        peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        uid = struct.unpack("3i", peer)[1]
+        uid = _peer(writer)[1]
         try:
             return pwd.getpwuid(uid).pw_name
         except KeyError:
@@ -136,26 +142,28 @@ class Server:
             began = time.monotonic()
             try:
                 answer = await self._run(launch)
+            except Exception as problem:                     # whatever one launch brings about, the next one has its turn
+                answer = _said(f"the queue could not run it ({type(problem).__name__}: {problem})", "crash")
             finally:
                 self.turns.done(user, time.monotonic() - began)
             self.launches += 1
             if not launch.answer.done():
                 launch.answer.set_result(answer)
 
-    async def _run(self, launch: Launch) -> dict[str, Any]:
+    async def _run(self, launch: Launch) -> bytes:
         """One launch in one worker, which is ended afterwards whatever happened; the next spare starts meanwhile."""
         try:
             process = await self._ready_worker()
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as problem:
-            return {"error": f"a worker process for the {self.place} did not start ({type(problem).__name__}: {problem})", "kind": "crash", "fatal": False}
+            return _said(f"a worker process for the {self.place} did not start ({type(problem).__name__}: {problem})", "crash")
         work, gone = asyncio.create_task(self._ask(process, launch.body)), asyncio.create_task(launch.cancelled.wait())
         try:
             await asyncio.wait({work, gone}, timeout=launch.timeout, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
             self.ended += not gone.done()
-            return {"error": f"{launch.name} did not finish in {launch.timeout:g} s and was ended. If it waits for a barrier nobody completes, "
-                             "`with hl.emulate():` names the barrier and the line", "kind": "timeout", "fatal": False}
+            return _said(f"{launch.name} did not finish in {launch.timeout:g} s and was ended. If it waits for a barrier nobody completes, "
+                         "`with hl.emulate():` names the barrier and the line", "timeout")
         finally:
             for task in (work, gone):
                 task.cancel()
@@ -171,16 +179,18 @@ class Server:
         finally:
             self._spares.append(asyncio.create_task(self._start()))
 
-    async def _ask(self, process: asyncio.subprocess.Process, body: bytes) -> dict[str, Any]:
+    async def _ask(self, process: asyncio.subprocess.Process, body: bytes) -> bytes:
+        """The worker's answer as it came: its arrays are the client's to read."""
         try:
             stdin, stdout = _pipes(process)
             stdin.write(len(body).to_bytes(wire.LENGTH, "little") + body)
             await stdin.drain()
-            return wire.unpack(await read_message(stdout))
+            answer = await read_message(stdout)
+            return len(answer).to_bytes(wire.LENGTH, "little") + answer
         except (asyncio.IncompleteReadError, ConnectionError):
-            return {"error": f"the worker process ended while it ran the launch (exit code {await process.wait()})", "kind": "crash", "fatal": False}
+            return _said(f"the worker process ended while it ran the launch (exit code {await process.wait()})", "crash")
         except wire.WireError as problem:
-            return {"error": str(problem), "kind": "crash", "fatal": False}
+            return _said(str(problem), "crash")
 
     async def _start(self) -> asyncio.subprocess.Process:
         """A worker that has said that it is ready."""
@@ -200,12 +210,39 @@ class Server:
                 await end(outcome)
 
 
-async def read_message(reader: asyncio.StreamReader) -> bytes:
-    """The body of the next message. Raises WireError for one that is too long, IncompleteReadError at the end."""
+def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
+    """The pid and the uid of the socket's other end, which the kernel vouches for."""
+    peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", peer)
+    return pid, uid
+
+
+def _seconds(asked: Any, limit: float) -> float:
+    """The time limit of a launch: what its client asked for, if that is a number, and the server's own at most. Raises WireError."""
+    try:
+        seconds = float(asked)
+    except (ValueError, OverflowError) as problem:
+        raise wire.WireError(f"a damaged message: {asked!r:.100} is no time limit") from problem
+    if not seconds >= 0:                                     # NaN would never come
+        raise wire.WireError(f"a damaged message: {seconds} is no time limit")
+    return min(seconds, limit)
+
+
+def _said(error: str, kind: str) -> bytes:
+    """The message of a launch that brought nothing."""
+    return wire.pack({"error": error, "kind": kind, "fatal": False})
+
+
+async def _size(reader: asyncio.StreamReader) -> int:
     size = int.from_bytes(await reader.readexactly(wire.LENGTH), "little")
     if size > wire.MOST_BYTES:
         raise wire.WireError(f"a message of {size} bytes is too long")
-    return await reader.readexactly(size)
+    return size
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """The body of the next message. Raises WireError for one that is too long, IncompleteReadError at the end."""
+    return await reader.readexactly(await _size(reader))
 
 
 def _pipes(process: asyncio.subprocess.Process) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:

@@ -15,6 +15,7 @@ from ...hopper.tensormap import TensorMapFields
 
 LENGTH = 8
 MOST_BYTES = 1 << 30        # of one message
+MOST_HEAD = 4 << 20         # of the head that a server looks into, which nobody else is served meanwhile
 
 
 class WireError(ValueError):
@@ -44,12 +45,14 @@ def unpack(body: bytes | memoryview) -> dict[str, Any]:
 
 
 def head_of(body: bytes | memoryview) -> dict[str, Any]:
-    """The plain values of a message's first level, without its arrays: what a server has to know of it."""
+    """The plain values of a message's first level, without its arrays: what a server has to know of it. Raises WireError."""
     size = int.from_bytes(body[:LENGTH], "little")
+    if size > MOST_HEAD:
+        raise WireError(f"a head of {size} bytes is too long")
     try:
         head = json.loads(bytes(body[LENGTH:LENGTH + size]))
         return {key: item for key, item in head["$dict"] if isinstance(item, (str, int, float, bool))}
-    except (ValueError, KeyError, TypeError) as problem:
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
         raise WireError(f"a damaged message: {problem}") from problem
 
 
