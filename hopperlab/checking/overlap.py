@@ -52,7 +52,8 @@ def loads_ahead(each: int, slots: int, why: str = "") -> Requirement:
                 landed[block] += 1
                 asked = min(total[block], each * (tile + slots - (multiplying[block] > 0)))
                 if issued[block] < asked:
-                    return (f"when tile {tile} of block {block} lands, {issued[block] // each} have been asked for, and it should be {asked // each}: a slot is filled again as "
+                    return (f"when tile {tile} of block {block} lands, {issued[block] // each} have been asked for, and it should be "
+                            f"{asked // each}: a slot is filled again as "
                             "soon as it has been handed back, in every round of the ring" + (f"; {why}" if why else ""))
         return ""
     return custom(f"{slots} slots are filled again at once", complaint)
@@ -73,7 +74,8 @@ def loads_under_products(k_blocks: int) -> Requirement:
                 (alone if landed[block] == issued[block] < total[block] else beside)[block] += 1
         for block, count in sorted(alone.items()):
             if count * k_blocks >= 2 * (count + beside[block]):
-                return (f"in block {block}, {count} of {count + beside[block]} wgmma ended with no load on its way although k-blocks were still to come: load ahead in every round, "
+                return (f"in block {block}, {count} of {count + beside[block]} wgmma ended with no load on its way although k-blocks were still "
+                        f"to come: load ahead in every round, "
                         "not only in the first")
         return ""
     return custom("loads run under the products", complaint)
@@ -83,7 +85,8 @@ def loaded_by(warps: Container[int], who: str) -> Requirement:
     """Every copy must be issued by one of these warps of its block."""
     def complaint(run: Any) -> str:
         other = next((event for event in run.timeline if event.what == "issue cp" and event.warp not in warps), None)
-        return "" if other is None else f"warp {other.warp} of block {other.block} issues copies, and {who} should: the roles are {who} and those who only wait for the data"
+        return "" if other is None else (f"warp {other.warp} of block {other.block} issues copies, and {who} should: the roles are {who} and those "
+                                         "who only wait for the data")
     return custom(f"loads by {who}", complaint)
 
 
@@ -91,7 +94,8 @@ def converged(opcodes: tuple[str, ...], how: str) -> Requirement:
     """No warp may come to these instructions lane by lane. how: what to do."""
     def complaint(run: Any) -> str:
         apart = next((event for event in run.timeline if event.what == "gather lanes" and event.opcode.startswith(opcodes)), None)
-        return "" if apart is None else (f"lanes of warp {apart.warp} come to {apart.opcode.split('.sync')[0]} without the rest of their warp, which it wants whole: {how}")
+        return "" if apart is None else (f"lanes of warp {apart.warp} come to {apart.opcode.split('.sync')[0]} without the rest of their warp, which it "
+                                         f"wants whole: {how}")
     return custom("whole warps at collectives", complaint, accesses=True)
 
 
@@ -126,7 +130,8 @@ def next_issued(steps: int) -> Requirement:
                 block = landed[warp] // steps
                 landed[warp] += 1
                 if issued[warp] < min(total[warp], steps * (block + 2)):
-                    return (f"when k-block {block} was waited for, {issued[warp] - steps * (block + 1)} of the {steps} wgmma of the next one had been issued: start the whole "
+                    return (f"when k-block {block} was waited for, {issued[warp] - steps * (block + 1)} of the {steps} wgmma of the next one had "
+                            f"been issued: start the whole "
                             "k-block before you promote the one before")
         return ""
     return custom("the whole next k-block is under way", complaint)

@@ -77,12 +77,14 @@ def tells_in_time(each: int) -> Requirement:
             met.add(place)
             (told if event.opcode.startswith(ARRIVES) else heard)[event.block, event.detail] += 1
             if event.opcode.startswith(ARRIVES) and (issued[warp] % each or issued[warp] and issued[warp] == landed[warp]):
-                return (f"warp {event.warp} of block {event.block} tells by {event.opcode} ({event.detail}) when {issued[warp] % each or each} of the {each} wgmma of its tile are "
+                return (f"warp {event.warp} of block {event.block} tells by {event.opcode} ({event.detail}) when {issued[warp] % each or each} "
+                        f"of the {each} wgmma of its tile are "
                         f"issued and {issued[warp] - landed[warp]} of them in flight: tell after the last k-block is issued and before you wait for it, so that the next "
                         "consumer's first product runs beside the end of your tile and your stores")
         for (block, barrier), count in told.items():
             if count != heard[block, barrier]:
-                return (f"{count} warps of block {block} arrive on {barrier} and {heard[block, barrier]} wait there: after the last tile there is nobody to tell, and every "
+                return (f"{count} warps of block {block} arrive on {barrier} and {heard[block, barrier]} wait there: after the last tile there "
+                        f"is nobody to tell, and every "
                         "word needs one who waits for it")
         return ""
     return custom("the next consumer is told in time", complaint, accesses=True)
