@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .program import Program
     from .ptx.ir import Function, Instr, Module
 
-MOST_LANES = limits.SMS * limits.MAX_THREADS_PER_SM       # resident threads of one launch: as many as an H200 holds
-
 
 @dataclass
 class Geometry:
@@ -94,29 +92,27 @@ def _triple(value, what: str) -> tuple[int, int, int]:
 
 def geometry(grid: int | Sequence[int], block: int | Sequence[int], registers: int, shared: int,
              cluster: int | Sequence[int] | None = None) -> Geometry:
-    """The launch geometry, with as many resident CTAs as an H200 would hold (and memory here allows)."""
+    """The launch geometry, with as many resident CTAs as an H200 holds. registers: a thread; shared: bytes a CTA. Raises LaunchError for an impossible one."""
     shape = _triple(cluster or 1, "cluster")
     grid, block = _triple(grid, "grid"), _triple(block, "block")
     threads, ctas = prod(block), prod(grid)
     if threads > 1024:
         raise LaunchError(f"block {block}: {threads} threads, but a CTA has at most 1024")
     warps = -(-threads // 32)
-    per_sm = max(1, resident_ctas(threads, registers, shared))
+    try:
+        resident = limits.resident_blocks(threads, max(registers, 16), shared)
+    except ValueError as reason:
+        raise LaunchError(f"block {block}: {reason}") from None
     size = prod(shape)
     if size > limits.MAX_CLUSTER or any(g % c for g, c in zip(grid, shape)):
         raise LaunchError(f"cluster {shape} on grid {grid}: every edge of the grid is a multiple of the cluster's, and a cluster has at "
                           f"most {limits.MAX_CLUSTER} CTAs ({limits.MAX_CLUSTER_PORTABLE} without opting in)")
-    slots = max(size, min(ctas, per_sm * limits.SMS, max(1, MOST_LANES // (warps * 32))) // size * size)
+    slots = max(size, min(ctas, resident) // size * size)
     t = np.arange(warps * 32)
     tid = [(t % block[0]).astype(np.uint32), (t // block[0] % block[1]).astype(np.uint32),
            (t // (block[0] * block[1])).astype(np.uint32)]
     return Geometry(grid, block, slots, warps, threads, ctas, tid, (1, grid[0], grid[0] * grid[1]), shape, cluster is not None,
                     (threads, max(registers, 16), shared))
-
-
-def resident_ctas(threads: int, registers: int, shared: int) -> int:
-    """CTAs of this size that fit on one SM."""
-    return limits.resident_blocks(threads, max(registers, 16), shared)
 
 
 def layout(module: Module, function: Function, dynamic: int, elsewhere: dict[str, int] | None = None) -> Layout:

@@ -60,6 +60,20 @@ def registers_per_warp(registers: int) -> int:
     return _up(max(1, registers) * WARP_THREADS, REGISTER_UNIT)
 
 
+def shares(threads: int, regs: int, smem_bytes: int) -> dict[str, tuple[int, int]]:
+    """Of each resource of a multiprocessor: how much a block takes, and how much there is. Arguments as in `occupancy`.
+
+    Registers are counted in warps, by fours: those that a quarter's registers hold are what there is.
+    """
+    warps = _up(threads, WARP_THREADS) // WARP_THREADS
+    return {
+        "threads": (warps, MAX_WARPS_PER_SM),
+        "blocks": (1, MAX_BLOCKS_PER_SM),
+        "registers": (_up(warps, SUBPARTITIONS), REGISTERS_PER_SM // SUBPARTITIONS // registers_per_warp(regs) * SUBPARTITIONS),
+        "shared memory": (_up(smem_bytes + SHARED_RESERVED, SHARED_UNIT), SHARED_PER_SM),
+    }
+
+
 def occupancy(threads: int, regs: int, smem_bytes: int) -> Occupancy:
     """How many blocks of `threads` threads with `regs` registers a thread and `smem_bytes` of shared memory fit on an SM.
 
@@ -74,13 +88,7 @@ def occupancy(threads: int, regs: int, smem_bytes: int) -> Occupancy:
     if not 0 <= smem_bytes <= SHARED_PER_BLOCK:
         raise ValueError(f"{smem_bytes} bytes of shared memory in a block: 0 to {SHARED_PER_BLOCK} are possible")
     warps = _up(threads, WARP_THREADS) // WARP_THREADS
-    room = REGISTERS_PER_SM // SUBPARTITIONS // registers_per_warp(regs) * SUBPARTITIONS
-    limits = {
-        "threads": MAX_WARPS_PER_SM // warps,
-        "blocks": MAX_BLOCKS_PER_SM,
-        "registers": room // _up(warps, SUBPARTITIONS),
-        "shared memory": SHARED_PER_SM // _up(smem_bytes + SHARED_RESERVED, SHARED_UNIT),
-    }
+    limits = {name: there // taken for name, (taken, there) in shares(threads, regs, smem_bytes).items()}
     limited_by = min(limits, key=limits.__getitem__)
     blocks = limits[limited_by]
     if blocks == 0:

@@ -4,6 +4,11 @@ import hopperlab as hl
 import numpy as np
 import pytest
 from hopperlab import emulator
+from hopperlab.emulator.launch import geometry
+from hopperlab.emulator.machine.sm_places import Places, needs
+from hopperlab.hopper import limits
+from hypothesis import given
+from hypothesis import strategies as st
 
 READS = {
     "volatile": "((volatile int*)a)[i]",
@@ -156,3 +161,58 @@ def test_waiting_for_blocks_that_have_no_room_names_them():
     launch_meeting = hl.RawModule(code=MEETING, backend="emulator").get_function("f")
     with pytest.raises(hl.DeadlockError, match=r"\n1 of 265 blocks have not started"):
         launch_meeting((265,), (1024,), (np.zeros(1, np.int32),))
+
+
+@pytest.mark.parametrize("ctas, shared", [(132, 150_000), (396, 70_000)])
+def test_shared_memory_bounds_the_blocks_that_may_wait_for_each_other(ctas, shared):
+    launch_meeting = hl.RawModule(code=MEETING, backend="emulator").get_function("f")
+    launch_meeting((ctas,), (32,), (np.zeros(1, np.int32),), shared_mem=shared)
+    with pytest.raises(hl.DeadlockError, match=rf"\n2 of {ctas + 2} blocks have not started"):
+        launch_meeting((ctas + 2,), (32,), (np.zeros(1, np.int32),), shared_mem=shared)
+
+
+def test_a_block_whose_registers_no_sm_has_is_refused():
+    with pytest.raises(emulator.LaunchError, match="1024 threads with 128 registers each"):
+        geometry(1, 1024, 128, 0)
+
+
+@given(st.integers(1, 1024), st.integers(16, 255), st.integers(0, 227 * 1024))
+def test_grids_side_by_side_get_as_many_places_as_one_alone(threads, registers, shared):
+    try:
+        alone = limits.resident_blocks(threads, registers, shared)
+    except ValueError:
+        alone = 0
+    places, needed = Places(), needs(threads, registers, shared)
+    assert places.room(needed) == alone
+    places.take(needed, alone)
+    assert places.room(needed) == 0
+
+
+WATCHED = {
+    "pauses by the clock": ("while (!test_wait(&b)) { long long t = clock64();\nwhile (clock64() - t < 50) { } }", "a clock that these loops watch"),
+    "gives up after four seconds": ("long long t = clock64();\nwhile (!test_wait(&b)) { if (clock64() - t > 8000000000ll) break; }", "a clock that these loops watch"),
+    "measures": ("long long t = 0;\nwhile (!test_wait(&b)) { t += clock64(); }\n*out = (int)t;", "what these loops read is changed by nobody"),
+    "writes the time": ("\nwhile (!test_wait(&b)) { *out = (int)clock64(); }", "these loops write memory, but for 256 rounds"),
+    "pauses, and counts in memory": ("\nwhile (!test_wait(&b)) { long long t = clock64(); while (clock64() - t < 50) { ++*out; } }", "a clock that these loops watch"),
+}
+WAITING = """#include <hopperlab/mbarrier.cuh>
+__device__ bool test_wait(mbarrier_t* b) { return mbarrier_test_wait_parity(b, 0); }
+extern "C" __global__ void f(volatile int* out) { __shared__ mbarrier_t b; if (threadIdx.x == 0) mbarrier_init(&b, 1); __syncthreads(); BODY
+*out = 1; }"""
+
+
+@pytest.mark.parametrize("body, words", WATCHED.values(), ids=WATCHED)
+def test_a_wait_that_watches_a_clock_and_never_ends_is_named(body, words):
+    with pytest.raises(hl.DeadlockError, match=rf"(?s)only loops that wait still run.*{words}.*kernel.cu:[34]"):
+        launch(WAITING.replace("BODY", body), (np.zeros(1, np.int32),), block=1)
+
+
+@pytest.mark.parametrize("body", [
+    "long long t = clock64(); while (!test_wait(&b)) { if (clock64() - t > 20000000) break; }",
+    "for (int i = 0; i < 300; i++) { long long t = clock64(); while (!test_wait(&b) && clock64() - t < 200000) { } }",
+    "long long t = clock64(), n = 0; while (!test_wait(&b) && n < 3000) { n += clock64() - t > 100; }",
+], ids=["gives up", "waits again and again", "counts how often it was late"])
+def test_a_wait_that_ends_by_the_clock_ends(body):
+    out = np.zeros(1, np.int32)
+    launch(WAITING.replace("BODY", body), (out,), block=1)
+    assert out[0] == 1

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ptx.graphs import components
+from ..ptx.ir import Special
 
 if TYPE_CHECKING:
     from ..ptx.cfg import Cfg
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Loop:
     """blocks: the loop's; deciding: registers that branches, addresses and values for others depend on; watched: instructions
-    whose results do (by index)."""
+    whose results do (by index), but for those that read a clock; timed: those of the deciding registers that follow from a clock."""
 
     blocks: frozenset[int]
     deciding: frozenset[str]
     watched: frozenset[int]
+    timed: frozenset[str]
 
 
 def polling(function: Function, ops: dict, graph: Cfg) -> list[Loop]:
@@ -37,9 +39,23 @@ def polling(function: Function, ops: dict, graph: Cfg) -> list[Loop]:
         instrs = [i for k in part for i in body[graph.blocks[k].start:graph.blocks[k].end]]
         if any((op := ops.get(i.index)) is not None and op.poll for i in instrs):
             deciding = _deciding(instrs, ops)
-            watched = {i.index for i in instrs if i.index in ops and any(r.name in deciding for r in i.dsts())}
-            found.append(Loop(frozenset(part), frozenset(deciding), frozenset(watched)))
+            clocks = {i.index for i in instrs if any(type(o) is Special and o.tells_time for o in i.operands)}
+            watched = {i.index for i in instrs if i.index in ops and any(r.name in deciding for r in i.dsts())} - clocks
+            found.append(Loop(frozenset(part), frozenset(deciding), frozenset(watched), frozenset(deciding & _timed(instrs, ops, clocks))))
     return found
+
+
+def _timed(instrs: list, ops: dict, clocks: set[int]) -> set[str]:
+    """Registers that arithmetic in the loop makes of a clock's reading."""
+    timed = {r.name for i in instrs if i.index in clocks for r in i.dsts()}
+    grown = bool(timed)
+    while grown:
+        before = len(timed)
+        for i in instrs:
+            if i.index not in ops and any(r.name in timed for r in i.srcs()):
+                timed.update(r.name for r in i.dsts())
+        grown = len(timed) > before
+    return timed
 
 
 def _deciding(instrs: list, ops: dict) -> set[str]:

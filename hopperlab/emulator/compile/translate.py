@@ -102,11 +102,16 @@ class Translation:
         """True for a block in a loop whose loaded values are watched (loops.py)."""
         return any(pc in loop.blocks for loop in self.loops)
 
+    def timed(self, pc: int) -> bool:
+        """True for a block in a loop that a clock's readings decide about."""
+        return any(pc in loop.blocks and loop.timed for loop in self.loops)
+
     def deciding(self, pc: int) -> list[int]:
-        """Slots of the registers at the head of block `pc` that decide whether its loop goes on (all that live, outside of loops)."""
+        """Slots of the registers at the head of block `pc` that decide whether its loop goes on (all that live, outside of loops), but for those that
+        follow from a clock."""
         known = self._deciding.get(pc)
         if known is None:
             loop = next((p for p in self.loops if pc in p.blocks), None)
-            wanted = None if loop is None else {self.slots[name] for name in loop.deciding if name in self.slots}
+            wanted = None if loop is None else {self.slots[name] for name in loop.deciding - loop.timed if name in self.slots}
             known = self._deciding[pc] = [slot for slot in sorted(self.blocks[pc].live_in) if wanted is None or slot in wanted]
         return known

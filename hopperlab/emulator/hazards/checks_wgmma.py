@@ -16,6 +16,7 @@ from ...hopper import wgmma as layout
 from ...hopper.swizzle import SWIZZLES
 from . import findings_registers
 from .stamps import MIXED, W_SITE_MASK
+from .tile_strides import TileStrides
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort
@@ -37,6 +38,7 @@ class TileMarks:
         self.on = readers and bool(self.loads.any())
         self.marks = np.zeros(machine.slots * machine.stride // 16 if self.on else 0, np.uint16)
         self.serial = 0                                    # grows when marks change
+        self.strides = TileStrides(machine, order)
         self.tiles: dict[int, dict[tuple[int, int], tuple[Any, ...]]] = {}  # slot's base -> (first, end) -> layout that is marked there
         self.clean: dict[tuple[Any, ...], int] = {}        # reads that were in order, and the serial then
 
@@ -144,5 +146,7 @@ def check(marks: TileMarks, C: Cohort, issue: Any) -> None:
     for operand, desc, granules in zip("AB", issue.descriptors, issue.granules):
         if granules is not None:
             descriptors(M, C, site, operand, desc, lanes, issue.group_of)
-            marks.read(C, site, operand, granules, M.lanes(C, desc)[lanes], lanes)
+            values = M.lanes(C, desc)[lanes]
+            marks.read(C, site, operand, granules, values, lanes)
+            marks.strides.read(C, site, operand, granules, values, lanes)
             fed(marks.order, C, site, operand, granules, lanes)

@@ -45,6 +45,11 @@ def layouts_differ(M: Watched, site: int, other: int, gid: int, operand: str, re
     M.findings.add("layouts-differ", site, other, gid, **shared(M, flat), operand=operand, reader=reader, writer=writer)
 
 
+def strides(M: Watched, case: str, site: int, other: int | None, gid: int, operand: str, fields: str, normal: str, flat: int) -> None:
+    """A descriptor's distances repeat or skip rows of a tile; case: 'rows-repeated' or 'rows-skipped'."""
+    M.findings.add(case, site, other, gid, **shared(M, flat), operand=operand, fields=fields, normal=normal)
+
+
 def descriptors_differ(M: Watched, site: int, gid: int, value: int, operand: str) -> None:
     """Threads of a warpgroup give different descriptors."""
     M.findings.add("descriptors-differ", site, None, gid, value=value, operand=operand)

@@ -46,6 +46,10 @@ class ProductOrder(Listener):
             findings_registers.unwritten_accumulator(self.M, index, int(C.gids[0]), "D")
         self._order(C, issue)
 
+    def finished(self) -> None:
+        """Rows of tiles that no product has read."""
+        self.marks.strides.finish()
+
     def admitted(self, domains: np.ndarray, reused: np.ndarray) -> None:
         """New CTAs have begun nothing."""
         if len(reused):

@@ -76,6 +76,7 @@ LANES = "{here} {verb} {where} in lane {lane}, which {there} {other_verb} in lan
 THREADS = "{here} {verb} {where}, which {there} {other_verb} in another thread, with no barrier between them: "
 MAP = "{here} uses the tensor map at byte {address} of {map}, which {there} changed in this kernel"
 ONE_FENCE = " It is missing between all writes at {writers} and all uses at {readers}."
+INIT_ONCE = "Let one thread initialise each barrier, once; to start it anew, run mbarrier.inval first, when nobody uses it any more."
 STILL_READING = "{here} overwrites {where}, which {there} may still be reading. "
 
 ORDER = {
@@ -164,8 +165,7 @@ BARRIERS = {
         Kind.BARRIER_MISUSE, "{here} writes {where}, which belongs to the mbarrier initialised at {there_place}: its phase and counts are lost. ",
         "Give barriers memory of their own (check sizes and offsets of the buffers beside it), or end the barrier's life with mbarrier.inval first."),
     "no-barrier": Case(
-        Kind.BARRIER_MISUSE, "{here}: {why} at {where} (initialised here: {known}). ",
-        "Run mbarrier.init in one thread, then __syncthreads(), before the first use."),
+        Kind.BARRIER_MISUSE, "{here}: {why} at {where} (initialised here: {known}). ", "Run mbarrier.init in one thread, then __syncthreads(), before the first use."),
     "past-the-phase": Case(
         Kind.BARRIER_MISUSE, "{here} arrives {together} times at once, but {pending} of {expected} arrivals are pending in this phase: an H200 fails the launch. ",
         "The lanes of a warp arrive together, so either one elected thread arrives, or mbarrier.init counts every lane."),
@@ -176,8 +176,7 @@ BARRIERS = {
         Kind.BARRIER_MISUSE, "{nbytes} bytes that {here} brings were never announced to its mbarrier (at {where}), so the phase may end before they have "
         "arrived, or never: ", "the expect_tx of a phase must add up to the bytes of all its copies, parts out of bounds included."),
     "init-again": Case(
-        Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where}, but {there} has initialised it already. ",
-        "Let one thread initialise each barrier, once; to start it anew, run mbarrier.inval first, when nobody uses it any more."),
+        Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where}, but {there} has initialised it already. ", INIT_ONCE),
     "init-in-loop": Case(
         Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where} again: the same thread has run it before (in a loop, perhaps). ",
         "Initialise each barrier once, before the loop, and go on counting its phases; to start it anew, run mbarrier.inval first, when nobody uses it any more."),
@@ -188,8 +187,7 @@ BARRIERS = {
         Kind.BARRIER_MISUSE, "{here} ends the mbarrier at {where}, while {there} may still use it: nothing makes that come before. ",
         "Let all who arrive, wait or copy be done first (a __syncthreads(), or arrivals that this thread waits for); only then is the word plain memory."),
     "init-by-several": Case(
-        Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where}, but more than one thread runs it. ",
-        "Let one thread initialise each barrier, once; to start it anew, run mbarrier.inval first, when nobody uses it any more."),
+        Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where}, but more than one thread runs it. ", INIT_ONCE),
     "init-too-few": Case(
         Kind.BARRIER_MISUSE, "{here} arrives in phase {phase} of the mbarrier at {where}, and nothing makes it come after the end of phase {last}: it was initialised for "
         "{expected} ({there}) and receives {received} a pass, so phases end before all have arrived. ", "Initialise it for {received} arrivals, or let only {expected} of them arrive.",
@@ -283,6 +281,10 @@ REGISTERS = {
         Kind.LAYOUT_MISMATCH, "{here} reads {operand} at {where} as {reader}, but {there} wrote it as {writer}: the rows it sees are made of pieces of other "
         "columns. ", "Use one swizzle in both places (tensor map: CU_TENSOR_MAP_SWIZZLE_128B, 64B, 32B; descriptor bits 63:62: 1, 2, 3) and rows as wide as "
         "its span."),
+    "rows-repeated": Case(
+        Kind.LAYOUT_MISMATCH, "{here} reads bytes of {operand} (from {where} on) twice: {fields}. ", "{normal}.", severity="warning"),
+    "rows-skipped": Case(
+        Kind.LAYOUT_MISMATCH, "{here} skips rows of {operand} (from {where} on), which {there} wrote and no product reads: {fields}. ", "{normal}.", severity="warning"),
     "descriptors-differ": Case(
         Kind.ILLEGAL_DESCRIPTOR, "{here}: descriptor {value:#018x} of {operand} is not that of the other threads: all 128 threads of a warpgroup give the same "
         "descriptor (it names the whole tile). ", "Compute it from values that are equal in the warpgroup, not from the thread, lane or warp."),
@@ -347,15 +349,13 @@ SITUATIONS = {
 }
 """Who waits in a deadlock, and what would release them."""
 
+STUCK = (("absent", "\n{absent} of {ctas} blocks have not started: they need the place of one that ends, so no block may wait for all blocks of this grid. "
+          "Launch fewer, or give each more work"), ("beside", "\nBeside it: {beside}"), ("hints", "\nWhat would release them:{hints}"))
 ENDS = {
     "deadlock": Case(
-        Kind.DEADLOCK, "no thread can run and no operation is in flight. Waiting:{waiting}", "",
-        (("absent", "\n{absent} of {ctas} blocks have not started: they need the place of one that ends, so no block may wait for all blocks of this grid. "
-                    "Launch fewer, or give each more work"), ("beside", "\nBeside it: {beside}"), ("hints", "\nWhat would release them:{hints}")), seen=False),
+        Kind.DEADLOCK, "no thread can run and no operation is in flight. Waiting:{waiting}", "", STUCK, seen=False),
     "endless-loops": Case(
-        Kind.DEADLOCK, "only loops that wait still run, and no operation is in flight: {why}. Waiting:{waiting}", "",
-        (("absent", "\n{absent} of {ctas} blocks have not started: they need the place of one that ends, so no block may wait for all blocks of this grid. "
-                    "Launch fewer, or give each more work"), ("beside", "\nBeside it: {beside}"), ("hints", "\nWhat would release them:{hints}")), seen=False),
+        Kind.DEADLOCK, "only loops that wait still run, and no operation is in flight: {why}. Waiting:{waiting}", "", STUCK, seen=False),
     **{f"fault-{kind}": Case(kind, "{here}, block {block}, thread {thread}: {detail}", seen=False) for kind in Kind},
     **{f"refused-{kind}": Case(kind, "{detail}", seen=False) for kind in Kind},
 }

@@ -32,6 +32,9 @@ class Listener:
     def runs_on(self) -> None:
         """A cohort starts to run, or jumps back."""
 
+    def running(self, C: Cohort, block: Block) -> None:
+        """A cohort is about to run the instructions of a block."""
+
     def finished(self) -> None:
         """The launch has come to its end (no fault ended it)."""
 

@@ -4,7 +4,8 @@
 Asked only when nothing but looping threads could run and no operation is in flight. What counts of a loop are the registers and
 the loaded values that decide whether it goes on (loops.py), and of threads that wait, in loops of their own perhaps, where they stand and for what.
 Where memory stays as it is, their return is a proof. Where the loops themselves write memory, they are given PATIENCE more rounds; and a loop that
-differs each time (it watches the clock, or counts to a limit) has a budget.
+differs each time (it counts to a limit) has a budget. Where a clock decides too, time leaps ahead, so that what waits for a while ends soon; what has not changed
+anything but its readings after CLOCK_REACH cycles a round of the budget, and CLOCK_PATIENCE rounds, never ends.
 """
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ BUSY_BUDGET = 500_000          # rounds of loops that change memory
 WARM_UP = 32                   # rounds that change memory before their states are looked at
 PATIENCE = 256                 # rounds without a new state until loops that change memory are given up
 LONG_PATIENCE = 2048           # the same, where a loop may depend on loaded values that nobody watches
+CLOCK_PATIENCE = 4096          # rounds without a new state until loops that watch a clock are given up, once it has gone as far as it may
+CLOCK_REACH = 1000             # cycles of the clock for each round of the budget
 MANY_LANES = 4096              # lanes of loops in which a round is long
 MOST_STATES = 100_000
 VARIABLE = "HOPPERLAB_POLLING_BUDGET"
@@ -46,7 +49,12 @@ class Recurrence:
     def _start(self) -> None:
         self._rounds, self._last_new, self._states = 0, 0, set()
         self._progress, self._quiet_rounds, self._quiet_states = -1, 0, set()
+        self._same()
         self.why = ""
+
+    def _same(self) -> None:
+        """A state is new: count from here how often none is, and how far the clock has gone meanwhile."""
+        self._repeats, self._leapt = 0, 0
 
     def endless(self, M: Any, events: int, polls: bool) -> bool:
         """True when the looping cohorts never end, or have used up their budget. events: what has happened besides loops so far; polls: some loop looks at memory
@@ -60,9 +68,11 @@ class Recurrence:
             return self._busy(M)
         self._quiet_rounds += polls
         state = _state(M)
-        if state in self._quiet_states:
+        if _timed(M):
+            self._by_the_clock(M, state in self._quiet_states, self._quiet_budget)
+        elif state in self._quiet_states:
             self.why = "what these loops read is changed by nobody any more"
-        elif self._quiet_rounds > self._quiet_budget:
+        if not self.why and self._quiet_rounds > self._quiet_budget:
             self.why = _spent(self._quiet_rounds, "and nobody changes memory")
         self._keep(self._quiet_states, state)
         return bool(self.why)
@@ -74,12 +84,29 @@ class Recurrence:
             self.why = _spent(self._rounds, "though they change memory")
         elif self._rounds > min(WARM_UP, patience):
             state = _state(M)
-            if state not in self._states:
+            known = state in self._states
+            if not known:
                 self._last_new = self._rounds
             self._keep(self._states, state)
-            if self._rounds - self._last_new >= patience:
+            if _timed(M):
+                self._by_the_clock(M, known, self._busy_budget)
+            elif self._rounds - self._last_new >= patience:
                 self.why = f"these loops write memory, but for {patience} rounds nothing that decides about them has changed ({MORE})"
         return bool(self.why)
+
+    def _by_the_clock(self, M: Any, known: bool, budget: int) -> None:
+        """Loops that a clock decides about are in a state, `known` or new, apart from its readings: time leaps ahead, twice as far each time."""
+        if not known:
+            self._same()
+        self._repeats += 1
+        reach = CLOCK_REACH * budget
+        if self._leapt < reach and not M.landing.pending():
+            leap = min(max(self._leapt, CLOCK_REACH), reach - self._leapt)
+            M.ticks += leap
+            self._leapt += leap
+        elif self._repeats >= CLOCK_PATIENCE:
+            self.why = (f"a clock that these loops watch has gone {self._leapt} cycles ahead, and for {self._repeats} rounds nothing else that decides about them "
+                        f"has changed ({MORE})")
 
     @staticmethod
     def _keep(states: set, state: bytes) -> None:
@@ -100,10 +127,15 @@ def _patience(M) -> int:
     return max(PATIENCE // 8, PATIENCE * MANY_LANES // max(sum(C.n for C in loops), MANY_LANES))
 
 
+def _timed(M) -> bool:
+    """True where a clock decides about one of the loops that are left."""
+    return any(M.translation.timed(C.pc) for C in M.scheduler.polling)
+
+
 def _state(M) -> bytes:
-    """A digest of where all cohorts stand, of every register and loaded value that decides about them, of the mbarriers, and of how often a clock was read."""
+    """A digest of where all cohorts stand, of every register and loaded value that decides about them, but for readings of a clock, and of the mbarriers."""
     S = M.scheduler
-    digest = hashlib.blake2b(M.ticks.to_bytes(8, "little") + M.seen.to_bytes(8, "little", signed=True), digest_size=16)
+    digest = hashlib.blake2b(M.seen.to_bytes(8, "little", signed=True), digest_size=16)
     M.seen = 0
     if M.barriers.offsets:
         for table in (M.barriers.phase & 1, M.barriers.pending, M.barriers.tx):

@@ -227,8 +227,8 @@ class Scheduler:
 
     def execute(self, C: Cohort) -> None:
         """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap, runs, runs_on, C.digest = self.blocks, self.ready, self.heap, self.M.runs, self.M.tell.runs_on, None
-        runs_on()
+        blocks, ready, heap, runs, tell, C.digest = self.blocks, self.ready, self.heap, self.M.runs, self.M.tell, None
+        tell.runs_on()
         while True:
             block = blocks[C.pc]
             if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
@@ -238,13 +238,13 @@ class Scheduler:
             C = gates.enter(self, C, block)
             if C is None:
                 return
-            frame = C.frame
-            R = frame.R
+            frame, R = C.frame, C.frame.R
             for slot in block.uses:
                 if R[slot] is None:
                     frame.need(block.uses, self.M.translation.zeros)
                     break
             runs[block.id] += C.count_warps()
+            tell.running(C, block)
             following = block.fn(self.M, C, R)
             if frame.base is not None:
                 frame.dirty |= block.defs
@@ -258,7 +258,7 @@ class Scheduler:
                 self.M.exit(C)
                 return
             if following <= block.id:
-                runs_on()
+                tell.runs_on()
                 if self._gives_way(C, following):
                     return
             C.pc = following

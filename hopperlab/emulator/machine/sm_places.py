@@ -9,9 +9,7 @@ from ...hopper import limits
 
 def needs(threads: int, registers: int, shared: int) -> np.ndarray:
     """What a CTA takes of an SM: of its warps, its places, its registers and its shared memory, as shares of 1."""
-    warps = -(-threads // limits.WARP_THREADS)
-    return np.array([warps / limits.MAX_WARPS_PER_SM, 1 / limits.MAX_BLOCKS_PER_SM, warps * limits.registers_per_warp(registers) / limits.REGISTERS_PER_SM,
-                     (shared + limits.SHARED_RESERVED) / limits.SHARED_PER_SM])
+    return np.array([taken / there for taken, there in limits.shares(threads, registers, shared).values()])
 
 
 class Places:

@@ -43,7 +43,7 @@ def _mov(instr, function):
     if type(source) is Special and "." not in source.name and source.name[1:] in VECTORS:
         raise unsupported(instr, f"{source.name} has four parts: {source.name}.x, or mov.v4")
     if type(source) is Special:
-        return MachineOp(move_special, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),), poll="clock" in source.name)
+        return MachineOp(move_special, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),), poll=source.tells_time)
     return MachineOp(move_symbol, (source.name, DTYPES[kind]), (), ((instr.operands[0], kind),))
 
 
@@ -92,7 +92,7 @@ def _cvt(instr, function):
     if any(m[0] in "fb" for m in instr.mods):
         raise unsupported(instr, "a special register converts to integers only")
     alu = convert.cvt(replace(instr, operands=(instr.operands[0], Reg("", wide)), _access=None))
-    return MachineOp(convert_special, (source.name, alu, DTYPES[alu.ins[0]]), (), ((instr.operands[0], alu.outs[0]),), poll="clock" in source.name)
+    return MachineOp(convert_special, (source.name, alu, DTYPES[alu.ins[0]]), (), ((instr.operands[0], alu.outs[0]),), poll=source.tells_time)
 
 
 def convert_special(M: Machine, C: Cohort, info: Any) -> Value:

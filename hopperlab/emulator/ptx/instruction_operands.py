@@ -39,6 +39,11 @@ class Special:
 
     name: str
 
+    @property
+    def tells_time(self) -> bool:
+        """True for the clocks: %clock, %clock_hi, %clock64, %globaltimer and its halves."""
+        return self.name.startswith(("%clock", "%globaltimer"))
+
 
 @dataclass(frozen=True, slots=True)
 class Vec:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.overlap import arrivals_by, converged, nobody_stops, nothing_else, products_in_flight
 from ...checking.requires import Requirement, at_least, custom, exactly, in_flight
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once, integers
 
@@ -73,7 +74,12 @@ def _multistage(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: i
         in_flight("cp", 2 * min(STAGES, tiles), f"{STAGES} slots keep the loads of A and B of {STAGES} tiles on their way"),
         in_flight_at_once(STEPS * min(PENDING + 1, tiles), f"{PENDING} more k-steps of {STEPS} wgmma run while a new one is issued"),
         at_least("mbarrier_arrivals", blocks * (tiles + 2 * refills), "each warpgroup hands back a slot by one arrival before it is filled again"),
-        _refilled_at_once(tiles, STAGES, PENDING)))
+        _refilled_at_once(tiles, STAGES, PENDING),
+        nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
+        products_in_flight(STEPS, PENDING),
+        arrivals_by({0: range(4), 1: range(4, 8)}, lambda _block: refills, "warpgroup"),
+        nobody_stops(),
+        converged(("wgmma",), "thread 0 waits on `empty` alone, so put a __syncwarp() between that and the next product")))
 
 
 def _draw_multistage(rng: np.random.Generator) -> tuple[int, int, int]:

@@ -2,15 +2,30 @@
 """Exercises of lesson 10: a ring that CONSUMERS warpgroups read, and a product whose tile CONSUMERS warpgroups share by columns."""
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, Case, Exercise
+from ...checking.overlap import arrivals_by, loaded_by, loads_ahead, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 
 SLOTS, TILE = 3, 512         # of the ring of 10.1: slots, and floats of a tile
+
+
+def read_by_all(warps: int, loads: list[int]) -> Requirement:
+    """Each of the first `warps` warps of a block must run a load of shared memory for each of its block's tiles. loads: tiles by block."""
+    def complaint(run: Any) -> str:
+        found = Counter((event.block, event.warp) for event in run.timeline if event.what == "load shared")
+        for block, tiles in enumerate(loads):
+            for warp in range(warps):
+                if found[block, warp] < tiles:
+                    return (f"warp {warp} of block {block} reads shared memory {found[block, warp]} times for {tiles} tiles: every consumer reads every tile "
+                            "and writes its own rows of y")
+        return ""
+    return custom(f"{warps} warps read every tile", complaint, accesses=True)
 
 
 def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int) -> Case:
@@ -23,12 +38,18 @@ def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int)
     def run(launch):
         launch("multiples", (blocks,), (128 * CONSUMERS + 32,), (x, y, np.int32(tiles)), shared_mem=SLOTS * TILE * 4 + 64)
 
+    of_block = [len(range(block, tiles, blocks)) for block in range(blocks)]
     return Case({"y": expected}, run, {"y": y}, carried=(Carried("bulk", (x,)),), requires=(
         exactly("bulk_load_bytes", tiles * TILE * 4, "each tile comes once, by one bulk copy, for all consumers"),
         none_of("global_load_requests", "the copy engine reads x, no thread does"),
         exactly("mbarrier_arrivals", tiles * (1 + 4 * CONSUMERS), "a tile takes one arrival by the producer and one by each consumer warp"),
         exactly("mbarrier_expected_bytes", tiles * TILE * 4, "the producer announces what it copies"),
-        in_flight("cp", min(SLOTS, -(-tiles // blocks)), "the producer runs ahead as far as there are slots")))
+        in_flight("cp", min(SLOTS, -(-tiles // blocks)), "the producer runs ahead as far as there are slots"),
+        nothing_else("x comes by bulk copies, and consumers read it from the ring", ("bulk_loads", "read brought")),
+        loads_ahead(1, SLOTS, "the producer waits for nothing else than the slot that it fills"),
+        loaded_by(range(4 * CONSUMERS, 4 * CONSUMERS + 1), "the producer's warp, the last one"),
+        read_by_all(4 * CONSUMERS, of_block),
+        arrivals_by({warp: (warp,) for warp in range(4 * CONSUMERS)}, lambda block: of_block[block], "warp")))
 
 
 def issued_by(consumers: int, each: int) -> Requirement:
@@ -69,7 +90,11 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
         exactly("wgmma", blocks * CONSUMERS * 4 * k_tiles, "a consumer multiplies a k-block in four k-steps"),
         issued_by(CONSUMERS, 4 * k_tiles),
         exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),
-        in_flight("cp", 2 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps two boxes a stage on their way")))
+        in_flight("cp", 2 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps two boxes a stage on their way"),
+        nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
+        loads_ahead(2, STAGES, "the producer waits for nothing else than the stage that it fills"),
+        loaded_by(range(4), "the producer's warpgroup, number 0"),
+        arrivals_by({number: range(4 * number, 4 * number + 4) for number in range(1, 1 + CONSUMERS)}, lambda _block: k_tiles, "warpgroup")))
 
 
 def _sizes(rng: np.random.Generator) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.overlap import arrivals_by, loaded_by, loads_ahead, nothing_else
 from ...checking.requires import exactly, in_flight, none_of
 
 REGISTERS, SPARE = 65536, 30             # of an SM; of a consumer's thread beside its accumulators
@@ -71,7 +72,11 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], PRODUCER_REGIST
         exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block comes once, so that all sums must be held at the same time"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
         exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),
-        in_flight("cp", 3 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps three boxes a stage on their way")))
+        in_flight("cp", 3 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps three boxes a stage on their way"),
+        nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
+        loads_ahead(3, STAGES, "the producer waits for nothing else than the stage that it fills"),
+        loaded_by(range(4), "the producer's warpgroup, number 0"),
+        arrivals_by({number: range(4 * number, 4 * number + 4) for number in range(1, 1 + CONSUMERS)}, lambda _block: k_tiles, "warpgroup")))
 
 
 def _sizes(rng: np.random.Generator) -> tuple[int, int, int]:

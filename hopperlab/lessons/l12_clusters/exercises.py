@@ -12,6 +12,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.overlap import converged, loaded_by, loads_ahead, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 
 BM, ROW = 128, 128           # of the warm-up: rows of a tile of A, bytes of one row of any tile
@@ -72,7 +73,11 @@ def _multicast(rng: np.random.Generator, shape: tuple[int, int, int], CLUSTER: i
         exactly("wgmma", 4 * steps, "a k-block of 64 columns is four wgmma"),
         exactly("mbarrier_arrivals", steps * (1 + CLUSTER), "for each k-block and CTA one arrival of its producer, and one on `empty` from every CTA of the cluster"),
         _evenly((CLUSTER + 1) * k_blocks),
-        in_flight("cp", deepest * (CLUSTER + 1), f"{deepest} slots are on their way at once, each with a part of A to {CLUSTER} CTAs and a tile of B")))
+        in_flight("cp", deepest * (CLUSTER + 1), f"{deepest} slots are on their way at once, each with a part of A to {CLUSTER} CTAs and a tile of B"),
+        nothing_else("A and B come by tensor copies, A's parts by multicast, and wgmma reads them where they landed"),
+        loads_ahead(CLUSTER + 1, STAGES, "the producer waits for nothing else than the slot that it fills"),
+        loaded_by(range(4, 5), "the producer's warp, the last one"),
+        converged(("barrier.cluster",), "the producer's thread was alone in its loop, so put a __syncwarp() before the last cluster barrier")))
 
 
 EXERCISES = (

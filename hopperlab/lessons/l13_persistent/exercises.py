@@ -2,12 +2,14 @@
 """Exercises of lesson 13: the tiles a persistent CTA takes of a serpentine order, and consumers that take turns by named barriers."""
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.overlap import loaded_by, loads_ahead, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 from ...emulator.observe.timeline import wgmma_turns
 
@@ -57,6 +59,35 @@ def in_turn(consumers: int, tiles: list[int], each: int) -> Requirement:
     return custom(f"whole tiles by turns of {consumers} consumers", complaint)
 
 
+def tells_in_time(each: int) -> Requirement:
+    """Consumers must say whose turn it is between the last of a tile's `each` wgmma and the wait for them (or before their first tile), and every word on a
+    named barrier must be heard."""
+    def complaint(run: Any) -> str:
+        issued, landed = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+        told, heard = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+        met: set[tuple[int, int, str]] = set()                  # since the warp's last product: lanes of a warp may come one after the other
+        for event in run.timeline:
+            warp, place = (event.block, event.warp), (event.block, event.warp, event.opcode + event.detail)
+            if event.what == "issue wgmma":
+                issued[warp] += 1
+                met = {other for other in met if other[:2] != warp}
+            landed[warp] += event.what == "land wgmma"
+            if event.what != "meet bar" or place in met:
+                continue
+            met.add(place)
+            (told if event.opcode.startswith(ARRIVES) else heard)[event.block, event.detail] += 1
+            if event.opcode.startswith(ARRIVES) and (issued[warp] % each or issued[warp] and issued[warp] == landed[warp]):
+                return (f"warp {event.warp} of block {event.block} tells by {event.opcode} ({event.detail}) when {issued[warp] % each or each} of the {each} wgmma of its tile are "
+                        f"issued and {issued[warp] - landed[warp]} of them in flight: tell after the last k-block is issued and before you wait for it, so that the next "
+                        "consumer's first product runs beside the end of your tile and your stores")
+        for (block, barrier), count in told.items():
+            if count != heard[block, barrier]:
+                return (f"{count} warps of block {block} arrive on {barrier} and {heard[block, barrier]} wait there: after the last tile there is nobody to tell, and every "
+                        "word needs one who waits for it")
+        return ""
+    return custom("the next consumer is told in time", complaint, accesses=True)
+
+
 def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS: int, STAGES: int) -> Case:
     """(m, n, k, blocks): tiles of 64 x 64, every blocks-th by a block; small integers, so that every fp32 sum is exact."""
     from ml_dtypes import bfloat16
@@ -82,7 +113,11 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS:
                 "to; the turns are told by named barriers"),
         exactly("tma_load_bytes", tiles * k_tiles * STAGE_BYTES, "each k-block of each tile comes once"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
-        in_flight("cp", 2 * min(STAGES, of_block[0] * k_tiles), "the producer runs ahead, into the tiles to come, as far as there are stages")))
+        in_flight("cp", 2 * min(STAGES, of_block[0] * k_tiles), "the producer runs ahead, into the tiles to come, as far as there are stages"),
+        tells_in_time(4 * k_tiles),
+        nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
+        loads_ahead(2, STAGES, "the producer waits for nothing else than the stage that it fills, between tiles too"),
+        loaded_by(range(4), "the producer's warpgroup, number 0")))
 
 
 def _sizes(rng: np.random.Generator) -> tuple[int, int, int, int]:

@@ -17,6 +17,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.overlap import loads_under_products, nothing_else
 from ...checking.requires import at_least, in_flight, none_of
 from ...hopper import limits
 from ...runtime.errors import LaunchError
@@ -102,8 +103,10 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], ALPHA: int) -> 
     requires = [at_least("wgmma", fewest, "all of the product goes through wgmma"),
                 at_least("tma_load_bytes", 2 * k * (m + n), "all of A and B comes by tensor copies"),
                 none_of("global_load_requests", "TMA reads A and B, no thread does"),
-                none_of("cp_async_requests", "TMA reads A and B, no thread does")]
+                none_of("cp_async_requests", "TMA reads A and B, no thread does"),
+                nothing_else("A and B come by tensor copies, and wgmma reads them where they landed", ("global_atomic_requests", "shared_atomic_requests"))]
     if k > 3 * BK:
+        requires.append(loads_under_products(math.ceil(k / BK)))
         requires.append(in_flight("cp", 3, "the next k-blocks are loaded while one is multiplied", exact=False))
     exact = ALPHA * (a.astype(np.float32) @ b.astype(np.float32).T)
     return Case({"c": exact.astype(ml_dtypes.bfloat16)}, run, {"c": c}, requires=tuple(requires), carried=(Carried("tma"), Carried("wgmma")))

@@ -2,6 +2,7 @@
 """Exercises of lesson 15: quantising blocks to e4m3, and a product that promotes one k-block while the next is multiplied."""
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.overlap import next_issued, nothing_else
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import in_flight_at_once
 
@@ -78,6 +80,18 @@ def always_multiplying(steps: int) -> Requirement:
     return custom("a k-block is multiplied while the one before is promoted", complaint)
 
 
+def from_zero(blocks: int) -> Requirement:
+    """Every warp must begin exactly `blocks` sums of wgmma from zero."""
+    def complaint(run: Any) -> str:
+        began = Counter((event.block, event.warp) for event in run.timeline if event.what == "begin from zero")
+        for warp in sorted({(event.block, event.warp) for event in run.timeline if event.what == "issue wgmma"}):
+            if began[warp] != blocks:
+                return (f"warp {warp[1]} of block {warp[0]} begins {began[warp]} times from zero, and should {blocks} times: the tensor core sums up one k-block only (the "
+                        "first wgmma of each has accumulate 0), and its sums are promoted by ordinary instructions")
+        return ""
+    return custom(f"{blocks} k-blocks begin from zero", complaint, accesses=True)
+
+
 def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int, N: int) -> Case:
     """(m, n, k): a grid of tiles of 64 x N; small integers and scales that are powers of two, so that every fp32 sum is exact."""
     from ml_dtypes import float8_e4m3fn
@@ -101,7 +115,10 @@ def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int,
         none_of("shared_load_requests", "the tensor core reads the tiles, no thread does"),
         exactly("tma_load_bytes", ctas * blocks * (ROWS + N) * BLOCK, "each k-block is loaded once"),
         in_flight_at_once(steps * min(2, blocks), f"two k-blocks of {steps} wgmma, one in each partial accumulator"),
-        always_multiplying(steps)))
+        always_multiplying(steps),
+        next_issued(steps),
+        from_zero(blocks),
+        nothing_else("A and B come by tensor copies, and wgmma reads them where they landed; only the scales are loaded by threads", ("global_load_requests",))))
 
 
 def _draw_promoted(rng: np.random.Generator) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 """Exercises of lesson 16: the online softmax of one row, and attention with the softmax of one block under the product of the one before."""
 from __future__ import annotations
 
+from collections import Counter
 from math import exp, inf
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.overlap import nothing_else
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once
 
@@ -38,35 +40,25 @@ def _online(rng: np.random.Generator, shape: tuple[int, bool], BLOCK: int, SCALE
     return Case([steps, out / total if total else 0.0], arguments=(scores, values, order), tolerance=1e-9)
 
 
-KINDS = {"wgmma.mma_async": "product", "wgmma.wait_group": "wait", "ex2": "exponential"}
-
-
-def exponentials_between_waits(run: Any) -> int:
-    """How many ex2 warps executed between two wgmma.wait_group with no wgmma in between, in the order of the PTX. A wait for every group leaves nothing
-    under way: exponentials behind it do not count, whatever is awaited after them."""
-    found = pending = 0
-    all_awaited, behind_wait = True, False
-    for counted in run.counters.by_instruction():
-        kind = next((kind for start, kind in KINDS.items() if counted.opcode.startswith(start)), "")
-        if kind == "product":
-            pending, all_awaited, behind_wait = 0, False, False
-        elif kind == "wait":
-            found, pending, behind_wait = found + pending, 0, True
-            all_awaited = all_awaited or counted.constants == (0,)
-        elif kind == "exponential" and behind_wait and not all_awaited:
-            pending += counted["warp_instructions"]
-    return found
-
-
-def softmax_under_product(warps: int, blocks: int, keys: int) -> Requirement:
-    """All but the first block's exponentials must stand between the wait for their scores and the wait for the product of the block before."""
-    asked = warps * (blocks - 1) * (keys // 2)
+def softmax_under_product(blocks: int, keys: int) -> Requirement:
+    """By events: all but the first block's exponentials of every warp must run while a product is in flight, and few others without one."""
+    asked, beside = (blocks - 1) * (keys // 2), keys // 2 + 8 * blocks
 
     def complaint(run: Any) -> str:
-        found = exponentials_between_waits(run)
-        return "" if found >= asked else (f"{found} exponentials stand between two waits, and {asked} should: wait for the scores of this block only, compute its "
-                                          "softmax under the product with V of the block before, then wait for that")
-    return custom("the softmax of a block runs under the product of the block before", complaint)
+        flying, under, idle = Counter[tuple[int, int]](), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+        for event in run.timeline:
+            warp = (event.block, event.warp)
+            if event.what.endswith(" wgmma"):
+                flying[warp] += 1 if event.kind == "issue" else -1
+            elif event.what == "exponential":
+                (under if flying[warp] else idle)[warp] += int(event.detail)
+        for warp in sorted(flying):
+            if under[warp] < asked or idle[warp] > beside:
+                return (f"warp {warp[1]} of block {warp[0]} computes {under[warp]} exponentials a thread while a product is in flight, and at least {asked} should be; {idle[warp]} "
+                        f"while none is, and at most {beside} should be: wait for the scores of this block only, compute its softmax under the product with V of the block "
+                        "before, then wait for that")
+        return ""
+    return custom("the softmax of a block runs under the product of the block before", complaint, accesses=True)
 
 
 def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: int, SINK: int) -> Case:
@@ -99,7 +91,8 @@ def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: i
         none_of("matrix_load_requests", "the tensor core reads Q, K and V, no thread does"),
         exactly("tma_load_bytes", ctas * 2 * D * (QUERIES + 2 * blocks * KEYS), "each tile is loaded once"),
         in_flight_at_once(sum(steps) if blocks > 1 else max(steps), "the scores of a block are multiplied beside the product with V of the block before"),
-        softmax_under_product(4 * ctas, blocks, KEYS)))
+        softmax_under_product(blocks, KEYS),
+        nothing_else("Q, K and V come by tensor copies, and wgmma reads them where they landed")))
 
 
 EXERCISES = (

@@ -67,7 +67,9 @@ class Layout:
         self.at = {}                                    # (line, thread) -> Step
         for agent in self.agents:
             for lane, thread in zip(agent.lanes, agent.threads):
-                self._follow(agent, lane, thread)
+                thread_events = ThreadEvents(self, agent, lane)
+                for line, step in agent.script:
+                    self.at[line, thread] = thread_events.of(line, step.op)
         self._conflicts()
 
     def _agents(self, cta: int, warp: int):
@@ -83,61 +85,12 @@ class Layout:
             own = tuple((line, s) for line, s in script if s.lane in (None, single) or s.lane == REST and single != 0)
             yield Agent(cta, number, lanes, tuple(number * LANES + lane for lane in lanes), 1 if single is not None else 32 - len(alone), own)
 
-    def _event(self, *args, **kwargs) -> int:
+    def event(self, *args, **kwargs) -> int:
+        """A new event; its bit."""
         event = Event(*args, **kwargs)
         event.bit = 1 << len(self.events)
         self.events.append(event)
         return event.bit
-
-    def _follow(self, agent: Agent, lane: int, thread: int) -> None:
-        """The events of one thread in program order, with its cp.async and bulk groups (PTX ISA 9.7.9.25.3 and .6: per thread)."""
-        cp = {"open": 0, "groups": []}
-        bulk = {"open": [], "groups": []}
-        for line, step in agent.script:
-            here = self.at[line, thread] = Step()
-            op = step.op
-            if isinstance(op, (Store, Load)):
-                cta = agent.cta if op.cta is None else op.cta
-                place = (cta, op.tile, (lane + op.shift) % LANES)
-                here.begins.append(self._event(line, cta, frozenset([place]), isinstance(op, Store)))
-            elif isinstance(op, CpAsync):
-                bit = self._event(line, agent.cta, frozenset([(agent.cta, op.tile, (lane + op.shift) % LANES)]), True, late=True)
-                here.begins.append(bit)
-                cp["open"] |= bit
-            elif isinstance(op, CpCommit):
-                cp["groups"].append(cp["open"])
-                cp["open"] = 0
-            elif isinstance(op, CpWait):
-                here.learns = _all(cp["groups"][:len(cp["groups"]) - op.pending])
-            elif isinstance(op, CpArrive):
-                here.landings.append(Landing(agent.cta, op.bar, 0, _all(cp["groups"]) | cp["open"]))
-            elif isinstance(op, BulkStore):
-                bit = self._event(line, agent.cta, self._span(agent.cta, op.tile, op.tiles), False, "async", late=True)
-                here.begins.append(bit)
-                bulk["open"].append(bit)
-            elif isinstance(op, BulkCommit):
-                bulk["groups"].append(_all(bulk["open"]))
-                bulk["open"] = []
-            elif isinstance(op, BulkWait):
-                here.learns = _all(bulk["groups"][:len(bulk["groups"]) - op.pending])
-            elif isinstance(op, BulkLoad):
-                for cta in (agent.cta,) if op.ctas is None else op.ctas:
-                    bit = self._event(line, cta, self._span(cta, op.tile, op.tiles), True, "async", late=True)
-                    here.begins.append(bit)
-                    here.landings.append(Landing(cta, op.bar, TILE * op.tiles, bit))
-            elif isinstance(op, BulkCopy):
-                read = self._event(line, agent.cta, self._span(agent.cta, op.tile, 1), False, "async", late=True)
-                write = self._event(line, op.cta, self._span(op.cta, op.to, 1), True, "async", late=True)
-                here.begins += [read, write]
-                here.landings.append(Landing(op.cta, op.bar, TILE, read | write))
-            elif isinstance(op, Arrive) and op.cta not in (None, agent.cta):    # an atomic: it conflicts with nothing, but the CTA has to be there
-                here.begins.append(self._event(line, op.cta, frozenset(), True))
-            elif isinstance(op, Init):
-                here.begins.append(self._event(line, agent.cta, frozenset([(agent.cta, "mbarrier", op.bar)]), True))
-
-    @staticmethod
-    def _span(cta: int, tile: int, count: int) -> frozenset:
-        return frozenset((cta, t, chunk) for t in range(tile, tile + count) for chunk in range(LANES))
 
     def _conflicts(self) -> None:
         """Two accesses conflict if they overlap and one of them writes (PTX ISA 8.7.1)."""
@@ -155,6 +108,91 @@ class Layout:
     def lines(self, events: int) -> set[int]:
         """The lines that a set of events belongs to."""
         return {self.of_bit[bit].line for bit in bits(events)}
+
+
+class ThreadEvents:
+    """The events of one thread in program order, with its cp.async and bulk groups (PTX ISA 9.7.9.25.3 and .6: per thread)."""
+
+    def __init__(self, layout: Layout, agent: Agent, lane: int):
+        self.event, self.cta, self.lane = layout.event, agent.cta, lane
+        self.open, self.groups = {"cp": 0, "bulk": 0}, {"cp": [], "bulk": []}
+
+    def of(self, line: int, op) -> Step:
+        """What one operation does; nothing where it neither touches memory nor ends a group."""
+        here = Step()
+        follow = FOLLOW.get(type(op))
+        if follow is not None:
+            follow(self, here, line, op)
+        return here
+
+    def _chunk(self, op, cta: int) -> frozenset:
+        return frozenset([(cta, op.tile, (self.lane + op.shift) % LANES)])
+
+    def _plain(self, here: Step, line: int, op) -> None:
+        cta = self.cta if op.cta is None else op.cta
+        here.begins.append(self.event(line, cta, self._chunk(op, cta), isinstance(op, Store)))
+
+    def _in_group(self, here: Step, bit: int, sort: str) -> None:
+        here.begins.append(bit)
+        self.open[sort] |= bit
+
+    def _commit(self, sort: str) -> None:
+        self.groups[sort].append(self.open[sort])
+        self.open[sort] = 0
+
+    def _over(self, sort: str, pending: int) -> int:
+        return _all(self.groups[sort][:len(self.groups[sort]) - pending])
+
+    def _cp_async(self, here: Step, line: int, op) -> None:
+        self._in_group(here, self.event(line, self.cta, self._chunk(op, self.cta), True, late=True), "cp")
+
+    def _cp_commit(self, here: Step, line: int, op) -> None:
+        self._commit("cp")
+
+    def _cp_wait(self, here: Step, line: int, op) -> None:
+        here.learns = self._over("cp", op.pending)
+
+    def _cp_arrive(self, here: Step, line: int, op) -> None:
+        here.landings.append(Landing(self.cta, op.bar, 0, _all(self.groups["cp"]) | self.open["cp"]))
+
+    def _bulk_store(self, here: Step, line: int, op) -> None:
+        self._in_group(here, self.event(line, self.cta, _span(self.cta, op.tile, op.tiles), False, "async", late=True), "bulk")
+
+    def _bulk_commit(self, here: Step, line: int, op) -> None:
+        self._commit("bulk")
+
+    def _bulk_wait(self, here: Step, line: int, op) -> None:
+        here.learns = self._over("bulk", op.pending)
+
+    def _bulk_load(self, here: Step, line: int, op) -> None:
+        for cta in (self.cta,) if op.ctas is None else op.ctas:
+            bit = self.event(line, cta, _span(cta, op.tile, op.tiles), True, "async", late=True)
+            here.begins.append(bit)
+            here.landings.append(Landing(cta, op.bar, TILE * op.tiles, bit))
+
+    def _bulk_copy(self, here: Step, line: int, op) -> None:
+        read = self.event(line, self.cta, _span(self.cta, op.tile, 1), False, "async", late=True)
+        write = self.event(line, op.cta, _span(op.cta, op.to, 1), True, "async", late=True)
+        here.begins += [read, write]
+        here.landings.append(Landing(op.cta, op.bar, TILE, read | write))
+
+    def _arrive(self, here: Step, line: int, op) -> None:
+        """An atomic: it conflicts with nothing, but a CTA elsewhere has to be there."""
+        if op.cta not in (None, self.cta):
+            here.begins.append(self.event(line, op.cta, frozenset(), True))
+
+    def _init(self, here: Step, line: int, op) -> None:
+        here.begins.append(self.event(line, self.cta, frozenset([(self.cta, "mbarrier", op.bar)]), True))
+
+
+FOLLOW = {Store: ThreadEvents._plain, Load: ThreadEvents._plain, CpAsync: ThreadEvents._cp_async, CpCommit: ThreadEvents._cp_commit, CpWait: ThreadEvents._cp_wait,
+          CpArrive: ThreadEvents._cp_arrive, BulkStore: ThreadEvents._bulk_store, BulkCommit: ThreadEvents._bulk_commit, BulkWait: ThreadEvents._bulk_wait,
+          BulkLoad: ThreadEvents._bulk_load, BulkCopy: ThreadEvents._bulk_copy, Arrive: ThreadEvents._arrive, Init: ThreadEvents._init}
+"""What each operation does for the thread that runs it; others touch nothing."""
+
+
+def _span(cta: int, tile: int, count: int) -> frozenset:
+    return frozenset((cta, t, chunk) for t in range(tile, tile + count) for chunk in range(LANES))
 
 
 def bits(events: int):
