@@ -106,20 +106,27 @@ def _outcomes(client: Client, todo: Mapping[str, Task], work: Work, away: float,
         except queue.Empty:
             alone = _alone(client, alone, away, say)
             continue
-        outcome = _outcome(future, tasks.pop(future.key))
+        outcome = _outcome(future, tasks[future.key])
+        if outcome is None:
+            alone = _alone(client, alone, away, say)
+            done.put(future)
+            continue
+        del tasks[future.key]
         futures.pop(future.key).release()
         yield outcome
 
 
-def _outcome(future: Future, task: Task) -> dict[str, Any]:
-    """What a future that is done came to. Raises _OutOfTouch where that cannot be had any more."""
+def _outcome(future: Future, task: Task) -> dict[str, Any] | None:
+    """What a future that is done came to; None while it cannot be had, as when it went with its worker and is made again. Raises _OutOfTouch."""
     if future.status == "error":
         problem = future.exception()
         return failed(task, f"the cluster gave it up: {type(problem).__name__}: {str(problem)[:300]}")
     if future.status != "finished":                      # cancelled, which only the end of a scheduler does here
         raise _OutOfTouch
     try:
-        outcome: dict[str, Any] = future.result(timeout=FIRST_SECONDS)
+        outcome: dict[str, Any] = future.result(timeout=LOOK_SECONDS)
+    except TimeoutError:
+        return None
     except Exception as problem:                         # of the connection to its worker or to the scheduler, in one of their many kinds
         raise _OutOfTouch from problem
     return outcome

@@ -23,10 +23,3 @@ def dies(task):
 def raises(task):
     """A fault of the grader's own."""
     raise OSError("no space left")
-
-
-def deadly(task):
-    """Ends its worker whenever it runs the task whose answer says so."""
-    if "DIES" in task["answer"]:
-        os._exit(9)
-    return {"exercise": task["exercise"], "digest": task["digest"], "seconds": {}}
