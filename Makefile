@@ -5,6 +5,8 @@ PYTHON   ?= python3
 LAB_ARGS ?=
 LESSONS  ?=
 TEST_ARGS ?=
+# How long `make site` launches settings of panels; `make panels` has no limit.
+PANEL_SECONDS ?= 45
 # Which CuPy: auto asks the NVIDIA driver (none found: no CuPy); 13, 12 or none decides.
 CUDA     ?= auto
 
@@ -15,7 +17,7 @@ STAMPS := $(VENV)/stamps
 INSTALL := $(BIN)/python -P hopperlab/authoring/pip_progress.py install --no-compile
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks site bundle bench clean
+.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -23,7 +25,7 @@ help:  ## list the targets
 	@echo "make TARGET"
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  %-16s %s\n' "$$name" "$$text"; done
-	@echo "Settings: PYTHON=python3.12   LAB_ARGS='--no-browser --port=8899'   TEST_ARGS='tests/runtime -x'   CUDA=auto|13|12|none"
+	@echo "Settings: PYTHON=python3.12   LAB_ARGS='--no-browser --port=8899'   TEST_ARGS='tests/runtime -x'   PANEL_SECONDS=45   CUDA=auto|13|12|none"
 
 lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open JupyterLab on the landing page
 	@echo "==> Starting JupyterLab"
@@ -80,7 +82,13 @@ gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks 
 	@echo "==> Executing the notebooks on the GPU"
 	@$(BIN)/python -m hopperlab.authoring execute --backend gpu
 
-site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html
+panels: $(STAMPS)/lab  ## launch every setting of the panels that the site shows (half an hour on two cores, once; LESSONS='05 09')
+	@echo "==> Launching the panels' settings"
+	@$(BIN)/python -m hopperlab.authoring panels $(LESSONS)
+
+site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html (PANEL_SECONDS=45 go into panels that move)
+	@echo "==> Launching settings of panels for $(PANEL_SECONDS) s; make panels launches them all"
+	@$(BIN)/python -m hopperlab.authoring panels --seconds $(PANEL_SECONDS)
 	@echo "==> Rendering the site"
 	@$(BIN)/python -m hopperlab.cli.site
 

@@ -27,9 +27,22 @@ class Verb:
     options: Mapping[str, dict] = field(default_factory=dict)
 
 
+def above_zero(kind: Callable[[str], float]) -> Callable[[str], float]:
+    """A type of argparse: a number of this kind, larger than zero."""
+    def parse(text: str) -> float:
+        if not kind(text) > 0:
+            raise argparse.ArgumentTypeError(f"{text} is not above zero")
+        return kind(text)
+    parse.__name__ = kind.__name__
+    return parse
+
+
 WHERE = {"--backend": {"choices": ("gpu", "emulator"), "help": "where to run (default: HOPPERLAB_BACKEND, else automatic)"}}
 VOUCH = {"--backend": {"choices": ("gpu", "emulator"), "default": "emulator", "help": "where to run (default: emulator); on a GPU everything stale is stored"},
          "--vouch": {"action": "store_true", "help": "you say that ignored outputs from a GPU are still right where no kernel changed"}}
+
+LAUNCHES = {"--seconds": {"type": above_zero(float), "metavar": "S", "help": "stop after so many seconds, small panels first; the next call goes on (default: no limit)"},
+            "--jobs": {"type": above_zero(int), "metavar": "N", "help": "so many panels at once (default: one a processor)"}}
 
 
 def _build(given: argparse.Namespace) -> int:
@@ -194,6 +207,12 @@ def _pictures(given: argparse.Namespace) -> int:
     return 0
 
 
+def _panels(given: argparse.Namespace) -> int:
+    from . import panel_run
+
+    return panel_run.run(given.lessons, given.seconds, given.jobs)
+
+
 def _solutions(given: argparse.Namespace) -> int:
     from .execute import execute
 
@@ -219,6 +238,7 @@ VERBS = (
     Verb("readme", "write the tables of lessons (README.md) and of hazards (docs/hazards/README.md)", _readme),
     Verb("rooms", "write the plan of the rooms into CONTRIBUTING.md and draw it", _rooms),
     Verb("pictures", "draw the README's picture from a run", _pictures),
+    Verb("panels", "launch every setting of the panels that the site shows, and keep what comes of them in build/panels", _panels, LAUNCHES),
     Verb("solutions", "run the solution notebooks and store their outputs, then write exercises/", _solutions, WHERE),
     Verb("exercises", "text sources in solutions/sources to solutions/, and exercises/ from these", _exercises),
 )

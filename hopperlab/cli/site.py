@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..authoring import reference, site
+from ..authoring import hashes, panel_pages, reference, site
 from . import COMMANDS
 
 
@@ -15,6 +15,7 @@ def main() -> int:
     except RuntimeError as problem:
         print(problem, file=sys.stderr)
         return 1
+    print(panel_pages.told(hashes.ROOT, panel_pages.ready(hashes.ROOT)))
     return 0
 
 
