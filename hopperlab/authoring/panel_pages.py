@@ -16,7 +16,7 @@ from pathlib import Path
 
 import nbformat
 
-from . import panel_cells, panel_outcomes
+from . import hashes, panel_cells, panel_outcomes
 from .panel_outcomes import Panel
 
 PAGE = Path(__file__).with_name("panel_page")
@@ -38,11 +38,16 @@ BLOCK = """<div class="hl-panel" id="{name}" data-name="{name}" data-files="{pla
 
 def ready(root: Path) -> Panels:
     """The panels of the lessons below `root` that can move today, by lesson and cell."""
-    sources, folder = root / "notebooks" / "sources", root / "build" / "panels"
+    sources, folder = root / "notebooks" / "sources", folder_of(root)
     if not sources.is_dir() or not folder.is_dir():
         return {}
     found = {(panel.lesson, panel.cell): panel_outcomes.usable(panel, folder) for panel in panel_cells.cells(folder=sources)}
     return {key: panel for key, panel in found.items() if panel is not None and panel.outcomes[_start(panel)].picture}
+
+
+def folder_of(root: Path) -> Path:
+    """Where the outcomes of the panels below `root` are kept."""
+    return root / panel_outcomes.FOLDER.relative_to(hashes.ROOT)
 
 
 def put_in(notebook: nbformat.NotebookNode, lesson: str, panels: Panels) -> nbformat.NotebookNode:
@@ -65,8 +70,8 @@ def block(name: str, panel: Panel) -> str:
     return BLOCK.format(**{key: html.escape(str(value)) for key, value in words.items()})
 
 
-def copy(panels: Panels, root: Path, rendered: Path) -> None:
-    """Put script, look, and what each panel shows into the rendered site; each picture once."""
+def copy(panels: Panels, folder: Path, rendered: Path) -> None:
+    """Put script, look, and what each panel shows into the rendered site; each picture once. folder: where the outcomes are kept."""
     if not panels:
         return
     place = rendered / PLACE
@@ -77,7 +82,7 @@ def copy(panels: Panels, root: Path, rendered: Path) -> None:
         (place / f"{lesson}-{cell}.js").write_text(script(f"{lesson}-{cell}", panel), encoding="utf-8")
         for one in panel.outcomes.values():
             if one.picture:
-                shutil.copyfile(root / "build" / "panels" / panel_outcomes.PICTURES / one.picture, place / "pictures" / one.picture)
+                shutil.copyfile(folder / panel_outcomes.PICTURES / one.picture, place / "pictures" / one.picture)
 
 
 def script(name: str, panel: Panel) -> str:

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import sys
 import time
+from pathlib import Path
 
 from ..runtime.progress import Bar
 from . import panel_cells, panel_grids, panel_outcomes
@@ -17,11 +18,11 @@ from .panel_outcomes import Panel, PanelError
 FORM = "{desc} |{bar}| {n_fmt} of {total_fmt} panels"
 
 
-def run(lessons: list[str] | None = None, seconds: float | None = None, jobs: int | None = None) -> int:
+def run(lessons: list[str] | None = None, seconds: float | None = None, jobs: int | None = None, folder: Path = panel_outcomes.FOLDER) -> int:
     """Compute the panels of these lessons (all when none is named), those with the fewest settings first, within `seconds`; 1 when one failed."""
     until = time.time() + (seconds or math.inf)
     try:
-        open_ = [panel for panel in panel_cells.cells(lessons) if panel_outcomes.usable(panel) is None]
+        open_ = [panel for panel in panel_cells.cells(lessons) if panel_outcomes.usable(panel, folder) is None]
     except FileNotFoundError as problem:
         print(problem, file=sys.stderr)
         return 1
@@ -31,7 +32,7 @@ def run(lessons: list[str] | None = None, seconds: float | None = None, jobs: in
     # Each in a process of its own that asks for the emulator, whatever this machine has: a panel's picture comes from there.
     with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _emulator) as pool:
         sizes = dict(zip((panel.name for panel in open_), pool.map(_size, open_), strict=True))
-        for done in concurrent.futures.as_completed([pool.submit(_compute, panel, until) for panel in sorted(open_, key=lambda panel: sizes[panel.name])]):
+        for done in concurrent.futures.as_completed([pool.submit(_compute, panel, folder, until) for panel in sorted(open_, key=lambda panel: sizes[panel.name])]):
             try:
                 name, panel, took = done.result()
             except PanelError as problem:
@@ -42,7 +43,7 @@ def run(lessons: list[str] | None = None, seconds: float | None = None, jobs: in
             if took:
                 bar.tell(complete, _words(name, panel, took))
     bar.close()
-    print(f"{complete} of {len(open_) + there} panels have every setting" + (f", {failed} failed" if failed else "") + f" ({panel_outcomes.FOLDER})")
+    print(f"{complete} of {len(open_) + there} panels have every setting" + (f", {failed} failed" if failed else "") + f" ({folder})")
     return 1 if failed else 0
 
 
@@ -50,12 +51,12 @@ def _emulator() -> None:
     os.environ["HOPPERLAB_BACKEND"] = "emulator"
 
 
-def _compute(panel: panel_cells.PanelCell, until: float) -> tuple[str, Panel, float]:
+def _compute(panel: panel_cells.PanelCell, folder: Path, until: float) -> tuple[str, Panel, float]:
     """In a worker: the panel's name, what there is of it, and the seconds that took (0 where no time was left to begin)."""
     began = time.time()
     if began >= until:
         return panel.name, Panel("", [], -1), 0.0
-    return panel.name, panel_outcomes.compute(panel, until=until), time.time() - began
+    return panel.name, panel_outcomes.compute(panel, folder, until), time.time() - began
 
 
 def _size(panel: panel_cells.PanelCell) -> int:

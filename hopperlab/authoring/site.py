@@ -102,7 +102,7 @@ def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | No
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"Sphinx found faults:\n{(done.stdout + done.stderr).replace(str(source), '…')}")
-    panel_pages.copy(panels, root, rendered)
+    panel_pages.copy(panels, panel_pages.folder_of(root), rendered)
     faults = list(check(rendered))
     if faults:
         raise RuntimeError("the site has faults:\n" + "\n".join(faults))

@@ -200,10 +200,15 @@ def _rooms(given: argparse.Namespace) -> int:
 
 
 def _pictures(given: argparse.Namespace) -> int:
-    from . import pictures
+    from . import panel_film, pictures
 
     for path in pictures.draw():
         print(f"drew {path.name}")
+    try:
+        print(f"filmed {panel_film.film(pictures.IMAGES / 'panel.webp').name}")
+    except panel_film.PanelError as problem:
+        print(f"panel.webp stays as it was: {problem}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -237,7 +242,7 @@ VERBS = (
     Verb("mutations", "apply the mutations of these lessons' kernels and show what nbval says", _mutations),
     Verb("readme", "write the tables of lessons (README.md) and of hazards (docs/hazards/README.md)", _readme),
     Verb("rooms", "write the plan of the rooms into CONTRIBUTING.md and draw it", _rooms),
-    Verb("pictures", "draw the README's picture from a run", _pictures),
+    Verb("pictures", "draw the README's pictures from runs; the one that moves is a panel in a browser", _pictures),
     Verb("panels", "launch every setting of the panels that the site shows, and keep what comes of them in build/panels", _panels, LAUNCHES),
     Verb("solutions", "run the solution notebooks and store their outputs, then write exercises/", _solutions, WHERE),
     Verb("exercises", "text sources in solutions/sources to solutions/, and exercises/ from these", _exercises),
