@@ -17,7 +17,7 @@ STAMPS := $(VENV)/stamps
 INSTALL := $(BIN)/python -P hopperlab/authoring/pip_progress.py install --no-compile
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site bundle bench clean
+.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site slides bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -91,6 +91,10 @@ site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build
 	@$(BIN)/python -m hopperlab.authoring panels --seconds $(PANEL_SECONDS)
 	@echo "==> Rendering the site"
 	@$(BIN)/python -m hopperlab.cli.site
+
+slides: $(STAMPS)/site  ## render the workshop's slides, with speaker notes, in build/slides/html
+	@echo "==> Rendering the slides"
+	@$(BIN)/python -m hopperlab.authoring slides
 
 bundle: $(STAMPS)/lab  ## a folder in build/bundle that installs and runs offline (BUNDLE_EXTRAS=cuda13 adds CuPy)
 	@echo "==> Collecting the course and its wheels"

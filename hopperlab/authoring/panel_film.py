@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,39 +33,47 @@ PAGE = """<!doctype html><meta charset="utf-8"><style>body {{ font: 16px/1.5 sys
 def film(target: Path) -> Path:
     """Write the moving picture (WebP, at most MOST_BYTES) to `target`. Raises PanelError without Playwright or Chromium, or when it becomes too large."""
     panel = next(panel for panel in panel_cells.cells([LESSON]) if panel.cell == CELL)
-    kept = panel_outcomes.usable(panel) or panel_outcomes.compute(panel)
-    frames = photographs(panel.name, kept, STEPS)
-    content = moving(frames, [step[2] for step in STEPS])
+    with chromium() as browser:
+        kept = panel_outcomes.usable(panel) or panel_outcomes.compute(panel)
+        content = moving(photographs(browser, panel.name, kept, STEPS), [step[2] for step in STEPS])
     if len(content) > MOST_BYTES:
         raise PanelError(f"{target.name} would have {len(content):,} bytes, more than {MOST_BYTES:,}: take fewer steps")
     target.write_bytes(content)
     return target
 
 
-def photographs(name: str, panel: Panel, steps: Sequence[Step], folder: Path = panel_outcomes.FOLDER) -> list[bytes]:
-    """The panel after each step, as PNGs of one size. Raises PanelError without Playwright or Chromium."""
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A Chromium without a window. Raises PanelError where Playwright or every Chromium is missing."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         raise PanelError("Playwright is not installed: pip install -e .[test]") from None
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
         raise PanelError("no Chromium found: install Debian's `chromium`, or set CHROMIUM to its path")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+def photographs(browser: Any, name: str, panel: Panel, steps: Sequence[Step], folder: Path = panel_outcomes.FOLDER) -> list[bytes]:
+    """The panel after each step, as PNGs of one size."""
     width, pixels = style.COLUMN, max(one.pixels[0] for one in panel.outcomes.values())
     lesson, _, cell = name.partition("-")
-    with tempfile.TemporaryDirectory() as place, sync_playwright() as driver:
+    with tempfile.TemporaryDirectory() as place:
         panel_pages.copy({(lesson, cell): panel}, folder, Path(place))
         file = Path(place) / "page" / "index.html"
         file.parent.mkdir()
         file.write_text(PAGE.format(width=width, block=panel_pages.block(name, panel)), encoding="utf-8")
-        browser = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
         page = browser.new_page(viewport={"width": width + 60, "height": 1000}, device_scale_factor=pixels / width)      # a picture's dot is a dot
         page.goto(file.as_uri())
         tallest = max(page.locator(".hl-panel-figure").bounding_box()["height"] for _ in _walk(page, name, steps))
         page.reload()
         page.add_style_tag(content=f".hl-panel-figure {{ height: {math.ceil(tallest)}px; }}")
         found = [page.locator(".hl-panel").screenshot() for _ in _walk(page, name, steps)]
-        browser.close()
+        page.close()
     return found
 
 

@@ -218,6 +218,17 @@ def _panels(given: argparse.Namespace) -> int:
     return panel_run.run(given.lessons, given.seconds, given.jobs)
 
 
+def _slides(given: argparse.Namespace) -> int:
+    from . import slides
+
+    try:
+        print("\n".join(f"open {page}" for page in slides.build()))
+    except (slides.DeckError, RuntimeError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
+
+
 def _solutions(given: argparse.Namespace) -> int:
     from .execute import execute
 
@@ -244,6 +255,7 @@ VERBS = (
     Verb("rooms", "write the plan of the rooms into CONTRIBUTING.md and draw it", _rooms),
     Verb("pictures", "draw the README's pictures from runs; the one that moves is a panel in a browser", _pictures),
     Verb("panels", "launch every setting of the panels that the site shows, and keep what comes of them in build/panels", _panels, LAUNCHES),
+    Verb("slides", "render the workshop's slides, made of the lessons' stored outputs, in build/slides/html", _slides),
     Verb("solutions", "run the solution notebooks and store their outputs, then write exercises/", _solutions, WHERE),
     Verb("exercises", "text sources in solutions/sources to solutions/, and exercises/ from these", _exercises),
 )

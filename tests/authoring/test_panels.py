@@ -202,12 +202,12 @@ def test_the_readme_begins_with_a_panel_that_moves():
     assert (hashes.ROOT / still[1]).is_file()
 
 
-def test_a_film_without_a_browser_says_what_to_install(monkeypatch, lesson, tmp_path):
+def test_a_film_without_a_browser_says_what_to_install(monkeypatch, tmp_path):
     pytest.importorskip("playwright.sync_api")
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CHROMIUM", raising=False)
     with pytest.raises(panel_outcomes.PanelError, match="install Debian's `chromium`"):
-        panel_film.photographs("05_rows-panel", panel_outcomes.compute(only(lesson), tmp_path), [(0, "", 100)], tmp_path)
+        panel_film.film(tmp_path / "panel.webp")
 
 
 def test_launching_asks_for_the_emulator_whatever_the_machine_has():
