@@ -2,14 +2,15 @@
 """Panels on the site: a panel whose outcomes are all there (panel_outcomes) moves on its lesson's page; the others stay the stored picture.
 
 A page takes three files from _static/panels: what the panel shows, a script that shows it, and its look. No server is asked: a page opened from a
-folder works as one on the web. `put_in` and `copy` are all that site.py calls.
+folder works as one on the web. `move` changes the pages that site.py has rendered; PDFs and the search see the stored pictures.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import json
-import math
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,14 +51,29 @@ def folder_of(root: Path) -> Path:
     return root / panel_outcomes.FOLDER.relative_to(hashes.ROOT)
 
 
-def put_in(notebook: nbformat.NotebookNode, lesson: str, panels: Panels) -> nbformat.NotebookNode:
-    """The notebook with the moving panel over the stored picture, which stays for a rendering that takes no HTML."""
-    for cell in notebook.cells:
-        panel = panels.get((lesson, cell.get("id", "")))
-        pictures = [output for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
-        if panel is not None and pictures:
-            pictures[-1]["data"]["text/html"] = block(f"{lesson}-{cell.id}", panel)
-    return notebook
+def move(root: Path, rendered: Path) -> str:
+    """Put the panels that can move into the rendered site, each in place of its stored picture; returns one line on how many move, and what makes the others move.
+
+    Raises RuntimeError for a panel whose page does not show its stored picture.
+    """
+    panels, every = ready(root), len(list(panel_cells.cells(folder=root / "notebooks" / "sources")))
+    names = {path.read_bytes(): path.name for path in (rendered / "_images").glob("*.png")} if panels else {}
+    for (lesson, cell), panel in panels.items():
+        page = rendered / "notebooks" / f"{lesson}.html"
+        text, name = page.read_text(encoding="utf-8"), names.get(stored(root / "notebooks" / f"{lesson}.ipynb", cell))
+        shown = list(re.finditer(rf'<img\b[^>]*\bsrc="[^"]*_images/{name}"[^>]*>', text))
+        if not shown:
+            raise RuntimeError(f"{page.name} does not show the stored picture of its cell {cell}, which the panel takes the place of")
+        page.write_text(text[:shown[-1].start()] + block(f"{lesson}-{cell}", panel) + text[shown[-1].end():], encoding="utf-8")
+    copy(panels, folder_of(root), rendered)
+    size = sum(path.stat().st_size for path in (rendered / PLACE).rglob("*") if path.is_file()) / 1e6
+    return f"{len(panels)} of {every} panels move on their pages ({size:.1f} MB)" + ("" if len(panels) == every else "; make panels launches the rest")
+
+
+def stored(notebook: Path, cell: str) -> bytes:
+    """The picture that a notebook stores of a cell, as PNG; no bytes where there is none."""
+    outputs = next((one.get("outputs", []) for one in nbformat.read(notebook, as_version=4).cells if one.get("id") == cell), [])
+    return base64.b64decode(next((output.data["image/png"] for output in reversed(outputs) if "image/png" in output.get("data", {})), ""))
 
 
 def block(name: str, panel: Panel) -> str:
@@ -96,17 +112,9 @@ def script(name: str, panel: Panel) -> str:
     return f"(window.hopperlabPanels = window.hopperlabPanels || {{}})[{json.dumps(name)}] = {data};\n"
 
 
-def told(root: Path, panels: Panels) -> str:
-    """One line on how many panels move on the site that was made, and what makes the others move."""
-    every = len(list(panel_cells.cells(folder=root / "notebooks" / "sources")))
-    size = sum(path.stat().st_size for path in (root / "build" / "site" / "html" / PLACE).rglob("*") if path.is_file()) / 1e6
-    return f"{len(panels)} of {every} panels move on their pages ({size:.1f} MB)" + ("" if len(panels) == every else "; make panels launches the rest")
-
-
 def _start(panel: Panel) -> int:
     """The number of the setting that the panel begins with."""
     number = 0
     for control in panel.controls:
         number = number * len(control.values) + control.start
-    assert number < math.prod(len(control.values) for control in panel.controls)
     return number

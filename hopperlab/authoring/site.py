@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import nbformat
 
-from . import colab, course, hashes, panel_pages
+from . import colab, course, hashes
 
 CONFIGURATION = """# Written by hopperlab.authoring.site.
 project = "hopperlab"
@@ -96,21 +96,19 @@ def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | No
     source, rendered = out / "source", out / "html"
     for folder in (source, rendered):
         shutil.rmtree(folder, ignore_errors=True)
-    panels = panel_pages.ready(root)
-    prepare(reference, root, source, panels)
+    prepare(reference, root, source)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(rendered)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"Sphinx found faults:\n{(done.stdout + done.stderr).replace(str(source), '…')}")
-    panel_pages.copy(panels, panel_pages.folder_of(root), rendered)
     faults = list(check(rendered))
     if faults:
         raise RuntimeError("the site has faults:\n" + "\n".join(faults))
     return rendered
 
 
-def prepare(reference: Mapping[str, str], root: Path, source: Path, panels: panel_pages.Panels | None = None) -> None:
-    """Lay out everything that is rendered, with the configuration, in `source`. panels: those that move on their pages."""
+def prepare(reference: Mapping[str, str], root: Path, source: Path) -> None:
+    """Lay out everything that is rendered, with the configuration, in `source`."""
     source.mkdir(parents=True)
     (source / "conf.py").write_text(CONFIGURATION, encoding="utf-8")
     shutil.copytree(root / "docs", source / "docs", ignore=shutil.ignore_patterns(".*"))
@@ -125,8 +123,7 @@ def prepare(reference: Mapping[str, str], root: Path, source: Path, panels: pane
         for path in paths:
             pages.append(f"{name}/{path.stem}")
             (source / name).mkdir(exist_ok=True)
-            moving = panels or {} if name == "notebooks" else {}
-            nbformat.write(panel_pages.put_in(readable(nbformat.read(path, as_version=4)), path.stem, moving), source / name / path.name)
+            nbformat.write(readable(nbformat.read(path, as_version=4)), source / name / path.name)
     (source / "reference").mkdir()
     for name, text in reference.items():
         (source / "reference" / f"{name}.md").write_text(text, encoding="utf-8")

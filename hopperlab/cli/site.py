@@ -11,11 +11,12 @@ from . import COMMANDS
 def main() -> int:
     """Write build/site/html and say where it opens; returns 1, with what is wrong, when it has faults."""
     try:
-        print(f"open {site.build(reference.pages(COMMANDS)) / 'index.html'}")
+        rendered = site.build(reference.pages(COMMANDS))
+        print(panel_pages.move(hashes.ROOT, rendered))
+        print(f"open {rendered / 'index.html'}")
     except RuntimeError as problem:
         print(problem, file=sys.stderr)
         return 1
-    print(panel_pages.told(hashes.ROOT, panel_pages.ready(hashes.ROOT)))
     return 0
 
 

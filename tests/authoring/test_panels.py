@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Panels of the site: what is found in the sources, the bound on settings, what is kept and when it is no longer true, and the command's errors."""
 
+import base64
 import io
 import json
 import re
@@ -164,11 +165,30 @@ def test_the_page_has_every_outcome_once_and_the_start_without_a_script(lesson, 
     for number, (picture, _, lines) in enumerate(data["outcomes"]):
         one = panels["05_rows", "panel"].outcomes[number]
         assert "\n".join(data["lines"][line] for line in lines) == one.words and (data["pictures"][picture] if picture >= 0 else "") == one.picture
-    cell = nbformat.v4.new_code_cell("show.panel(…)", id="panel", outputs=[nbformat.v4.new_output("display_data", {"image/png": "aaaa", "text/plain": "128 rows"})])
-    shown = panel_pages.put_in(nbformat.v4.new_notebook(cells=[cell]), "05_rows", panels).cells[0].outputs[0]["data"]
-    assert shown["image/png"] == "aaaa" and 'alt="128 rows of any kind"' in shown["text/html"] and data["pictures"][1] in shown["text/html"]
-    del shown["text/html"]
-    assert "text/html" not in panel_pages.put_in(nbformat.v4.new_notebook(cells=[cell]), "06_rows", panels).cells[0].outputs[0]["data"]
+
+
+def test_a_panel_takes_the_place_of_its_stored_picture(lesson, tmp_path):
+    panel_outcomes.compute(only(lesson), tmp_path / "build" / "panels")
+    outputs = [nbformat.v4.new_output("display_data", {"image/png": base64.b64encode(b"stored").decode(), "text/plain": "128 rows"})]
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", id="panel", outputs=outputs)]), tmp_path / "notebooks" / "05_rows.ipynb")
+    html = tmp_path / "html"
+    (html / "_images").mkdir(parents=True)
+    (html / "notebooks").mkdir()
+    (html / "_images" / "a1.png").write_bytes(b"stored")
+    (html / "_images" / "b2.png").write_bytes(b"another")
+    page = html / "notebooks" / "05_rows.html"
+    page.write_text('<p>1<img alt="x" src="../_images/b2.png"></p>2<div><img alt="y" src="../_images/a1.png" width="3"></div>3')
+    assert panel_pages.move(lesson, html).startswith("1 of 1 panels move on their pages (0.0 MB)")
+    text = page.read_text()
+    assert text.startswith('<p>1<img alt="x" src="../_images/b2.png"></p>2<div><div class="hl-panel"') and text.endswith("</script></div>3") and "a1.png" not in text
+    assert 'alt="128 rows of any kind"' in text and "Kind" not in text and (html / "_static" / "panels" / "05_rows-panel.js").is_file()
+    page.write_text("no picture")
+    with pytest.raises(RuntimeError, match="05_rows.html does not show the stored picture of its cell panel"):
+        panel_pages.move(lesson, html)
+
+
+def test_a_site_without_outcomes_says_how_to_get_them(lesson, tmp_path):
+    assert panel_pages.move(lesson, tmp_path) == "0 of 1 panels move on their pages (0.0 MB); make panels launches the rest"
 
 
 def test_pictures_are_small_and_lose_nothing():

@@ -31,7 +31,9 @@ def built(tmp_path_factory):
             shutil.copy(panel_outcomes.FOLDER / f"{panel.name}.json", root / "build" / "panels")
             shutil.rmtree(root / "kept")
         panel_outcomes.compute(panel, root / "build" / "panels")
-    return root, site.build({}, root)
+    rendered = site.build({}, root)
+    assert panel_pages.move(root, rendered).startswith(f"{len(LESSONS)} of ")
+    return root, rendered
 
 
 @pytest.fixture
