@@ -61,7 +61,8 @@ def move(root: Path, rendered: Path) -> str:
     for (lesson, cell), panel in panels.items():
         page = rendered / "notebooks" / f"{lesson}.html"
         text, name = page.read_text(encoding="utf-8"), names.get(stored(root / "notebooks" / f"{lesson}.ipynb", cell))
-        shown = list(re.finditer(rf'<img\b[^>]*\bsrc="[^"]*_images/{name}"[^>]*>', text))
+        picture = rf'<img\b[^>]*\bsrc="[^"]*_images/{name}"[^>]*>'
+        shown = list(re.finditer(rf'<a\b[^>]*>\s*{picture}\s*</a>|{picture}', text))               # Sphinx links a picture to its file
         if not shown:
             raise RuntimeError(f"{page.name} does not show the stored picture of its cell {cell}, which the panel takes the place of")
         page.write_text(text[:shown[-1].start()] + block(f"{lesson}-{cell}", panel) + text[shown[-1].end():], encoding="utf-8")

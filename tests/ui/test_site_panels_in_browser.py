@@ -77,6 +77,7 @@ def test_a_moved_control_shows_what_the_emulator_gives(page, built, lesson):
     launch, controls = panel_cells.load(cell)
     every = list(panel_grids.settings(panel_grids.grid(cell.name, controls)))
     panel = opened(page, built, lesson)
+    assert page.locator("a:has(.hl-panel), p:has(.hl-panel)").count() == 0
     start, seen = shown(panel), set()
     for control, (name, what) in enumerate(controls.items()):
         there, back = ("ArrowDown", "ArrowUp") if panel.locator("input, select").nth(control).evaluate("e => e.tagName") == "SELECT" else ("ArrowRight", "ArrowLeft")
