@@ -24,7 +24,8 @@ PAGE = Path(__file__).with_name("panel_page")
 PLACE = "_static/panels"
 Panels = Mapping[tuple[str, str], Panel]
 LAUNCHED, REFUSED, FIXED, WORDS = "Launched in the emulator:", "Not launched:", "(fixed here)", "The same in words"
-NOTE = "This page holds {settings} settings, launched when it was made{fewer}. The lesson's notebook launches any other."
+ALL = "This page holds all {settings} settings of the panel, launched before it was made. The lesson's notebook launches them again."
+SOME = "This page holds {settings} settings, launched before it was made ({fewer}). The lesson's notebook launches any other."
 BLOCK = """<div class="hl-panel" id="{name}" data-name="{name}" data-files="{place}" data-launched="{launched}" data-refused="{refused}" data-fixed="{fixed}">
 <div class="hl-panel-controls" role="group" aria-label="{group}"></div>
 <p class="hl-panel-status" role="status"></p>
@@ -83,7 +84,7 @@ def block(name: str, panel: Panel) -> str:
     fewer = [f"{control.label} has {len(control.values)} of {control.of} values" for control in panel.controls if len(control.values) < control.of]
     words = {"name": name, "place": f"../{PLACE}", "launched": LAUNCHED, "refused": REFUSED, "fixed": FIXED, "words": WORDS, "picture": first.picture, "width": first.width,
              "group": "Controls of this panel", "alt": " ".join(first.words.split())[:400], "text": first.words,
-             "note": NOTE.format(settings=panel.settings, fewer=f" ({', '.join(fewer)})" if fewer else "")}
+             "note": (SOME if fewer else ALL).format(settings=panel.settings, fewer=", ".join(fewer))}
     return BLOCK.format(**{key: html.escape(str(value)) for key, value in words.items()})
 
 
