@@ -82,7 +82,7 @@ gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks 
 	@echo "==> Executing the notebooks on the GPU"
 	@$(BIN)/python -m hopperlab.authoring execute --backend gpu
 
-panels: $(STAMPS)/lab  ## launch every setting of the panels that the site shows (half an hour on two cores, once; LESSONS='05 09')
+panels: $(STAMPS)/lab  ## launch every setting of the panels that the site shows (tens of minutes on two cores, once; LESSONS='05 09')
 	@echo "==> Launching the panels' settings"
 	@$(BIN)/python -m hopperlab.authoring panels $(LESSONS)
 
