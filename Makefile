@@ -9,6 +9,8 @@ TEST_ARGS ?=
 PANEL_SECONDS ?= 45
 # Which CuPy: auto asks the NVIDIA driver (none found: no CuPy); 13, 12 or none decides.
 CUDA     ?= auto
+# Where the site's links to the repository and to Colab lead, https://github.com/OWNER/NAME; empty: the clone's origin.
+REPOSITORY ?=
 
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -17,7 +19,7 @@ STAMPS := $(VENV)/stamps
 INSTALL := $(BIN)/python -P hopperlab/authoring/pip_progress.py install --no-compile
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site slides bundle bench clean
+.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site pdf slides bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -90,7 +92,11 @@ site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build
 	@echo "==> Launching settings of panels for $(PANEL_SECONDS) s; make panels launches them all"
 	@$(BIN)/python -m hopperlab.authoring panels --seconds $(PANEL_SECONDS)
 	@echo "==> Rendering the site"
-	@$(BIN)/python -m hopperlab.cli.site
+	@$(BIN)/python -m hopperlab.cli.site --repository "$(REPOSITORY)"
+
+pdf: $(STAMPS)/site  ## the site, with the whole course and the cheat sheet as PDF beside it (needs Chromium, Chrome or Edge)
+	@echo "==> Rendering the site and printing it"
+	@$(BIN)/python -m hopperlab.cli.site --repository "$(REPOSITORY)" --pdf
 
 slides: $(STAMPS)/site  ## render the workshop's slides, with speaker notes, in build/slides/html
 	@echo "==> Rendering the slides"
