@@ -5,6 +5,8 @@ PYTHON   ?= python3
 LAB_ARGS ?=
 LESSONS  ?=
 TEST_ARGS ?=
+# How long `make site` launches settings of panels; `make panels` has no limit.
+PANEL_SECONDS ?= 45
 # Which CuPy: auto asks the NVIDIA driver (none found: no CuPy); 13, 12 or none decides.
 CUDA     ?= auto
 # Where the site's links to the repository and to Colab lead, https://github.com/OWNER/NAME; empty: the clone's origin.
@@ -17,7 +19,7 @@ STAMPS := $(VENV)/stamps
 INSTALL := $(BIN)/python -P hopperlab/authoring/pip_progress.py install --no-compile
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks site pdf bundle bench clean
+.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site pdf slides bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -25,7 +27,7 @@ help:  ## list the targets
 	@echo "make TARGET"
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  %-16s %s\n' "$$name" "$$text"; done
-	@echo "Settings: PYTHON=python3.12   LAB_ARGS='--no-browser --port=8899'   TEST_ARGS='tests/runtime -x'   CUDA=auto|13|12|none"
+	@echo "Settings: PYTHON=python3.12   LAB_ARGS='--no-browser --port=8899'   TEST_ARGS='tests/runtime -x'   PANEL_SECONDS=45   CUDA=auto|13|12|none"
 
 lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open JupyterLab on the landing page
 	@echo "==> Starting JupyterLab"
@@ -82,13 +84,23 @@ gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks 
 	@echo "==> Executing the notebooks on the GPU"
 	@$(BIN)/python -m hopperlab.authoring execute --backend gpu
 
-site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html
+panels: $(STAMPS)/lab  ## launch every setting of the panels that the site shows (tens of minutes on two cores, once; LESSONS='05 09')
+	@echo "==> Launching the panels' settings"
+	@$(BIN)/python -m hopperlab.authoring panels $(LESSONS)
+
+site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html (PANEL_SECONDS=45 go into panels that move)
+	@echo "==> Launching settings of panels for $(PANEL_SECONDS) s; make panels launches them all"
+	@$(BIN)/python -m hopperlab.authoring panels --seconds $(PANEL_SECONDS)
 	@echo "==> Rendering the site"
 	@$(BIN)/python -m hopperlab.cli.site --repository "$(REPOSITORY)"
 
 pdf: $(STAMPS)/site  ## the site, with the whole course and the cheat sheet as PDF beside it (needs Chromium, Chrome or Edge)
 	@echo "==> Rendering the site and printing it"
 	@$(BIN)/python -m hopperlab.cli.site --repository "$(REPOSITORY)" --pdf
+
+slides: $(STAMPS)/site  ## render the workshop's slides, with speaker notes, in build/slides/html
+	@echo "==> Rendering the slides"
+	@$(BIN)/python -m hopperlab.authoring slides
 
 bundle: $(STAMPS)/lab  ## a folder in build/bundle that installs and runs offline (BUNDLE_EXTRAS=cuda13 adds CuPy)
 	@echo "==> Collecting the course and its wheels"

@@ -27,9 +27,22 @@ class Verb:
     options: Mapping[str, dict] = field(default_factory=dict)
 
 
+def above_zero(kind: Callable[[str], float]) -> Callable[[str], float]:
+    """A type of argparse: a number of this kind, larger than zero."""
+    def parse(text: str) -> float:
+        if not kind(text) > 0:
+            raise argparse.ArgumentTypeError(f"{text} is not above zero")
+        return kind(text)
+    parse.__name__ = kind.__name__
+    return parse
+
+
 WHERE = {"--backend": {"choices": ("gpu", "emulator"), "help": "where to run (default: HOPPERLAB_BACKEND, else automatic)"}}
 VOUCH = {"--backend": {"choices": ("gpu", "emulator"), "default": "emulator", "help": "where to run (default: emulator); on a GPU everything stale is stored"},
          "--vouch": {"action": "store_true", "help": "you say that ignored outputs from a GPU are still right where no kernel changed"}}
+
+LAUNCHES = {"--seconds": {"type": above_zero(float), "metavar": "S", "help": "stop after so many seconds, small panels first; the next call goes on (default: no limit)"},
+            "--jobs": {"type": above_zero(int), "metavar": "N", "help": "so many panels at once (default: one a processor)"}}
 
 
 def _build(given: argparse.Namespace) -> int:
@@ -187,10 +200,32 @@ def _rooms(given: argparse.Namespace) -> int:
 
 
 def _pictures(given: argparse.Namespace) -> int:
-    from . import pictures
+    from . import panel_film, pictures
 
     for path in pictures.draw():
         print(f"drew {path.name}")
+    try:
+        print(f"filmed {panel_film.film(pictures.IMAGES / 'panel.webp').name}")
+    except panel_film.PanelError as problem:
+        print(f"panel.webp stays as it was: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _panels(given: argparse.Namespace) -> int:
+    from . import panel_run
+
+    return panel_run.run(given.lessons, given.seconds, given.jobs)
+
+
+def _slides(given: argparse.Namespace) -> int:
+    from . import slides
+
+    try:
+        print("\n".join(f"open {page}" for page in slides.build()))
+    except (slides.DeckError, RuntimeError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
     return 0
 
 
@@ -218,7 +253,9 @@ VERBS = (
     Verb("mutations", "apply the mutations of these lessons' kernels and show what nbval says", _mutations),
     Verb("readme", "write the tables of lessons (README.md) and of hazards (docs/hazards/README.md)", _readme),
     Verb("rooms", "write the plan of the rooms into CONTRIBUTING.md and draw it", _rooms),
-    Verb("pictures", "draw the README's picture from a run", _pictures),
+    Verb("pictures", "draw the README's pictures from runs; the one that moves is a panel in a browser", _pictures),
+    Verb("panels", "launch every setting of the panels that the site shows, and keep what comes of them in build/panels", _panels, LAUNCHES),
+    Verb("slides", "render the workshop's slides, made of the lessons' stored outputs, in build/slides/html", _slides),
     Verb("solutions", "run the solution notebooks and store their outputs, then write exercises/", _solutions, WHERE),
     Verb("exercises", "text sources in solutions/sources to solutions/, and exercises/ from these", _exercises),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..authoring import hashes, reference, site, site_print
+from ..authoring import hashes, panel_pages, reference, site, site_print
 from . import COMMANDS
 
 NO_REPOSITORY = "no address of the repository is known (git remote origin): pages have no links to it and to Colab. Name it: make site REPOSITORY=https://github.com/OWNER/NAME"
@@ -21,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     settings = site.Settings(given.repository or site.repository_of(hashes.ROOT), given.branch, given.pdf)
     try:
         rendered = site.build(reference.pages(COMMANDS), settings=settings)
+        print(panel_pages.move(hashes.ROOT, rendered))
     except RuntimeError as problem:
         print(problem, file=sys.stderr)
         return 1
