@@ -7,6 +7,8 @@ LESSONS  ?=
 TEST_ARGS ?=
 # Which CuPy: auto asks the NVIDIA driver (none found: no CuPy); 13, 12 or none decides.
 CUDA     ?= auto
+# Where the site's links to the repository and to Colab lead, https://github.com/OWNER/NAME; empty: the clone's origin.
+REPOSITORY ?=
 
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -15,7 +17,7 @@ STAMPS := $(VENV)/stamps
 INSTALL := $(BIN)/python -P hopperlab/authoring/pip_progress.py install --no-compile
 PINS   := $(STAMPS)/constraints.txt
 
-.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks site bundle bench clean
+.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks site pdf bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -82,7 +84,11 @@ gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks 
 
 site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html
 	@echo "==> Rendering the site"
-	@$(BIN)/python -m hopperlab.cli.site
+	@$(BIN)/python -m hopperlab.cli.site --repository "$(REPOSITORY)"
+
+pdf: $(STAMPS)/site  ## the site, with the whole course and the cheat sheet as PDF beside it (needs Chromium, Chrome or Edge)
+	@echo "==> Rendering the site and printing it"
+	@$(BIN)/python -m hopperlab.cli.site --repository "$(REPOSITORY)" --pdf
 
 bundle: $(STAMPS)/lab  ## a folder in build/bundle that installs and runs offline (BUNDLE_EXTRAS=cuda13 adds CuPy)
 	@echo "==> Collecting the course and its wheels"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ NOTEBOOKS = hashes.ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "sources"
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 TAGS = {"ignore": "nbval-ignore-output"}
+PLACE_LINES = re.compile(r"^(?:hopperlab: kernels run|This notebook runs in this place:).*\n?", re.MULTILINE)
 
 
 def lesson_sources(folder: Path = SOURCES) -> list[Path]:
@@ -70,13 +72,13 @@ def code_cell(cell: source.Cell) -> nbformat.NotebookNode:
 
 
 def assemble(lesson: source.Lesson) -> nbformat.NotebookNode:
-    """A lesson's notebook without outputs: stable ids, tags, and the first mention of each glossary term linked."""
+    """A lesson's notebook without outputs: stable ids, tags, and the first mention of each glossary term linked. The cell for Colab follows the title."""
     notebook = empty_notebook(lesson)
-    if lesson.stem[:1].isdigit():
-        notebook.cells.append(colab.cell())
     prose = glossary.linked([cell.text for cell in lesson.cells if cell.kind == "markdown"])
     for cell in lesson.cells:
         notebook.cells.append(new_markdown_cell(next(prose), id=cell.id) if cell.kind == "markdown" else code_cell(cell))
+    if lesson.stem[:1].isdigit():
+        notebook.cells.insert(1 if lesson.cells and lesson.cells[0].kind == "markdown" else 0, colab.cell())
     return notebook
 
 
@@ -85,9 +87,20 @@ def _keep_outputs(notebook: nbformat.NotebookNode, old: nbformat.NotebookNode) -
     for cell in code_cells(notebook):
         before = stored.get(cell.id)
         if before is not None:
-            cell.outputs, cell.execution_count = before.outputs, before.execution_count
+            cell.outputs, cell.execution_count = without_places(before.outputs), before.execution_count
             if "hopperlab" in before.metadata:
                 cell.metadata["hopperlab"] = before.metadata["hopperlab"]
+
+
+def without_places(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """The outputs without the lines that name the place: what is stored was made elsewhere than where it is read."""
+    kept = []
+    for output in outputs:
+        if output.output_type == "stream":
+            output.text = PLACE_LINES.sub("", output.text)
+        if output.output_type != "stream" or output.text:
+            kept.append(output)
+    return kept
 
 
 def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:

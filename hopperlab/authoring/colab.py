@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first cell of every lesson's notebook, for Google Colab only: it installs the course there and does nothing anywhere else.
+"""The first code cell of every lesson's notebook, for Google Colab only: it installs the course there and does nothing anywhere else.
 
 Copies in work/ and the site leave it out. Where a notebook is executed it is run and counted like any other cell, and prints nothing.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the course holds, read from the files: lessons with their titles and minutes, and the paths through them.
+"""What the course holds, read from the files: lessons with their titles and minutes, the chapters they stand in, and the paths through them.
 
 A path is a list of lesson numbers; its minutes are the sum of its notebooks' own, so nothing here has to be kept up to date.
 """
@@ -46,6 +46,24 @@ WAYS = (
 )
 
 
+@dataclass(frozen=True)
+class Chapter:
+    """Lessons that belong together: name, what they are about in one sentence, and the numbers of the first and the last (optional ones go with their lesson)."""
+
+    name: str
+    purpose: str
+    first: str
+    last: str
+
+
+CHAPTERS = (
+    Chapter("Before Hopper", "What a tensor core eats, how a tile lies in shared memory, and copies in flight as Ampere has them.", "00", "03"),
+    Chapter("Hopper's mechanisms", "A barrier that counts bytes, tiles by TMA, stores and their fences, and a tensor core that reads shared memory itself.", "04", "08"),
+    Chapter("One product, step by step", "Stages, warps with roles, registers, clusters, persistent kernels: each removes the limit that the step before measured.", "09", "14"),
+    Chapter("Beyond the product", "fp8, attention, what articles claim, and what comes after Hopper.", "15", "99"),
+)
+
+
 def entries(root: Path) -> list[Entry]:
     """The lessons under `root`/notebooks in order, optional ones behind the lesson they belong to.
 
@@ -63,6 +81,11 @@ def on_way(way: Way, every: list[Entry]) -> tuple[list[Entry], list[str]]:
     """The lessons of a path that exist, in its order, and the numbers of those that do not."""
     known = {entry.number: entry for entry in every}
     return [known[n] for n in way.numbers if n in known], [n for n in way.numbers if n not in known]
+
+
+def in_chapter(chapter: Chapter, every: list[Entry]) -> list[Entry]:
+    """The lessons of a chapter that exist, in order."""
+    return [entry for entry in every if chapter.first <= entry.number[:2] <= chapter.last]
 
 
 def minutes(chosen: list[Entry]) -> int:

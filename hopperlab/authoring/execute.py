@@ -21,7 +21,6 @@ from nbclient import NotebookClient
 from . import build, hashes, made_of
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-PLACE_LINE = "hopperlab: kernels run"      # what the runtime says on standard error when it chose the place by itself
 CELL_LIMIT = 600         # seconds a cell may take before the run is given up
 MARK = "hopperlab-place:"
 ASK = f"""
@@ -128,9 +127,7 @@ def clean(notebook: nbformat.NotebookNode) -> None:
     for cell in build.code_cells(notebook):
         cell.metadata.pop("execution", None)
         kept = []
-        for output in cell.outputs:
-            if output.get("name") == "stderr" and output.text.startswith(PLACE_LINE):
-                continue
+        for output in build.without_places(cell.outputs):
             data = output.get("data")
             if data is not None:
                 data.pop(WIDGET_VIEW, None)

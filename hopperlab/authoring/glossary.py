@@ -19,7 +19,8 @@ ENTRY = re.compile(r"^### (?P<term>.+)\n(?P<chinese>.+) · lesson (?P<lesson>\d\
 COMMON = {"arrive", "bank", "barrier", "box", "consumer", "fence", "landing", "padding", "parity", "phase", "pipeline", "prefetch", "producer",
           "proxy", "recording", "ring", "schedule", "scope", "sector", "stage", "tile"}
 MARKED = r"(?<![\w*`\[])(?P<mark>\*\*|\*|`)(?P<words>[^*`\n]+)(?P=mark)(?![\w*`\]])"
-UNTOUCHED = re.compile(r"<details.*?</details>|<[^>]+>|!?\[[^\]]*\]\([^)]*\)|\$[^$\n]+\$|^#{1,6} .*?$|^```.*?^```|^    .*?$|^\|.*?$|^>.*?$", re.MULTILINE | re.DOTALL)
+UNTOUCHED = re.compile(r"<details.*?</details>|<[^>]+>|!?\[[^\]]*\]\([^)]*\)|\$[^$\n]+\$|^#{1,6} .*?$|^```.*?^```|^    .*?$|^\|.*?$|^>.*?$"
+                       r"|^\*\*Read on\.\*\*.*?(?=^$|\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def names() -> Mapping[str, str]:
 def linked(texts: list[str], known: Mapping[str, str] | None = None) -> Iterator[str]:
     """The Markdown cells of one notebook with the first mention of each term linked.
 
-    Headings, tables, block quotes, fenced code, formulas, HTML and what is a link already stay as they are, and count as no mention.
+    Headings, tables, block quotes, what to read on (it names chapters of documents), fenced code, formulas, HTML and what is a link already stay as they are, and count as no mention.
     """
     known = names() if known is None else known
     plain = sorted((name for name in known if name.removesuffix("s") not in COMMON), key=len, reverse=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that `python -m hopperlab.authoring readme` writes: README.md's lessons from the notebooks, and docs/hazards/README.md's kinds from the emulator's list."""
+"""Tables that `python -m hopperlab.authoring readme` writes: README.md's lessons from the notebooks, docs/hazards/README.md's kinds from the emulator's list, and
+docs/cheat-sheet.md's mechanisms from cheat_sheet.GROUPS."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..emulator.hazards.words import Kind
-from . import course, hashes
+from . import cheat_sheet, course, hashes
 
 BEGIN, END = "<!-- {}: begin (python -m hopperlab.authoring readme) -->", "<!-- {}: end -->"
 
@@ -26,7 +27,8 @@ def kinds(root: Path) -> list[str]:
     return ["| kind | what |", "|---|---|", *(f"| [{kind}]({kind}.md) | {kind.says} |" for kind in Kind)]
 
 
-TABLES: dict[str, tuple[str, Callable[[Path], list[str]]]] = {"README.md": ("lessons", lessons), "docs/hazards/README.md": ("kinds", kinds)}
+TABLES: dict[str, tuple[str, Callable[[Path], list[str]]]] = {"README.md": ("lessons", lessons), "docs/hazards/README.md": ("kinds", kinds),
+                                                              "docs/cheat-sheet.md": ("mechanisms", cheat_sheet.lines)}
 """By page: the name that its marks carry, and what writes the lines between them."""
 
 

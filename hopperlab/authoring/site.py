@@ -12,23 +12,27 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 import nbformat
 
-from . import colab, course, hashes
+from . import colab, course, hashes, site_home, site_listings, site_print
 
 CONFIGURATION = """# Written by hopperlab.authoring.site.
 project = "hopperlab"
 author = "hopperlab"
-extensions = ["myst_nb"]
+extensions = ["myst_nb", "hopperlab.authoring.site_pages"]
 html_theme = "furo"
-html_title = "hopperlab: asynchronous programming on Hopper"
+html_title = "hopperlab"
 html_show_sphinx = False
 html_copy_source = False
 html_show_copyright = False
+html_use_index = False
+html_additional_pages = {"search": "search.html"}
+html_css_files = ["site.css"]
 language = "en"
 nb_execution_mode = "off"
 nb_render_markdown_format = "myst"
@@ -38,98 +42,97 @@ myst_heading_anchors = 4
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 """
+THEME = Path(__file__).with_name("site_theme")
 MOST_ALT = 400          # characters of an image's alt text
-HOME = """# hopperlab
-
-A course in asynchronous programming on NVIDIA Hopper, with an emulator that runs its kernels anywhere. The pages show each lesson with the outputs
-stored from an H200; to move a panel or change a kernel, run the course: `make lab` in a clone of the repository.
-
-{table}
-
-## Paths
-
-{paths}
-
-```{{toctree}}
-:hidden:
-:caption: Lessons
-
-{lessons}
-```
-
-```{{toctree}}
-:hidden:
-:caption: Exercises
-
-{exercises}
-```
-
-```{{toctree}}
-:hidden:
-:caption: Look up
-
-docs/glossary
-docs/troubleshooting
-docs/emulator
-docs/your-kernels
-docs/oracle
-docs/hazards/README
-docs/running
-docs/teaching
-```
-
-```{{toctree}}
-:hidden:
-:caption: Reference
-
-{reference}
-```
-"""
 
 
-def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | None = None) -> Path:
+@dataclass(frozen=True)
+class Settings:
+    """What a site may have beside its pages. repository: an address that browsers open, or "" for no links to it; branch: what they show; pdf: print the PDFs too."""
+
+    repository: str = ""
+    branch: str = "main"
+    pdf: bool = False
+
+
+PLAIN = Settings()
+
+
+def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | None = None, settings: Settings = PLAIN) -> Path:
     """Prepare, render and check the site; returns the folder of its HTML. reference: the reference's pages in Markdown, by name (reference.pages).
 
-    Raises RuntimeError with what is wrong.
+    Raises RuntimeError with what is wrong: faults of the pages, or no browser where PDFs are asked for.
     """
+    browser = site_print.find_browser() if settings.pdf else ""
     out = out or root / "build" / "site"
     source, rendered = out / "source", out / "html"
     for folder in (source, rendered):
         shutil.rmtree(folder, ignore_errors=True)
-    prepare(reference, root, source)
+    prepare(reference, root, source, settings)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(rendered)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"Sphinx found faults:\n{(done.stdout + done.stderr).replace(str(source), '…')}")
+    for path in (*(entry.notebook for entry in course.entries(root)), *_exercises(root)):
+        shutil.copy(path, rendered / path.relative_to(root))
+    if settings.pdf:
+        site_print.write(browser, rendered, course.entries(root))
     faults = list(check(rendered))
     if faults:
         raise RuntimeError("the site has faults:\n" + "\n".join(faults))
     return rendered
 
 
-def prepare(reference: Mapping[str, str], root: Path, source: Path) -> None:
+def repository_of(root: Path) -> str:
+    """The address of the clone's origin as browsers open it; "" where there is none, or only a path."""
+    done = subprocess.run(["git", "-C", str(root), "config", "--get", "remote.origin.url"], capture_output=True, text=True, check=False)
+    found = re.fullmatch(r"(?:https://(?:[^/@]*@)?|ssh://git@|git@)([\w.-]+)[/:]([\w./-]+?)(?:\.git)?/?", done.stdout.strip())
+    return f"https://{found[1]}/{found[2]}" if found else ""
+
+
+def _exercises(root: Path) -> list[Path]:
+    return sorted((root / "exercises").glob("[0-9]*.ipynb"))
+
+
+def _configuration(root: Path, settings: Settings) -> str:
+    files = [path.relative_to(root).as_posix() for folder in ("notebooks", "exercises", "docs") for path in (root / folder).rglob("*") if path.suffix in (".md", ".ipynb")]
+    told = {"repository": settings.repository.removesuffix("/"), "branch": settings.branch, "files": sorted(files)}
+    options = {"light_css_variables": {"figure-filter": "none", **site_listings.LIGHT},
+               "dark_css_variables": {"figure-filter": "invert(0.91) hue-rotate(180deg)", **site_listings.DARK}}
+    return (f"{CONFIGURATION}hopperlab_site = {told!r}\nhtml_theme_options = {options!r}\n"
+            f"html_static_path = [{str(THEME / 'static')!r}]\ntemplates_path = [{str(THEME / 'templates')!r}]\n")
+
+
+def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Settings = PLAIN) -> None:
     """Lay out everything that is rendered, with the configuration, in `source`."""
     source.mkdir(parents=True)
-    (source / "conf.py").write_text(CONFIGURATION, encoding="utf-8")
+    (source / "conf.py").write_text(_configuration(root, settings), encoding="utf-8")
     shutil.copytree(root / "docs", source / "docs", ignore=shutil.ignore_patterns(".*"))
     for path in sorted((source / "docs").rglob("*.md")):
         path.write_text(_links_to_files_as_words(path.read_text(encoding="utf-8"), path, source), encoding="utf-8")
-    glossary, by_number = source / "docs" / "glossary.md", {entry.number: entry.notebook.name for entry in course.entries(root)}
-    glossary.write_text(re.sub(r"· lesson (\d\dx?)$", lambda m: f"· [lesson {m[1]}](../notebooks/{by_number[m[1]]})" if m[1] in by_number else m[0],
-                               glossary.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8")
+    _link_lessons(root, source / "docs")
     _list_below(source / "docs" / "hazards" / "README.md")
-    every, pages = course.entries(root), []
-    for name, paths in (("notebooks", [entry.notebook for entry in every]), ("exercises", sorted((root / "exercises").glob("[0-9]*.ipynb")))):
+    every = course.entries(root)
+    for name, paths in (("notebooks", [entry.notebook for entry in every]), ("exercises", _exercises(root))):
         for path in paths:
-            pages.append(f"{name}/{path.stem}")
             (source / name).mkdir(exist_ok=True)
             nbformat.write(readable(nbformat.read(path, as_version=4)), source / name / path.name)
     (source / "reference").mkdir()
     for name, text in reference.items():
         (source / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
-    extra = [f"docs/{path.stem}" for path in sorted((source / "docs").glob("*.md")) if f"docs/{path.stem}\n" not in HOME]
-    words = _home(every, pages, reference)
-    (source / "index.md").write_text(words.replace("docs/teaching\n", "docs/teaching\n" + "".join(f"{page}\n" for page in extra)), encoding="utf-8")
+    exercises = [f"exercises/{path.stem}" for path in _exercises(root)]
+    pdfs = site_print.FILES.items() if settings.pdf else ()
+    (source / "index.md").write_text(site_home.home(root, every, exercises, reference, pdfs), encoding="utf-8")
+
+
+def _link_lessons(root: Path, docs: Path) -> None:
+    """Numbers of lessons in the glossary ("· lesson 05") and in the last column of the cheat sheet become links."""
+    by_number = {entry.number: entry.notebook.name for entry in course.entries(root)}
+    for page, pattern, words in (("glossary.md", r"(?<=· )lesson (\d\dx?)$", "lesson "), ("cheat-sheet.md", r"(?<=\| )(\d\dx?)(?= \|$)", "")):
+        if (docs / page).is_file():
+            linked = re.sub(pattern, lambda m, words=words: f"[{words}{m[1]}](../notebooks/{by_number[m[1]]})" if m[1] in by_number else m[0],
+                            (docs / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+            (docs / page).write_text(linked, encoding="utf-8")
 
 
 def _list_below(page: Path) -> None:
@@ -137,19 +140,6 @@ def _list_below(page: Path) -> None:
     if page.is_file():
         others = "\n".join(sorted(path.stem for path in page.parent.glob("*.md") if path != page))
         page.write_text(f"{page.read_text(encoding='utf-8')}\n```{{toctree}}\n:hidden:\n\n{others}\n```\n", encoding="utf-8")
-
-
-def _home(every: list[course.Entry], pages: list[str], reference: Iterable[str]) -> str:
-    rows = [f"| {entry.number} | [{entry.title}](notebooks/{entry.notebook.name}) | {entry.minutes} min{', optional' if entry.optional else ''} |" for entry in every]
-    paths = []
-    for way in course.WAYS:
-        chosen, _ = course.on_way(way, every)
-        named = ", ".join(f"[{entry.number}](notebooks/{entry.notebook.name})" for entry in chosen)
-        paths.append(f"- **{way.name}** ({course.minutes(chosen)} min of lessons), {way.purpose}: {named}")
-    def chosen_pages(folder: str) -> str:
-        return "\n".join(page for page in pages if page.startswith(folder))
-    return HOME.format(table="\n".join(["| | lesson | time |", "|---|---|---|", *rows]), paths="\n".join(paths), lessons=chosen_pages("notebooks"),
-                       exercises=chosen_pages("exercises"), reference="\n".join(f"reference/{name}" for name in reference))
 
 
 def readable(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -162,6 +152,8 @@ def readable(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         for output in cell.outputs:
             data = output.get("data", {})
             data.pop("application/vnd.jupyter.widget-view+json", None)
+            if "text/html" in data:
+                data["text/html"] = site_listings.with_classes("".join(data["text/html"]))
             if any(kind.startswith("image/") for kind in data):
                 cell.metadata["mystnb"] = {"image": {"alt": alt_text(data.get("text/plain", ""))}}
             if data or output.output_type not in ("display_data", "execute_result"):

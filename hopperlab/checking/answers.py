@@ -2,7 +2,8 @@
 """The text of an answer: what a cell may hold, and taking it apart without running it.
 
 CUDA answers are interpreted by the emulator, so that nothing of them runs natively; what would reach beyond them (files of the
-machine, other line numbers, compile options) is refused (cuda_text.py). Python answers hold imports, constants and functions, nothing that runs when the cell does.
+machine, other line numbers, compile options) is refused (cuda_text.py). Python answers hold imports, constants and functions, nothing that runs when the cell does;
+what only tries them (`print(…)`, `assert`) is left out before anything runs.
 """
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Refused(ValueError):
 
 
 def body(exercise: Exercise, cell: str) -> str:
-    """The CUDA or Python text of an answer cell. Raises Refused for a cell of another form."""
+    """The CUDA or Python text of an answer cell; of Python without what only tries the answer. Raises Refused for a cell of another form."""
     if len(cell.encode("utf-8", "replace")) > MOST_BYTES:
         raise Refused(f"the answer is longer than {MOST_BYTES:,} bytes")
     _check_characters(cell)
@@ -45,6 +46,12 @@ def _check_characters(cell: str) -> None:
         raise Refused(f"line {line} holds the invisible character U+{ord(found[0]):04X}")
     if found := MARKERS.search(cell):
         raise Refused(f"{found[0]} is a mark that nbval obeys; an answer must not hold it")
+
+
+def to_run(exercise: Exercise, cell: str) -> str:
+    """The cell as a notebook may run it: that of CUDA as it stands, that of Python as `body` gives it. Raises Refused."""
+    text = body(exercise, cell)
+    return cell if exercise.kind == CUDA else text
 
 
 def _cuda(exercise: Exercise, cell: str) -> str:
@@ -66,14 +73,34 @@ def _python(exercise: Exercise, cell: str) -> str:
         tree = ast.parse(cell)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise Refused(f"the answer is no Python: {problem}") from None
+    tried = [node for node in tree.body if _only_tries(node)]
+    tree.body = [node for node in tree.body if node not in tried]
     for node in tree.body:
         if not _only_defines(node):
-            raise Refused(f"line {node.lineno}: an answer holds imports of numpy, math, itertools or functools, constants and functions, nothing else")
+            raise Refused(f"line {node.lineno}: an answer holds imports of numpy, math, itertools or functools, constants and functions, nothing else (print and assert are left out)")
         if taken := next((name for name in _bound(node) if name in RESERVED or name.startswith("__")), None):
             raise Refused(f"line {node.lineno}: the name {taken} is not the answer's to define")
     if not any(isinstance(node, ast.FunctionDef) and node.name == exercise.name for node in tree.body):
         raise Refused(f"the answer must define the function {exercise.name}")
-    return cell
+    return _without(cell, tried, tree.body)
+
+
+def _only_tries(node: ast.stmt) -> bool:
+    """True for `print(…)` and `assert …` at the top of an answer, which a learner left there."""
+    printed = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "print"
+    return printed or isinstance(node, ast.Assert)
+
+
+def _without(cell: str, left_out: list[ast.stmt], kept: list[ast.stmt]) -> str:
+    """The cell with the lines of statements blank, so that the others keep their numbers. Raises Refused where a line holds both kinds."""
+    lines = cell.split("\n")
+    others = {line for node in kept for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    for node in left_out:
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+            if line in others:
+                raise Refused(f"line {line}: print and assert are left out of an answer; put them on lines of their own")
+            lines[line - 1] = ""
+    return "\n".join(lines)
 
 
 def _only_defines(node: ast.stmt) -> bool:
@@ -91,22 +118,27 @@ def _only_defines(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-PLAIN = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Name, ast.expr_context, ast.operator, ast.unaryop)
+PLAIN = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Name, ast.keyword, ast.expr_context, ast.operator, ast.unaryop)
+MAKERS = {"dict", "list", "tuple", "set", "frozenset", "range", "len"}
+"""What a constant may call: builtins (which no answer may rebind) that make or measure plain data."""
 TYPES = (ast.Constant, ast.Tuple, ast.List, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.BitOr, ast.expr_context)
 
 
 def _made_of(value: ast.expr, allowed: tuple[type[ast.AST], ...]) -> bool:
-    return all(isinstance(node, allowed) for node in ast.walk(value))
+    return all(isinstance(node, allowed) or allowed is PLAIN and _makes(node) for node in ast.walk(value))
+
+
+def _makes(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS
 
 
 def _runs(function: ast.FunctionDef) -> bool:
-    """True when defining the function would already run something: defaults that are not constants, annotations that call."""
+    """True when defining the function would already run something: defaults that are not made of constants, annotations that call."""
     given = function.args
     defaults = [*given.defaults, *filter(None, given.kw_defaults)]
     arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
     types = [annotation for annotation in (*(a.annotation for a in arguments), function.returns) if annotation is not None]
-    constants = (ast.Constant, ast.UnaryOp, ast.unaryop)
-    return not all(_made_of(value, constants) for value in defaults) or not all(_made_of(value, TYPES) for value in types)
+    return not all(_made_of(value, PLAIN) for value in defaults) or not all(_made_of(value, TYPES) for value in types)
 
 
 def _bound(node: ast.stmt) -> list[str]:

@@ -17,9 +17,10 @@ import hopperlab as hl
 
 from ..runtime.shapes import Shape
 from ..runtime.explore import FIXED
-from . import answers, cuda_text, python_answers
+from . import answers, cuda_text, python_answers, whence
 from .carried import TOLD, Carried
 from .exercise import CUDA, PUBLIC, Case, Exercise, Launch, random
+from .value_words import call as said
 
 Call: TypeAlias = Callable[[str, str, Sequence[tuple[Any, ...]]], Sequence[Any]]
 """How a Python answer is run: call(text, function name, arguments of each case) -> values."""
@@ -28,7 +29,8 @@ HIDDEN_SHAPES = 5
 GPU_SECONDS = 20.0
 BUDGET = 20_000            # rounds that a polling loop may spin alone
 SHOWN = {"read-before-arrival": 0, "exit-in-flight": 2, "phase-overrun": 3, "deadlock": 4}
-"""Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last."""
+"""Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last. Of races, those between warps come
+before those between lanes: the barrier that mends them mends the lanes' too."""
 LIMIT = 4_000_000          # work of one trial (emulator/observe/work.py); right answers do at most 500,000
 STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
 
@@ -138,10 +140,9 @@ def _judge_python(exercise: Exercise, text: str, shapes: Sequence[Any], setting:
     except python_answers.AnswerFailed as failed:
         return Verdict(exercise.id, (Finding("values", str(failed)),))
     for case, value in zip(cases, values, strict=True):
-        problem = python_answers.difference(value, case.expected, case.tolerance)
+        problem = python_answers.difference(value, case.expected, case.tolerance, exercise.words, case.arguments, setting)
         if problem:
-            given = ", ".join(map(str, case.arguments))
-            return Verdict(exercise.id, (Finding("values", f"{exercise.name}({given}) {problem}."),))
+            return Verdict(exercise.id, (Finding("values", f"{said(exercise.name, case.arguments)} {problem}."),))
     return Verdict(exercise.id, (), len(cases))
 
 
@@ -157,7 +158,9 @@ class _Trials:
         """Compile, run, compare; the first shape with findings ends it."""
         try:
             self.module = hl.RawModule(code=self.text, name=f"{self.exercise.name}.cu", backend="emulator", strict=True)
-        except (hl.CompileError, hl.NoteError) as error:
+        except hl.NoteError as error:
+            return Verdict(self.exercise.id, (Finding("compiles", str(error)),))
+        except hl.CompileError as error:
             return Verdict(self.exercise.id, (Finding("compiles", f"It does not compile:\n{error}"),))
         except hl.ToolchainError as error:                      # a machine without a compiler
             return Verdict(self.exercise.id, (Finding("compiles", str(error)),))
@@ -265,7 +268,7 @@ def poison(array: np.ndarray) -> None:
 
 
 def _hazards(run: Any, error: Exception | None, where: str) -> list[Finding]:
-    found = sorted(run.hazards, key=lambda hazard: (SHOWN.get(hazard.kind, 1), hazard.sort_key()))
+    found = sorted(run.hazards, key=lambda hazard: (SHOWN.get(hazard.kind, 1), hazard.case.endswith("-lanes"), hazard.sort_key()))
     if found:
         more = f"\n({len(found) - 1} more after this one)" if len(found) > 1 else ""
         return [Finding("hazards", f"The emulator names a hazard {where}:\n{found[0]}{more}")]
@@ -286,7 +289,7 @@ def _values(case: Case, where: str) -> list[Finding]:
             index = tuple(int(i) for i in np.unravel_index(int(wrong[0]), got.shape))
             shown = "never written" if _is_poison(got[index]) else f"{_plain(got[index])}"
             return [Finding("values", f"{name}[{', '.join(map(str, index))}] is {shown}, expected {_plain(expected[index])}; "
-                                      f"{len(wrong)} of {got.size} elements are wrong {where}.")]
+                                      f"{len(wrong)} of {got.size} elements are wrong {where}." + whence.words(name, wide, right))]
     return []
 
 

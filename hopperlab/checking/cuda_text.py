@@ -11,6 +11,11 @@ import re
 from . import macros
 
 HEADER = re.compile(r"<hopperlab/[a-z0-9_]+\.cuh>")
+KNOWN = {f"<{name}>" for name in ("algorithm array cfloat climits cmath cstddef cstdint limits tuple type_traits utility math.h stddef.h stdint.h cooperative_groups.h cuda.h "
+                                  "cuda_bf16.h cuda_fp16.h cuda_fp8.h cuda_pipeline.h cuda_runtime.h cuda/barrier cuda/pipeline cuda/ptx").split()}
+"""Headers of CUDA and of the standard library that an answer may include."""
+HEADERS_OWN = re.compile(r"_+(?:CCCL|LIBCUDACXX)_\w*")
+"""Macros of those headers, whose expansion is not followed here."""
 DIRECTIVES = {"define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif", "error", "warning", "pragma", "include"}
 PRAGMAS = re.compile(r"(?:nounroll|unroll\b.*)")
 FILES = {"__has_include", "__has_include_next", "__has_embed", "__embed__"}
@@ -49,6 +54,8 @@ def check(text: str) -> None:
             raise NotTaken(f"{name} looks for files, which is not taken")
         if name in CLOCK:
             raise NotTaken(f"{name} differs from run to run, which is not taken")
+        if HEADERS_OWN.fullmatch(name):
+            raise NotTaken(f"{name} belongs to the headers' own workings, which is not taken")
     found = next(filter(None, map(IN_STRING.search, strings)), None) or IN_CODE.search(_narrow(code))
     if found:
         raise NotTaken(f"the PTX directive .{found[1]} is not taken: inline PTX holds instructions only")
@@ -69,7 +76,7 @@ def _check_expanded(tokens: list[str]) -> None:
         if found := IN_STRING.search(joined) or MARK.search(joined):
             raise NotTaken(f"a macro makes {found[0]!r}, which is not taken: inline PTX holds instructions only")
         joined = ""
-        if word in FILES or word in CLOCK:
+        if word in FILES or word in CLOCK or HEADERS_OWN.fullmatch(word):
             raise NotTaken(f"a macro makes {word}, which is not taken")
         if PRAGMA_NAME.fullmatch(word) and not PRAGMAS.fullmatch("".join(tokens[place + 1:place + 4]).strip('() "')):
             raise NotTaken("a macro makes _Pragma, which is taken for unroll and nounroll only")
@@ -119,8 +126,8 @@ def _narrow(code: str) -> str:
 
 
 def _pragma_text(code: list[str], value: str) -> str:
-    """A string as it stands in the code's text: empty, except as the operand of _Pragma."""
-    return value if re.search(r"_Pragma\s*\(\s*$", "".join(code[-8:])) else '""'
+    """A string as it stands in the code's text: empty, except as the operand of _Pragma or #include."""
+    return value if re.search(r"_Pragma\s*\(\s*$|#\s*include\s*$", "".join(code[-8:])) else '""'
 
 
 def _decoded(inner: str) -> str:
@@ -147,7 +154,8 @@ def _check_line(line: str) -> None:
         raise NotTaken("#line is not taken: messages must name the answer's own lines")
     if word not in DIRECTIVES and not word.startswith(("include", "import", "embed")):
         raise NotTaken(f"#{word} is not taken")
-    if word not in DIRECTIVES or word == "include" and not HEADER.fullmatch(rest):
-        raise NotTaken(f"#{word} {rest}: only the course's own headers, <hopperlab/….cuh>, may be included")
+    if word not in DIRECTIVES or word == "include" and not HEADER.fullmatch(rest) and rest not in KNOWN:
+        angles = f"; write it with angle brackets: <{rest[1:-1]}>" if HEADER.fullmatch(f"<{rest[1:-1]}>") or f"<{rest[1:-1]}>" in KNOWN else ""
+        raise NotTaken(f"#{word} {rest}: only the course's own headers, <hopperlab/….cuh>, and some of CUDA and C++, such as <cuda/ptx> and <cstdint>, may be included{angles}")
     if word == "pragma" and not PRAGMAS.fullmatch(rest):
         raise NotTaken(f"#pragma {rest}: of pragmas only unroll and nounroll are taken")

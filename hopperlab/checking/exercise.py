@@ -16,6 +16,7 @@ import numpy as np
 
 from .carried import Carried
 from .requires import Requirement
+from .value_words import Words
 
 CUDA, PYTHON = "cuda", "python"
 PUBLIC = "public"
@@ -78,6 +79,8 @@ class Exercise:
     seeds: int = 4
     says: Callable[[Any], str] = str
     """How a message names a shape, such as 'm, n, k = 64, 128, 32'."""
+    words: Words | None = None
+    """How a message names a place of what a Python answer returns, and the likely cause of a wrong value there."""
 
     @property
     def lesson(self) -> str:

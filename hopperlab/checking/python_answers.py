@@ -10,9 +10,12 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from .value_words import Words, Wrong, sentence
 
 SECONDS = 20
 MOST_OUTPUT = 1_000_000
@@ -56,21 +59,30 @@ def values(name: str, printed: str, count: int) -> list[Any]:
     return found
 
 
-def difference(value: Any, expected: Any, tolerance: float = 0.0, path: str = "") -> str:
-    """Where two values of plain data differ first, in words that follow the call ('returned …, expected …'); '' when they agree."""
-    at = f" at {path}" if path else ""
+def first_wrong(value: Any, expected: Any, tolerance: float = 0.0, path: tuple[int, ...] = ()) -> Wrong | None:
+    """The first place where two values of plain data differ, or None when they agree. Lists of different lengths differ as a whole."""
     if isinstance(expected, (list, tuple)):
         if not isinstance(value, list) or len(value) != len(expected):
-            return f"returned {_short(value)}{at}, expected {len(expected)} values like {_short(list(expected))}"
+            return Wrong(path, value, expected)
         pairs = enumerate(zip(value, expected))
-        return next(filter(None, (difference(a, b, tolerance, f"{path}[{i}]") for i, (a, b) in pairs)), "")
+        return next(filter(None, (first_wrong(a, b, tolerance, (*path, i)) for i, (a, b) in pairs)), None)
     number = isinstance(expected, (int, float)) and not isinstance(expected, bool)
     if number and isinstance(value, (int, float)) and not isinstance(value, bool):
         if value == expected or tolerance and _close(value, expected, tolerance):
-            return ""
+            return None
     elif type(value) is type(expected) and value == expected:
-        return ""
-    return f"returned {_short(value)}{at}, expected {_short(expected)}"
+        return None
+    return Wrong(path, value, expected)
+
+
+def difference(value: Any, expected: Any, tolerance: float = 0.0, words: Words | None = None, arguments: tuple[Any, ...] = (),
+               setting: Mapping[str, Any] | None = None) -> str:
+    """Where two values of plain data differ first, in words that follow the call ('returned …, expected …'); '' when they agree.
+
+    words: how the exercise names its places (value_words.py), given the call's arguments and the exercise's constants.
+    """
+    wrong = first_wrong(value, expected, tolerance)
+    return sentence(replace(wrong, arguments=arguments, setting=setting or {}), words) if wrong else ""
 
 
 def _close(value: float, expected: float, tolerance: float) -> bool:
@@ -79,10 +91,3 @@ def _close(value: float, expected: float, tolerance: float) -> bool:
     except OverflowError:                                # an integer too large for a float
         return False
 
-
-def _short(value: Any) -> str:
-    try:
-        text = json.dumps(value)
-    except RecursionError:
-        return "lists nested too deeply to be shown"
-    return text if len(text) < 120 else text[:117] + "…"

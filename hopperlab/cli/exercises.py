@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hopperlab check NN` and `hopperlab assign`: a learner's own check from the shell, and a class's own edition."""
+"""`hopperlab check NN[.M]` and `hopperlab assign`: a learner's own check from the shell, and a class's own edition."""
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
+ONE = re.compile(r"(\d\dx?)\.\d+")       # an exercise's id
+
 
 def check(given: argparse.Namespace) -> int:
-    """Judge the answers saved in one exercise notebook; prints a line or a message for each. 0: all right, 1: not yet, 2: no such notebook."""
+    """Judge the answers saved in one exercise notebook, or one of them; prints a line or a message for each. 0: all right, 1: not yet, 2: no such notebook or exercise."""
     import nbformat
 
     import hopperlab as hl
@@ -22,15 +25,14 @@ def check(given: argparse.Namespace) -> int:
         path = _notebook(given, workspace)
         answers = generate.answers_of(nbformat.read(path, as_version=4))
         original = nbformat.read(pristine.pristine_of(path), as_version=4)
+        checked = _checked([cell for cell in original.cells if (generate.role(cell) or ("",))[0] == generate.CHECK], given.notebook, lambda cell: generate.role(cell)[1])
     except (workspace.WorkspaceError, pristine.PristineError, OSError, nbformat.reader.NotJSONError) as problem:
         print(f"hopperlab check: {problem}", file=sys.stderr)
         return 2
     print(f"checking {path}", flush=True)
     wrong = 0
-    for cell in original.cells:
+    for cell in checked:
         role = generate.role(cell)
-        if role is None or role[0] != generate.CHECK:
-            continue
         number = role[1].replace(".", "-")
         text = answers.get(f"{generate.ANSWER}-{number}")
         if text is None:
@@ -45,6 +47,8 @@ def check(given: argparse.Namespace) -> int:
 
 def _notebook(given: argparse.Namespace, workspace) -> Path:
     """The file that is named, or the saved notebook of that lesson: your copy, else the one in exercises/ here."""
+    lesson = ONE.fullmatch(given.notebook)
+    name = lesson[1] if lesson else given.notebook
     if given.notebook.endswith(".ipynb"):
         path = Path(given.notebook)
         if not path.is_file():
@@ -53,16 +57,28 @@ def _notebook(given: argparse.Namespace, workspace) -> Path:
     root = workspace.find_root(given.course)
     work = workspace.find_work(root, given.course)
     for folder in ([work / "exercises"] if work else []) + [root / "exercises"]:
-        found = sorted(path for path in folder.glob("[0-9]*.ipynb") if workspace.matches(path.stem, given.notebook))
+        found = sorted(path for path in folder.glob("[0-9]*.ipynb") if workspace.matches(path.stem, name))
         if found:
             return found[0]
     known = ", ".join(path.name.split("_")[0] for path in sorted((root / "exercises").glob("[0-9]*.ipynb")))
-    raise workspace.WorkspaceError(f"there are no exercises to lesson {given.notebook}; there are some to: {known}")
+    raise workspace.WorkspaceError(f"there are no exercises to lesson {name}; there are some to: {known}")
+
+
+def _checked(cells: list, asked: str, name_of) -> list:
+    """The check cells that are asked for: that of one exercise ('04.2'), or all. Raises WorkspaceError for an exercise that is not there."""
+    from ..authoring import workspace
+
+    if not ONE.fullmatch(asked):
+        return cells
+    chosen = [cell for cell in cells if name_of(cell) == asked]
+    if not chosen:
+        raise workspace.WorkspaceError(f"there is no exercise {asked}; the notebook has: {', '.join(map(name_of, cells))}")
+    return chosen
 
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `hopperlab check`."""
-    parser.add_argument("notebook", metavar="NN", help="the lesson's number, such as 04, or an exercise notebook's file")
+    parser.add_argument("notebook", metavar="NN", help="the lesson's number, such as 04, one exercise, such as 04.2, or an exercise notebook's file")
     parser.add_argument("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
 
 

@@ -68,13 +68,13 @@ def run(notebook: NotebookNode, limits: Limits = Limits(), unsafe: bool = False)
 
 
 def _refused(code: Sequence[NotebookNode]) -> str:
-    """Why an answer cell is not run ('' when all may be)."""
+    """Why an answer cell is not run ('' when all may be). Leaves out of the cells what only tries an answer."""
     for cell in code:
         role = generate.role(cell)
         if role and role[0] == generate.ANSWER:
             try:
                 exercise = find(role[1])
-                answers.body(exercise, cell.source)
+                cell.source = answers.to_run(exercise, cell.source)
                 if exercise.kind == PYTHON:
                     _as_written(cell.source)
             except answers.Refused as refused:

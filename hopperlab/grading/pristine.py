@@ -54,10 +54,9 @@ def merged(path: Path) -> NotebookNode:
 
 def _taken(exercise: str, text: str) -> str:
     try:
-        answers.body(find(exercise), text)
+        return answers.to_run(find(exercise), text)
     except answers.Refused as refused:
         return f"raise ValueError({f'{exercise} was not tried: {refused}'!r})"
-    return text
 
 
 def constants_of(check: str) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exercises of all lessons, found by id: a room that holds an exercises.py lists its EXERCISES there. `check` is what a check cell calls (`hl.check`).
 
-A new exercise is an entry of its lesson's EXERCISES; nothing here changes.
+A new exercise is an entry of its lesson's EXERCISES; what is said of its wrong values may stand in exercise_words.py beside it; nothing here changes.
 """
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,7 @@ import hopperlab as hl
 
 from ..checking.check import CheckFailed, judge, text_of
 from ..checking.exercise import PUBLIC, Exercise, ExerciseError
+from ..checking.value_words import Words
 
 
 @cache
@@ -21,7 +23,15 @@ def every() -> dict[str, Exercise]:
     """All exercises by id, in order."""
     rooms = sorted(path.parent.name for path in Path(__file__).parent.glob("l*/exercises.py"))
     lists = [import_module(f"{__package__}.{room}.exercises").EXERCISES for room in rooms]
-    return {exercise.id: exercise for exercises in lists for exercise in exercises}
+    words = {name: told for room in rooms for name, told in _words(room).items()}
+    return {exercise.id: replace(exercise, words=words.get(exercise.id)) for exercises in lists for exercise in exercises}
+
+
+def _words(room: str) -> dict[str, Words]:
+    """By exercise, what the room's exercise_words.py says of wrong values; nothing where it has none."""
+    if not (Path(__file__).parent / room / "exercise_words.py").is_file():
+        return {}
+    return import_module(f"{__package__}.{room}.exercise_words").WORDS
 
 
 def find(name: str) -> Exercise:

@@ -2,7 +2,7 @@
 """Where kernels run: on a GPU or in the emulator. Chosen once a process, from HOPPERLAB_BACKEND.
 
 'auto' (the default) takes a GPU of compute capability 9.0 with CuPy installed, and otherwise the emulator, and says so
-in one line on standard error.
+in one line: quietly on standard output in a notebook, which shows standard error as an error in red, and on standard error elsewhere.
 """
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _from_environment() -> str:
     if choice != "auto":
         return backend(choice)
     place, why = decide(find_gpu(), has_cupy())
-    print(f"hopperlab: kernels run {'on the GPU' if place == 'gpu' else 'in the emulator'} ({why})", file=sys.stderr)
+    in_notebook = type(sys.stdout).__module__.partition(".")[0] == "ipykernel"
+    print(f"hopperlab: kernels run {'on the GPU' if place == 'gpu' else 'in the emulator'} ({why})", file=sys.stdout if in_notebook else sys.stderr)
     return place
 
 

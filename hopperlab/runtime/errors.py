@@ -21,6 +21,10 @@ class CompileError(HopperlabError):
         super().__init__(f"{message}\n\n{log}".rstrip() if log else message)
         self.log = log
 
+    def add(self, more: str) -> None:
+        """Another sentence behind the message."""
+        self.args = (f"{self}\n\n{more}", *self.args[1:])
+
 
 class SourceError(HopperlabError, ValueError):
     """What was given as source is none: a missing file, machine code, or a file's name in place of its text."""

@@ -3,7 +3,7 @@
 
     %%cuda NAME [-DSTAGES=4 …] [--backend emulator]
 
-NAME becomes a RawModule in the notebook. Notes that change what runs are errors here.
+NAME becomes a RawModule in the notebook. Notes that change what runs are errors here. A cell that fails leaves NAME unbound: nothing older passes for it.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import argparse
 import shlex
 from typing import Any, NoReturn
 
-from .errors import HopperlabError
+from .errors import CompileError, HopperlabError
 from .module import RawModule
 
 
@@ -36,13 +36,19 @@ def cuda(line: str, cell: str, namespace: dict[str, Any]) -> RawModule:
     """Compile `cell`, bind the module to the name in `line`, and print what ptxas says about its kernels.
 
     The module's file name in messages is NAME.cu; line 1 is the first line under %%cuda.
-    Raises MagicError, CompileError or NoteError.
+    Raises MagicError, CompileError or NoteError; `name` is then bound to nothing, whatever it was before.
     """
     given, options = _parser().parse_known_args(shlex.split(line))
     if not given.name.isidentifier():
         raise MagicError(f"{given.name!r} cannot name a variable. Usage: %%cuda NAME [-DNAME=VALUE …]")
-    module = RawModule(code=cell, options=tuple(options), backend=given.backend, name=f"{given.name}.cu", strict=True,
-                       name_expressions=tuple(given.instance))
+    before = namespace.pop(given.name, None)
+    try:
+        module = RawModule(code=cell, options=tuple(options), backend=given.backend, name=f"{given.name}.cu", strict=True,
+                           name_expressions=tuple(given.instance))
+    except CompileError as error:
+        if isinstance(before, RawModule):
+            error.add(f"{given.name} is bound to nothing until this cell compiles: what an earlier cell made under this name is not used in its place.")
+        raise
     namespace[given.name] = module
     if module.warnings:
         print(module.warnings)

@@ -144,7 +144,8 @@ def test_clean_drops_widgets_and_keeps_what_they_fall_back_to():
     cell = nbformat.v4.new_code_cell("panel", metadata={"execution": {"start": "now"}})
     cell.outputs = [nbformat.v4.new_output("display_data", {execute.WIDGET_VIEW: {"model_id": "x"}, "image/png": "AA", "text/plain": "words"}),
                     nbformat.v4.new_output("display_data", {execute.WIDGET_VIEW: {"model_id": "y"}}),
-                    nbformat.v4.new_output("stream", name="stderr", text=execute.PLACE_LINE + " in the emulator (no GPU)\n")]
+                    nbformat.v4.new_output("stream", name="stderr", text="hopperlab: kernels run in the emulator (no GPU)\n"),
+                    nbformat.v4.new_output("stream", name="stdout", text="This notebook runs in this place: gpu\n")]
     notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"widgets": {}, "language_info": {"name": "python", "version": "3.11"}})
     execute.clean(notebook)
     assert [sorted(output["data"]) for output in cell.outputs] == [["image/png", "text/plain"]]

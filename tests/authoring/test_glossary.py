@@ -94,3 +94,11 @@ def test_troubleshooting_names_commands_and_pages_that_exist():
 def test_hazard_pages_are_all_linked_from_somewhere():
     listed = (ROOT / "docs" / "hazards" / "README.md").read_text(encoding="utf-8")
     assert all(f"({path.name})" in listed for path in (ROOT / "docs" / "hazards").glob("*.md") if path.name != "README.md")
+
+
+def test_what_to_read_on_leads_to_documents_and_not_to_the_glossary():
+    texts = ["A tensor map, at last.\n\n**Read on.** PTX ISA 9.7.13.15 (`mbarrier`), 5.5\n(swizzle).\nLinks: [PTX ISA](https://example.org/).\n\nAn mbarrier."]
+    made, = glossary.linked(texts)
+    opened, rest = made.split("**Read on.**")
+    assert "[tensor map](../docs/glossary.md#tensor-map)" in opened
+    assert "glossary" not in rest.split("\n\n")[0] and "An [mbarrier](../docs/glossary.md#mbarrier)" in rest

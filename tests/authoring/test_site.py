@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rendered site: what it is made of, alt text on every image, and a check that finds what is broken."""
+"""What the site is made of: pages, chapters, links and texts, alt text on every image, and a check that finds what is broken. test_site_built.py looks at a whole build."""
+
+import html
+import re
+import subprocess
 
 import nbformat
 import pytest
 
 from hopperlab import cli, show
-from hopperlab.authoring import build, course, hashes, reference, site
+from hopperlab.authoring import build, course, hashes, reference, site, site_home, site_pages
+from hopperlab.measure import story
 
 ROOT = hashes.ROOT
 
@@ -40,6 +45,11 @@ def test_the_glossary_links_to_the_lessons_there_are(prepared):
     assert "[lesson 05](../notebooks/05_tma_tiles.ipynb)" in text
     known = {entry.number for entry in course.entries(ROOT)}
     assert all(f"[lesson {number}]" not in text for number in {f"{n:02d}" for n in range(19)} - known)
+
+
+def test_the_cheat_sheet_links_to_the_lessons(prepared):
+    text = (prepared / "docs" / "cheat-sheet.md").read_text(encoding="utf-8")
+    assert "| [05](../notebooks/05_tma_tiles.ipynb) |\n" in text and not re.search(r"\| \d\dx? \|$", text, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", build.lesson_sources(), ids=lambda path: path.stem)
@@ -93,13 +103,7 @@ def test_links_to_files_outside_the_site_become_words(tmp_path):
     assert site._links_to_files_as_words(text, page, tmp_path) == "[b](b.md#x) k (`hopperlab/kernels/x.cu`) [w](https://x.y) [n](../notebooks/05.ipynb) ![i](gone.png)"
 
 
-def test_the_site_builds_without_a_warning(pages, tmp_path):
-    pytest.importorskip("myst_nb", reason="the site's packages are not installed: make site")
-    page = site.build(pages, ROOT, tmp_path) / "notebooks" / "05_tma_tiles.html"
-    text = page.read_text()
-    assert 'alt="' in text and "docs/glossary.html#tma" in text and "counted: 128 bytes" in text
-
-
+@pytest.mark.thorough
 def test_a_broken_link_fails_the_build(tmp_path):
     pytest.importorskip("myst_nb", reason="the site's packages are not installed: make site")
     (tmp_path / "docs").mkdir()
@@ -107,3 +111,76 @@ def test_a_broken_link_fails_the_build(tmp_path):
     (tmp_path / "docs" / "glossary.md").write_text("# Glossary\n\n[gone](#no-such-heading)\n")
     with pytest.raises(RuntimeError, match="no-such-heading"):
         site.build({}, tmp_path, tmp_path / "out")
+
+
+def test_the_first_page_says_what_this_is_in_three_sentences_and_shows_a_picture(prepared):
+    text = (prepared / "index.md").read_text(encoding="utf-8")
+    opening = text[text.index("hopperlab is a course"):text.index('<p class="buttons">')]
+    assert len(re.findall(r"[.!?](?=\s)", opening)) == 3
+    picture = re.search(r"!\[([^]]+)\]\(([^)]+)\)", text)
+    assert text.index(picture[0]) < text.index(opening) and len(picture[1]) > 40 and (prepared / picture[2]).is_file()
+
+
+def test_every_lesson_stands_in_one_chapter_and_in_its_menu(prepared):
+    every, text = course.entries(ROOT), (prepared / "index.md").read_text(encoding="utf-8")
+    listed = [entry for chapter in course.CHAPTERS for entry in course.in_chapter(chapter, every)]
+    assert listed == every
+    for chapter in course.CHAPTERS:
+        part = text.split(f"### {chapter.name}\n")[1].split("\n#")[0]
+        assert re.findall(r"^- \[(\w+) ·", part, flags=re.MULTILINE) == [entry.number for entry in course.in_chapter(chapter, every)]
+        menu = text.split(f":caption: {chapter.name}\n")[1].split("```")[0]
+        assert menu.split() == [f"notebooks/{entry.notebook.stem}" for entry in course.in_chapter(chapter, every)]
+    for way in course.WAYS:
+        assert f"**{way.name}** ({course.minutes(course.on_way(way, every)[0])} min of lessons)" in text
+
+
+def test_the_ladders_chart_is_that_of_the_recording():
+    told = story.tell(story.read())
+    chart = site_home.ladder(told)
+    assert [html.unescape(name) for name in re.findall(r"<th scope=\"row\"><code>([^<]+)", chart)] == [step.name for step in told.steps]
+    assert re.findall(r'<td class="rate">(\d+)</td>', chart) == [f"{step.tflops:.0f}" for step in told.steps] and html.escape(told.source) in chart
+    widths = [float(width) for width in re.findall(r"width: ([\d.]+)%", chart)]
+    top = max(told.steps, key=lambda step: step.tflops)
+    assert widths.index(max(widths)) == told.steps.index(top) and max(widths) <= 100
+    peer = float(re.search(r"--peer: ([\d.]+)", chart)[1])
+    assert all((width / 100 > peer) == (step.share > 1) for width, step in zip(widths, told.steps) if abs(step.share - 1) > 0.01)
+
+
+SETTINGS = {"repository": "https://github.com/someone/course", "branch": "main", "files": ["notebooks/05_tma_tiles.ipynb", "exercises/05_tma_tiles.ipynb", "docs/hazards/race.md"]}
+PAGES = {"notebooks/05_tma_tiles", "exercises/05_tma_tiles", "notebooks/18_after_hopper"}
+
+
+def test_a_lesson_links_to_its_exercises_notebook_colab_and_source():
+    found = {link["words"]: link["href"] for link in site_pages.links("notebooks/05_tma_tiles", SETTINGS, PAGES)}
+    assert found == {"Exercises": "../exercises/05_tma_tiles.html", "Notebook": "../notebooks/05_tma_tiles.ipynb",
+                     "Colab": "https://colab.research.google.com/github/someone/course/blob/main/notebooks/05_tma_tiles.ipynb",
+                     "Repository": "https://github.com/someone/course/blob/main/notebooks/05_tma_tiles.ipynb"}
+    assert [link["words"] for link in site_pages.links("exercises/05_tma_tiles", SETTINGS, PAGES)] == ["Lesson", "Notebook", "Colab", "Repository"]
+    assert [link["words"] for link in site_pages.links("notebooks/18_after_hopper", SETTINGS, PAGES)] == ["Notebook", "Colab", "Repository"]
+
+
+def test_other_pages_link_to_their_source_or_the_repository():
+    for page, href in (("docs/hazards/race", "/blob/main/docs/hazards/race.md"), ("reference/show", ""), ("index", ""), ("search", "")):
+        assert [(link["words"], link["href"]) for link in site_pages.links(page, SETTINGS, PAGES)] == [("Repository", f"https://github.com/someone/course{href}")]
+
+
+def test_without_an_address_nothing_is_invented_and_colab_needs_github():
+    assert [link["words"] for link in site_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": ""}, PAGES)] == ["Exercises", "Notebook"]
+    assert [link["words"] for link in site_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": "https://git.example.org/a/b"}, PAGES)] == ["Exercises", "Notebook", "Repository"]
+
+
+@pytest.mark.parametrize("origin, address", [
+    ("https://github.com/someone/course.git", "https://github.com/someone/course"), ("git@github.com:someone/course.git", "https://github.com/someone/course"),
+    ("ssh://git@git.example.org/group/sub/course", "https://git.example.org/group/sub/course"), ("https://name:word@github.com/someone/course", "https://github.com/someone/course"),
+    ("/srv/git/course.git", ""), ("file:///srv/course", ""), ("../course", ""), (None, "")])
+def test_the_address_is_that_of_the_origin_where_a_browser_can_open_it(origin, address, tmp_path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    if origin:
+        subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", origin], check=True)
+    assert site.repository_of(tmp_path) == address
+
+
+def test_the_search_knows_each_section_by_its_anchor():
+    body = """<section id="tiles"><h1>Tiles<a class="headerlink" href="#tiles">#</a></h1><p>One <code>cp.async.bulk</code> &amp; more</p><script>not()</script>
+              <section id="deep"><h2>Deep</h2><div class="highlight"><pre><span></span>int <span>x</span>;</pre></div></section><p>behind</p></section>"""
+    assert site_pages.sections("docs/a", body) == [["docs/a", "Tiles", "", "Tiles", "One cp.async.bulk & more behind"], ["docs/a", "Tiles", "deep", "Deep", "int x;"]]

@@ -42,7 +42,7 @@ def test_littles_law_turned_round_gives_the_latency():
 def test_littles_law_picture():
     first, second = l01_feeding_the_tensor_core.littles_law(LOADS), l01_feeding_the_tensor_core.littles_law(LOADS)
     assert first.png() == second.png() and len(first.png()) < 60_000
-    assert "1000 ns; roof: 4000 GB/s; their product: 30 KiB a SM" in first.text and "recorded on a GPU" in first.text
+    assert "1000 ns; roof: 4000 GB/s; their product: 30 KiB per SM" in first.text and "recorded on a GPU" in first.text
     assert all(axis.get_xlabel() and axis.get_ylabel() for axis in first.figure.axes)
 
 
@@ -109,15 +109,15 @@ def test_first_steps_take_the_best_recorded_rate():
     assert times.startswith("recorded on") and times.count(" ms (") == 3
 
 
-RIGHT = {"bytes a SM": 800 * 3000 / 132, "loads a thread": 800 * 3000 / 132 / 8192, "tiles": 3}
+RIGHT = {"bytes per SM": 800 * 3000 / 132, "loads per thread": 800 * 3000 / 132 / 8192, "tiles": 3}
 
 
 def test_flight_exercise():
     def check(**changed):
         return l01_feeding_the_tensor_core.check_flight({**RIGHT, **changed}, 800, 3000, 8192)
     assert check().count(": right") == 3
-    assert "for the whole GPU" in check(**{"bytes a SM": 2_400_000}) and "round up" in check(tiles=2.2)
-    assert "16 at a time" in check(**{"loads a thread": 35.5})
+    assert "for the whole GPU" in check(**{"bytes per SM": 2_400_000}) and "round up" in check(tiles=2.2)
+    assert "16 at a time" in check(**{"loads per thread": 35.5})
     assert l01_feeding_the_tensor_core.check_flight(dict.fromkeys(RIGHT), 800, 3000, 8192).count("not answered yet") == 3
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 05x: the recorded latencies and their line, tensor maps by place, the queue behind the panel, announced bytes, the exercise."""
+import re
+
 import pytest
 
 from hopperlab import measure
@@ -69,3 +71,5 @@ def test_the_exercise():
     assert "Not answered" in copy_engine.check_boxes(MICRO, LOADS, None)
     for boxes, words in ((least, "Right"), (least - 1, "Too few"), (least + 1, "More than needed")):
         assert copy_engine.check_boxes(MICRO, LOADS, boxes).startswith(words)
+    said = copy_engine.check_boxes(MICRO, LOADS, least)
+    assert re.search(r"not enough for a busy memory.* 16 KiB on their way in each SM \d\d % of the best bandwidth were recorded", said), "the sum's result is a lower bound"

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 09: the ring's model against its own formula, tables from small recordings, the panel's launch, and the exercise's verdicts."""
+import math
+
 import pytest
 
+from hopperlab import measure
 from hopperlab.lessons import l09_multistage
 from hopperlab.lessons.l09_multistage import overlap
 from hopperlab.lessons.l09_multistage.overlap import Times
@@ -78,6 +81,14 @@ def test_nothing_in_the_plan_happens_before_it_can():
 def test_enough_stages(times, in_flight, enough):
     assert overlap.enough_stages(times, in_flight) == enough
     assert overlap.busy_share(enough, times, in_flight) == 1 > overlap.busy_share(enough - 1, times, in_flight) if enough - 1 > in_flight else True
+
+
+def test_the_table_prints_ratios_from_which_its_stages_follow():
+    """4.008 printed as 4.00 would ask for one stage fewer than the table says."""
+    rows = [line.split() for line in overlap.overlap_table(measure.load("micro")).split("\n")[2:]]
+    assert len(rows) == 6
+    for _, _, _, _, ratio, stages, *_ in rows:
+        assert math.ceil(1 + float(ratio)) == int(stages)
 
 
 def test_what_no_ring_can_do_is_refused():

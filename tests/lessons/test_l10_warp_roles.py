@@ -4,6 +4,7 @@ import pytest
 
 from hopperlab.lessons import l09_multistage, l10_warp_specialization
 from hopperlab.lessons.l10_warp_specialization import warp_roles
+from hopperlab.measure import timelines
 from hopperlab.measure.launches import launch, variants
 from hopperlab.measure.recordings import Record, Recording
 from hopperlab.measure.timelines import KernelTimeline, Mark
@@ -53,6 +54,11 @@ def test_time_by_warp_adds_up_spans_of_a_warps_own_life():
     assert warp_roles.waiting_share(KernelTimeline(ROWS)) == pytest.approx(50.0)
     with pytest.raises(ValueError, match=r"blocks \[0\]"):
         warp_roles.time_by_warp(KernelTimeline(ROWS), block=3)
+
+
+def test_the_share_of_waiting_is_no_more_exact_than_marks_are():
+    share = warp_roles.waiting_share(timelines.load())
+    assert isinstance(share, int) and 0 < share < 100
 
 
 def test_lead_counts_tiles_that_the_slowest_consumer_has_not_done():

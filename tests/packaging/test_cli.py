@@ -181,3 +181,23 @@ def test_check_finds_a_notebook_as_restore_does(tmp_path, word):
     from hopperlab.cli import exercises
     found = exercises._notebook(argparse.Namespace(notebook=word.removesuffix(".ipynb"), course=ROOT), workspace)
     assert found.name == "04_mbarrier.ipynb"
+
+
+def test_check_judges_one_exercise(tmp_path, monkeypatch, capsys):
+    import argparse
+    from hopperlab.authoring import workspace
+    from hopperlab.checking import check as checks
+    from hopperlab.cli import exercises
+    folder = tmp_path / "exercises"
+    (folder / ".pristine").mkdir(parents=True)
+    for name in ("04_mbarrier.ipynb", ".pristine/04_mbarrier.ipynb"):
+        (folder / name).write_bytes((ROOT / "exercises" / name).read_bytes())
+    monkeypatch.setattr(workspace, "find_root", lambda course: ROOT)
+    monkeypatch.setattr(workspace, "find_work", lambda root, course: tmp_path)
+    judged = []
+    monkeypatch.setattr(checks, "judge", lambda exercise, *rest, **more: judged.append(exercise.id) or checks.Verdict(exercise.id, (), 1))
+    for asked, found in (("04.2", ["04.2"]), ("04.1", ["04.1"]), ("04", ["04.1", "04.2"])):
+        judged.clear()
+        assert exercises.check(argparse.Namespace(notebook=asked, course=ROOT)) == 0 and judged == found
+    assert exercises.check(argparse.Namespace(notebook="04.3", course=ROOT)) == 2
+    assert "there is no exercise 04.3; the notebook has: 04.1, 04.2" in capsys.readouterr().err

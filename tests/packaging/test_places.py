@@ -61,10 +61,12 @@ def test_binder_fills_the_copies(tmp_path):
 
 
 @pytest.mark.parametrize("path", build.lesson_sources(), ids=lambda path: path.stem)
-def test_every_lesson_begins_with_colabs_cell(path):
+def test_every_lesson_begins_with_its_title_and_then_colabs_cell(path):
     notebook = nbformat.read(build.notebook_path(path), as_version=4)
-    assert colab.is_it(notebook.cells[0]) and notebook.cells[0].source == colab.SOURCE
-    assert notebook.cells[0].execution_count == 1 and not notebook.cells[0].outputs
+    title, cell = notebook.cells[:2]
+    assert title.cell_type == "markdown" and title.source.startswith("# ")
+    assert colab.is_it(cell) and cell.source == colab.SOURCE
+    assert cell.execution_count == 1 and not cell.outputs
     assert sum(map(colab.is_it, notebook.cells)) == 1
 
 
@@ -95,7 +97,7 @@ def test_the_cell_is_run_and_counted_but_neither_copied_nor_rendered(tmp_path):
     execute.execute(build.notebook_path(path), "emulator")
     notebook = nbformat.read(build.notebook_path(path), as_version=4)
     assert [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"] == [1, 2]
-    assert not notebook.cells[0].outputs and len(build.own_cells(notebook)) == 1 and lesson_source.read(path).cells[0].id == "text-tiny"
+    assert not notebook.cells[1].outputs and len(build.own_cells(notebook)) == 1 and lesson_source.read(path).cells[0].id == "text-tiny"
     workspace.fill(tmp_path)
     copy = json.loads((tmp_path / "work" / "98_tiny.ipynb").read_text())
     assert "google.colab" not in str(copy) and len(copy["cells"]) == 2

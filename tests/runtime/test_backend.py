@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which place is chosen, and what is said about it."""
+import io
+import sys
+
 import pytest
 
 from hopperlab.runtime import backend
@@ -40,6 +43,15 @@ def test_the_choice_is_made_and_said_once(machine, capsys):
     machine()
     backend.backend(), backend.backend()
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_in_a_notebook_it_is_said_on_standard_output(machine, capsys, monkeypatch):
+    """Jupyter shows standard error in red, as if something were wrong."""
+    cell = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setattr(sys, "stdout", cell)
+    machine()
+    backend.backend(), backend.backend()
+    assert capsys.readouterr().err == "" and cell.getvalue() == "hopperlab: kernels run in the emulator (no NVIDIA GPU found)\n"
 
 
 def test_an_explicit_choice_says_nothing(machine, capsys):

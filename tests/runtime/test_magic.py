@@ -33,6 +33,21 @@ def test_a_serious_note_is_an_error_and_binds_nothing():
     assert namespace == {}
 
 
+@pytest.mark.parametrize("broken", ["int f( {\n", 'extern "C" __global__ void f() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }'], ids=["typo", "note"])
+def test_a_cell_that_fails_leaves_nothing_older_bound(broken):
+    namespace = {}
+    cuda("mod --backend emulator", KERNEL.replace("N", "1"), namespace)
+    with pytest.raises(CompileError, match="mod is bound to nothing until this cell compiles"):
+        cuda("mod --backend emulator", broken, namespace)
+    assert "mod" not in namespace
+
+
+def test_what_was_no_module_is_not_spoken_of():
+    with pytest.raises(CompileError) as raised:
+        cuda("mod --backend emulator", "int f( {\n", {"mod": 3})
+    assert "bound" not in str(raised.value)
+
+
 @pytest.mark.parametrize("line", ["", "3", "my-module", "mod --backend tpu", "mod --backend"])
 def test_a_line_that_is_not_understood(line):
     with pytest.raises(MagicError, match="Usage: %%cuda NAME"):

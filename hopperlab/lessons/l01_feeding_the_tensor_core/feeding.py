@@ -51,7 +51,7 @@ def memory_latency(recording: Any, kernel: str = "tma_load") -> float:
 
 
 def bytes_in_flight(latency_ns: float, gb_s: float) -> float:
-    """Little's law: bytes that must be on their way, on the whole GPU, for `gb_s` (10^9 bytes a second) at this latency.
+    """Little's law: bytes that must be on their way, on the whole GPU, for `gb_s` (10^9 bytes per second) at this latency.
 
     Source: Little, A proof for the queuing formula L = λW, Operations Research 9(3), 1961.
     """
@@ -59,7 +59,7 @@ def bytes_in_flight(latency_ns: float, gb_s: float) -> float:
 
 
 def enough_in_flight(recording: Any, share: float = 0.97, kernel: str = "tma_load") -> int:
-    """The fewest bytes a SM, among those recorded, that reached `share` of the best bandwidth of `kernel`."""
+    """The fewest bytes per SM, among those recorded, that reached `share` of the best bandwidth of `kernel`."""
     own = [flight for flight in flights(recording) if flight.kernel == kernel]
     best = max(flight.gb_s for flight in own)
     return min(flight.bytes_per_sm for flight in own if flight.gb_s >= share * best)
@@ -77,7 +77,7 @@ def littles_law(recording: Any) -> style.Picture:
         axis.plot([f.bytes_per_sm / 1024 for f in own], [f.gb_s for f in own], style.MARKERS[index], color=style.PALETTE[index], markersize=7, label=name)
     knee = bytes_in_flight(latency, roof) / limits.SMS / 1024
     axis.axvline(knee, color=style.FAINT, linewidth=1.2)
-    axis.text(knee * 0.95, roof * 0.06, f"latency x bandwidth:\n{knee:.0f} KiB a SM", fontsize=9, color=style.INK, ha="right")
+    axis.text(knee * 0.95, roof * 0.06, f"latency x bandwidth:\n{knee:.0f} KiB per SM", fontsize=9, color=style.INK, ha="right")
     axis.set(xscale="log", xlabel="bytes on their way in each SM (KiB)", ylabel="bandwidth (GB/s read)", ylim=(0, roof * 1.12))
     axis.set_xticks([2, 4, 8, 16, 32, 64, 128, 256], ["2", "4", "8", "16", "32", "64", "128", "256"])
     axis.minorticks_off()
@@ -85,8 +85,8 @@ def littles_law(recording: Any) -> style.Picture:
     axis.legend(fontsize=9, frameon=False, loc="lower right")
     style.title(axis, "Little's law on this memory")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    words = ["Little's law on this memory", f"  {recording.source}", f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB a SM"]
-    words += [f"  {WHO[f.kernel]}: {f.bytes_per_sm / 1024:g} KiB a SM, {f.gb_s:.0f} GB/s, so {f.latency_ns:.0f} ns each" for f in found]
+    words = ["Little's law on this memory", f"  {recording.source}", f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB per SM"]
+    words += [f"  {WHO[f.kernel]}: {f.bytes_per_sm / 1024:g} KiB per SM, {f.gb_s:.0f} GB/s, so {f.latency_ns:.0f} ns each" for f in found]
     return style.Picture(figure, "\n".join(words))
 
 
@@ -113,8 +113,8 @@ class Fed:
 
 
 def needs_of(ceilings: Any, loads: Any) -> dict[str, float]:
-    """What this GPU needs, from the recordings `ceilings` and `tma_vs_cp_async`: FLOP a byte for fp32 and for the bf16 tensor core, and bytes
-    in flight a SM."""
+    """What this GPU needs, from the recordings `ceilings` and `tma_vs_cp_async`: FLOP per byte for fp32 and for the bf16 tensor core, and bytes
+    in flight per SM."""
     peaks, terabytes = _ceilings(ceilings)
     return {"fp32": peaks["fp32"] / terabytes, "tensor": peaks["bf16 tensor core"] / terabytes,
             "bytes": bytes_in_flight(memory_latency(loads), max(f.gb_s for f in flights(loads))) / limits.SMS}

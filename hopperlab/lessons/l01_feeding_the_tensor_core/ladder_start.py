@@ -58,12 +58,12 @@ def _timed_here() -> str:
 
 
 def check_flight(answers: Mapping[str, float | None], latency_ns: float, gb_s: float, tile_bytes: int) -> str:
-    """Lesson 01's exercise: bytes in flight a SM for `gb_s` at this latency; the 16-byte loads that each of 512 threads of a SM then has on
-    its way; the tiles of `tile_bytes` that one block a SM must have on their way (a whole number). Right within 3 %."""
+    """Lesson 01's exercise: bytes in flight per SM for `gb_s` at this latency; the 16-byte loads that each of 512 threads of an SM then has on
+    its way; the tiles of `tile_bytes` that one block per SM must have on their way (a whole number). Right within 3 %."""
     per_sm = bytes_in_flight(latency_ns, gb_s) / limits.SMS
-    right = {"bytes a SM": per_sm, "loads a thread": per_sm / 512 / 16, "tiles": -(-per_sm // tile_bytes)}
-    hints = {"bytes a SM": "latency times bandwidth is for the whole GPU, and it has 132 SMs; ns times GB/s gives bytes",
-             "loads a thread": "512 threads share the bytes of one SM, 16 at a time", "tiles": "a tile is whole: round up"}
+    right = {"bytes per SM": per_sm, "loads per thread": per_sm / 512 / 16, "tiles": -(-per_sm // tile_bytes)}
+    hints = {"bytes per SM": "latency times bandwidth is for the whole GPU, and it has 132 SMs; ns times GB/s gives bytes",
+             "loads per thread": "512 threads share the bytes of one SM, 16 at a time", "tiles": "a tile is whole: round up"}
     lines = []
     for name, value in right.items():
         given = answers.get(name)

@@ -13,6 +13,7 @@ from ...hopper import limits
 from ...measure.launches import micro as micro_launches
 from ...show import charts, style
 from ...show.timelines import Span, gantt
+from ..l01_feeding_the_tensor_core.feeding import flights
 
 BOXES = ("1x64", "8x64", "64x64", "64x128", "128x128", "128x256")
 ORDER = "order of events in the emulator (what came after what; not seconds)"
@@ -187,4 +188,13 @@ def check_boxes(micro: Any, loads: Any, boxes: int | None) -> str:
         return f"Too few: {boxes} boxes in {cycles:.0f} cycles are {boxes * 8192 / cycles:.1f} bytes a cycle, and {rate:.1f} are wanted."
     if boxes > least:
         return f"More than needed by this sum: {boxes - 1} boxes in {cycles:.0f} cycles are already {(boxes - 1) * 8192 / cycles:.1f} bytes a cycle, and {rate:.1f} are wanted."
-    return f"Right: {cycles:.0f} cycles x {rate:.1f} bytes a cycle = {cycles * rate / 1024:.1f} KiB, so {least} boxes; more, when the memory is busy and each takes longer."
+    return (f"Right: {cycles:.0f} cycles x {rate:.1f} bytes per cycle = {cycles * rate / 1024:.1f} KiB, so {least} boxes at least. {_reached(loads, 8192 * least)}")
+
+
+def _reached(loads: Any, in_flight: int) -> str:
+    """What was recorded with so many bytes on their way in each SM, as a share of the best load bandwidth."""
+    own = [flight for flight in flights(loads) if flight.kernel == "tma_load"]
+    best = max(flight.gb_s for flight in own)
+    near = [flight.gb_s for flight in own if flight.bytes_per_sm == in_flight]
+    share = f": with {in_flight // 1024} KiB on their way in each SM {100 * max(near) / best:.0f} % of the best bandwidth were recorded (lesson 01)" if near else ""
+    return f"That is not enough for a busy memory, where each takes longer{share}."

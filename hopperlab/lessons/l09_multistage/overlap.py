@@ -206,7 +206,7 @@ def overlap_table(micro: Any) -> str:
             shares = ", ".join(f"{100 * busy_share(s, times):.0f} %" for s in (2, 3, 4))
             rows.append((bk, source, times.load, times.product, times.load / times.product, enough, enough * bk // 2, shares))
     heading = " BK  from     T_tma  T_wgmma  ratio  enough stages  ring    tensor core busy with 2, 3, 4 stages"
-    return "\n".join([micro.source, heading, *text_table("{:3d}  {:6} {:7.0f} {:8.0f} {:6.2f} {:14d}  {:3d} KiB  {}", rows)])
+    return "\n".join([micro.source, heading, *text_table("{:3d}  {:6} {:7.0f} {:8.0f} {:6.3f} {:14d}  {:3d} KiB  {}", rows)])
 
 
 def overlap_chart(times: Times, depths: Sequence[int] = (2, 3), tiles: int = 7, source: str = "") -> style.Picture:

@@ -106,9 +106,9 @@ def time_by_warp(found: Any, block: int = 0, producer: int = 0) -> str:
 
 
 def waiting_share(found: Any, block: int = 0, warp: int = 0) -> float:
-    """Per cent of a warp's time, from its first mark to its last, in which it waited on a barrier."""
+    """Per cent of a warp's time, from its first mark to its last, in which it waited on a barrier; a whole number, since marks cost time themselves."""
     own = [row for row in found if row.block == block and row.warp == warp]
-    return 100 * found.total("wait", block, warp) / (max(row.end for row in own) - min(row.start for row in own))
+    return round(100 * found.total("wait", block, warp) / (max(row.end for row in own) - min(row.start for row in own)))
 
 
 def trace_roles(k: int = 512, schedule: str = "lazy") -> Any:
