@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 ROOMS = ("show", "lessons")
 EVERYTHING = "*"            # in place of a name: all of a module
 CHECKED = re.compile(r"\bhl\.check\(\s*[\"'](\d\d)\.\d+")
+REPAIRED = re.compile(r"\A%%repair (\w+)")
 IGNORED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
 
 
@@ -41,8 +42,11 @@ class Drawing:
         self.shape = lru_cache(maxsize=None)(self._shape)
 
     def checked_by(self, source: str) -> set[tuple[str, str]]:
-        """The exercises that a cell asks `hl.check` to judge: all of their module."""
+        """The exercises that a cell asks `hl.check` to judge, or the repairs of its lesson: all of their module."""
         lessons = self._package / "lessons"
+        mended = [path.parent.name for number in REPAIRED.findall(source) for path in lessons.glob(f"l{number}_*/repairs.py")]
+        if mended:
+            return {(f"hopperlab.lessons.{room}.repairs", EVERYTHING) for room in mended}
         rooms = [path.parent.name for number in CHECKED.findall(source) for path in lessons.glob(f"l{number}_*/exercises.py")]
         return {(f"hopperlab.lessons.{room}.exercises", EVERYTHING) for room in rooms}
 

@@ -2,7 +2,7 @@
 """How far a learner is, read from the saved copies in work/: which lessons were run, and which exercises are solved.
 
 A copy begins with no execution counts (`workspace.fill` takes them out), so a count says that the learner ran the cell. A
-lesson's small exercise is solved when its check (a cell `exercise…` that calls a `check_…`) says "Right…" or "…: right" on every line; an exercise notebook, when every compared cell
+repair, or a lesson's small exercise, is solved when its check (a cell `exercise…` that calls a `check_…`, or one of %%repair) says "Right…" or "…: right" on every line; an exercise notebook, when every compared cell
 was run and prints what the pristine one has stored.
 """
 
@@ -42,7 +42,8 @@ class Progress:
 def of(entry: Entry, work: Path) -> Progress:
     """The progress in one lesson's copies below `work`; a copy that is missing or being written counts as not begun."""
     cells = _code(work / entry.notebook.name)
-    checks = [cell for cell in cells if cell.get("id", "").startswith("exercise") and "check_" in "".join(cell["source"])]
+    checks = [cell for cell in cells if cell.get("id", "").startswith("exercise") and "check_" in "".join(cell["source"])
+              or "".join(cell["source"]).startswith("%%repair")]
     solved, exercises = sum(says_right(cell) for cell in checks), len(checks)
     if entry.exercise is not None:
         exercises += 1

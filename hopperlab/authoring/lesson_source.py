@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading the text source of a lesson or of its exercises: Markdown with code cells fenced as ```python id=name [ignore] [hide] [points=N].
 
+A fence ```repair id=NAME, without lines, stands for the repair NAME of the lesson's room (lessons/repairs.py): a cell with the broken lines, and under it
+the hint and the reference behind a click.
+
 A heading of level 1 or 2 starts a new Markdown cell, whose id is `text-` and its words. `ignore` marks a cell whose output nbval must not compare (times,
 pictures, widgets, the line that names the place); without it the output is compared wherever the notebook runs. `points` are those of an exercise's check.
 """
@@ -12,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FENCE = re.compile(r"^```python\s+id=(?P<id>[\w-]+)(?P<flags>(?:\s+[\w=]+)*)\s*$")
+REPAIR = re.compile(r"^```repair\s+id=(?P<id>[\w-]+)\s*$")
 HEADING = re.compile(r"^#{1,2}\s+(?P<text>.+)$")
 FLAGS = {"ignore", "hide"}
 POINTS = re.compile(r"points=(\d+)")
@@ -71,13 +75,19 @@ def _cells(lines: list[str], at: int, path: Path):
     name, last, quoted = "opening", "", False
     while at < len(lines):
         line = lines[at]
-        fence = FENCE.match(line)
+        fence, broken = FENCE.match(line), REPAIR.match(line)
         heading = None if quoted else HEADING.match(line)
         if fence:
             yield from _prose(prose, name)
             prose, (cell, at) = [], _code(lines, at, fence, path)
             yield cell
             last = cell.id
+            name = f"after-{last}"
+            continue
+        if broken:
+            yield from _prose(prose, name)
+            prose, at, last = [], _closed(lines, at, broken, path), f"repair-{broken['id']}"
+            yield from _repair(path, broken["id"])
             name = f"after-{last}"
             continue
         if heading:
@@ -107,6 +117,26 @@ def _code(lines: list[str], at: int, fence: re.Match, path: Path) -> tuple[Cell,
     except ValueError:
         raise SourceError(f"{path.name}:{at + 1}: the code cell {fence['id']!r} is never closed") from None
     return Cell(fence["id"], "code", "\n".join(lines[at + 1:end]).strip("\n"), flags, points), end + 1
+
+
+def _closed(lines: list[str], at: int, fence: re.Match, path: Path) -> int:
+    if lines[at + 1:at + 2] != ["```"]:
+        raise SourceError(f"{path.name}:{at + 1}: the repair {fence['id']!r} has lines of its own; they come from the lesson's repairs.py")
+    return at + 2
+
+
+def _repair(path: Path, name: str):
+    """The cells of one repair. Raises SourceError for one that the lesson's room does not have."""
+    from ..lessons.repairs import RepairError, find
+
+    lesson = path.stem.split("_")[0]
+    try:
+        found = find(lesson, name)
+    except RepairError as error:
+        raise SourceError(f"{path.name}: {error}") from None
+    yield Cell(f"repair-{name}", "code", f"%%repair {lesson} {name}\n{found.broken}")
+    yield Cell(f"text-repair-{name}", "markdown", f"<details><summary>A hint</summary>\n\n{found.hint}\n\n</details>\n"
+               f"<details><summary>One repair</summary>\n\n```cuda\n{found.reference}\n```\n\n</details>")
 
 
 def _slug(text: str) -> str:

@@ -160,13 +160,21 @@ def run_each(cells: Iterable[str]) -> Iterator[list[dict]]:
     space: dict = {"__name__": "__main__"}
     for text in cells:
         printed, value = io.StringIO(), None
-        tree = ast.parse(text)
+        tree = _tree(text)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         with contextlib.redirect_stdout(printed):
             exec(compile(tree, "<cell>", "exec"), space)        # noqa: S102 - a lesson's own cell
             value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), space) if last else None
         outputs = [{"output_type": "stream", "name": "stdout", "text": printed.getvalue()}] if printed.getvalue() else []
         yield outputs + ([{"output_type": "execute_result", "data": {"text/plain": repr(value)}, "metadata": {}}] if value is not None else [])
+
+
+def _tree(text: str) -> ast.Module:
+    """A cell as Python; one of %%repair as the call that it is."""
+    if not text.startswith("%%repair"):
+        return ast.parse(text)
+    line, _, body = text.partition("\n")
+    return ast.parse(f"from hopperlab.lessons.magic import repair as _repair; _repair({line[9:]!r}, {body!r}); _repair = None")
 
 
 def compare(outputs: Sequence[dict], stored: Sequence[dict]) -> str:

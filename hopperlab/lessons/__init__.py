@@ -6,6 +6,7 @@
     exercises.py         the graded exercises: EXERCISES, one entry each, with their references and requirements; found by catalogue.py
     exercise_figures.py  the pictures beside their texts in exercises/NN_topic.ipynb
     recorded.py          recorded measurements as words, tables and charts; the notebook passes the recordings in
+    repairs.py           what the lesson breaks and the learner mends: REPAIRS, one entry a %%repair cell; found by ../repairs.py
     checks.py            the check of a small exercise inside the lesson, which no grader sees
     everything else      named after its subject: the lesson's models and figures, and the launches behind its panel
 

@@ -6,6 +6,7 @@ So whoever wants a room's exercises (a check, a grader) loads none of its figure
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -17,6 +18,9 @@ def offer(room: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Ca
     homes: module, relative to the room ('.boxes', or '..l05_tma_tiles.boxes' of an earlier lesson) -> its names that the notebook uses,
     separated by blanks. A name must not be that of a module of the room. The lookup raises AttributeError for any other name.
     """
+    if "IPython" in sys.modules:
+        from .magic import register
+        register()
     home = {name: module for module, names in homes.items() for name in names.split()}
 
     def look_up(name: str) -> Any:

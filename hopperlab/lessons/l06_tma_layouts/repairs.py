@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lesson 06 breaks, for the learner to mend: a swizzled tile that does not begin where the pattern does."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..repairs import Repair
+
+def _columns(landing: str) -> tuple[bool, Any]:
+    """(right, session) of layouts/columns.cu with rows of 128 bytes. The tile is one copy; it lands late."""
+    from .columns import read_columns
+    return read_columns("128B", options=("-DREPAIR=1",))
+
+
+REPAIRS = (
+    Repair("address", "layouts/columns.cu", "unsigned start = shared_address(tile);", "    }", bug=(("swizzled(start + offset)", "start + offset"),), run=_columns,
+           hint="The engine put the piece where the swizzle says. Where is that, for the piece that would lie at `start + offset`?"),
+)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repairs: what a lesson has broken, the learner mends in a cell of CUDA, and the emulator judges under every landing order.
+
+    %%repair 03 shallow
+    …the lines of the kernel that matter, broken…
+
+The rest of the kernel stays in its file; the cell's lines take the place of those that the lesson's room names in repairs.py (REPAIRS). An untouched
+cell says what is still wrong, and raises nothing. authoring/repair_cells.py writes the cell, its hint and its reference from the same entry.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import hopperlab as hl
+
+from ..runtime.errors import HopperlabError
+from ..runtime.library import standing_in
+from ..show.hazard_words import explain, hazards
+
+LANDINGS = ("lazy", "eager", "random")
+CELL = "repair.cu"                  # what messages call the cell's lines
+Changes = tuple[tuple[str, str], ...]
+
+
+class RepairError(HopperlabError, ValueError):
+    """No such repair, or an entry that does not fit its kernel."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One broken place of a kernel.
+
+    name:        unique in its lesson; file: below hopperlab/kernels/
+    begin, end:  texts of the first and of the last line that the learner sees, the first such lines of the file
+    bug:         (old, new) pairs that break these lines, each old text there exactly once; where the file itself is broken (`mended`), the pairs mend it
+    run:         (landing) -> (whether the values are right, session of a run that collects hazards); it loads the kernel from its file
+    hint:        one or two sentences, which do not give it away
+    """
+
+    name: str
+    file: str
+    begin: str
+    end: str
+    bug: Changes
+    run: Callable[[str], tuple[bool, Any]]
+    hint: str
+    mended: bool = False
+
+    def span(self) -> tuple[int, int]:
+        """Indices of the first line and of the one behind the last, in the file's text. Raises RepairError when there are no such lines."""
+        rows = hl.kernel_source(self.file).split("\n")
+        first = next((i for i, row in enumerate(rows) if self.begin in row), None)
+        last = None if first is None else next((i for i in range(first, len(rows)) if self.end in rows[i]), None)
+        if first is None or last is None:
+            raise RepairError(f"{self.file} has no lines from {self.begin!r} to {self.end!r}")
+        return first, last + 1
+
+    def _own(self) -> str:
+        first, end = self.span()
+        return without_bugs("\n".join(hl.kernel_source(self.file).split("\n")[first:end]))
+
+    def _changed(self) -> str:
+        text = self._own()
+        for old, new in self.bug:
+            if text.count(old) != 1:
+                raise RepairError(f"{self.file}, from {self.begin!r} on, has {text.count(old)} places with {old!r}: name exactly one")
+            text = text.replace(old, new)
+        return text
+
+    @property
+    def broken(self) -> str:
+        """The lines that the cell begins with."""
+        return self._own() if self.mended else self._changed()
+
+    @property
+    def reference(self) -> str:
+        """The same lines, right."""
+        return self._changed() if self.mended else self._own()
+
+    def whole(self, lines: str) -> str:
+        """The kernel with these lines in their place, and with fences at hand; messages name those of the cell as lines of CELL, counted from its second."""
+        rows = hl.kernel_source(self.file).split("\n")
+        first, end = self.span()
+        return "\n".join(["#include <hopperlab/fence.cuh>", f'#line 1 "{self.file}"', *rows[:first], f'#line 1 "{CELL}"', *lines.rstrip("\n").split("\n"), f'#line {end + 1} "{self.file}"', *rows[end:]])
+
+    def judge(self, lines: str) -> str:
+        """One line that says that it is right, or what is wrong first. Raises CompileError for lines that do not compile."""
+        with standing_in(self.file, self.whole(lines)):
+            for landing in LANDINGS:
+                try:
+                    right, run = self.run(landing)
+                except hl.NoteError as error:
+                    return f"Not repaired yet. {error}"
+                except hl.EmulatorError as error:
+                    return f"Not repaired yet. Copies land {landing}: {str(error).splitlines()[0]}"
+                if run.hazards or not right:
+                    values = "right" if right else "wrong"
+                    return "\n".join([f"Not repaired yet. Copies land {landing}: the values are {values}; {hazards(run)}", *map(explain, run.hazards[:1])])
+        return f"Right: the values are right and nothing is named, whether copies land {', '.join(LANDINGS[:-1])} or {LANDINGS[-1]}."
+
+
+BLOCK = re.compile(r"^( *)if \(!BUG_\w+\) \{\n(.*?)^\1\}(?: else \{\n.*?^\1\})?\n", re.M | re.S)
+RULES = (
+    (re.compile(r"^ *if \(BUG_\w+(?: && [^;{}\n]*)?\) [^;{}\n]*;[^\n]*\n", re.M), ""),
+    (re.compile(r" && \(!BUG_\w+ \|\| [^()]*\)"), ""), (re.compile(r"\n\s*&& \(!BUG_\w+ \|\| [^()]*\)"), ""),
+    (re.compile(r"\(BUG_\w+ \|\| ([^()]*)\)"), r"\1"),
+    (re.compile(r"if \(!BUG_\w+\)\s+"), ""),
+    (re.compile(r" && !BUG_\w+"), ""), (re.compile(r"!BUG_\w+ && "), ""),
+    (re.compile(r"(?<!\w)\(BUG_\w+ \? [^:;()]+ : (\w+)\)"), r"\1"), (re.compile(r"BUG_\w+ \? [^:;]+ : "), ""),
+    (re.compile(r" \+ BUG_\w+"), ""),
+)
+
+
+def without_bugs(text: str) -> str:
+    """CUDA without the switches BUG_… that plant a lesson's bugs, as if each were 0. What none of the usual forms is stays as it is."""
+    text = BLOCK.sub(lambda found: re.sub(rf"^{found[1]}    ", found[1], found[2], flags=re.M), text)
+    for pattern, instead in RULES:
+        text = pattern.sub(instead, text)
+    return text
+
+
+@cache
+def every() -> dict[tuple[str, str], Repair]:
+    """All repairs by (lesson, name), in order."""
+    rooms = sorted(path.parent.name for path in Path(__file__).parent.glob("l*/repairs.py"))
+    return {(room.split("_")[0][1:], repair.name): repair for room in rooms for repair in import_module(f"{__package__}.{room}.repairs").REPAIRS}
+
+
+def find(lesson: str, name: str) -> Repair:
+    """The repair of a lesson ('03', 'shallow'). Raises RepairError with those there are."""
+    if (lesson, name) not in every():
+        there = [other for number, other in every() if number == lesson]
+        raise RepairError(f"lesson {lesson} has no repair {name!r}; it has: {', '.join(there) or 'none'}")
+    return every()[lesson, name]
