@@ -96,7 +96,7 @@ def digests(kernel: Source | None) -> tuple[str, str]:
     if kernel is None:
         return GONE, GONE
     try:
-        ptx = compile_source(kernel).ptx
+        ptx = compile_source(kernel, only_nvrtc=True).ptx
     except CompileError:
         return GONE, GONE
     code = "\n".join(line for line in ptx.split("\t.section\t.debug_")[0].split("\n") if line.strip() and not LINE_TABLE.match(line))

@@ -105,9 +105,9 @@ def machine() -> Table:
     gpu, on_gpu = find_gpu(), hl.backend() == "gpu"
     name = gpu.name if gpu else "no NVIDIA GPU"
     try:
-        compiler = f"compiled here by NVRTC {'.'.join(map(str, toolchain.nvrtc_version()))}, for sm_90a"
+        compiler = "compiled here by clang, for the emulator" if toolchain.compiler() == "clang" else f"compiled here by NVRTC {'.'.join(map(str, toolchain.nvrtc_version()))}, for sm_90a"
     except hl.ToolchainError:
-        compiler = "not compiled here (no NVRTC): the lessons' own kernels come ready compiled, edited ones need another machine"
+        compiler = f"not compiled here (no NVRTC, no clang): the lessons' own kernels come ready compiled; to compile edited ones: {toolchain.CLANG}"
     rows = (
         ("kernels of the lessons", f"on the GPU ({name})" if on_gpu else f"in the emulator ({name})"),
         ("CUDA that you write or edit", compiler),

@@ -77,7 +77,7 @@ def bring_up_to_date(path: Path) -> tuple[int, int]:
         for entry in stored:
             kernel = toolchain.KERNELS / entry["name"]
             code = toolchain.read_source(kernel) if entry["code"] is None else entry["code"]
-            compile_source(Source(code, entry["name"], tuple(entry["options"]), tuple(entry["name_expressions"]), entry["arch"]))
+            compile_source(Source(code, entry["name"], tuple(entry["options"]), tuple(entry["name_expressions"]), entry["arch"]), only_nvrtc=True)
     return len(entries), precompiled_ptx.write(file, stamp(path), cells_stamp(path), entries)
 
 

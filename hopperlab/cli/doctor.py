@@ -15,6 +15,7 @@ from importlib import metadata
 
 from ..runtime import backend, installing
 from ..runtime.compile import cache, toolchain
+from ..runtime.compile.clang import compiler as clang
 from ..runtime.gpu.driver import Gpu, find_gpu
 from ..runtime.errors import HopperlabError
 from ..runtime.tables import counted
@@ -113,15 +114,19 @@ def _installed(distribution: str) -> bool:
 
 def _compiler() -> Iterator[Finding]:
     try:
-        major, minor = toolchain.nvrtc_version()
+        if toolchain.compiler() == "clang":
+            found = Finding("ok", "clang", f"compiles for the emulator ({clang.version()})" + ("" if toolchain.has_nvrtc() else "; there is no NVRTC here"))
+        else:
+            major, minor = toolchain.nvrtc_version()
+            found = Finding("ok", "NVRTC", f"{major}.{minor} ({toolchain.compiler_version()})")
     except HopperlabError as problem:
         first, _, rest = str(problem).partition("\n")
         if sys.platform == "darwin":
-            yield Finding("note", "NVRTC", "none for macOS: the lessons' own kernels run from stored PTX", "to compile edited ones: Linux, Windows, a container")
+            yield Finding("note", "NVRTC", "none for macOS, and clang is missing: the lessons' own kernels run from stored PTX", f"to compile edited ones: {toolchain.CLANG}")
         else:
-            yield Finding("bad", "NVRTC", first, rest.strip() or toolchain.INSTALL)
+            yield Finding("bad", "compiler" if "HOPPERLAB_COMPILER" in first else "NVRTC", first, rest.strip() or toolchain.INSTALL)
         return
-    yield Finding("ok", "NVRTC", f"{major}.{minor} ({toolchain.compiler_version()})")
+    yield found
     from ..runtime.compile.nvrtc import Source, compile_source
     from ..runtime.probe import CODE, NAME
     start = time.perf_counter()

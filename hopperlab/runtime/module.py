@@ -56,13 +56,18 @@ class RawModule:
         self.compiled_from: Source | None = None
         if text.code is not None:
             self.compiled_from = Source(text.code, self.name, self.options, tuple(name_expressions or ()), architecture(self.backend), text.headers)
-            self._compiled = compile_source(self.compiled_from)
+            self._compiled = compile_source(self.compiled_from, only_nvrtc=self.backend == "gpu")
             _report_notes(self._compiled, strict)
         else:
             self._compiled = Compiled(text.ptx or "", b"", "", {}, self.name)
         self._kernels: dict[str, RawKernel] = {}
         self.pointers: dict[str, Any] = {}      # what get_global gave on the GPU, by PTX name
         self.touched = False                    # whether get_global gave anything
+
+    @property
+    def _foreign(self) -> bool:
+        """True where no ptxas of NVRTC has seen the PTX: it was given, or clang made it."""
+        return self.source is None or not self._compiled.assembled
 
     @property
     def ptx(self) -> str:
@@ -76,8 +81,8 @@ class RawModule:
 
     @cached_property
     def _assembled(self) -> Compiled | None:
-        """Foreign PTX, assembled; None for modules made from code, and without ptxas."""
-        return assemble.assemble(self.ptx, self.name) if self.source is None else None
+        """PTX of others or of clang, assembled; None for what NVRTC compiled, and without ptxas."""
+        return assemble.assemble(self.ptx, self.name) if self._foreign else None
 
     @property
     def log(self) -> str:
@@ -92,12 +97,12 @@ class RawModule:
     @property
     def ptxas_info(self) -> PtxasInfo:
         """Registers, spills, shared memory and notes by kernel. For a module made from PTX this machine's ptxas says so, if it has one."""
-        return self._compiled.info if self.source is not None else assemble.info(self._assembled, self.ptx, self.signatures)
+        return self._compiled.info if not self._foreign else assemble.info(self._assembled, self.ptx, self.signatures)
 
     @cached_property
     def launch_info(self) -> PtxasInfo:
         """What launches have to know of `ptxas_info`: foreign PTX is assembled only where its registers decide whether a launch works."""
-        return self.ptxas_info if self.source is not None or "setmaxnreg" in self.ptx or GRID_WORKSPACE in self.ptx else PtxasInfo()
+        return self.ptxas_info if not self._foreign or "setmaxnreg" in self.ptx or GRID_WORKSPACE in self.ptx else PtxasInfo()
 
     @cached_property
     def signatures(self) -> dict[str, Signature]:

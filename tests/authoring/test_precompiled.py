@@ -27,11 +27,11 @@ sys.meta_path.insert(0, Hidden())
 
 @pytest.fixture
 def without_nvrtc(tmp_path):
-    """The environment of a process in which NVRTC cannot be imported and nothing was compiled before."""
+    """The environment of a process in which NVRTC cannot be imported, clang does not stand in, and nothing was compiled before."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(HIDING)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)]), "HOPPERLAB_CACHE_DIR": str(tmp_path / "cache"),
-            "HOPPERLAB_BACKEND": "emulator"}
+            "HOPPERLAB_BACKEND": "emulator", "HOPPERLAB_COMPILER": "nvrtc"}
 
 
 def python(code: str, env: dict) -> subprocess.CompletedProcess:

@@ -16,7 +16,7 @@ def test_nonsense_is_taken_by_no_assembler():
 
 
 def test_without_a_compiler_the_known_table_is_shown(monkeypatch):
-    def missing(*_):
+    def missing(*_, **__):
         raise ToolchainError("no NVRTC")
     monkeypatch.setattr(compiling, "compile_source", missing)
     assert generations.accepted(["wgmma"]) == {"wgmma": ("sm_90a",)}

@@ -33,7 +33,7 @@ def test_kernels_headers_and_recordings_are_in_it(names):
     for folder, pattern in (("kernels", "*.cu"), ("kernels/include", "*.cuh"), ("recordings", "*.json"), ("precompiled", "*.xz")):
         files = [p.relative_to(ROOT).as_posix() for p in (ROOT / "hopperlab" / folder).rglob(pattern)]
         assert set(files) <= names, f"{folder} is incomplete"
-    assert "hopperlab/kernels/include/hopperlab/tma.cuh" in names
+    assert {"hopperlab/kernels/include/hopperlab/tma.cuh", "hopperlab/runtime/compile/clang/include/prelude.h", "hopperlab/runtime/compile/clang/include/cuda/barrier"} <= names
 
 
 def test_it_says_that_it_is_typed(names):

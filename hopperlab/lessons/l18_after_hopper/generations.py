@@ -58,7 +58,7 @@ def assembles(ptx: str, architecture: str) -> bool:
 
     braces = ptx.replace("{{", "{").replace("}}", "}")
     try:
-        compile_source(Source(KERNEL.format(ptx=braces), "one.cu", arch=architecture))
+        compile_source(Source(KERNEL.format(ptx=braces), "one.cu", arch=architecture), only_nvrtc=True)
     except CompileError:
         return False
     return True

@@ -60,7 +60,7 @@ def _since_hopper(data: Data) -> Finding:
     from ...runtime.compile.nvrtc import CompileError, Source, compile_source
     code = 'extern "C" __global__ void k() { if (threadIdx.x < 32) asm volatile("bar.arrive 1, 64;"); else asm volatile("bar.sync 1, 64;"); }'
     try:
-        compile_source(Source(code, "named.cu", arch="sm_75"))
+        compile_source(Source(code, "named.cu", arch="sm_75"), only_nvrtc=True)
         old = True
     except CompileError:
         old = False

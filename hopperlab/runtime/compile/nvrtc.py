@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++ in, PTX and cubin out: one NVRTC call for sm_90a, kept in the disk cache.
+"""CUDA C++ in, PTX and cubin out: one NVRTC call for sm_90a, kept in the disk cache; or clang's PTX, where there is no NVRTC.
 
 The source is compiled exactly as given, so line numbers in messages are the caller's. PTX names its files as the
 caller did, never by absolute path, and is therefore the same on every machine.
@@ -18,6 +18,7 @@ from typing import Any
 from .. import uses
 from ..errors import CompileError, NoteError
 from . import cache, headers, precompiled_headers, precompiled_ptx, shims, toolchain
+from .clang import compiler as clang
 from .ptxas import PtxasInfo, parse, without_ptxas
 
 ARCH = "sm_90a"
@@ -38,13 +39,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The result: PTX text, cubin bytes, NVRTC's log, and the mangled name of each name expression."""
+    """The result: PTX text, cubin bytes, the compiler's log, and the mangled name of each name expression. Clang gives no cubin, and no line of ptxas."""
 
     ptx: str
     cubin: bytes
     log: str
     lowered: dict[str, str] = field(default_factory=dict)
     name: str = "kernel.cu"
+
+    @property
+    def assembled(self) -> bool:
+        """True where ptxas has seen it: NVRTC asks it, clang does not."""
+        return bool(self.cubin) or "ptxas " in self.log
 
     @cached_property
     def info(self) -> PtxasInfo:
@@ -57,27 +63,32 @@ class Compiled:
         return without_ptxas(self.log)
 
 
-def compile_source(source: Source, use_cache: bool = True) -> Compiled:
-    """Compile for `source.arch`, or take the result of an earlier compilation from the disk cache.
+def compile_source(source: Source, use_cache: bool = True, only_nvrtc: bool = False) -> Compiled:
+    """Compile for `source.arch`, or take the result of an earlier compilation from the disk cache. only_nvrtc: clang's PTX will not do,
+    because a GPU runs it, its hash is compared, or ptxas is asked.
 
-    Raises CompileError, with NVRTC's log. Without NVRTC the lessons' own kernels come from their stored PTX (with no machine code), and
-    any other source raises ToolchainError, with the ways out.
+    Raises CompileError, with the compiler's log. Without NVRTC the lessons' own kernels come from their stored PTX (with no machine code), clang compiles any other
+    source, and without clang there is a ToolchainError, with the ways out.
     """
     uses.tell(uses.COMPILED, source)
     options = source.options
     source, folders = _prepare(source)
     texts = headers.included_files(source.code, folders, _pre_includes(source.options))
     stored = precompiled_ptx.key_of(source.code, source.name, options, source.name_expressions, source.arch, texts)
-    if not toolchain.has_nvrtc():
-        shipped = precompiled_ptx.find(stored, source.name)
-        return Compiled(shipped["ptx"], b"", shipped["log"], shipped["lowered"], source.name)
-    key = cache_key(source, texts)
+    chosen = toolchain.compiler(only_nvrtc)
+    if not toolchain.has_nvrtc() and (chosen == "nvrtc" or not toolchain.asked_for_clang()):
+        shipped = precompiled_ptx.find(stored, source.name) if chosen == "nvrtc" else precompiled_ptx.look_up(stored)
+        if shipped is not None:
+            return Compiled(shipped["ptx"], b"", shipped["log"], shipped["lowered"], source.name)
+    key = cache_key(source, texts, chosen)
     entry = cache.read(key) if use_cache else None
     compiled = _from_entry(entry, source.name) if entry is not None else None
     if compiled is None:
-        compiled = _run_nvrtc(source, folders, [source.code, *texts.values()])
+        compiled = _run_clang(source, folders, texts) if chosen == "clang" else _run_nvrtc(source, folders, [source.code, *texts.values()])
         if use_cache:
             cache.write(key, _to_entry(compiled))
+    if chosen == "clang":
+        return compiled
     precompiled_ptx.record(stored, source.code, {"name": source.name, "options": options, "name_expressions": source.name_expressions, "arch": source.arch,
                                                  "ptx": compiled.ptx, "log": compiled.log, "lowered": compiled.lowered})
     return compiled
@@ -90,9 +101,9 @@ def check_notes(compiled: Compiled) -> None:
         raise NoteError(f"{compiled.name} compiles, but does not run as written:", "\n".join(map(str, serious)))
 
 
-def cache_key(source: Source, texts: dict[str, str]) -> str:
-    """Hash of the source, the text of each header it includes, the options, the target and the compiler's version."""
-    parts = [FORMAT, toolchain.compiler_version(), source.arch, source.name, source.code, source.options,
+def cache_key(source: Source, texts: dict[str, str], compiler: str = "nvrtc") -> str:
+    """Hash of the source, the text of each header it includes, the options, the target, and the compiler with its version."""
+    parts = [FORMAT, clang.version() if compiler == "clang" else toolchain.compiler_version(), source.arch, source.name, source.code, source.options,
              source.name_expressions, sorted((os.path.basename(path), text) for path, text in texts.items())]
     if shims.wanted([source.code, *texts.values()]):
         parts.append(shims.STAMP)
@@ -129,6 +140,18 @@ def _prepare(source: Source) -> tuple[Source, list[str]]:
 
 def _pre_includes(options: Sequence[str]) -> list[str]:
     return [m[1] for o in options if (m := re.match(r"(?:-include=?|--pre-include=)(.+)", o))]
+
+
+def _run_clang(source: Source, folders: list[str], texts: dict[str, str]) -> Compiled:
+    """texts: of the headers that the source includes, by path."""
+    given = (*clang.bare_registers(texts, folders), *source.headers)
+    asked = clang.Request(source.code, source.name, source.options, source.name_expressions, source.arch, (str(toolchain.OWN_INCLUDE),), given)
+    try:
+        ptx, log, lowered = clang.compile_cuda(asked)
+    except clang.ClangError as problem:
+        log = clang.bare(str(problem), folders)
+        raise CompileError(f"{source.name} does not compile:", log + clang.advice(log)) from problem
+    return Compiled(clang.bare(ptx, folders), b"", clang.bare(log, folders), lowered, source.name)
 
 
 def _run_nvrtc(source: Source, folders: list[str], texts: Sequence[str]) -> Compiled:

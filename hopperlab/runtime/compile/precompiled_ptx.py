@@ -22,6 +22,7 @@ from .toolchain import KERNELS, read_source
 FOLDER = Path(__file__).resolve().parents[2] / "precompiled"
 SUFFIX = ".xz"
 WAYS_OUT = """Ways out:
+  - install clang, which compiles for the emulator on every system: python -m pip install ziglang
   - open the course on Linux or Windows, or on a hosted Linux notebook (Binder, Colab): there edited kernels compile
   - run the container that comes with the course: docker build -t hopperlab . && docker run -p 8888:8888 hopperlab
   - compile the source elsewhere, and load its PTX: hl.RawModule(ptx=text)
@@ -34,13 +35,20 @@ def key_of(code: str, name: str, options: Sequence[str], name_expressions: Seque
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def find(key: str, name: str) -> dict[str, Any]:
-    """The entry of a compilation: ptx, log, lowered. Raises ToolchainError, with the ways out, when it is not among the stored ones."""
+def look_up(key: str) -> dict[str, Any] | None:
+    """The entry of a compilation: ptx, log, lowered; None when it is not among the stored ones."""
     for path in sorted(FOLDER.glob(f"*{SUFFIX}")):
         entry: dict[str, Any] | None = read(path)["entries"].get(key)
         if entry is not None:
             return entry
-    raise ToolchainError(f"{name} cannot be compiled here: NVRTC is not installed (macOS has none), and this is not one of the lessons' own "
+    return None
+
+
+def find(key: str, name: str) -> dict[str, Any]:
+    """The entry of a compilation. Raises ToolchainError, with the ways out, when it is not among the stored ones."""
+    if (entry := look_up(key)) is not None:
+        return entry
+    raise ToolchainError(f"{name} cannot be compiled here: NVRTC is not installed (macOS has none), nor does clang stand in, and this is not one of the lessons' own "
                          f"kernels, which come compiled: it is new, or was edited, or has other options.\n{WAYS_OUT}")
 
 

@@ -16,10 +16,13 @@ from typing import Any
 
 from .. import installing
 from ..errors import ToolchainError
+from .clang import compiler as clang
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 OWN_INCLUDE = KERNELS / "include"
 INSTALL = installing.course()
+COMPILERS = ("nvrtc", "clang", "auto")
+CLANG = "python -m pip install ziglang"
 LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 
 
@@ -32,6 +35,28 @@ def read_source(path: Path, errors: str = "strict") -> str:
 def cuda_major() -> int:
     """Major version of the CUDA toolchain in use (13, or 12 when the `cuda12` wheels are installed)."""
     return int(_version_of("cuda-bindings", "13").split(".")[0])
+
+
+def compiler(only_nvrtc: bool = False) -> str:
+    """'nvrtc' or 'clang', as HOPPERLAB_COMPILER says; 'auto' (the default) is clang where NVRTC has no build or is missing, and clang is there. only_nvrtc: asked for a GPU, which never gets clang's PTX.
+
+    Raises ToolchainError for a name that is unknown, and for clang where it is not installed.
+    """
+    choice = os.environ.get("HOPPERLAB_COMPILER", "auto").strip().lower() or "auto"
+    if choice not in COMPILERS:
+        raise ToolchainError(f"HOPPERLAB_COMPILER={choice} is unknown: choose nvrtc, clang or auto")
+    if only_nvrtc or choice == "nvrtc":
+        return "nvrtc"
+    if choice == "auto":
+        return "clang" if not has_nvrtc() and clang.program() is not None else "nvrtc"
+    if clang.program() is None:
+        raise ToolchainError(f"HOPPERLAB_COMPILER=clang, but clang is not installed. It comes with a wheel:\n    {CLANG}")
+    return choice
+
+
+def asked_for_clang() -> bool:
+    """True where HOPPERLAB_COMPILER names clang: then nothing else is taken, stored PTX neither."""
+    return os.environ.get("HOPPERLAB_COMPILER", "").strip().lower() == "clang"
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,3 @@
+#pragma once
+#include "cuda_pipeline_primitives.h"
+// SPDX-License-Identifier: Apache-2.0
