@@ -166,10 +166,13 @@ def readable(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def _cuda_as_text(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """A %%cuda cell that shows nothing as a listing in CUDA: the other code cells of a page are Python."""
-    if cell.cell_type != "code" or not cell.source.startswith("%%cuda") or cell.outputs:
+    """A %%cuda cell that shows nothing, or a %%repair cell with what it says, as listings in CUDA and text: the other code cells of a page are Python."""
+    repair = cell.source.startswith("%%repair ")
+    if cell.cell_type != "code" or not repair and (not cell.source.startswith("%%cuda") or cell.outputs):
         return cell
-    return nbformat.v4.new_markdown_cell(f"```cuda\n{cell.source}\n```", id=cell.id)
+    said = "".join("".join(output.get("text", "")) for output in cell.outputs).rstrip()
+    listing = f"```cuda\n{cell.source}\n```"
+    return nbformat.v4.new_markdown_cell(f"{listing}\n\n```text\n{said}\n```" if said else listing, id=cell.id)
 
 
 def alt_text(words: str | list[str]) -> str:
