@@ -227,8 +227,9 @@ class Scheduler:
 
     def execute(self, C: Cohort) -> None:
         """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap, runs, tell, C.digest = self.blocks, self.ready, self.heap, self.M.runs, self.M.tell, None
-        tell.runs_on()
+        blocks, ready, heap, runs, C.digest = self.blocks, self.ready, self.heap, self.M.runs, None
+        runs_on, running = self.M.tell.runs_on, self.M.tell.running
+        runs_on()
         while True:
             block = blocks[C.pc]
             if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
@@ -244,7 +245,7 @@ class Scheduler:
                     frame.need(block.uses, self.M.translation.zeros)
                     break
             runs[block.id] += C.count_warps()
-            tell.running(C, block)
+            running(C, block)
             following = block.fn(self.M, C, R)
             if frame.base is not None:
                 frame.dirty |= block.defs
@@ -258,7 +259,7 @@ class Scheduler:
                 self.M.exit(C)
                 return
             if following <= block.id:
-                tell.runs_on()
+                runs_on()
                 if self._gives_way(C, following):
                     return
             C.pc = following
