@@ -12,7 +12,7 @@ import pytest
 from hopperlab import emulator
 from hopperlab.emulator.hazards import watch
 from hopperlab.emulator.machine import events
-from hopperlab.emulator.observe import counting, deadlock, progress, tracer, work
+from hopperlab.emulator.observe import access_tracer, counting, deadlock, progress, tracer, work
 from support.emulated import run_ptx
 
 ROOT = Path(emulator.__file__).parent
@@ -22,7 +22,7 @@ BELOW = {"errors": set(), "ptx": {"errors"}, "isa": {"errors", "ptx"}, "compile"
          "ops": {"errors", "ptx", "isa", "compile", "machine"}, "hazards": {"errors", "ptx", "isa", "compile", "machine"},
          "observe": {"errors", "ptx", "isa", "compile", "machine", "hazards"}}
 """Every room and those that it may import besides itself; modules beside the rooms (launch, program, session) may import them all."""
-LISTENERS = sorted({*watch.checks(), *(one for module in (watch, counting, deadlock, progress, tracer, work) for _, one in inspect.getmembers(module, inspect.isclass)
+LISTENERS = sorted({*watch.checks(), *(one for module in (watch, access_tracer, counting, deadlock, progress, tracer, work) for _, one in inspect.getmembers(module, inspect.isclass)
                                        if issubclass(one, events.Listener) and one is not events.Listener)}, key=lambda one: one.__name__)
 
 

@@ -227,8 +227,7 @@ class Scheduler:
 
     def execute(self, C: Cohort) -> None:
         """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap, runs, C.digest = self.blocks, self.ready, self.heap, self.M.runs, None
-        runs_on, running = self.M.tell.runs_on, self.M.tell.running
+        blocks, ready, heap, runs, runs_on, running, C.digest = self.blocks, self.ready, self.heap, self.M.runs, self.M.tell.runs_on, self.M.tell.running, None
         runs_on()
         while True:
             block = blocks[C.pc]
