@@ -19,7 +19,7 @@ import nbformat
 
 import hopperlab as hl
 
-from ..checking import answers
+from ..checking import answers, python_text
 from ..checking.cuda_text import TOKEN
 from ..checking.exercise import CUDA, Exercise
 from ..lessons.catalogue import find
@@ -105,7 +105,7 @@ def _course_names() -> frozenset[str]:
 
 
 def _python_statements(exercise: Exercise, cell: str) -> list[str]:
-    known = {*dir(builtins), *answers.PYTHON_IMPORTS, "np"}
+    known = {*dir(builtins), *python_text.IMPORTS, "np"}
 
     def header(node: ast.AST) -> str:
         """One statement without the statements in it."""
