@@ -19,7 +19,7 @@ import nbformat
 
 import hopperlab as hl
 
-from ..checking import answers, python_text
+from ..checking import python_text
 from ..checking.cuda_text import TOKEN
 from ..checking.exercise import CUDA, Exercise
 from ..lessons.catalogue import find
