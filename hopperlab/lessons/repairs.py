@@ -21,7 +21,7 @@ import hopperlab as hl
 
 from ..runtime.errors import HopperlabError
 from ..runtime.library import standing_in
-from ..show.hazard_words import explain, hazards
+from ..show.hazard_words import explain, hazards, place
 
 LANDINGS = ("lazy", "eager", "random")
 CELL = "repair.cu"                  # what messages call the cell's lines
@@ -99,9 +99,10 @@ class Repair:
                     return f"Not repaired yet. {error}"
                 except hl.EmulatorError as error:
                     return f"Not repaired yet. Copies land {landing}: {str(error).splitlines()[0]}"
-                if run.hazards or not right:
+                if run.hazards or run.warnings or not right:
                     values = "right" if right else "wrong"
-                    return "\n".join([f"Not repaired yet. Copies land {landing}: the values are {values}; {hazards(run)}", *map(explain, run.hazards[:1])])
+                    named = hazards(run) if run.hazards or not run.warnings else f"a warning is left: {run.warnings[0].kind} at {place(run.warnings[0].where)}"
+                    return "\n".join([f"Not repaired yet. Copies land {landing}: the values are {values}; {named}", *map(explain, [*run.hazards, *run.warnings][:1])])
         return f"Right: the values are right and nothing is named, whether copies land {', '.join(LANDINGS[:-1])} or {LANDINGS[-1]}."
 
 

@@ -32,10 +32,16 @@ def canary(tmp_path):
     assert file.read_text() == SECRET and list(file.parent.iterdir()) == [file]
 
 
-def nothing_left(attack: attacks.Answer, canary) -> bool:
-    """No process of the attack's own and no child of this process runs on."""
+@pytest.fixture
+def before():
+    """The children that this process had before the attack, of tests that ran here earlier."""
+    return {process.pid for process in supervise.descendants(os.getpid())}
+
+
+def nothing_left(attack: attacks.Answer, canary, before: set[int]) -> bool:
+    """No process of the attack's own and no new child of this process runs on."""
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    mine = [process for process in supervise.descendants(os.getpid())[1:] if supervise.resident_bytes(process)]
+    mine = [process for process in supervise.descendants(os.getpid()) if process.pid not in before and supervise.resident_bytes(process)]
     return not mine and (not attack.leftover or attacks.written(attack.leftover, canary) not in running)
 
 
@@ -47,7 +53,7 @@ def test_there_are_many_attacks_and_each_has_a_name():
 @needs_sandbox
 @pytest.mark.parametrize("attack", ANSWERS, ids=lambda attack: attack.name)
 @pytest.mark.sampled(every=9)
-def test_attack_is_stopped_and_the_verdict_is_not_right(attack, canary):
+def test_attack_is_stopped_and_the_verdict_is_not_right(attack, canary, before):
     text = attacks.written(attack.text, canary)
     found = verdict.verdict(attack.exercise, text, {}, "public", False, sandbox.Limits(seconds=attack.seconds * PATIENCE, **SMALL))
     assert not found.right
@@ -59,7 +65,7 @@ def test_attack_is_stopped_and_the_verdict_is_not_right(attack, canary):
         assert len(finding.message) <= verdict.MOST_MESSAGE and "\x1b" not in finding.message
         finding.message.encode("utf-8")
     assert found.seconds < (attack.seconds + 5) * PATIENCE
-    assert nothing_left(attack, canary)
+    assert nothing_left(attack, canary, before)
 
 
 @needs_sandbox
@@ -75,7 +81,7 @@ def test_attack_in_the_notebook_is_contained_and_earns_nothing(attack, canary):
     passed = found.cells[check] and verdict.verdict(attack.exercise, attacks.written(attack.text, canary), limits=sandbox.Limits(seconds=10.0 * PATIENCE, **SMALL)).right
     assert not passed, "an attack earned points"
     assert found.seconds < 30 * PATIENCE
-    assert nothing_left(attack, canary)
+    assert nothing_left(attack, canary, before)
 
 
 def small(exercise: str, text: str):

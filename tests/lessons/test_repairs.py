@@ -73,6 +73,12 @@ def test_a_kernel_that_ends_itself_is_told(monkeypatch):
     assert repair.judge(repair.reference.replace("__syncthreads();", "__trap();")).startswith("Not repaired yet. Copies land lazy: trap")
 
 
+def test_a_warning_that_is_left_is_told():
+    repair = ALL["00", "kernel-4"]
+    verdict = repair.judge(repair.reference.replace("fence_proxy_async_shared_cta();", ""))
+    assert verdict.startswith("Not repaired yet. Copies land lazy: the values are right; a warning is left: unfenced-overwrite at repair.cu:"), verdict
+
+
 def test_the_magic(capsys):
     magic.repair("02 swizzle", ALL["02", "swizzle"].reference)
     assert capsys.readouterr().out.startswith("Right: ")

@@ -130,6 +130,11 @@ def test_ptx_names_files_as_the_reader_knows_them():
     assert os.getcwd() not in ptx
 
 
+def test_files_that_line_directives_name_are_no_paths_either():
+    ptx = compile_source(Source(f'#line 1 "folder/above.cu"\n#include <hopperlab/mbarrier.cuh>\n  # line 7 "repair.cu"\n{ADD}', "add.cu"), use_cache=False).ptx
+    assert '"repair.cu"' in ptx and not any(os.path.isabs(f) for f in re.findall(r'\.file\s+\d+ "([^"]+)"', ptx)) and os.getcwd() not in ptx
+
+
 def test_the_working_folder_does_not_matter(tmp_path, monkeypatch):
     here = compile_source(Source(ADD, "add.cu"), use_cache=False)
     monkeypatch.chdir(tmp_path)

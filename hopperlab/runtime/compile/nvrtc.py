@@ -22,7 +22,8 @@ from .clang import compiler as clang
 from .ptxas import PtxasInfo, parse, without_ptxas
 
 ARCH = "sm_90a"
-FORMAT = 4          # of what is cached; a new number makes old entries unreachable
+FORMAT = 5          # of what is cached; a new number makes old entries unreachable
+LINE_NAME = re.compile(r'^[ \t]*#[ \t]*line[ \t]+\d+[ \t]+"([^"\n]+)"', re.M)
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def _run_nvrtc(source: Source, folders: list[str], texts: Sequence[str]) -> Comp
         result, log = _compile_once(source, options, shimmed)
     if result is None and (missing := shims.brought_by_nvcc(log)):
         result, log = _compile_once(source, [*options, *(f"--pre-include={header}" for header in missing)], True)
-    names = [source.name, *dict(source.headers), *(shims.HEADERS if shimmed else ())]
+    names = [source.name, *LINE_NAME.findall(source.code), *dict(source.headers), *(shims.HEADERS if shimmed else ())]
     log = _shown(_tidy(log), names, folders)
     if result is None:
         raise CompileError(f"{source.name} does not compile:", (without_ptxas(log) or log) + _advice(log))
@@ -226,8 +227,8 @@ def _tidy(log: str) -> str:
 
 
 def _shown(text: str, names: Sequence[str], folders: list[str]) -> str:
-    """Replace absolute paths of the source (and of headers that are no files) and of header folders by the names a reader knows."""
-    for name in names:
+    """Replace absolute paths of the source (and of headers that are no files, and of what #line names) and of header folders by the names a reader knows."""
+    for name in sorted({*names}, key=len, reverse=True):
         text = text.replace(os.path.join(os.getcwd(), name), name)
     for folder in sorted({*folders, *toolchain.include_directories()}, key=len, reverse=True):
         text = text.replace(folder.rstrip(os.sep) + os.sep, "")
