@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import shlex
 import symtable
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ def tree_of(source: str) -> ast.Module:
 
 def _statement(cell: str, node: ast.stmt) -> Statement:
     found = Statement(cell, node)
-    scope = symtable.symtable(ast.unparse(node), "cell", "exec")
+    scope = symtable.symtable(ast.unparse(_Generators().visit(copy.deepcopy(node))), "cell", "exec")
     stored = {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         found.imported = stored
@@ -69,6 +70,18 @@ def _statement(cell: str, node: ast.stmt) -> Statement:
         elif isinstance(part, ast.Call):
             found.given |= {name for argument in (*part.args, *(k.value for k in part.keywords)) for name in _handed(argument)} & found.used
     return found
+
+
+class _Generators(ast.NodeTransformer):
+    """Makes generator expressions of comprehensions: since Python 3.12 the symbol table counts a comprehension's own names among those around it."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.AST:
+        return self.generic_visit(ast.copy_location(ast.GeneratorExp(node.elt, node.generators), node))
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self.generic_visit(ast.copy_location(ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators), node))
 
 
 def _free(scope: symtable.SymbolTable) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("nbval", reason="nbval comes with the lab extra")
 import hopperlab as hl
 from hopperlab.authoring import build, mutations
+from hopperlab.authoring import cell_flow
 from hopperlab.authoring.cell_flow import needed
 from hopperlab.authoring.mutations import Mutation, MutationError
 from hopperlab.runtime.compile import toolchain
@@ -69,6 +70,11 @@ def test_a_bad_list_is_named(tmp_path, text, message):
     (tmp_path / "m.toml").write_text(text)
     with pytest.raises(MutationError, match=message):
         mutations.read(tmp_path / "m.toml")
+
+
+def test_names_of_a_comprehension_are_its_own_in_every_python():
+    one, = cell_flow.statements("c", "table = {way: [x for x in ways if way in {x for x in kept}] for way in ways}")
+    assert (one.data, one.used) == ({"table"}, {"ways", "kept"})
 
 
 def test_only_the_cells_that_are_needed_run():
