@@ -23,6 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="where the server listens (default: HOPPERLAB_QUEUE, else hopperlab-queue.sock among temporary files)")
     parser.add_argument("--limit", type=float, default=20.0, metavar="SECONDS", help="most seconds a launch may run (default 20)")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="launches that run side by side (default 1)")
+    parser.add_argument("--spares", type=int, default=None, metavar="N", help="workers that stand ready for the next launches (default 4 on a GPU, as many as --at-once in the emulator)")
     parser.add_argument("--names", action="store_true", help="tell users apart by the name they give (JUPYTERHUB_USER), not by their uid")
 
 
@@ -42,10 +43,10 @@ def _serve(given: argparse.Namespace) -> int:
         return 1
     from ..runtime.backend import backend
     from ..runtime.queue.server import Server
-    if given.limit <= 0 or given.at_once < 1:
-        print("hopperlab queue: --limit must be positive and --at-once at least 1", file=sys.stderr)
+    if given.limit <= 0 or given.at_once < 1 or (given.spares is not None and given.spares < 1):
+        print("hopperlab queue: --limit must be positive, --at-once and --spares at least 1", file=sys.stderr)
         return 2
-    server = Server(given.socket, backend(), given.limit, given.at_once, given.names)
+    server = Server(given.socket, backend(), given.limit, given.at_once, given.names, spares=given.spares)
     print(f"Launches run {'on the GPU' if server.place == 'gpu' else 'in the emulator'}, at most {given.limit:g} s each. Learners set\n"
           f"    export HOPPERLAB_QUEUE={given.socket}", flush=True)
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):

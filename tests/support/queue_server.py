@@ -15,7 +15,7 @@ from hopperlab.runtime.queue import client
 
 CODE = """
 extern "C" __global__ void scale(float* a, float by) { a[threadIdx.x] *= by; }
-extern "C" __global__ void hang(volatile int* a) { for (int i = 0; i < (1 << 30); i++) a[0] = i; }
+extern "C" __global__ void hang(volatile int* a) { for (long long i = 0; i < (1ll << 50); i++) a[0] = i; }
 extern "C" __global__ void past(int* a) { a[1 << 20] = 1; }
 """
 

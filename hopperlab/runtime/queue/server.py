@@ -2,7 +2,7 @@
 """The queue's server: many learners, one GPU. It takes launches over a Unix socket and runs each in a worker process of its own, one at
 a time (or a few), fair by user, with a time limit. A launch that hangs or crashes costs its worker and its user's turn, nobody else's.
 
-A spare worker stands ready, so that a launch need not wait for Python, CuPy and a CUDA context. Users are told apart by what the kernel
+Spare workers stand ready, so that a launch need not wait for Python, CuPy and a CUDA context. Users are told apart by what the kernel
 says of the socket's other end; with `names`, by the name that the client gives (containers in which all have one uid).
 """
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .turns import QueueFull, Turns
 
 WORKER = (sys.executable, "-m", "hopperlab.runtime.queue.worker")
 START_SECONDS = 120.0
+SPARES = 4                  # on a GPU: a worker takes seconds to start, a launch milliseconds to run
 READ_SECONDS = 60.0         # for a client to take its answer; one that does not is left
 
 
@@ -48,11 +49,13 @@ class Settable(Protocol):
 
 
 class Server:
-    """Serves `path` until it is stopped. place: 'gpu' or 'emulator'. limit: most seconds a launch may run. at_once: launches side by side."""
+    """Serves `path` until it is stopped. place: 'gpu' or 'emulator'. limit: most seconds a launch may run. at_once: launches side by side.
+    spares: workers that stand ready for the next launches, at least `at_once` (default: 4 on a GPU, `at_once` in the emulator)."""
 
-    def __init__(self, path: Path, place: str, limit: float = 20.0, at_once: int = 1, names: bool = False, worker: Sequence[str] = WORKER):
+    def __init__(self, path: Path, place: str, limit: float = 20.0, at_once: int = 1, names: bool = False, worker: Sequence[str] = WORKER, spares: int | None = None):
         self.path, self.place, self.limit, self.at_once, self.names, self.worker = Path(path), place, limit, at_once, names, tuple(worker)
         self.turns, self.guests, self.launches, self.ended = Turns(), Guests(), 0, 0
+        self.spares = max(at_once, SPARES if place == "gpu" else 0) if spares is None else max(at_once, spares)
         self._spares: list[asyncio.Task[asyncio.subprocess.Process]] = []
         self._news = asyncio.Event()
 
@@ -64,7 +67,7 @@ class Server:
         server = await asyncio.start_unix_server(self._client, path=str(self.path))
         os.chmod(self.path, 0o666)
         runners = [asyncio.create_task(self._run_launches()) for _ in range(self.at_once)]
-        self._spares = [asyncio.create_task(self._start()) for _ in range(self.at_once)]
+        self._spares = [asyncio.create_task(self._start()) for _ in range(self.spares)]
         if ready is not None:
             ready.set()
         try:
@@ -170,8 +173,9 @@ class Server:
             await end(process)
 
     async def _ready_worker(self) -> asyncio.subprocess.Process:
-        """The spare worker, while the next one starts; a fresh one where the spare did not start (memory may have been short just then)."""
-        spare = self._spares.pop(0)
+        """A spare worker, one that is ready if there is one, while the next one starts; a fresh one where the spare did not start (memory may have been short just then)."""
+        spare = next((one for one in self._spares if one.done()), self._spares[0])
+        self._spares.remove(spare)
         try:
             return await spare
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
