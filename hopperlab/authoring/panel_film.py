@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from typing import Any
 from ..show import style
 from . import panel_cells, panel_outcomes, panel_pages
 from .panel_outcomes import Panel, PanelError
+from .site_print import find_browser
 
 LESSON, CELL = "09_multistage", "panel"
 Step = tuple[int, str, int]                 # the number of a control, the key it gets, and the milliseconds that the picture then stays
@@ -49,9 +48,10 @@ def chromium() -> Iterator[Any]:
         from playwright.sync_api import sync_playwright
     except ImportError:
         raise PanelError("Playwright is not installed: pip install -e .[test]") from None
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        raise PanelError("no Chromium found: install Debian's `chromium`, or set CHROMIUM to its path")
+    try:
+        path = find_browser("A moving picture is photographed in")
+    except RuntimeError as problem:
+        raise PanelError(str(problem)) from None
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=list(FLAGS))
         yield browser

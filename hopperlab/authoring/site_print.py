@@ -31,8 +31,9 @@ PAGE = """<!doctype html>
 """
 
 
-def find_browser() -> str:
-    """A Chromium, Chrome or Edge: CHROMIUM in the environment, one on the PATH, or in one of the usual places. Raises RuntimeError, with what to do, where there is none."""
+def find_browser(purpose: str = "PDFs are printed by") -> str:
+    """A Chromium, Chrome or Edge: CHROMIUM in the environment, one on the PATH, or in one of the usual places. Raises RuntimeError, with what to do, where there is none.
+    purpose: the beginning of its sentence."""
     given = os.environ.get("CHROMIUM")
     if given:
         if shutil.which(given):
@@ -40,8 +41,7 @@ def find_browser() -> str:
         raise RuntimeError(f"CHROMIUM={given} is no program")
     found = next((path for path in (*map(shutil.which, NAMES), *(place for place in PLACES if Path(place).is_file())) if path), None)
     if found is None:
-        raise RuntimeError("PDFs are printed by a browser, and there is none: install Chromium (Debian, Ubuntu: apt install chromium), Chrome or Edge, or set CHROMIUM to its path. "
-                           "`make site` renders the pages without one")
+        raise RuntimeError(f"{purpose} a browser, and there is none: install Chromium (Debian, Ubuntu: apt install chromium), Chrome or Edge, or set CHROMIUM to its path")
     return found
 
 

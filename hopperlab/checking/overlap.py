@@ -9,26 +9,22 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
-from .requires import Requirement, custom
+from .requires import Requirement, custom, needless
 
-NOT_NEEDED = {
-    "global_load_requests": "ld of global memory", "global_atomic_requests": "atom or red on global memory", "cp_async_requests": "cp.async",
-    "bulk_loads": "bulk copies without a tensor map", "mma_sync": "mma.sync", "wmma": "wmma", "shared_atomic_requests": "atom or red on shared memory",
-    "dsmem_load_bytes": "ld of another CTA's memory", "dsmem_copy_bytes": "copies between CTAs"}
+CARRIERS = ("ld.global", "atom or red", "cp.async", "cp.async.bulk loads", "mma.sync", "ld of another CTA's memory", "copies between CTAs")
 READS = "read brought"
 
 
 def nothing_else(instead: str, needed: Container[str] = ()) -> Requirement:
-    """None of NOT_NEEDED may run but those `needed`, and no thread may read what copies brought. instead: what does the work, for the message."""
+    """None of CARRIERS may run but the counters that are `needed`, and no thread may read what copies brought. instead: what does the work, for the message."""
+    others = needless(*CARRIERS, instead=instead, needed=needed)
+
     def complaint(run: Any) -> str:
-        for counter, words in NOT_NEEDED.items():
-            if counter not in needed and run.counters[counter]:
-                return f"warps ran {words} ({counter} is {run.counters[counter]:,}, and should be 0), which has no place here: {instead}"
         reads = [event for event in run.timeline if event.what == READS]
-        if not reads or READS in needed:
-            return ""
+        if (found := others.complaint(run)) or not reads or READS in needed:
+            return found
         where = f" (line {reads[0].line}, {reads[0].opcode})" if reads[0].line else ""
-        return f"warps read {len(reads):,} times what a copy had brought into shared memory{where}, which has no place here: {instead}"
+        return f"warps read {len(reads):,} times what a copy had brought into shared memory{where}, which this exercise has no use for: {instead}"
     return custom("nothing else carries the data", complaint, accesses=True)
 
 

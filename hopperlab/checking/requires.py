@@ -6,7 +6,7 @@ An answer of plain loads and __syncthreads passes every comparison of values; it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,13 +53,14 @@ NEEDLESS = {
     "atom or red": ("global_atomic_requests", "shared_atomic_requests"), "cp.async": ("cp_async_requests",),
     "cp.async.bulk loads": ("bulk_loads",), "bulk reductions": ("bulk_reduces", "tma_reduces"), "mma.sync": ("mma_sync", "wmma"),
     "loads of the tensor map's words": ("tensor_map_load_bytes",),
+    "ld of another CTA's memory": ("dsmem_load_bytes",), "copies between CTAs": ("dsmem_copy_bytes",),
 }
 """What an exercise may have no need of, in the words of a message, and the counters that show it."""
 
 
-def needless(*ways: str, instead: str) -> Requirement:
-    """None of these ways (keys of NEEDLESS) may run; `instead` says what does the work, after a colon."""
-    counters = {name: way for way in ways for name in NEEDLESS[way]}
+def needless(*ways: str, instead: str, needed: Container[str] = ()) -> Requirement:
+    """None of these ways (keys of NEEDLESS) may run, but for the counters that are `needed`; `instead` says what does the work, after a colon."""
+    counters = {name: way for way in ways for name in NEEDLESS[way] if name not in needed}
 
     def complaint(run: Any) -> str:
         found = [f"{way} ({name} is {run.counters[name]:,})" for name, way in counters.items() if run.counters[name]]

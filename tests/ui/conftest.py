@@ -17,15 +17,11 @@ from pathlib import Path
 import pytest
 from support.patience import PATIENCE
 
+from hopperlab.authoring.site_print import find_browser
+
 ROOT = Path(__file__).resolve().parents[2]
-BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]
-
-
-def find_chromium() -> str | None:
-    """Path of a Chromium: CHROMIUM, or one of the usual places."""
-    return next((path for path in (os.environ.get("CHROMIUM"), *BROWSERS, shutil.which("chromium")) if path and Path(path).exists()), None)
 
 
 def _free_port() -> int:
@@ -37,9 +33,10 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def chromium():
     """A running headless Chromium (Playwright); skips where there is none."""
-    path = find_chromium()
-    if path is None:
-        pytest.skip("no Chromium found: install Debian's `chromium`, or set CHROMIUM to its path")
+    try:
+        path = find_browser("The course is looked at in")
+    except RuntimeError as problem:
+        pytest.skip(str(problem))
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install -e .[test]")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, headless=True, args=FLAGS, timeout=30_000 * PATIENCE)

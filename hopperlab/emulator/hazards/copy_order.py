@@ -127,6 +127,7 @@ class CopyOrder(Listener):
     def remote_issued(self, gid: int, barrier: int, first: int, nbytes: int, index: int, reduction: bool) -> None:
         """A write into another CTA."""
         self._written(gid, barrier, [(first, nbytes)], nbytes, index, first // self.M.stride, reduction)
+        self.barriers.sent(barrier, gid)
 
     def landed(self, op: Any, pick: Any) -> None:
         """A transfer whose phase was over before its bytes were there."""

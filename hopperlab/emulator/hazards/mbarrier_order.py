@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..machine.cohort import Cohort
 from ..machine.events import Listener
 from ..machine.waits import MbarrierWait
 from . import findings_barriers
@@ -18,7 +19,6 @@ from .clocks import V, X
 from .parts import parts
 
 if TYPE_CHECKING:
-    from ..machine.cohort import Cohort
     from ..machine.units import Units
     from ..machine.waits import Wait
     from .clocks import Clocks
@@ -127,6 +127,12 @@ class MbarrierOrder(Listener):
         """A copy of `nbytes` that completes `phase` of a barrier is on its way."""
         self.copies[barrier] = Copy(phase, gid, index, slot)
         self.checks.copied(barrier, gid, nbytes, index)
+
+    def sent(self, barrier: int, gid: int) -> None:
+        """A copy into another CTA begins where it is issued, and its complete-tx is a release of the cluster's scope (PTX ISA 9.7.9.25.4.1):
+        who has seen it complete knows what its thread knew then."""
+        lane = Cohort(np.array([gid]), None, 0)  # type: ignore[arg-type]  # reads no registers
+        self.clocks.join_at(self.clocks.barrier_now, np.array([barrier]), self.clocks.publish(lane, self.M.units(lane)))
 
     def cp_closed(self, C: Cohort) -> None:
         """cp.async.mbarrier.arrive ends the running groups of its threads."""

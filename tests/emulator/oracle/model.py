@@ -143,7 +143,7 @@ class Oracle:
             self._thread(state, agent, t, line, op)
         if isinstance(op, CpArrive):                    # each lane's own arrival; they land together here
             events = [landing.events for t in agent.threads for landing in self.L.at[line, t].landings]
-            self._fly(state, agent.cta, op.bar, 0, agent.weight, functools.reduce(operator.or_, events))
+            self._fly(state, agent.cta, op.bar, 0, agent.weight, functools.reduce(operator.or_, events), 0, 0)
         state.at[i] += 1
         return True
 
@@ -161,7 +161,8 @@ class Oracle:
         for landing in here.landings:
             self._initialised(state, t, landing.cta, landing.bar, line)
             if landing.bytes:
-                self._fly(state, landing.cta, landing.bar, landing.bytes, 0, landing.events)
+                told = (state.knows[t], state.fenced[t]) if isinstance(op, BulkCopy) else (0, 0)      # it begins here, and its complete-tx is a release
+                self._fly(state, landing.cta, landing.bar, landing.bytes, 0, landing.events, *told)
 
     @staticmethod
     def _fly(state: State, *landing) -> None:
@@ -325,7 +326,7 @@ class Oracle:
         return True
 
     def _land(self, state: State, n: int):
-        cta, bar, amount, arrivals, events = state.flying[n]
+        cta, bar, amount, arrivals, events, knows, fenced = state.flying[n]
         state.flying = state.flying[:n] + state.flying[n + 1:]
         if (cta, bar) not in state.mbar:
             return False
@@ -333,7 +334,7 @@ class Oracle:
         if 0 < pending < arrivals:                      # some lanes' arrivals end the phase, any of them
             self._count(state, (cta, bar), pending, 0, 0, 0)
             arrivals -= pending
-        if not self._count(state, (cta, bar), arrivals, -amount, events, 0):
+        if not self._count(state, (cta, bar), arrivals, -amount, events | knows, fenced):
             self.found.add(Finding("arrivals", min(self.L.lines(events), default=0)))
             return False
         return True

@@ -226,6 +226,40 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(64) k(float* y)
     y[blockIdx.x * 64 + threadIdx.x] = from[threadIdx.x];
     barrier_cluster_arrive(); barrier_cluster_wait();
 }
+//! case the_peers_answer_tells_that_mine_has_come
+//! launch block=64 grid=2
+//! args f32[128]
+//! also race
+//! ptx fewer bar.sync
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(64) k(float* y) {
+    __shared__ __align__(128) float from[64], to[64];
+    __shared__ mbarrier_t full;
+    unsigned rank = cluster_ctarank(), phase = 0;
+    if (threadIdx.x == 0) { mbarrier_init(&full, 1); fence_mbarrier_init_release_cluster(); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    float value = rank * 100 + threadIdx.x;
+    for (int round = 0; round < 3; round++) {                   // 0 serves, 1 answers: whoever sends has seen what it answers
+        if (rank == 1 || round > 0) {
+            if (threadIdx.x == 0) mbarrier_arrive_expect_tx(&full, 256);
+            mbarrier_wait_parity(&full, phase);
+            phase ^= 1;
+            value += to[threadIdx.x];                           // OTHER
+        }
+        from[threadIdx.x] = value;
+        fence_proxy_async_shared_cta();
+        if (!BUG) __syncthreads(); else __syncwarp();
+        if (threadIdx.x == 0)
+            asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];"
+                         :: "r"(mapa_shared_cluster(to, rank ^ 1)), "r"(shared_address(from)), "r"(mapa_shared_cluster(&full, rank ^ 1)) : "memory");  // HAZARD
+    }
+    if (rank == 0) {
+        if (threadIdx.x == 0) mbarrier_arrive_expect_tx(&full, 256);
+        mbarrier_wait_parity(&full, phase);
+        value += to[threadIdx.x];
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    y[blockIdx.x * 64 + threadIdx.x] = value;
+}
 //! case slots_released_by_relaxed_arrivals
 //! clean
 //! launch block=256 grid=2 shared=16384
