@@ -71,7 +71,7 @@ def test_attack_is_stopped_and_the_verdict_is_not_right(attack, canary, before):
 @needs_sandbox
 @pytest.mark.parametrize("attack", [attack for attack in ANSWERS if attack.notebook], ids=lambda attack: attack.name)
 @pytest.mark.sampled(every=10)
-def test_attack_in_the_notebook_is_contained_and_earns_nothing(attack, canary):
+def test_attack_in_the_notebook_is_contained_and_earns_nothing(attack, canary, before):
     made = small(attack.exercise, attacks.written(attack.text, canary))
     found = nbval_run.run(made, sandbox.Limits(seconds=20.0 * PATIENCE, **SMALL))
     if attack.refused:
