@@ -30,7 +30,7 @@ class Emitter(Operands):
         slots = self.t.slots
         block = Block(b.id, None, (), frozenset(), tuple(sorted(slots[n] for n in b.live_in)), size=len(body),
                       first=body[0] if body else None)
-        if body and (op := self.t.ops.get(body[0].index)) is not None and op.gate:
+        if body and (op := self.t.ops.get(body[0].index)) is not None and (op.gate or op.masked and body[0].index in self.t.apart):
             self._gate(block, body[0], op)
             block.live_in = tuple(sorted(slots[n] for n in b.live_in))
             body = body[1:]
@@ -38,12 +38,12 @@ class Emitter(Operands):
             self._gate(block, body[0], op.meets)
         block.collective = any((op := self.t.ops.get(i.index)) is not None and op.collective for i in body)
         if block.gate is not None and block.gate.collective:
-            block.collective = True
+            block.collective, block.apart = True, block.gate.masked
         block.releases = any(i.op == "mbarrier" and i.mods[0] == "arrive" for i in body)
         gathers = [op.masked for i in body if (op := self.t.ops.get(i.index)) is not None and op.collective]
-        block.masked = bool(gathers) and all(gathers) and not (block.gate is not None and block.gate.collective)
+        block.masked = block.apart or bool(gathers) and all(gathers) and not (block.gate is not None and block.gate.collective)
         if block.masked:
-            block.mask = self._mask(body, block, b)
+            block.mask = self._mask(self.function.body[b.start:b.end], block, b)
         self.lines, self.local, self.views, self.loaded = [], set(), {}, []
         self.body_defs: set[str] = set()
         ended = False

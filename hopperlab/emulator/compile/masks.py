@@ -6,10 +6,12 @@ starts a block there). Lanes whose mask names only lanes that stand beside them 
 """
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ptx import cfg
 from ..ptx.ir import Function, Imm, Reg
 
 if TYPE_CHECKING:
@@ -52,6 +54,30 @@ def splits(masks: dict[int, int | str]) -> set[int]:
             found.add(index)
         before = masks[index]
     return found
+
+
+def meeting_apart(function: Function, ops: dict) -> set[int]:
+    """Every bar.warp.sync that lanes may run while others of their warp run another one with the same mask: neither of the two stands on all paths to the other. They meet
+    (machine/warp_meetings.py): the instruction waits until all lanes in the mask have executed a bar.warp.sync with that mask, not this one (PTX ISA 9.7.13.2)."""
+    syncs = [i for i in ops if function.body[i].op in ("bar", "barrier") and "warp" in function.body[i].mods and function.body[i].guard is None]
+    if len(syncs) < 2:
+        return set()
+    starts, following = cfg.successors(function)
+    block = {i: bisect_right(starts, i) - 1 for i in syncs}
+    around = {b: _reached(following, b) for b in set(block.values())}
+    return {i for i in syncs if any(block[k] in around[block[i]] and block[i] in around[block[k]] for k in syncs)}
+
+
+def _reached(following: list[tuple[int, ...]], without: int) -> set[int]:
+    """Blocks that some path from the first one comes to without passing a block."""
+    seen = {0} - {without}
+    new = list(seen)
+    while new:
+        for block in following[new.pop()]:
+            if block != without and block not in seen:
+                seen.add(block)
+                new.append(block)
+    return seen
 
 
 def ready(C: Any, block: Block, value: NDArray[Any] | None = None) -> np.ndarray:

@@ -34,7 +34,8 @@ class Translation:
             if op is not None:
                 self.ops[instr.index] = op
         self.ops |= unread.replaced(function, self.ops)
-        gates = {i for i, op in self.ops.items() if op.gate}
+        self.apart = masks.meeting_apart(function, self.ops)
+        gates = {i for i, op in self.ops.items() if op.gate} | self.apart
         self.masks = masks.of_function(function, self.ops)
         self.meetings = meetings.first_of_runs(function, self.ops)
         arrivals = {i for i, op in self.ops.items() if op.collective and function.body[i].op in ("bar", "barrier") and function.body[i].mods[-1] == "arrive"}

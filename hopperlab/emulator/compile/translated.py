@@ -51,7 +51,7 @@ class MachineOp:
 
 @dataclass
 class Block:
-    """A translated basic block."""
+    """A translated basic block. apart: it is a bar.warp.sync whose lanes may meet others of their warp that stand at another one."""
 
     id: int
     fn: Callable | None
@@ -60,6 +60,7 @@ class Block:
     live_in: tuple[int, ...]
     collective: bool = False
     masked: bool = False
+    apart: bool = False
     mask: int | tuple = 0xFFFFFFFF
     releases: bool = False
     gate: MachineOp | None = None

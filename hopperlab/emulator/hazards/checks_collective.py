@@ -17,6 +17,7 @@ from ..machine.whereabouts import elsewhere, leads_to, rest_may_come, standing, 
 from .findings import divergent
 
 if TYPE_CHECKING:
+    from ..compile.translated import Block
     from ..machine.cohort import Cohort
     from .findings import Watched
 
@@ -77,11 +78,11 @@ def _may_come(M: Watched, C: Any, block: int) -> bool:
 
 
 class CollectiveChecks(Listener):
-    """left: (block, warp) -> where the rest of the warp stood when some of its lanes began to wait at a masked collective (None: about to return)."""
+    """left: (block, warp) -> lanes (bits) that stood elsewhere when others of their warp began to wait at a masked collective, by the instruction at which they stood."""
 
     def __init__(self, machine: Watched) -> None:
         self.M = machine
-        self.left: dict[tuple[int, int], int | None] = {}
+        self.left: dict[tuple[int, int], dict[int, int]] = {}
 
     def gathering(self, C: Cohort, block: Any) -> None:
         """Lanes begin to wait at a masked collective: note where the rest of their warps stands, in case it ends without coming.
@@ -89,22 +90,38 @@ class CollectiveChecks(Listener):
         M = self.M
         if not block.masked:
             return
+        everyone = waiting(M)
         for warp in np.unique(C.gids >> 5).tolist():
-            if (block.id, warp) not in self.left:
-                missing = np.setdiff1d(np.arange(warp * 32, warp * 32 + 32), C.gids)
-                other = elsewhere(M, C, missing)
-                first = M.blocks[other.pc].first if other is not None else None
-                self.left[block.id, warp] = None if first is None or first.op in ("ret", "exit") else first.index
+            stood = self.left.setdefault((block.id, warp), {})
+            for other in everyone:
+                first = M.blocks[other.pc].first
+                if other is not C and other.pc != block.id and first is not None and first.op not in ("ret", "exit"):
+                    lanes = other.gids[other.gids >> 5 == warp] & 31
+                    if len(lanes):
+                        stood[first.index] = stood.get(first.index, 0) | int(np.bitwise_or.reduce(np.int64(1) << lanes))
+
+    def met_apart(self, C: Cohort, blocks: list[Block]) -> None:
+        """What was noted at these blocks holds for C."""
+        for warp in np.unique(C.gids >> 5).tolist():
+            for block in blocks:
+                for index, lanes in self.left.pop((block.id, warp), {}).items() if block.id != C.pc else ():
+                    stood = self.left.setdefault((C.pc, warp), {})
+                    stood[index] = stood.get(index, 0) | lanes
 
     def _passed_by(self, C: Cohort, site: int, mask: np.ndarray) -> None:
         """Lanes that are named and have ended, but stood elsewhere while the others waited here for them."""
         for warp in np.unique(C.gids >> 5).tolist():
-            other = self.left.get((C.pc, warp))
+            stood = self.left.get((C.pc, warp))
+            if not stood:
+                continue
             here = C.gids >> 5 == warp
             named = int(np.bitwise_or.reduce(np.broadcast_to(mask, C.n).astype(np.int64)[here]))
-            absent = [lane for lane in range(32) if named >> lane & 1 and lane not in C.gids[here] & 31]
-            if other is not None and absent:
-                divergent(self.M, "mask-passed-by", site, other, int(C.gids[here][0]), mask=named, count=len(absent))
+            absent = named & ~int(np.bitwise_or.reduce(np.int64(1) << (C.gids[here] & 31)))
+            for index, lanes in stood.items():
+                if lanes & absent:
+                    divergent(self.M, "mask-passed-by", site, index, int(C.gids[here][0]), mask=named, count=(lanes & absent).bit_count())
+                    break
+            self.left[C.pc, warp] = {index: lanes & ~named for index, lanes in stood.items() if lanes & ~named}
 
     def named_lanes_met(self, C: Cohort, index: int, mask: np.ndarray) -> None:
         """A collective with a member mask runs: its callers are named in it, and whoever it names is here or has ended."""

@@ -59,6 +59,9 @@ class Listener:
     def gathering(self, C: Cohort, block: Block) -> None:
         """Lanes begin to wait at a collective for the rest of their warps."""
 
+    def met_apart(self, C: Cohort, blocks: list[Block]) -> None:
+        """Lanes that have gathered at these blocks, of which C stands for one, are about to meet as C."""
+
     def named_lanes_met(self, C: Cohort, index: int, mask: Value) -> None:
         """A collective with a member mask runs."""
 

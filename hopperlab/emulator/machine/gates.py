@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compile import masks
+from . import warp_meetings
 from .cohort import Cohort, merge
 from .waits import MbarrierWait, SpuriousFalse, WgmmaWait
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 def enter(S: Any, C: Cohort, block: Block) -> Cohort | None:
     """Convergence and gates at a block's head; the cohort that may run it, or None."""
+    if C.resume == warp_meetings.MET:
+        C.resume = None
+        return C
     if block.collective and type(C.resume) is not SpuriousFalse and (
             block.id in S.converging or not C.whole(S.M.alive)):
         C = converge(S, C, block)
@@ -46,10 +50,13 @@ def converge(S: Any, C: Cohort, block: Block) -> Cohort | None:
     if short.all():
         S.converging.setdefault(block.id, []).append(C)
         S.M.tell.gathering(C, block)
-        return None
-    rest, go = C.split(short, block.id, block.id, block.live_in, block.live_in)
-    S.M.tell.gathering(rest, block)
-    S.converging.setdefault(block.id, []).append(rest)
+        go = None
+    else:
+        rest, go = C.split(short, block.id, block.id, block.live_in, block.live_in)
+        S.M.tell.gathering(rest, block)
+        S.converging.setdefault(block.id, []).append(rest)
+    if block.apart:
+        warp_meetings.meet(S)
     return go
 
 

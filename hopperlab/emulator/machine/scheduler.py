@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compile import masks
 from ..compile.translated import EXIT
-from . import gates, whereabouts
+from . import gates, warp_meetings, whereabouts
 from .cohort import Cohort, merge
 from .recurrence import Recurrence
 from .waits import ConvergeWait, SpuriousFalse
@@ -182,6 +182,8 @@ class Scheduler:
         lowest block go on anyway: their handler reports who is missing. Lanes whose missing ones wait for something are left: a deadlock."""
         waiting = whereabouts.waiting(self.M)
         others = np.concatenate([c.gids for c in waiting]) if waiting else np.zeros(0, np.int64)
+        if warp_meetings.meet(self, others):
+            return True
         places = sorted(pc for pc in self.converging if self.blocks[pc].masked)
         for pc in places:
             block, cohorts = self.blocks[pc], self.converging[pc]

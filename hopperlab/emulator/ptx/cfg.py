@@ -75,6 +75,12 @@ def build(
     return cfg
 
 
+def successors(function: Function) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Basic blocks in the order of the text: where each starts, and the numbers of those that follow it. Nothing is left out, and nothing said of registers."""
+    starts = _boundaries(function, None, None)
+    return starts, [block.succs for block in _blocks(function, starts)]
+
+
 def _targets(function: Function, instr: Instr) -> tuple[str, ...]:
     if instr.op == "brx":
         return tuple(dict.fromkeys(function.branch_targets[instr.operands[1].name]))
