@@ -164,3 +164,57 @@ def test_cooperative_groups(schedule):
         y[w][odd[w]] += 1000 * odd[w].sum()
         y[w][first] += 100000
     assert out.tolist() == y.tolist()
+
+
+# --- bar.warp.sync meets others of its mask at other instructions ------------------------------------------------------------
+ARMS = r"""
+extern "C" __global__ void k(const int* in, int* out) {
+    __shared__ int s[256], flag;
+    int t = threadIdx.x, lane = t % 32;
+    if (t == 0) *(volatile int*)&flag = 0;
+    __syncthreads();
+    BODY
+}"""
+MEET = {
+    "after_an_early_return": "if (lane >= 20) return; if (lane < 10) { s[t] = in[t]; __syncwarp(); out[t] = 1; } else { __syncwarp(); out[t] = s[t - 10]; }",
+    "mask_names_lanes_that_ended": "if (lane >= 20) return; if (lane < 10) { s[t] = in[t]; __syncwarp(0xffffff); out[t] = 1; } else { __syncwarp(0xffffff); out[t] = s[t - 10]; }",
+    "in_registers": "unsigned m = lane < 24 ? 0xffffff : 0xff000000; if (in[0] == 777) m = 0;"
+                    "if (lane < 8) { s[t] = in[t]; __syncwarp(m); out[t] = s[t + 8]; } else if (lane < 16) { s[t] = in[t]; __syncwarp(m); out[t] = s[t - 8]; }"
+                    "else if (lane < 24) { __syncwarp(m); out[t] = s[t - 16]; } else { s[t] = 2; __syncwarp(m); out[t] = s[t ^ 1]; }",
+    "one_side_waits_for_a_flag": "if (t >= 32) { if (t == 40) { __threadfence_block(); *(volatile int*)&flag = 1; } return; }"
+                                 "if (lane < 16) { s[t] = in[t]; __syncwarp(); out[t] = 1; } else { if (lane == 16) while (!*(volatile int*)&flag); __syncwarp(); out[t] = s[t - 16]; }",
+    "one_side_ends_after_two_rounds": "for (int i = 0; i < 3; i++) if (lane < 16) { s[t] = in[t] + i; __syncwarp(); __syncwarp(); }"
+                                      "else { if (i == 2) return; __syncwarp(); out[t] = s[t - 16]; __syncwarp(); }",
+    "a_ring_in_both": "for (int i = 0; i < 3; i++) if (lane < 16) { s[t] = in[t] + i; __syncwarp(); __syncwarp(); } else { __syncwarp(); out[t] = s[t - 16]; __syncwarp(); }",
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", MEET)
+def test_syncwarp_meets_at_two_instructions(name, schedule):
+    x, out = np.arange(256, dtype=np.int32), np.zeros(256, np.int32)
+    session = run(ARMS.replace("BODY", MEET[name]), (x, out), block=(256,) if name == "a_ring_in_both" else (64,), schedule=schedule)
+    assert not session.hazards and not session.warnings, told(session)
+    want = {"in_registers": [*range(8, 16), *range(8), *range(8), *[2] * 8], "one_side_ends_after_two_rounds": [0] * 16 + [i + 1 for i in range(16)],
+            "a_ring_in_both": [0] * 16 + [i + 2 for i in range(16)], "one_side_waits_for_a_flag": [1] * 16 + [*range(16)]}
+    assert out[:32].tolist() == want.get(name, [1] * 10 + [*range(10)] + [0] * 12)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_syncwarp_at_two_instructions_orders_what_lies_before_and_behind_and_no_more(schedule):
+    """The consumer reads before the meeting; the producer writes again behind it; the consumer has a sync less than the producer."""
+    for body in ("if (lane < 16) { s[t] = in[t]; __syncwarp(); } else { out[t] = s[t - 16]; __syncwarp(); }",
+                 "if (lane < 16) { s[t] = in[t]; __syncwarp(); s[t] = 5; } else { __syncwarp(); out[t] = s[t - 16]; }",
+                 "for (int i = 0; i < 2; i++) if (lane < 16) { s[t] = in[t] + i; __syncwarp(); out[t] = i; __syncwarp(); } else { __syncwarp(); out[t] = s[t - 16]; }"):
+        session = run(ARMS.replace("BODY", body), (np.arange(64, dtype=np.int32), np.zeros(64, np.int32)), block=(64,), schedule=schedule)
+        assert kinds(session) == ["race"], told(session)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_lanes_that_are_named_and_go_by_or_sync_with_another_mask(schedule):
+    """Others wait for them at two instructions."""
+    by = "if (lane < 16) { s[t] = in[t]; if (t == 0) *(volatile int*)&flag = 1; __syncwarp(); out[t] = 1; } else if (lane < 24) { __syncwarp(); out[t] = s[t - 16]; } else { while (!*(volatile int*)&flag); out[t] = 2; }"
+    for body in ("if (t < 32) {" + by + "}",
+                 "if (lane < 16) { s[t] = in[t]; __syncwarp(); out[t] = 1; } else { __syncwarp(0xffffff00); out[t] = s[t - 8]; }"):
+        session = run(ARMS.replace("BODY", body), (np.arange(64, dtype=np.int32), np.zeros(64, np.int32)), block=(64,), schedule=schedule)
+        assert "divergent-collective" in kinds(session), told(session)

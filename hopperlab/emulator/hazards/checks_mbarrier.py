@@ -230,9 +230,11 @@ class BarrierChecks:
 
     def completed(self, done: np.ndarray, site: int | None, copies: dict[int, Any]) -> None:
         """Phases have ended (copies: barrier -> its newest copy, mbarrier_order.py). A wait on the phase before is safe if and only if something in this phase came after that wait;
-        else this phase could have ended before the waiter looked, and its parity test would have gone wrong."""
+        else this phase could have ended before the waiter looked, and its parity test would have gone wrong. Where the mbarrier counts too few arrivals, that is why."""
         late, heard = self._late(self.waited[done], self.contributed[done])
         for k, column in zip(*np.nonzero(late)) if late.any() else ():
+            if self.passes.too_few(int(done[k])):
+                continue
             where = int(self.wait_site[done[k], column])
             last = copies.get(int(done[k]))
             findings_barriers.phase_overrun(self.M, where, site, int(self.wait_thread[done[k], column]), int(done[k]), None if last is None else last.index,

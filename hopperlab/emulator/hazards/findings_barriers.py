@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @dataclass
 class Surplus:
     """The first arrival that nothing orders after the phase before: its instruction and thread, the phase, how many arrivals a pass has had at most, and whether its
-    thread (or another one) had arrived in that pass before."""
+    thread (or another one) had arrived in that pass before; together: how many lanes of a warp arrive at once where fewer are pending (0: none do)."""
 
     index: int
     gid: int
@@ -24,6 +24,7 @@ class Surplus:
     expected: int
     received: int
     again: bool
+    together: int = 0
 
 
 def _at_barrier(M: Watched, barrier: int) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def unannounced(M: Watched, barrier: int, nbytes: int, gid: int, index: int, exp
 def init_too_few(M: Watched, barrier: int, one: Surplus, init_site: int) -> None:
     """An mbarrier that receives more arrivals a pass than its init counts."""
     M.findings.add("init-too-few", one.index, init_site, one.gid, **_at_barrier(M, barrier), phase=one.phase, last=one.phase - 1, expected=one.expected,
-                   received=one.received, asynchronous=M.body[one.index].op == "cp")
+                   received=one.received, together=one.together, asynchronous=M.body[one.index].op == "cp")
 
 
 def arrives_again(M: Watched, barrier: int, one: Surplus) -> None:

@@ -95,8 +95,12 @@ class MbarrierOrder(Listener):
 
     # --- arrivals ---------------------------------------------------------------------------------------------------
     def arrived(self, C: Cohort, ids: np.ndarray, count: np.ndarray, expect: np.ndarray | None, info: Any) -> None:
-        """A release, unless it is .relaxed, by the warps of the cohort."""
-        clocks = self.clocks
+        """A release, unless it is .relaxed, by the warps of the cohort. Where none is pending, it is no part of the running phase (too_many_arrivals)."""
+        clocks, fits = self.clocks, self.M.barriers.pending[ids] > 0
+        if not fits.all():
+            if not fits.any():
+                return
+            C, ids, count = Cohort(C.gids[fits], None, C.pc), ids[fits], count[fits]  # type: ignore[arg-type]  # reads no registers
         C, units, mine = parts(self.M, C, ids)
         vec = clocks.publish(C, units)
         told = vec if info.release else clocks.finished(vec)
@@ -114,9 +118,9 @@ class MbarrierOrder(Listener):
             vec[away, self.clocks.W] = 0
         return vec
 
-    def too_many_arrivals(self, gid: int, barrier: int, together: int, index: int) -> None:
+    def too_many_arrivals(self, gids: np.ndarray, barrier: int, together: int, index: int) -> None:
         """More than the phase has pending."""
-        findings_barriers.past_the_phase(self.M, index, gid, barrier, together)
+        self.checks.passes.too_many(gids, barrier, together, index)
 
     def no_complete_completes(self, gid: int, barrier: int, index: int) -> None:
         """Undefined behaviour."""

@@ -48,6 +48,8 @@ class Passes:
             setattr(self, name, np.zeros(size, bool))
         self.extra: dict[int, int] = {}                 # surplus arrivals of the running pass
         self.surplus: dict[int, Surplus] = {}
+        self.told: set[int] = set()                     # of whose surplus enough has been said
+        self.astray: set[tuple[int, int]] = set()       # (barrier, warp) whose latest arrivals are all surplus
 
     def grow(self, slots: int, old: int, new: int) -> None:
         """A CTA may have `new` barriers instead of `old`."""
@@ -58,6 +60,7 @@ class Passes:
             setattr(self, name, wide.reshape(slots * new, *table.shape[1:]))
         self.extra = {b // old * new + b % old: count for b, count in self.extra.items()}
         self.surplus = {b // old * new + b % old: one for b, one in self.surplus.items()}
+        self.told = {b // old * new + b % old for b in self.told}
 
     def born(self, ids: np.ndarray) -> None:
         """mbarrier.init: a new life."""
@@ -76,12 +79,14 @@ class Passes:
         known = known.copy()
         known[at, own] = epoch
         seen = waited
+        self.astray.clear()
         ok = (self.M.barriers.phase[mine] == 0) | ((seen > 0) & (known >= seen)).any(axis=1)
         if not ok.all():
             total = np.add.reduceat(counts, units.starts)
             for k in np.flatnonzero(~ok).tolist():
                 ok[k] = self._in_turn(int(mine[k]), int(own[k]), int(mask[k]), known[k], int(vec[k, V, own[k]]))
                 if not ok[k]:
+                    self.astray.add((int(mine[k]), int(own[k])))
                     self._out_of_turn(int(mine[k]), int(own[k]), int(mask[k]), int(total[k]), int(C.gids[units.starts[k]]), index)
         if self.extra:
             for b in mine[ok].tolist():
@@ -97,6 +102,25 @@ class Passes:
         if self.M.barriers.phase[barrier] and not self._seen(known, waited) and not self._in_turn(barrier, own, mask, known, int(known[own])):
             self._out_of_turn(barrier, own, mask, len(gids), int(gids[0]), index)
         self.arrived[barrier, own], self.lanes[barrier, own] = known[own], self.lanes[barrier, own] | mask
+
+    def too_many(self, gids: np.ndarray, barrier: int, together: int, index: int) -> None:
+        """Lanes of one warp arrive together, and fewer arrivals are pending: others have arrived in the pass, so the mbarrier was initialised for too few; or
+        nobody else has, and then one lane may have been meant. Where none is pending, `arrive` has not heard of it, and bytes that land first would end the phase."""
+        own, mask = int(gids[0] >> 5) % self.clocks.warps, int(np.bitwise_or.reduce(np.int64(1) << (gids & 31)))
+        pending, expected = int(self.M.barriers.pending[barrier]), int(self.M.barriers.expected[barrier])
+        astray = (barrier, own) in self.astray
+        others = barrier in self.surplus or bool(np.delete(self.lanes[barrier], own).any())
+        again = bool(self.twice[barrier] or not pending and self.lanes[barrier, own] & mask or astray and self.lanes_before[barrier, own] & mask)
+        if together > 1 and (not others or again and together > expected):
+            findings_barriers.past_the_phase(self.M, index, int(gids[0]), barrier, together)
+            self.told |= {barrier} - self.surplus.keys()
+            if others:
+                return
+        if not pending or not astray:
+            self.extra[barrier] = self.extra.get(barrier, 0) + together - pending
+        self._keep(barrier, int(gids[0]), index, again, 1)
+        if (pending or together > expected) and not again:
+            self.surplus[barrier].together = max(self.surplus[barrier].together, together)
 
     def too_many_landed(self, barrier: int, gid: int, missing: int, extra: int, index: int) -> None:
         """The asynchronous arrivals of one instruction are more than the phase has missing."""
@@ -154,12 +178,17 @@ class Passes:
         else:
             old.received = max(old.received, received)
 
+    def too_few(self, barrier: int) -> bool:
+        """Whether more arrivals come in a pass than the mbarrier counts: its phases end too early, and what follows from that is not said again."""
+        one = self.surplus.get(barrier)
+        return one is not None and not one.again
+
     def report(self, saw: np.ndarray, init_site: np.ndarray) -> None:
-        """The launch is over: name the mbarriers of which somebody has waited for a phase (saw: which ones). Who arrives again without having waited has mostly overwritten something by that, and then
+        """The launch is over: name the mbarriers of which somebody has waited for a phase (saw: which ones), and those whose phases hold fewer than arrive together. Who arrives again without having waited has mostly overwritten something by that, and then
         that has been said."""
         errors = bool(self.M.findings.hazards)
         for barrier, one in sorted(self.surplus.items()):
-            if not (self.wanted[barrier] or saw[barrier].any()):
+            if barrier in self.told or not (one.together or self.wanted[barrier] or saw[barrier].any()):
                 continue
             if not one.again:
                 findings_barriers.init_too_few(self.M, barrier, one, int(init_site[barrier]))

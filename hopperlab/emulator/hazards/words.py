@@ -191,7 +191,8 @@ BARRIERS = {
     "init-too-few": Case(
         Kind.BARRIER_MISUSE, "{here} arrives in phase {phase} of the mbarrier at {where}, and nothing makes it come after the end of phase {last}: it was initialised for "
         "{expected} ({there}) and receives {received} a pass, so phases end before all have arrived. ", "Initialise it for {received} arrivals, or let only {expected} of them arrive.",
-        (("asynchronous", " Every lane that runs cp.async.mbarrier.arrive.noinc is one arrival of the count; without .noinc it is none."),)),
+        (("together", " The lanes of a warp arrive together: here {together} times, where fewer are pending, and an H200 fails the launch."),
+         ("asynchronous", " Every lane that runs cp.async.mbarrier.arrive.noinc is one arrival of the count; without .noinc it is none."),)),
     "arrives-again": Case(
         Kind.BARRIER_MISUSE, "{here} arrives in phase {phase} of the mbarrier at {where}, and nothing makes it come after the end of phase {last}: it may count there. ",
         "Before it arrives for the next phase, a thread waits for the last one, or for something that comes after it."),

@@ -179,8 +179,8 @@ class Listener:
     def arrived(self, C: Cohort, ids: NDArray[Any], count: NDArray[Any], expect: NDArray[Any] | None, info: Any) -> None:
         """mbarrier.arrive by every lane, before it counts; expect: bytes that it announces, or None."""
 
-    def too_many_arrivals(self, gid: int, barrier: int, together: int, index: int) -> None:
-        """One instruction of a warp arrives more often than the phase has pending."""
+    def too_many_arrivals(self, gids: NDArray[Any], barrier: int, together: int, index: int) -> None:
+        """One instruction of a warp arrives more often than the phase has pending (none at all where bytes alone are to come)."""
 
     def no_complete_completes(self, gid: int, barrier: int, index: int) -> None:
         """A .noComplete arrival leaves nothing pending."""

@@ -172,19 +172,19 @@ class Barriers:
         self.M.tell.arrived(C, ids, count, expect, info)
         if expect is not None:
             self._expect(ids, expect, info)
-        self._past_the_phase(ids, count, info, int(C.gids[0]))
+        self._past_the_phase(C, ids, count, info)
         state = self.words(ids)
         for k in range(C.n):
             state[k] = self.words(ids[k])
             self._arrive_one(ids[k], int(count[k]), C, k, info)
         return state
 
-    def _past_the_phase(self, ids, count, info, gid: int) -> None:
+    def _past_the_phase(self, C: Cohort, ids, count, info) -> None:
         """One instruction of a warp arrives for all its lanes at once: more than are pending fails the launch on an H200."""
         for barrier in np.unique(ids).tolist():
             together = int(count[ids == barrier].sum())
             if together > self.pending[barrier]:
-                self.M.tell.too_many_arrivals(gid, barrier, together, info.index)
+                self.M.tell.too_many_arrivals(C.gids[ids == barrier], barrier, together, info.index)
 
     def _arrive_one(self, barrier, count: int, C, lane: int, info) -> None:
         count = min(count, int(self.pending[barrier]))          # reported by _past_the_phase

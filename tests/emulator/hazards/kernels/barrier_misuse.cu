@@ -189,4 +189,36 @@ KERNEL(64) k(int* y, int n) {                                   // full 1, free 
         if (BUG || i < n - 1) bar_arrive(2, 64);                // HAZARD
     }
 }
+//! case bytes_and_a_second_arriver_on_one_arrival
+//! launch block=64
+//! args f32[32] f32[32]
+//! also race
+KERNEL(64) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[64];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 63) mbarrier_init(&full, BUG ? 1 : 2);             // OTHER
+    __syncthreads();
+    if (t == 0) { mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(s, x, 128, &full); }
+    if (t >= 32) {
+        s[t] = t;
+        __syncwarp();
+        if (t == 50) mbarrier_arrive(&full);                    // HAZARD
+    } else {
+        mbarrier_wait_parity(&full, 0);
+        y[t] = s[t] + s[32 + t];
+    }
+}
+//! case three_whole_warps_on_an_mbarrier_for_one_less
+//! launch block=128
+//! args i32[128]
+KERNEL(128) k(int* y) {
+    __shared__ int s[96];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 0) mbarrier_init(&full, BUG ? 95 : 96);            // OTHER
+    __syncthreads();
+    if (t < 96) { s[t] = t; mbarrier_arrive(&full); }           // HAZARD
+    else { mbarrier_wait_parity(&full, 0); y[t] = s[t - 32] + s[t - 96]; }
+}
 // SPDX-License-Identifier: Apache-2.0

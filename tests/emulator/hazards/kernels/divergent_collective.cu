@@ -95,4 +95,50 @@ extern "C" __global__ void __launch_bounds__(256, 1) k(int* y) {
     }
     y[threadIdx.x] += 1;
 }
+//! case syncwarp_in_both_branches
+//! clean
+//! launch block=64 grid=2
+//! args i32[128] i32[128]
+KERNEL(64) k(const int* x, int* y) {                            // lanes 0 to 15 produce, 16 to 31 consume: two instructions, one mask
+    __shared__ int s[64];
+    int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    for (int round = 0; round < 3; round++) {
+        if (t % 32 < 16) { s[t] = x[i] + round; __syncwarp(); y[i] = round; __syncwarp(); }
+        else { __syncwarp(); y[i] = s[t - 16]; __syncwarp(); }
+    }
+}
+//! case syncwarp_in_one_branch_with_another_mask
+//! launch block=32
+//! args i32[32] i32[32]
+//! also race
+KERNEL(32) k(const int* x, int* y) {
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    s[t] = 0;
+    __syncwarp();
+    if (t < 16) {
+        s[t] = x[t];
+        __syncwarp();                                           // HAZARD
+        y[t] = 1;
+    } else {
+        __syncwarp(BUG ? 0xffff0000 : 0xffffffff);
+        y[t] = s[t - 16];
+    }
+}
+//! case syncwarp_in_both_branches_with_masks_that_overlap
+//! launch block=32
+//! args i32[32] i32[32]
+//! also race
+KERNEL(32) k(const int* x, int* y) {
+    __shared__ int s[32];
+    int t = threadIdx.x;
+    if (t < 16) {
+        s[t] = x[t];
+        __syncwarp();                                           // HAZARD OTHER
+        y[t] = 1;
+    } else {
+        __syncwarp(BUG ? 0xffffff00 : 0xffffffff);              // HAZARD OTHER
+        y[t] = s[t - 16];                                       // OTHER
+    }
+}
 // SPDX-License-Identifier: Apache-2.0
