@@ -14,6 +14,7 @@ import numpy as np
 from . import findings_barriers
 from .clocks import V, lane_masks
 from .findings_barriers import Surplus
+from .words import Kind
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort
@@ -186,7 +187,7 @@ class Passes:
     def report(self, saw: np.ndarray, init_site: np.ndarray) -> None:
         """The launch is over: name the mbarriers of which somebody has waited for a phase (saw: which ones), and those whose phases hold fewer than arrive together. Who arrives again without having waited has mostly overwritten something by that, and then
         that has been said."""
-        errors = bool(self.M.findings.hazards)
+        errors = any(h.kind != Kind.DEADLOCK for h in self.M.findings.hazards)
         for barrier, one in sorted(self.surplus.items()):
             if barrier in self.told or not (one.together or self.wanted[barrier] or saw[barrier].any()):
                 continue

@@ -175,8 +175,7 @@ BARRIERS = {
     "unannounced": Case(
         Kind.BARRIER_MISUSE, "{nbytes} bytes that {here} brings were never announced to its mbarrier (at {where}), so the phase may end before they have "
         "arrived, or never: ", "the expect_tx of a phase must add up to the bytes of all its copies, parts out of bounds included."),
-    "init-again": Case(
-        Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where}, but {there} has initialised it already. ", INIT_ONCE),
+    "init-again": Case(Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where}, but {there} has initialised it already. ", INIT_ONCE),
     "init-in-loop": Case(
         Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where} again: the same thread has run it before (in a loop, perhaps). ",
         "Initialise each barrier once, before the loop, and go on counting its phases; to start it anew, run mbarrier.inval first, when nobody uses it any more."),
