@@ -101,6 +101,20 @@ def test_arrivals_beside_bytes_are_named_the_same_whenever_the_bytes_land(who, w
     assert all(one == told_by[0] for one in told_by), told_by
 
 
+@pytest.mark.parametrize("schedule", [*SCHEDULES, "late-copies"])
+def test_a_thread_that_arrives_again_while_the_bytes_of_its_first_arrival_are_still_to_come(schedule):
+    body = """__shared__ mbarrier_t full; __shared__ __align__(128) float tile[64];
+if (t == 63) mbarrier_init(&full, 1);
+__syncthreads();
+if (t == 0) {
+    mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(tile, x, 128, &full);
+    mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(tile + 32, x + 32, 128, &full);
+} else if (w == 1) { for (int i = 0; i < 2; i++) { mbarrier_wait_parity(&full, i); y[t + 64 * i] = tile[t % 32 + 32 * i]; } }"""
+    session, found = launch(body, schedule=schedule)
+    assert ("arrives-again", 6, 0) in found and "past-the-phase" not in str(found), told(session)
+    assert not any("arrives 1 times at once" in str(h) for h in session.hazards)
+
+
 def test_a_phase_that_went_by_is_told_from_one_that_lacks_arrivals():
     session, found = launch(HAND_OVER.replace("COUNT", "1"), 96)
     words = str(session.hazards[-1])

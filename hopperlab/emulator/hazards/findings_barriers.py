@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 @dataclass
 class Surplus:
     """The first arrival that nothing orders after the phase before: its instruction and thread, the phase, how many arrivals a pass has had at most, and whether its
-    thread (or another one) had arrived in that pass before; together: how many lanes of a warp arrive at once where fewer are pending (0: none do)."""
+    thread (or another one) had arrived in that pass before; together: how many lanes of a warp arrive at once where fewer are pending (0: none do);
+    seen: an arrival came while the phase had all of its own and still waited for bytes."""
 
     index: int
     gid: int
@@ -25,6 +26,7 @@ class Surplus:
     received: int
     again: bool
     together: int = 0
+    seen: bool = False
 
 
 def _at_barrier(M: Watched, barrier: int) -> dict[str, Any]:

@@ -120,8 +120,10 @@ class Passes:
         if not pending or not astray:
             self.extra[barrier] = self.extra.get(barrier, 0) + together - pending
         self._keep(barrier, int(gids[0]), index, again, 1)
+        one = self.surplus[barrier]
+        one.seen |= again and not pending
         if (pending or together > expected) and not again:
-            self.surplus[barrier].together = max(self.surplus[barrier].together, together)
+            one.together = max(one.together, together)
 
     def too_many_landed(self, barrier: int, gid: int, missing: int, extra: int, index: int) -> None:
         """The asynchronous arrivals of one instruction are more than the phase has missing."""
@@ -189,9 +191,9 @@ class Passes:
         that has been said."""
         errors = any(h.kind != Kind.DEADLOCK for h in self.M.findings.hazards)
         for barrier, one in sorted(self.surplus.items()):
-            if barrier in self.told or not (one.together or self.wanted[barrier] or saw[barrier].any()):
+            if barrier in self.told or not (one.together or one.seen or self.wanted[barrier] or saw[barrier].any()):
                 continue
             if not one.again:
                 findings_barriers.init_too_few(self.M, barrier, one, int(init_site[barrier]))
-            elif not errors:
+            elif one.seen or not errors:
                 findings_barriers.arrives_again(self.M, barrier, one)
