@@ -25,7 +25,7 @@ _HEADER = re.compile(
     r"\s*(?P<ret>\([^()]*\))?\s*(?P<name>[A-Za-z_$%][\w$]*)\s*(?P<params>\([^()]*\))?(?P<directives>.*)",
     re.S,
 )
-_DIRECTIVE = re.compile(r'\s*\.(\w+)\s*("[^"]*"\s*;?|[\d\s,]*)')
+_DIRECTIVE = re.compile(r'\s*\.(\w+)\s*("[^"]*"\s*;?|[\d\s,-]*)')
 _PROTOTYPE = re.compile(r"\s*(\([^()]*\))?\s*[A-Za-z_$%][\w$]*\s*(\([^()]*\))?\s*((?:\.\w+\s*\d*\s*)*)", re.S)
 _TRIPLES = frozenset({"maxntid", "reqntid", "reqnctapercluster"})
 _NUMBERS = frozenset({"minnctapersm", "maxnctapersm", "maxclusterrank", "maxnreg"})
@@ -281,8 +281,8 @@ def _directives(function: Function, text: str) -> None:
             function.directives[name] = True
         elif name in _NUMBERS and value.isdigit():
             function.directives[name] = int(value)
-        elif name in _TRIPLES and _TRIPLE.fullmatch(value):
-            sizes = [int(n) if len(n) < 12 else 0 for n in value.split(",")]
+        elif name in _TRIPLES:
+            sizes = [int(n) if len(n) < 12 else 0 for n in value.split(",")] if _TRIPLE.fullmatch(value) else [0]
             if min(sizes) < 1:
                 raise OperandError(f".{name} {value}", "one to three sizes, each at least 1")
             function.directives[name] = tuple((sizes + [1, 1])[:3])
