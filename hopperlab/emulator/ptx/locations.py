@@ -9,7 +9,6 @@ import re
 
 from .ir import Site
 from .names import readable_name
-from .scope import OperandError
 
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _DEBUG_STR = re.compile(r"\.section\s+\.debug_str\s*\{([^}]*)\}")
@@ -66,9 +65,7 @@ class LineTable:
         key = (position, name, id(parent))
         site = self._sites.get(key)
         if site is None:
-            file = self.files.get(int(position[0]))
-            if file is None:
-                raise OperandError(f".loc {' '.join(position)}", f"no .file directive declares file {position[0]}")
+            file = self.files.get(int(position[0]), f"<file {position[0]}>")
             site = self._sites[key] = Site(file, int(position[1]), int(position[2]), name, parent)
         return site
 
