@@ -6,6 +6,7 @@ The rules are DESIGN's (Layout) and STYLE's (400 and 40 lines). None has excepti
 
 import ast
 import graphlib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -18,8 +19,20 @@ ROOT = Path(hopperlab.__file__).parent
 ROOMS = ("hopper", "emulator", "runtime", "measure", "show", "checking", "lessons", "grading", "authoring", "cli")
 """Each room may import itself and the rooms before it."""
 
-EMULATOR = (("ptx", "isa"), ("compile",), ("machine",), ("ops",), ("hazards", "observe"))
-"""The rooms of the emulator from below: each may import its own step and those below it. Hazards and observers listen to what they import."""
+EMULATOR = {"ptx": {"errors"}, "isa": {"errors", "ptx"}, "compile": {"errors", "ptx", "isa"}, "machine": {"errors", "ptx", "isa", "compile"},
+            "ops": {"errors", "ptx", "isa", "compile", "machine"}, "hazards": {"errors", "ptx", "isa", "compile", "machine"},
+            "observe": {"errors", "ptx", "isa", "compile", "machine", "hazards"}}
+"""Every room of the emulator and what it may import besides itself; modules beside the rooms (launch, program, session) put them together and may import all."""
+
+SAME = {
+    "attention": "attention's products", "attention_fp8": "attention in fp8", "copies": "copies", "counters": "what a run counted", "errors": "exceptions", "fp8": "products of fp8",
+    "fp8_grouped": "products of fp8 by groups", "ir": "an intermediate representation", "launch": "starting a kernel", "loops": "loops of machine code or PTX", "magic": "a cell magic",
+    "mbarrier": "mbarriers", "meetings": "where the warps of a warpgroup meet", "micro": "micro-experiments", "progress": "how far something is", "readme": "README's tables",
+    "checks": "what a lesson asks of its learner", "exercise_figures": "pictures of exercises", "exercise_words": "words of exercises", "exercises": "exercises",
+    "recorded": "what recordings say", "register_budget": "registers by role", "repairs": "repair cells", "register_times": "when registers of wgmma were computed", "roles": "lesson 11's roles", "session": "hl.emulate and what it leaves behind",
+    "site": "the rendered site", "timelines": "timelines", "variables": "variables of a module", "variants": "products as controls", "wgmma": "wgmma", "worker": "a worker process",
+}
+"""Names that files of several rooms have, and the one thing that each of them means."""
 
 ABOVE_ALL = {"__main__"}
 """What stands above the rooms: they may import any room, and no room imports them."""
@@ -28,6 +41,9 @@ NO_CODE = {"kernels", "recordings", "precompiled"}
 """Folders beside the rooms: CUDA, measured results, and compiled kernels of a release."""
 
 GPU_AND_NOTEBOOK = {"cupy", "cuda", "torch", "triton", "matplotlib", "IPython", "ipywidgets", "nbformat", "ipykernel"}
+
+PUBLIC = hopperlab._NAMES
+"""Public names and the modules that they come from."""
 
 MAX_MODULE_LINES, MAX_FUNCTION_LINES = 400, 40
 
@@ -48,8 +64,8 @@ def from_here(path, level, module):
 
 @cache
 def imported(path):
-    """Dotted names of everything that `path` imports, also inside functions, with relative imports resolved; and of the modules in which
-    a lesson's room looks its names up (`offer`)."""
+    """Dotted names of everything that `path` imports, also inside functions, with relative imports resolved; of the modules in which
+    a lesson's room looks its names up (`offer`); and of those behind the public names that it takes from `hopperlab` (`hl.emulate`)."""
     found = []
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
@@ -57,6 +73,9 @@ def imported(path):
         elif isinstance(node, ast.ImportFrom):
             found += [f"{from_here(path, node.level, node.module)}.{alias.name}" for alias in node.names]
     homes = {home: len(home) - len(home.lstrip(".")) for home in rooms.read(tree_of(path)).values()}
+    public = {alias.asname or alias.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.Import) for alias in node.names if alias.name == "hopperlab"}
+    found += [f"hopperlab.{PUBLIC[node.attr]}" for node in ast.walk(tree_of(path))
+              if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in public and node.attr in PUBLIC]
     return (*found, *(from_here(path, level, home.lstrip(".")) for home, level in homes.items()))
 
 
@@ -95,7 +114,13 @@ def test_there_are_these_rooms_and_no_others():
     assert {name for name in BY_NAME if "/" not in name} == {"__init__.py", "__main__.py"}, "a module beside the rooms belongs into one"
     assert set(modules_of(*NO_CODE)) <= {"kernels/__init__.py"}, "these folders hold no Python"
     inside = {name.split("/")[1] for name in modules_of("emulator") if name.count("/") > 1}
-    assert inside == {part for step in EMULATOR for part in step}
+    assert inside == set(EMULATOR)
+
+
+def test_one_name_means_one_thing():
+    """Two files of one name are about the same, and SAME says what that is."""
+    stems = Counter(path.stem for path in MODULES if not path.stem.startswith("__"))
+    assert {stem for stem, count in stems.items() if count > 1} == set(SAME), "give a file of its own subject a name of its own"
 
 
 @pytest.mark.parametrize("name", modules_of(*ROOMS))
@@ -119,29 +144,29 @@ def test_no_circle_of_imports():
         pytest.fail("a circle of imports: " + " <- ".join(circle.args[1]))
 
 
-def step_of(name):
-    """Which step of EMULATOR a module stands on; None for those beside its rooms, such as emulator/launch.py, which put them together."""
-    part = name.split("/")[1] if name and name.startswith("emulator/") else ""
-    return next((at for at, step in enumerate(EMULATOR) if part in step), None)
+def part_of(name):
+    """The emulator's room, or the module beside its rooms, that a module of it belongs to; None for others."""
+    return name.split("/")[1].removesuffix(".py") if name and name.startswith("emulator/") else None
 
 
-@pytest.mark.parametrize("name", [name for name in modules_of("emulator") if step_of(name) is not None])
+@pytest.mark.parametrize("name", [name for name in modules_of("emulator") if part_of(name) in EMULATOR])
 def test_the_emulators_rooms_stand_on_one_another(name):
     for dotted in imported(BY_NAME[name]):
-        target = module_of(dotted)
-        if step_of(target) is not None:
-            assert step_of(target) <= step_of(name), f"{name} imports {dotted}, which stands above it"
+        target = part_of(module_of(dotted))
+        if target is not None:
+            assert target in {part_of(name), *EMULATOR[part_of(name)]}, f"{name} imports {dotted}, which stands above it"
 
 
 @pytest.mark.parametrize("name", [name for name in modules_of("lessons") if name.count("/") > 1])
 def test_a_lesson_uses_no_later_one(name):
-    """l16x may use l16 and l04, never l17; nor the catalogue, which finds the rooms; what rooms are made of (rooms.py, repairs.py) they may."""
+    """l16x may use l16 and l04, never l17; of what stands beside the rooms, all but what finds the rooms (the catalogue)."""
     own = name.split("/")[1]
     for dotted in imported(BY_NAME[name]):
         target = module_of(dotted)
         if target and target.startswith("lessons/"):
             other = target.split("/")[1]
-            assert other <= own if target.count("/") > 1 else other in ("rooms.py", "repairs.py"), f"{name} imports {dotted}: a lesson uses earlier ones only"
+            finds = any((module_of(one) or "").startswith("lessons/l") for one in imported(BY_NAME[target])) or other == "catalogue.py"
+            assert other <= own if target.count("/") > 1 else not finds, f"{name} imports {dotted}: a lesson uses earlier ones only"
 
 
 @pytest.mark.parametrize("name", modules_of("hopper", "emulator"))

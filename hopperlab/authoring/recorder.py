@@ -16,14 +16,14 @@ from typing import Any
 from ..measure import recordings
 from ..runtime import uses
 
-KINDS = (uses.COMPILED, uses.LAUNCHED, uses.READ, uses.PLACE, "recordings")
+KINDS = (uses.COMPILED, uses.LAUNCHED, uses.READ, uses.SHOWN, uses.PLACE, "recordings")
 CACHED_IN = ("hopperlab.measure", "hopperlab.show", "hopperlab.lessons")
 
 
 class Recorder:
     """Notes of one cell after the other: the set of things of each kind.
 
-    compiled, launched: nvrtc.Source; read: paths of kernel texts; recordings: their names; place: why the output may be
+    compiled, launched: nvrtc.Source; read, shown: paths of kernel texts, and of those of which lines are shown; recordings: their names; place: why the output may be
     another one elsewhere: something asked for the place of this process, or was launched there, or another process was started.
     """
 

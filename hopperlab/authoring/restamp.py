@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stale outputs that are proved to be what they were: a notebook with stale cells is run here, and what came out is compared with what is stored.
 
+With `every`, all compared cells are run and judged, also where nothing that they are made of changed: what their words come from may have (emulator/hazards/words.py).
+
 A compared text must be equal, as nbval compares; where only lines of kernels moved, it may name other lines and is stored anew. An output that nbval ignores stays when it came out the same (but for a panel's times on a GPU); it is
 drawn anew when nothing in it depends on the place; else a GPU has to make it, unless its author vouches for it. On a GPU everything stale is stored.
 """
@@ -36,14 +38,17 @@ class Outcome:
         return "\n".join(told + [f"  differs: {name}: {how}" for name, how in self.different.items()])
 
 
-def restamp(path: Path, backend: str | None = "emulator", vouched: bool = False, progress: Callable[[int, int], None] | None = None) -> Outcome | None:
+def restamp(path: Path, backend: str | None = "emulator", vouched: bool = False, progress: Callable[[int, int], None] | None = None, every: bool = False,
+            accepted: bool = False) -> Outcome | None:
     """Bring the stamps of one notebook up to date and write it; None when nothing in it is stale.
 
     vouched: the author says that ignored outputs from a GPU, which nothing here can make, are still right where no kernel changed; also where nobody
-    noted what they were made of. Raises CellExecutionError, with the stored file as it was, when a cell raises.
+    noted what they were made of. accepted: the author says that compared texts which differ are right as they are now. Raises CellExecutionError, with the stored file as it was, when a cell raises.
     """
     notebook = nbformat.read(path, as_version=4)
     stale = made_of.stale(notebook)
+    if every:
+        stale = {cell.id: [] for cell in build.code_cells(notebook) if not made_of.is_ignored(cell)} | stale
     if not stale:
         return None
     fresh = copy.deepcopy(notebook)
@@ -54,6 +59,8 @@ def restamp(path: Path, backend: str | None = "emulator", vouched: bool = False,
     for old, new in zip(build.code_cells(notebook), build.code_cells(fresh), strict=True):
         if old.id in stale:
             _judge(old, new, stale[old.id], outcome, ran.place["backend"] == "gpu", vouched, made_of.asks_for_the_place(fresh, new))
+        if accepted and outcome.different.pop(old.id, None):
+            _take(old, new, outcome)
         _take_uses(old, new, "source" in stale.get(old.id, ()))
     remaining = {*outcome.gpu, *outcome.different}
     today = made_of.now(notebook)

@@ -39,7 +39,9 @@ def above_zero(kind: Callable[[str], float]) -> Callable[[str], float]:
 
 WHERE = {"--backend": {"choices": ("gpu", "emulator"), "help": "where to run (default: HOPPERLAB_BACKEND, else automatic)"}}
 VOUCH = {"--backend": {"choices": ("gpu", "emulator"), "default": "emulator", "help": "where to run (default: emulator); on a GPU everything stale is stored"},
-         "--vouch": {"action": "store_true", "help": "you say that ignored outputs from a GPU are still right where no kernel changed"}}
+         "--vouch": {"action": "store_true", "help": "you say that ignored outputs from a GPU are still right where no kernel changed"},
+         "--all": {"action": "store_true", "help": "run and compare every compared cell, stale or not: after a change in words that lessons show, such as those of hazards"},
+         "--take": {"action": "store_true", "help": "you say that compared texts which differ are right as they are now: store them"}}
 
 LAUNCHES = {"--seconds": {"type": above_zero(float), "metavar": "S", "help": "stop after so many seconds, small panels first; the next call goes on (default: no limit)"},
             "--jobs": {"type": above_zero(int), "metavar": "N", "help": "so many panels at once (default: one a processor)"}}
@@ -104,7 +106,7 @@ def _restamp(given: argparse.Namespace) -> int:
     for path in map(build.notebook_path, [*build.sources(given.lessons), *solutions.sources(given.lessons)]):
         progress = _Progress(f"{path.parent.name}/{path.stem}")
         try:
-            outcome = restamp(path, given.backend, given.vouch, progress)
+            outcome = restamp(path, given.backend, given.vouch, progress, given.all, given.take)
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             open_ += 1
             print(f"{path.stem}: a cell failed; the stored file is as it was\n{error}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches on streams: they wait in line until the program needs them, and those that may overlap run beside each other.
 
-Streams, events, dependent launches and the host's own waits say which grid is over before which; overlap.py interleaves the rest. What was there stays known
+Streams, events, dependent launches and the host's own waits say which grid is over before which; next_grid.py interleaves the rest. What was there stays known
 (stamps of global memory) until the host has waited for all of it. CUDA Programming Guide: Streams, Events, Programmatic Dependent Launch.
 """
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .hazards import findings_grids
 from .hazards.hazard import Hazard
 from .hazards.grid_table import GridTable
 from .launch import complain
-from .overlap import Overlap
+from .next_grid import Overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 COMPILED = "compiled"       # what: the nvrtc.Source
 LAUNCHED = "launched"       # what: (nvrtc.Source, or None for foreign PTX; whether it was launched inside `emulate`)
 READ = "read"               # what: the path of a kernel's file, below hopperlab/kernels/, whose text was asked for
+SHOWN = "shown"             # what: the path of such a file, of which lines are shown beside something else
 PLACE = "place"             # what: the place that this process chose, which somebody asked for
 
 _listeners: list[Callable[[str, object], None]] = []

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..runtime import uses
+from ..runtime.compile import toolchain
 from . import style
 
 # One colour a family; all carry black text at 4.5:1 or better.
@@ -85,6 +87,8 @@ def sass(kernel: Any, lines: tuple[int, int] | None = None, full: bool = False) 
 
     module = kernel.module
     file = os.path.basename(module.name)
+    if (toolchain.KERNELS / module.name).is_file():
+        uses.tell(uses.SHOWN, module.name)
     texts = dict(enumerate((module.source or "").split("\n"), 1))
     first, last = lines or (1, max(texts, default=1))
     ptx = _by_line(((i.site.outermost.line, _ptx_kind(i.opcode), text) for i, text in _ptx(module, kernel.mangled) if i.site is not None

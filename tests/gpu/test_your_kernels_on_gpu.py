@@ -11,7 +11,7 @@ import pytest
 import hopperlab as hl
 from hopperlab.runtime import launch_attributes
 from hopperlab.runtime.errors import BackendError, GpuError, VariableNotFound
-from hopperlab.runtime.triton_kernels import build
+from hopperlab.runtime.triton_kernels import to_ptx
 from hopperlab.runtime.triton_kernels.kernel import from_triton
 from runtime.triton_kernels.cases import CASES
 
@@ -129,9 +129,9 @@ def test_stored_kernels_of_triton_are_right_here_too(cupy, monkeypatch, name):
     case, stored = CASES[name], ROOM / "triton_kernels" / "stored"
     told = json.loads((stored / "stored.json").read_text())["cases"][name]
     fixed = {**case.constexprs, **case.gluon}
-    built = build.Built(ptx=(stored / f"{name}.ptx").read_text(), **{key: tuple(value) if isinstance(value, list) else value for key, value in told["built"].items()})
-    monkeypatch.setattr(build, "parameters", lambda kernel: [SimpleNamespace(name=n, is_constexpr=n in fixed, has_default=False) for n in told["parameters"]])
-    monkeypatch.setattr(build, "build", lambda *given: built)
+    built = to_ptx.Built(ptx=(stored / f"{name}.ptx").read_text(), **{key: tuple(value) if isinstance(value, list) else value for key, value in told["built"].items()})
+    monkeypatch.setattr(to_ptx, "parameters", lambda kernel: [SimpleNamespace(name=n, is_constexpr=n in fixed, has_default=False) for n in told["parameters"]])
+    monkeypatch.setattr(to_ptx, "build", lambda *given: built)
     kernel = from_triton(SimpleNamespace(__name__=case.kernel), case.signature, fixed, backend="gpu")
     host = case.arguments()
     bits = [array.view(np.uint16) if getattr(array, "dtype", None) is not None and array.dtype.name == "bfloat16" else array for array in host]

@@ -50,7 +50,7 @@ def test_commands_and_options_exist():
     for line in re.findall(r"hopperlab (queue serve[^\n`)]*)", GUIDE):
         parser.parse_args(line.split())
     assert set(re.findall(r"`make ([a-z-]+)", GUIDE)) <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    from hopperlab.runtime.queue.turns import MOST_WAITING
+    from hopperlab.runtime.queue.fair_turns import MOST_WAITING
     assert f"At most {MOST_WAITING} launches" in GUIDE
 
 

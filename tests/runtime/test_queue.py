@@ -21,7 +21,7 @@ import hopperlab as hl
 from hopperlab.hopper.tensormap import TensorMapFields
 from hopperlab.runtime.queue import client, wire
 from hopperlab.runtime.queue.guests import MOST_LINES
-from hopperlab.runtime.queue.turns import LEAST, MOST_WAITING, QueueFull, Turns
+from hopperlab.runtime.queue.fair_turns import LEAST, MOST_WAITING, QueueFull, Turns
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the queue's server needs Linux")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be wrong with an mbarrier although every instruction on it is legal: initialisation that others have not seen,
 phases that overrun a waiter, byte counts that do not match. Tables beside those of machine/mbarriers.py, indexed by barrier id.
-mbarrier_order.py asks them, and sync_order.py where named barriers and fences matter to mbarriers. Sources: PTX ISA 9.7.13.15; docs of each rule at its method.
+mbarrier_order.py asks them; sync_order.py, cluster_order.py and product_order.py where other barriers, fences and products matter to mbarriers. Sources: PTX ISA 9.7.13.15; docs of each rule at its method.
 """
 from __future__ import annotations
 

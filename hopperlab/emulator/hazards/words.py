@@ -3,7 +3,7 @@
 
 Kind is the one list that docs/hazards, the tests and the renderer share. Of the rest, words only; render.py fills them in: {here} and {there} are the two
 ends, {where} the place in memory; everything else is a fact that the finding gives (findings_*.py).
-Lessons compare these texts: whoever changes one runs `make restamp`.
+Lessons compare these texts: whoever changes one runs `python -m hopperlab.authoring restamp --all --take`.
 """
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.overlap import arrivals_by, converged, nobody_stops, nothing_else, products_in_flight
+from ...checking.concurrency import arrivals_by, converged, nobody_stops, nothing_else, products_in_flight
 from ...checking.requires import Requirement, at_least, custom, exactly, in_flight
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once, integers
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, Case, Exercise
-from ...checking.overlap import arrivals_by, loaded_by, loads_ahead, nothing_else
+from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 
 SLOTS, TILE = 3, 512         # of the ring of 10.1: slots, and floats of a tile

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.overlap import arrivals_by, loaded_by, loads_ahead, nothing_else
+from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nothing_else
 from ...checking.requires import exactly, in_flight, none_of
 
 REGISTERS, SPARE = 65536, 30             # of an SM; of a consumer's thread beside its accumulators

@@ -12,7 +12,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.overlap import converged, loaded_by, loads_ahead, nothing_else
+from ...checking.concurrency import converged, loaded_by, loads_ahead, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 
 BM, ROW = 128, 128           # of the warm-up: rows of a tile of A, bytes of one row of any tile

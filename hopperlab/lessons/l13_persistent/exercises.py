@@ -9,7 +9,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.overlap import loaded_by, loads_ahead, nothing_else
+from ...checking.concurrency import loaded_by, loads_ahead, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 from ...emulator.observe.timeline import wgmma_turns
 

@@ -17,7 +17,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.overlap import loads_under_products, nothing_else
+from ...checking.concurrency import loads_under_products, nothing_else
 from ...checking.requires import at_least, in_flight, none_of
 from ...hopper import limits
 from ...runtime.errors import LaunchError

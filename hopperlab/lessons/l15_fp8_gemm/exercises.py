@@ -11,7 +11,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.overlap import next_issued, nothing_else
+from ...checking.concurrency import next_issued, nothing_else
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import in_flight_at_once
 

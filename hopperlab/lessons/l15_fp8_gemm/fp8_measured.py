@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...measure import summaries
 from ...measure.launches import fp8
 from ...measure.recordings import Record
 from ...runtime.tables import text_table
@@ -213,5 +214,5 @@ def grouped_table(recording: Any) -> str:
 
 def geometric_mean(recording: Any) -> tuple[float, int]:
     """(geometric mean of the last step's share of cuBLASLt's block-scaled rate over the recorded shapes, how many there are)."""
-    ratios = [r.ratio for r in recording.where(kernel="final") if not r.note]
-    return float(np.exp(np.mean(np.log(ratios)))), len(ratios)
+    found = summaries.of_records(r for r in recording.where(kernel="final") if not r.note)
+    return found.mean, found.count

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.overlap import nothing_else
+from ...checking.concurrency import nothing_else
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once
 

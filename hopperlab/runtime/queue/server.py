@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from . import wire
 from .guests import Guests, TooMuch
-from .turns import QueueFull, Turns
+from .fair_turns import QueueFull, Turns
 
 WORKER = (sys.executable, "-m", "hopperlab.runtime.queue.worker")
 START_SECONDS = 120.0

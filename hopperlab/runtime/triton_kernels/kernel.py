@@ -17,8 +17,8 @@ from ..arrays import array_module
 from ..errors import LaunchError, TritonError
 from ..module import RawKernel, RawModule
 from ..shapes import Shape, triple
-from . import build, passing, words
-from .words import Type
+from . import argument_types, passing, to_ptx
+from .argument_types import Type
 
 WARP = 32
 Grid: TypeAlias = Shape | Callable[[dict[str, Any]], Shape]
@@ -48,15 +48,15 @@ class TritonKernel:
     """A kernel of Triton. `ptx` and `raw` (the hl.RawKernel) are those of the latest specialisation: the only one, where a signature was given."""
 
     def __init__(self, kernel: Any, constexprs: dict[str, Any], options: dict[str, Any], backend: str | None):
-        self.parameters = build.parameters(kernel)
+        self.parameters = to_ptx.parameters(kernel)
         self.kernel, self.constexprs, self.options, self.backend = kernel, constexprs, options, backend
         names = [p.name for p in self.parameters]
         unknown = [name for name in constexprs if name not in names]
         if unknown:
             raise TritonError(f"{self.name} has no parameter {', '.join(unknown)}; it has {', '.join(names)}")
         self._types: dict[str, Type] | None = None
-        self._built: dict[Any, tuple[build.Built, RawKernel]] = {}
-        self._latest: tuple[build.Built, RawKernel] | None = None
+        self._built: dict[Any, tuple[to_ptx.Built, RawKernel]] = {}
+        self._latest: tuple[to_ptx.Built, RawKernel] | None = None
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class TritonKernel:
                     raise TritonError(f"{self.name}: constexprs lacks {parameter.name}")
                 self.constexprs[parameter.name] = parameter.default
         order = [p.name for p in self.parameters if p.name not in self.constexprs]
-        self._types = {name: words.read(f"{self.name}, {name}", word) for name, word in words.named(order, signature).items()}
+        self._types = {name: argument_types.read(f"{self.name}, {name}", word) for name, word in argument_types.named(order, signature).items()}
         self._specialised(self._types, self.constexprs, self.options)
 
     @property
@@ -85,11 +85,11 @@ class TritonKernel:
         return self._compiled()[1]
 
     @property
-    def metadata(self) -> build.Built:
+    def metadata(self) -> to_ptx.Built:
         """Warps, CTAs of a cluster, shared memory, tensor maps and scratch of the compiled kernel."""
         return self._compiled()[0]
 
-    def _compiled(self) -> tuple[build.Built, RawKernel]:
+    def _compiled(self) -> tuple[to_ptx.Built, RawKernel]:
         if self._latest is None:
             raise TritonError(f"{self.name} is compiled at its first launch, since no signature was given")
         return self._latest
@@ -140,23 +140,23 @@ class TritonKernel:
                 continue
             annotated = parameter.annotation_type if isinstance(parameter.annotation_type, str) else ""
             plain = annotated == "u1" or annotated[:2] in ("fp", "bf")
-            type_ = words.chosen(given[parameter.name], parameter.is_const, not parameter.do_not_specialize and not plain, not parameter.do_not_specialize_on_alignment, annotated)
+            type_ = argument_types.chosen(given[parameter.name], parameter.is_const, not parameter.do_not_specialize and not plain, not parameter.do_not_specialize_on_alignment, annotated)
             if type_ is not None:
                 found[parameter.name] = type_
         return found
 
-    def _specialised(self, types: Mapping[str, Type], constants: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[build.Built, RawKernel]:
+    def _specialised(self, types: Mapping[str, Type], constants: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[to_ptx.Built, RawKernel]:
         """The kernel compiled for these types, once."""
         key = (tuple((name, str(type_)) for name, type_ in types.items()), repr(sorted(constants.items())), repr(sorted(options.items())))
         if key not in self._built:
             ones = {name: 1 for name, type_ in types.items() if type_.hint == 1}
-            built = build.build(self.kernel, {name: type_ for name, type_ in types.items() if name not in ones}, {**constants, **ones}, options)
+            built = to_ptx.build(self.kernel, {name: type_ for name, type_ in types.items() if name not in ones}, {**constants, **ones}, options)
             module = RawModule(ptx=built.ptx, name=f"{built.name}.ptx", backend=self.backend)
             self._built[key] = built, module.get_function(built.name)
         self._latest = self._built[key]
         return self._latest
 
-    def _passed(self, types: Mapping[str, Type], given: Mapping[str, Any], built: build.Built, programs: tuple[int, int, int]) -> tuple[Any, ...]:
+    def _passed(self, types: Mapping[str, Type], given: Mapping[str, Any], built: to_ptx.Built, programs: tuple[int, int, int]) -> tuple[Any, ...]:
         """The PTX's arguments: in the order of the signature, then the two scratch buffers."""
         passed: list[Any] = []
         maps = iter(built.maps)

@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import Array, is_cuda_array
 from ..errors import LaunchError
 from ..tensor_map import TensorMap
-from .words import NAME_OF, POINTEES, SCALARS, Type, address
+from .argument_types import NAME_OF, POINTEES, SCALARS, Type, address
 
 SWIZZLES = ("none", "32B", "64B", "128B")
 MAP_TYPES = {"i1": "uint8", "i8": "uint8", "i16": "uint16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",

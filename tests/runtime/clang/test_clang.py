@@ -200,3 +200,16 @@ def test_where_nvrtc_is_missing_an_edited_kernel_compiles_and_an_unedited_one_is
     env.pop("HOPPERLAB_COMPILER", None)
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, check=False, timeout=200)
     assert done.stdout.split() == ["True", "True"], done.stderr
+
+
+def test_lines_that_directives_name_are_the_callers():
+    """Of a statement over several lines, in each file that a source says it is made of."""
+    code = ('#line 1 "whole.cu"\nextern "C" __global__ void k(int* y) {\n    __syncthreads();\n#line 1 "cell.cu"\n    atomicAdd(\n        y,\n        1);\n'
+            '    __syncthreads();\n#line 9 "whole.cu"\n    __syncthreads();\n}\n')
+    found = {}
+    for name in ("nvrtc", "clang"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HOPPERLAB_COMPILER", name)
+            program = Program(compile_source(Source(code, "whole.cu"), use_cache=False).ptx)
+        found[name] = [(instr.op, instr.site.file, instr.site.line) for instr in program.function("k").body if instr.op in ("bar", "barrier", "atom") and instr.site]
+    assert found["clang"] == found["nvrtc"] and [at[1:] for at in found["nvrtc"] if at[0].startswith("bar")] == [("whole.cu", 2), ("cell.cu", 4), ("whole.cu", 9)]

@@ -12,7 +12,7 @@ import pytest
 
 import hopperlab as hl
 from hopperlab.runtime.errors import LaunchError, TritonError
-from hopperlab.runtime.triton_kernels import build, words
+from hopperlab.runtime.triton_kernels import argument_types, to_ptx
 from hopperlab.runtime.triton_kernels.kernel import TritonKernel, from_triton
 from runtime.triton_kernels.cases import CASES
 
@@ -32,9 +32,9 @@ def stored(monkeypatch):
     def of(name, **more) -> TritonKernel:
         case, told = CASES[name], TOLD[name]
         fixed = {**case.constexprs, **case.gluon}
-        built = build.Built(ptx=(ROOM / "stored" / f"{name}.ptx").read_text(), **{key: tuple(value) if isinstance(value, list) else value for key, value in told["built"].items()})
-        monkeypatch.setattr(build, "parameters", lambda kernel: [parameter(n, n in fixed) for n in told["parameters"]])
-        monkeypatch.setattr(build, "build", lambda *given: built)
+        built = to_ptx.Built(ptx=(ROOM / "stored" / f"{name}.ptx").read_text(), **{key: tuple(value) if isinstance(value, list) else value for key, value in told["built"].items()})
+        monkeypatch.setattr(to_ptx, "parameters", lambda kernel: [parameter(n, n in fixed) for n in told["parameters"]])
+        monkeypatch.setattr(to_ptx, "build", lambda *given: built)
         return from_triton(SimpleNamespace(__name__=case.kernel), case.signature, fixed, backend="emulator", **{**case.options, **more})
     return of
 
@@ -133,31 +133,31 @@ def test_signatures_that_do_not_fit(stored, monkeypatch, signature, message):
 
 
 def test_words():
-    assert words.split("*fp32:16, tensordesc<fp16[64, 64],L(a=[1, 2])>, i32") == ["*fp32:16", "tensordesc<fp16[64, 64],L(a=[1, 2])>", "i32"]
-    assert words.read("x", "*k float16 : 16").word == "*kfp16" and words.read("x", "int32").word == "i32" and words.read("x", "bool").word == "i1"
-    assert words.read("x", ("bf16", (64, 32))).word == "tensordesc<bf16[64, 32]>" and words.read("x", ("fp16", [8], "L()")).word == "tensordesc<fp16[8],L()>"
+    assert argument_types.split("*fp32:16, tensordesc<fp16[64, 64],L(a=[1, 2])>, i32") == ["*fp32:16", "tensordesc<fp16[64, 64],L(a=[1, 2])>", "i32"]
+    assert argument_types.read("x", "*k float16 : 16").word == "*kfp16" and argument_types.read("x", "int32").word == "i32" and argument_types.read("x", "bool").word == "i1"
+    assert argument_types.read("x", ("bf16", (64, 32))).word == "tensordesc<bf16[64, 32]>" and argument_types.read("x", ("fp16", [8], "L()")).word == "tensordesc<fp16[8],L()>"
 
 
 @pytest.mark.parametrize("value, word", [(1, None), (None, None), (16, "i32:16"), (17, "i32"), (2**31, "i64:16"), (2**63, "u64:16"), (-3, "i32"), (2.5, "fp32"), (True, "u1"), (np.int64(48), "i32:16"),
                                          (np.zeros(4, np.float16), "*fp16:16"), (np.zeros(5, np.int32)[1:], "*i32"), (np.zeros(2, bool), "*i1:16")])
 def test_the_jits_own_choice(value, word):
-    assert (lambda type_: None if type_ is None else str(type_))(words.chosen(value, False, True, True, "")) == word
+    assert (lambda type_: None if type_ is None else str(type_))(argument_types.chosen(value, False, True, True, "")) == word
 
 
 def test_the_jits_choice_follows_the_parameter():
-    assert str(words.chosen(1, False, False, True, "")) == "i32" and str(words.chosen(16, False, True, False, "")) == "i32" and str(words.chosen(16, False, True, True, "i64")) == "i64:16"
-    assert str(words.chosen(np.zeros(4, np.float32), True, True, True, "")) == "*kfp32:16"
+    assert str(argument_types.chosen(1, False, False, True, "")) == "i32" and str(argument_types.chosen(16, False, True, False, "")) == "i32" and str(argument_types.chosen(16, False, True, True, "i64")) == "i64:16"
+    assert str(argument_types.chosen(np.zeros(4, np.float32), True, True, True, "")) == "*kfp32:16"
     with pytest.raises(TritonError, match="a str is no argument of a Triton kernel"):
-        words.chosen("x", False, True, True, "")
+        argument_types.chosen("x", False, True, True, "")
 
 
 def test_calls_that_led_to_an_inlined_line_are_stated_as_ptx_has_them():
     text = '\t.file\t1 "/a/b/mine.py"\n\t.file\t2 "/c/helper.py"\n\t.loc\t2 5 9                           // helper.py:5:9 @[ helper.py:7:1 @[ mine.py:30:2 ] ]\n\t.loc\t1 3 4                           // mine.py:3:4\n'
-    made = build.with_lines(text)
+    made = to_ptx.with_lines(text)
     assert '"mine.py"' in made and "/a/b" not in made
     assert ".loc 1 30 2 .loc 2 7 1, function_name $L__inlined_function, inlined_at 1 30 2 .loc 2 5 9, function_name $L__inlined_function, inlined_at 2 7 1\n" in made
     assert made.count("\n", 0, made.index("3 4")) == 3, "lines keep their numbers"
-    assert build.with_lines(text.split("\t.loc\t2")[0]).endswith('"helper.py"\n')
+    assert to_ptx.with_lines(text.split("\t.loc\t2")[0]).endswith('"helper.py"\n')
 
 
 def test_without_triton_the_error_says_how_to_get_it():

@@ -84,7 +84,8 @@ def compile_cuda(asked: Request) -> tuple[str, str, dict[str, str]]:
         text, log = _run(front, folder, "")
         text, lowered = ir.finished(text, asked.name_expressions)
         ptx, more = _run([*_BACK, *target, "-o", "-", "-"], folder, text)
-        table = lines.LineTable(ir.functions(text), lambda path: texts.get(path.removeprefix("./")) or _text_of(Path(folder, path)))
+        said = {**texts, **lines.by_file(asked.code, shown)}
+        table = lines.LineTable(ir.functions(text), lambda path: said.get(path.removeprefix("./")) or _text_of(Path(folder, path)))
         return types.named(table.stated(ptx)).replace("\"./", "\""), _named("\n".join(filter(None, (log, more))), shown, asked.name), lowered
 
 

@@ -14,8 +14,22 @@ from .statements import Statements
 _FILE_ENTRY = re.compile(r'(?m)^(\s*\.file\s+(\d+)\s+)"([^"\n]*)"\s+"([^"\n]+)"[^\n]*$')
 _LOC = re.compile(r"(?m)^(\s*)\.loc\s+(\d+)\s+(\d+)\s+(\d+)[^\n/]*//\s*(\S[^\n]*)$")
 _FRAME = re.compile(r"@\[ (.+?):(\d+):(\d+)(?= @\[| \])")
+_LINE = re.compile(r'\s*#\s*line\s+(\d+)(?:\s+"([^"\n]+)")?')
 Functions = Mapping[str, Sequence[tuple[int, str]]]
 Texts = Callable[[str], str]
+
+
+def by_file(code: str, name: str) -> dict[str, str]:
+    """The text of each file that a source says it is made of (`#line 7 "other.cu"`), every line at its own place; without #line the source under its name."""
+    placed: dict[str, dict[int, str]] = {name: {}}
+    file, number = name, 1
+    for line in code.split("\n"):
+        if directive := _LINE.match(line):
+            file, number = directive[2] or file, int(directive[1])
+        else:
+            placed.setdefault(file, {})[number] = line
+            number += 1
+    return {file: "\n".join(lines.get(at, "") for at in range(1, max(lines, default=0) + 1)) for file, lines in placed.items()}
 
 
 class LineTable:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import TritonError
-from .words import Type
+from .argument_types import Type
 
 CAPABILITY = 90
 INSTALL = "python -m pip install 'triton==3.6.*' (Linux), or `pip install -e .[triton]` in the course's folder"
