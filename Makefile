@@ -6,7 +6,7 @@ LAB_ARGS ?=
 LESSONS  ?=
 TEST_ARGS ?=
 # How long `make site` launches settings of panels; `make panels` has no limit.
-PANEL_SECONDS ?= 45
+PANEL_SECONDS ?= 20
 # Which CuPy: auto asks the NVIDIA driver (none found: no CuPy); 13, 12 or none decides.
 CUDA     ?= auto
 # Where the site's links to the repository and to Colab lead, https://github.com/OWNER/NAME; empty: the clone's origin.
@@ -27,7 +27,7 @@ help:  ## list the targets
 	@echo "make TARGET"
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  %-16s %s\n' "$$name" "$$text"; done
-	@echo "Settings: PYTHON=python3.12   LAB_ARGS='--no-browser --port=8899'   TEST_ARGS='tests/runtime -x'   PANEL_SECONDS=45   CUDA=auto|13|12|none"
+	@echo "Settings: PYTHON=python3.12   LAB_ARGS='--no-browser --port=8899'   TEST_ARGS='tests/runtime -x'   PANEL_SECONDS=20   CUDA=auto|13|12|none"
 
 lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open JupyterLab on the landing page
 	@echo "==> Starting JupyterLab"
@@ -88,7 +88,7 @@ panels: $(STAMPS)/lab  ## launch every setting of the panels that the site shows
 	@echo "==> Launching the panels' settings"
 	@$(BIN)/python -m hopperlab.authoring panels $(LESSONS)
 
-site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html (PANEL_SECONDS=45 go into panels that move)
+site: $(STAMPS)/site  ## render lessons, docs and API reference as HTML in build/site/html (PANEL_SECONDS=20 go into panels that move)
 	@echo "==> Launching settings of panels for $(PANEL_SECONDS) s; make panels launches them all"
 	@$(BIN)/python -m hopperlab.authoring panels --seconds $(PANEL_SECONDS)
 	@echo "==> Rendering the site"

@@ -36,12 +36,12 @@ def index_arguments() -> list[str]:
     return ["--default-index", index] if index else []
 
 
-def resolve(python: str, system: str, *what: str) -> dict[str, str]:
+def resolve(python: str, system: str, *what: str, **environment: str) -> dict[str, str]:
     """Name and version of every package that an installation of `what` takes there. Fails with uv's explanation, skips without an index."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     assert uv, "uv comes with the test extra"
     done = subprocess.run([uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--python-version", python, "--python-platform", system,
-                           *index_arguments(), *what], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240 * PATIENCE)
+                           *index_arguments(), *what], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240 * PATIENCE, env={**os.environ, **environment})
     if done.returncode and UNREACHABLE.search(done.stderr) and "No solution found" not in done.stderr:
         unreachable(done.stderr)
     assert done.returncode == 0, f"Python {python} on {system}:\n{done.stderr}"
@@ -121,7 +121,7 @@ def test_without_an_index_the_tests_say_so(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "index_arguments", lambda: ["--default-index", "http://127.0.0.1:9/simple", "--no-cache"])
     monkeypatch.delenv("HOPPERLAB_REQUIRE_INDEX", raising=False)
     with pytest.raises(pytest.skip.Exception, match="no package index can be reached"):
-        resolve("3.12.0", "linux", "pyproject.toml")
+        resolve("3.12.0", "linux", "pyproject.toml", UV_HTTP_RETRIES="0")
     monkeypatch.setenv("HOPPERLAB_REQUIRE_INDEX", "1")
     with pytest.raises(pytest.fail.Exception, match="no package index can be reached"):
-        resolve("3.12.0", "linux", "pyproject.toml")
+        resolve("3.12.0", "linux", "pyproject.toml", UV_HTTP_RETRIES="0")

@@ -50,8 +50,7 @@ def open_page(chromium, folder):
         context.close()
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width, theme", [*((width, "light") for width in WIDTHS), (WIDTHS[-1], "dark")])
 def test_pages_fit_and_no_line_of_code_is_cut(open_page, shots, width, theme):
     for name in PAGES:
         page = open_page(name, width, theme)

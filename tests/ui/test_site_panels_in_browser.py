@@ -14,7 +14,7 @@ from hopperlab.authoring import hashes, panel_cells, panel_film, panel_grids, pa
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 LESSONS = {"08x_wgmma_operands": "lists alone", "01_feeding_the_tensor_core": "sliders alone"}
-SIZES = ((390, "light"), (390, "dark"), (1024, "light"), (1024, "dark"), (1440, "light"), (1440, "dark"))
+SIZES = ((390, "light"), (390, "dark"), (1024, "dark"), (1440, "light"))
 
 
 @pytest.fixture(scope="module")
