@@ -28,6 +28,8 @@ _NAMES = {
     "timeline": "measure.timelines",
     "run_isolated": "runtime.workers.isolated",
     "sass": "runtime.sass.sass",
+    "diff": "show.differences",
+    "edit": "lessons.editing",
     "check": "lessons.catalogue",
     "CheckFailed": "checking.check",
     "HopperlabError": "runtime.errors",

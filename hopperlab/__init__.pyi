@@ -25,6 +25,7 @@ from .emulator import (
 )
 from .hopper.tensormap import TensorMapError as TensorMapError
 from .lessons.catalogue import check as check
+from .lessons.editing import edit as edit
 from .measure.timelines import timeline as timeline
 from .runtime.arrays import array_module as array_module, asnumpy as asnumpy, synchronize as synchronize
 from .runtime.backend import backend as backend
@@ -53,6 +54,7 @@ from .runtime.streams import Event as Event, Stream as Stream
 from .runtime.tensor_map import TensorMap as TensorMap
 from .runtime.triton_kernels.kernel import from_triton as from_triton
 from .runtime.workers.isolated import run_isolated as run_isolated
+from .show.differences import diff as diff
 
 __version__: str
 

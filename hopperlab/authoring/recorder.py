@@ -15,9 +15,9 @@ from typing import Any
 
 from ..measure import recordings
 from ..runtime import uses
+from ..runtime.kept import forget
 
 KINDS = (uses.COMPILED, uses.LAUNCHED, uses.READ, uses.SHOWN, uses.PLACE, "recordings")
-CACHED_IN = ("hopperlab.measure", "hopperlab.show", "hopperlab.lessons")
 
 
 class Recorder:
@@ -33,10 +33,7 @@ class Recorder:
 
     def begin(self, *_: object) -> None:
         """A cell begins. What functions of the course have read and kept is forgotten, so that a second reader reads again."""
-        for name in [name for name in sys.modules if name.startswith(CACHED_IN)]:
-            for value in list(vars(sys.modules[name]).values()):
-                if hasattr(value, "cache_clear"):
-                    value.cache_clear()
+        forget()
         self._now = {kind: set() for kind in KINDS}
         self.cells.append(self._now)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cell magic %%repair LESSON NAME, which judges the CUDA below it (repairs.py). It is there once a lesson's room was imported."""
+"""The magics of lessons: %%repair LESSON NAME, which judges the CUDA below it (repairs.py), and %%kernel PATH, which makes it the one that is loaded (editing.py).
+They are there once a lesson's room was imported."""
 from __future__ import annotations
 
 import sys
@@ -18,7 +19,15 @@ def repair(line: str, cell: str) -> None:
 
 
 def register() -> None:
-    """Add %%repair to the running IPython shell, where there is one."""
+    """Add both to the running IPython shell, where there is one."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is not None:
         shell.register_magic_function(repair, magic_kind="cell", magic_name="repair")
+        shell.register_magic_function(kernel, magic_kind="line_cell", magic_name="kernel")
+
+
+def kernel(line: str, cell: str | None = None) -> None:
+    """%%kernel PATH and %kernel, as editing.kernel does them."""
+    from .editing import kernel as run
+
+    run(line, cell)

@@ -19,8 +19,9 @@ from typing import Any
 
 import hopperlab as hl
 
+from ..runtime import uses
 from ..runtime.errors import HopperlabError
-from ..runtime.library import standing_in
+from ..runtime.library import original, standing_in
 from ..show.hazard_words import explain, hazards, place
 
 LANDINGS = ("lazy", "eager", "random")
@@ -52,9 +53,14 @@ class Repair:
     hint: str
     mended: bool = False
 
+    def _rows(self) -> list[str]:
+        """The lines of the file itself, also where the learner has edited it."""
+        uses.tell(uses.READ, self.file)
+        return original(self.file).split("\n")
+
     def span(self) -> tuple[int, int]:
         """Indices of the first line and of the one behind the last, in the file's text. Raises RepairError when there are no such lines."""
-        rows = hl.kernel_source(self.file).split("\n")
+        rows = self._rows()
         first = next((i for i, row in enumerate(rows) if self.begin in row), None)
         last = None if first is None else next((i for i in range(first, len(rows)) if self.end in rows[i]), None)
         if first is None or last is None:
@@ -63,7 +69,7 @@ class Repair:
 
     def _own(self) -> str:
         first, end = self.span()
-        return without_bugs("\n".join(hl.kernel_source(self.file).split("\n")[first:end]))
+        return without_bugs("\n".join(self._rows()[first:end]))
 
     def _changed(self) -> str:
         text = self._own()
@@ -85,7 +91,7 @@ class Repair:
 
     def whole(self, lines: str) -> str:
         """The kernel with these lines in their place, and with fences at hand; messages name those of the cell as lines of CELL, counted from its second."""
-        rows = hl.kernel_source(self.file).split("\n")
+        rows = self._rows()
         first, end = self.span()
         return "\n".join(["#include <hopperlab/fence.cuh>", f'#line 1 "{self.file}"', *rows[:first], f'#line 1 "{CELL}"', *lines.rstrip("\n").split("\n"), f'#line {end + 1} "{self.file}"', *rows[end:]])
 

@@ -11,6 +11,21 @@ from .compile.toolchain import KERNELS, read_source
 from .module import RawKernel, RawModule
 
 _standing_in: ContextVar[Mapping[str, str]] = ContextVar("hopperlab_standing_in", default={})       # noqa: B039 - never changed, only replaced
+_edited: dict[str, str] = {}
+
+
+def edited() -> dict[str, str]:
+    """Files below hopperlab/kernels/ for which a text of the learner's stands, and that text."""
+    return dict(_edited)
+
+
+def edit(path: str, text: str | None) -> None:
+    """From now on `kernel_source` and `load_kernel` take this text for the file `path`; None: the file's own again. Raises FileNotFoundError."""
+    original(path)
+    if text is None:
+        _edited.pop(path, None)
+    else:
+        _edited[path] = text
 
 
 @contextmanager
@@ -35,6 +50,11 @@ def kernel_source(path: str) -> str:
 def _text(path: str) -> str:
     if path in _standing_in.get():
         return _standing_in.get()[path]
+    return _edited[path] if path in _edited else original(path)
+
+
+def original(path: str) -> str:
+    """The text of the file itself, whatever stands for it now. Raises FileNotFoundError, with the files that do exist."""
     file = KERNELS / path
     if not file.is_file() or KERNELS not in file.resolve().parents:
         known = sorted(str(p.relative_to(KERNELS).as_posix()) for p in KERNELS.rglob("*.cu*"))

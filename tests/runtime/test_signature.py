@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading kernel signatures out of PTX text."""
+import hopperlab as hl
 import pytest
 
 from hopperlab.runtime.compile.signature import read_signatures
@@ -48,3 +49,13 @@ def test_launch_bounds_and_clusters():
 def test_an_unknown_parameter_form_is_an_error_that_shows_it():
     with pytest.raises(ValueError, match="texref strange"):
         read_signatures(".entry f(.param .texref strange) { ret; }")
+
+
+@pytest.mark.parametrize("directive", [".reqntid 0", ".maxntid -1", ".reqnctapercluster 0", ".maxntid 0, 1", ".maxnreg 0", ".minnctapersm -1"])
+def test_impossible_bounds_are_left_to_the_parser(directive):
+    """It refuses them with their line; no launch is judged by them before."""
+    found = read_signatures(f".entry k() {directive} {{ ret; }}")["k"]
+    assert (found.max_threads, found.required_block, found.cluster) == (None, None, None)
+    module = hl.RawModule(ptx=f".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() {directive} {{ ret; }}", backend="emulator")
+    with pytest.raises(hl.EmulatorError, match="PTX line 4"):
+        module.get_function("k")((1,), (32,))

@@ -79,8 +79,7 @@ class CopyOrder(Listener):
 
     def _written(self, gid: int, barrier: int, spans: list[tuple[int, int]], nbytes: int, index: int, slot: int, reduction: bool = False) -> None:
         column, phase = self.clocks.barrier_column(barrier), int(self.M.barriers.phase[barrier]) + 1
-        if not reduction:                               # reductions commute: several may be under way at once. st.async is no bulk copy (fenced)
-            self.shared.async_write(gid, spans, column, phase, index, fenced=self.M.body[index].op == "cp")
+        self.shared.async_write(gid, spans, column, phase, index, fenced=self.M.body[index].op == "cp", reduction=reduction)     # st.async and red.async are generic
         self.barriers.copy_issued(barrier, phase, gid, nbytes, index, slot)
 
     # --- from shared memory -----------------------------------------------------------------------------------------

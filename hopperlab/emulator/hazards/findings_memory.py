@@ -101,10 +101,9 @@ def global_fence(M: Watched, site: int, other: int, gid: int, allocation: Alloca
     M.findings.add("global-proxy-fence", site, other, gid, **in_array(allocation, offset))
 
 
-def missing_fence(M: Watched, site: int, other: int, gid: int, flat: int) -> None:
-    """A generic write is ordered before an async-proxy access, but was never made visible to that proxy."""
-    now = M.body[site]
-    verb = "overwrites" if now.op == "cp" and "mbarrier::complete_tx::bytes" in now.mods else "reads"
+def missing_fence(M: Watched, site: int, other: int, gid: int, flat: int, verb: str = "async read") -> None:
+    """A generic write is ordered before an async-proxy access, but was never made visible to that proxy. verb: 'async read' or 'async write'."""
+    verb = "reads" if verb == "async read" else "updates" if "reduce" in M.body[site].mods else "overwrites"
     M.findings.add("shared-proxy-fence", site, other, gid, **shared(M, flat), verb=verb)
 
 

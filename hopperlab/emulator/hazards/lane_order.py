@@ -13,7 +13,7 @@ import numpy as np
 
 from . import findings_memory
 from .clocks import V
-from .stamps import LANE_MASK, R_EPOCH, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_read
+from .stamps import LANE_MASK, R_EPOCH, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, byte_mask, pack_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +95,18 @@ def readers_of(order: Any, columns: np.ndarray, newest: np.ndarray, row: int, g0
                 found.append((column, int(pack_read(stamp >> W_EPOCH, stamp >> W_LANE & LANE_MASK, WHOLE, stamp & W_SITE_MASK))))
     more, stamps = np.array(found).T
     return np.concatenate([np.delete(columns, apart), more]), np.concatenate([np.delete(newest, apart), stamps])
+
+
+def read_of_nothing(order: Any, gid: int, start: int, nbytes: int, site: int) -> None:
+    """Of a SharedOrder: a first write, by a copy, to bytes that somebody has read already: that read came before its data."""
+    w0, w1 = start >> 2, (start + nbytes + 3) >> 2
+    granules = np.arange(w0 >> 2, (w1 + 3) >> 2)
+    fresh = (order.writes[w0:w1].reshape(-1, 4) == 0).any(axis=1) if (w1 - w0) % 4 == 0 else np.ones(len(granules), bool)
+    newest = order.reads[granules[fresh]]
+    hit = (newest >> R_MASK & byte_mask(start, nbytes)) != 0
+    for other in np.unique(newest[hit] & R_SITE_MASK).tolist():
+        where = np.nonzero(hit & (newest & R_SITE_MASK == other))[0][0]
+        findings_memory.read_too_early(order.machine, site, other, gid, int(granules[fresh][where]) * 16)
 
 
 def collided(M: Watched, gids: np.ndarray, places: np.ndarray, lost: np.ndarray,

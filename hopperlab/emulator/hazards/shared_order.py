@@ -14,11 +14,12 @@ import numpy as np
 from . import findings_memory
 from .findings import shared
 from .clocks import Clocks
-from .lane_order import LaneOrder, collided, readers_of
+from .lane_order import LaneOrder, collided, read_of_nothing, readers_of
 from .outgoing import Outgoing
 from .reduction_order import Earlier
 from .stamps import (
-    LANE_MASK, MIXED, NEVER, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_read, pack_write)
+    LANE_MASK, MIXED, NEVER, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, byte_mask,
+    pack_read, pack_write)
 from .words import Kind
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class SharedOrder:
                 stamps = self._check_parts(gids, flat, nbytes, stamps, site, verb)
             if atomic:
                 self.atomics.add(site)
-                was_atomic = np.isin(stamps & W_SITE_MASK, list(self.atomics))
+                was_atomic = self._atomic(stamps)
                 stamps = np.where(was_atomic, 0, stamps)
             self._check_writer(gids, at, stamps, site, verb, None if value is None else self._same(flat, nbytes, value))
         if not atomic:
@@ -192,18 +193,20 @@ class SharedOrder:
         return np.where(mixed, 0, stamps)
 
     def _region_stamps(self, w0: int, w1: int) -> tuple[np.ndarray, np.ndarray]:
-        """(different write stamps of words w0..w1-1, first word of each)."""
-        stamps = self.writes[w0:w1]
+        """(different write stamps of words w0..w1-1, first word of each), with the updates before the last one."""
+        stamps, earlier = self.writes[w0:w1], self.earlier.at(slice(w0, w1))
+        if earlier is not None:
+            stamps = np.concatenate([stamps, np.where(earlier[0] == 0, stamps, earlier[0])])
         if stamps[0] == stamps[-1] and stamps[0] >= 0 and (stamps == stamps[0]).all():
             return stamps[:1], np.zeros(1, np.int64)
         unique, first = np.unique(stamps, return_index=True)
         if unique[0] < 0:
-            words = np.flatnonzero(stamps < 0)
+            words = np.flatnonzero(stamps < 0) % (w1 - w0)
             own = self.parts.reshape(-1, 4)[w0 + words]  # type: ignore[union-attr]  # MIXED words have them
             more, where = np.unique(own, return_index=True)
             unique = np.concatenate([unique[1:], more])
             first = np.concatenate([first[1:], words[where // 4]])
-        return unique, first
+        return unique, first % (w1 - w0)
 
     # --- mbarriers --------------------------------------------------------------------------------------------------
     def barrier_born(self, gids: np.ndarray, flat: np.ndarray, site: int) -> None:
@@ -295,32 +298,35 @@ class SharedOrder:
                                      int(granule[where[k]]) * 16, stamp >> R_LANE & LANE_MASK, stamp >> R_EPOCH)
 
     # --- async proxy: regions ---------------------------------------------------------------------------------------
-    def async_write(self, gid: int, spans: list[tuple[int, int]], column: int, epoch: int, site: int, fenced: bool = True) -> None:
-        """A copy into shared memory, issued by thread `gid`; `spans`: (first byte, bytes) pieces. fenced: what ordinary loads have read needs a proxy fence first."""
+    def async_write(self, gid: int, spans: list[tuple[int, int]], column: int, epoch: int, site: int, fenced: bool = True, reduction: bool = False) -> None:
+        """A copy into shared memory, issued by thread `gid`; `spans`: (first byte, bytes) pieces. fenced: it is of the async proxy, and what ordinary loads and stores
+        did there needs a proxy fence first. reduction: it commutes with others and with atomics, and with nothing else."""
         stamp = int(pack_write(epoch, column, 0, site))
         row = int(self.clocks.row_of[gid])
+        if reduction:
+            self.atomics.add(site)
         for start, nbytes in spans:
             w0, w1 = start >> 2, (start + nbytes + 3) >> 2
             stamps, first = self._region_stamps(w0, w1)
+            apart = ~self._atomic(stamps) if reduction else slice(None)
+            stamps, first = stamps[apart], first[apart]
             if stamps.any():
-                self._check_region_writers(gid, row, w0, stamps, first, site, "async write", fenced=True)
+                self._check_region_writers(gid, row, w0, stamps, first, site, "async write", fenced)
             self._check_region_readers(gid, row, start, nbytes, site, fenced)
             if not stamps.all():
-                self._read_of_nothing(gid, w0, w1, site)
+                read_of_nothing(self, gid, start, nbytes, site)
             if self.outgoing.copies:
                 self.outgoing.written(np.array([gid]), np.array([start]), nbytes, site, "async write")
+            if reduction:
+                old, new = self.writes[w0:w1], np.full(w1 - w0, stamp)
+                self.earlier.updated(np.arange(w0, w1), (old,), (new,), new, self._atomic(old))
+            else:
+                self.earlier.forget(slice(w0, w1))
             self.writes[w0:w1] = stamp
-            self.earlier.forget(slice(w0, w1))
 
-    def _read_of_nothing(self, gid: int, w0: int, w1: int, site: int) -> None:
-        """A first write into words that somebody has read already: that read came before its data."""
-        granules = np.arange(w0 >> 2, (w1 + 3) >> 2)
-        fresh = (self.writes[w0:w1].reshape(-1, 4) == 0).any(axis=1) if (w1 - w0) % 4 == 0 else np.ones(len(granules), bool)
-        newest = self.reads[granules[fresh]]
-        sites = np.unique(newest[newest != 0] & R_SITE_MASK)
-        for other in sites.tolist():
-            where = np.nonzero(((newest & R_SITE_MASK) == other) & (newest != 0))[0][0]
-            findings_memory.read_too_early(self.machine, site, other, gid, int(granules[fresh][where]) * 16)
+    def _atomic(self, stamps: np.ndarray) -> np.ndarray:
+        """Which write stamps are of atomics, or of reductions by a copy."""
+        return np.isin(stamps & W_SITE_MASK, list(self.atomics)) & (stamps > 0)
 
     def async_read(self, gid: int, spans: list[tuple[int, int]], column: int, epoch: int, site: int) -> None:
         """A bulk or tensor store (or copy) that reads shared memory, issued by thread `gid`."""
@@ -368,7 +374,7 @@ class SharedOrder:
             generic = (column < clocks.wgmma0) | ((column >= clocks.cp0) & (column < clocks.written0))
             seen = clocks.ordered(clocks.K, rows, column, lane, epoch, fenced=True)
             for k in np.flatnonzero(ok & generic & ~seen):
-                findings_memory.missing_fence(self.machine, site, int(unique[k] & W_SITE_MASK), gid, int(w0 + first[k]) * 4)
+                findings_memory.missing_fence(self.machine, site, int(unique[k] & W_SITE_MASK), gid, int(w0 + first[k]) * 4, verb)
 
     def _check_region_readers(self, gid: int, row: int, start: int, nbytes: int, site: int, fenced: bool) -> None:
         """A copy writes bytes from `start`: whoever read them must be ordered before it (`fenced`: and by a proxy fence, if ordinary loads did)."""
@@ -376,8 +382,7 @@ class SharedOrder:
         newest = self.reads[g0:g1].max(axis=0)
         if self.strong is not None:
             newest[:self.clocks.warps] = np.maximum(newest[:self.clocks.warps], self.strong[g0:g1].max(axis=0))
-        mask = WHOLE if nbytes >= 16 else ((1 << nbytes) - 1) << (start & 15)      # st.async: neighbours in the granule are no matter
-        columns = np.flatnonzero(newest >> R_MASK & mask)
+        columns = np.flatnonzero(newest >> R_MASK & byte_mask(start, nbytes))
         if not len(columns):
             return
         columns, stamps = readers_of(self, columns, newest[columns], row, g0, g1)

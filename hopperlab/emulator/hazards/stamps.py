@@ -26,3 +26,8 @@ def pack_write(epoch: np.ndarray | int, column: np.ndarray | int, lane: np.ndarr
 def pack_read(epoch: np.ndarray | int, lane: np.ndarray | int, mask: np.ndarray | int, site: int) -> Any:
     """Read stamp (int64)."""
     return (np.int64(1) * epoch << R_EPOCH) | (np.int64(1) * lane << R_LANE) | (np.int64(1) * mask << R_MASK) | site
+
+
+def byte_mask(start: int, nbytes: int) -> int:
+    """The bytes of their granules that a copy of `nbytes` from `start` writes: all, or for st.async and red.async those of one value, whose neighbours are no matter."""
+    return WHOLE if nbytes >= 16 else ((1 << nbytes) - 1) << (start & 15)

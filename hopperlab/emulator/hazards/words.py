@@ -131,7 +131,7 @@ ORDER = {
         "each writing thread runs fence.proxy.async.shared::cta after its writes and before the barrier.", (("several", ONE_FENCE),)),
     "overwrite-unfenced": Case(
         Kind.UNFENCED_OVERWRITE, "{here} overwrites {where}, which {there} has read through the generic proxy, and no fence.proxy.async lies between them: the threads are in order, the "
-        "proxies are not. The PTX ISA asks for the fence; no failure without it is known on Hopper, on Blackwell some are. ",
+        "proxies are not. The PTX ISA asks for the fence: without it, 3.4 million of 35 billion words that an H200 read in one ring came from the tile after. ",
         "Each thread that reads runs fence.proxy.async.shared::cta after its last read and before it hands the buffer back (or the thread that issues the copy runs it after its wait).",
         severity="warning"),
     "stale-constant": Case(

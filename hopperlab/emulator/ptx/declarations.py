@@ -17,6 +17,7 @@ _WORD = re.compile(r"\s*\.([\w]+)(?:::\w+)?(?:\s*\(([^)]*)\)|\s+(\d+))?(?=[\s.]|
 _DECLARATOR = re.compile(r"\s*([A-Za-z_$%][\w$]*)\s*(?:<\s*(\d+)\s*>\s*)?((?:\[[^\]]*\]\s*)*)(?:=\s*(.*\S)\s*)?", re.S)
 _INTEGERS = re.compile(r"\{\s*(?:\d+\s*(?:,\s*\d+\s*)*)?\}")
 _TRIPLE = re.compile(r"\d+\s*(?:,\s*\d+\s*){0,2}")
+_SMALL = re.compile(r"\d{1,11}")
 _MASKED = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)\s*\(\s*([A-Za-z_$%][\w$]*)\s*\)")
 _SYMBOLIC = re.compile(r"(generic\s*\(\s*)?([A-Za-z_$][\w$]*)\s*(?(1)\)\s*)(?:([+-])\s*(\S.*))?", re.S)
 _HEADER = re.compile(
@@ -25,7 +26,7 @@ _HEADER = re.compile(
     r"\s*(?P<ret>\([^()]*\))?\s*(?P<name>[A-Za-z_$%][\w$]*)\s*(?P<params>\([^()]*\))?(?P<directives>.*)",
     re.S,
 )
-_DIRECTIVE = re.compile(r'\s*\.(\w+)\s*("[^"]*"\s*;?|[\d\s,]*)')
+_DIRECTIVE = re.compile(r'\s*\.(\w+)\s*("[^"]*"\s*;?|[\d\s,-]*)')
 _PROTOTYPE = re.compile(r"\s*(\([^()]*\))?\s*[A-Za-z_$%][\w$]*\s*(\([^()]*\))?\s*((?:\.\w+\s*\d*\s*)*)", re.S)
 _TRIPLES = frozenset({"maxntid", "reqntid", "reqnctapercluster"})
 _NUMBERS = frozenset({"minnctapersm", "maxnctapersm", "maxclusterrank", "maxnreg"})
@@ -279,12 +280,14 @@ def _directives(function: Function, text: str) -> None:
             function.pragmas.append(value.rstrip("; ").strip('"'))
         elif name in _FLAGS:
             function.directives[name] = True
-        elif name in _NUMBERS and value.isdigit():
+        elif name in _NUMBERS:
+            if not _SMALL.fullmatch(value) or int(value) < (name != "maxclusterrank"):      # which may be 0 (ptxas)
+                raise OperandError(f".{name} {value}".strip(), "one number, at least 1")
             function.directives[name] = int(value)
-        elif name in _TRIPLES and _TRIPLE.fullmatch(value):
-            sizes = [int(n) if len(n) < 12 else 0 for n in value.split(",")]
+        elif name in _TRIPLES:
+            sizes = [int(n) if len(n) < 12 else 0 for n in value.split(",")] if _TRIPLE.fullmatch(value) else [0]
             if min(sizes) < 1:
-                raise OperandError(f".{name} {value}", "one to three sizes, each at least 1")
+                raise OperandError(f".{name} {value}".strip(), "one to three sizes, each at least 1")
             function.directives[name] = tuple((sizes + [1, 1])[:3])
         else:
             raise OperandError(f".{name} {value}".strip(), "unknown function directive")

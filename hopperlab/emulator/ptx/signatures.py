@@ -79,12 +79,15 @@ TABLE: dict[str, list[tuple[Any, str]]] = {
     "bra": [((), "l")], "brx": [((), "d l")], "call": [((), "g? f g? l?")],
     **dict.fromkeys(("ret", "exit", "trap", "brkpt"), [((), "")]),
 }
-# Constants that an instruction allows: (words, position, what may stand there, in words). A register there is another's business.
+# Constants that an instruction allows: (words, position, what may stand there, in words); of each position the first row whose words it has. A register there is another's business.
+_NAMED = [({"warp"}, 0, lambda n: True, ""), ({"red"}, 1, lambda n: 0 <= n <= 15, "a CTA has barriers 0 to 15"), ({"red"}, 0, lambda n: True, ""),
+          ((), 0, lambda n: 0 <= n <= 15, "a CTA has barriers 0 to 15")]
 RANGES: dict[str, list[tuple[Any, int, Callable[[int], bool], str]]] = {
     "lop3": [((), 4, lambda n: 0 <= n <= 255, "the truth table is 0 to 255")],
     "cp": [({"wait_group"}, 0, lambda n: 0 <= n < 1 << 31, "the number of groups is not negative"),
            ({"cg"}, 2, lambda n: n == 16, ".cg copies 16 bytes"), ({"ca"}, 2, lambda n: n in (4, 8, 16), "a copy has 4, 8 or 16 bytes")],
     "wgmma": [({"wait_group"}, 0, lambda n: 0 <= n < 1 << 31, "the number of groups is not negative")],
+    "bar": _NAMED, "barrier": _NAMED,
 }
 
 # Instructions that need no word behind their name, and the words of those whose resolvers do not read every one.
@@ -192,9 +195,11 @@ def _words(operands: str) -> str:
 
 
 def _check_ranges(instr: Instr) -> None:
+    asked = set()
     for words, position, allows, rule in RANGES[instr.op]:
-        if words and not set(words) <= set(instr.mods) or position >= len(instr.operands):
+        if position in asked or words and not set(words) <= set(instr.mods) or position >= len(instr.operands):
             continue
+        asked.add(position)
         operand = instr.operands[position]
         if type(operand) is Imm and not (isinstance(operand.value, int) and allows(operand.value)):
             raise _error(instr, f"{rule}, not {operand.value}")

@@ -84,11 +84,12 @@ def _launch_bounds(directives: str) -> dict[str, Any]:
     for match in _DIRECTIVE.finditer(directives):
         values = [int(v) for v in re.findall(r"\d+", match["values"])]
         shape = tuple([*values, 1, 1, 1][:3])
-        if match["word"] == "maxntid":
+        possible = bool(values) and min(shape) > 0              # what is not is for whoever reads the whole text to refuse
+        if match["word"] == "maxntid" and possible:
             result["max_threads"] = shape[0] * shape[1] * shape[2]
-        elif match["word"] == "reqntid":
+        elif match["word"] == "reqntid" and possible:
             result["required_block"] = shape
-        elif match["word"] == "reqnctapercluster" and values and min(shape) > 0:
+        elif match["word"] == "reqnctapercluster" and possible:
             result["cluster"] = shape
         elif match["word"] == "maxclusterrank" and values:
             result["max_cluster"] = values[0]

@@ -64,6 +64,11 @@ def test_call_site_that_was_never_stated(module):
     assert site.inlined_at == Site("dir/k.cu", 13, 3, None, None)
 
 
+def test_a_file_that_nobody_declares_has_its_number(module):
+    """ptxas takes it too, and warns."""
+    assert sites(module, ".loc 9 5 1\nret;")[0] == Site("<file 9>", 5, 1, "k", None)
+
+
 def test_call_sites_of_another_function_do_not_count(module):
     text = """.func f() { .loc 1 9 5, function_name $L__info_string0, inlined_at 1 30 3\nret; }
     .entry k() { .loc 2 4 1, function_name $L__info_string1, inlined_at 1 9 5\nret; }"""

@@ -24,6 +24,8 @@ WRONG = [
     (".reg .b32 %z<1000000000>;", "more than"), (".shared .align 3 .b8 z[4];", "power of two"), (".shared .align 0 .b8 z[4];", "power of two"), (".shared .pred z;", "registers only"),
     (".shared .b8 z[99999999999999];", "bytes"), (".reg .texref z;", "do not have this type"), ("@%r1 add.s32 %r1, %r2, %r3;", "a predicate is needed"), ("frobnicate %r1;", "not implemented"),
     ("mov.u32 %r1, " + "(" * 5000 + "1" + ")" * 5000 + ";", "malformed"), ("mov.u32 %r1, ~1e30;", "malformed operand"), ("alloca.u64 %d1, 8, 3;", "power of two"),
+    ("bar.sync 17;", "barriers 0 to 15, not 17"), ("bar.sync -1;", "barriers 0 to 15"), ("barrier.cta.sync.aligned 16, 64;", "barriers 0 to 15"), ("bar.arrive 99, 64;", "barriers 0 to 15"),
+    ("bar.red.popc.u32 %r1, 16, %p8;", "barriers 0 to 15"), ("barrier.cta.red.and.pred %p1, -2, 64, %p8;", "barriers 0 to 15"),
 ]
 
 
@@ -34,9 +36,15 @@ def test_wrong_operands_are_refused_with_the_reason(line, reason):
     assert "PTX line" in str(caught.value)
 
 
-@pytest.mark.parametrize("directive", [".reqnctapercluster 0", ".maxntid 0, 1", ".reqntid 128, 0, 1", ".reqnctapercluster 99999999999999999999"])
+@pytest.mark.parametrize("line", ["bar.sync 15;", "bar.warp.sync -1;", "bar.warp.sync 0xffff0000;", "bar.arrive 0, 64;", "bar.red.popc.u32 %r1, 15, 64, %p8;", "barrier.cta.sync %r1;"])
+def test_barriers_that_there_are(line):
+    emulator.Program(text({"k": [line]}, bare=True)[0]).translation("k")
+
+
+@pytest.mark.parametrize("directive", [".reqnctapercluster 0", ".maxntid 0, 1", ".reqntid 128, 0, 1", ".reqnctapercluster 99999999999999999999", ".maxntid -1", ".reqntid 0", ".reqntid 8, -4", ".maxntid", ".maxnreg 0", ".minnctapersm -1",
+                                       ".maxnreg " + "9" * 5000])
 def test_sizes_of_a_kernel_are_at_least_one(directive):
-    with pytest.raises(emulator.EmulatorError, match="each at least 1"):
+    with pytest.raises(emulator.EmulatorError, match="PTX line 4: .*at least 1"):
         parse(f".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() {directive} {{ ret; }}")
 
 

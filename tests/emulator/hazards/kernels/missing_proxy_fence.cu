@@ -230,4 +230,58 @@ KERNEL(64) k(const float* x, float* y, int n) {                 // all lanes wri
         __syncwarp();
     }
 }
+//! case bulk_reduction_into_an_inbox_zeroed_without_a_fence
+//! launch block=32 grid=2
+//! args u32[64]
+//! ptx fewer fence.proxy.async
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned* y) {
+    __shared__ __align__(16) unsigned source[32], inbox[32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x, peer = cluster_ctarank() ^ 1;
+    source[t] = t;
+    fence_proxy_async_shared_cta();
+    inbox[t] = 0;                                               // OTHER
+    if (!BUG) fence_proxy_async_shared_cta();
+    if (t == 0) { mbarrier_init(&full, 1); mbarrier_arrive_expect_tx(&full, 128); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (t == 0) cp_reduce_async_bulk_add(mapa_shared_cluster(inbox, peer), source, 128, mapa_shared_cluster(&full, peer));  // HAZARD
+    mbarrier_wait_parity(&full, 0);
+    y[blockIdx.x * 32 + t] = inbox[t ^ 1];
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case source_of_a_copy_to_another_cta
+//! launch block=32 grid=2
+//! args u32[64]
+//! ptx fewer fence.proxy.async
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned* y) {
+    __shared__ __align__(16) unsigned source[32], inbox[32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x, peer = cluster_ctarank() ^ 1;
+    source[t] = t;                                              // OTHER
+    if (!BUG) fence_proxy_async_shared_cta();
+    if (t == 0) { mbarrier_init(&full, 1); mbarrier_arrive_expect_tx(&full, 128); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (t == 0) cp_async_bulk_to_cta(mapa_shared_cluster(inbox, peer), source, 128, mapa_shared_cluster(&full, peer));  // HAZARD
+    mbarrier_wait_parity(&full, 0);
+    y[blockIdx.x * 32 + t] = inbox[t ^ 1];
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case st_async_and_red_async_into_zeroed_inboxes
+//! clean
+//! launch block=32 grid=2
+//! args u32[64]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned* y) {                  // generic proxy: the cluster barrier is enough
+    __shared__ __align__(16) uint4 inbox[32];
+    __shared__ __align__(16) unsigned sum[32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x, peer = cluster_ctarank() ^ 1;
+    inbox[t] = make_uint4(0, 0, 0, 0);
+    sum[t] = 0;
+    if (t == 0) { mbarrier_init(&full, 1); mbarrier_arrive_expect_tx(&full, 640); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    st_async_v4(mapa_shared_cluster(inbox + t, peer), make_uint4(t, t, t, t), mapa_shared_cluster(&full, peer));
+    red_async_add(mapa_shared_cluster(sum + t, peer), t, mapa_shared_cluster(&full, peer));
+    mbarrier_wait_parity(&full, 0);
+    y[blockIdx.x * 32 + t] = inbox[t ^ 1].x + sum[t ^ 1];
+}
 // SPDX-License-Identifier: Apache-2.0

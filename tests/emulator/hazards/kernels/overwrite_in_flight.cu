@@ -380,4 +380,61 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256) k(const __
     }
     barrier_cluster_arrive(); barrier_cluster_wait();
 }
+//! case inbox_zeroed_behind_the_cluster_barrier
+//! launch block=32 grid=2
+//! args u32[64]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned* y) {
+    __shared__ __align__(16) unsigned inbox[32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x, peer = cluster_ctarank() ^ 1;
+    if (!BUG) inbox[t] = 0;
+    if (t == 0) { mbarrier_init(&full, 1); mbarrier_arrive_expect_tx(&full, 128); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (BUG) inbox[t] = 0;                                      // HAZARD OTHER
+    red_async_add(mapa_shared_cluster(inbox + t, peer), t, mapa_shared_cluster(&full, peer));  // HAZARD OTHER
+    mbarrier_wait_parity(&full, 0);
+    y[blockIdx.x * 32 + t] = inbox[t ^ 1];
+}
+//! case inbox_stored_into_before_the_wait
+//! launch block=32 grid=2
+//! args u32[64]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned* y) {
+    __shared__ __align__(16) unsigned source[32], inbox[32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x, peer = cluster_ctarank() ^ 1;
+    source[t] = t;
+    inbox[t] = 0;
+    fence_proxy_async_shared_cta();
+    if (t == 0) { mbarrier_init(&full, 1); mbarrier_arrive_expect_tx(&full, 128); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (t == 0) cp_reduce_async_bulk_add(mapa_shared_cluster(inbox, peer), source, 128, mapa_shared_cluster(&full, peer));  // OTHER
+    if (!BUG) mbarrier_wait_parity(&full, 0);
+    inbox[t] = 7;                                               // HAZARD
+    if (BUG) mbarrier_wait_parity(&full, 0);
+    y[blockIdx.x * 32 + t] = inbox[t];
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case reduction_before_the_reader_has_read
+//! launch block=32 grid=2
+//! args u32[64]
+//! ptx fewer barrier.cluster
+//! also phase-overrun barrier-misuse read-before-arrival
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned* y) {
+    __shared__ __align__(16) unsigned inbox[32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x, peer = cluster_ctarank() ^ 1;
+    inbox[t] = 0;
+    if (t == 0) { mbarrier_init(&full, 1); mbarrier_arrive_expect_tx(&full, 128); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    for (int i = 0; i < 2; i++) {
+        red_async_add(mapa_shared_cluster(inbox + t, peer), t, mapa_shared_cluster(&full, peer));   // HAZARD OTHER
+        mbarrier_wait_parity(&full, i);
+        y[blockIdx.x * 32 + t] += inbox[t ^ 1];                 // HAZARD OTHER
+        if (t == 0 && i == 0) mbarrier_arrive_expect_tx(&full, 128);
+#if !BUG
+        barrier_cluster_arrive(); barrier_cluster_wait();
+#endif
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
 // SPDX-License-Identifier: Apache-2.0

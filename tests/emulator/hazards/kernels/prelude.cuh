@@ -1,5 +1,6 @@
 #include <hopperlab/cluster.cuh>
 #include <hopperlab/cp_async.cuh>
+#include <hopperlab/dsmem.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/mbarrier.cuh>
 #include <hopperlab/setmaxnreg.cuh>
@@ -10,6 +11,15 @@
 __device__ __forceinline__ void fill(void* shared, const void* global, int bytes) {
     for (int i = threadIdx.x * 16; i < bytes; i += blockDim.x * 16)
         *(uint4*)((char*)shared + i) = *(const uint4*)((const char*)global + i);
+}
+// One word (red.async), or `bytes` (cp.reduce.async.bulk), is added in another CTA's shared memory; they count on a barrier there.
+__device__ __forceinline__ void red_async_add(unsigned cluster_address, unsigned v, unsigned cluster_barrier) {
+    asm volatile("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%0], %1, [%2];"
+                 :: "r"(cluster_address), "r"(v), "r"(cluster_barrier) : "memory");
+}
+__device__ __forceinline__ void cp_reduce_async_bulk_add(unsigned cluster_address, const void* shared, unsigned bytes, unsigned cluster_barrier) {
+    asm volatile("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%0], [%1], %2, [%3];"
+                 :: "r"(cluster_address), "r"(shared_address(shared)), "r"(bytes), "r"(cluster_barrier) : "memory");
 }
 // Every thread stores the 32 registers of its accumulator.
 __device__ __forceinline__ void put(float* out, const float (&d)[32]) {

@@ -423,4 +423,24 @@ KERNEL(128) k(int* x, int* y, int n) {                          // each round ad
         __syncthreads();
     }
 }
+//! case totals_stored_before_the_other_warp_has_added
+//! launch block=64
+//! args u32[32]
+//! ptx fewer bar.sync
+KERNEL(64) k(unsigned* y) {                                     // that its own addition came last says nothing of the other one
+    __shared__ __align__(16) unsigned total[32];
+    if (threadIdx.x < 32) total[threadIdx.x] = 0;
+    __syncthreads();
+    atomicAdd(&total[threadIdx.x % 32], threadIdx.x);           // OTHER
+    fence_proxy_async_shared_cta();
+#if !BUG
+    __syncthreads();
+#endif
+    __syncwarp();
+    if (threadIdx.x == 32) {
+        cp_async_bulk_store(y, total, 128);                     // HAZARD
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group<0>();
+    }
+}
 // SPDX-License-Identifier: Apache-2.0
