@@ -55,6 +55,11 @@ def test_recipes_touch_few_files_and_those_are_there(name):
     paths = [path for path in re.findall(r"`([\w/]+/[\w./]*)`", text) if not re.search(r"[A-Z]{2}", path)]
     for path in paths:
         assert (ROOT / path).exists() or (ROOT / "hopperlab" / path).exists(), f"{name} names {path}"
+    for pattern in re.findall(r"`([\w/]+/[\w./]*[A-Z]{2}[\w./]*)`", text):           # of NN_topic: the folder above, and that files of this form are there
+        start = re.split(r"[A-Z]{2}", pattern)[0]
+        folder, begin = start.rsplit("/", 1)
+        homes = [home for home in (ROOT / folder, ROOT / "hopperlab" / folder) if home.is_dir()]
+        assert homes and any(one.name.startswith(begin) for one in homes[0].iterdir()), f"{name} names {pattern}"
 
 
 def test_the_citation_and_the_changelog_know_this_version():

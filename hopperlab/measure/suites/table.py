@@ -2,7 +2,7 @@
 """The one table of what is measured: a row a recording says which suite it belongs to, what measures it, which command writes it, and what README shows.
 
 `hopperlab bench` and its --help, README's performance section, the list in recordings/README.md, `recordings.names` and the tests read it.
-Add a recording by adding a row. Functions are named, not imported, so that --help answers at once: this file imports nothing of ours.
+Add a recording by adding a row. Functions are named, not imported, so that --help answers at once: this file imports nothing of ours, and what it names is looked up by whoever asks for it.
 """
 from __future__ import annotations
 
