@@ -226,7 +226,7 @@ def test_a_film_without_a_browser_says_what_to_install(monkeypatch, tmp_path):
     pytest.importorskip("playwright.sync_api")
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CHROMIUM", raising=False)
-    with pytest.raises(panel_outcomes.PanelError, match="install Debian's `chromium`"):
+    with pytest.raises(panel_outcomes.PanelError, match="photographed in a browser, and there is none: install Chromium"):
         panel_film.film(tmp_path / "panel.webp")
 
 
