@@ -37,11 +37,11 @@ lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open Jupyter
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 ASKED   = $(or $(TEST_ARGS),--visits)
 
-test: $(STAMPS)/test cupy  ## install what is missing and run the tests for every change (about 5 minutes on two cores)
+test: $(STAMPS)/test cupy  ## install what is missing and run the tests for every change (about 8 minutes on two cores)
 	@echo "==> Running the tests; make test-all runs those marked thorough too"
 	@$(PYTEST) -m "not thorough" $(ASKED)
 
-test-all: $(STAMPS)/test cupy  ## install what is missing and run every test (about 15 minutes on two cores)
+test-all: $(STAMPS)/test cupy  ## install what is missing and run every test (about 35 minutes on two cores)
 	@echo "==> Running every test"
 	@$(PYTEST) $(ASKED)
 
