@@ -26,11 +26,20 @@ class EditError(HopperlabError, ValueError):
     """The line after %kernel or %%kernel is not understood."""
 
 
+def _check(path: str) -> str:
+    """The course's text of a kernel's file. Raises EditError for a header, which the compiler reads from its file whatever stands for it here."""
+    text = library.original(path)
+    if not path.endswith(".cu"):
+        raise EditError(f"{path} is a header: edit a kernel (.cu), and write what should be another there")
+    return text
+
+
 def edit(path: str) -> None:
     """Put the text of a kernel's file (below hopperlab/kernels/) into a new cell below this one, to be changed and run. Outside a notebook it is printed.
 
-    Raises FileNotFoundError, with the files that do exist.
+    Raises FileNotFoundError, with the files that do exist, and EditError for a header.
     """
+    _check(path)
     text = f"%%kernel {path}\n{library.kernel_source(path)}"
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
@@ -49,7 +58,7 @@ def kernel(line: str, cell: str | None = None) -> None:
     if not given or given[0].startswith("-"):
         raise EditError(USAGE)
     path, options = given[0], given[1:]
-    text = library.original(path)
+    text = _check(path)
     RawModule(code=cell, options=tuple(options), name=path, strict=False)
     library.edit(path, cell)
     forget()

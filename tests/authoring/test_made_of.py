@@ -3,7 +3,7 @@
 
 import pytest
 
-from hopperlab.authoring import cell_flow, kernel_uses
+from hopperlab.authoring import cell_flow, kernel_uses, made_of
 from hopperlab.authoring.drawing import Drawing
 from hopperlab.runtime.compile import toolchain
 from hopperlab.runtime.compile.nvrtc import Source
@@ -16,6 +16,12 @@ CELLS = {"setup": "from hopperlab import measure, show\nxp = hl.array_module()\n
          "own-c": "for c in range(3):\n    print(c)",
          "magic": "%%cuda ring -DSTAGES=4\nint x;",
          "uses-ring": "%time ring.get_function('k')\nring.name"}
+
+
+def test_a_text_of_which_lines_are_shown_counts_although_its_kernel_was_compiled():
+    noted = {"launched": [], "recordings": [], "place": set(), "compiled": [{"name": "copy/bulk_copy.cu", "code": toolchain.read_source(toolchain.KERNELS / "copy/bulk_copy.cu"),
+                                                                                "options": (), "name_expressions": (), "arch": kernel_uses.ARCH}], "read": {"copy/bulk_copy.cu"}}
+    assert "texts" not in made_of.uses(noted, {}) and made_of.uses(noted | {"shown": {"copy/bulk_copy.cu"}}, {})["texts"] == ["copy/bulk_copy.cu"]
 
 
 def behind(cell):

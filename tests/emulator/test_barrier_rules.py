@@ -6,17 +6,9 @@ import hopperlab as hl
 import numpy as np
 import pytest
 from support.emulated import SCHEDULES, WRAPPERS, run, told
+from support.kernel_bodies import BASE, HEAD, MORE, launch
 
 pytestmark = pytest.mark.emulator_only
-MORE = "#include <hopperlab/cluster.cuh>\n#include <hopperlab/dsmem.cuh>\n#include <hopperlab/mbarrier_hint.cuh>\n#include <hopperlab/cp_async_ignore.cuh>\n"
-HEAD = MORE + 'extern "C" __global__ void k(const float* x, float* y) {\n    int t = threadIdx.x, w = t / 32;\n'
-BASE = (WRAPPERS + HEAD).count("\n")
-
-
-def launch(body, block=64, grid=1, schedule="lazy", **how):
-    """Runs a kernel body; returns its session, and its hazards as (case, line of the body, other line of the body), lines from 1."""
-    session = run(HEAD + body + "\n}", (np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)), block=(block,), grid=(grid,), schedule=schedule, **how)
-    return session, [(h.case, *(site.line - BASE if site else 0 for site in (h.where, h.other))) for h in session.hazards]
 
 
 # what two warps (or three) hand to warp 0; init and arrivals differ
@@ -44,75 +36,6 @@ def test_an_mbarrier_initialised_for_too_few(warps, count, schedule):
 def test_an_mbarrier_initialised_for_all(warps, schedule):
     session, found = launch(HAND_OVER.replace("COUNT", str(warps)), 32 + 32 * warps, schedule=schedule)
     assert not found, told(session)
-
-
-WHOLE_WARPS = """__shared__ mbarrier_t full; __shared__ float tile[96];
-if (t == 96) mbarrier_init(&full, COUNT);
-__syncthreads();
-if (w < 3) {
-    tile[t] = x[t];
-    mbarrier_arrive(&full);
-} else { mbarrier_wait_parity(&full, 0); y[t] = tile[t - 32]; }"""
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("count", [33, 40, 48, 64, 65, 95])
-def test_every_arrival_of_a_pass_is_counted(count, schedule):
-    """Those that a warp brings beyond the pending ones too, which fail the launch on an H200."""
-    session, found = launch(WHOLE_WARPS.replace("COUNT", str(count)), 128, schedule=schedule)
-    assert [case for case, *_ in found if case not in ("deadlock", "race-threads")] == ["init-too-few"] and ("init-too-few", 6, 2) in found, told(session)
-    words = next(str(h) for h in session.hazards if h.case == "init-too-few")
-    assert f"initialised for {count} " in words and "receives 96 a pass" in words and "Initialise it for 96 arrivals" in words
-    assert ("here 32 times, where fewer are pending, and an H200 fails the launch" in words) == (count % 32 != 0), words
-    stuck = [str(h) for h in session.hazards if h.case == "deadlock"]
-    assert all("receives 96 arrivals a pass: initialise it for 96" in text for text in stuck) and (stuck or count not in (33, 40, 48)), told(session)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("count", [1, 2, 31])
-def test_a_whole_warp_where_one_lane_may_be_meant(count, schedule):
-    session, found = launch(WHOLE_WARPS.replace("COUNT", str(count)), 128, schedule=schedule)
-    assert found[0] == ("past-the-phase", 6, 0) and "init-too-few" not in str(found), told(session)
-    assert f"arrives 32 times at once, but {count} of {count} arrivals are pending" in str(session.hazards[0])
-
-
-AND_BYTES = """__shared__ mbarrier_t full; __shared__ __align__(128) float tile[160];
-if (t == 63) mbarrier_init(&full, COUNT);
-__syncthreads();
-if (t == 0) { mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(tile, x, 128, &full); }
-if (w > 0) {
-    tile[t] = x[t]; __syncwarp();
-    if (WHO) mbarrier_arrive(&full);
-} else { mbarrier_wait_parity(&full, 0); y[t] = tile[t] + tile[32 + t]; }"""
-
-
-@pytest.mark.parametrize("who, warps, right", [("t == 50", 1, 2), ("t % 32 == 5", 3, 4), ("true", 1, 33)])
-def test_arrivals_beside_bytes_are_named_the_same_whenever_the_bytes_land(who, warps, right):
-    """Once the only arrival that counts is there, the phase waits for bytes: what arrives meanwhile would be of the next one if the bytes were quicker."""
-    told_by = []
-    for schedule in [*SCHEDULES, "late-copies"]:
-        session, found = launch(AND_BYTES.replace("COUNT", "1").replace("WHO", who), 32 + 32 * warps, schedule=schedule)
-        assert ("init-too-few", 7, 2) in found and "past-the-phase" not in str(found) and "phase-overrun" not in str(found), told(session)
-        words = next(str(h) for h in session.hazards if h.case == "init-too-few")
-        assert f"receives {right} a pass" in words
-        told_by.append((words, {(case, *sorted(lines)) for case, *lines in found}))          # a race is told from either end
-        session, found = launch(AND_BYTES.replace("COUNT", str(right)).replace("WHO", who), 32 + 32 * warps, schedule=schedule)
-        assert not found, told(session)
-    assert all(one == told_by[0] for one in told_by), told_by
-
-
-@pytest.mark.parametrize("schedule", [*SCHEDULES, "late-copies"])
-def test_a_thread_that_arrives_again_while_the_bytes_of_its_first_arrival_are_still_to_come(schedule):
-    body = """__shared__ mbarrier_t full; __shared__ __align__(128) float tile[64];
-if (t == 63) mbarrier_init(&full, 1);
-__syncthreads();
-if (t == 0) {
-    mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(tile, x, 128, &full);
-    mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(tile + 32, x + 32, 128, &full);
-} else if (w == 1) { for (int i = 0; i < 2; i++) { mbarrier_wait_parity(&full, i); y[t + 64 * i] = tile[t % 32 + 32 * i]; } }"""
-    session, found = launch(body, schedule=schedule)
-    assert ("arrives-again", 6, 0) in found and "past-the-phase" not in str(found), told(session)
-    assert not any("arrives 1 times at once" in str(h) for h in session.hazards)
 
 
 def test_a_phase_that_went_by_is_told_from_one_that_lacks_arrivals():

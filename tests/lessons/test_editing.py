@@ -63,6 +63,9 @@ def test_what_does_not_compile_or_is_no_file_leaves_everything_as_it_was():
     for line, cell in (("", "x"), ("-DX=1", "x"), ("--other", None), ("--original a b", None)):
         with pytest.raises(editing.EditError, match="Usage: %%kernel PATH"):
             editing.kernel(line, cell)
+    for ask in (hl.edit, lambda path: editing.kernel(path, "int x;")):
+        with pytest.raises(editing.EditError, match="tma.cuh is a header"):
+            ask("include/hopperlab/tma.cuh")
     assert library.edited() == {}
 
 

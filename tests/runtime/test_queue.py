@@ -37,6 +37,24 @@ def module():
     return hl.RawModule(code=CODE, backend="emulator", name="queue.cu")
 
 
+@pytest.mark.parametrize("place, how, ready", [("gpu", {}, 4), ("emulator", {"at_once": 2}, 2), ("emulator", {"spares": 3}, 3), ("gpu", {"at_once": 6, "spares": 2}, 6)])
+def test_so_many_workers_stand_ready(tmp_path, place, how, ready):
+    """Before anybody asks, and again after a launch."""
+    with serving(tmp_path, place) as start:
+        made, path = start(worker=(sys.executable, "-I", "-S", "-c", STAND_IN), **how)
+        for _ in range(2):
+            until = time.monotonic() + 60 * PATIENCE
+            while not all(one.done() for one in made._spares) and time.monotonic() < until:
+                time.sleep(0.02)
+            assert [one.done() for one in made._spares] == [True] * ready and len({one.result().pid for one in made._spares}) == ready
+            assert client.ask(path, {"kernel": "quick", "user": "ada"}, 30 * PATIENCE, "ada")["kernel"] == "quick"
+
+
+def test_no_spare_worker_is_a_usage_error(capsys):
+    from hopperlab.cli import main
+    assert main(["queue", "serve", "--spares", "0"]) == 2 and "--spares at least 1" in capsys.readouterr().err
+
+
 def test_twenty_clients_of_which_one_hangs(server, module, monkeypatch):
     made, path = server(limit=60 * PATIENCE, at_once=2, names=True)
     hang = request(module, "hang", (np.zeros(4, np.int32),), monkeypatch)

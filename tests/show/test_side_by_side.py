@@ -7,6 +7,7 @@ import pytest
 
 import hopperlab as hl
 from hopperlab import show
+from hopperlab.runtime import uses
 from hopperlab.runtime.sass import sass as room
 from hopperlab.show import side_by_side
 from hopperlab.show.style import ink_on
@@ -57,3 +58,12 @@ def test_without_the_disassembler_ptx_is_shown_and_the_reason(kernel, monkeypatc
     shown = show.sass(kernel)
     assert shown.rows and not any(row.sass for row in shown.rows)
     assert "no disassembler <here>" in str(shown) and "no disassembler &lt;here&gt;" in shown.html()
+
+
+def test_the_file_whose_lines_it_shows_is_told(kernel):
+    """So that a stored listing is stale when a comment in it changes (authoring/made_of.py)."""
+    heard = []
+    with uses.telling(lambda kind, what: heard.append((kind, what))):
+        show.sass(kernel)
+        show.sass(hl.RawModule(code='extern "C" __global__ void k(int* y) { y[0] = 1; }', name="mine.cu", backend="emulator").get_function("k"))
+    assert [what for kind, what in heard if kind == uses.SHOWN] == ["gemm/warp_specialized.cu"]
