@@ -113,6 +113,7 @@ BUDGETS = [
     ("banks/access.cu", ("-DWIDTH=0", "-DMASK=896"), {"access": 32}),
     ("banks/mma_warp.cu", (), {"product": 80}),
     ("mbarrier/ring.cu", (), {"fold": 40}),
+    ("program/three_rows.cu", (), {"three_rows": 40}),
     ("mbarrier/named_ring.cu", (), {"fold": 40}),
     ("mbarrier/two_slots.cu", (), {"fold": 40}),
     *[(f"start_here/kernel_{number}.cu", (), {"fold": 40}) for number in (1, 2, 3, 4)],
