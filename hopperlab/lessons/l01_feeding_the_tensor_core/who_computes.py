@@ -25,14 +25,14 @@ def shares(thread: int = THREAD) -> tuple[Share, ...]:
     """The three kernels as their index arithmetic has it, for thread `thread` (0 to 255) of a block."""
     y, x = thread // 16 * 4, thread % 16 * 4
     fours = tuple((y + 64 * down, x + 64 * right, 4, 4) for down in (0, 1) for right in (0, 1))
-    return (Share("naive", (8, 32), ((thread // 32, thread % 32, 1, 1),), "all of k, from global memory"),
-            Share("shared_tile", (64, 64), ((y, x, 4, 4),), "BK 16 columns at a time, from shared memory"),
-            Share("register_double_buffer", (128, 128), fours, "BK 8 columns at a time, from shared memory"))
+    return (Share("naive", (8, 32), ((thread // 32, thread % 32, 1, 1),), "all of k,\nfrom global memory"),
+            Share("shared_tile", (64, 64), ((y, x, 4, 4),), "16 columns at a time,\nfrom shared memory"),
+            Share("register_double_buffer", (128, 128), fours, "8 columns at a time,\nfrom shared memory"))
 
 
 def who_computes(thread: int = THREAD) -> style.Picture:
     """One picture a kernel: blue is what one thread computes, orange the rows of A (left) and of B (above) that it needs for it."""
-    figure, axes = style.new_figure(3.3, 3)
+    figure, axes = style.new_figure(3.7, 3)
     lines = []
     for axis, share in zip(axes, shares(thread), strict=True):
         rows, columns = share.tile
@@ -47,10 +47,10 @@ def who_computes(thread: int = THREAD) -> style.Picture:
             axis.add_patch(Rectangle((column, -1.3 * wide), right, wide, facecolor=style.ORANGE))
         elements = sum(down * right for _, _, down, right in share.pieces)
         numbers = sum({row: down for row, _, down, _ in share.pieces}.values()) + sum({column: right for _, column, _, right in share.pieces}.values())
-        axis.set(xlim=(-1.5 * wide, edge + 0.5), ylim=(edge + 0.5, -1.5 * wide), aspect="equal")
+        axis.set(xlim=(-1.5 * wide, edge + 0.5), ylim=(1.3 * edge, -1.5 * wide), aspect="equal")
         axis.axis("off")
         axis.set_title(f"{share.kernel}\nblock {rows} x {columns}, thread {elements}", fontsize=10, loc="left", color=style.INK)
         axis.text(0, rows + 0.06 * edge, f"{numbers} numbers for {elements} product{'s' if elements > 1 else ''},\n{share.reads}", fontsize=8.5, color=style.INK, va="top")
         lines.append(f"{share.kernel}: a block computes {rows} x {columns} elements of C, thread {thread} of it {elements}; "
-                     f"for each column of k it reads {numbers} numbers for {elements} product{'s' if elements > 1 else ''}, {share.reads}")
+                     f"for each column of k it reads {numbers} numbers for {elements} product{'s' if elements > 1 else ''}, {share.reads.replace(chr(10), ' ')}")
     return style.Picture(figure, "\n".join(lines))
