@@ -40,7 +40,7 @@ class Difference:
                 f"font: 12px/1.35 monospace; white-space: pre-wrap; overflow-wrap: anywhere; color: {style.INK}; background: {style.CARD}")
         cells = "".join(f'<b></b><b>{html.escape(name)}</b>' for name in self.names)
         for number, (same, lines) in enumerate(self.blocks):
-            if number and same and not _touch(self.blocks[number - 1][1][-1], lines[0]):
+            if number and not _touch(self.blocks[number - 1][1][-1], lines[0]):
                 cells += "<i>…</i><i></i><i></i><i></i>"
             cells += "".join(_cells(side, "" if same else colour) for row in lines for side, colour in zip(row, (GONE, CAME), strict=True))
         return f'<div style="{grid}">{cells}</div>'
@@ -59,7 +59,8 @@ def diff(first: Any, second: Any, context: int = 3) -> Difference:
     for group in difflib.SequenceMatcher(None, was, now, autojunk=False).get_grouped_opcodes(context):
         for kind, a, b, c, d in group:
             left, right = [(at + 1, was[at]) for at in range(a, b)], [(at + 1, now[at]) for at in range(c, d)]
-            blocks.append((kind == "equal", tuple(zip_longest(left, right))))
+            if left or right:
+                blocks.append((kind == "equal", tuple(zip_longest(left, right))))
     return Difference((name, other), tuple(blocks), "\n".join(difflib.unified_diff(was, now, name, other, lineterm="", n=context)))
 
 

@@ -91,6 +91,7 @@ BUDGETS = [
     ("micro/swizzle_reads.cu", (), {"swizzle_reads": 64}),
     ("micro/cluster_launch.cu", (), {"cluster_launch": 32}),
     ("layouts/columns.cu", (), {"columns": 40}),
+    ("layouts/gather_rows.cu", (), {"gather_rows": 40}),
     ("stores/fence_places.cu", (), {"doubled": 40}),
     ("stores/grouped.cu", (), {"grouped": 40}),
     ("fp8/tensor_scale.cu", (), {"gemm": 168}),

@@ -119,3 +119,5 @@ def test_far_changes_are_parted_by_dots():
     found = diff("\n".join(old) + "\n", "\n".join(new) + "\n")
     assert found.changed == 2 and found._repr_html_().count("…") == 1
     assert "a&lt;b" in diff("a<b\n", "a<c\n")._repr_html_()
+    bare = diff("a\nb\nc\nd\n", "a\nB\nc\nD\n", context=0)
+    assert bare.changed == 2 and bare._repr_html_().count("…") == 1 and ">c<" not in bare._repr_html_()
