@@ -32,7 +32,7 @@ def shares(thread: int = THREAD) -> tuple[Share, ...]:
 
 def who_computes(thread: int = THREAD) -> style.Picture:
     """One picture a kernel: blue is what one thread computes, orange the rows of A (left) and of B (above) that it needs for it."""
-    figure, axes = style.new_figure(3.7, 3)
+    figure, axes = style.new_figure(4.0, 3)
     lines = []
     for axis, share in zip(axes, shares(thread), strict=True):
         rows, columns = share.tile
@@ -47,7 +47,7 @@ def who_computes(thread: int = THREAD) -> style.Picture:
             axis.add_patch(Rectangle((column, -1.3 * wide), right, wide, facecolor=style.ORANGE))
         elements = sum(down * right for _, _, down, right in share.pieces)
         numbers = sum({row: down for row, _, down, _ in share.pieces}.values()) + sum({column: right for _, column, _, right in share.pieces}.values())
-        axis.set(xlim=(-1.5 * wide, edge + 0.5), ylim=(1.3 * edge, -1.5 * wide), aspect="equal")
+        axis.set(xlim=(-1.5 * wide, edge + 0.5), ylim=(1.25 * edge, -1.5 * wide), aspect="equal")
         axis.axis("off")
         axis.set_title(f"{share.kernel}\nblock {rows} x {columns}, thread {elements}", fontsize=10, loc="left", color=style.INK)
         axis.text(0, rows + 0.06 * edge, f"{numbers} numbers for {elements} product{'s' if elements > 1 else ''},\n{share.reads}", fontsize=8.5, color=style.INK, va="top")
