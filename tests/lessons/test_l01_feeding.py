@@ -6,7 +6,7 @@ import pytest
 import hopperlab as hl
 from hopperlab import measure
 from hopperlab.lessons import l01_feeding_the_tensor_core
-from hopperlab.lessons.l01_feeding_the_tensor_core import feeding, ladder_start, who_computes
+from hopperlab.lessons.l01_feeding_the_tensor_core import feeding, ladder_start, shares
 from hopperlab.measure.recordings import Record, Recording
 
 
@@ -135,12 +135,12 @@ def test_the_picture_of_who_computes_what_is_the_kernels_arithmetic():
     for place, (kernel, tile) in enumerate(sizes.items()):
         counted = np.zeros(tile, int)
         for thread in range(256):
-            share = who_computes.shares(thread)[place]
+            share = shares.shares(thread)[place]
             assert (share.kernel, share.tile) == (kernel, tile)
             for row, column, down, right in share.pieces:
                 counted[row:row + down, column:column + right] += 1
         assert (counted == 1).all(), kernel
         source = hl.kernel_source(f"gemm/{kernel}.cu")
         assert {"naive": "grid (ceil(n/32), ceil(m/8))", "shared_tile": "#define BM 64", "register_double_buffer": "BM = 128, BN = 128, BK = 8"}[kernel] in source
-    words = who_computes.who_computes().text
+    words = shares.who_computes().text
     assert "2 numbers for 1 product," in words and "8 numbers for 16 products" in words and "16 numbers for 64 products" in words

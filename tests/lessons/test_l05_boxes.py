@@ -8,6 +8,7 @@ import hopperlab as hl
 from hopperlab import measure
 from hopperlab.hopper.tensormap import TensorMapError
 from hopperlab.lessons import l05_tma_tiles
+from hopperlab.lessons.l05_tma_tiles import recorded
 
 
 @pytest.fixture(autouse=True)
@@ -68,10 +69,10 @@ def test_box_words_count_what_is_filled():
 
 def test_promotion_by_configuration_is_the_recording():
     recording = measure.load("pitches")
-    table = l05_tma_tiles.promotion_table(recording).splitlines()
+    table = recorded.promotion_table(recording).splitlines()
     rates = {o.removeprefix("PROMOTION="): r.tflops for r in recording.where(note="k 8 less") if r.shape[0] == 4096 and "TRIED=two share B" in r.options
              for o in r.options if o.startswith("PROMOTION=")}
     assert next(line for line in table if line.startswith("two share B")).split()[3:] == [f"{rates[choice]:.0f}" for choice in ("none", "128B", "256B")]
     assert len(table) == 2 + len({o for r in recording for o in r.options if o.startswith("TRIED=") and r.shape[0] == 4096 and r.note == "k 8 less"})
     with pytest.raises(LookupError):
-        l05_tma_tiles.promotion_table(recording, size=17)
+        recorded.promotion_table(recording, size=17)
