@@ -161,7 +161,7 @@ class Clocks:
         lanes = self.lanes
         for whole, codes in pairs or self.pairs:
             one, other = old[..., codes, :], new[..., codes, :]
-            if lanes.several or one.any() and other.any() and lanes.clash(one, other):
+            if lanes.several or np.count_nonzero(other) and lanes.clash(one, other):
                 out[..., codes, :] = lanes.join(one, other, out[..., whole, :])
         return out
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .findings import Watched
     from .global_words import Stamped
 
+LANES = np.arange(32)
 LOG_LIMIT = 1 << 21                                # lane reads remembered of an array before its first write
 
 
@@ -47,12 +48,13 @@ class GlobalOrder:
         self.fences = MemoryFences(self.clocks)
         self.published: dict[tuple[int, int, int], Known] = {}  # (allocation address, word, CTA or -1 for all) -> {serial: (planes, columns)}
         self.clocks.lanes.holders.append(lambda: codes_of(self.clocks, self.published.values()))
-        self._last: tuple[Any, Any, Any] = (None, None, None)  # threads, and their part of `who`, of the latest access
+        self._last: tuple[Any, ...] = (None,)              # of the latest access: its threads, their part of `who`, their warps, and how many stand together
         self.maps = MapFences(self)
+        self.written = False                               # has anybody written global memory?
 
     def admit(self, domains: np.ndarray) -> None:
         """New clusters move in."""
-        self._last = (None, None, None)
+        self._last = (None,)
         self.serial[domains] = self._enter(domains)
         self.born += len(domains)
         warps = self.clocks.warps
@@ -72,12 +74,18 @@ class GlobalOrder:
 
     # --- stamps -----------------------------------------------------------------------------------------------------
     def _stamps(self, gids: np.ndarray, site: int, mask: np.ndarray | int, sync: bool) -> tuple[np.ndarray, np.ndarray]:
+        return self._stamping(gids, site, mask, sync)()
+
+    def _stamping(self, gids: np.ndarray, site: int, mask: np.ndarray | int, sync: bool) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+        """What gives the stamps of an access that is made now, whenever they are asked for."""
         if self._last[0] is not gids:
-            warp = gids >> 5
-            serial = self.serial[warp // self.clocks.warps]
-            self._last = (gids, serial << SERIAL | (warp % self.clocks.warps) << COLUMN | (gids & 31) << LANE, warp)
-        _, who, warp = self._last
-        return who | (int(sync) << SYNC | mask), self.clocks.epoch.take(warp).astype(np.int64) << 20 | site
+            together = 32 if len(gids) % 32 == 0 and (gids.reshape(-1, 32) == (gids[::32, None] & -32) + LANES).all() else 1
+            warp = gids[::together] >> 5
+            who = (self.serial[warp // self.clocks.warps] << SERIAL | (warp % self.clocks.warps) << COLUMN).repeat(together) | (gids & 31) << LANE
+            self._last = (gids, who, warp, together)
+        _, who, warp, together = self._last
+        epoch = self.clocks.epoch[warp]
+        return lambda: (who | (int(sync) << SYNC | mask), (epoch.astype(np.int64) << 20 | site).repeat(together))
 
     @staticmethod
     def _places(offset: np.ndarray, nbytes: int) -> tuple[np.ndarray, np.ndarray | int]:
@@ -98,13 +106,13 @@ class GlobalOrder:
         """Lanes read. sync: volatile, relaxed, acquire or atomic. constant: ld.global.nc."""
         words = self._of(allocation)
         at, mask = self._places(offset, nbytes)
-        who, when = self._stamps(gids, site, mask, sync)
         if words.who is None:
             if words.logged < LOG_LIMIT:
                 words.logged += at.size
-                words.log.append((at, who if at.ndim == 1 else who[:, None], when if at.ndim == 1 else when[:, None]))
+                words.log.append((at, self._stamping(gids, site, mask, sync)))
             return
-        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "read", "write")
+        who, when = self._stamps(gids, site, mask, sync)
+        self._check(gids, allocation, (words.who, words.when), at, who, site, "read", "write")
         if sync:
             words.earlier.forget(at)
         else:
@@ -113,7 +121,7 @@ class GlobalOrder:
             self._stale(gids, allocation, words, at, site)
         if self.clocks.scoped:
             self._check_scope(gids, allocation, words, at, site)
-        words.mark(at, *((who, when) if at.ndim == 1 else (who[:, None], when[:, None])))
+        words.mark(at, who, when)
 
     def _check_scope(self, gids: np.ndarray, allocation: Stamped, words: Words, at: np.ndarray, site: int) -> None:
         """What another CTA of the cluster wrote is known by synchronisation of cluster scope, or it is a warning."""
@@ -142,13 +150,14 @@ class GlobalOrder:
         atomic whose old value nobody wants."""
         words = self._of(allocation)
         if words.who is None:
+            self.written = True
             words.open(-(-allocation.nbytes // 4))
         at, mask = self._places(offset, nbytes)
         who, when = self._stamps(gids, site, mask, sync)
         same = None if value is None else self._same(allocation, offset, nbytes, value)
-        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "write", "write", same)
-        self._check(gids, allocation, words.reader[at], words.read_when[at], at, who, site, "write", "read")
-        self._check(gids, allocation, words.prior[at], words.prior_when[at], at, who, site, "write", "read")
+        self._check(gids, allocation, (words.who, words.when), at, who, site, "write", "write", same)
+        for readers in words.readers():
+            self._check(gids, allocation, readers, at, who, site, "write", "read")
         if not sync:
             self._check_earlier(gids, allocation, words, at, who, site, "write")
         old: Any = (words.who[at], words.when[at]) if blind else None
@@ -177,14 +186,15 @@ class GlobalOrder:
 
     def _check_earlier(self, gids: np.ndarray, allocation: Stamped, words: Words, at: np.ndarray, who: np.ndarray, site: int, verb: str) -> None:
         """The updates before the last one (reduction_order.py)."""
-        found = words.earlier.at(at)
-        if found is not None:
-            self._check(gids, allocation, found[0], found[1], at, who, site, verb, "write")
+        if words.earlier.planes:
+            self._check(gids, allocation, words.earlier.planes, at, who, site, verb, "write")
 
-    def _check(self, gids: np.ndarray, allocation: Stamped, who: np.ndarray, when: np.ndarray, at: np.ndarray, mine: np.ndarray, site: int, verb: str,
+    def _check(self, gids: np.ndarray, allocation: Stamped, stamps: tuple[np.ndarray, ...], at: np.ndarray, mine: np.ndarray, site: int, verb: str,
                other_verb: str, same: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+        who = stamps[0][at]
         if not who.any():
             return
+        when = stamps[1][at]
         if at.ndim == 2:
             gids, mine = gids[:, None], mine[:, None]
         overlap = (who & mine & 15) != 0
@@ -281,15 +291,17 @@ class GlobalOrder:
         """A bulk or tensor store writes words `at`; it belongs to bulk group `group` of its thread."""
         words = self._of(allocation)
         if words.who is None:
+            self.written = True
             words.open(-(-allocation.nbytes // 4))
         clocks = self.clocks
         who = int(self.serial[(gid >> 5) // clocks.warps]) << SERIAL | (clocks.written0 + (gid >> 5) % clocks.warps) << COLUMN
         who |= (gid & 31) << LANE | int(reduction) << SYNC | 15
         gids = np.full(len(at), gid)
-        for old, old_when, kind in ((words.who[at], words.when[at], "write"), (words.reader[at], words.read_when[at], "read"),
-                                    (words.prior[at], words.prior_when[at], "read")):
+        for (whos, whens), kind in (((words.who, words.when), "write"), *((readers, "read") for readers in words.readers())):
+            old = whos[at]
             if not old.any():
                 continue
+            old_when = whens[at]
             ok = self._ordered(gids, old, old_when, P_needed=False)
             if reduction:
                 ok |= (old >> SYNC) & 1 == 1

@@ -86,7 +86,7 @@ def readers_of(order: Any, columns: np.ndarray, newest: np.ndarray, row: int, g0
         return columns, newest
     found: list[tuple[int, int]] = []
     for column in columns[apart].tolist():
-        tables = [order.reads[g0:g1, column], *([order.strong[g0:g1, column]] if order.strong is not None and column < clocks.warps else [])]
+        tables = [order.reads[column, g0:g1], *([order.strong[column, g0:g1]] if order.strong is not None and column < clocks.warps else [])]
         found += [(column, stamp) for stamp in np.unique(np.concatenate(tables)).tolist() if stamp]
     for table in order.lanes.tables:
         for stamp in np.unique(table[g0 * 4:g1 * 4]).tolist():
@@ -102,7 +102,7 @@ def read_of_nothing(order: Any, gid: int, start: int, nbytes: int, site: int) ->
     w0, w1 = start >> 2, (start + nbytes + 3) >> 2
     granules = np.arange(w0 >> 2, (w1 + 3) >> 2)
     fresh = (order.writes[w0:w1].reshape(-1, 4) == 0).any(axis=1) if (w1 - w0) % 4 == 0 else np.ones(len(granules), bool)
-    newest = order.reads[granules[fresh]]
+    newest = order.reads[:, granules[fresh]].T
     hit = (newest >> R_MASK & byte_mask(start, nbytes)) != 0
     for other in np.unique(newest[hit] & R_SITE_MASK).tolist():
         where = np.nonzero(hit & (newest & R_SITE_MASK == other))[0][0]

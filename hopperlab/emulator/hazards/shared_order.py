@@ -13,7 +13,7 @@ import numpy as np
 
 from . import findings_memory
 from .findings import shared
-from .clocks import Clocks
+from .clocks import Clocks, V
 from .lane_order import LaneOrder, collided, read_of_nothing, readers_of
 from .outgoing import Outgoing
 from .reduction_order import Earlier
@@ -35,7 +35,8 @@ class SharedOrder:
         self.machine, self.clocks = machine, clocks
         self.stride, self.words, self.granules = stride, stride // 4, stride // 16
         self.writes = np.zeros(slots * self.words, np.int64)
-        self.reads = np.zeros((slots * self.granules, clocks.readers), np.int64)
+        self.reads = np.zeros((clocks.readers, slots * self.granules), np.int64)
+        self.readers0 = clocks.wgmma0                  # first column of readers that there have been: lanes come before wgmma and copies
         self.plain_writes = np.zeros(slots, bool)      # a CTA whose shared memory plain stores or cp.async have touched
         self.parts: np.ndarray | None = None           # stamps of single bytes, where `writes` says MIXED
         self.lanes = LaneOrder(machine, clocks, len(self.writes))
@@ -53,7 +54,7 @@ class SharedOrder:
             return
         self.writes.reshape(-1, self.words)[slots] = 0
         for readers in (self.reads,) if self.strong is None else (self.reads, self.strong):
-            readers.reshape(-1, self.granules, readers.shape[1])[slots] = 0
+            readers.reshape(len(readers), -1, self.granules)[:, slots] = 0
         for table in (*self.earlier.planes, *self.lanes.tables):
             table.reshape(-1, self.words)[slots] = 0
         if self.outgoing.copies:
@@ -93,16 +94,16 @@ class SharedOrder:
         if copied.any():
             self._check_writer(gids, at, np.where(copied, stamps, 0), site, "read")
         if self.strong is None:
-            self.strong = np.zeros((len(self.reads), clocks.warps), np.int64)
+            self.strong = np.zeros((clocks.warps, self.reads.shape[1]), np.int64)
         self._mark_read(self.strong, gids, flat, nbytes, site)
         self.earlier.forget(flat >> 2)
 
     def _mark_read(self, table: np.ndarray, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
-        clocks = self.clocks
+        clocks, self.readers0 = self.clocks, 0
         granule, warp = flat >> 4, gids >> 5
         mask = WHOLE if nbytes == 16 else ((1 << nbytes) - 1) << (flat & 15)
         stamp = pack_read(clocks.epoch[warp], gids & 31, 0, site)
-        index = granule * table.shape[1] + warp % clocks.warps
+        index = warp % clocks.warps * table.shape[1] + granule
         flat_reads = table.reshape(-1)
         if nbytes == 16:
             flat_reads[index] = stamp | (WHOLE << R_MASK)
@@ -273,7 +274,7 @@ class SharedOrder:
                                       stamp >> W_LANE & LANE_MASK, stamp >> W_EPOCH)
 
     def _check_readers(self, table: np.ndarray, gids: np.ndarray, granule: np.ndarray, mask: Any, site: int, verb: str) -> None:
-        stamps = table[granule]                                          # (n, readers)
+        stamps = table.take(granule, axis=1).T                           # (n, readers)
         if not stamps.any():
             return
         clocks = self.clocks
@@ -310,10 +311,10 @@ class SharedOrder:
             stamps, first = self._region_stamps(w0, w1)
             apart = ~self._atomic(stamps) if reduction else slice(None)
             stamps, first = stamps[apart], first[apart]
-            if stamps.any():
+            written = np.count_nonzero(stamps)
+            if written:
                 self._check_region_writers(gid, row, w0, stamps, first, site, "async write", fenced)
-            self._check_region_readers(gid, row, start, nbytes, site, fenced)
-            if not stamps.all():
+            if self._check_region_readers(gid, row, start, nbytes, site, fenced) and written < len(stamps):
                 read_of_nothing(self, gid, start, nbytes, site)
             if self.outgoing.copies:
                 self.outgoing.written(np.array([gid]), np.array([start]), nbytes, site, "async write")
@@ -341,7 +342,7 @@ class SharedOrder:
             if stamps.any():
                 written = True
                 self._check_region_writers(gid, row, w0, stamps, first, site, "async read", fenced=True)
-            self.reads[start >> 4:(start + nbytes + 15) >> 4, column] = stamp
+            self.reads[column, start >> 4:(start + nbytes + 15) >> 4] = stamp
         if written:
             self.fed.add(site)
         else:
@@ -360,8 +361,11 @@ class SharedOrder:
     def _check_region_writers(self, gid: int, row: int, w0: int, unique: np.ndarray, first: np.ndarray, site: int, verb: str, fenced: bool) -> None:
         keep = unique != 0
         unique, first = unique[keep], first[keep]
-        column, lane, epoch = (unique >> W_COLUMN) & W_COLUMN_MASK, (unique >> W_LANE) & LANE_MASK, unique >> W_EPOCH
         clocks = self.clocks
+        column, lane, epoch = (unique >> W_COLUMN) & W_COLUMN_MASK, (unique >> W_LANE) & LANE_MASK, unique >> W_EPOCH
+        generic = (column < clocks.wgmma0) | ((column >= clocks.cp0) & (column < clocks.written0))
+        if (clocks.K[row, V].take(column) >= epoch).all() and not generic.any():            # the usual case: earlier copies, which are over
+            return
         rows = np.full(len(unique), row)
         ok = clocks.ordered(clocks.K, rows, column, lane, epoch)
         ok |= clocks.own_access(np.full(len(unique), gid), column, lane, epoch)
@@ -371,23 +375,26 @@ class SharedOrder:
             findings_memory.unordered(self.machine, verb, site, "write", int(unique[k] & W_SITE_MASK), int(column[k]), gid,
                                      int(w0 + first[k]) * 4, int(lane[k]), int(epoch[k]))
         if fenced:
-            generic = (column < clocks.wgmma0) | ((column >= clocks.cp0) & (column < clocks.written0))
             seen = clocks.ordered(clocks.K, rows, column, lane, epoch, fenced=True)
             for k in np.flatnonzero(ok & generic & ~seen):
                 findings_memory.missing_fence(self.machine, site, int(unique[k] & W_SITE_MASK), gid, int(w0 + first[k]) * 4, verb)
 
-    def _check_region_readers(self, gid: int, row: int, start: int, nbytes: int, site: int, fenced: bool) -> None:
-        """A copy writes bytes from `start`: whoever read them must be ordered before it (`fenced`: and by a proxy fence, if ordinary loads did)."""
-        g0, g1 = start >> 4, (start + nbytes + 15) >> 4
-        newest = self.reads[g0:g1].max(axis=0)
+    def _check_region_readers(self, gid: int, row: int, start: int, nbytes: int, site: int, fenced: bool) -> bool:
+        """A copy writes bytes from `start`: whoever read them must be ordered before it (`fenced`: and by a proxy fence, if ordinary loads did). False where
+        nobody has."""
+        g0, g1, clocks = start >> 4, (start + nbytes + 15) >> 4, self.clocks
+        newest = self.reads[self.readers0:, g0:g1].max(axis=1)
         if self.strong is not None:
-            newest[:self.clocks.warps] = np.maximum(newest[:self.clocks.warps], self.strong[g0:g1].max(axis=0))
+            newest[:clocks.warps] = np.maximum(newest[:clocks.warps], self.strong[:, g0:g1].max(axis=1))
         columns = np.flatnonzero(newest >> R_MASK & byte_mask(start, nbytes))
         if not len(columns):
-            return
-        columns, stamps = readers_of(self, columns, newest[columns], row, g0, g1)
+            return False
+        stamps, columns = newest[columns], columns + self.readers0
+        columns, stamps = readers_of(self, columns, stamps, row, g0, g1)
         epoch, lane = stamps >> R_EPOCH, (stamps >> R_LANE) & LANE_MASK
-        clocks, rows = self.clocks, np.full(len(columns), row)
+        if columns[0] >= clocks.wgmma0 and (clocks.K[row, V].take(columns) >= epoch).all():       # the usual case: products and stores that are over
+            return True
+        rows = np.full(len(columns), row)
         ok = clocks.ordered(clocks.K, rows, columns, lane, epoch)
         if not ok.all():
             ok |= clocks.own_access(np.full(len(columns), gid), columns, lane, epoch)
@@ -398,3 +405,4 @@ class SharedOrder:
             bad = ok & (columns < clocks.wgmma0) & ~clocks.ordered(clocks.K, rows, columns, lane, epoch, fenced=True)
             for k in np.flatnonzero(bad):
                 findings_memory.unfenced_overwrite(self.machine, site, int(stamps[k] & R_SITE_MASK), gid, g0 * 16)
+        return True

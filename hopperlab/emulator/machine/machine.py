@@ -160,7 +160,7 @@ class Machine:
         self.alive = self.alive.copy()
         self.alive[warps] -= counts
         slots = np.unique(warps // self.warps)
-        np.subtract.at(self.slot_threads, C.gids // self.T, 1)
+        np.subtract.at(self.slot_threads, warps // self.warps, counts)
         if self.named.in_use:
             self.named.threads_left(slots)
         if self.cluster_barrier.in_use:
@@ -172,6 +172,10 @@ class Machine:
             self.landing.cta_ends(ended)
             self.slot_cta[ended] = -1
             self.ended += len(ended)
+
+    def dissolve(self) -> None:
+        """The launch is over and nobody asks any more: its parts point at each other, and without this their memory would wait for the garbage collector."""
+        vars(self).clear()
 
     # --- helpers of handlers ----------------------------------------------------------------------------------------
     def guarded(self, C: Cohort, fn: Callable[..., Any], info: Any, guard: Value, old: tuple, args: tuple) -> Any:

@@ -118,10 +118,10 @@ def find_global(M: Machine, C: Cohort, address: np.ndarray, nbytes: int, index: 
     low, high = int(address.min()), int(address.max())
     allocation = M.memory.find(low)
     if allocation is not None and high + nbytes <= allocation.end:
-        parts = [(allocation, None, (address - np.uint64(allocation.address)).astype(np.int64))]
+        parts = [(allocation, None, (address - np.uint64(allocation.address)).view(np.int64))]
     else:
         parts = _find_many(M, C, address, nbytes, index)
-    if nbytes > 1 and (address & np.uint64(nbytes - 1)).any():
+    if nbytes > 1 and int(np.bitwise_or.reduce(address)) & nbytes - 1:
         lane = int(np.flatnonzero(address & np.uint64(nbytes - 1))[0])
         value = int(address[lane])
         raise M.fault(C, index, lane, f"address {value:#x} is not a multiple of {nbytes} ({M.memory.find(value).name} starts "
