@@ -80,7 +80,7 @@ class Machine:
         self.smem = np.zeros(self.slots * self.stride, np.uint8)
         self.smem_views = {1: self.smem, **{w: self.smem.view(f"u{w}") for w in (2, 4, 8)}}
         self.smem16 = self.smem.view(np.uint64).reshape(-1, 2)
-        self.smem_wide = self.smem.view(np.complex128)       # 16-byte granules, moved but never computed with
+        self.smem_wide = self.smem_views[16] = self.smem.view(np.complex128)       # 16-byte granules, moved but never computed with
 
     # --- threads and their names ------------------------------------------------------------------------------------
     def slot_of(self, C: Cohort) -> np.ndarray:

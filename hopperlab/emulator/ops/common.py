@@ -93,7 +93,7 @@ def flat_shared(M: Machine, C: Cohort, address: Value, nbytes: int, index: int, 
     cluster: a shared::cluster or generic address, whose bits 24 and up name the CTA by its rank.
     """
     address = M.lanes(C, address).astype(np.int64)
-    offset = address & 0xFFFFFF
+    offset, bits = address & 0xFFFFFF, int(np.bitwise_or.reduce(address))
     low, high = int(offset.min()), int(offset.max())
     if high + nbytes > M.shared_limit:
         lane = int(np.argmax(offset))
@@ -104,11 +104,11 @@ def flat_shared(M: Machine, C: Cohort, address: Value, nbytes: int, index: int, 
         lane = int(np.argmin(offset))
         raise M.fault(C, index, lane, f"shared address {low:#x} lies in the first KiB, which is the system's",
                       "out-of-bounds", low)
-    if nbytes > 1 and (offset & (nbytes - 1)).any():
+    if bits & nbytes - 1:
         lane = int(np.flatnonzero(offset & (nbytes - 1))[0])
         raise M.fault(C, index, lane, f"shared address {int(offset[lane]):#x} is not a multiple of {nbytes}",
                       "misaligned", int(offset[lane]))
-    if M.cluster == 1 and not (int(address.max()) >> 24) & 0xFF:
+    if M.cluster == 1 and not bits >> 24 & 0xFF:
         return M.shared_base(C) + offset
     return M.target_slot(C, address, cluster, index) * M.stride + offset
 
