@@ -22,7 +22,7 @@ from .lane_order import collided
 from .parts import parts
 from .map_fences import MapFences
 from .memory_fences import MemoryFences
-from .global_words import COLUMN, LANE, SERIAL, SYNC, Words
+from .global_words import COLUMN, LANE, SERIAL, SYNC, Words, same_bytes, words_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,14 +87,6 @@ class GlobalOrder:
         epoch = self.clocks.epoch[warp]
         return lambda: (who | (int(sync) << SYNC | mask), (epoch.astype(np.int64) << 20 | site).repeat(together))
 
-    @staticmethod
-    def _places(offset: np.ndarray, nbytes: int) -> tuple[np.ndarray, np.ndarray | int]:
-        """Word indices (n,) or (n, words), and the byte mask inside the word."""
-        first = offset >> 2
-        if nbytes <= 4:
-            return first, ((1 << nbytes) - 1) << (offset & 3) if nbytes < 4 else 15
-        return first[:, None] + np.arange(nbytes >> 2), 15
-
     def _of(self, allocation: Stamped) -> Words:
         if allocation.stamps is None:
             allocation.stamps = Words()
@@ -105,7 +97,7 @@ class GlobalOrder:
              constant: bool = False) -> None:
         """Lanes read. sync: volatile, relaxed, acquire or atomic. constant: ld.global.nc."""
         words = self._of(allocation)
-        at, mask = self._places(offset, nbytes)
+        at, mask = words_at(offset, nbytes)
         if words.who is None:
             if words.logged < LOG_LIMIT:
                 words.logged += at.size
@@ -152,9 +144,9 @@ class GlobalOrder:
         if words.who is None:
             self.written = True
             words.open(-(-allocation.nbytes // 4))
-        at, mask = self._places(offset, nbytes)
+        at, mask = words_at(offset, nbytes)
         who, when = self._stamps(gids, site, mask, sync)
-        same = None if value is None else self._same(allocation, offset, nbytes, value)
+        same = None if value is None else same_bytes(allocation, offset, nbytes, value)
         self._check(gids, allocation, (words.who, words.when), at, who, site, "write", "write", same)
         for readers in words.readers():
             self._check(gids, allocation, readers, at, who, site, "write", "read")
@@ -176,18 +168,20 @@ class GlobalOrder:
             if lost.any():
                 collided(self.M, gids, offset, np.flatnonzero(lost), value, site, lambda k: in_array(allocation, int(offset[k])))
 
-    @staticmethod
-    def _same(allocation: Stamped, offset: np.ndarray, nbytes: int, value: Callable[[Any], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-        """same(lanes): True where lanes store the bytes that are there already."""
-        def same(lanes: np.ndarray) -> np.ndarray:
-            equal: np.ndarray = (value(lanes) == allocation.view(1)[offset[lanes][:, None] + np.arange(nbytes)]).all(axis=1)
-            return equal
-        return same
-
     def _check_earlier(self, gids: np.ndarray, allocation: Stamped, words: Words, at: np.ndarray, who: np.ndarray, site: int, verb: str) -> None:
-        """The updates before the last one (reduction_order.py)."""
+        """The updates before the last one (reduction_order.py), and all reductions by copies."""
         if words.earlier.planes:
             self._check(gids, allocation, words.earlier.planes, at, who, site, verb, "write")
+        if words.reductions.places:
+            self._check_reductions(np.broadcast_to(gids if at.ndim == 1 else gids[:, None], at.shape).reshape(-1), allocation, words, at.reshape(-1), site, verb)
+
+    def _check_reductions(self, gids: np.ndarray, allocation: Stamped, words: Words, at: np.ndarray, site: int, verb: str) -> None:
+        """A thread reads, or stores over, words to which copies of several threads may still add."""
+        for here, who, when in words.reductions.touching(at):
+            places, others = np.repeat(here, len(who)), (np.tile(who, len(here)), np.tile(when, len(here)))
+            ok = self._ordered(gids[places], *others, P_needed=False)
+            if not ok.all():
+                self._report(gids[places], allocation, *others, at[places], ~ok, site, verb, "write")
 
     def _check(self, gids: np.ndarray, allocation: Stamped, stamps: tuple[np.ndarray, ...], at: np.ndarray, mine: np.ndarray, site: int, verb: str,
                other_verb: str, same: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
@@ -281,6 +275,8 @@ class GlobalOrder:
         ordered = self._ordered(gids, who, when, P_needed=False)
         if not ordered.all():
             self._report(gids, allocation, who, when, at, ~ordered, site, "async read", "write")
+        if words.reductions.places:
+            self._check_reductions(gids, allocation, words, at, site, "async read")
         generic = (((who >> COLUMN) & 0xFFFF) < self.clocks.wgmma0) & ~self.foreign(who)
         unseen = ordered & generic & ~self._ordered(gids, who, when, P_needed=True)
         for other in np.unique(when[unseen] & 0xFFFFF).tolist():
@@ -308,8 +304,12 @@ class GlobalOrder:
             if not ok.all():
                 self._report(gids, allocation, old, old_when, at, ~ok, site, "async write", kind)
         words.who[at], words.when[at] = who, group << 20 | site
-        if not reduction:
-            words.earlier.forget(at)
+        if reduction:
+            words.reductions.add(at, who >> LANE, who, group << 20 | site)
+            return
+        if words.reductions.places:
+            self._check_reductions(gids, allocation, words, at, site, "async write")
+        words.earlier.forget(at)
 
     # --- synchronisation across clusters ----------------------------------------------------------------------------
     def _snapshot(self, gw: int, vec: np.ndarray) -> Known:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .bulk_reductions import BulkReductions
 from .reduction_order import Earlier
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ SERIAL, COLUMN, LANE, SYNC = 32, 16, 8, 4          # bit positions in `who`; bit
 
 class Words:
     """Stamps of one allocation: writer and last reader of every word (and the reader before, when it was another thread), updates before
-    the last one, and reads that came before the first write (words, and what gives their stamps)."""
+    the last one, reductions by copies, and reads that came before the first write (words, and what gives their stamps)."""
 
-    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "earlier", "log", "logged")
+    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "earlier", "reductions", "log", "logged")
     who: Any                # arrays of int64, or None before `open`, those of readers before the first that is stamped: who asks has looked
     when: Any
     reader: Any
@@ -47,6 +48,7 @@ class Words:
         """First write: from now on every access is stamped; earlier reads are entered."""
         self.who, self.when = np.zeros(words, np.int64), np.zeros(words, np.int64)
         self.earlier = Earlier(words, LANE, COLUMN, 63 - LANE)
+        self.reductions = BulkReductions()
         for at, stamps in self.log:
             self.mark(at, *stamps())
         self.log = []
@@ -78,3 +80,19 @@ class Words:
         if self.prior is None:
             self.prior, self.prior_when = np.zeros_like(self.who), np.zeros_like(self.who)
         self.prior[at], self.prior_when[at] = who, when
+
+
+def words_at(offset: np.ndarray, nbytes: int) -> tuple[np.ndarray, np.ndarray | int]:
+    """Of accesses at byte offsets: word indices (n,) or (n, words), and the byte mask inside the word."""
+    first = offset >> 2
+    if nbytes <= 4:
+        return first, ((1 << nbytes) - 1) << (offset & 3) if nbytes < 4 else 15
+    return first[:, None] + np.arange(nbytes >> 2), 15
+
+
+def same_bytes(allocation: Stamped, offset: np.ndarray, nbytes: int, value: Callable[[Any], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """same(lanes): True where lanes store the bytes that are there already."""
+    def same(lanes: np.ndarray) -> np.ndarray:
+        equal: np.ndarray = (value(lanes) == allocation.view(1)[offset[lanes][:, None] + np.arange(nbytes)]).all(axis=1)
+        return equal
+    return same
