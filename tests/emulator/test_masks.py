@@ -315,3 +315,9 @@ def test_a_flag_that_one_lane_polls_and_hands_on_in_each_branch(schedule):
         session = run(SHELL.replace("BODY", body.replace("SET", str(value))), (np.arange(32, dtype=np.int32), out, np.zeros(2, np.int32)), block=(64,), schedule=schedule)
         assert kinds(session) == found, told(session)
         assert found or out[:32].tolist() == [7] * 32
+
+
+def test_a_polling_loop_whose_shuffles_do_not_meet_is_named_and_ends():
+    body = "int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_up_sync(~0u, 0, 0); asm volatile(\"\"); } } while (!seen); out[t] = seen;"
+    session = run(SHELL.replace("BODY", body), (np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(2, np.int32)))
+    assert {"deadlock", "divergent-collective"} <= set(kinds(session)), told(session)

@@ -151,7 +151,6 @@ class Scheduler:
         if self.wake():
             return True
         if self.release_partial():
-            self.events += 1
             return True
         if self.polling:
             if self.endless():
