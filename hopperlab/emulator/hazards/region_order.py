@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of shared memory that a copy reads or writes at once: which of the stamps of shared_order.py must be ordered before it."""
+"""Regions of shared memory that a copy reads or writes at once: which stamps of `order`, a SharedOrder (shared_order.py), must be ordered before it."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,8 @@ from .clocks import V
 from .stamps import (
     LANE_MASK, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, byte_mask, pack_read)
 
-if TYPE_CHECKING:
-    from .shared_order import SharedOrder
 
-
-def written_before(order: SharedOrder, gid: int, row: int, w0: int, unique: np.ndarray, first: np.ndarray, site: int, verb: str, fenced: bool) -> None:
+def written_before(order: Any, gid: int, row: int, w0: int, unique: np.ndarray, first: np.ndarray, site: int, verb: str, fenced: bool) -> None:
     """A copy reads or writes words from `w0`: whoever wrote them (`unique` stamps, `first` of each: a word from w0 on) must be ordered before it (`fenced`: and by a
     proxy fence, if ordinary stores did)."""
     keep = unique != 0
@@ -39,7 +36,7 @@ def written_before(order: SharedOrder, gid: int, row: int, w0: int, unique: np.n
             findings_memory.missing_fence(order.machine, site, int(unique[k] & W_SITE_MASK), gid, int(w0 + first[k]) * 4, verb)
 
 
-def read_before(order: SharedOrder, gid: int, row: int, start: int, nbytes: int, site: int, fenced: bool) -> bool:
+def read_before(order: Any, gid: int, row: int, start: int, nbytes: int, site: int, fenced: bool) -> bool:
     """A copy writes bytes from `start`: whoever read them must be ordered before it (`fenced`: and by a proxy fence, if ordinary loads did). False where
     nobody has."""
     g0, g1, clocks = start >> 4, (start + nbytes + 15) >> 4, order.clocks
@@ -68,7 +65,7 @@ def read_before(order: SharedOrder, gid: int, row: int, start: int, nbytes: int,
     return True
 
 
-def _readers_of(order: SharedOrder, columns: np.ndarray, newest: np.ndarray, row: int, g0: int, g1: int) -> tuple[np.ndarray, np.ndarray]:
+def _readers_of(order: Any, columns: np.ndarray, newest: np.ndarray, row: int, g0: int, g1: int) -> tuple[np.ndarray, np.ndarray]:
     """(columns, read stamps) that stand for all readers of granules g0..g1-1, of which `newest` are the newest: these alone where the holder `row` knows whole
     warps up to them, else every one, of lanes that share a granule too."""
     clocks = order.clocks
@@ -88,7 +85,7 @@ def _readers_of(order: SharedOrder, columns: np.ndarray, newest: np.ndarray, row
     return np.concatenate([np.delete(columns, apart), more]), np.concatenate([np.delete(newest, apart), stamps])
 
 
-def read_of_nothing(order: SharedOrder, gid: int, start: int, nbytes: int, site: int) -> None:
+def read_of_nothing(order: Any, gid: int, start: int, nbytes: int, site: int) -> None:
     """A first write, by a copy, to bytes that somebody has read already: that read came before its data."""
     w0, w1 = start >> 2, (start + nbytes + 3) >> 2
     granules = np.arange(w0 >> 2, (w1 + 3) >> 2)

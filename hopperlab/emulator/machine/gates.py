@@ -30,8 +30,16 @@ def enter(S: Any, C: Cohort, block: Block) -> Cohort | None:
         if C is None:
             return None
     if block.gate is not None and C.resume != "skip":
-        return pass_gate(S, C, block)
+        return run_beside(S, C, block) if block.apart else pass_gate(S, C, block)
     C.resume = None
+    return C
+
+
+def run_beside(S: Any, C: Cohort, block: Block) -> Cohort:
+    """Run an instruction that lanes may also meet at elsewhere (warp_meetings.py): these are all that their masks name."""
+    C.resume = None
+    results = block.gate.fn(S.M, C, block.gate.info, *as_wanted(block, sources(S, C, block)))  # type: ignore[union-attr]  # such blocks have one
+    deliver(S, C, block, results if type(results) is tuple else (results,))
     return C
 
 
@@ -65,10 +73,6 @@ def pass_gate(S: Any, C: Cohort, block: Block) -> Cohort | None:
     """Evaluate a blocking instruction; lanes that must wait are parked."""
     wait = C.resume
     C.resume = None
-    if block.apart:
-        results = block.gate.fn(S.M, C, block.gate.info, *as_wanted(block, sources(S, C, block)))
-        deliver(S, C, block, results if type(results) is tuple else (results,))
-        return C
     if type(wait) is SpuriousFalse:
         if _answers_no(S, C, block):
             return C
