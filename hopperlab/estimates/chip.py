@@ -80,6 +80,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         sim, sms, ends = _run(sample, actors, board, memory, each)
         cycles = _whole(sim, actors, sample, ends, each)
         memory = replace(memory, waited=min(1.0, moved.loaded / (places * sample.cluster) / cycles / board.number("l2_bytes")) * board.number("l2_wait"))
+    cycles = max(cycles, board.number("start_cycles") + (moved.unique + moved.stored) / (memory.dram * places * sample.cluster))
     seen = cycles * (len(ends) or 1) * places / clusters if sample.whole else sim.latest
     return Run(cycles, _busy(sms, seen, cycles, moved, places * sample.cluster), moved, places * sample.cluster, each / sample.resident, share)
 
@@ -120,20 +121,25 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     machine = sample.machine
     sim = Simulation(board, memory, sample.trace.counts, machine.barriers.capacity, machine.warps, machine.translation.ops.__getitem__)
     sms = [Multiprocessor() for _ in range(sample.cluster)]
-    slots = range(sample.cluster)
-    left = min(each, MOST_SIMULATED * sample.resident)
+    different = len(sample.ctas) // sample.cluster
+    left = min(each, MOST_SIMULATED * sample.resident * (3 if different > 1 else 1))
     ends: list[float] = []
     started = 0
 
+    def slots(copy: int) -> range:
+        first = copy % different * sample.cluster
+        return range(first, first + sample.cluster)
+
     def begin(at: float) -> None:
         nonlocal started
-        for slot in slots:
-            sim.start(actors, started, slot, sms[slot], at, sample.cluster)
+        for rank, slot in enumerate(slots(started)):
+            sim.start(actors, started, slot, sms[rank], at, sample.cluster)
         started += 1
 
     def ended(key: tuple[int, int], at: float) -> None:
-        if all(not sim.left.get((key[0], slot), 1) for slot in slots):
-            ends.append(max(sim.cta_ends[(key[0], slot)] for slot in slots))
+        mine = slots(key[0])
+        if all(not sim.left.get((key[0], slot), 1) for slot in mine):
+            ends.append(max(sim.cta_ends[(key[0], slot)] for slot in mine))
             if started < left:
                 begin(at + board.number("next_cta"))
     sim.on_end = ended
@@ -146,7 +152,7 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
 def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[float], each: int) -> float:
     """Cycles of all CTAs of a place, from those that were simulated."""
     if not sample.whole:
-        return extrapolated(sim, actors, sample)
+        return extrapolated(sim, actors, sample, each)
     last = ends[-1] if ends else 0.0
     more = each - len(ends)
     if more > 0:
@@ -188,12 +194,12 @@ class NotEnough(ValueError):
     """A sample that was cut before a tile was done says nothing of the rest."""
 
 
-def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample) -> float:
+def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int) -> float:
     """Tile after tile: the time of those seen, and the others at the pace of the last ones."""
     writers = tiles(actors)
     marks = sorted(sim.tile_ends)
     if not any(step[0] == T.WGMMA for actor in actors for step in actor.steps):
-        return _moved(sim, sample)
+        return _moved(sim, sample, each)
     if not writers or len(marks) < 2 * len(writers):
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
     seen = len(marks) // len(writers)
@@ -201,13 +207,13 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample) -> float:
     return last + max(0.0, _wanted(sample, writers) - seen) * (last - first) / (seen - 1)
 
 
-def _moved(sim: Simulation, sample: Sample) -> float:
+def _moved(sim: Simulation, sample: Sample, each: int) -> float:
     """Of kernels that only move data: the rest of the bytes at the pace of the second half of those seen."""
     marks = sorted(sim.store_ends if sim.store_ends else sim.load_ends)
     table = sample.trace.written if sim.store_ends else sample.trace.read
     if len(marks) < 8:
         raise NotEnough("too few copies were seen")
-    theirs = sum(size for _, size in table.values()) / sample.total * len(sample.ctas) * sample.resident
+    theirs = sum(size for _, size in table.values()) / sample.total * len(sample.ctas) * min(each, sample.resident)
     half = len(marks) // 2
     seen, later = sum(n for _, n in marks), sum(n for _, n in marks[half + 1:])
     return marks[-1][0] + max(0.0, theirs - seen) * (marks[-1][0] - marks[half][0]) / later

@@ -80,7 +80,7 @@ def estimate_launch(launch: Launch, board: str = "h200") -> Estimate:
 
 
 def _sampled(planned: Any, name: str) -> Sample:
-    found = sample.run(planned)
+    found = sample.typical(planned)
     stuck = [hazard for hazard in found.machine.findings.hazards if hazard.kind == "deadlock"]
     if stuck:
         raise LaunchError(f"{name}: no estimate: the CTAs that were run wait for others, which were not (one that waits for all CTAs of a grid is not estimated), or "

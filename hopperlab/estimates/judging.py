@@ -27,7 +27,7 @@ def judge(case: Case, board: Board = H200) -> Row | None:
     if launch is None:
         return None
     planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
-    run = simulate(sample.run(planned), board)
+    run = simulate(sample.typical(planned), board)
     us = run.cycles / megahertz(run.busy, board) + board.number("launch_us")
     shape = "x".join(map(str, case.record.shape))
     return Row(case.name, case.recording, errors.family_of(run.busy), f"{case.recording} {shape} {case.record.dtype}", case.fitted, round(1000 * case.ms, 3), round(us, 3))

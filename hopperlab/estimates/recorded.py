@@ -16,7 +16,7 @@ from . import recorded_others as others
 if TYPE_CHECKING:
     from ..measure.recordings import Record
 
-FITTED = ("gemm", "stages")
+FITTED = ("gemm", "stages", "tma_vs_cp_async")
 """Recordings on which constants were fitted, beside the ladder's steps at 4096 cubed. All others are held out."""
 
 

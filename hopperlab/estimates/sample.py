@@ -22,12 +22,14 @@ from ..emulator.session import Session
 from ..hopper import limits
 from ..runtime import arguments
 from ..runtime.emulated import Mirrors
-from .trace import MOST_ENTRIES, Enough, Recorder
+from .trace import FURTHEST, MOST_ENTRIES, Enough, Recorder
 
 if TYPE_CHECKING:
     from ..emulator.machine.accumulator import Accumulator
     from ..runtime.module import RawKernel
 
+ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
+MIXED = 12                   # clusters of a sample of CTAs that differ
 MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
 
 
@@ -120,6 +122,26 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES) 
         launch.memory.release_views()
         machine.findings.close()
     return Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole)
+
+
+def typical(launch: Plan) -> Sample:
+    """A sample that stands for all CTAs: the first cluster; where more than a wave of clusters follows and those in the middle or at the end do not as much as it does,
+    some from all over the grid, in a random order that is always the same."""
+    first = run(launch)
+    clusters = first.total // first.cluster
+    if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
+        return first
+    others = run(launch, (clusters // 2, clusters - 1))
+    lengths = [length(first, 0), length(others, 0), length(others, 1)]
+    if max(lengths) <= ALIKE * min(lengths):
+        return first
+    return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+
+
+def length(sample: Sample, cluster: int) -> int:
+    """Entries that the trace of a sampled cluster has."""
+    warps = sample.machine.warps * sample.cluster
+    return sum(map(len, sample.trace.warps[cluster * warps:(cluster + 1) * warps]))
 
 
 def resident(threads: int, registers: int, shared: int) -> int:

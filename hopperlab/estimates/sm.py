@@ -44,7 +44,7 @@ class Barrier:
         self.bytes, self.latest = 0, 0.0
         self.done: list[float] = []
         self.waiting: list[Runner] = []
-        self.met: set[Any] = set()
+        self.met: dict[tuple[int, int], int] = {}
 
 
 @dataclass
@@ -165,22 +165,24 @@ class Simulation:
         if cost.port:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
         if cost.loaded:
-            end = max(end, self._fetch(sm, at, cost.loaded * warps * self.numbers["l1_missed"]))
+            missed = self.numbers["l1_missed"]
+            self._fetch(sm, at, cost.loaded * warps * missed)
+            end = max(end + missed * (self.numbers["lane_latency_l2"] + self.memory.waited), sm.l2.free, sm.dram.free)
         if cost.stored:
             runner.wrote = True
             self.store_ends.append((sm.stores.serve(at, cost.stored * warps / self.memory.lane_store), cost.stored * warps))
             end = max(end, sm.stores.free - self.numbers["store_queue"] / self.memory.lane_store)
         runner.at = end
 
-    def _fetch(self, sm: Multiprocessor, at: float, nbytes: float) -> float:
-        """When bytes that lanes or the engine ask for have left L2 and memory."""
+    def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane") -> float:
+        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory."""
         memory = self.memory
         end = sm.l2.serve(at, nbytes / memory.l2)
         if memory.missed:
             end = max(end, sm.dram.serve(at, nbytes * memory.missed / memory.dram))
         cold = sm.loaded < memory.cold
         sm.loaded += nbytes
-        return end + memory.waited + self.numbers["tma_latency_memory" if cold else "tma_latency_l2"]
+        return end + memory.waited + self.numbers[f"{way}_latency_memory" if cold else f"{way}_latency_l2"]
 
     def wgmma(self, runner: Runner, step: tuple) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""
@@ -225,7 +227,7 @@ class Simulation:
         numbers, sm, places = self.numbers, runner.sm, step[3]
         runner.at += numbers["tma_issue"]
         rate = numbers["tma_bytes"]
-        ready = self._fetch(sm, runner.at, step[2])
+        ready = self._fetch(sm, runner.at, step[2], "tma")
         self.load_ends.append((ready, step[2]))
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)
@@ -308,17 +310,18 @@ class Simulation:
         """mbarrier.try_wait until it is true."""
         return self._wait(runner, self._barrier((runner.copy, step[2]), self.counts.get(step[2], 1)), step[3], self.numbers["mbarrier"])
 
-    def _meet(self, runner: Runner, key: tuple, warps: int) -> None:
+    def _meet(self, runner: Runner, key: tuple, warps: int, came: int) -> None:
         barrier = self._barrier(key, warps)
         barrier.wanted = warps
         barrier.latest = max(barrier.latest, runner.at)
-        barrier.met |= {(runner.actor.slot, runner.actor.first + k) for k in range(runner.actor.warps)}
-        if len(barrier.met) >= warps:
+        who = (runner.actor.slot, runner.actor.first)                    # lanes of a warp may come one after the other: it counts once
+        barrier.met[who] = max(barrier.met.get(who, 0), came)
+        if sum(barrier.met.values()) >= warps:
             self._complete(barrier)
 
     def named(self, runner: Runner, step: tuple) -> bool:
         """bar.arrive and bar.sync."""
-        self._meet(runner, (runner.copy, "named", step[2]), -(-step[4] // 32) or self.warps)
+        self._meet(runner, (runner.copy, "named", step[2]), -(-step[4] // 32) or self.warps, step[-1])
         return True
 
     def named_wait(self, runner: Runner, step: tuple) -> bool:
@@ -329,7 +332,7 @@ class Simulation:
         """barrier.cluster.arrive."""
         key = (runner.copy, "cluster", step[2])
         runner.met[key] = len(self._barrier(key, 1).done) + 1
-        self._meet(runner, key, self.cluster_warps[runner.copy])
+        self._meet(runner, key, self.cluster_warps[runner.copy], step[-1])
         return True
 
     def cluster_wait(self, runner: Runner, step: tuple) -> bool:
