@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from . import trace as T
-from .board import Board
+from .boards import Board
 from .programs import COMPUTE, Actor, programs
 from .sm import Memory, Multiprocessor, Simulation
 
@@ -224,9 +224,9 @@ def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic,
     per = seen * len(sms)
 
     def mean(name: str) -> float:
-        return sum(getattr(sm, name).busy for sm in sms) / per
+        return float(sum(getattr(sm, name).busy for sm in sms)) / per
 
     def quarters(name: str) -> float:
-        return sum(unit.busy for sm in sms for unit in getattr(sm, name)) / 4 / per
+        return float(sum(unit.busy for sm in sms for unit in getattr(sm, name))) / 4 / per
     return Busy(mean("tensor"), quarters("mma"), quarters("schedulers"), mean("port"), moved.loaded / active / cycles, (moved.unique + moved.stored) / active / cycles,
                 moved.stored / active / cycles, quarters("special"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .board import Board
+    from .boards import Board
     from .chip import Busy
 
 
@@ -13,7 +13,7 @@ def activity(busy: Busy, board: Board) -> float:
     """How much a cycle asks of the board: 1 where the highest clock just holds."""
     number = board.number
     return (number("power_base") + number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + number("power_l2") * busy.l2 / 50
-            + number("power_memory") * busy.memory / 17 + number("power_issue") * busy.issue + number("power_port") * busy.port)
+            + number("power_issue") * busy.issue + number("power_port") * busy.port)
 
 
 def megahertz(busy: Busy, board: Board) -> float:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run of PTX instructions costs a warp: issue slots, the longest chain of dependent ones, and the time of each unit that warps share.
 
-PTX is not what runs: ptxas merges, moves and deletes. So classes have weights (board.py: ISSUE), which are fitted, and a chain is what data dependences
+PTX is not what runs: ptxas merges, moves and deletes. So classes have weights (boards.py: ISSUE), which are fitted, and a chain is what data dependences
 ask for, as if the compiler had ordered everything else well.
 """
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..emulator.observe.classes import instruction_class
-from .board import Board
+from .boards import Board
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

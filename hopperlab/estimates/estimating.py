@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..runtime.errors import LaunchError
 from . import chip, sample
-from .board import BOARDS, Board
+from .boards import BOARDS, Board
 from .clock import megahertz
-from .errors import Family, family_of, measured
+from .accuracy import Family, family_of, measured
 
 if TYPE_CHECKING:
     from ..measure.launches.launch import Launch
@@ -67,7 +67,7 @@ def _time(us: float) -> str:
 def estimate(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, cluster: Any = None, board: str = "h200") -> Estimate:
     """How long a launch of a kernel would take, called as the kernel is. A few of its CTAs run in the emulator; arrays stay as they are.
 
-    board: a key of board.BOARDS. Raises LaunchError for a launch that is impossible, that never ends in the sample (as where a CTA waits for one that is not
+    board: a key of boards.BOARDS. Raises LaunchError for a launch that is impossible, that never ends in the sample (as where a CTA waits for one that is not
     in it), or of which too little can be seen; what the emulator raises otherwise.
     """
     planned, _mirrors = sample.planned(kernel, grid, block, args, shared_mem, cluster)

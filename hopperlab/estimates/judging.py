@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates of everything that was recorded and can be made again, beside the measurement: what errors.py stores, and the tables of docs/estimates.md."""
+"""Estimates of everything that was recorded and can be made again, beside the measurement: what accuracy.py stores, and the tables of docs/estimates.md."""
 from __future__ import annotations
 
 import re
@@ -11,11 +11,11 @@ from ..emulator import EmulatorError
 from ..measure import recordings
 from ..runtime.errors import HopperlabError
 from ..runtime.tables import counted
-from . import errors, recorded, sample
+from . import accuracy, recorded, sample
 from .chip import simulate
 from .clock import megahertz
-from .board import H200, Board
-from .errors import Row
+from .boards import H200, Board
+from .accuracy import Row
 from .recorded import Case
 
 MARKS = ("<!-- {0}: begin (hopperlab estimate --judge) -->", "<!-- {0}: end -->")
@@ -30,7 +30,7 @@ def judge(case: Case, board: Board = H200) -> Row | None:
     run = simulate(sample.typical(planned), board)
     us = run.cycles / megahertz(run.busy, board) + board.number("launch_us")
     shape = "x".join(map(str, case.record.shape))
-    return Row(case.name, case.recording, errors.family_of(run.busy), f"{case.recording} {shape} {case.record.dtype}", case.fitted, round(1000 * case.ms, 3), round(us, 3))
+    return Row(case.name, case.recording, accuracy.family_of(run.busy), f"{case.recording} {shape} {case.record.dtype}", case.fitted, round(1000 * case.ms, 3), round(us, 3))
 
 
 def judged(cases: Iterable[Case] | None = None, say: Callable[[str], object] = lambda line: None) -> Iterator[Row]:
@@ -53,11 +53,11 @@ def judged(cases: Iterable[Case] | None = None, say: Callable[[str], object] = l
 def pages() -> dict[str, str]:
     """The generated parts of docs/estimates.md, by the name between their marks."""
     head = "| measurements | count | mean error | nine of ten within | share within 12 % |\n|---|---|---|---|---|\n"
-    lines = [f"| {name} | {count} | {mean:.1%} | {most:.1%} | {within:.0%} |" for name, count, mean, most, within in errors.table()]
-    right, pairs = errors.ranking(row for row in errors.rows() if not row.fitted)
+    lines = [f"| {name} | {count} | {mean:.1%} | {most:.1%} | {within:.0%} |" for name, count, mean, most, within in accuracy.table()]
+    right, pairs = accuracy.ranking(row for row in accuracy.rows() if not row.fitted)
     ranked = f"\n\nOf {counted(pairs, 'pair')} of held-out configurations (same recording, shape and type) whose times differ by more than 5 %, {right} are ranked rightly: {right / max(1, pairs):.0%}."
     constants = "\n".join(f"| `{name}` | {constant.value:g} | {constant.unit} | {constant.source} |" for name, constant in H200.constants.items())
-    misses = "\n".join(f"| {_short(row.name)} | {row.measured:.1f} | {row.estimated:.1f} | {row.error:+.0%} |" for row in errors.worst())
+    misses = "\n".join(f"| {_short(row.name)} | {row.measured:.1f} | {row.estimated:.1f} | {row.error:+.0%} |" for row in accuracy.worst())
     return {"errors": head + "\n".join(lines) + ranked, "constants": "| constant | value | unit | from |\n|---|---|---|---|\n" + constants,
             "misses": "| held-out measurement | measured, us | estimated, us | error |\n|---|---|---|---|\n" + misses}
 
@@ -70,15 +70,17 @@ def into(text: str) -> str:
     """A page's text with its generated parts as they are now."""
     for name, part in pages().items():
         begin, end = (mark.format(name) for mark in MARKS)
-        text = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _found, part=part, begin=begin, end=end: f"{begin}\n{part}\n{end}", text, flags=re.DOTALL)
+        before, _begin, rest = text.partition(begin)
+        _old, found, after = rest.partition(end)
+        text = f"{before}{begin}\n{part}\n{end}{after}" if found else text
     return text
 
 
 def write(page: Path | None = None) -> int:
     """Judge everything, store it, and bring the page up to date. Minutes. Returns how many measurements were judged."""
     found = list(judged(say=lambda line: print(line, file=sys.stderr)))
-    errors.write(found)
-    errors.rows.cache_clear()
+    accuracy.write(found)
+    accuracy.rows.cache_clear()
     page = page or recordings.FOLDER.parent.parent / "docs" / "estimates.md"
     if page.is_file():
         page.write_text(into(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import trace as T
-from .board import Board
+from .boards import Board
 from .costs import Cost, price
+from .trace import Step
 
 if TYPE_CHECKING:
     from .sample import Sample
@@ -23,7 +24,7 @@ class Actor:
     slot: int
     first: int
     warps: int
-    steps: list[tuple]
+    steps: list[Step]
 
 
 def programs(sample: Sample, board: Board) -> list[Actor]:
@@ -38,7 +39,7 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
     return actors
 
 
-def together(traces: list[list[tuple]]) -> list[tuple[int, list[tuple[tuple, int]]]]:
+def together(traces: list[list[Step]]) -> list[tuple[int, list[tuple[Step, int]]]]:
     """Traces of a warpgroup's warps as (first warp, entries with the number of warps that make each): one list where the shorter ones are parts of the longest."""
     longest = max(range(len(traces)), key=lambda k: len(traces[k]))
     counts = [1] * len(traces[longest])
@@ -55,7 +56,7 @@ def together(traces: list[list[tuple]]) -> list[tuple[int, list[tuple[tuple, int
     return [(longest, list(zip(traces[longest], counts, strict=True))), *left]
 
 
-def _inside(part: list[tuple], whole: list[tuple]) -> list[int] | None:
+def _inside(part: list[Step], whole: list[Step]) -> list[int] | None:
     """Where the entries of `part` stand in `whole`, in order; None where one of them does not."""
     places, at, end = [], 0, len(whole)
     for entry in part:
@@ -75,7 +76,7 @@ class Pricer:
     def __init__(self, sample: Sample, board: Board):
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
         self.counts, self.board = sample.counts, board
-        self._known: dict[tuple, Cost] = {}
+        self._known: dict[tuple[int, int], Cost] = {}
 
     def piece(self, start: int, end: int) -> Cost:
         """Instructions from `start` to before `end`."""
@@ -89,9 +90,9 @@ class Pricer:
         """wgmma.commit_group among them."""
         return sum(i.op == "wgmma" and i.mods[0] == "commit_group" for i in self.body[start:end])
 
-    def steps(self, merged: list[tuple[tuple, int]]) -> list[tuple]:
+    def steps(self, merged: list[tuple[Step, int]]) -> list[Step]:
         """Entries as steps: what is computed before an event stands before it."""
-        out: list[tuple] = []
+        out: list[Step] = []
         at, end, warps = 0, 0, 1
         for entry, count in merged:
             if entry[0] == T.BLOCK:
@@ -105,14 +106,14 @@ class Pricer:
         self._compute(out, at, end, warps)
         return out
 
-    def _place(self, entry: tuple, at: int, end: int) -> int:
+    def _place(self, entry: Step, at: int, end: int) -> int:
         """The instruction of an entry in the rest of its block; `end` for one that stands at the head of the next."""
         if entry[1] >= 0:
             return entry[1] if at <= entry[1] < end else end
         wanted = {T.COMMIT: ("commit_group",), T.GROUPS: ("wait_group", "wait_all", "read"), T.CLUSTER: ("arrive",)}.get(entry[0], ())
         return next((i.index for i in self.body[at:end] if i.op in ("cp", "barrier") and any(m in i.mods for m in wanted)), end)
 
-    def _compute(self, out: list[tuple], start: int, end: int, warps: int) -> None:
+    def _compute(self, out: list[Step], start: int, end: int, warps: int) -> None:
         if start >= end:
             return
         cost = self.piece(start, end)
@@ -124,8 +125,3 @@ class Pricer:
                 out.append((COMPUTE, cost, warps))
         for _ in range(self.commits(start, end)):
             out.append((T.COMMIT, -1, "wgmma", warps))
-
-
-def total(actors: list[Actor], what: Any) -> float:
-    """Sum of a field of Cost over all warps."""
-    return sum(getattr(step[1], what) * step[2] for actor in actors for step in actor.steps if step[0] == COMPUTE)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from . import recorded_others as others
 
 if TYPE_CHECKING:
     from ..measure.recordings import Record
+
+Arrays = tuple[Any, Any, Any]
 
 FITTED = ("gemm", "stages", "tma_vs_cp_async")
 """Recordings on which constants were fitted, beside the ladder's steps at 4096 cubed. All others are held out."""
@@ -28,7 +31,7 @@ class Case:
     recording: str
     record: Record
     fitted: bool
-    make: Callable[[], Launch]
+    make: Callable[[], Launch | None]
 
     @property
     def ms(self) -> float:
@@ -36,7 +39,7 @@ class Case:
         return float(self.record.ms or 0)
 
 
-def _product(shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+def _product(shape: tuple[int, ...]) -> Arrays:
     m, n, k = shape
     return np.zeros((m, k), np.uint16), np.zeros((n, k), np.uint16), np.zeros((m, n), np.uint16)
 
@@ -44,7 +47,7 @@ def _product(shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
 def _gemm(record: Record) -> Launch | None:
     """A step or a variant of the ladder."""
     words, arrays = others.words(record.options), _product(record.shape)
-    stages = {"stages": int(words["STAGES"])} if "STAGES" in words else {}
+    stages: dict[str, Any] = {"stages": int(words["STAGES"])} if "STAGES" in words else {}
     if record.kernel in gemm_choice.KINDS and record.options:
         choice = gemm_choice.parsed(record)
         if isinstance(choice, gemm_choice.StreamK):
@@ -57,7 +60,7 @@ def _gemm(record: Record) -> Launch | None:
     return _variant(record, words, arrays, stages)
 
 
-def _variant(record: Record, words: Mapping[str, str], arrays: tuple, stages: Mapping[str, int]) -> Launch | None:
+def _variant(record: Record, words: Mapping[str, str], arrays: Arrays, stages: Mapping[str, Any]) -> Launch | None:
     if record.kernel == "wgmma_operands":
         return _operands(record, words)
     if record.kernel == "register_roles":
@@ -76,15 +79,15 @@ def _variant(record: Record, words: Mapping[str, str], arrays: tuple, stages: Ma
     if record.suite == "cuda_pipeline":
         alone = () if stages["stages"] == 3 else ("-DBLOCKS_PER_SM=1",)
         return variants.cp_async_mma(*arrays, **stages, options=alone, backend="emulator")
-    make = variants.VARIANTS.get(record.kernel)
-    return make(*arrays, **stages, backend="emulator") if make else None
+    if record.kernel not in variants.VARIANTS:
+        return None
+    return variants.VARIANTS[record.kernel](*arrays, **stages, backend="emulator")
 
 
 def _operands(record: Record, words: Mapping[str, str]) -> Launch:
     operand = variants.OPERANDS[record.dtype]
     m, n, k = record.shape
-    kind = {1: np.uint8, 2: np.uint16, 4: np.float32}[operand.bytes]
-    kind = {"f16": np.float16, "s8": np.int8}.get(record.dtype, kind)
+    kind: Any = {"f16": np.float16, "s8": np.int8}.get(record.dtype, {1: np.uint8, 2: np.uint16, 4: np.float32}[operand.bytes])
     shapes = [(b, a) if words[f"{name}_major"] == "MN" else (a, b) for name, (a, b) in (("A", (m, k)), ("B", (n, k)))]
     return variants.wgmma_operands(np.zeros(shapes[0], kind), np.zeros(shapes[1], kind), np.zeros((m, n), operand.result), record.dtype, words["A"],
                                    words["A_major"], words["B_major"], backend="emulator")
@@ -103,4 +106,4 @@ def cases(names: tuple[str, ...] = ()) -> Iterator[Case]:
                 continue
             fitted = name in FITTED or name == "ladder" and not record.options and record.shape == (4096, 4096, 4096)
             label = " ".join((name, record.kernel, *record.options, "x".join(map(str, record.shape)), record.dtype))
-            yield Case(label, name, record, fitted, lambda record=record, name=name: MAKERS[name](record))
+            yield Case(label, name, record, fitted, partial(MAKERS[name], record))

@@ -44,7 +44,7 @@ def attention_forward(record: Record) -> Launch | None:
     heads, d = record.shape[2:]
     tokens, starts = _sequences(record)
     if len(record.options) > 2:
-        choice = attention.parsed(record.options[2:])
+        choice: attention.Forward = attention.parsed(record.options[2:])
     elif record.kernel in attention.STEPS:
         choice = attention.STEPS[record.kernel]
     else:
@@ -60,9 +60,9 @@ def attention_forward_fp8(record: Record) -> Launch | None:
     heads, d = record.shape[2:]
     tokens, starts = _sequences(record)
     q, k, v = (np.zeros((tokens, heads, d), np.uint8) for _ in range(3))
-    scales = [np.ones(heads, np.float32) for _ in range(3)]
+    ones = np.ones(heads, np.float32)
     choice = attention.parsed(record.options[2:], attention_fp8.ForwardFp8)
-    return attention_fp8.forward_fp8(q, k, v, np.zeros((tokens, heads, d), np.uint16), np.zeros((heads, tokens), np.float32), *scales, starts, starts,
+    return attention_fp8.forward_fp8(q, k, v, np.zeros((tokens, heads, d), np.uint16), np.zeros((heads, tokens), np.float32), ones, ones, ones, starts, starts,
                                      record.options[1] == "causal", choice=choice, backend="emulator")
 
 

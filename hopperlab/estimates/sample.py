@@ -36,6 +36,9 @@ MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory ac
 class Still(Landing):
     """Operations in flight that signal and complete as ever, and move nothing."""
 
+    def __init__(self, machine: Any):
+        super().__init__(machine)
+
     def issue_copy(self, op: BarrierOp) -> None:
         """A copy to shared memory."""
         if type(op) is BarrierOp:
@@ -107,10 +110,12 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES) 
 
     def listen(machine: Any) -> list[Any]:
         machine.landing = Still(machine)
-        heard.extend((Recorder(machine, max(1, at_once // len(chosen)), most), Counting(machine)))
+        counting: Any = Counting
+        heard.extend((Recorder(machine, max(1, at_once // len(chosen)), most), counting(machine)))
         machine.findings = Findings(machine)
-        return [*heard, Work(machine), Deadlock(machine, ())]
-    machine = replace(launch, geometry=few).machine(listen)
+        bound: Any = Work
+        return [*heard, bound(machine), Deadlock(machine, ())]
+    machine: Any = replace(launch, geometry=few).machine(listen)
     try:
         with one_blas_thread():
             machine.scheduler.run()

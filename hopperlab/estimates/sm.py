@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import trace as T
-from .board import Board
+from .boards import Board
 from .programs import COMPUTE, Actor
+from .trace import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,7 +95,7 @@ class Simulation:
     def __init__(self, board: Board, memory: Memory, counts: Mapping[int, int], capacity: int, warps: int, operations: Callable[[int], Any]):
         self.board, self.memory, self.counts, self.capacity, self.warps = board, memory, counts, capacity, warps
         self.operations = operations
-        self.barriers: dict[tuple, Barrier] = {}
+        self.barriers: dict[tuple[Any, ...], Barrier] = {}
         self.heap: list[tuple[float, int, Runner]] = []
         self.numbers = {name: constant.value for name, constant in board.constants.items()}
         self.cta_ends: dict[tuple[int, int], float] = {}
@@ -184,7 +185,7 @@ class Simulation:
         sm.loaded += nbytes
         return end + memory.waited + self.numbers[f"{way}_latency_memory" if cold else f"{way}_latency_l2"]
 
-    def wgmma(self, runner: Runner, step: tuple) -> bool:
+    def wgmma(self, runner: Runner, step: Step) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""
         if runner.wrote:
             runner.wrote = False
@@ -196,7 +197,7 @@ class Simulation:
         runner.at = max(runner.at + self.numbers["wgmma_issue"], end - self.numbers["wgmma_ahead"])
         return True
 
-    def commit(self, runner: Runner, step: tuple) -> bool:
+    def commit(self, runner: Runner, step: Step) -> bool:
         """A group is closed."""
         kind = step[2]
         runner.groups.setdefault(kind, []).append(runner.open.pop(kind, runner.at))
@@ -204,11 +205,11 @@ class Simulation:
             runner.reads.setdefault(kind, []).append(runner.open.pop("read", runner.at))
         return True
 
-    def products(self, runner: Runner, step: tuple) -> bool:
+    def products(self, runner: Runner, step: Step) -> bool:
         """wgmma.wait_group."""
         return self._groups(runner, "wgmma", step[2], runner.groups)
 
-    def wait_groups(self, runner: Runner, step: tuple) -> bool:
+    def wait_groups(self, runner: Runner, step: Step) -> bool:
         """wait_group of copies."""
         return self._groups(runner, step[2], step[3], runner.reads if step[4] else runner.groups)
 
@@ -222,7 +223,7 @@ class Simulation:
         return True
 
     # --- copies -----------------------------------------------------------------------------------------------------
-    def load(self, runner: Runner, step: tuple) -> bool:
+    def load(self, runner: Runner, step: Step) -> bool:
         """A bulk or tensor load."""
         numbers, sm, places = self.numbers, runner.sm, step[3]
         runner.at += numbers["tma_issue"]
@@ -235,7 +236,7 @@ class Simulation:
             self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1))
         return True
 
-    def store(self, runner: Runner, step: tuple) -> bool:
+    def store(self, runner: Runner, step: Step) -> bool:
         """A bulk or tensor store: its source is read, then it is written."""
         runner.at += self.numbers["tma_issue"]
         runner.wrote = True
@@ -247,7 +248,7 @@ class Simulation:
         self.store_ends.append((out, step[2]))
         return True
 
-    def cp_async(self, runner: Runner, step: tuple) -> bool:
+    def cp_async(self, runner: Runner, step: Step) -> bool:
         """cp.async by lanes."""
         end = self._fetch(runner.sm, runner.at, step[2] * step[-1])
         self.load_ends.append((end, step[2] * step[-1]))
@@ -255,12 +256,12 @@ class Simulation:
         runner.copies = max(runner.copies, end)
         return True
 
-    def cp_arrive(self, runner: Runner, step: tuple) -> bool:
+    def cp_arrive(self, runner: Runner, step: Step) -> bool:
         """cp.async.mbarrier.arrive."""
         self._contribute((runner.copy, step[2]), step[3] * step[-1], 0, max(runner.at, runner.copies), self.counts.get(step[2], 1))
         return True
 
-    def remote(self, runner: Runner, step: tuple) -> bool:
+    def remote(self, runner: Runner, step: Step) -> bool:
         """Bytes to another CTA of the cluster."""
         end = runner.sm.l2.serve(runner.at, step[2] / self.numbers["dsmem_bytes"]) + self.numbers["dsmem_latency"]
         if step[3] >= 0:
@@ -268,13 +269,13 @@ class Simulation:
         return True
 
     # --- barriers ---------------------------------------------------------------------------------------------------
-    def _barrier(self, key: tuple, wanted: int) -> Barrier:
+    def _barrier(self, key: tuple[Any, ...], wanted: int) -> Barrier:
         found = self.barriers.get(key)
         if found is None:
             found = self.barriers[key] = Barrier(wanted)
         return found
 
-    def _contribute(self, key: tuple, arrivals: int, nbytes: int, at: float, wanted: int) -> None:
+    def _contribute(self, key: tuple[Any, ...], arrivals: int, nbytes: int, at: float, wanted: int) -> None:
         barrier = self._barrier(key, wanted)
         barrier.pending -= arrivals
         barrier.bytes += nbytes
@@ -290,7 +291,7 @@ class Simulation:
         for runner in waiting:
             self._push(runner)
 
-    def arrive(self, runner: Runner, step: tuple) -> bool:
+    def arrive(self, runner: Runner, step: Step) -> bool:
         """mbarrier.arrive, here or in another CTA."""
         slot = step[2] // self.capacity
         far = slot != runner.actor.slot
@@ -306,11 +307,11 @@ class Simulation:
             runner.at = max(runner.at, barrier.done[phases - 1] + latency)
         return True
 
-    def wait(self, runner: Runner, step: tuple) -> bool:
+    def wait(self, runner: Runner, step: Step) -> bool:
         """mbarrier.try_wait until it is true."""
         return self._wait(runner, self._barrier((runner.copy, step[2]), self.counts.get(step[2], 1)), step[3], self.numbers["mbarrier"])
 
-    def _meet(self, runner: Runner, key: tuple, warps: int, came: int) -> None:
+    def _meet(self, runner: Runner, key: tuple[Any, ...], warps: int, came: int) -> None:
         barrier = self._barrier(key, warps)
         barrier.wanted = warps
         barrier.latest = max(barrier.latest, runner.at)
@@ -319,29 +320,29 @@ class Simulation:
         if sum(barrier.met.values()) >= warps:
             self._complete(barrier)
 
-    def named(self, runner: Runner, step: tuple) -> bool:
+    def named(self, runner: Runner, step: Step) -> bool:
         """bar.arrive and bar.sync."""
         self._meet(runner, (runner.copy, "named", step[2]), -(-step[4] // 32) or self.warps, step[-1])
         return True
 
-    def named_wait(self, runner: Runner, step: tuple) -> bool:
+    def named_wait(self, runner: Runner, step: Step) -> bool:
         """bar.sync."""
         return self._wait(runner, self._barrier((runner.copy, "named", step[2]), 1), step[3], self.numbers["named"])
 
-    def cluster(self, runner: Runner, step: tuple) -> bool:
+    def cluster(self, runner: Runner, step: Step) -> bool:
         """barrier.cluster.arrive."""
         key = (runner.copy, "cluster", step[2])
         runner.met[key] = len(self._barrier(key, 1).done) + 1
         self._meet(runner, key, self.cluster_warps[runner.copy], step[-1])
         return True
 
-    def cluster_wait(self, runner: Runner, step: tuple) -> bool:
+    def cluster_wait(self, runner: Runner, step: Step) -> bool:
         """barrier.cluster.wait."""
         key = (runner.copy, "cluster", step[2])
         return self._wait(runner, self._barrier(key, 1), runner.met.get(key, 0), self.numbers["cluster_barrier"])
 
 
-_DO: dict[int, Callable[[Simulation, Runner, tuple], bool]] = {
+_DO: dict[int, Callable[[Simulation, Runner, Step], bool]] = {
     T.WAIT: Simulation.wait, T.ARRIVE: Simulation.arrive, T.LOAD: Simulation.load, T.STORE: Simulation.store, T.COMMIT: Simulation.commit,
     T.GROUPS: Simulation.wait_groups, T.CP_ASYNC: Simulation.cp_async, T.CP_ARRIVE: Simulation.cp_arrive, T.NAMED: Simulation.named,
     T.NAMED_WAIT: Simulation.named_wait, T.CLUSTER: Simulation.cluster, T.CLUSTER_WAIT: Simulation.cluster_wait, T.WGMMA: Simulation.wgmma,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..emulator.machine.cohort import Cohort
     from ..emulator.machine.waits import Wait
 
+Step = tuple[Any, ...]
+
 BLOCK = 0            # (BLOCK, -1, number): runs a basic block
 WAIT = 1             # (WAIT, index, barrier, phases): until so many phases of an mbarrier are complete
 ARRIVE = 2           # (ARRIVE, index, barrier, arrivals, bytes): on an mbarrier; bytes that it announces
@@ -55,15 +57,15 @@ class Recorder(Listener):
         self.polls: dict[int, set[int]] = {}
         self.stores: set[int] = set()                # warps that have written since their last product
         self.tiles: dict[int, int] = {}              # of warps that write: tiles written
-        self.warps: list[list[tuple]] = [[] for _ in range(machine.slots * machine.warps)]
+        self.warps: list[list[Step]] = [[] for _ in range(machine.slots * machine.warps)]
         self.counts: dict[int, int] = {}
         self.index = -1
         self.used: Any = None
         self.read: dict[int, list[float]] = {}       # allocation address -> [bytes loaded, bytes of the array]
         self.written: dict[int, list[float]] = {}
-        self.undo: list[tuple] = []
+        self.undo: list[tuple[Any, ...]] = []
 
-    def _each(self, C: Cohort, entry: tuple) -> None:
+    def _each(self, C: Cohort, entry: Step) -> None:
         for warp in self.M.units(C).gw.tolist():
             self.warps[warp].append(entry)
 
@@ -183,11 +185,11 @@ class Recorder(Listener):
         self._touch(self.read, allocation.address, nbytes)
         self.warps[gid >> 5].append((LOAD, index, nbytes, []))
 
-    def load_issued(self, gid: int, barrier: int, spans: list, nbytes: int, index: int, slot: int, tile: Any) -> None:
+    def load_issued(self, gid: int, barrier: int, spans: list[Any], nbytes: int, index: int, slot: int, tile: Any) -> None:
         """Where it goes."""
         self.warps[gid >> 5][-1][3].append((barrier, nbytes, slot))
 
-    def store_issued(self, gid: int, spans: list, nbytes: int, index: int, reduction: bool, tile: Any) -> None:
+    def store_issued(self, gid: int, spans: list[Any], nbytes: int, index: int, reduction: bool, tile: Any) -> None:
         """A bulk or tensor store."""
         self.warps[gid >> 5].append((STORE, index, nbytes))
         self._writes(gid >> 5)
@@ -208,13 +210,13 @@ class Recorder(Listener):
         """commit_group of copies."""
         self._each(C, (COMMIT, -1, bulk))
 
-    def cp_async(self, C: Cohort, live: Cohort, address: NDArray[Any], parts: list, flat: NDArray[Any], size: int, index: int) -> None:
+    def cp_async(self, C: Cohort, live: Cohort, address: NDArray[Any], parts: list[Any], flat: NDArray[Any], size: int, index: int) -> None:
         """cp.async."""
         units = self.M.units(C)
         counts = [32] * len(units.gw) if units.counts is None else units.counts.tolist()
         for warp, lanes in zip(units.gw.tolist(), counts):
             self.warps[warp].append((CP_ASYNC, index, lanes * size))
-        for allocation, lanes, offsets in parts:
+        for allocation, _lanes, offsets in parts:
             self._touch(self.read, allocation.address, len(offsets) * size)
 
     def arrival_issued(self, op: Any) -> None:
@@ -237,23 +239,23 @@ class Recorder(Listener):
                 self.tiles[warp] += 1
 
     # --- ordinary memory --------------------------------------------------------------------------------------------
-    def global_read(self, C: Cohort, address: NDArray[Any], parts: list, info: Any) -> None:
+    def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
         """ld.global."""
-        for allocation, lanes, offsets in parts:
+        for allocation, _lanes, offsets in parts:
             self._touch(self.read, allocation.address, np.size(offsets) * info.nbytes)
 
-    def global_written(self, C: Cohort, address: NDArray[Any], parts: list, info: Any, value: Any) -> None:
+    def global_written(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any, value: Any) -> None:
         """st.global: what was there is kept, so that an estimate changes nothing."""
-        for allocation, lanes, offsets in parts:
+        for allocation, _lanes, offsets in parts:
             self._touch(self.written, allocation.address, np.size(offsets) * info.nbytes)
             self._keep(allocation, offsets, info.nbytes)
         for warp in self.M.units(C).gw.tolist():
             self._writes(warp)
 
-    def global_atomic(self, C: Cohort, parts: list, info: Any) -> None:
+    def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
         """atom.global: a CTA that draws from a counter stands for all that are not sampled."""
         value = getattr(self.M.body[info.index].operands[-1], "value", None)
-        for allocation, lanes, offsets in parts:
+        for allocation, _lanes, offsets in parts:
             self._keep(allocation, offsets, info.nbytes)
             if self.scale > 1 and info.op == "add" and info.returns and isinstance(value, int) and info.nbytes == 4:
                 allocation.view(4)[np.asarray(offsets) >> 2] += np.uint32(value * (self.scale - 1) & 0xFFFFFFFF)

@@ -12,7 +12,7 @@ import pytest
 import hopperlab as hl
 from hopperlab import cli
 from hopperlab.estimates import chip, sample, steps
-from hopperlab.estimates.board import H200
+from hopperlab.estimates.boards import H200
 from hopperlab.estimates.estimating import bound, estimate_launch
 from hopperlab.hopper import limits
 from hopperlab.measure import recordings

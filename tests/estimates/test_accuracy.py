@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hopperlab.estimates import errors, judging, recorded
-from hopperlab.estimates.errors import Row
+from hopperlab.estimates import accuracy, judging, recorded
+from hopperlab.estimates.accuracy import Row
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "estimates.md"
@@ -31,7 +31,7 @@ EFFECTS = {
 
 
 def row(recording, text):
-    found = [r for r in errors.rows() if r.recording == recording and f"{recording} {text}" in r.name]
+    found = [r for r in accuracy.rows() if r.recording == recording and f"{recording} {text}" in r.name]
     assert len(found) == 1, f"{len(found)} rows of {recording} {text}"
     return found[0]
 
@@ -51,7 +51,7 @@ CHEAP = ("gemm tma_wgmma STAGES=4 1024x1024x1024", "gemm mma_multistage STAGES=4
 @pytest.mark.parametrize("name", CHEAP)
 def test_what_is_stored_is_what_the_model_says(name):
     case = next(case for case in recorded.cases((name.split()[0],)) if case.name.startswith(name))
-    stored = next(r for r in errors.rows() if r.name == case.name)
+    stored = next(r for r in accuracy.rows() if r.name == case.name)
     found = judging.judge(case)
     assert found.measured == stored.measured and found.family == stored.family and found.fitted == stored.fitted
     assert found.estimated == pytest.approx(stored.estimated, rel=0.005), "the model changed: hopperlab estimate --judge"
@@ -65,23 +65,23 @@ def test_the_page_says_what_is_stored():
 
 def test_errors_of_hand_made_rows():
     rows = [Row(f"r{k}", "r", "attention", "g", False, 100.0, 100.0 + error) for k, error in enumerate((1, -2, 3, -4, 5, -6, 7, -8, 20, -40))]
-    found = errors.summary("x", rows)
+    found = accuracy.summary("x", rows)
     assert (found.count, found.within) == (10, 0.8)
     assert found.mean == pytest.approx(0.096) and found.most == pytest.approx(0.4)
-    assert errors.summary("x", []).most == errors.UNKNOWN
+    assert accuracy.summary("x", []).most == accuracy.UNKNOWN
 
 
 def test_ranking_counts_pairs_of_a_group_that_differ():
     rows = [Row("a", "r", "f", "g", False, 100.0, 90.0), Row("b", "r", "f", "g", False, 103.0, 80.0), Row("c", "r", "f", "g", False, 120.0, 85.0), Row("d", "r", "f", "h", False, 500.0, 1.0)]
-    assert errors.ranking(rows) == (1, 2), "a and b are too near; c after b, rightly, before a, wrongly; d is alone"
+    assert accuracy.ranking(rows) == (1, 2), "a and b are too near; c after b, rightly, before a, wrongly; d is alone"
 
 
 def test_held_out_errors_stay_where_they_are():
-    held = [r for r in errors.rows() if not r.fitted]
-    found = errors.summary("held", held)
+    held = [r for r in accuracy.rows() if not r.fitted]
+    found = accuracy.summary("held", held)
     assert found.count >= 200 and found.mean <= MEAN and found.within >= WITHIN
     assert not any(r.recording in recorded.FITTED for r in held), "what was fitted is not counted as held out"
-    right, pairs = errors.ranking(held)
+    right, pairs = accuracy.ranking(held)
     assert pairs >= 200 and right >= RANKED * pairs
 
 
