@@ -41,7 +41,8 @@ class Cost:
 
 def price(instructions: Sequence[Instr], counts: Mapping[int, Mapping[str, int]], board: Board) -> Cost:
     """The cost of running these instructions once, one after the other."""
-    total, ready, chain = Cost(), {}, 0.0
+    total, chain = Cost(), 0.0
+    ready: dict[str, float] = {}
     for instr in instructions:
         one = single(instr, counts.get(instr.index, {}), board)
         total += one

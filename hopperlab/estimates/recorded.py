@@ -51,11 +51,11 @@ def _gemm(record: Record) -> Launch | None:
     if record.kernel in gemm_choice.KINDS and record.options:
         choice = gemm_choice.parsed(record)
         if isinstance(choice, gemm_choice.StreamK):
-            return None
+            return gemm.stream_k(*arrays, choice, backend="emulator")
         return gemm.split_k(*arrays, choice, backend="emulator") if isinstance(choice, gemm_choice.SplitK) else gemm.final(*arrays, choice, backend="emulator")
     if record.kernel == "mma_multistage" and "BM" in words:
         return steps.mma_multistage(*arrays, bm=int(words["BM"]), bn=int(words["BN"]), **stages, backend="emulator")
-    if record.suite in ("ladder",) and record.kernel in gemm.LADDER and record.kernel not in ("stream_k", "naive"):
+    if record.suite == "ladder" and record.kernel in gemm.LADDER:
         return gemm.launch(record.kernel, *arrays, backend="emulator")
     return _variant(record, words, arrays, stages)
 
@@ -102,7 +102,7 @@ def cases(names: tuple[str, ...] = ()) -> Iterator[Case]:
     """Every record that can be made again, of these recordings or of all."""
     for name in names or MAKERS:
         for record in recordings.load(name):
-            if record.ms is None or not record.grid or record.kernel in ("stream_k", "naive"):
+            if record.ms is None or not record.grid:
                 continue
             fitted = name in FITTED or name == "ladder" and not record.options and record.shape == (4096, 4096, 4096)
             label = " ".join((name, record.kernel, *record.options, "x".join(map(str, record.shape)), record.dtype))

@@ -36,9 +36,6 @@ MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory ac
 class Still(Landing):
     """Operations in flight that signal and complete as ever, and move nothing."""
 
-    def __init__(self, machine: Any):
-        super().__init__(machine)
-
     def issue_copy(self, op: BarrierOp) -> None:
         """A copy to shared memory."""
         if type(op) is BarrierOp:
@@ -109,8 +106,9 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES) 
     heard: list[Any] = []
 
     def listen(machine: Any) -> list[Any]:
-        machine.landing = Still(machine)
+        still: Any = Still
         counting: Any = Counting
+        machine.landing = still(machine)
         heard.extend((Recorder(machine, max(1, at_once // len(chosen)), most), counting(machine)))
         machine.findings = Findings(machine)
         bound: Any = Work

@@ -63,6 +63,12 @@ def test_the_page_says_what_is_stored():
     assert not re.search(r"begin \(hopperlab estimate --judge\) -->\s*<!--", text)
 
 
+def test_the_pages_example_runs(capsys):
+    code = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL).group(1)
+    exec(compile(code, "docs/estimates.md", "exec"), {"__name__": "example"})
+    assert "scale: an estimated" in capsys.readouterr().out
+
+
 def test_errors_of_hand_made_rows():
     rows = [Row(f"r{k}", "r", "attention", "g", False, 100.0, 100.0 + error) for k, error in enumerate((1, -2, 3, -4, 5, -6, 7, -8, 20, -40))]
     found = accuracy.summary("x", rows)
