@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..measure import recordings
-from ..measure.launches import gemm, gemm_choice, launch as steps, roles, variants
+from ..measure.launches import gemm, gemm_configurations, launch as steps, roles, variants
 from ..measure.launches.launch import Launch
 from . import recorded_others as others
 
@@ -48,11 +48,11 @@ def _gemm(record: Record) -> Launch | None:
     """A step or a variant of the ladder."""
     words, arrays = others.words(record.options), _product(record.shape)
     stages: dict[str, Any] = {"stages": int(words["STAGES"])} if "STAGES" in words else {}
-    if record.kernel in gemm_choice.KINDS and record.options:
-        choice = gemm_choice.parsed(record)
-        if isinstance(choice, gemm_choice.StreamK):
+    if record.kernel in gemm_configurations.KINDS and record.options:
+        choice = gemm_configurations.parsed(record)
+        if isinstance(choice, gemm_configurations.StreamK):
             return gemm.stream_k(*arrays, choice, backend="emulator")
-        return gemm.split_k(*arrays, choice, backend="emulator") if isinstance(choice, gemm_choice.SplitK) else gemm.final(*arrays, choice, backend="emulator")
+        return gemm.split_k(*arrays, choice, backend="emulator") if isinstance(choice, gemm_configurations.SplitK) else gemm.final(*arrays, choice, backend="emulator")
     if record.kernel == "mma_multistage" and "BM" in words:
         return steps.mma_multistage(*arrays, bm=int(words["BM"]), bn=int(words["BN"]), **stages, backend="emulator")
     if record.suite == "ladder" and record.kernel in gemm.LADDER:
