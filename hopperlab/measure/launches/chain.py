@@ -131,7 +131,7 @@ class Chain:
         return close and (not exact or all(bool((got == wanted).all()) for got, wanted in zip(made, products, strict=False)))
 
 
-def chain(given: Operands, launch_at: str | Sequence[str] = "start", wait_at: str | Sequence[str] = "x", stages: int = 4, options: Sequence[str] = (), backend: str | None = None,
+def chain(given: Operands, launch_at: str | Sequence[str] = "loaded", wait_at: str | Sequence[str] = "x", stages: int = 6, options: Sequence[str] = (), backend: str | None = None,
           apart: bool = False) -> Chain:
     """The chain kernel by kernel: launches/product.cu for each product, then launches/rms_norm.cu.
 
@@ -151,7 +151,7 @@ def chain(given: Operands, launch_at: str | Sequence[str] = "start", wait_at: st
     return Chain(tuple(launches), given)
 
 
-def persistent(given: Operands, flags: Array, stages: int = 4, blocks: int = SMS, options: Sequence[str] = (), backend: str | None = None) -> Chain:
+def persistent(given: Operands, flags: Array, stages: int = 6, blocks: int = SMS, options: Sequence[str] = (), backend: str | None = None) -> Chain:
     """The same in one launch, launches/persistent_chain.cu: m a multiple of 64; flags: uint32, products * m / 64 + 1 of them, 0 before the first launch. Raises OperandError."""
     m, n, products = _shape(given, stages)
     checks.array("flags", flags, ("uint32",), 1)

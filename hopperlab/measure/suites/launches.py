@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +26,7 @@ METHOD = ("medians of whole chains timed with events around them on one stream, 
           "mode 'warm L2' after the same chain by another variant and a kernel that only lasts, so that the host is ahead in both; in mode 'from the host' by the "
           "host's clock, from an idle GPU to the end; random normal inputs; the ratio is that of speeds, round by round")
 SHAPES = ((64, 512), (128, 1024), (128, 2048))          # rows, columns
-SHAPE, PRODUCTS, STAGES = (128, 1024), 4, 4
+SHAPE, PRODUCTS, STAGES = (128, 1024), 4, 6
 SPIN_CYCLES, STARTS = 600_000, 32
 COLD, WARM, HOST = "cold L2", "warm L2", "from the host"
 Runs = Mapping[tuple[str, ...], tuple[Callable[[], None], chains.Chain]]     # options -> how it is launched, and what
@@ -63,7 +64,7 @@ def places(shape: tuple[int, int]) -> Runs:
     given = chains.operands(cupy, *shape, PRODUCTS, exact=False)
     made = {("way=graph",): chains.chain(given)}
     made |= {(f"LAUNCH_AT={launch}", "WAIT_AT=x"): chains.chain(given, launch, "x") for launch in chains.LAUNCH_AT}
-    made |= {("LAUNCH_AT=start", f"WAIT_AT={place}"): chains.chain(given, "start", place) for place in ("start", "loads")}
+    made |= {("LAUNCH_AT=loaded", f"WAIT_AT={place}"): chains.chain(given, "loaded", place) for place in ("start", "loads")}
     return {name: (checked((name, shape), one.captured(name != ("way=graph",)), one), one) for name, one in made.items()}
 
 
@@ -120,7 +121,19 @@ def placement(rounds: int) -> list[Record]:
 def length(rounds: int) -> list[Record]:
     """Chains of one to eight products and the norm, and the depth of the ring."""
     found = [record for products in (1, 2, 8) for record in records("length", ways(SHAPE, products), rounds, (COLD, WARM))]
-    return found + [record for stages in (2, 6, 8) for record in records("depth", ways(SHAPE, stages=stages), rounds, (COLD, WARM))]
+    return found + [record for stages in (2, 4, 8) for record in records("depth", ways(SHAPE, stages=stages), rounds, (COLD, WARM))]
+
+
+def one_kernel(rounds: int) -> list[Record]:
+    """The persistent kernel as a cooperative launch, as a graph of one, and as an ordinary launch, which promises nothing about its blocks; beside the graph."""
+    import cupy
+    given = chains.operands(cupy, *SHAPE, PRODUCTS, exact=False)
+    each, one = chains.chain(given), chains.persistent(given, chains.flags_for(cupy, given))
+    ordinary = replace(one, cooperative=False)
+    runs: Runs = {("way=graph",): (each.captured(), each), ("way=persistent kernel", "launch=cooperative"): (one.bound(), one),
+                  ("way=persistent kernel", "launch=cooperative, in a graph"): (one.captured(), one), ("way=persistent kernel", "launch=ordinary"): (ordinary.bound(), ordinary),
+                  ("way=persistent kernel", "launch=ordinary, in a graph"): (ordinary.captured(), ordinary)}
+    return records("one kernel", {name: (checked(name, run, made), made) for name, (run, made) in runs.items()}, rounds, (COLD, WARM))
 
 
 def starts(rounds: int) -> list[Record]:
@@ -167,7 +180,7 @@ def bugs(rounds: int) -> list[Record]:
     return found
 
 
-EXPERIMENTS: Mapping[str, Callable[[int], list[Record]]] = {"chain": chain, "placement": placement, "length": length, "starts": starts, "when": when, "clusters": clusters, "bugs": bugs}
+EXPERIMENTS: Mapping[str, Callable[[int], list[Record]]] = {"chain": chain, "placement": placement, "length": length, "one_kernel": one_kernel, "starts": starts, "when": when, "clusters": clusters, "bugs": bugs}
 
 
 def shown(recording: Sequence[Record]) -> str:

@@ -66,7 +66,7 @@ def when(rounds: int, shape: tuple[int, int] = (128, 1024), products: int = 4) -
     given, option = chains.operands(cupy, *shape, products), "-DHOPPERLAB_TRACE"
     each = [("product", layer) for layer in range(products)] + [("rms_norm", products)]
     records: list[Record] = []
-    for way, launch_at, dependent in (("graph", "start", False), ("graph of dependent launches", "start", True), ("graph of dependent launches", "multiplied", True),
+    for way, launch_at, dependent in (("graph", "loaded", False), ("graph of dependent launches", "start", True), ("graph of dependent launches", "loaded", True),
                                       ("persistent kernel", "", False)):
         if launch_at:
             made = chains.chain(given, launch_at, options=(option,), apart=True)

@@ -18,7 +18,7 @@
 #define WAIT_AT_LOADS 2             // barriers are set up; before the first load, whatever it reads
 #define WAIT_AT_X 3                 // the ring's slots have their weights; before the first load of what the kernel in front wrote
 #ifndef LAUNCH_AT
-#define LAUNCH_AT LAUNCH_AT_START
+#define LAUNCH_AT LAUNCH_AT_LOADED
 #endif
 #ifndef WAIT_AT
 #define WAIT_AT WAIT_AT_X
@@ -33,6 +33,9 @@
 #define STAGES 4
 #endif
 
+#ifdef LAYER                        // a module of its own for each launch of a chain, so that each has its own timeline
+extern "C" { __device__ int chain_layer = LAYER; }
+#endif
 #define TRACE_KERNEL TRACE_USER     // a warp's whole life, in a timeline (trace.cuh)
 
 constexpr int TILE = 64, TILE_BYTES = TILE * TILE * 2, STAGE_BYTES = 2 * TILE_BYTES;

@@ -2,12 +2,12 @@
 // once (a cooperative launch): a CTA that waits for one that has no place waits for ever. [PTX ISA 8.7 to 8.10]
 #pragma once
 
-// Adds 1; release: what this thread did and knows is visible to whoever acquires the sum. [9.7.13.8]
+// Adds 1; release: what this thread did and knows is visible to whoever acquires the sum. [9.7.13.6]
 __device__ __forceinline__ void red_release_gpu_add_one(unsigned* counter) {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(counter) : "memory");
 }
 
-// Adds 1, and gives what was there; release and acquire: who comes last knows what all before it did. [9.7.13.7]
+// Adds 1, and gives what was there; release and acquire: who comes last knows what all before it did. [9.7.13.5]
 __device__ __forceinline__ unsigned atom_acq_rel_gpu_add_one(unsigned* counter) {
     unsigned before;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");

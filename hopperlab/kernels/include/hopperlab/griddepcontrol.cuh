@@ -1,5 +1,5 @@
 // Programmatic dependent launch: a grid that begins before the grid in front of it in its stream has ended. Both instructions
-// do nothing in a grid that was launched in the ordinary way. [PTX ISA 9.7.13.14]
+// do nothing in a grid that was launched in the ordinary way. [PTX ISA 9.7.13.13]
 #pragma once
 
 // The grids that depend on this one may begin once every CTA of this grid has run this, or has ended; one thread says it for its
