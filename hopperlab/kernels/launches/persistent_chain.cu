@@ -8,7 +8,7 @@
 // proxy fence, because TMA reads what ordinary stores wrote. The weights of the next layer are loaded before the wait, as
 // in product.cu. The counters of one launch are 0 again before the next begins.
 //
-// Macros: STAGES, VECTORS (n <= 1024 * VECTORS). Launch: cooperative, grid (blocks, at most the tiles of a layer), block 160,
+// Macros: STAGES, VECTORS (n <= 1024 * VECTORS). Launch: cooperative, grid (blocks; those without a tile norm rows), block 160,
 // dynamic shared memory STAGES * 16384 + 16 * STAGES. steps: (layers + 1) x m x n, the first of them the input; w: layers x n x n.
 // Tensor maps of both as matrices of n columns, box 64 x 64, swizzle 128B. m and n multiples of 64. Measured in
 // recordings/launches.json.

@@ -35,7 +35,7 @@ class Times:
         return self.spans[-1][2]
 
 
-def chain_times(kernels: int, way: str = "dependent", launch_at: str = "start", wait_at: str = "x", gap: float = 1.0, head: float = 0.9, body: float = 2.0,
+def chain_times(kernels: int, way: str = "dependent", launch_at: str = "loaded", wait_at: str = "x", gap: float = 1.0, head: float = 0.9, body: float = 2.0,
                 tail: float = 0.3, flag: float = 0.4) -> list[Times]:
     """Times of a chain. way: 'ordinary', 'dependent' or 'persistent' (one kernel). gap: from the moment in which a kernel may begin until it does; head: what it does
     before it needs the one in front; body: loads of x and products; tail: writing; flag: until a flag in global memory is seen. launch_at, wait_at: where the two
@@ -74,7 +74,7 @@ def kernel_names(kernels: int) -> list[str]:
     return [*(f"product {i + 1}" for i in range(kernels - 1)), "norm"]
 
 
-def chain_picture(kernels: int = 5, way: str = "dependent", launch_at: str = "start", wait_at: str = "x", heading: str = "") -> style.Picture:
+def chain_picture(kernels: int = 5, way: str = "dependent", launch_at: str = "loaded", wait_at: str = "x", heading: str = "") -> style.Picture:
     """The model of a chain as a picture."""
     times = chain_times(kernels, way, launch_at, wait_at)
     alone = chain_times(kernels, "ordinary")[-1].ends

@@ -16,12 +16,20 @@ WAYS = {"ordinary launches": "graph", "dependent launches": "graph of dependent 
 Places = str | Sequence[str]
 
 
-def run_chain(products: int = 2, dependent: bool = True, launch_at: Places = "start", wait_at: Places = "x", landing: str = "lazy",
+def _fresh() -> Any:
+    """The emulator's array module, when everything launched before is over, so that launches are counted from here."""
+    import hopperlab as hl
+
+    hl.synchronize("emulator")
+    return hl.array_module("emulator")
+
+
+def run_chain(products: int = 2, dependent: bool = True, launch_at: Places = "loaded", wait_at: Places = "x", landing: str = "lazy",
               options: Sequence[str] = ()) -> tuple[bool, Any]:
     """(right, session) of a chain of 64 x 128 in the emulator. launch_at, wait_at: as measure's chain takes them; options: for NVRTC, such as '-DBUG_X_BEFORE_GRID_WAIT=1'."""
     import hopperlab as hl
 
-    given = chains.operands(hl.array_module("emulator"), M, N, products)
+    given = chains.operands(_fresh(), M, N, products)
     given.clear()
     made = chains.chain(given, launch_at, wait_at, options=options, backend="emulator")
     with hl.emulate(schedule=landing, hazards="collect") as run, hl.Stream(backend="emulator") as stream:
@@ -34,7 +42,7 @@ def run_persistent(products: int = 2, rows: int = 128, blocks: int = 4, landing:
     """(right, session) of two launches of the persistent chain in the emulator, one after the other: the second finds the flags that the first has left."""
     import hopperlab as hl
 
-    xp = hl.array_module("emulator")
+    xp = _fresh()
     given = chains.operands(xp, rows, N, products)
     made = chains.persistent(given, chains.flags_for(xp, given), blocks=blocks, options=options, backend="emulator")
     right = True
@@ -50,7 +58,7 @@ def forked(event: bool = True, landing: str = "lazy") -> tuple[bool, Any]:
     """(right, session): a product on one stream, the norm of its result on another, which waits for an event of the first, or not."""
     import hopperlab as hl
 
-    given = chains.operands(hl.array_module("emulator"), M, N, 1)
+    given = chains.operands(_fresh(), M, N, 1)
     given.clear()
     product, norm = chains.chain(given, backend="emulator").launches
     with hl.emulate(schedule=landing, hazards="collect") as run:
@@ -67,7 +75,7 @@ def forked(event: bool = True, landing: str = "lazy") -> tuple[bool, Any]:
 def placements_table(landings: Sequence[str] = ("lazy", "eager", "random")) -> str:
     """A line for each place of the two instructions: whether the chain is right, and what the emulator names, whatever lands when."""
     rows = []
-    for launch_at, wait_at in (*((place, "x") for place in chains.LAUNCH_AT), ("start", "loads"), ("start", "start")):
+    for launch_at, wait_at in (*((place, "x") for place in chains.LAUNCH_AT), ("loaded", "loads"), ("loaded", "start")):
         runs = [run_chain(2, True, launch_at, wait_at, landing) for landing in landings]
         rows.append((launch_at, wait_at, "yes" if all(right for right, _ in runs) else "no", sum(len(run.hazards) for _, run in runs)))
     return "\n".join(text_table("{:20} {:8} {:28} {:7}", rows, ("launch_dependents at", "wait at", f"right ({', '.join(landings)})", "hazards")))

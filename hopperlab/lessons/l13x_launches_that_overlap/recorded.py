@@ -9,7 +9,14 @@ from ...runtime.tables import text_table
 from ...show import charts, recorded, style
 from ...show.timelines import Span, gantt
 
-NONE = "Nothing is recorded for this yet: `hopperlab bench launches --out hopperlab/recordings` on a Hopper GPU measures it."
+class Note(str):
+    """A sentence in place of a picture: a notebook shows it without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+NONE = Note("Nothing is recorded for this yet: `hopperlab bench launches --out hopperlab/recordings` on a Hopper GPU measures it.")
 GRAPH, DEPENDENT = "graph", "graph of dependent launches"
 MODES = ("cold L2", "warm L2", "from the host")
 PLACES = {"begins": "begins", "reads": "may read", "multiplied": "has multiplied", "ends": "ends"}
@@ -44,7 +51,7 @@ def placement_table(recording: Any, shape: tuple[int, int, int] = (128, 1024, 4)
     return "\n".join([f"{mode}; {recording.source}", *text_table("{:20} {:8} {:>22} {:>13}", rows, ("launch_dependents at", "wait at", "us", "beside graph"))])
 
 
-def length_chart(recording: Any, mode: str = "cold L2") -> style.Picture | str:
+def length_chart(recording: Any, mode: str = "cold L2") -> style.Picture | Note:
     """Microseconds of the chain by how many products it has, a line a way."""
     if recording is None:
         return NONE
@@ -79,7 +86,7 @@ def bugs_table(recording: Any) -> str:
     return "\n".join([recording.source, *text_table("{:28} {}", rows)])
 
 
-def when_picture(recording: Any, way: str = DEPENDENT, launch_at: str = "start") -> style.Picture | str:
+def when_picture(recording: Any, way: str = DEPENDENT, launch_at: str = "start") -> style.Picture | Note:
     """When each kernel of the chain began, could read, had multiplied and ended, as medians over launches."""
     if recording is None:
         return NONE
