@@ -77,7 +77,7 @@ def test_reading_before_the_wait_is_named(choices, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_flag_reset_too_early_is_named(schedule):
     given = chains.operands(xp, 64, 128, 2)
-    made = chains.persistent(given, chains.flags_for(xp, given), options=("-DBUG_FLAG_RESET_EARLY=1",))
+    made = chains.persistent(given, chains.flags_for(xp, given), blocks=2, options=("-DBUG_FLAG_RESET_EARLY=1",))
     found = ran(made, schedule).hazards
     assert found and {hazard.kind for hazard in found} <= {"race", "deadlock"}
 

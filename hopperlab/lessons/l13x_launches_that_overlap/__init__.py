@@ -3,8 +3,8 @@
 from ..rooms import offer
 
 __getattr__, __dir__, __all__ = offer(__name__, {
-    ".chain_model": "chain_picture chain_times",
-    ".chain_runs": "check_above forked launch_chain placements_table run_chain run_persistent",
+    ".chain_model": "chain_picture",
+    ".chain_runs": "WAYS check_above forked launch_chain placements_table run_chain run_persistent",
     ".exercise_figures": "draw_starts draw_wait",
-    ".recorded": "bugs_table clusters_table length_chart placement_table starts_table ways_table when_picture",
+    ".recorded": "bugs_table clusters_table gain gains_table length_chart placement_table starts_table ways_table when_picture",
 })

@@ -43,6 +43,23 @@ def ways_table(recording: Any, shape: tuple[int, int, int] = (128, 1024, 4)) -> 
     return "\n".join([f"{products} products of {m} x {n} by {n} x {n} and a norm; {recording.source}", *text_table("{:28} {:>21} {:>21} {:>24} {:>13}", rows, head)])
 
 
+def gain(recording: Any, shape: tuple[int, int, int] = (128, 1024, 4), mode: str = "cold L2") -> float:
+    """By how many per cent dependent launches make the graph faster. Raises LookupError where it is not recorded."""
+    found = [r for r in recording.where(suite="chain", shape=shape, mode=mode) if _way(r) == DEPENDENT]
+    if len(found) != 1:
+        raise LookupError(f"recording {recording.name!r} has {len(found)} records of a {DEPENDENT} at {shape}, {mode}")
+    return round(100 * (found[0].ratio - 1), 1)
+
+
+def gains_table(recording: Any) -> str:
+    """How much faster dependent launches make the graph, at every recorded shape and mode."""
+    if recording is None:
+        return NONE
+    shapes = list(dict.fromkeys(r.shape for r in recording.where(suite="chain")))
+    rows = [(f"{m} x {n}", *(f"{gain(recording, (m, n, products), mode):.1f}" for mode in MODES)) for m, n, products in shapes]
+    return "\n".join([recording.source, *text_table("{:34}" + "{:>16}" * len(MODES), rows, ("% faster than the graph; rows x n", *MODES))])
+
+
 def placement_table(recording: Any, shape: tuple[int, int, int] = (128, 1024, 4), mode: str = "cold L2") -> str:
     """A line for each place of the two instructions: microseconds, and how much faster than the graph of ordinary launches."""
     if recording is None:
@@ -86,7 +103,7 @@ def bugs_table(recording: Any) -> str:
     return "\n".join([recording.source, *text_table("{:28} {}", rows)])
 
 
-def when_picture(recording: Any, way: str = DEPENDENT, launch_at: str = "start") -> style.Picture | Note:
+def when_picture(recording: Any, way: str = DEPENDENT, launch_at: str = "loaded") -> style.Picture | Note:
     """When each kernel of the chain began, could read, had multiplied and ended, as medians over launches."""
     if recording is None:
         return NONE
@@ -96,11 +113,12 @@ def when_picture(recording: Any, way: str = DEPENDENT, launch_at: str = "start")
             found.setdefault(recorded.number(r, "layer"), {})[recorded.option(r, "moment")] = r.value
     spans = []
     for layer, at in sorted(found.items()):
-        row = f"product {layer + 1}" if layer + 1 < len(found) or "multiplied" in at else "norm"
+        row = f"product {layer + 1}" if "multiplied" in at else "norm"
         order = [moment for moment in PLACES if moment in at]
         spans += [Span(row, at[one], at[two], f"{PLACES[one]} … {PLACES[two]}") for one, two in zip(order, order[1:], strict=False) if at[two] > at[one]]
-    last = max(at["ends"] for at in found.values() if "ends" in at)
-    return gantt(spans, f"{way}: {last:.1f} us from the first start to the last end", f"microseconds; {recording.source}")
+    last = max(at["ends"] for at in found.values())
+    return gantt(spans, f"{way}: {last:.1f} us from the first start to the last end", f"microseconds; {recording.source}",
+                 {"begins … may read": style.SKY, "may read … has multiplied": style.BLUE, "has multiplied … ends": style.ORANGE, "may read … ends": style.PURPLE})
 
 
 def chain_time(way: str, products: int) -> str:
