@@ -153,7 +153,7 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
              "Its thread, and whom that meets afterwards, waits until that grid has ended.", "13x", (Kind.READ_BEFORE_ARRIVAL, "a dependent launch reads what that grid still writes")),
         _row("raise and await a flag in global memory", "red.release.gpu ld.acquire.gpu atom.acq_rel.gpu", "red_release_gpu_add_one ld_acquire_gpu atom_acq_rel_gpu_add_one",
              "Who acquires the count sees what was released into it; a barrier of the block stands before and behind. All CTAs are on the GPU at once.", "13x",
-             (Kind.RACE, "read or reset by one whom nothing orders"), (Kind.DEADLOCK, "one that is awaited has no place")),
+             (Kind.RACE, "read or reset by one whom nothing orders")),
     )),
 )
 

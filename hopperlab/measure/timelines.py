@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -145,7 +145,7 @@ def _emulated_target(kernel: RawKernel, words: int, blocks: int, marks: int):
     return buffer
 
 
-def gpu_target(kernel: RawKernel, words: int, blocks: int, marks: int):
+def gpu_target(kernel: RawKernel, words: int, blocks: int, marks: int) -> Any:
     """A CuPy buffer of `words` into which the launches of this kernel's module write from now on: its first `blocks` blocks, `marks` a warp. It must stay while they run."""
     import cupy
     buffer = cupy.zeros(max(words, 1), np.uint64)

@@ -1,6 +1,7 @@
 // RMS norm of one row by 128 threads: out[i] = x[i] * gain[i] / sqrt(mean(x^2) + epsilon), bf16 in and out, sums in fp32.
 #pragma once
 #include <cuda_bf16.h>
+#include <hopperlab/fence.cuh>
 
 // Eight bf16 as fp32. `bits`: 16 bytes of a row.
 __device__ __forceinline__ void unpack_bf16x8(float (&values)[8], uint4 bits) {
@@ -35,7 +36,7 @@ __device__ __forceinline__ void rms_norm_row(__nv_bfloat16* out, const uint4 (&x
     }
     for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
-    asm volatile("bar.sync %0, 128;" :: "r"(barrier) : "memory");
+    bar_sync(barrier, 128);
     float scale = 1.0f / sqrtf((partial[0] + partial[1] + partial[2] + partial[3]) / n + epsilon);
     #pragma unroll
     for (int v = 0; v < COUNT; v++) {
@@ -47,6 +48,6 @@ __device__ __forceinline__ void rms_norm_row(__nv_bfloat16* out, const uint4 (&x
         int vector = threadIdx.x + 128 * v;
         if (vector < n / 8) reinterpret_cast<uint4*>(out)[vector] = *reinterpret_cast<uint4*>(pairs);
     }
-    asm volatile("bar.sync %0, 128;" :: "r"(barrier) : "memory");   // `partial` may be written again
+    bar_sync(barrier, 128);   // `partial` may be written again
 }
 // SPDX-License-Identifier: Apache-2.0
