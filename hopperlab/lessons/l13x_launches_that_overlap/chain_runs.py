@@ -89,11 +89,21 @@ def launch_chain(kernels: int, way: str, launch_at: str, wait_at: str, landing: 
     else:
         dependent = way == "dependent launches"
         right, run = run_chain(kernels - 1, dependent, launch_at, wait_at, landing)
+        _first_alone(launch_at, wait_at)
         words = f"launch_dependents: {launch_at}, wait: {wait_at}" if dependent else "ordinary launches"
         picture = chain_picture(kernels, "dependent" if dependent else "ordinary", launch_at, wait_at, _heading(words, right, run))
     told = chain_time(WAYS[way], kernels - 1)
     picture.figure.axes[0].set_xlabel(f"time in the model (free units; what waits for what, not speed)\n{told}", fontsize=9)
     return style.Picture(picture.figure, f"{picture.text}\n  {told}")
+
+
+def _first_alone(launch_at: str, wait_at: str) -> None:
+    """The chain's first product by itself: on a GPU a panel repeats and times what is launched without a stream."""
+    import hopperlab as hl
+
+    first = chains.chain(chains.operands(_fresh(), M, N, 1), launch_at, wait_at, backend="emulator").launches[0]
+    with hl.emulate(hazards="collect"):
+        first()
 
 
 def _heading(words: str, right: bool, run: Any) -> str:
