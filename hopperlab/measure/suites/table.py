@@ -73,6 +73,7 @@ BENCHES: Mapping[str, str] = {
     "micro": "latency and throughput of single mechanisms",
     "variants": "products that differ in one thing: copies, tensor cores, roles, depth, operands",
     "copies": "copies and reads of 4 GiB, by way of a neighbour CTA, and multicast",
+    "launches": "what starts of kernels cost: a chain launch by launch, as a graph, with dependent launches, as one kernel",
     "pitches": "what rows that begin inside a 128-byte line cost a product",
     "fp8": "fp8 products with fine-grained scales beside cuBLASLt's, and what their sums lose",
     "attention": "attention forward beside cuDNN's, over head sizes, lengths and masks",
@@ -124,6 +125,10 @@ SUITES: tuple[Suite, ...] = (
     Suite("variants", "variants", "suites.variants:measure", f"hopperlab bench variants {_OUT}",
           "the 2x2 of {`cp.async`, TMA} x {`mma.sync`, wgmma} with joules, roles, depth, `cuda::pipeline`, wgmma's operands",
           rounds=7, choices="suites.variants:CONTROLS"),
+    Suite("launches", "launches", "suites.launches:measure", f"hopperlab bench launches {_OUT}",
+          "a chain of small products and a norm: launch by launch, as a CUDA graph, with programmatic dependent launches (and where `launch_dependents` and `wait` stand), "
+          "as one persistent kernel; kernels that do nothing; how many clusters fit; what reading before the wait gives",
+          rounds=41, choices="suites.launches:EXPERIMENTS", keeps=True, shown="suites.launches:shown", method="suites.launches:METHOD"),
     Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
           "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),
     Suite("pitches", "pitches", "suites.pitches:pitches", f"hopperlab bench pitches {_OUT}",
