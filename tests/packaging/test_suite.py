@@ -42,6 +42,11 @@ def test_one_case_stays_for_each_value_and_the_other_parameters_vary():
     assert sampling.kept(CASES, by=("step", "shape")) == set(range(len(CASES)))
 
 
+def test_of_cases_that_differ_in_the_schedule_one_stays_by_turns():
+    cases = [{"shape": shape, "schedule": schedule, "seed": 0} for shape in SHAPES for schedule in ("lazy", "eager")]
+    assert [sorted(sampling.one_schedule_each(cases, first)) for first in (0, 1)] == [[0, 3, 4], [1, 2, 5]]
+
+
 def test_one_in_so_many_stays():
     assert sampling.kept(CASES, every=5) == {0, 5, 10}
 
@@ -95,7 +100,8 @@ def suite(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    thorough\n    sampled\n")
     (tmp_path / "ui" / "test_it.py").write_text("import pytest\ndef test_page():\n    pytest.skip('no Chromium')\n")
     (tmp_path / "test_none.py").write_text("import pytest\npytest.skip('nothing here', allow_module_level=True)\n")
-    (tmp_path / "test_many.py").write_text("import pytest\n@pytest.mark.sampled(every=4)\n@pytest.mark.parametrize('n', range(12))\ndef test_n(n): pass\n")
+    (tmp_path / "test_many.py").write_text("import pytest\n@pytest.mark.sampled(every=4)\n@pytest.mark.parametrize('n', range(12))\ndef test_n(n): pass\n"
+                                           "@pytest.mark.parametrize('schedule', ('lazy', 'eager'))\ndef test_order(schedule): pass\n")
     return tmp_path
 
 
@@ -107,13 +113,13 @@ def test_a_skipped_browser_test_fails_where_it_is_demanded(suite):
 
 def test_sampled_cases_are_left_out_only_where_that_is_asked_for(suite):
     few, all_of_them = (run(suite, *words, str(suite / "test_many.py")) for words in (("-m", "not thorough"), ()))
-    assert "3 passed, 9 deselected" in few.stdout and "12 passed" in all_of_them.stdout, few.stdout + few.stderr
+    assert "4 passed, 10 deselected" in few.stdout and "14 passed" in all_of_them.stdout, few.stdout + few.stderr
 
 
 def test_a_run_that_visits_little_fails_with_visits(suite):
     done = run(suite, "--visits", str(suite / "test_many.py"), str(suite / "test_none.py"))
     assert done.returncode == 1 and re.search(r"^NOT VISITED .*kernel: .*gemm/final.cu", done.stdout, re.MULTILINE), done.stdout + done.stderr
-    assert "tests took " in done.stdout and "12 passed, 1 skipped" in done.stdout
+    assert "tests took " in done.stdout and "14 passed, 1 skipped" in done.stdout
 
 
 def test_there_are_browser_tests_to_demand():
