@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from support.patience import PATIENCE
 
 from hopperlab.runtime.compile import cache
 
@@ -122,6 +123,6 @@ for turn in range(60):
 
 def test_two_processes_share_the_folder(own_cache):
     processes = [subprocess.Popen([sys.executable, "-c", HAMMER, name]) for name in "12"]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    assert [process.wait(timeout=120 * PATIENCE) for process in processes] == [0, 0]
     assert cache.size_and_count()[1] == 5
     assert not list(own_cache.glob("*/*.tmp"))

@@ -63,7 +63,7 @@ def test_a_lesson_opens_and_its_glossary_link_leads_to_the_entry(page, shots):
     link.click()
     heading = page.locator(".jp-MarkdownViewer h3").filter(has_text=re.compile(r"^TMA(?! )")).first
     heading.wait_for(timeout=30_000 * PATIENCE)
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(1500 * PATIENCE)
     shots(page, "glossary_at_tma.png")
     top = heading.bounding_box()["y"]
     assert 0 <= top < 1000, f"the entry is at {top}, out of view"
