@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import sampling, timing, visits
+from support import once, sampling, timing, visits
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -81,6 +81,18 @@ def test_there_is_as_much_to_visit_as_the_course_has():
     there = visits.everything()
     assert len(there["kernel"]) > 70 and len(there["compared cell"]) > 150 and len(there["exercise"]) >= 32
     assert {"hopper", "emulator", "runtime", "measure", "grading"} <= there["test folder"] and "gpu" not in there["test folder"]
+
+
+def test_what_workers_share_is_made_once_and_a_failure_is_told_to_all(monkeypatch, tmp_path):
+    places = SimpleNamespace(getbasetemp=lambda: tmp_path / f"gw{len(made)}")
+    made = []
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    folders = {once.once(places, "kept", made.append) for _ in range(3)}
+    assert folders == {tmp_path / "kept"} == set(made) and len(made) == 1
+    with pytest.raises(ZeroDivisionError):
+        once.once(places, "broken", lambda folder: 1 / 0)
+    with pytest.raises(RuntimeError, match="another test could not make it: ZeroDivisionError"):
+        once.once(places, "broken", made.append)
 
 
 def test_the_time_is_told_by_file():

@@ -9,7 +9,7 @@ import time
 import pytest
 from support.patience import PATIENCE
 
-from hopperlab.runtime.compile import cache
+from hopperlab.runtime.compile import cache, nvrtc, toolchain
 
 KEY = "ab" + "0" * 62
 
@@ -103,6 +103,19 @@ def test_a_place_that_is_taken_leaves_no_temporary_file(own_cache):
     cache.path_of(KEY).mkdir(parents=True)
     cache.write(KEY, entry())
     assert list(own_cache.glob("*/*.tmp")) == []
+
+
+def test_copies_of_the_course_share_what_they_compiled(monkeypatch, tmp_path):
+    """The folder beside a kernel is searched for headers; where it lies is no part of the key."""
+    def key():
+        prepared, folders = nvrtc._prepare(nvrtc.Source("", "gemm/naive.cu", ("-DX",)))
+        return nvrtc.cache_key(prepared, {}), folders
+    here = key()
+    (tmp_path / "gemm").mkdir()
+    monkeypatch.setattr(toolchain, "KERNELS", tmp_path)
+    there = key()
+    assert there[1] != here[1] and there[0] == here[0]
+    assert nvrtc.cache_key(nvrtc.Source("", "gemm/naive.cu", ("-DX", "-I/elsewhere")), {}) != nvrtc.cache_key(nvrtc.Source("", "gemm/naive.cu", ("-DX", "-I/there")), {})
 
 
 def test_clear_removes_everything():
