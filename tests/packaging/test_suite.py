@@ -29,6 +29,13 @@ def test_make_test_leaves_out_what_is_thorough_and_test_all_nothing():
     assert "--visits" in quick and "--visits" in whole
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_what_make_starts_keeps_bytecode():
+    done = subprocess.run(["make", "--silent", "--eval", "shown:; @echo [$$PYTHONDONTWRITEBYTECODE]", "shown"], cwd=ROOT, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.stdout == "[]\n", done.stdout + done.stderr
+
+
 def test_ci_runs_everything_and_demands_browser_and_sandbox():
     script = (ROOT / ".ci" / "run").read_text()
     assert script.rstrip().endswith("make lint\nmake site\nmake test-all") and "HOPPERLAB_REQUIRE_BROWSER=1" in script and "HOPPERLAB_REQUIRE_SANDBOX=1" in script
