@@ -15,9 +15,10 @@ REPOSITORY ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
-# Without compiling: Python compiles what is imported, when it is.
+# Without compiling: Python compiles what is imported, when it is, and keeps that also where the machine's settings (of many containers) say otherwise.
 INSTALL := $(BIN)/python -P hopperlab/authoring/pip_progress.py install --no-compile
 PINS   := $(STAMPS)/constraints.txt
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site pdf slides bundle bench clean
 .DELETE_ON_ERROR:

@@ -17,6 +17,9 @@ import time
 
 import numpy as np
 
+from hopperlab.runtime.tables import text_table
+
+ROW = "{:50} {:7.3f} s {:>15} {:>7} {:17,.0f} {:5.2f} GB"
 VECTOR = 1 << 20
 SIMULATED = 1 << 14
 ADD = r"""
@@ -153,13 +156,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE")
     options = parser.parse_args(arguments)
     rows = []
-    print(f"{'case':50} {'median':>9} {'range':>15} {'target':>7} {'PTX warp instr/s':>17} {'peak':>8}")
+    print(*text_table(ROW, [], ("case", "median", "range", "target", "PTX warp instr/s", "peak")))
     for name, target, make in cases(options.quick):
         median, low, high, count = seconds(make(), options.rounds)
         rows.append({"case": name, "seconds": median, "least": low, "most": high, "target": target,
                      "warp_instructions_per_second": count / median, "peak_gb": peak_gb()})
         aim = f"{target:.1f} s" if target else ""
-        print(f"{name:50} {median:7.3f} s {low:7.3f}-{high:.3f} {aim:>7} {count / median:17,.0f} {peak_gb():5.2f} GB", flush=True)
+        print(*text_table(ROW, [(name, median, f"{low:.3f}-{high:.3f}", aim, count / median, peak_gb())]), flush=True)
     if not options.quick:
         _extras(rows)
     if options.json:
@@ -171,14 +174,14 @@ def _extras(rows: list[dict]) -> None:
     """Start-up, and Numba's simulator beside the vector addition."""
     started = start_seconds()
     rows.append({"case": "start-up", "seconds": started, "target": 1.0})
-    print(f"{'import, compile, parse and translate gemm/final.cu':50} {started:7.3f} s {'':15} {'1.0 s':>7}")
+    print(*text_table("{:50} {:7.3f} s {:>15} {:>7}", [("import, compile, parse and translate gemm/final.cu", started, "", "1.0 s")]))
     simulated = simulator_seconds()
     if simulated is None:
         print("Numba's CUDA simulator: not measured (pip install numba)")
         return
     ratio = simulated / rows[0]["seconds"]
     rows.append({"case": "numba simulator, 2^20 threads, extrapolated", "seconds": simulated, "ratio": ratio})
-    print(f"{'Numba CUDA simulator, 2^20 threads, extrapolated':50} {simulated:7.1f} s   {ratio:.0f} times the emulator's")
+    print(*text_table("{:50} {:7.1f} s   {:.0f} times the emulator's", [("Numba CUDA simulator, 2^20 threads, extrapolated", simulated, ratio)]))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ import time
 
 import numpy as np
 
+from hopperlab.runtime.tables import text_table
+
+ROW = "{:30} {:7.3f} s {:>15} {:17,.0f}"
 CTAS, THREADS = 132, 128
 TOTAL = CTAS * THREADS
 M32 = np.uint64(0xFFFFFFFF)
@@ -238,7 +241,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE")
     options = parser.parse_args(arguments)
     rows = []
-    print(f"{'case':30} {'median':>9} {'range':>15} {'PTX warp instr/s':>17}")
+    print(*text_table(ROW, [], ("case", "median", "range", "PTX warp instr/s")))
     for name, make in CASES.items():
         if options.only not in name:
             continue
@@ -253,7 +256,7 @@ def main(arguments: list[str] | None = None) -> None:
             count = session.counters["warp_instructions"]
         median = statistics.median(times)
         rows.append({"case": name, "seconds": median, "least": min(times), "most": max(times), "warp_instructions_per_second": count / median})
-        print(f"{name:30} {median:7.3f} s {min(times):7.3f}-{max(times):.3f} {count / median:17,.0f}", flush=True)
+        print(*text_table(ROW, [(name, median, f"{min(times):.3f}-{max(times):.3f}", count / median)]), flush=True)
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"rows": rows}, file, indent=1)

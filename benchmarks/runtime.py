@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+from hopperlab.runtime.tables import text_table
+
 RUNS = 5
 TIMED = """
 import time
@@ -56,7 +58,7 @@ def main() -> None:
                 seconds = [measure(before, timed, kept) for _ in range(RUNS)]
         else:
             seconds = [measure(before, timed) for _ in range(RUNS)]
-        print(f"{statistics.median(seconds) * 1e3:9.1f} ms  {title}", flush=True)
+        print(*text_table("{:9.1f} ms  {}", [(statistics.median(seconds) * 1e3, title)]), flush=True)
 
 
 if __name__ == "__main__":

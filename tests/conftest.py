@@ -3,6 +3,7 @@
 tests keep some cases for `make test`; where .ci/run says so, a skipped test is a failure (MUST_RUN); at the end stands where the time went."""
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import ExitStack
 
@@ -16,6 +17,7 @@ MUST_RUN = (("ui", "HOPPERLAB_REQUIRE_BROWSER", "browser tests"), ("grading", "H
 
 
 os.environ.setdefault("PYTEST_TIMEOUT", str(300 * PATIENCE))        # pytest-timeout's limit of one test, in seconds
+os.environ.setdefault("HOPPERLAB_CACHE_MB", "1024")     # the suite compiles thousands of kernels: with a learner's limit it would throw away what it needs again
 
 
 def pytest_addoption(parser):
@@ -37,6 +39,16 @@ def pytest_configure(config):
 
 def pytest_unconfigure(config):
     config.watched.close()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection():
+    """Collecting makes millions of objects, of which nearly all stay until the end: Python's search for those that do not takes half of the time."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)         # before pytest looks at -m

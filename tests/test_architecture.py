@@ -56,6 +56,11 @@ def tree_of(path):
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
+@cache
+def nodes_of(path):
+    return tuple(ast.walk(tree_of(path)))
+
+
 def from_here(path, level, module):
     """The dotted name that `from <level dots><module>` means in the file `path`."""
     package = ("hopperlab", *path.relative_to(ROOT).parts[:-1])
@@ -67,14 +72,14 @@ def imported(path):
     """Dotted names of everything that `path` imports, also inside functions, with relative imports resolved; of the modules in which
     a lesson's room looks its names up (`offer`); and of those behind the public names that it takes from `hopperlab` (`hl.emulate`)."""
     found = []
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             found += [f"{from_here(path, node.level, node.module)}.{alias.name}" for alias in node.names]
     homes = {home: len(home) - len(home.lstrip(".")) for home in rooms.read(tree_of(path)).values()}
-    public = {alias.asname or alias.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.Import) for alias in node.names if alias.name == "hopperlab"}
-    found += [f"hopperlab.{PUBLIC[node.attr]}" for node in ast.walk(tree_of(path))
+    public = {alias.asname or alias.name for node in nodes_of(path) if isinstance(node, ast.Import) for alias in node.names if alias.name == "hopperlab"}
+    found += [f"hopperlab.{PUBLIC[node.attr]}" for node in nodes_of(path)
               if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in public and node.attr in PUBLIC]
     return (*found, *(from_here(path, level, home.lstrip(".")) for home, level in homes.items()))
 
@@ -108,6 +113,14 @@ def modules_of(*rooms):
     return [name for name in BY_NAME if name.split("/")[0] in rooms]
 
 
+def each(names):
+    """A test of each of these modules, a case a folder: thousands of cases would take longer to count than to try."""
+    folders = {}
+    for name in names:
+        folders.setdefault("/".join(name.split("/")[:-1][:2]) or "beside the rooms", []).append(name)
+    return pytest.mark.parametrize("names", folders.values(), ids=folders)
+
+
 def test_there_are_these_rooms_and_no_others():
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders - NO_CODE == set(ROOMS)
@@ -123,16 +136,17 @@ def test_one_name_means_one_thing():
     assert {stem for stem, count in stems.items() if count > 1} == set(SAME), "give a file of its own subject a name of its own"
 
 
-@pytest.mark.parametrize("name", modules_of(*ROOMS))
-def test_imports_point_one_way(name):
-    own = ROOMS.index(name.split("/")[0])
-    for dotted in imported(BY_NAME[name]):
-        target = room(dotted)
-        if target in ROOMS:
-            assert ROOMS.index(target) <= own, f"{name} imports {dotted}: {ROOMS[own]} stands below {target}"
-        assert target not in ABOVE_ALL, f"{name} imports {dotted}, which stands above the rooms"
-        if target == "":
-            assert own >= ROOMS.index("measure"), f"{name} imports {dotted}: the public names are made of the rooms up to runtime"
+@each(modules_of(*ROOMS))
+def test_imports_point_one_way(names):
+    for name in names:
+        own = ROOMS.index(name.split("/")[0])
+        for dotted in imported(BY_NAME[name]):
+            target = room(dotted)
+            if target in ROOMS:
+                assert ROOMS.index(target) <= own, f"{name} imports {dotted}: {ROOMS[own]} stands below {target}"
+            assert target not in ABOVE_ALL, f"{name} imports {dotted}, which stands above the rooms"
+            if target == "":
+                assert own >= ROOMS.index("measure"), f"{name} imports {dotted}: the public names are made of the rooms up to runtime"
 
 
 def test_no_circle_of_imports():
@@ -149,30 +163,33 @@ def part_of(name):
     return name.split("/")[1].removesuffix(".py") if name and name.startswith("emulator/") else None
 
 
-@pytest.mark.parametrize("name", [name for name in modules_of("emulator") if part_of(name) in EMULATOR])
-def test_the_emulators_rooms_stand_on_one_another(name):
-    for dotted in imported(BY_NAME[name]):
-        target = part_of(module_of(dotted))
-        if target is not None:
-            assert target in {part_of(name), *EMULATOR[part_of(name)]}, f"{name} imports {dotted}, which stands above it"
+@each(name for name in modules_of("emulator") if part_of(name) in EMULATOR)
+def test_the_emulators_rooms_stand_on_one_another(names):
+    for name in names:
+        for dotted in imported(BY_NAME[name]):
+            target = part_of(module_of(dotted))
+            if target is not None:
+                assert target in {part_of(name), *EMULATOR[part_of(name)]}, f"{name} imports {dotted}, which stands above it"
 
 
-@pytest.mark.parametrize("name", [name for name in modules_of("lessons") if name.count("/") > 1])
-def test_a_lesson_uses_no_later_one(name):
+@each(name for name in modules_of("lessons") if name.count("/") > 1)
+def test_a_lesson_uses_no_later_one(names):
     """l16x may use l16 and l04, never l17; of what stands beside the rooms, all but what finds the rooms (the catalogue)."""
-    own = name.split("/")[1]
-    for dotted in imported(BY_NAME[name]):
-        target = module_of(dotted)
-        if target and target.startswith("lessons/"):
-            other = target.split("/")[1]
-            finds = any((module_of(one) or "").startswith("lessons/l") for one in imported(BY_NAME[target])) or other == "catalogue.py"
-            assert other <= own if target.count("/") > 1 else not finds, f"{name} imports {dotted}: a lesson uses earlier ones only"
+    for name in names:
+        own = name.split("/")[1]
+        for dotted in imported(BY_NAME[name]):
+            target = module_of(dotted)
+            if target and target.startswith("lessons/"):
+                other = target.split("/")[1]
+                finds = any((module_of(one) or "").startswith("lessons/l") for one in imported(BY_NAME[target])) or other == "catalogue.py"
+                assert other <= own if target.count("/") > 1 else not finds, f"{name} imports {dotted}: a lesson uses earlier ones only"
 
 
-@pytest.mark.parametrize("name", modules_of("hopper", "emulator"))
-def test_formulas_and_emulator_need_neither_gpu_nor_notebook(name):
-    for dotted in imported(BY_NAME[name]):
-        assert dotted.split(".")[0] not in GPU_AND_NOTEBOOK, f"{name} imports {dotted}"
+@each(modules_of("hopper", "emulator"))
+def test_formulas_and_emulator_need_neither_gpu_nor_notebook(names):
+    for name in names:
+        for dotted in imported(BY_NAME[name]):
+            assert dotted.split(".")[0] not in GPU_AND_NOTEBOOK, f"{name} imports {dotted}"
 
 
 def test_hopper_imports_nothing_of_ours_outside_itself():
@@ -180,20 +197,22 @@ def test_hopper_imports_nothing_of_ours_outside_itself():
         assert {room(dotted) for dotted in imported(BY_NAME[name])} <= {None, "hopper"}
 
 
-@pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_modules_and_functions_stay_small(name):
-    text = BY_NAME[name].read_text(encoding="utf-8")
-    assert text.count("\n") <= MAX_MODULE_LINES, f"{name} has {text.count(chr(10))} lines: a name is missing"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            lines = node.end_lineno - node.lineno + 1
-            assert lines <= MAX_FUNCTION_LINES, f"{name}: {node.name} has {lines} lines: a name is missing"
+@each(sorted(BY_NAME))
+def test_modules_and_functions_stay_small(names):
+    for name in names:
+        text = BY_NAME[name].read_text(encoding="utf-8")
+        assert text.count("\n") <= MAX_MODULE_LINES, f"{name} has {text.count(chr(10))} lines: a name is missing"
+        for node in nodes_of(BY_NAME[name]):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= MAX_FUNCTION_LINES, f"{name}: {node.name} has {lines} lines: a name is missing"
 
 
-@pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_modules_open_with_what_lives_there(name):
-    tree = tree_of(BY_NAME[name])
-    assert not tree.body or ast.get_docstring(tree), f"{name} opens without a docstring"
+@each(sorted(BY_NAME))
+def test_modules_open_with_what_lives_there(names):
+    for name in names:
+        tree = tree_of(BY_NAME[name])
+        assert not tree.body or ast.get_docstring(tree), f"{name} opens without a docstring"
 
 
 def public_definitions(tree):
@@ -204,13 +223,14 @@ def public_definitions(tree):
                 yield from (n for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_"))
 
 
-@pytest.mark.parametrize("name", modules_of("hopper"))
-def test_public_formulas_are_typed_and_explained(name):
-    for node in public_definitions(tree_of(BY_NAME[name])):
-        assert ast.get_docstring(node), f"{name}: {node.name} has no docstring"
-        if isinstance(node, ast.FunctionDef):
-            untyped = [a.arg for a in (*node.args.args, *node.args.kwonlyargs) if a.annotation is None and a.arg not in ("self", "cls")]
-            assert not untyped and node.returns is not None, f"{name}: {node.name} lacks types for {untyped or 'its result'}"
+@each(modules_of("hopper"))
+def test_public_formulas_are_typed_and_explained(names):
+    for name in names:
+        for node in public_definitions(tree_of(BY_NAME[name])):
+            assert ast.get_docstring(node), f"{name}: {node.name} has no docstring"
+            if isinstance(node, ast.FunctionDef):
+                untyped = [a.arg for a in (*node.args.args, *node.args.kwonlyargs) if a.annotation is None and a.arg not in ("self", "cls")]
+                assert not untyped and node.returns is not None, f"{name}: {node.name} lacks types for {untyped or 'its result'}"
 
 
 def test_no_unfinished_work():

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import workspace
-from . import course, learner_progress
+from ..runtime.tables import text_table
+from . import course, learner_progress, workspace
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,8 @@ class Table:
     note: str = ""
 
     def __str__(self) -> str:
-        rows = [self.head, *(tuple(_words(cell) for cell in row) for row in self.rows)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(self.head) - 1)]
-        lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths)), row[-1]]).rstrip() for row in rows]
+        rows = [tuple(_words(cell) for cell in row) for row in self.rows]
+        lines = text_table("  ".join([*["{:<*}"] * (len(self.head) - 1), "{}"]), rows, self.head)
         return "\n".join([*lines, *textwrap.wrap(self.note, 110)])
 
     __repr__ = __str__

@@ -14,7 +14,6 @@ from .machine.turns import State
 if TYPE_CHECKING:
     from .hazards.grid_table import GridTable
     from .launch import Plan
-    from .machine.cohort import Cohort
     from .machine.machine import Machine
 
 
@@ -46,7 +45,6 @@ class Grid(Listener):
         self.front: Grid | None = None
         self.before, self.known_before = np.zeros(0, np.int64), frozenset[int]()
         self.machine: Any = None
-        self.order: Any = None                # who keeps the order of its accesses and those of others
         self.sm = np.zeros(0, np.int64)       # by slot: where its CTA is, or -1
         self.places: Any = None
         self.state = State.WAITS
@@ -56,28 +54,6 @@ class Grid(Listener):
         self.early = False                    # a CTA let the dependents start before it had waited itself
         self.triggered, self.ended, self.waited = (np.zeros(ctas, bool) for _ in range(3))
         self.keep: Any = None                 # what must live as long as the launch does
-
-    # --- flags, fences and waits, for who keeps the order (hazards/grid_order.py), where somebody does ------------------
-    def global_read(self, C: Cohort, address: np.ndarray, parts: list, info: Any) -> None:
-        """ld; a synchronising one may learn of other grids."""
-        if info.volatile and self.order is not None:
-            self.order.acquired(C, parts, info)
-
-    def global_written(self, C: Cohort, address: np.ndarray, parts: list, info: Any, value: Callable[..., Any]) -> None:
-        """st; a synchronising one may tell other grids."""
-        if info.volatile and self.order is not None:
-            self.order.released(C, parts, info)
-
-    def global_atomic(self, C: Cohort, parts: list, info: Any) -> None:
-        """atom and red."""
-        if self.order is not None:
-            self.order.acquired(C, parts, info)
-            self.order.released(C, parts, info)
-
-    def memory_fenced(self, C: Cohort, narrow: bool, system: bool) -> None:
-        """fence and membar."""
-        if self.order is not None:
-            self.order.fence_ran(C, narrow, system)
 
     # --- what machine and handlers say ------------------------------------------------------------------------------
     def ctas_end(self, slots: np.ndarray) -> None:
@@ -150,4 +126,4 @@ class Grid(Listener):
     def end(self) -> None:
         """The launch is over, in whatever way."""
         self._give_back(np.arange(len(self.sm)))
-        self.over, self.machine, self.order, self.keep = True, None, None, None
+        self.over, self.machine, self.keep = True, None, None

@@ -11,9 +11,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any
 
+from ..measure.summaries import summary
 from ..runtime import backend
 from ..runtime.queue import client
 from ..runtime.errors import BackendError, HopperlabError
@@ -115,7 +116,7 @@ def row(learner: str, times: Times) -> Row:
         total_flop += 2.0 * math.prod(shape)
     if not ratios or len({len(series) for series in ratios}) > 1:
         raise NotTimed("times are missing")
-    by_round = [geometric_mean(series) for series in zip(*ratios, strict=True)]
+    by_round = [summary(series).mean for series in zip(*ratios, strict=True)]
     return Row(learner, median(by_round), min(by_round), max(by_round), total_flop / total_ms / 1e9)
 
 

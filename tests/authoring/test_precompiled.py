@@ -41,7 +41,7 @@ def python(code: str, env: dict) -> subprocess.CompletedProcess:
 @pytest.mark.thorough           # below, a solution from the same archives
 def test_lesson_05_runs_from_stored_ptx_and_prints_what_is_stored(without_nvrtc, tmp_path):
     (tmp_path / "05_tma_tiles.ipynb").write_bytes((ROOT / "notebooks" / "05_tma_tiles.ipynb").read_bytes())
-    done = subprocess.run([sys.executable, "-m", "pytest", "--nbval", "--nbval-cell-timeout=120", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir",
+    done = subprocess.run([sys.executable, "-m", "pytest", "--nbval", f"--nbval-cell-timeout={120 * PATIENCE:.0f}", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir",
                            str(tmp_path), str(tmp_path / "05_tma_tiles.ipynb")], cwd=tmp_path, env=without_nvrtc, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]
     assert not list(tmp_path.glob("cache/*/*")), "something was compiled"

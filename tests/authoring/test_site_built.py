@@ -17,8 +17,8 @@ ROOT = hashes.ROOT
 
 
 @pytest.fixture(scope="module")
-def folder():
-    return rendered.site()
+def folder(tmp_path_factory):
+    return rendered.site(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

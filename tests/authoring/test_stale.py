@@ -205,16 +205,19 @@ def dated(root, date):
     (root / RECORDING).write_text(json.dumps(data))
 
 
+@pytest.mark.thorough           # test_what_is_stale_is_restamped_without_a_gpu_where_it_can_be makes this change among others
 def test_a_moved_line_stales_what_names_lines_of_kernels(small):
     change(small / HEADER, "#pragma once\n", "#pragma once\n// a remark of a line of its own\n")
     assert stale(small) == {"hazards": ["lines"]}
 
 
+@pytest.mark.thorough           # test_what_is_stale_is_restamped_without_a_gpu_where_it_can_be makes this change among others
 def test_a_changed_constant_of_a_figure_stales_what_it_draws(small):
     change(small / FIGURES, "HEIGHT = 2.0", "HEIGHT = 3.0")
     assert stale(small) == {"figure": ["drawing"]}
 
 
+@pytest.mark.thorough           # test_what_is_stale_is_restamped_without_a_gpu_where_it_can_be makes this change among others
 def test_a_changed_recording_stales_what_reads_it(small):
     dated(small, "2031-01-01")
     assert stale(small) == {"setup": ["recordings"], "reads": ["recordings"]}

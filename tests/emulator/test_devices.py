@@ -66,6 +66,7 @@ def hand_over(source, schedule, late=False, two=True, names=("put", "take")):
 
 @pytest.mark.parametrize("raises", RAISE)
 @pytest.mark.parametrize("awaits", AWAIT)
+@pytest.mark.sampled(every=5)
 def test_flags_between_devices(raises, awaits):
     """System scope at both ends, or it is named; under every schedule and in either order of launches."""
     source = SOURCE.replace("RAISES", RAISE[raises][0]).replace("AWAITS", AWAIT[awaits][0])

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad accesses, bad instructions and kernels that stop themselves: each error names block, thread, line and numbers."""
 import re
+import weakref
 
 import hopperlab as hl
 import numpy as np
 import pytest
+from hopperlab.emulator.machine import memory
 from support.emulated import lines_with, run, run_ptx
 
 
@@ -272,3 +274,19 @@ def test_local_memory_of_every_width(options):
     each = a - 6 * a + a * 1000003 + a / 7.0 - a * 10000000019 + (a - 3 * a + a * 2 + 0.5 * a)
     raw = ((np.arange(n)[:, None] * 13 + np.arange(8)) % 256).reshape(-1)
     assert np.allclose(y, each.sum() + ((np.arange(8 * n) + 1) * raw).sum(), rtol=1e-12)
+
+
+def test_a_launch_that_has_ended_keeps_hold_of_no_array():
+    """What the memory keeps of arrays ends with the launch, or with the next one."""
+    world, x = memory.default(), np.zeros(64, np.float32)
+    source = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] += 1; }'
+    run(source, (x,))
+    assert world.viewed == [] and len(world.stamped) == 1 and world.stamped[0].stamps is not None
+    gone = weakref.ref(x)
+    del x
+    assert gone() is None and world.stamped == []
+    world.forget()
+    y = np.zeros(64, np.float32)
+    run(source, (y,))
+    world.forget()
+    assert world.stamped == [] and world.register(y).stamps is None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import hopperlab as hl
 from hopperlab import emulator
 from hopperlab.emulator.hazards import watch
 from hopperlab.emulator.machine import events
@@ -40,13 +41,19 @@ def test_listeners_hear_events_as_they_are_said(listener):
 
 
 def test_every_listener_of_hazards_hears_a_launch(monkeypatch):
-    """Those of checks_*.py are found by themselves; watch.py puts the others together."""
+    """Those of checks_*.py are found by themselves; watch.py puts the others together. What hears flags between grids hears launches that may run beside others."""
     written = {one for path in sorted((ROOT / "hazards").glob("[a-z]*.py")) for one in vars(import_module(f"{emulator.__name__}.hazards.{path.stem}")).values()
                if inspect.isclass(one) and issubclass(one, events.Listener) and one is not events.Listener}
     hearing, put_together = [], watch.listeners
     monkeypatch.setattr(watch, "listeners", lambda machine: hearing.extend(put_together(machine)) or hearing)
     run_ptx("ret;", [])
-    assert sorted(type(one).__name__ for one in hearing) == sorted(one.__name__ for one in written)
+    alone = sorted(type(one).__name__ for one in hearing)
+    hearing.clear()
+    with hl.emulate():
+        hl.RawModule(code='extern "C" __global__ void k() { }', backend="emulator").get_function("k")((1,), (32,), (), stream=hl.Stream(backend="emulator"))
+        hl.synchronize("emulator")
+    beside = sorted(type(one).__name__ for one in hearing)
+    assert beside == sorted(one.__name__ for one in written) and beside == sorted([*alone, "GridFlags"])
 
 
 def said() -> dict[str, set[int]]:

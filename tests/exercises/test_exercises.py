@@ -34,7 +34,7 @@ def test_what_a_learner_starts_from_is_not_right(name):
 
 
 @pytest.mark.parametrize("entry", WRONG)
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=24)
 def test_wrong_answer_fails_and_the_message_helps(entry):
     verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
     assert not verdict.right, f"{entry['why']}: not noticed"
@@ -50,7 +50,7 @@ def test_every_exercise_has_at_least_four_wrong_answers(name):
 
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("name", EXERCISES)
-@pytest.mark.sampled(every=13)
+@pytest.mark.sampled(every=40)
 def test_in_another_edition_the_edited_solution_is_right_and_the_published_one_is_not(name, key):
     asked, published = EXERCISES[name], solution_cell(name)
     assert asked.constants, "an exercise needs a constant that an edition can change"

@@ -52,7 +52,7 @@ def test_there_are_many_attacks_and_each_has_a_name():
 
 @needs_sandbox
 @pytest.mark.parametrize("attack", ANSWERS, ids=lambda attack: attack.name)
-@pytest.mark.sampled(every=9)
+@pytest.mark.sampled(every=15)
 def test_attack_is_stopped_and_the_verdict_is_not_right(attack, canary, before):
     text = attacks.written(attack.text, canary)
     found = verdict.verdict(attack.exercise, text, {}, "public", False, sandbox.Limits(seconds=attack.seconds * PATIENCE, **SMALL))
@@ -70,7 +70,7 @@ def test_attack_is_stopped_and_the_verdict_is_not_right(attack, canary, before):
 
 @needs_sandbox
 @pytest.mark.parametrize("attack", [attack for attack in ANSWERS if attack.notebook], ids=lambda attack: attack.name)
-@pytest.mark.sampled(every=10)
+@pytest.mark.sampled(every=20)
 def test_attack_in_the_notebook_is_contained_and_earns_nothing(attack, canary, before):
     made = small(attack.exercise, attacks.written(attack.text, canary))
     found = nbval_run.run(made, sandbox.Limits(seconds=20.0 * PATIENCE, **SMALL))

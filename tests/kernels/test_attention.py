@@ -56,14 +56,14 @@ def test_every_head_size(d, causal):
 
 @pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1), Forward(blocks=4, overlap=0), Forward(blocks=2, staged=0, chains=4), Forward(blocks=2, chains=2),
                                     Forward(bn=176, blocks=2), Forward(q_slots=2, consumers=3, blocks=2), Forward(q_slots=2, overlap=0, blocks=1), Forward(q_slots=2, staged=0, blocks=1)], ids=str)
-@pytest.mark.sampled(every=5)
+@pytest.mark.sampled(every=11)
 def test_other_configurations(choice):
     run(([400, 30], [100, 250]), heads=4, kv_heads=4, causal=True, choice=choice)
 
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("step", attention.STEPS)
-@pytest.mark.sampled(by="step")
+@pytest.mark.sampled(by="schedule")
 def test_every_step_under_every_schedule(step, schedule, seed):
     run(([130, 200], [300, 90]), causal=True, choice=replace(attention.STEPS[step], blocks=2), schedule=schedule, seed=seed)
 
@@ -74,7 +74,7 @@ PAIRS = [Forward(dealt=1, cluster=2, blocks=4), Forward(dealt=1, cluster=2, cons
 
 @pytest.mark.parametrize("lengths, causal", [(([400, 30], [100, 250]), True), (([130], [300]), False), (([64, 3, 300], [0, 5, 70]), True)])
 @pytest.mark.parametrize("choice", PAIRS, ids=str)
-@pytest.mark.sampled(every=7)
+@pytest.mark.sampled(every=8)
 def test_tiles_that_are_dealt_out_and_clusters(choice, lengths, causal):
     run(lengths, heads=4, kv_heads=2, causal=causal, choice=choice, schedule="random", seed=7)
 

@@ -53,7 +53,7 @@ def run(lengths, d=64, heads=2, kv_heads=1, causal=False, choice=None, schedule=
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", SEQUENCES)
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=5)
 def test_awkward_lengths(name, causal):
     run(SEQUENCES[name], causal=causal)
 
@@ -78,13 +78,13 @@ def test_other_configurations(choice):
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("d", [64, 128])
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=5)
 def test_under_every_schedule(d, schedule, seed):
     run(([130, 60], [260, 90]), d=d, heads=1, causal=True, choice=ForwardFp8(blocks=2, bn=64), schedule=schedule, seed=seed)
 
 
 @pytest.mark.parametrize("bn, d", [(64, 128), (128, 64), (160, 64), (64, 256)])
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 def test_each_query_finds_its_own_key(bn, d):
     """Scores that single one key out make o that key's v, exactly: a key in another's place, in p or in V^T, would show."""
     keys = 200

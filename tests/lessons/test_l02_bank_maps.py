@@ -47,6 +47,7 @@ def test_panel_refuses_what_cannot_be(choice, told):
 
 @pytest.mark.parametrize("draw", [lambda: l02_banks_and_swizzles.access_map(128), lambda: l02_banks_and_swizzles.access_map(144, "ldmatrix.x4"), lambda: l02_banks_and_swizzles.launch_access(128, "128B", "8 bytes a lane"),
                                   lambda: l02_banks_and_swizzles.mma_map("A"), lambda: l02_banks_and_swizzles.mma_map("C", 31)])
+@pytest.mark.sampled(every=4)
 def test_pictures_are_deterministic_small_labelled_and_have_words(draw):
     first, second = draw(), draw()
     assert first.png() == second.png() and len(first.png()) < 60_000

@@ -44,7 +44,7 @@ def test_every_compared_cell_comes_out_the_same(path):
 
 
 @pytest.mark.thorough           # the same cells again, in a kernel of Jupyter as a learner runs them; every lesson runs so in tests/ui too
-@pytest.mark.parametrize("path", SOURCES[::4], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SOURCES[::8], ids=lambda path: path.stem)
 def test_outputs_come_out_the_same_here(path, tmp_path):
     pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
     copy = tmp_path / build.notebook_path(path).name

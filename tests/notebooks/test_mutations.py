@@ -25,7 +25,7 @@ def test_without_a_mutation_the_cell_is_as_stored(lesson, cell, needs):
 
 
 @pytest.mark.parametrize("mutation", LISTED, ids=lambda mutation: mutation.name)
-@pytest.mark.sampled(every=9)          # every compared cell is run and compared by test_lessons.py
+@pytest.mark.sampled(every=32)          # every compared cell is run and compared by test_lessons.py
 def test_nbval_fails_on_the_compared_cell(mutation):
     assert mutations.outcome(mutation, mutation.lesson, mutation.cell, mutation.needs), "nbval does not notice"
 

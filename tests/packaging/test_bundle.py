@@ -69,7 +69,7 @@ def test_lesson_05_runs_from_it_with_the_network_off(tmp_path):
     where = subprocess.run([python, "-c", "import hopperlab; print(hopperlab.__file__)"], env=home, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert where.startswith(str(folder)), f"the package comes from {where}"
     lesson = folder / "notebooks" / "05_tma_tiles.ipynb"
-    ran = subprocess.run(offline([python, "-m", "pytest", "--nbval", "--nbval-cell-timeout=120", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder / "notebooks"),
+    ran = subprocess.run(offline([python, "-m", "pytest", "--nbval", f"--nbval-cell-timeout={120 * PATIENCE:.0f}", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder / "notebooks"),
                                   str(lesson)]), cwd=folder / "notebooks", env=home, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-4000:]
     again = subprocess.run(offline([sys.executable, str(folder / "install.py")]), env=home, capture_output=True, text=True, check=True)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab
 from hopperlab import cli
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def run(*words: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess:
     import os
-    return subprocess.run([sys.executable, "-m", "hopperlab", *words], capture_output=True, text=True, timeout=120, cwd=cwd,
+    return subprocess.run([sys.executable, "-m", "hopperlab", *words], capture_output=True, text=True, timeout=120 * PATIENCE, cwd=cwd,
                           env={**os.environ, **env})
 
 

@@ -2,12 +2,13 @@
 """`import hopperlab` is light: nothing heavy is loaded, nothing is printed, no GPU is asked for."""
 import subprocess
 import sys
+from support.patience import PATIENCE
 
 import hopperlab as hl
 
 
 def run(code: str) -> str:
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120 * PATIENCE)
     assert result.returncode == 0, result.stderr
     return result.stdout + result.stderr
 

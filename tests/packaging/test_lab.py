@@ -65,7 +65,7 @@ def test_it_prints_a_url_that_answers_and_ends_when_told(server, course):
     server.wait(timeout=30 * PATIENCE)
     time.sleep(0.5)
     with pytest.raises(OSError):
-        urllib.request.urlopen(url, timeout=5)
+        urllib.request.urlopen(url, timeout=5 * PATIENCE)
 
 
 def command_for(*args: str, tmp_path: Path) -> tuple[list[str], str | None]:

@@ -40,8 +40,8 @@ def resolve(python: str, system: str, *what: str, **environment: str) -> dict[st
     """Name and version of every package that an installation of `what` takes there. Fails with uv's explanation, skips without an index."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     assert uv, "uv comes with the test extra"
-    done = subprocess.run([uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--python-version", python, "--python-platform", system,
-                           *index_arguments(), *what], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240 * PATIENCE, env={**os.environ, **environment})
+    done = subprocess.run([uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--no-python-downloads",
+                           "--python-version", python, "--python-platform", system, *index_arguments(), *what], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240 * PATIENCE, env={**os.environ, **environment})
     if done.returncode and UNREACHABLE.search(done.stderr) and "No solution found" not in done.stderr:
         unreachable(done.stderr)
     assert done.returncode == 0, f"Python {python} on {system}:\n{done.stderr}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import sampling, timing, visits
+from support import once, sampling, timing, visits
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -29,6 +29,13 @@ def test_make_test_leaves_out_what_is_thorough_and_test_all_nothing():
     assert "--visits" in quick and "--visits" in whole
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_what_make_starts_keeps_bytecode():
+    done = subprocess.run(["make", "--silent", "--eval", "shown:; @echo [$$PYTHONDONTWRITEBYTECODE]", "shown"], cwd=ROOT, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.stdout == "[]\n", done.stdout + done.stderr
+
+
 def test_ci_runs_everything_and_demands_browser_and_sandbox():
     script = (ROOT / ".ci" / "run").read_text()
     assert script.rstrip().endswith("make lint\nmake site\nmake test-all") and "HOPPERLAB_REQUIRE_BROWSER=1" in script and "HOPPERLAB_REQUIRE_SANDBOX=1" in script
@@ -40,6 +47,11 @@ def test_one_case_stays_for_each_value_and_the_other_parameters_vary():
     assert [case["step"] for case in stay] == list(STEPS) and [case["shape"] for case in stay] == ["x", "y", "z", "x"]
     assert sampling.kept(CASES, by="choice.name") == sampling.kept(CASES, by="step")
     assert sampling.kept(CASES, by=("step", "shape")) == set(range(len(CASES)))
+
+
+def test_of_cases_that_differ_in_the_schedule_one_stays_by_turns():
+    cases = [{"shape": shape, "schedule": schedule, "seed": 0} for shape in SHAPES for schedule in ("lazy", "eager")]
+    assert [sorted(sampling.one_schedule_each(cases, first)) for first in (0, 1)] == [[0, 3, 4], [1, 2, 5]]
 
 
 def test_one_in_so_many_stays():
@@ -78,6 +90,18 @@ def test_there_is_as_much_to_visit_as_the_course_has():
     assert {"hopper", "emulator", "runtime", "measure", "grading"} <= there["test folder"] and "gpu" not in there["test folder"]
 
 
+def test_what_workers_share_is_made_once_and_a_failure_is_told_to_all(monkeypatch, tmp_path):
+    places = SimpleNamespace(getbasetemp=lambda: tmp_path / f"gw{len(made)}")
+    made = []
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    folders = {once.once(places, "kept", made.append) for _ in range(3)}
+    assert folders == {tmp_path / "kept"} == set(made) and len(made) == 1
+    with pytest.raises(ZeroDivisionError):
+        once.once(places, "broken", lambda folder: 1 / 0)
+    with pytest.raises(RuntimeError, match="another test could not make it: ZeroDivisionError"):
+        once.once(places, "broken", made.append)
+
+
 def test_the_time_is_told_by_file():
     assert timing.told([report("tests/a.py::one"), report("tests/a.py::two"), report("tests/b.py::one")]) == "tests took 4 s in all, of which tests/a.py 3 s, tests/b.py 2 s"
 
@@ -95,7 +119,8 @@ def suite(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    thorough\n    sampled\n")
     (tmp_path / "ui" / "test_it.py").write_text("import pytest\ndef test_page():\n    pytest.skip('no Chromium')\n")
     (tmp_path / "test_none.py").write_text("import pytest\npytest.skip('nothing here', allow_module_level=True)\n")
-    (tmp_path / "test_many.py").write_text("import pytest\n@pytest.mark.sampled(every=4)\n@pytest.mark.parametrize('n', range(12))\ndef test_n(n): pass\n")
+    (tmp_path / "test_many.py").write_text("import pytest\n@pytest.mark.sampled(every=4)\n@pytest.mark.parametrize('n', range(12))\ndef test_n(n): pass\n"
+                                           "@pytest.mark.parametrize('schedule', ('lazy', 'eager'))\ndef test_order(schedule): pass\n")
     return tmp_path
 
 
@@ -107,13 +132,13 @@ def test_a_skipped_browser_test_fails_where_it_is_demanded(suite):
 
 def test_sampled_cases_are_left_out_only_where_that_is_asked_for(suite):
     few, all_of_them = (run(suite, *words, str(suite / "test_many.py")) for words in (("-m", "not thorough"), ()))
-    assert "3 passed, 9 deselected" in few.stdout and "12 passed" in all_of_them.stdout, few.stdout + few.stderr
+    assert "4 passed, 10 deselected" in few.stdout and "14 passed" in all_of_them.stdout, few.stdout + few.stderr
 
 
 def test_a_run_that_visits_little_fails_with_visits(suite):
     done = run(suite, "--visits", str(suite / "test_many.py"), str(suite / "test_none.py"))
     assert done.returncode == 1 and re.search(r"^NOT VISITED .*kernel: .*gemm/final.cu", done.stdout, re.MULTILINE), done.stdout + done.stderr
-    assert "tests took " in done.stdout and "12 passed, 1 skipped" in done.stdout
+    assert "tests took " in done.stdout and "14 passed, 1 skipped" in done.stdout
 
 
 def test_there_are_browser_tests_to_demand():

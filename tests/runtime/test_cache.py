@@ -7,8 +7,9 @@ import sys
 import time
 
 import pytest
+from support.patience import PATIENCE
 
-from hopperlab.runtime.compile import cache
+from hopperlab.runtime.compile import cache, nvrtc, toolchain
 
 KEY = "ab" + "0" * 62
 
@@ -104,6 +105,19 @@ def test_a_place_that_is_taken_leaves_no_temporary_file(own_cache):
     assert list(own_cache.glob("*/*.tmp")) == []
 
 
+def test_copies_of_the_course_share_what_they_compiled(monkeypatch, tmp_path):
+    """The folder beside a kernel is searched for headers; where it lies is no part of the key."""
+    def key():
+        prepared, folders = nvrtc._prepare(nvrtc.Source("", "gemm/naive.cu", ("-DX",)))
+        return nvrtc.cache_key(prepared, {}), folders
+    here = key()
+    (tmp_path / "gemm").mkdir()
+    monkeypatch.setattr(toolchain, "KERNELS", tmp_path)
+    there = key()
+    assert there[1] != here[1] and there[0] == here[0]
+    assert nvrtc.cache_key(nvrtc.Source("", "gemm/naive.cu", ("-DX", "-I/elsewhere")), {}) != nvrtc.cache_key(nvrtc.Source("", "gemm/naive.cu", ("-DX", "-I/there")), {})
+
+
 def test_clear_removes_everything():
     cache.write(KEY, entry())
     assert cache.clear() == 1 and cache.read(KEY) is None
@@ -122,6 +136,6 @@ for turn in range(60):
 
 def test_two_processes_share_the_folder(own_cache):
     processes = [subprocess.Popen([sys.executable, "-c", HAMMER, name]) for name in "12"]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    assert [process.wait(timeout=120 * PATIENCE) for process in processes] == [0, 0]
     assert cache.size_and_count()[1] == 5
     assert not list(own_cache.glob("*/*.tmp"))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.patience import PATIENCE
 
 from hopperlab.runtime.compile import cache, nvrtc as compiling, toolchain
 from hopperlab.runtime.compile.nvrtc import Source, compile_source
@@ -166,7 +167,7 @@ def test_two_processes_at_once_agree(tmp_path, own_cache):
     (tmp_path / "add.cu").write_text(ADD)
     command = [sys.executable, "-c", TWO.format(path=str(tmp_path / "add.cu"))]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    outputs = [process.communicate(timeout=120 * PATIENCE)[0] for process in processes]
     assert [p.returncode for p in processes] == [0, 0]
     assert outputs[0] == outputs[1]
     assert cache.size_and_count()[1] == 1

@@ -2,6 +2,7 @@
 """Clusters and cooperative launches as the launch asks for them: what runs, what is refused, and that they reach every way to launch."""
 import numpy as np
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab.runtime import launch_attributes
@@ -123,7 +124,7 @@ def test_they_reach_watchers_and_the_worker_process(module):
         module.get_function("free_size")((4,), (32,), (y,), cluster=4)
     assert seen[0].attributes == LaunchAttributes(cluster=(4, 1, 1)) and y.tolist() == expected(4, 4)
     y[:] = 0
-    hl.run_isolated(module.get_function("free_size"), (4,), (32,), (y,), cluster=2, timeout=60)
+    hl.run_isolated(module.get_function("free_size"), (4,), (32,), (y,), cluster=2, timeout=60 * PATIENCE)
     assert y.tolist() == expected(4, 2)
 
 

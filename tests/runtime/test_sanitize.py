@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from support.patience import PATIENCE
 
 from hopperlab import cli
 from hopperlab.runtime import sanitize
@@ -65,7 +66,7 @@ def write(folder, text, name="script.py"):
 
 
 def command(*words):
-    return subprocess.run([sys.executable, "-m", "hopperlab", "sanitize", *words], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-m", "hopperlab", "sanitize", *words], capture_output=True, text=True, timeout=120 * PATIENCE)
 
 
 def test_a_clean_script_is_0_and_its_output_shows_once(tmp_path):

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab.runtime.compile import assemble
@@ -91,7 +92,7 @@ def test_ptx_alone_and_a_damaged_cubin_are_explained(tmp_path, monkeypatch):
 def test_no_gpu_is_asked_for():
     import sys
     code = "import sys, hopperlab as hl; hl.sass('copy/bulk_copy.cu'); print('cupy' in sys.modules, 'matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120 * PATIENCE, check=True)
     assert done.stdout.strip() == "False False"
 
 

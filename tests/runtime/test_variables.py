@@ -4,6 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab.runtime import variables
@@ -99,7 +100,7 @@ def test_a_constant_tensor_map_and_one_by_address(module):
     report = hl.explore(lambda: module.get_function("pointed_map")((1,), (64,), (tensor_map, y)), seeds=2)
     assert report.clean and (y.reshape(16, 16) == x[4:20, 8:24]).all()
     y[:] = 0
-    isolated.run_isolated(hl.RawModule(code=CODE, backend="emulator").get_function("pointed_map"), (1,), (64,), (tensor_map, y), timeout=60)
+    isolated.run_isolated(hl.RawModule(code=CODE, backend="emulator").get_function("pointed_map"), (1,), (64,), (tensor_map, y), timeout=60 * PATIENCE)
     assert (y.reshape(16, 16) == x[4:20, 8:24]).all()
 
 

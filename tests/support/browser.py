@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 
 from .patience import PATIENCE
 
@@ -35,6 +34,30 @@ SCROLL = """async (id) => {
         last = top;
     }
 }"""
+# Which code cells have no count yet, and the outputs that are errors: without the pictures, since it is asked again and again.
+PROGRESS = """() => {
+    const cells = window.jupyterapp.shell.currentWidget.content.model.cells;
+    const code = Array.from({length: cells.length}, (_, i) => cells.get(i)).filter(cell => cell.type === 'code');
+    const outputs = cell => Array.from({length: cell.outputs.length}, (_, i) => cell.outputs.get(i));
+    return {waiting: code.filter(cell => !cell.executionCount).map(cell => cell.id), errors: code.flatMap(
+        cell => outputs(cell).filter(out => out.type === 'error').map(out => [cell.id, (out.toJSON().evalue || '').slice(0, 300)]))};
+}"""
+# Opens a notebook in front of what is open, and closes that without asking, its kernel too.
+OPEN = """async (path) => {
+    const app = window.jupyterapp;
+    const others = Array.from(app.shell.widgets('main'));
+    const opened = await app.commands.execute('docmanager:open', {path, factory: 'Notebook'});
+    await opened.context.ready;
+    app.shell.activateById(opened.id);
+    for (const widget of others) if (widget !== opened) {
+        await widget.sessionContext?.shutdown();
+        widget.dispose();
+    }
+}"""
+OPENED = "path => window.jupyterapp.shell.currentWidget?.context?.path === path"
+# Pictures of the active cell that have not loaded.
+MISSING = """() => Array.from(window.jupyterapp.shell.currentWidget.content.activeCell.node.querySelectorAll('img')).filter(
+    image => !image.complete || !image.naturalWidth).map(image => image.src.slice(0, 80))"""
 BEGUN = """() => {
     const cells = window.jupyterapp.shell.currentWidget.content.model.cells;
     return Array.from({length: cells.length}, (_, i) => cells.get(i)).some(cell => cell.type === 'code' && cell.executionCount === null);
@@ -42,14 +65,22 @@ BEGUN = """() => {
 IDLE = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
 
 
-def open_lesson(context, url: str, token: str, name: str):
-    """A page with the notebook `name` open and its kernel idle."""
+def open_lab(context, url: str, token: str):
+    """A page with JupyterLab, in which `open_notebook` opens one notebook after the other: JupyterLab itself takes longer to load than a notebook."""
     page = context.new_page()
     page.set_default_timeout(30_000 * PATIENCE)
-    page.goto(f"{url}/lab/tree/{name}?token={token}&reset", wait_until="domcontentloaded")
+    page.goto(f"{url}/lab?token={token}&reset", wait_until="domcontentloaded")
+    page.wait_for_function("window.jupyterapp?.shell.isEmpty !== undefined", timeout=OPEN_LIMIT)
+    page.evaluate("window.jupyterapp.restored.then(() => true)")
+    return page
+
+
+def open_notebook(page, name: str) -> None:
+    """Open the notebook at `name`, below the lab's folder, in place of what is open; returns when its kernel is idle."""
+    page.evaluate(OPEN, name)
+    page.wait_for_function(OPENED, arg=name, timeout=OPEN_LIMIT)
     page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=OPEN_LIMIT)
     page.wait_for_function(IDLE, timeout=OPEN_LIMIT)
-    return page
 
 
 def cells(page) -> list[dict]:
@@ -64,12 +95,11 @@ def run_all(page) -> None:
     page.wait_for_function(BEGUN)         # the counts of the stored outputs go first
     deadline = time.monotonic() + RUN_LIMIT
     while True:
-        code = [cell for cell in cells(page) if cell["type"] == "code"]
-        errors = [(cell["id"], out["text"]) for cell in code for out in cell["outputs"] if out["kind"] == "error"]
-        assert not errors, f"error outputs: {errors}"
-        if code and all(cell["count"] for cell in code) and page.evaluate(IDLE):
+        found = page.evaluate(PROGRESS)
+        assert not found["errors"], f"error outputs: {found['errors']}"
+        if not found["waiting"] and page.evaluate(IDLE):
             return
-        assert time.monotonic() < deadline, f"not done after {RUN_LIMIT} s: {[(cell['id'], cell['count']) for cell in code]}"
+        assert time.monotonic() < deadline, f"not done after {RUN_LIMIT} s: {found['waiting']}"
         page.wait_for_timeout(200)
 
 
@@ -84,15 +114,32 @@ def change_theme(page, theme: str) -> None:
     page.wait_for_function("theme => document.body.dataset.jpThemeName === theme", arg=theme)
 
 
-@contextmanager
-def after_run_all(chromium, lab, stem: str) -> Iterator:
-    """A page with the lesson `stem` after Run All, its last panel in view."""
-    url, token, _ = lab
-    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
-    try:
-        page = open_lesson(context, url, token, f"{stem}.ipynb")
-        run_all(page)
-        scroll_to(page, "panel")
-        yield page
-    finally:
-        context.close()
+class Shots:
+    """Screenshots in a folder; none are taken where no folder is named, since nothing compares them."""
+
+    def __init__(self, folder: Path | None):
+        self.folder = folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, what, name: str) -> None:
+        """Take a page or a part of it."""
+        if self.folder is not None:
+            what.screenshot(path=self.folder / name)
+
+
+def look_at(page, names, shots: Shots, prefix: str) -> None:
+    """The cells of these ids in the dark theme, and where screenshots are wanted in the light one: the theme arrives, and no picture is missing."""
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        change_theme(page, theme)
+        for cell in names if theme.endswith("Dark") or shots.folder else ():
+            scroll_to(page, cell)
+            assert page.evaluate(MISSING) == [], cell
+            shots(page, f"{prefix}_{theme.split()[1].lower()}_{cell}.png")
+
+
+def ran(page, stem: str, show: str = "panel") -> None:
+    """Open the lesson `stem`, run it whole, and bring the cell `show` into view."""
+    open_notebook(page, f"{stem}.ipynb")
+    run_all(page)
+    scroll_to(page, show)

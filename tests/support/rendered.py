@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site, built once a test process: test_site_built.py reads its files, tests/ui/test_site_in_browser.py looks at its pages."""
+"""The site, built once a run: test_site_built.py reads its files, tests/ui/test_site_in_browser.py and test_site_panels_in_browser.py look at its pages."""
 
 from __future__ import annotations
 
-import tempfile
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from .once import once
+
 REPOSITORY = "https://github.com/someone/course"
 
 
-@cache
-def site() -> Path:
-    """The folder of the site's HTML, with links to REPOSITORY. Skips the test where the site's packages are missing."""
+def site(tmp_path_factory) -> Path:
+    """The folder of the site's HTML, with links to REPOSITORY; it is only read. Skips the test where the site's packages are missing."""
     pytest.importorskip("myst_nb", reason="the site's packages are not installed: make site")
-    from hopperlab import cli
-    from hopperlab.authoring import hashes, reference
-    from hopperlab.authoring import site as builder
-    return builder.build(reference.pages(cli.COMMANDS), hashes.ROOT, Path(tempfile.mkdtemp(prefix="hopperlab-site-")), builder.Settings(REPOSITORY))
+
+    def build(out: Path) -> None:
+        from hopperlab import cli
+        from hopperlab.authoring import hashes, reference
+        from hopperlab.authoring import site as builder
+        builder.build(reference.pages(cli.COMMANDS), hashes.ROOT, out, builder.Settings(REPOSITORY))
+    return once(tmp_path_factory, "site", build) / "html"

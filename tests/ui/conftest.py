@@ -15,6 +15,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from support import browser
 from support.patience import PATIENCE
 
 from hopperlab.authoring.site_print import find_browser
@@ -92,8 +93,16 @@ def _wait_for(url: str, server: subprocess.Popen, log: Path, seconds: float = 60
 
 
 @pytest.fixture(scope="session")
-def shots(tmp_path_factory) -> Path:
-    """Where screenshots go: SCREENSHOTS, or a temporary folder."""
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def window(chromium, lab):
+    """One page with JupyterLab for all lessons that this process looks at (browser.open_notebook)."""
+    url, token, _ = lab
+    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
+    yield browser.open_lab(context, url, token)
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def shots() -> browser.Shots:
+    """Takes screenshots into the folder that SCREENSHOTS names; without it none are taken."""
+    folder = os.environ.get("SCREENSHOTS")
+    return browser.Shots(Path(folder) if folder else None)

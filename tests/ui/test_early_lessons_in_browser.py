@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lessons 01, 02 and 04 in JupyterLab: each runs top to bottom, every control of its panel launches by keyboard and by mouse,
-what cannot be is explained, and the figures are looked at in both themes (screenshots; SCREENSHOTS names their folder).
+what cannot be is explained, and the figures are whole in the dark theme (SCREENSHOTS names a folder for pictures of them in both).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LESSONS = {
 
 
 @pytest.fixture(scope="module", params=LESSONS)
-def lesson(request, chromium, lab):
+def lesson(request, window):
     """(stem, page, driver of its panel) after Run All."""
-    with browser.after_run_all(chromium, lab, request.param) as page:
-        yield request.param, page, PanelDriver(page)
+    browser.ran(window, request.param)
+    return request.param, window, PanelDriver(window)
 
 
 def test_runs_top_to_bottom(lesson):
@@ -41,7 +41,7 @@ def test_runs_top_to_bottom(lesson):
 def test_every_control_launches_by_keyboard_and_by_mouse(lesson, shots):
     name, page, panel = lesson
     browser.scroll_to(page, "panel")
-    page.screenshot(path=shots / f"{name}_panel.png")
+    shots(page, f"{name}_panel.png")
     for kind, number, how in LESSONS[name][0]:
         launches, figure = panel.launches, panel.figure()
         if kind == "list":
@@ -55,7 +55,7 @@ def test_every_control_launches_by_keyboard_and_by_mouse(lesson, shots):
         else:
             panel.key(number, "ArrowLeft")
         panel.launched(launches, figure)
-    page.screenshot(path=shots / f"{name}_panel_moved.png")
+    shots(page, f"{name}_panel_moved.png")
 
 
 def test_what_cannot_be_is_explained(lesson, shots):
@@ -73,14 +73,10 @@ def test_what_cannot_be_is_explained(lesson, shots):
         panel.pick(0, "full[1]")
         panel.key(1, "Home")
         panel.refused("a ring of 1 slot has no full[1]")
-    page.screenshot(path=shots / f"{name}_refused.png")
+    shots(page, f"{name}_refused.png")
 
 
-def test_figures_in_both_themes(lesson, shots):
+def test_figures_are_whole_in_the_dark_theme(lesson, shots):
     name, page, _ = lesson
-    for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        browser.change_theme(page, theme)
-        for cell in LESSONS[name][1]:
-            browser.scroll_to(page, cell)
-            page.screenshot(path=shots / f"{name}_{theme.split()[1].lower()}_{cell}.png")
+    browser.look_at(page, LESSONS[name][1], shots, name)
     assert not [out for cell in browser.cells(page) for out in cell["outputs"] if out["kind"] == "error"]

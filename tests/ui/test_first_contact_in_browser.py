@@ -35,18 +35,19 @@ def first(tmp_path_factory):
         process.wait(timeout=60 * PATIENCE)
 
 
-def covered(page) -> list[str]:
-    """The words of every dialogue and notice on the page, after the time in which JupyterLab brings them up."""
+def covered(page, seconds: float) -> list[str]:
+    """The words of every dialogue and notice on the page, after the time in which JupyterLab brings them up: news at once in its first minutes, the question
+    for a kernel with the notebook."""
     page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell", timeout=60_000 * PATIENCE)
-    page.wait_for_timeout(8_000)
+    page.wait_for_timeout(1000 * seconds * PATIENCE)
     return [element.inner_text() for selector in (".jp-Dialog", ".Toastify__toast") for element in page.locator(selector).all()]
 
 
 def test_nothing_covers_the_landing_page(chromium, first, shots):
     page = chromium.new_page(viewport={"width": 1300, "height": 900})
     page.goto(first[0])
-    found = covered(page)
-    page.screenshot(path=shots / "first_contact.png")
+    found = covered(page, 8)
+    shots(page, "first_contact.png")
     assert found == []
     assert page.locator("table:has-text('your progress')").count() and "Python 3" in page.locator(".jp-KernelName").first.inner_text()
     page.close()
@@ -59,7 +60,7 @@ def test_a_notebook_that_names_no_kernel_gets_one_without_being_asked(chromium, 
     (course / "work" / "mine.ipynb").write_text(json.dumps(document))
     page = chromium.new_page(viewport={"width": 1300, "height": 900})
     page.goto(address.replace("index.ipynb", "mine.ipynb") + "&reset")
-    assert covered(page) == []
+    assert covered(page, 2) == []
     page.close()
 
 
@@ -79,7 +80,7 @@ def test_a_long_launch_says_how_far_it_is_and_an_interrupt_shows_no_frames(chrom
     nbformat.write(notebook, course / "work" / "long.ipynb")
     page = chromium.new_page(viewport={"width": 1024, "height": 800})
     page.goto(address.replace("index.ipynb", "long.ipynb") + "&reset")
-    assert covered(page) == []
+    assert covered(page, 2) == []
     page.locator(".jp-Cell:visible").first.click()
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("[role=status]:has-text('emulating turns')", timeout=60_000 * PATIENCE)
@@ -87,7 +88,7 @@ def test_a_long_launch_says_how_far_it_is_and_an_interrupt_shows_no_frames(chrom
     page.keyboard.press("i")
     page.keyboard.press("i")
     page.wait_for_selector(".jp-OutputArea-output:has-text('was interrupted when')", timeout=60_000 * PATIENCE)
-    page.screenshot(path=shots / "interrupted.png")
+    shots(page, "interrupted.png")
     said = page.locator(".jp-OutputArea:visible").first.inner_text()
     assert "emulating" not in said and "Traceback" not in said and "hopperlab/emulator" not in said
     page.close()

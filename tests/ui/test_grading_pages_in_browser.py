@@ -10,8 +10,9 @@ pytestmark = pytest.mark.browser
 EVIL = "\n# WRONG <script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"></pre><b id=owned>"
 
 
-@pytest.fixture
-def pages(tmp_path):
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("graded")
     hand_in(tmp_path / "class" / "ada", right())
     hand_in(tmp_path / "class" / f"<img src=x onerror=alert(1)> {'long ' * 12}name", right() | {PHASES: right()[PHASES] + EVIL})
     report, timing = grader.grade(Asked(tmp_path / "class", lesson(), tmp_path / "out", workers=0, unsafe=True, work=quick, matches=lambda *_: True))

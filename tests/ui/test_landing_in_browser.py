@@ -36,7 +36,8 @@ def page(chromium, lab):
     first["execution_count"] = 1
     copy.write_text(json.dumps(document))
     context = chromium.new_context(viewport={"width": 1300, "height": 1000})
-    page = browser.open_lesson(context, url, token, "course/work/index.ipynb")
+    page = browser.open_lab(context, url, token)
+    browser.open_notebook(page, "course/work/index.ipynb")
     browser.run_all(page)
     yield page
     context.close()
@@ -44,14 +45,14 @@ def page(chromium, lab):
 
 def test_progress_and_paths_are_shown(page, shots):
     browser.scroll_to(page, "paths")
-    page.screenshot(path=shots / "landing_paths.png")
+    shots(page, "landing_paths.png")
     browser.scroll_to(page, "syllabus")
-    page.screenshot(path=shots / "landing_syllabus.png")
+    shots(page, "landing_syllabus.png")
     table = page.locator(".jp-OutputArea-output table:has-text('your progress')")
     assert "cells run" in table.locator("tr:has-text('Tiles by TMA')").inner_text()
     assert "not begun" in table.locator("tr:has-text('Ampere pipeline')").inner_text()
     browser.scroll_to(page, "text-opening")
-    page.screenshot(path=shots / "landing_top.png")
+    shots(page, "landing_top.png")
 
 
 def test_a_lesson_opens_and_its_glossary_link_leads_to_the_entry(page, shots):
@@ -62,7 +63,7 @@ def test_a_lesson_opens_and_its_glossary_link_leads_to_the_entry(page, shots):
     link.click()
     heading = page.locator(".jp-MarkdownViewer h3").filter(has_text=re.compile(r"^TMA(?! )")).first
     heading.wait_for(timeout=30_000 * PATIENCE)
-    page.wait_for_timeout(1500)
-    page.screenshot(path=shots / "glossary_at_tma.png")
+    page.wait_for_timeout(1500 * PATIENCE)
+    shots(page, "glossary_at_tma.png")
     top = heading.bounding_box()["y"]
     assert 0 <= top < 1000, f"the entry is at {top}, out of view"

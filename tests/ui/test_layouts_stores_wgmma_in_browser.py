@@ -12,25 +12,14 @@ from support.patience import PATIENCE
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 
-LESSONS = {"06": "06_tma_layouts.ipynb", "07": "07_tma_stores.ipynb", "08": "08_wgmma.ipynb"}
-
-
-@pytest.fixture(scope="module")
-def window(chromium):
-    """One window for the module's lessons."""
-    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
-    yield context
-    context.close()
+LESSONS = {"06": "06_tma_layouts", "07": "07_tma_stores", "08": "08_wgmma"}
 
 
 @pytest.fixture(scope="module", params=LESSONS)
-def ran(request, window, lab):
+def ran(request, window):
     """(number, page) of a lesson after Run All."""
-    url, token, _ = lab
-    page = browser.open_lesson(window, url, token, LESSONS[request.param])
-    browser.run_all(page)
-    yield request.param, page
-    page.close()
+    browser.ran(window, LESSONS[request.param])
+    return request.param, window
 
 
 def _panel(page):
@@ -75,7 +64,7 @@ def _fragment_map_follows_the_keyboard(page, shots) -> None:
     page.keyboard.press("ArrowRight")
     _until(page, lambda: panel.locator("details pre").text_content() != before, "the map did not change")
     assert "element (22, 13)" in panel.locator("details pre").text_content()
-    page.screenshot(path=shots / "lesson_08_fragment.png")
+    shots(page, "lesson_08_fragment.png")
 
 
 def test_controls_by_keyboard_and_mouse(ran, shots):
@@ -106,8 +95,7 @@ def test_controls_by_keyboard_and_mouse(ran, shots):
              "08": [arrow(0, "ArrowRight"), drag(1, 40), choose(0, "128"), choose(1, "eager")]}[number]
     for act in moves:
         _moved(page, act)
-    page.wait_for_timeout(400)
-    page.screenshot(path=shots / f"lesson_{number}_panel.png")
+    shots(page, f"lesson_{number}_panel.png")
     if number == "08":
         _fragment_map_follows_the_keyboard(page, shots)
 
@@ -128,7 +116,7 @@ def test_an_illegal_choice_is_explained(ran, shots):
     words = {"06": "at most the span", "07": "does not exist", "08": "multiple of 8"}[number]
     _until(page, lambda: "Not launched" in _status(page) and words in _status(page), "no explanation")
     assert _launches(page) >= launches
-    page.screenshot(path=shots / f"lesson_{number}_illegal.png")
+    shots(page, f"lesson_{number}_illegal.png")
 
 
 def test_a_prediction_given_late_stands_beside_the_answer(ran):
@@ -143,9 +131,5 @@ def test_a_prediction_given_late_stands_beside_the_answer(ran):
 
 def test_figures_in_the_dark_theme(ran, shots):
     number, page = ran
-    browser.change_theme(page, "JupyterLab Dark")
-    for cell in {"06": ("follow-picture", "narrow-picture"), "07": ("order-pictures", "handover-picture", "panel"), "08": ("descriptor-picture", "fragment-picture", "panel")}[number]:
-        browser.scroll_to(page, cell)
-        page.screenshot(path=shots / f"lesson_{number}_dark_{cell}.png")
-    assert page.evaluate("getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim()") not in ("", "white", "#fff", "#ffffff")
-    browser.change_theme(page, "JupyterLab Light")
+    cells = {"06": ("follow-picture", "narrow-picture"), "07": ("order-pictures", "handover-picture", "panel"), "08": ("descriptor-picture", "fragment-picture", "panel")}
+    browser.look_at(page, cells[number], shots, f"lesson_{number}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 05 in JupyterLab, in a real browser: it runs top to bottom, and its panel answers keyboard and mouse.
 
-Screenshots go to a temporary folder, named in the test's output (SCREENSHOTS overrides it).
+SCREENSHOTS names a folder for screenshots.
 """
 
 from __future__ import annotations
@@ -17,14 +17,10 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def ran(chromium, lab):
+def ran(window):
     """Lesson 05 in a wide window, after Run All."""
-    url, token, _ = lab
-    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
-    page = browser.open_lesson(context, url, token, "05_tma_tiles.ipynb")
-    browser.run_all(page)
-    yield page
-    context.close()
+    browser.ran(window, "05_tma_tiles")
+    return window
 
 
 def _panel(page):
@@ -66,7 +62,7 @@ def test_runs_top_to_bottom_without_errors(ran, shots):
     code = [cell for cell in browser.cells(ran) if cell["type"] == "code"]
     assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
     assert sum(bool(cell["outputs"]) for cell in code) > len(code) // 2
-    ran.screenshot(path=shots / "lesson_05_end.png")
+    shots(ran, "lesson_05_end.png")
 
 
 def test_keyboard_moves_the_box(ran, shots):
@@ -77,7 +73,7 @@ def test_keyboard_moves_the_box(ran, shots):
     ran.keyboard.press("ArrowLeft")
     _wait_for_more(ran, launches)
     _wait_for_another(ran, figure)
-    ran.screenshot(path=shots / "lesson_05_panel_keyboard.png")
+    shots(ran, "lesson_05_panel_keyboard.png")
 
 
 def test_mouse_moves_the_box(ran, shots):
@@ -91,7 +87,7 @@ def test_mouse_moves_the_box(ran, shots):
     ran.mouse.up()
     _wait_for_more(ran, launches)
     _wait_for_another(ran, figure)
-    ran.screenshot(path=shots / "lesson_05_panel_mouse.png")
+    shots(ran, "lesson_05_panel_mouse.png")
 
 
 def test_an_illegal_box_is_explained_and_not_launched(ran, shots):
@@ -106,17 +102,15 @@ def test_an_illegal_box_is_explained_and_not_launched(ran, shots):
         assert time.monotonic() < deadline, status.inner_text()
         ran.wait_for_timeout(200)
     assert "28" in status.inner_text()
-    ran.screenshot(path=shots / "lesson_05_panel_illegal.png")
+    shots(ran, "lesson_05_panel_illegal.png")
     handle.focus()
     ran.keyboard.press("ArrowRight")
     _wait_for_more(ran, launches)
 
 
 def test_dark_theme_is_readable(ran, shots):
+    browser.look_at(ran, ("panel", "first-picture", "kernel-source", "measure-plot"), shots, "lesson_05")
     browser.change_theme(ran, "JupyterLab Dark")
-    for cell in ("panel", "first-picture", "kernel-source", "measure-plot"):
-        browser.scroll_to(ran, cell)
-        ran.screenshot(path=shots / f"lesson_05_dark_{cell}.png")
     dark = ran.evaluate("getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim()")
     assert dark and dark not in ("white", "#fff", "#ffffff")
     browser.change_theme(ran, "JupyterLab Light")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The optional notebooks in JupyterLab: each runs top to bottom, every control of its panel launches by mouse and by keyboard, what
-cannot be is explained where there is such a thing, and no output is an error (screenshots; SCREENSHOTS names their folder).
+cannot be is explained where there is such a thing, and no output is an error (SCREENSHOTS names a folder for screenshots).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LESSONS = {
 
 
 @pytest.fixture(scope="module", params=LESSONS)
-def lesson(request, chromium, lab):
+def lesson(request, window):
     """(stem, page, driver of its panel) after Run All."""
-    with browser.after_run_all(chromium, lab, request.param) as page:
-        yield request.param, page, PanelDriver(page)
+    browser.ran(window, request.param)
+    return request.param, window, PanelDriver(window)
 
 
 def test_runs_top_to_bottom_and_every_control_launches(lesson, shots):
@@ -50,11 +50,11 @@ def test_runs_top_to_bottom_and_every_control_launches(lesson, shots):
         else:
             panel.key(number, "ArrowLeft")
         panel.relaunched(before)
-    page.screenshot(path=shots / f"{name}_panel_moved.png")
+    shots(page, f"{name}_panel_moved.png")
     for kind, number, how in LESSONS[name][1]:
         panel.pick(number, how) if kind == "list" else panel.key(number, how)
     if LESSONS[name][1]:
         panel.refused(LESSONS[name][2])
-        page.screenshot(path=shots / f"{name}_refused.png")
+        shots(page, f"{name}_refused.png")
     assert not [out for cell in browser.cells(page) for out in cell["outputs"] if out["kind"] == "error"]
 

@@ -10,47 +10,33 @@ from support.patience import PATIENCE
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 
 
-@pytest.fixture(scope="module")
-def window(chromium):
-    """One window for the module's lessons."""
-    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
-    yield context
-    context.close()
-
-
 def _wait_for_text(page, text: str) -> None:
     page.locator(f".jp-OutputArea-output:has-text({text!r})").last.wait_for(timeout=30_000 * PATIENCE)
 
 
-def test_a_vote_changes_the_verdict_beside_it(window, lab, shots):
-    url, token, _ = lab
-    page = browser.open_lesson(window, url, token, "00_start_here.ipynb")
-    browser.run_all(page)
-    browser.scroll_to(page, "vote")
+def test_a_vote_changes_the_verdict_beside_it(window, shots):
+    page = window
+    browser.ran(page, "00_start_here", "vote")
     tick = page.locator(".widget-checkbox input").nth(2)          # kernel 3
     tick.focus()
     page.keyboard.press("Space")
     assert tick.is_checked()
-    page.screenshot(path=shots / "lesson_00_vote.png")
+    shots(page, "lesson_00_vote.png")
     browser.scroll_to(page, "verdict")
     _wait_for_text(page, "4 of 4 judged rightly")
-    page.screenshot(path=shots / "lesson_00_verdict.png")
+    shots(page, "lesson_00_verdict.png")
     browser.scroll_to(page, "roofline")
-    page.screenshot(path=shots / "lesson_00_roofline.png")
-    page.close()
+    shots(page, "lesson_00_roofline.png")
 
 
-def test_a_prediction_stands_beside_the_recorded_value(window, lab, shots):
-    url, token, _ = lab
-    page = browser.open_lesson(window, url, token, "03_ampere_pipeline.ipynb")
-    browser.run_all(page)
-    browser.scroll_to(page, "predict")
+def test_a_prediction_stands_beside_the_recorded_value(window, shots):
+    page = window
+    browser.ran(page, "03_ampere_pipeline", "predict")
     field = page.locator(".widget-text input").first
     field.fill("50")
     field.press("Enter")
     browser.scroll_to(page, "answer")
     _wait_for_text(page, "You said 50")
-    page.screenshot(path=shots / "lesson_03_answer.png")
+    shots(page, "lesson_03_answer.png")
     browser.scroll_to(page, "panel")
-    page.screenshot(path=shots / "lesson_03_panel.png")
-    page.close()
+    shots(page, "lesson_03_panel.png")

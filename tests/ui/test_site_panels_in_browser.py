@@ -8,9 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support import rendered
+from support.once import once
 from support.patience import PATIENCE
 
-from hopperlab.authoring import hashes, panel_cells, panel_film, panel_grids, panel_outcomes, panel_pages, site
+from hopperlab.authoring import hashes, panel_cells, panel_film, panel_grids, panel_outcomes, panel_pages
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 LESSONS = {"08x_wgmma_operands": "lists alone", "01_feeding_the_tensor_core": "sliders alone"}
@@ -20,8 +22,15 @@ SIZES = ((390, "light"), (390, "dark"), (1024, "dark"), (1440, "light"))
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """(root, folder of the HTML): the site of the whole course with the panels of LESSONS computed."""
-    pytest.importorskip("myst_nb", reason="the site's packages are not installed: make site")
-    root = tmp_path_factory.mktemp("course")
+    site = rendered.site(tmp_path_factory)
+    place = once(tmp_path_factory, "site-with-panels", lambda place: _with_panels(site, place))
+    return place / "course", place / "html"
+
+
+def _with_panels(site: Path, place: Path) -> None:
+    """Launch the settings of the panels of LESSONS and put them into a copy of the site."""
+    root = place / "course"
+    root.mkdir()
     for name in ("notebooks", "exercises", "docs"):
         (root / name).symlink_to(hashes.ROOT / name, target_is_directory=True)
     for panel in panel_cells.cells(list(LESSONS)):
@@ -31,9 +40,8 @@ def built(tmp_path_factory):
             shutil.copy(panel_outcomes.FOLDER / f"{panel.name}.json", root / "build" / "panels")
             shutil.rmtree(root / "kept")
         panel_outcomes.compute(panel, root / "build" / "panels")
-    rendered = site.build({}, root)
-    assert panel_pages.move(root, rendered).startswith(f"{len(LESSONS)} of ")
-    return root, rendered
+    shutil.copytree(site, place / "html")
+    assert panel_pages.move(root, place / "html").startswith(f"{len(LESSONS)} of ")
 
 
 @pytest.fixture
@@ -123,7 +131,7 @@ def test_a_panel_fits_the_page_in_both_themes(chromium, built, shots, width, the
     for lesson in LESSONS:
         panel = opened(page, built, lesson)
         press(page, panel, 0, "End")
-        panel.screenshot(path=shots / f"site_panel_{lesson}_{width}_{theme}.png")
+        shots(panel, f"site_panel_{lesson}_{width}_{theme}.png")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         right = panel.bounding_box()["x"] + panel.bounding_box()["width"]
         for part in panel.locator("input, select, output, img").all():

@@ -23,7 +23,7 @@ def test_every_slide_fits_and_nothing_is_fetched(chromium, tmp_path, shots):
     for number in range(1, total + 1):
         bottom, right, words = page.evaluate(BOXES)
         assert bottom <= 720 and right <= 1280, f"slide {number} is larger than the screen: {words}"
-        page.screenshot(path=shots / f"slide_{number:02d}.png")
+        shots(page, f"slide_{number:02d}.png")
         page.evaluate("Reveal.next()")
     assert total > 40 and wrong == [] and "notes" in page.evaluate("Object.keys(Reveal.getPlugins()).join()")
     page.close()

@@ -77,7 +77,8 @@ def plan(function: Function, ops: Mapping[int, MachineOp]) -> Plan:
     renames = [([d.name for d in i.dsts()], [s.name for s in i.srcs()]) for i in function.body if i.op in RENAMES]
     _close(reach, [(sources, targets) for targets, sources in renames])
     computed = {d.name for i in function.body if i.op not in (*RENAMES, "wgmma") for d in i.dsts()} & reach
-    results = {name: sites for name, sites in results.items() if name in computed | {d.name for i in function.body if makes(i) for d in i.dsts()}}
+    written = computed | {d.name for i in function.body if makes(i) for d in i.dsts()}
+    results = {name: sites for name, sites in results.items() if name in written}
     _close(computed, renames)
     return Plan(frozenset(computed & reach), fragments, results)
 

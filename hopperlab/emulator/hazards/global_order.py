@@ -88,9 +88,7 @@ class GlobalOrder:
         return lambda: (who | (int(sync) << SYNC | mask), (epoch.astype(np.int64) << 20 | site).repeat(together))
 
     def _of(self, allocation: Stamped) -> Words:
-        if allocation.stamps is None:
-            allocation.stamps = Words()
-        return allocation.stamps
+        return allocation.stamp(Words()) if allocation.stamps is None else allocation.stamps
 
     # --- accesses by lanes ------------------------------------------------------------------------------------------
     def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, nbytes: int, site: int, sync: bool = False,

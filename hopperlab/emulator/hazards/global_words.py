@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     class Stamped(Allocation):
         """An allocation of a launch that this room listens to."""
 
-        stamps: Words | None  # type: ignore[assignment]  # for the memory it is a place at which it never looks
+        stamps: Words | None  # for the memory it is a place at which it never looks
 
     Part = tuple[Stamped, Any, np.ndarray]        # allocation, lanes (None: all), byte offsets
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..machine.events import Listener
 from . import findings_grids
 from .global_order import GlobalOrder
 from .global_words import COLUMN, LANE, SERIAL, SYNC, words_at
@@ -40,12 +41,11 @@ class Fence:
 
 
 class GridOrder(GlobalOrder):
-    """Order of accesses to global memory in a launch beside others, whose place among them is machine.grid (emulator/grid.py), which also tells it of flags."""
+    """Order of accesses to global memory in a launch beside others, whose place among them is machine.grid (emulator/grid.py). GridFlags tells it of flags."""
 
     def __init__(self, machine: Watched, clocks: Clocks) -> None:
         super().__init__(machine, clocks)
         self.grid: Any = machine.grid
-        self.grid.order = self
         self.table: GridTable = self.grid.table
         self.across = GridKnowledge(clocks)
         self.run: dict[int, list[Fence]] = {}                        # warp -> its latest fences
@@ -242,3 +242,29 @@ class GridOrder(GlobalOrder):
         yield device_key(self.grid.device), False
         for device in sorted(self.table.devices - {self.grid.device}) if system else ():
             yield system_key(device), True
+
+
+class GridFlags(Listener):
+    """Hears the flags and fences by which grids that run at once may know of each other."""
+
+    def __init__(self, order: GridOrder) -> None:
+        self.order = order
+
+    def global_read(self, C: Cohort, address: np.ndarray, parts: list[Part], info: Any) -> None:
+        """ld; a synchronising one may learn of other grids."""
+        if info.volatile:
+            self.order.acquired(C, parts, info)
+
+    def global_written(self, C: Cohort, address: np.ndarray, parts: list[Part], info: Any, value: Callable[..., Any]) -> None:
+        """st; a synchronising one may tell other grids."""
+        if info.volatile:
+            self.order.released(C, parts, info)
+
+    def global_atomic(self, C: Cohort, parts: list[Part], info: Any) -> None:
+        """atom and red."""
+        self.order.acquired(C, parts, info)
+        self.order.released(C, parts, info)
+
+    def memory_fenced(self, C: Cohort, narrow: bool, system: bool) -> None:
+        """fence and membar."""
+        self.order.fence_ran(C, narrow, system)

@@ -9,7 +9,8 @@ import html as escapes
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from .words import CASES, RULES, SITUATIONS, Situation
+from .situation import Situation
+from .words import CASES, RULES, SITUATIONS
 
 if TYPE_CHECKING:
     from .words import Case

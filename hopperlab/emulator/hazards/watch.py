@@ -18,7 +18,7 @@ from .cluster_order import ClusterOrder
 from .copy_order import CopyOrder
 from .findings import Findings
 from .global_order import GlobalOrder
-from .grid_order import GridOrder
+from .grid_order import GridFlags, GridOrder
 from .mbarrier_order import MbarrierOrder
 from .product_order import ProductOrder
 from .register_budget import RegisterBudget
@@ -55,12 +55,13 @@ def listeners(machine: Watched) -> list[Listener]:
     machine.findings = Findings(machine, clocks)
     shared = SharedOrder(machine, clocks, machine.slots, machine.stride)
     everywhere = GlobalOrder(machine, clocks) if machine.grid is None else GridOrder(machine, clocks)
+    beside = [GridFlags(everywhere)] if isinstance(everywhere, GridOrder) else []
     marks, barriers = TileMarks(machine, shared), MbarrierOrder(machine, clocks, shared)
     sync = SyncOrder(machine, clocks, shared, everywhere, barriers.checks)
     machine.findings.barriers = barriers.checks
     return [AccessOrder(machine, shared, everywhere), ClusterOrder(machine, clocks, barriers.checks), barriers,
             CopyOrder(machine, clocks, shared, everywhere, barriers, marks), *[check(machine) for check in checks()], RegisterTimes(machine),
-            ProductOrder(machine, clocks, shared, marks, barriers.checks), RegisterBudget(machine, clocks), sync, End(machine, shared)]
+            ProductOrder(machine, clocks, shared, marks, barriers.checks), RegisterBudget(machine, clocks), sync, End(machine, shared), *beside]
 
 
 def explain_stuck(machine: Watched) -> bool:

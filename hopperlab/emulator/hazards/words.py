@@ -7,10 +7,8 @@ Lessons compare these texts: whoever changes one runs `python -m hopperlab.autho
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Kind(StrEnum):
@@ -56,16 +54,6 @@ class Case:
     extras: tuple[tuple[str, str], ...] = ()
     severity: str = "error"
     seen: bool = True
-
-
-@dataclass(frozen=True)
-class Situation:
-    """One line about threads that wait: who ('' for a hint), the key of its words in SITUATIONS, the instruction, and numbers."""
-
-    who: str
-    case: str
-    end: Any               # a hazard.End, whose module needs this one; or None
-    facts: Mapping[str, object]
 
 
 REDUCTION = " An atomic orders nothing but its own word, and that it came before another atomic there is chance: a plain access needs the barrier or the fence as well."
@@ -347,7 +335,7 @@ SITUATIONS = {
     "bytes-unannounced": "mbarrier {barrier}: expect_tx announced {missing} bytes too few",
     "wrong-parity": "mbarrier {barrier}: nothing is missing in this phase; the waiter asks for a parity that has not come round (wrong parity?)",
 }
-"""Who waits in a deadlock, and what would release them."""
+"""Who waits in a deadlock, and what would release them (situation.py)."""
 
 STUCK = (("absent", "\n{absent} of {ctas} blocks have not started: they need the place of one that ends, so no block may wait for all blocks of this grid. "
           "Launch fewer, or give each more work"), ("beside", "\nBeside it: {beside}"), ("hints", "\nWhat would release them:{hints}"))

@@ -112,7 +112,7 @@ class Altered:
             were, twin, whole = bytes_of.copy(), bytes_of.copy(), len(bytes_of) // 2 * 2
             if self.to:
                 twin[:whole] = self.cipher.hide(twin[:whole])
-            self.truth[allocation.address] = Allocation(allocation.address, twin, allocation.name)
+            self.truth[allocation.address] = Allocation(memory, allocation.address, twin, allocation.name)
             kept.append((bytes_of, were, twin))          # an Allocation does not keep its array
             bytes_of[:] = np.frombuffer(rng.bytes(len(twin)), np.uint8)
         try:

@@ -27,15 +27,16 @@ UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.comple
 class Allocation:
     """One base buffer: `address` .. `address + nbytes`, and typed views of its bytes."""
 
-    __slots__ = ("address", "nbytes", "name", "writable", "stamps", "_owner", "_views", "pointer")
+    __slots__ = ("address", "nbytes", "name", "writable", "stamps", "_memory", "_owner", "_views", "pointer")
 
-    def __init__(self, address: int, owner: np.ndarray, name: str):
+    def __init__(self, memory: "GlobalMemory", address: int, owner: np.ndarray, name: str):
+        self._memory = memory
         self.address, self.nbytes, self.name = address, _extent(owner)[1], name
         self.pointer = _extent(owner)[0]
         self.writable = owner.flags.writeable
         self._owner = weakref.ref(owner)
         self._views: dict[int, np.ndarray] = {}
-        self.stamps = None          # a place for what listeners remember of its words
+        self.stamps: Any = None     # a place for what listeners remember of its words; `stamp` fills it
 
     @property
     def end(self) -> int:
@@ -48,6 +49,7 @@ class Allocation:
         if width not in views:
             if 1 not in views:
                 views[1] = _bytes_of(self._owner())
+                self._memory.viewed.append(self)
             words = self.nbytes // width
             views[width] = views[1][:words * width].view(UNSIGNED[width])
         return views[width]
@@ -55,6 +57,12 @@ class Allocation:
     def release_views(self) -> None:
         """Drop cached views after a launch, so that the caller's array can be freed."""
         self._views.clear()
+
+    def stamp(self, stamps: Any) -> Any:
+        """Remember something of its words until the memory forgets it; returns it."""
+        self.stamps = stamps
+        self._memory.stamped.append(self)
+        return stamps
 
     def remembered(self) -> int:
         """Bytes that the stamps take, at most."""
@@ -112,10 +120,13 @@ class Heap:
 
 
 class GlobalMemory:
-    """All arrays that any launch has seen, by address, and the device heap."""
+    """All arrays that any launch has seen, by address, and the device heap. `viewed` and `stamped`: those of which views or stamps are kept now; what ends
+    with a launch is looked for there, since a process may hold thousands of arrays."""
 
     def __init__(self) -> None:
         self.heap = Heap()
+        self.viewed: list[Allocation] = []
+        self.stamped: list[Allocation] = []
         self._lock = threading.RLock()
         self._next = FIRST_ADDRESS
         self._starts: list[int] = []
@@ -135,7 +146,7 @@ class GlobalMemory:
                 return known
             self._anonymous += 1
             label = name or f"array {self._anonymous} ({owner.dtype}, shape {owner.shape})"
-            allocation = Allocation(self._next, owner, label)
+            allocation = Allocation(self, self._next, owner, label)
             step = allocation.nbytes + RED_ZONE
             self._next += -(-step // ALIGNMENT) * ALIGNMENT
             self._starts.append(allocation.address)
@@ -153,7 +164,9 @@ class GlobalMemory:
         with self._lock:
             place = bisect.bisect_left(self._starts, address)
             if place < len(self._starts) and self._starts[place] == address:
+                gone = self._allocations[place]
                 del self._starts[place], self._allocations[place]
+                self.stamped = [allocation for allocation in self.stamped if allocation is not gone]
             known = self._by_owner.get(key)
             if known is not None and known.address == address:
                 del self._by_owner[key]
@@ -193,13 +206,14 @@ class GlobalMemory:
 
     def release_views(self) -> None:
         """Forget cached views of all arrays (called when a launch ends)."""
-        for allocation in self._allocations:
+        viewed, self.viewed = self.viewed, []
+        for allocation in viewed:
             allocation.release_views()
 
     def retire(self, left: object) -> None:
         """A launch has ended; its stamps stay until the next one, unless they are too large."""
         self.left = left
-        if sum(allocation.remembered() for allocation in self._allocations) > MOST_REMEMBERED:
+        if sum(allocation.remembered() for allocation in self.stamped) > MOST_REMEMBERED:
             self.forget()
 
     def forget(self) -> None:
@@ -210,7 +224,8 @@ class GlobalMemory:
     def clear_stamps(self) -> None:
         """Forget who was where, whoever wanted to know it."""
         self.left = None
-        for allocation in self._allocations:
+        stamped, self.stamped = self.stamped, []
+        for allocation in stamped:
             allocation.stamps = None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..hazards.findings import places
 from ..hazards.hazard import End, Hazard
 from ..hazards.words import Kind
-from ..hazards.words import Situation
+from ..hazards.situation import Situation
 from ..machine.events import Listener
 from ..machine.meetings import MeetingWait
 from ..machine.register_pool import RegisterWait

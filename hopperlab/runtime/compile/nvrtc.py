@@ -103,8 +103,9 @@ def check_notes(compiled: Compiled) -> None:
 
 
 def cache_key(source: Source, texts: dict[str, str], compiler: str = "nvrtc") -> str:
-    """Hash of the source, the text of each header it includes, the options, the target, and the compiler with its version."""
-    parts = [FORMAT, clang.version() if compiler == "clang" else toolchain.compiler_version(), source.arch, source.name, source.code, source.options,
+    """Hash of the source, the text of each header it includes, the options, the target, and the compiler with its version: the same for every copy of the course."""
+    options = [option.replace(str(toolchain.KERNELS), "") for option in source.options]
+    parts = [FORMAT, clang.version() if compiler == "clang" else toolchain.compiler_version(), source.arch, source.name, source.code, options,
              source.name_expressions, sorted((os.path.basename(path), text) for path, text in texts.items())]
     if shims.wanted([source.code, *texts.values()]):
         parts.append(shims.STAMP)

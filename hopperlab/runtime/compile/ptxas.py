@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..tables import text_table
+
 # Notes that change what runs: setmaxnreg ignored; wgmma serialised. ptxas has one code a cause, so the texts decide too.
 SERIOUS = frozenset({"C7508", "C7510", "C7511", "C7515"})
 SERIOUS_TEXT = ("'setmaxnreg' ignored", "wgmma.mma_async instructions are serialized")
@@ -127,10 +129,6 @@ def without_ptxas(log: str) -> str:
 
 def table(info: PtxasInfo) -> str:
     """A text table: one line a kernel, then the notes."""
-    rows = [("kernel", "registers", "spills (bytes)", "static shared", "barriers")]
-    rows += [(use.name, str(use.registers), str(use.spill_stores + use.spill_loads), str(use.static_shared),
-              str(use.barriers)) for use in info.values()]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
-             for row in rows]
+    rows = [(use.name, use.registers, use.spill_stores + use.spill_loads, use.static_shared, use.barriers) for use in info.values()]
+    lines = text_table("{:<*}  {:*d}  {:*d}  {:*d}  {:*d}", rows, ("kernel", "registers", "spills (bytes)", "static shared", "barriers"))
     return "\n".join([*lines, *(str(note) for note in info.notes)])

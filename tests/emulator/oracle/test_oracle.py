@@ -50,6 +50,7 @@ def test_programs_as_drawn(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.sampled(every=2)
 def test_programs_with_one_synchronisation_less(family):
     seen = []
 

@@ -8,6 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab.emulator import Program
@@ -198,7 +199,7 @@ def test_where_nvrtc_is_missing_an_edited_kernel_compiles_and_an_unedited_one_is
     """
     env = {**os.environ, "HOPPERLAB_BACKEND": "emulator", "HOPPERLAB_CACHE_DIR": str(tmp_path)}
     env.pop("HOPPERLAB_COMPILER", None)
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, check=False, timeout=200 * PATIENCE)
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 

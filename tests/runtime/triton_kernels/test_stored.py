@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab.runtime.errors import LaunchError, TritonError
@@ -162,5 +163,5 @@ def test_calls_that_led_to_an_inlined_line_are_stated_as_ptx_has_them():
 
 def test_without_triton_the_error_says_how_to_get_it():
     code = "import sys; sys.modules['triton'] = None; import hopperlab as hl; hl.from_triton(print, '*fp32')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "HOPPERLAB_BACKEND": "emulator"}, timeout=100)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "HOPPERLAB_BACKEND": "emulator"}, timeout=100 * PATIENCE)
     assert "TritonError: Triton is not installed" in done.stderr and "pip install" in done.stderr

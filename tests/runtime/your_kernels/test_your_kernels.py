@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab import cli
@@ -37,7 +38,7 @@ def folder(tmp_path):
 
 
 def ran(folder, line, *more):
-    done = subprocess.run([sys.executable, "-m", "hopperlab", *shlex.split(line), *more], cwd=folder, capture_output=True, text=True, timeout=200)
+    done = subprocess.run([sys.executable, "-m", "hopperlab", *shlex.split(line), *more], cwd=folder, capture_output=True, text=True, timeout=200 * PATIENCE)
     return done.stdout + done.stderr, done.returncode
 
 
@@ -75,7 +76,7 @@ def test_the_stored_ptx_of_nvcc_is_of_the_pages_file(folder):
     nvcc = shutil.which("nvcc")
     if nvcc is None or "release 13.0" not in subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout:
         pytest.skip("needs nvcc of CUDA 13.0; the stored PTX runs all the same")
-    subprocess.run([nvcc, "-ptx", "-lineinfo", "-arch=sm_90a", "scale.cu", "-o", "again.ptx"], cwd=folder, check=True, timeout=100)
+    subprocess.run([nvcc, "-ptx", "-lineinfo", "-arch=sm_90a", "scale.cu", "-o", "again.ptx"], cwd=folder, check=True, timeout=100 * PATIENCE)
     plain = [re.sub(r'(\.file\s+\d+\s+)"[^"]*?([^"/]+)"', r'\1"\2"', text) for text in ((folder / "again.ptx").read_text(), (ROOM / "scale.ptx").read_text())]
     assert plain[0].split(".section")[0] == plain[1].split(".section")[0]
 
