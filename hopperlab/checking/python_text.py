@@ -21,6 +21,8 @@ CALLED = {"range", "len", "tuple", "list", "dict", "set", "frozenset", "zip", "e
 MAKERS = {"collections": {"namedtuple", "defaultdict", "deque", "Counter", "OrderedDict"}, "functools": {"partial"}, "operator": {"itemgetter", "attrgetter"},
           "dataclasses": {"field"}, "typing": {"TypeVar", "NewType", "NamedTuple"}}
 """What may make the whole of a constant, and keeps what it is given without calling it."""
+MAPPINGS = {"dict", "Counter", "OrderedDict"}
+"""Of these, and of builtins, what calls the method `keys` of its argument, where that has one."""
 HOOKS = {"__init_subclass__", "__set_name__", "__class_getitem__", "__prepare__", "__mro_entries__"}
 """Methods that run while classes are made."""
 PLAIN = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Name, ast.Subscript, ast.Slice, ast.Call,
@@ -115,11 +117,11 @@ def _decorates(node: ast.expr, tree: ast.Module) -> bool:
 
 
 def _imported(node: ast.expr, tree: ast.Module) -> tuple[str, str]:
-    """The module and the name in it that an expression (`field`, `dataclasses.field`) stands for; ('', '') unless its word is bound once, by an import."""
+    """The module and the name in it that an expression (`field`, `dataclasses.field`) stands for; ('', '') unless its word is bound by one import only."""
     root = node.value if isinstance(node, ast.Attribute) else node
-    if not isinstance(root, ast.Name) or len(origin := list(_origins(root.id, tree))) != 1:
+    if not isinstance(root, ast.Name) or len(origin := set(_origins(root.id, tree))) != 1:
         return "", ""
-    module, name = origin[0]
+    module, name = origin.pop()
     if isinstance(node, ast.Attribute):
         return ("", "") if name else (module, node.attr)
     return module, name
@@ -141,7 +143,9 @@ def _is_whole_constant(value: ast.expr, tree: ast.Module) -> bool:
     if isinstance(value, ast.Call):
         module, name = _imported(value.func, tree)
         if name and name in MAKERS.get(module, ()):
-            return all(_is_constant(given, tree) for given in (*value.args, *(key.value for key in value.keywords)))
+            given = (*value.args, *(key.value for key in value.keywords))
+            mapped = value.args[1:] if name == "defaultdict" else value.args if name in MAPPINGS else ()
+            return all(key.arg for key in value.keywords) and all(_is_constant(one, tree) for one in given) and all(map(_is_no_class, mapped))
     return _is_constant(value, tree)
 
 
@@ -161,9 +165,18 @@ def _is_harmless(node: ast.AST, tree: ast.Module) -> bool:
         return module in IMPORTS
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name) and node.func.id in CALLED:
-            return not node.keywords or node.func.id == "dict"
+            mapping = node.func.id in MAPPINGS
+            return mapping and all(key.arg for key in node.keywords) and all(map(_is_no_class, node.args)) or not mapping and not node.keywords
         return _imported(node.func, tree)[0] == "math" and not node.keywords
-    return not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and (node.id in CALLED or list(_origins(node.id, tree))))
+    if isinstance(node, ast.Dict):
+        return None not in node.keys
+    return not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and (node.id in CALLED or any(module for module, _ in _origins(node.id, tree))))
+
+
+def _is_no_class(value: ast.expr) -> bool:
+    """Whether an argument is seen to be a list, a dictionary or the like; behind a name there may be a class of the answer's."""
+    made = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in {"zip", "enumerate", "list", "tuple", "dict", "sorted", "reversed"}
+    return made or isinstance(value, (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.GeneratorExp))
 
 
 def _made_of(value: ast.expr, allowed: tuple[type[ast.AST], ...]) -> bool:
