@@ -202,7 +202,8 @@ def merge(cohorts: list[Cohort], live: Iterable[int]) -> Cohort:
     out = Cohort(gids, frame, cohorts[0].pc)
     out.backs = max(c.backs for c in cohorts)
     out.polled = all(c.polled for c in cohorts)
-    out.asked = np.concatenate([c.asked for c in cohorts])
+    asked = [c.asked for c in cohorts if c.asked.size]
+    out.asked = np.unique(np.concatenate(asked)) if asked else NOBODY
     out.idle, out.changed_at, out.waited = min((c.idle, c.changed_at, c.waited) for c in cohorts)
     return out
 
