@@ -92,6 +92,8 @@ def _command(work: Path, args: list[str]) -> tuple[list[str], str | None]:
     command.append(f"--ServerApp.root_dir={work}")
     if first:
         command.append(f"--LabApp.default_url=/lab/tree/{first}")
+    if not any("custom" in argument and "css" in argument for argument in args):
+        command.append("--LabApp.custom_css=True")  # lab_style.py
     ip = _given(args, "ip") or "127.0.0.1"
     port = _given(args, "port")
     if port is None:

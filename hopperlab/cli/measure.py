@@ -25,6 +25,7 @@ BENCH_EXAMPLES = f"""suites:
 examples:
   hopperlab bench gemm                                        eight shapes, every peer that is installed
   hopperlab bench gemm --shapes 4096 128x7168x18432 --peers cublas triton --kernels final
+  hopperlab bench gemm --random 60 --seed 7                   shapes that nobody chose
   hopperlab bench copy --shapes 64MiB 4GiB --rounds 21
   hopperlab bench ladder --out hopperlab/recordings           repeat the recordings of the ladder"""
 
@@ -48,8 +49,10 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
     listed("--peers", "NAME", "gemm: cublas torch triton; copy: memcpy; or none (default: those that are installed)")
     listed("--modes", "MODE", "cold, sustained (default: both)")
     parser.add_argument("--rounds", type=int, metavar="N", help="launches or bursts of each contestant that count (default: the suite's own, 9 for most)")
-    parser.add_argument("--power", type=float, default=0.5, metavar="SECONDS",
-                        help="how long each contestant runs alone for its power; 0 leaves power out (default 0.5)")
+    parser.add_argument("--power", type=float, metavar="SECONDS",
+                        help="how long each contestant runs alone for its power; 0 leaves power out (default 0.5; with --random 0)")
+    parser.add_argument("--random", type=int, metavar="N", help="gemm: N shapes that nobody chose, `final` beside cuBLAS, with a cold L2")
+    parser.add_argument("--seed", type=int, metavar="S", help="of --random (default: today's date, as 20261123)")
     parser.add_argument("--out", type=Path, metavar="FILE|DIR",
                         help="also write the records: FILE.json, or a folder for files named by suite")
     parser.add_argument("--json", action="store_true", help="print the header and the records as JSON instead of the table")
@@ -64,7 +67,7 @@ def bench(given: argparse.Namespace) -> int:
     from ..measure.suites import bench as command
     peers = None if given.peers is None else _flat(given.peers)
     return command.run(command.Request(given.suite, _flat(given.shapes), _flat(given.kernels), peers, given.rounds,
-                                       _flat(given.modes), given.power, given.out, given.json))
+                                       _flat(given.modes), given.power, given.out, given.json, given.random, given.seed))
 
 
 def ladder_arguments(parser: argparse.ArgumentParser) -> None:

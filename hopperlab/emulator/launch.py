@@ -273,10 +273,12 @@ def launch(program: Program, name: str, grid: int | Sequence[int], block: int | 
         memory.retire((replace(planned, session=None), machine.next_cta))
         counting[0].finish(name)
         session.launches += 1
-        machine.findings.close()
-        session.hazards.extend(machine.findings.hazards)
+        findings = machine.findings
+        findings.close()
+        session.hazards.extend(findings.hazards)
+        machine.dissolve()
     if session.hazards_mode == "raise":
-        complain(machine.findings.hazards, session.warnings[known:])
+        complain(findings.hazards, session.warnings[known:])
     return session
 
 

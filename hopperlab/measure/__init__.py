@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 
 _NAMES = {"load": "recordings", "names": "recordings", "Recording": "recordings", "Record": "recordings",
-          "interleaved": "machine.timing", "Sample": "machine.timing", "header": "machine.board"}
+          "interleaved": "machine.timing", "Sample": "machine.timing", "header": "machine.board", "tune": "suites.search"}
 
 __all__ = list(_NAMES)
 

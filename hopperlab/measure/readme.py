@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import quantiles
 
 from . import recordings, story, summaries
 from .recordings import Record, Recording
@@ -69,6 +70,17 @@ def rivals(load: Load) -> list[str]:
     shapes = " and ".join(dict.fromkeys(str(one.count) for one in found.values()))
     return [f"In one process with every peer (`hopperlab bench gemm`; cuBLAS is the fastest of both layouts through cublasGemmEx and PyTorch, Triton the "
             f"best configuration of a persistent kernel with TMA), the last step reached {' and '.join(words)}, geometric means over {shapes} shapes."]
+
+
+def products(load: Load) -> list[str]:
+    """The last step at random shapes: mean, quartiles, least, and where that was."""
+    found = load("products").where(kernel="final", mode="cold L2")
+    one, ratios = summaries.of_records(found), sorted(record.ratio or 0 for record in found)
+    low, middle, high = quantiles(ratios, n=4)
+    worst = min(found, key=lambda record: record.ratio or 0)
+    return [f"At {one.count} shapes that nobody chose (drawn from the recording's date; m from 16 to 16384, n and k from 256; `hopperlab bench gemm --random`; the cost model "
+            f"was fitted on others), beside the fastest of cuBLAS's layouts and entry points: geometric mean {100 * one.mean:.1f}%, quartiles {100 * low:.1f}, "
+            f"{100 * middle:.1f} and {100 * high:.1f}%, least {100 * one.least:.1f}% at {_product(worst.shape)}; {sum(ratio >= 1 for ratio in ratios)} of {one.count} not slower."]
 
 
 def fp8(load: Load) -> list[str]:

@@ -3,7 +3,7 @@
 
 A file is {"header": {...}, "records": [{...}, ...]}. A record is flat; fields that do not apply are absent. Timelines and counters have forms of
 their own (timelines.py, profile/counters.py); suites/table.py lists every file. Constants fitted to recordings stand where they are used and say so,
-such as launches/gemm_choice.MODEL.
+such as launches/gemm_model.MODEL.
 """
 from __future__ import annotations
 

@@ -218,3 +218,106 @@ def test_lanes_that_are_named_and_go_by_or_sync_with_another_mask(schedule):
                  "if (lane < 16) { s[t] = in[t]; __syncwarp(); out[t] = 1; } else { __syncwarp(0xffffff00); out[t] = s[t - 8]; }"):
         session = run(ARMS.replace("BODY", body), (np.arange(64, dtype=np.int32), np.zeros(64, np.int32)), block=(64,), schedule=schedule)
         assert "divergent-collective" in kinds(session), told(session)
+
+
+# --- shuffles, votes, matches and reductions meet others of their mask and qualifiers at other instructions --------------------
+VALUES = {
+    "shfl_xor": ("v * 2", "v + 100", "__shfl_xor_sync(M, {}, 16)"), "shfl_idx": ("v", "v ^ 1", "__shfl_sync(M, {}, lane ^ 24)"),
+    "shfl_down": ("v", "v * v", "__shfl_down_sync(M, {}, 5)"), "ballot": ("v & 1", "v & 2", "(int)__ballot_sync(M, {})"),
+    "any": ("v == 5", "v == 99", "__any_sync(M, {})"), "all": ("v < 16", "v >= 16", "__all_sync(M, {})"), "uni": ("v < 16", "v >= 16", "__uni_sync(M, {})"),
+    "match_any": ("v & 3", "v >> 2 & 3", "(int)__match_any_sync(M, {})"), "match_any_64": ("(long long)(v & 3) << 33", "(long long)(v >> 2 & 3) << 33", "(int)__match_any_sync(M, {})"),
+    "reduce_add": ("v", "-v * 3", "__reduce_add_sync(M, {})"), "reduce_min": ("v - 40", "-v", "__reduce_min_sync(M, {})"),
+    "constant": ("-1", "v", "__reduce_min_sync(M, {})"),
+}
+TOGETHER = "int r = lane < FIRST ? {0} : {1}; r = {2}; out[t] = lane < FIRST ? r * 3 : r - 1;"
+APART = "int r; if (lane < FIRST) {{ r = {0} * 3; in2[0] = 1; }} else {{ r = {1} - 1; in2[1] = 2; }} out[t] = r;"
+SHELL = r"""
+extern "C" __global__ void k(const int* in, int* out, volatile int* in2) {
+    int t = threadIdx.x, lane = t % 32, v = in[lane];
+    BODY
+}"""
+
+
+def of_values(name, apart, mask, first, schedule):
+    one, other, form = VALUES[name]
+    wide = "long long" if "64" in name else "int"
+    body = (APART.format(form.format(one), form.format(other)) if apart
+            else TOGETHER.format(one, other, form.format("w")).replace("int r =", f"{wide} w =").replace("; r =", "; int r ="))
+    out = np.zeros(96, np.int32)
+    session = run(SHELL.replace("BODY", body.replace("FIRST", str(first)).replace("M,", f"{mask:#x},")),
+                  (np.arange(32, dtype=np.int32), out, np.zeros(2, np.int32)), block=(96,), schedule=schedule)
+    assert not session.hazards, told(session)
+    return out.tolist()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("first", [1, 8, 16])
+@pytest.mark.parametrize("name", VALUES)
+def test_values_cross_between_both_branches(name, first, schedule):
+    """As if all of the warp ran one instruction, each lane with its own operands."""
+    assert of_values(name, True, 0xFFFFFFFF, first, schedule) == of_values(name, False, 0xFFFFFFFF, first, schedule)
+
+
+CROSSING = {
+    "mask in a register": ("unsigned m = lane < 24 ? 0xffffff : 0xff000000; if (in[0] == 777) m = 0;"
+                           "int r; if (lane < 8) { r = __shfl_xor_sync(m, v, 8) + 1; in2[0] = 1; } else if (lane < 24) { r = __shfl_xor_sync(m, v * 10, 8); in2[1] = 1; }"
+                           "else { r = __shfl_xor_sync(m, v, 4) * 2; in2[0] = 3; } if (lane < 24 || lane >= 24) out[t] = r;",
+                           [*(10 * v + 1 for v in range(8, 16)), *range(8), *(10 * v for v in range(24, 32))][:16]),
+    "three rounds": ("int r = v; for (int i = 0; i < 3; i++) if (lane < 16) { r = __shfl_xor_sync(~0u, r + 1, 16); in2[0] = i; } else { r = __shfl_xor_sync(~0u, r * 2, 16); in2[1] = i; } out[t] = r;",
+                     None),
+    "the others have ended": ("if (lane >= 20) return; if (lane < 10) { out[t] = __shfl_sync(~0u, v, lane + 10); in2[0] = 1; } else { out[t] = __shfl_sync(~0u, v, lane - 10) + 5; in2[1] = 1; }",
+                              [*range(10, 20), *range(5, 15)]),
+    "a predicate on one side": ("int r; if (lane < 16) { asm volatile(\"{ .reg .pred p; .reg .b32 s; shfl.sync.down.b32 s|p, %1, 16, 31, -1; selp.b32 %0, s, 1000, p; }\" : \"=r\"(r) : \"r\"(v)); in2[0] = 1; }"
+                                "else { asm volatile(\"shfl.sync.down.b32 %0, %1, 16, 31, -1;\" : \"=r\"(r) : \"r\"(v)); in2[1] = 1; } out[t] = r;",
+                                [*range(16, 32), *range(16, 32)]),
+    "a float": ("float f = v * 0.5f, g; if (lane < 16) { g = __shfl_xor_sync(~0u, f, 16); in2[0] = 1; } else { g = __shfl_xor_sync(~0u, f + 1, 16); in2[1] = 1; } out[t] = (int)(g * 2);",
+                [*(v + 2 for v in range(16, 32)), *range(16)]),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", CROSSING)
+def test_shuffles_that_meet_at_two_instructions(name, schedule):
+    body, want = CROSSING[name]
+    if want is None:
+        r = list(range(32))
+        for _ in range(3):
+            r = [2 * r[lane + 16] for lane in range(16)] + [r[lane - 16] + 1 for lane in range(16, 32)]
+        want = r
+    out = np.zeros(32, np.int32)
+    session = run(SHELL.replace("BODY", body), (np.arange(32, dtype=np.int32), out, np.zeros(2, np.int32)), schedule=schedule)
+    assert not session.hazards, told(session)
+    assert out[:len(want)].tolist() == want
+
+
+def test_a_shuffle_in_both_branches_orders_memory():
+    body = "__shared__ int s[32]; int r; if (lane < 16) { s[t] = v; r = __shfl_xor_sync(~0u, v, 16); SYNC } else { r = __shfl_xor_sync(~0u, v + 1, 16); r += s[t - 16]; } out[t] = r;"
+    for after, found in (("", []), ("s[t] = r;", ["race"])):
+        session = run(SHELL.replace("BODY", body.replace("SYNC", after)), (np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(2, np.int32)))
+        assert kinds(session) == found, told(session)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("other", ["__shfl_up_sync(~0u, v, 1)", "__shfl_xor_sync(0xffff0001, v, 16)", "__shfl_xor_sync(0xffff0000, v, 16)", "(int)__ballot_sync(~0u, v)", "v"])
+def test_another_mask_or_other_qualifiers_do_not_meet(other, schedule):
+    body = f"int r; if (lane < 16) {{ r = __shfl_xor_sync(~0u, v, 16); in2[0] = 1; }} else {{ r = {other}; in2[1] = 1; }} __syncthreads(); out[t] = r;"
+    session = run(SHELL.replace("BODY", body), (np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(2, np.int32)), schedule=schedule)
+    assert "divergent-collective" in kinds(session), told(session)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_flag_that_one_lane_polls_and_hands_on_in_each_branch(schedule):
+    """The loop looks at memory again and again, by a shuffle in either branch; without the flag it is named."""
+    body = ("if (t < 32) { int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_sync(~0u, 0, 0); asm volatile(\"\"); } } while (!seen); out[t] = seen; }"
+            "else if (t == 40 && in[0] == SET) in2[0] = 7;")
+    for value, found in ((0, []), (1, ["deadlock"])):
+        out = np.zeros(64, np.int32)
+        session = run(SHELL.replace("BODY", body.replace("SET", str(value))), (np.arange(32, dtype=np.int32), out, np.zeros(2, np.int32)), block=(64,), schedule=schedule)
+        assert kinds(session) == found, told(session)
+        assert found or out[:32].tolist() == [7] * 32
+
+
+def test_a_polling_loop_whose_shuffles_do_not_meet_is_named_and_ends():
+    body = "int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_up_sync(~0u, 0, 0); asm volatile(\"\"); } } while (!seen); out[t] = seen;"
+    session = run(SHELL.replace("BODY", body), (np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(2, np.int32)))
+    assert {"deadlock", "divergent-collective"} <= set(kinds(session)), told(session)

@@ -164,3 +164,107 @@ def test_reduction_into_another_ctas_shared_memory(op):
     hl.RawModule(code=CLUSTER.replace("OP", op), backend="emulator").get_function("kernel")((2,), (32,), (x, out))
     old = np.repeat(np.array([1000, 2000], np.uint32), 32)
     assert (out == reduced(op, "u32", old, np.roll(x, 32))).all()
+
+
+# Three CTAs: the adders reduce their tiles into `sum` and raise a flag once the group is complete; the last CTA waits for the flags it is told to, and then USES the sum.
+ADDERS = r"""
+__device__ void raise(unsigned* flag) { asm volatile("st.release.gpu.global.u32 [%0], 1;" :: "l"(flag) : "memory"); }
+__device__ void await(unsigned* flag) {
+    unsigned seen;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (!seen);
+}
+extern "C" __global__ void kernel(float* sum, unsigned* flags, float* out, unsigned awaited, int adders) {
+    __shared__ alignas(128) float tile[32];
+    if (blockIdx.x < adders) {
+        tile[threadIdx.x] = 1.0f;
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncwarp();
+        if (threadIdx.x == 0) {
+            unsigned s = (unsigned)__cvta_generic_to_shared(tile);
+            asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 128;" :: "l"(sum), "r"(s) : "memory");
+            asm volatile("cp.async.bulk.commit_group;\n cp.async.bulk.wait_group 0;" ::: "memory");
+            raise(flags + blockIdx.x);
+        }
+    } else if (threadIdx.x == 0) {
+        for (int k = 0; k < adders; ++k)
+            if (awaited >> k & 1) await(flags + k);
+        USE
+    }
+}"""
+USES = {"read": "out[0] = sum[3];", "store": "sum[3] = 0;", "copied in": r"""
+        __shared__ alignas(8) unsigned long long full;
+        unsigned b = (unsigned)__cvta_generic_to_shared(&full), s = (unsigned)__cvta_generic_to_shared(tile);
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;\n fence.mbarrier_init.release.cluster;" :: "r"(b) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 128;" :: "r"(b) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];" :: "r"(s), "l"(sum), "r"(b) : "memory");
+        asm volatile("{ .reg .pred p;\n again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n @!p bra again; }" :: "r"(b) : "memory");
+        out[0] = tile[3];""", "stored over by a copy": r"""
+        unsigned s = (unsigned)__cvta_generic_to_shared(tile);
+        tile[0] = 5;
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 16;" :: "l"(sum), "r"(s) : "memory");
+        asm volatile("cp.async.bulk.commit_group;\n cp.async.bulk.wait_group 0;" ::: "memory");"""}
+
+
+def adders(use, awaited, count=3):
+    total, out = np.zeros(32, np.float32), np.zeros(1, np.float32)
+    with hl.emulate(hazards="collect") as run:
+        hl.RawModule(code=ADDERS.replace("USE", USES[use]), backend="emulator").get_function("kernel")(
+            (count + 1,), (32,), (total, np.zeros(count, np.uint32), out, np.uint32(awaited), np.int32(count)))
+    return [h.kind for h in run.hazards], out[0]
+
+
+@pytest.mark.parametrize("awaited", range(7))
+@pytest.mark.parametrize("use", USES)
+def test_who_uses_a_sum_waits_for_all_who_add(use, awaited):
+    """Whichever of them is not waited for, also where it is not the last to add."""
+    kinds, _ = adders(use, awaited)
+    assert kinds and set(kinds) <= {"race", "read-before-arrival", "overwrite-in-flight"}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_who_has_waited_for_all_may_use_the_sum(use):
+    kinds, value = adders(use, 7)
+    assert kinds == [] and (use not in ("read", "copied in") or value == 3)
+
+
+OTHERS = r"""
+extern "C" __global__ void kernel(float* sum, float* out, int waits) {
+    __shared__ alignas(128) float tile[128];
+    tile[threadIdx.x] = 1.0f;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    unsigned s = (unsigned)__cvta_generic_to_shared(tile + threadIdx.x / 32 * 32);
+    if (threadIdx.x % 32 == 0) {
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 128;" :: "l"(sum), "r"(s) : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (waits >> threadIdx.x / 32 & 1) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) out[0] = sum[5];
+    if (threadIdx.x % 32 == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}"""
+
+
+@pytest.mark.parametrize("waits", range(16))
+def test_every_warp_waits_for_its_own_reduction(waits):
+    total, out = np.zeros(32, np.float32), np.zeros(1, np.float32)
+    with hl.emulate(hazards="collect") as run:
+        hl.RawModule(code=OTHERS, backend="emulator").get_function("kernel")((1,), (128,), (total, out, np.int32(waits)))
+    assert bool(run.hazards) == (waits != 15) and (waits != 15 or out[0] == 4)
+
+
+def test_reductions_into_different_places_are_apart():
+    """Of a tensor map's boxes too: who reads one tile waits for those who add to it."""
+    code = TENSOR.replace("OP", "add").replace("int x, int y", "float* all, float* out, int x, int y").replace("if (threadIdx.x == 0) {", "if (threadIdx.x == 0 && blockIdx.x < 2) {", 1)
+    code = code.replace('"r"(x), "r"(y), "r"(s)', '"r"(x + (int)blockIdx.x * 8), "r"(y), "r"(s)')
+    code = code.rstrip()[:-1] + "if (blockIdx.x == 2 && threadIdx.x == 0) out[0] = all[PLACE];\n}"
+    value, seen = np.ones((8, 8), np.float32), {}
+    for place in (0, 8, 16, 8 * 24 - 1):
+        memory = np.zeros((8, 24), np.float32)
+        with hl.emulate(hazards="collect") as run:
+            hl.RawModule(code=code.replace("PLACE", str(place)), backend="emulator").get_function("kernel")(
+                (3,), (32,), (hl.TensorMap.tiled(memory, box=(8, 8)), value.view(np.uint8), np.int32(16), memory, np.zeros(1, np.float32), np.int32(0), np.int32(0)),
+                shared_mem=2048)
+        seen[place] = bool(run.hazards)
+    assert seen == {0: True, 8: True, 16: False, 8 * 24 - 1: False}

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure.launches import gemm_choice, gemm, operands
-from hopperlab.measure.launches.gemm_choice import Final, SplitK, StreamK
-from hopperlab.measure.recordings import Record
+from hopperlab.measure.launches import gemm, operands
+from hopperlab.measure.launches.gemm_configurations import Final, SplitK, StreamK
 
 SCHEDULES = ("lazy", "eager", "random")
 NEW = ("naive", "shared_tile", "register_double_buffer", "tma_mma", "two_consumers_128x256", "cluster_multicast", "persistent",
@@ -29,6 +28,18 @@ CHOICES = {"staggered": Final(), "together": TOGETHER, "no cluster": replace(TOG
            "64x128, one wave": Final(bm=64, bn=128, consumers=1, stages=8, stagger=0, group=0),
            "64x128, one wave, alone": Final(bm=64, bn=128, consumers=1, stages=4, stagger=0, group=0, cluster_m=1, in_flight=3),
            "64x256": Final(bm=64, consumers=1, stagger=0), "split-K": SplitK(stages=4), "split-K by 4": SplitK(bn=256, split=4, stages=4, in_flight=0),
+           "128x192": Final(bn=192, cluster_m=1, c_slots=3), "128x160": Final(bn=160, c_slots=5, stages=4), "128x176": Final(bn=176, c_slots=1, cluster_m=1),
+           "256x192": replace(TOGETHER, bm=256, bn=192, stages=3, c_slots=1, cluster_m=1, cluster_n=2),
+           "192x160, three consumers": Final(bm=192, bn=160, consumers=3, stagger=0, cluster_m=1, c_slots=1),
+           "swapped": Final(bn=48, swapped=1, c_slots=1, cluster_m=1), "swapped, shared": Final(bn=112, swapped=1, c_slots=1, cluster_n=2, cluster_m=1),
+           "swapped, 16 columns": Final(bm=64, bn=16, swapped=1, c_slots=1, consumers=1, stagger=0, group=0, cluster_m=2, stages=10),
+           "dealt out": Final(stream=1, stages=3), "dealt out, alone": Final(stream=1, cluster_m=1, bn=96, c_slots=1),
+           "dealt out, swapped": Final(bm=64, consumers=1, stagger=0, bn=48, swapped=1, stream=1, cluster_m=1, c_slots=1),
+           "k in 2": Final(bn=128, split=2, cluster_m=1, group=0, stagger=0, c_slots=1), "k in 2, B shared": Final(bn=128, split=2, group=0, stagger=0, c_slots=1),
+           "k in 3, A shared": Final(bn=96, split=3, cluster_m=1, cluster_n=2, group=0, stagger=0, c_slots=1),
+           "k in 2, both shared": Final(bm=64, bn=64, consumers=1, split=2, cluster_n=2, group=0, stagger=0, c_slots=1),
+           "k in 4, swapped": Final(bm=64, consumers=1, bn=48, swapped=1, split=4, group=0, stagger=0, c_slots=1),
+           "256 rows, k in 2": replace(TOGETHER, bm=256, bn=128, split=2, cluster_m=1, group=0, c_slots=1),
            "split-K, wide": SplitK(bn=256, stages=3, stream_b=1), "stream-K": StreamK(), "stream-K 64": StreamK(bn=64, stages=3)}
 
 
@@ -86,6 +97,15 @@ def test_rows_of_the_operands_may_lie_apart(choice):
     assert (c == operands.bf16_bits(operands.bf16_values(a) @ operands.bf16_values(b).T)).all()
     with pytest.raises(ValueError, match="row-major arrays without gaps"):
         gemm.persistent(a, b, c, backend="emulator")
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5, 7, 11])
+@pytest.mark.sampled(every=3)
+def test_k_blocks_are_dealt_out_anywhere(blocks):
+    """Tiles that one CTA begins and another ends, that three share, and whole ones after them; the flags are zero for the next launch."""
+    choice = Final(bm=64, bn=64, consumers=1, stagger=0, cluster_m=1, c_slots=1, stages=4, stream=1, blocks=blocks)
+    check(gemm.final, 140, 300, 456, "random", 2, choice=choice)
+    check(gemm.final, 60, 60, 200, "random", choice=choice)             # fewer k-blocks than CTAs
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 5, 7])
@@ -154,40 +174,11 @@ def test_slots_are_handed_back_without_fences_of_all_memory():
         assert "mbarrier.arrive.release.cluster" not in ptx and "mbarrier.try_wait.parity.acquire.cluster" not in ptx
 
 
-def test_choice_fits_the_shape():
-    for choice in gemm_choice.candidates():
-        assert choice.shared_bytes <= 232448
-    assert gemm_choice.choose(100, 7000, 18432).bn == 128                   # 55 tiles of 128x128, 110 of 64x128
-    assert gemm_choice.choose(8000, 8000, 8000).bn == 256
-    known = {(4096, 4096, 4096): Final(cluster_m=1, stages=3)}
-    assert gemm_choice.choose(4090, 4000, 4096, known=known) == known[4096, 4096, 4096]       # its next full tile is known
-    assert gemm_choice.choose(4096, 4096, 4088, known=known).cluster_m == 2                   # rows begin inside a line: shared loads
-    assert gemm_choice.choose(4096, 4096, 4096, whole_lines=False, known=known).cluster_m == 2
-    assert isinstance(gemm_choice.choose(1000, 1000, 1000), Final) and gemm_choice.choose(1000, 1000, 1000).bn < 256
-
-
 def test_last_wave_is_as_full_as_the_others():
     assert Final().grid(8192, 8192) == (128,)                               # 1024 cluster tiles: 16 waves of 64, not 15.5 of 66
     assert Final(cluster_m=1).grid(128, 512) == (2,)
     assert Final(group=0).grid(300, 600) == (4, 3)
     assert Final(blocks=1).grid(8192, 8192) == (2,)
-
-
-def _recorded(choice, speed, note="x"):
-    return Record("ladder", gemm_choice.kernel_of(choice), choice.named, (8, 8, 8), "bfloat16", tflops=speed, note=note)
-
-
-def test_table_takes_the_fastest_of_each_shape():
-    slow, fast, split = Final(group=4, blocks=128), StreamK(bn=128, stages=5), SplitK(split=4, bn=256)
-    assert gemm_choice.tuned([_recorded(slow, 2.0), _recorded(fast, 3.0)]) == {(8, 8, 8): fast}
-    assert gemm_choice.tuned([_recorded(slow, 4.0), _recorded(fast, 3.0), _recorded(split, 5.0)]) == {(8, 8, 8): split}
-
-
-def test_table_leaves_out_what_is_no_configuration():
-    older = replace(_recorded(Final(), 9.0), options=("BM=128", "CLUSTER=2"))
-    short = replace(_recorded(Final(), 4.0), options=("BM=256", "BN=128"))        # choices that came later have their defaults
-    assert gemm_choice.tuned([older, short]) == {(8, 8, 8): Final(bm=256, bn=128)}
-    assert gemm_choice.tuned([older, _recorded(Final(), 5.0, note=""), replace(_recorded(Final(), 7.0), kernel="edge")]) == {}
 
 
 def test_wrong_sizes_are_named():

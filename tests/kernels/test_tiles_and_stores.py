@@ -116,3 +116,16 @@ def test_a_handover_between_blocks_needs_gpu_scope(options, kinds, schedule):
     with hl.emulate(schedule=schedule, seed=7, hazards="collect") as run:
         hl.load_kernel("stores/handover.cu", "handover", options)((2,), (128,), (x, middle, flag, total))
     assert {hazard.kind for hazard in run.hazards} == kinds and (options or total[0] == 2 * x.sum())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_four_rows_on_one_barrier(schedule):
+    """Any rows, also twice and outside: gather_rows takes what NumPy's index takes, and zeros."""
+    x = np.random.default_rng(4).integers(-99, 99, (40, 64)).astype(np.float32)
+    kernel = hl.load_kernel("layouts/gather_rows.cu", "gather_rows")
+    for wanted in ([3, 17, 39, 0], [5, 5, -1, 40]):
+        out = np.full((4, 64), np.nan, np.float32)
+        with hl.emulate(schedule=schedule, seed=4, hazards="raise") as run:
+            kernel((1,), (64,), (hl.TensorMap.tiled(x, box=(1, 64)), np.asarray(wanted, np.int32), out))
+        assert (out == np.stack([x[row] if 0 <= row < 40 else np.zeros(64, np.float32) for row in wanted])).all()
+        assert run.counters["tma_loads"] == 4 and run.counters["tma_load_bytes"] == 4 * 256

@@ -6,7 +6,7 @@ import pytest
 import hopperlab as hl
 from hopperlab import measure
 from hopperlab.lessons import l01_feeding_the_tensor_core
-from hopperlab.lessons.l01_feeding_the_tensor_core import feeding, ladder_start
+from hopperlab.lessons.l01_feeding_the_tensor_core import feeding, ladder_start, shares
 from hopperlab.measure.recordings import Record, Recording
 
 
@@ -127,3 +127,20 @@ def test_needs_are_ratios_of_the_roofs():
     needs = l01_feeding_the_tensor_core.needs_of(roofs, LOADS)
     assert (needs["fp32"], needs["tensor"]) == (12, 200) and needs["bytes"] == pytest.approx(1000 * 4000 / 132)
     assert np.isclose(feeding.Fed(True, 2.0, 1, 1, 1, 1, 1, 0, "x").shares(needs)["FLOP a trip over shared memory, for the fp32 units"], 2 / 256)
+
+
+def test_the_picture_of_who_computes_what_is_the_kernels_arithmetic():
+    """Each kernel's threads share its block's tile out, every element once; a block's size is the kernel's."""
+    sizes = {"naive": (8, 32), "shared_tile": (64, 64), "register_double_buffer": (128, 128)}
+    for place, (kernel, tile) in enumerate(sizes.items()):
+        counted = np.zeros(tile, int)
+        for thread in range(256):
+            share = shares.shares(thread)[place]
+            assert (share.kernel, share.tile) == (kernel, tile)
+            for row, column, down, right in share.pieces:
+                counted[row:row + down, column:column + right] += 1
+        assert (counted == 1).all(), kernel
+        source = hl.kernel_source(f"gemm/{kernel}.cu")
+        assert {"naive": "grid (ceil(n/32), ceil(m/8))", "shared_tile": "#define BM 64", "register_double_buffer": "BM = 128, BN = 128, BK = 8"}[kernel] in source
+    words = shares.who_computes().text
+    assert "2 numbers for 1 product," in words and "8 numbers for 16 products" in words and "16 numbers for 64 products" in words

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
+from hopperlab import measure
 from hopperlab.hopper.tensormap import TensorMapError
 from hopperlab.lessons import l05_tma_tiles
+from hopperlab.lessons.l05_tma_tiles import recorded
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +65,14 @@ def test_reference_box_fills_and_skips():
 def test_box_words_count_what_is_filled():
     landed = l05_tma_tiles.reference_box(TENSOR, (-1, -2), (4, 8))
     assert "18 of 32 elements come from the tensor, 14 are filled; the barrier counts 128 bytes" in l05_tma_tiles.box_explorer(TENSOR, (-1, -2), (4, 8), landed).text
+
+
+def test_promotion_by_configuration_is_the_recording():
+    recording = measure.load("pitches")
+    table = recorded.promotion_table(recording).splitlines()
+    rates = {o.removeprefix("PROMOTION="): r.tflops for r in recording.where(note="k 8 less") if r.shape[0] == 4096 and "TRIED=two share B" in r.options
+             for o in r.options if o.startswith("PROMOTION=")}
+    assert next(line for line in table if line.startswith("two share B")).split()[3:] == [f"{rates[choice]:.0f}" for choice in ("none", "128B", "256B")]
+    assert len(table) == 2 + len({o for r in recording for o in r.options if o.startswith("TRIED=") and r.shape[0] == 4096 and r.note == "k 8 less"})
+    with pytest.raises(LookupError):
+        recorded.promotion_table(recording, size=17)

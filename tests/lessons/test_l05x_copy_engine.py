@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hopperlab import measure
-from hopperlab.lessons.l05x_inside_tma import copy_engine
+from hopperlab.lessons.l05x_inside_tma import blocks, copy_engine
 from hopperlab.measure.recordings import Record
 
 MICRO, LOADS = measure.load("micro"), measure.load("tma_vs_cp_async")
@@ -73,3 +73,15 @@ def test_the_exercise():
         assert copy_engine.check_boxes(MICRO, LOADS, boxes).startswith(words)
     said = copy_engine.check_boxes(MICRO, LOADS, least)
     assert re.search(r"not enough for a busy memory.* 16 KiB on their way in each SM \d\d % of the best bandwidth were recorded", said), "the sum's result is a lower bound"
+
+
+def test_each_block_of_the_patent_has_what_the_recording_says_of_it():
+    found = {name: words for name, _, words in blocks.engine_blocks(MICRO)}
+    assert list(found) == ["request queue", "set-up block", "descriptor cache", "request generator", "response tracking", "address translation"]
+    cold = copy_engine.first_uses(MICRO)["global memory, cold"]
+    assert f"takes {cold:.0f} cycles" in found["descriptor cache"]
+    apart = max(abs(copy_engine.latencies(MICRO, "tensor", "L2")[size] - copy_engine.latencies(MICRO, "bulk", "L2")[size]) for size in (128, 1024, 8192, 16384, 32768, 65536))
+    assert f"within {apart:.0f} cycles" in found["set-up block"]
+    lines = int(re.search(r"of their 512 lines some (\d+) were", found["request generator"])[1])
+    assert 1 < lines < 512
+    assert all(len(line) <= 112 for line in blocks.blocks_table(MICRO).splitlines())

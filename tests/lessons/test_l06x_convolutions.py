@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 06x: the matrix of a convolution, the walk, right and wrong corners, interleaved layouts, the panel and the exercise."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import hopperlab as hl
 from hopperlab import measure
-from hopperlab.lessons.l06x_im2col_interleave import convolutions as conv
+from hopperlab.hopper import wgmma
+from hopperlab.lessons.l06x_im2col_interleave import convolutions as conv, core_matrices
 from hopperlab.measure.launches import copies
 
 CASES = [((3, 3), 1, 1), ((3, 3), 0, 1), ((3, 3), 1, 2), ((5, 3), 1, 1), ((2, 3), 2, 3)]
@@ -99,3 +102,23 @@ def test_the_recorded_layouts():
     (((-1, -1), (-1, -3)), "94 of 108"), (((-200, 0), (0, 0)), "a corner offset is -128 to 127")], ids=str)
 def test_the_exercise(answer, words):
     assert words in conv.check_corners(*answer)
+
+
+@pytest.mark.parametrize(("pixels", "channels"), [(8, 16), (24, 16), (16, 32)])
+def test_slices_are_core_matrices_of_wgmma(pixels, channels):
+    """Every element where the descriptor reads it; with the two offsets exchanged it is not."""
+    image = np.arange(pixels * channels, dtype=np.float16).reshape(1, 1, pixels, channels)
+    landed, descriptor = core_matrices.slices_as_operand(image)
+    for first in range(0, channels, 16):                        # a k-step is two slices
+        stepped = replace(descriptor, start=descriptor.leading_bytes * first // 8)
+        where = wgmma.operand_addresses(stepped, rows=pixels, k_elems=16, elem_bytes=2, major="K")
+        assert np.array_equal(landed[where // 2], image[0, 0, :, first:first + 16])
+    if pixels > 8:
+        exchanged = replace(descriptor, leading_bytes=descriptor.stride_bytes, stride_bytes=descriptor.leading_bytes)
+        where = wgmma.operand_addresses(exchanged, rows=16, k_elems=16, elem_bytes=2, major="K")
+        assert not np.array_equal(landed[where // 2], image[0, 0, :16, :16])
+
+
+def test_pixels_that_are_no_whole_core_matrices_are_refused():
+    with pytest.raises(ValueError, match="a multiple of 8"):
+        core_matrices.slices_as_operand(conv.image_of(1, 12, channels=16))

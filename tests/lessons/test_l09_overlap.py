@@ -2,11 +2,12 @@
 """Lesson 09: the ring's model against its own formula, tables from small recordings, the panel's launch, and the exercise's verdicts."""
 import math
 
+import numpy as np
 import pytest
 
 from hopperlab import measure
 from hopperlab.lessons import l09_multistage
-from hopperlab.lessons.l09_multistage import overlap
+from hopperlab.lessons.l09_multistage import jitter, overlap
 from hopperlab.lessons.l09_multistage.overlap import Times
 from hopperlab.measure.launches import variants
 from hopperlab.measure.recordings import Record, Recording
@@ -136,3 +137,33 @@ def test_planted_bugs_are_named_under_every_schedule(bug, schedule):
 @pytest.mark.sampled(every=3)
 def test_the_exercise_names_what_is_wrong(answer, words):
     assert words in l09_multistage.check_later_release(*answer)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("times", [Times(600, 300, 500), Times(1500, 200, 400), Times(300, 450, 500)], ids=str)
+def test_a_ring_whose_loads_are_alike_is_the_plan(stages, times):
+    """The same starts as ring_plan, and in steady state its share."""
+    loads = np.full(40, times.load)
+    plan = overlap.ring_plan(stages, times, 40)
+    assert jitter.busy_with(loads, stages, times) == pytest.approx(times.product * 20 / (plan[39].end - plan[19].end))
+    assert jitter.busy_with(np.full(400, times.load), stages, times) == pytest.approx(overlap.busy_share(stages, times), rel=0.02)
+
+
+def test_late_loads_cost_what_quick_ones_do_not_give_back():
+    """The same mean, spread out: never busier, and less busy where the mean is just enough."""
+    times = Times(1000, 100, 500)
+    spread = jitter.Spread(500, 1000, 1500)
+    drawn = spread.draw(4000)
+    assert drawn.min() >= 500 and drawn.max() <= 1500 and abs(drawn.mean() - 1000) < 15 and abs((drawn < 1000).mean() - 0.5) < 0.03
+    for stages in (2, 3, 4):
+        assert jitter.busy_with(drawn, stages, times) <= jitter.busy_with(np.full(4000, 1000.0), stages, times) + 0.01
+    assert jitter.busy_with(np.full(4000, 1000.0), 3, times) == pytest.approx(1) and jitter.busy_with(drawn, 3, times) < 0.97
+
+
+def test_the_spread_is_of_the_recorded_stage():
+    micro = measure.load("micro")
+    record = next(r for r in micro.where(suite="tma_latency") if {"HOW=tensor", "from=memory"} <= set(r.options) and r.shape == (128, 128))
+    assert jitter.load_spread(micro, 64, "memory") == (record.value_min, record.value, record.value_max)
+    with pytest.raises(LookupError):
+        jitter.load_spread(micro, 48, "memory")
+    assert jitter.jitter_table(micro).count("memory") == 2

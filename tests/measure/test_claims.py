@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hopperlab.measure.claims import claims
+from hopperlab.measure.claims import claims, pipelines
 from hopperlab.measure import recordings
 from hopperlab.measure.claims.claims import FALSE, HOLDS, OPEN, Data
 
@@ -36,7 +36,14 @@ def set_value(kernel, value, *options):
 @pytest.mark.parametrize(("number", "now", "name", "change", "then"), [
     (1, HOLDS, "micro", set_value("cp_async_load", 50.0, "step=box of 64 x 64", "class=all"), FALSE),
     (13, "holds when", "micro", set_value("descriptor_fetch", 392.0), FALSE),
-    (14, FALSE, "micro", set_value("tma_latency", 100.0, "HOW=bulk"), HOLDS),
+    (14, "holds when", "micro", set_value("tma_latency", 100.0, "HOW=bulk"), HOLDS),
+    (14, "holds when", "micro", lambda r: replace(r, value=1000.0 * r.shape[0] * r.shape[1]) if r.kernel == "tma_latency" and "from=memory" in r.options and r.shape else None, FALSE),
+    (3, "holds when", "micro", set_value("tma_load", 400.0, "step=box of 64 x 64", "class=integer"), FALSE),
+    (8, "holds when", "micro", lambda r: replace(r, outcome="wrong") if r.kernel == "tma_landing" else None, FALSE),
+    (9, "holds when", "micro", lambda r: replace(r, outcome="wrong") if r.kernel == "tma_landing" else None, FALSE),
+    (12, "holds when", "micro", lambda r: replace(r, outcome="accepted") if r.kernel == "ptxas sm_90a" else None, HOLDS),
+    (27, FALSE, "micro", lambda r: replace(r, kernel="warp_specialized") if r.kernel == "cp_async_mma" and "class=memory" in r.options else None, HOLDS),
+    (29, FALSE, "variants", lambda r: replace(r, registers=240) if r.kernel == "wgmma_operands" and "A=RS" in r.options else None, HOLDS),
     (17, FALSE, "micro", set_value("tma_latency", 390.0, "wait=cp.async.bulk.wait_group"), HOLDS),
     (19, "holds when", "micro", set_value("swizzle_reads", 32.0, "swizzle=128B", "access=column, 16 bytes"), FALSE),
     (22, "holds when", "micro", set_value("mbarrier_round_trip", 5000.0), FALSE),
@@ -62,3 +69,15 @@ def test_a_missing_record_is_named():
         Data().value("micro", "nothing")
     with pytest.raises(LookupError, match="not one"):
         Data().find("micro", "exchange")
+
+
+def test_a_pipeline_copies_by_cp_async_and_a_barrier_in_bulk(monkeypatch):
+    """Claim 34, both halves: take the second away and nothing of it holds."""
+    assert verdict(34).startswith("holds when memcpy_async has a cuda::barrier")
+    monkeypatch.setattr(pipelines, "BY_BARRIER", 'extern "C" __global__ void by_barrier() {}')
+    assert verdict(34) == FALSE
+
+
+def test_what_no_measurement_decides_says_so():
+    for number in (16, 43):
+        assert claims.settle(Data(), [number])[number][1].figures.startswith(("by the documents: ", "no measurement, but their sources: "))

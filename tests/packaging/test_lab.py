@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`hopperlab lab` answers on the URL it prints, on copies in work/, and ends when it is told to."""
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from support.patience import PATIENCE
 
 pytest.importorskip("jupyterlab", reason="JupyterLab comes with the lab extra")
 from hopperlab.cli import lab
+from hopperlab.show import style
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -105,7 +107,6 @@ def test_jupyterlab_opens_no_browser_before_the_landing_page_is_ready(tmp_path, 
 
 
 def test_jupyterlab_gets_quiet_settings_under_the_users_own_and_tabs_of_this_folder(tmp_path, monkeypatch):
-    import json
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
     monkeypatch.delenv("JUPYTERLAB_WORKSPACES_DIR", raising=False)
     env = lab._environment(tmp_path)
@@ -115,6 +116,26 @@ def test_jupyterlab_gets_quiet_settings_under_the_users_own_and_tabs_of_this_fol
     assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
     monkeypatch.setenv("JUPYTERLAB_WORKSPACES_DIR", "/tabs")
     assert lab._environment(tmp_path)["JUPYTERLAB_WORKSPACES_DIR"] == "/tabs"
+
+
+def test_jupyterlab_loads_the_courses_style_sheet_unless_told_otherwise(tmp_path):
+    assert "--LabApp.custom_css=True" in command_for(tmp_path=tmp_path)[0]
+    assert "--LabApp.custom_css=True" not in command_for("--LabApp.custom_css=False", tmp_path=tmp_path)[0]
+
+
+def test_the_style_sheet_comes_after_the_users_own(tmp_path, monkeypatch):
+    """As the server finds it: from the folders of its settings, through an extension that the course's own configuration names."""
+    from types import SimpleNamespace
+
+    from hopperlab.cli import lab_style
+    server = SimpleNamespace(web_app=SimpleNamespace(settings={"static_custom_path": ["/mine/custom", "/server/custom"]}))
+    for _ in range(2):
+        lab_style._load_jupyter_server_extension(server)
+    assert server.web_app.settings["static_custom_path"] == ["/mine/custom", str(lab_style.STYLES), "/server/custom"]
+    named = json.loads((lab.SETTINGS / "jupyter_server_config.d" / "hopperlab.json").read_text())["ServerApp"]["jpserver_extensions"]
+    assert named == {lab_style.__name__: True} and lab_style._jupyter_server_extension_points() == [{"module": lab_style.__name__}]
+    sheet = (lab_style.STYLES / "custom.css").read_text()
+    assert style.CARD.removeprefix("#") in sheet and "invert(0.91) hue-rotate(180deg)" in sheet and "/* " in sheet
 
 
 @pytest.mark.parametrize("user, expected", [(0, True), (1000, False)])

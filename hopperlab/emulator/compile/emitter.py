@@ -38,10 +38,10 @@ class Emitter(Operands):
             self._gate(block, body[0], op.meets)
         block.collective = any((op := self.t.ops.get(i.index)) is not None and op.collective for i in body)
         if block.gate is not None and block.gate.collective:
-            block.collective, block.apart = True, block.gate.masked
+            block.collective, block.apart = True, self.t.apart.get(block.gate_instr.index, "")
         block.releases = any(i.op == "mbarrier" and i.mods[0] == "arrive" for i in body)
         gathers = [op.masked for i in body if (op := self.t.ops.get(i.index)) is not None and op.collective]
-        block.masked = block.apart or bool(gathers) and all(gathers) and not (block.gate is not None and block.gate.collective)
+        block.masked = bool(block.apart) or bool(gathers) and all(gathers) and not (block.gate is not None and block.gate.collective)
         if block.masked:
             block.mask = self._mask(self.function.body[b.start:b.end], block, b)
         self.lines, self.local, self.views, self.loaded = [], set(), {}, []
@@ -73,6 +73,7 @@ class Emitter(Operands):
         if instr.guard is not None:
             self._fits(instr.guard[0], "pred")
         block.gate_srcs = tuple(self._gate_source(s) for s in op.srcs)
+        block.gate_types = tuple(DTYPES[dtype or "u32"] for _, dtype in op.srcs)
         slots = self.t.slots
         block.gate_dsts = tuple((slots[d.name], DTYPES[HOME[d.type]]) if type(d) is Reg else None for d, _ in op.dsts)
         if instr.guard is not None:
@@ -93,7 +94,7 @@ class Emitter(Operands):
         if type(operand) is Not:
             return ("not", self.t.slots[operand.reg.name], 0)
         if type(operand) is Imm:
-            return ("const", DTYPES[dtype or "u32"](operand.value & 0xFFFFFFFF), 0)
+            return ("const", np.uint64(operand.value & 0xFFFFFFFFFFFFFFFF).astype(DTYPES[dtype or "u32"]), 0)
         if type(operand) is Sym:
             return ("sym", operand.name, 0)
         raise UnsupportedInstruction(self.instr.opcode, self.instr.ptx_line, f"operand {operand!r} cannot be read as a value")

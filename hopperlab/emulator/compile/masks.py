@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ptx import cfg
-from ..ptx.ir import Function, Imm, Reg
+from ..ptx.ir import Function, Imm, Not, Reg
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .translated import Block
+    from ..ptx.ir import Instr
+    from .translated import Block, MachineOp
 
 FULL = 0xFFFFFFFF
 
@@ -56,16 +57,28 @@ def splits(masks: dict[int, int | str]) -> set[int]:
     return found
 
 
-def meeting_apart(function: Function, ops: dict) -> set[int]:
-    """Every bar.warp.sync that lanes may run while others of their warp run another one with the same mask: neither of the two stands on all paths to the other. They meet
-    (machine/warp_meetings.py): the instruction waits until all lanes in the mask have executed a bar.warp.sync with that mask, not this one (PTX ISA 9.7.13.2)."""
-    syncs = [i for i in ops if function.body[i].op in ("bar", "barrier") and "warp" in function.body[i].mods and function.body[i].guard is None]
-    if len(syncs) < 2:
-        return set()
+def meeting_apart(function: Function, ops: dict, held: set[str]) -> dict[int, str]:
+    """Every bar.warp.sync, shfl, vote, match and redux that lanes may run while others of their warp run another one of its kind with the same mask: neither of the two stands
+    on all paths to the other. They meet (machine/warp_meetings.py): each waits until all lanes in the mask have executed an instruction with that mask and these qualifiers,
+    not this one (PTX ISA 9.7.13.2, 9.7.9.6). By instruction: its kind. held: registers of wgmma, of which more is known than their values; who uses them meets at one place."""
+    kinds = {i: kind for i, op in ops.items() if (kind := _kind(function.body[i], op, held))}
+    if len(kinds) == len(set(kinds.values())):
+        return {}
     starts, following = cfg.successors(function)
-    block = {i: bisect_right(starts, i) - 1 for i in syncs}
+    block = {i: bisect_right(starts, i) - 1 for i in kinds}
     around = {b: _reached(following, b) for b in set(block.values())}
-    return {i for i in syncs if any(block[k] in around[block[i]] and block[i] in around[block[k]] for k in syncs)}
+    return {i: kind for i, kind in kinds.items()
+            if any(kind == other and block[k] in around[block[i]] and block[i] in around[block[k]] for k, other in kinds.items())}
+
+
+def _kind(instr: Instr, op: MachineOp, held: set[str]) -> str:
+    """What must be the same of two instructions that meet, beside their masks: the opcode with its qualifiers. '' for one that meets nobody elsewhere."""
+    if instr.guard is not None:
+        return ""
+    if instr.op in ("bar", "barrier") and "warp" in instr.mods:
+        return "bar.warp.sync"
+    plain = instr.op in ("shfl", "vote", "match", "redux") and all(type(s) in (Reg, Imm, Not) for s, _ in op.srcs)
+    return instr.opcode if plain and held.isdisjoint(r.name for r in (*instr.srcs(), *instr.dsts())) else ""
 
 
 def _reached(following: list[tuple[int, ...]], without: int) -> set[int]:

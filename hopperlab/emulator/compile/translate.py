@@ -34,14 +34,14 @@ class Translation:
             if op is not None:
                 self.ops[instr.index] = op
         self.ops |= unread.replaced(function, self.ops)
-        self.apart = masks.meeting_apart(function, self.ops)
-        gates = {i for i, op in self.ops.items() if op.gate} | self.apart
+        self.times, self.tainted = register_times.plan(function, self.ops), self._tainted()
+        self.apart = masks.meeting_apart(function, self.ops, self.tainted | self.times.tracked)
+        gates = {i for i, op in self.ops.items() if op.gate} | set(self.apart)
         self.masks = masks.of_function(function, self.ops)
         self.meetings = meetings.first_of_runs(function, self.ops)
         arrivals = {i for i, op in self.ops.items() if op.collective and function.body[i].op in ("bar", "barrier") and function.body[i].mods[-1] == "arrive"}
         heads = gates | masks.splits(self.masks) | self.meetings | arrivals
         graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates)
-        self.times = register_times.plan(function, self.ops)
         self.times.extend_live(graph)
         extra = [name + register_times.TIME for name in sorted(self.times.tracked)]
         self.successors = [b.succs for b in graph.blocks]
@@ -50,7 +50,6 @@ class Translation:
         self.slots = {name: k for k, name in enumerate([*function.registers, CARRY.name, *extra])}
         kinds = function.registers
         self.zeros = [DTYPES[HOME[kinds[name]]](0) if kinds.get(name) in HOME else np.uint32(0) for name in self.slots]    # what an unwritten register reads as
-        self.tainted = self._tainted()
         self._deciding: dict[int, list[int]] = {}
         self.foreign = self._foreign()
         self.loops = loops.polling(function, self.ops, graph)

@@ -51,7 +51,8 @@ class MachineOp:
 
 @dataclass
 class Block:
-    """A translated basic block. apart: it is a bar.warp.sync whose lanes may meet others of their warp that stand at another one."""
+    """A translated basic block. apart: it is one instruction whose lanes may meet others of their warp that stand at another one of this kind ('': it is not).
+    gate_types: dtypes in which such an instruction wants its sources."""
 
     id: int
     fn: Callable | None
@@ -60,12 +61,13 @@ class Block:
     live_in: tuple[int, ...]
     collective: bool = False
     masked: bool = False
-    apart: bool = False
+    apart: str = ""
     mask: int | tuple = 0xFFFFFFFF
     releases: bool = False
     gate: MachineOp | None = None
     gate_instr: Instr | None = None
     gate_srcs: tuple = ()
+    gate_types: tuple = ()
     gate_dsts: tuple = ()
     gate_guard: tuple | None = None
     first: Instr | None = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import findings_barriers
 from .clocks import V, X
-from .mbarrier_passes import Passes
+from .mbarrier_passes import Passes, rows_of
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort
@@ -123,7 +123,10 @@ class BarrierChecks:
         warp = (threads >> 5) % self.warps
         if self.ends:
             self.used_at[ids, warp], self.used_site[ids, warp] = self.clocks.epoch[threads >> 5], site
-        unknown = np.flatnonzero(self.seen[ids, warp] >> (threads & 31) & 1 == 0)
+        seen = self.seen[ids, warp]
+        if (seen == -1).all():                                  # the usual case: known to all lanes
+            return
+        unknown = np.flatnonzero(seen >> (threads & 31) & 1 == 0)
         if not len(unknown):
             return
         clocks, gids, mine = self.clocks, threads[unknown], ids[unknown]
@@ -143,9 +146,10 @@ class BarrierChecks:
             self.seen[mine[~ok], warp[unknown][~ok]] = -1
             findings_barriers.init_unseen(self.M, site, int(self.init_site[mine[k]]), int(gids[k]))
 
-    def signalled(self, barrier: int, gid: int, site: int) -> None:
-        """A copy that thread `gid` issues will signal `barrier`, perhaps of another CTA: its init must come before."""
-        self.used(np.array([gid]), np.array([barrier]), site)
+    def signalled(self, barrier: int, gids: np.ndarray, site: int) -> None:
+        """Copies (or asynchronous arrivals) that these threads issue will signal `barrier`, perhaps of another CTA: its init must come before."""
+        if self.ends or len(gids) > 1 or not self.seen[barrier, (gids[0] >> 5) % self.warps] >> (gids[0] & 31) & 1:
+            self.used(gids, np.full(len(gids), barrier), site)
 
     # --- phases -----------------------------------------------------------------------------------------------------
     def contribute(self, C: Cohort, ids: np.ndarray, units: Units, vec: np.ndarray, counts: np.ndarray, site: int) -> None:
@@ -180,14 +184,15 @@ class BarrierChecks:
 
     def copied(self, barrier: int, gid: int, nbytes: int, site: int) -> None:
         """A copy of `nbytes` that will signal `barrier` was issued."""
-        if self.M.barriers.phase[barrier] and not self.passes.copied(barrier, gid, self.before(gid), self.passes.seen[barrier]):
+        passes = self.passes
+        if self.M.barriers.phase[barrier] and not passes.bytes_now[barrier] and not passes.copied(barrier, gid, self.before(gid), passes.seen[barrier]):
             findings_barriers.unannounced(self.M, barrier, nbytes, gid, site, int(self.expect_site[barrier]) or None)
         self.issued(barrier, np.array([gid]), site)
 
     def issued(self, barrier: int, gids: np.ndarray, site: int) -> None:
         """A copy (or asynchronous arrival) that will signal `barrier` was issued by these threads: it comes after what they did."""
         clocks, warps = self.clocks, gids >> 5
-        self.used(gids, np.full(len(gids), barrier), site)
+        self.signalled(barrier, gids, site)
         here = self.contributed[barrier]
         for warp in np.unique(warps).tolist() if len(gids) > 1 else warps.tolist():
             lanes, own, epoch = gids[warps == warp] & 31, warp % self.warps, int(clocks.epoch[warp])
@@ -231,7 +236,8 @@ class BarrierChecks:
     def completed(self, done: np.ndarray, site: int | None, copies: dict[int, Any]) -> None:
         """Phases have ended (copies: barrier -> its newest copy, mbarrier_order.py). A wait on the phase before is safe if and only if something in this phase came after that wait;
         else this phase could have ended before the waiter looked, and its parity test would have gone wrong. Where the mbarrier counts too few arrivals, that is why."""
-        late, heard = self._late(self.waited[done], self.contributed[done])
+        at = rows_of(done)
+        late, heard = self._late(self.waited[at], self.contributed[at])
         for k, column in zip(*np.nonzero(late)) if late.any() else ():
             if self.passes.too_few(int(done[k])):
                 continue
@@ -239,10 +245,10 @@ class BarrierChecks:
             last = copies.get(int(done[k]))
             findings_barriers.phase_overrun(self.M, where, site, int(self.wait_thread[done[k], column]), int(done[k]), None if last is None else last.index,
                                             bool(heard[k, column]))
-        self.passed[done] = self.clocks.join(self.passed[done], self.contributed[done], MOMENT)
-        self.waited[done] = 0
-        self.contributed[done] = 0
-        self.passes.completed(done)
+        self.passed[at] = self.clocks.join(self.passed[at], self.contributed[at], MOMENT)
+        self.waited[at] = 0
+        self.contributed[at] = 0
+        self.passes.completed(at)
 
     def _late(self, waited: np.ndarray, contributed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """True for warps (n, columns) some lane of which waited later than what is known of it; and for those of which another lane is known."""

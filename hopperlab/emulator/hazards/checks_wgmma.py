@@ -40,7 +40,7 @@ class TileMarks:
         self.serial = 0                                    # grows when marks change
         self.strides = TileStrides(machine, order)
         self.tiles: dict[int, dict[tuple[int, int], tuple[Any, ...]]] = {}  # slot's base -> (first, end) -> layout that is marked there
-        self.clean: dict[tuple[Any, ...], int] = {}        # reads that were in order, and the serial then
+        self.clean: dict[tuple[Any, ...], int] = {}        # tiles that were in order, by instruction, operand, descriptor and place, and the serial then
 
     def written(self, fields: Any, place: Any) -> None:
         """A tensor load writes the granules of `place` (copies.Tile)."""
@@ -70,22 +70,22 @@ class TileMarks:
         writers: np.ndarray = np.where(stamps == MIXED, len(self.loads) - 1, stamps & W_SITE_MASK)      # MIXED: 1- and 2-byte stores, no tensor load
         return writers
 
-    def read(self, C: Cohort, site: int, operand: str, granules: np.ndarray, descriptors: np.ndarray, lanes: np.ndarray) -> None:
-        """A wgmma reads `granules` (groups, rows, pieces); `descriptors`, `lanes`: one of each group."""
-        if not self.on:
+    def read(self, C: Cohort, site: int, operand: str, granules: np.ndarray, tiles: list[tuple[int, int]], lanes: np.ndarray) -> None:
+        """A wgmma reads `granules` (groups, rows, pieces); `tiles` (descriptor, first granule) and `lanes`: one of each group."""
+        clean, serial = self.clean, self.serial
+        new = [g for g, tile in enumerate(tiles) if clean.get((site, operand, *tile)) != serial] if self.on else []
+        if not new:
             return
-        key = (site, operand, descriptors.tobytes(), granules[:, 0, 0].tobytes())
-        if self.clean.get(key) == self.serial:
-            return
+        granules, lanes, descriptors = granules[new], lanes[new], [tiles[g][0] for g in new]
         marks = self.marks[granules]
         eight = marks.reshape(len(marks), -1, 8, marks.shape[-1])
         differ = (eight & PIECE) != (eight[:, :, :1] & PIECE)
-        modes = np.array([SWIZZLES.index(layout.decode(int(d)).swizzle) for d in descriptors])[:, None, None, None]
+        modes = np.array([SWIZZLES.index(layout.decode(d).swizzle) for d in descriptors])[:, None, None, None]
         other = (eight >> MODE & 3) != modes
         if other.any():
             differ |= other & ((eight >> ROW & 7) != (eight[:, :, :1] >> ROW) + np.arange(8)[:, None] & 7)
         if not differ.any():
-            self.clean[key] = self.serial
+            clean.update(((site, operand, *tiles[g]), serial) for g in new)
             return
         places = granules.reshape(eight.shape)
         writers = self._writers(places)
@@ -93,7 +93,7 @@ class TileMarks:
         bad = np.argwhere(differ & known & known[:, :, :1])
         if len(bad):
             g = tuple(bad[0])
-            desc = layout.decode(int(descriptors[g[0]]))
+            desc = layout.decode(descriptors[g[0]])
             reader = (f"{_words(desc.swizzle)} with {desc.stride_bytes} bytes from one group of 8 rows to the next"
                       + (f" and {desc.leading_bytes} from one 16-byte piece to the next" if desc.swizzle == "none" else ""))
             writer = _words(SWIZZLES[int(eight[g]) >> MODE & 3])
@@ -146,7 +146,7 @@ def check(marks: TileMarks, C: Cohort, issue: Any) -> None:
     for operand, desc, granules in zip("AB", issue.descriptors, issue.granules):
         if granules is not None:
             descriptors(M, C, site, operand, desc, lanes, issue.group_of)
-            values = M.lanes(C, desc)[lanes]
-            marks.read(C, site, operand, granules, values, lanes)
-            marks.strides.read(C, site, operand, granules, values, lanes)
+            tiles = list(zip(M.lanes(C, desc)[lanes].tolist(), granules[:, 0, 0].tolist()))
+            marks.read(C, site, operand, granules, tiles, lanes)
+            marks.strides.read(C, site, operand, granules, tiles, lanes)
             fed(marks.order, C, site, operand, granules, lanes)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..machine.groups import Groups
 from ..machine.machine_constants import FIRST_BARRIERS
 from ..machine.units import Units
+from .lane_groups import LaneGroups
 from .lane_rows import LaneRows
 from .lane_times import LaneTimes
 
@@ -29,27 +29,8 @@ if TYPE_CHECKING:
     from ..machine.machine import Machine
 
 V, X, P, PX = range(4)
+MANY = 256              # lookups that are worth computing their places for
 Planes = tuple[int, int]        # of times of whole warps, and of codes for lanes
-
-
-class LaneGroups(Groups):
-    """Groups of threads whose numbers other threads know of. A thread with nothing in flight keeps up with its warp (`_reached`), so that what it
-    starts later is newer than what was published."""
-
-    def committed(self, gids: np.ndarray) -> np.ndarray:
-        """Groups that each thread has committed."""
-        self.closed[gids] = np.maximum(self.closed[gids], self.done[gids])
-        closed: np.ndarray = self.closed[gids]
-        return closed
-
-    def close(self, gids: np.ndarray) -> np.ndarray:
-        """End the running group of each thread that has started a copy; its number, the same for all these threads of a warp (0: no copies)."""
-        started = self.started[gids]
-        newest = np.zeros(len(self.closed) >> 5, np.int32)
-        np.maximum.at(newest, gids >> 5, started)
-        number = np.where(started > 0, newest[gids >> 5], 0)
-        self.closed[gids] = np.maximum(self.committed(gids), number)
-        return number
 
 
 class Clocks:
@@ -161,7 +142,7 @@ class Clocks:
         lanes = self.lanes
         for whole, codes in pairs or self.pairs:
             one, other = old[..., codes, :], new[..., codes, :]
-            if lanes.several or one.any() and other.any() and lanes.clash(one, other):
+            if lanes.several or np.count_nonzero(other) and lanes.clash(one, other):
                 out[..., codes, :] = lanes.join(one, other, out[..., whole, :])
         return out
 
@@ -376,10 +357,15 @@ class Clocks:
         """True where an access (column, lane, epoch) is ordered before the holder `rows` of `table`
         (with `fenced`: and visible to the async proxy in shared memory; planes: others than these two pairs)."""
         whole, codes = planes or ((P, PX) if fenced else (V, X))
-        ok: np.ndarray = table[rows, whole, column] >= epoch
+        ok: np.ndarray = self.times(table, rows, whole, column) >= epoch
         if not ok.all():
             ok = ok | self.lanes.reach(table[rows, codes, column], lane, epoch)
         return ok
+
+    def times(self, table: np.ndarray, rows: np.ndarray, plane: int, column: np.ndarray | int) -> np.ndarray:
+        """table[rows, plane, column], quicker where they are many."""
+        found: np.ndarray = table[rows, plane, column] if rows.size * np.size(column) < MANY else table.reshape(-1).take(rows * table[0].size + (plane * table.shape[2] + column))
+        return found
 
     def own_access(self, gids: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray) -> np.ndarray:
         """True where the access was made by the asking thread itself (and, for groups, has completed)."""

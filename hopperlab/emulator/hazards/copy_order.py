@@ -62,8 +62,8 @@ class CopyOrder(Listener):
         self.everywhere.maps.used(gid, allocation, offset, index)
 
     def box_read(self, gid: int, fields: Any, rows: Any, index: int) -> None:
-        """The words of a tensor load's box."""
-        found = self._words(fields, rows)
+        """The words of a tensor load's box, where this launch has written anything, or others may have."""
+        found = self._words(fields, rows) if self.M.grid is not None or self.everywhere.written else None
         if found is not None and (self.M.grid is not None or found[0].stamps is not None and found[0].stamps.who is not None):
             self.everywhere.async_read(gid, found[0], 0, 0, index, _flat(*found))
 

@@ -77,6 +77,8 @@ class Findings:
         """The launch is over: what one step would mend is one hazard, and hazards stand in the order of their lines."""
         meetings = [instr.ptx_line for instr in self.M.body if instr.op in MEETS]
         self.hazards = sorted(together(self.hazards, sorted(meetings)), key=lambda h: h.sort_key())
+        if self.clocks is not None:
+            self.clocks.lanes.holders.clear()           # who hold these clocks themselves
 
     def any_of(self, *kinds: str) -> bool:
         """True when a hazard of one of these kinds was found."""

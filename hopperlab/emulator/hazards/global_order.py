@@ -22,7 +22,7 @@ from .lane_order import collided
 from .parts import parts
 from .map_fences import MapFences
 from .memory_fences import MemoryFences
-from .global_words import COLUMN, LANE, SERIAL, SYNC, Words
+from .global_words import COLUMN, LANE, SERIAL, SYNC, Words, same_bytes, words_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .findings import Watched
     from .global_words import Stamped
 
+LANES = np.arange(32)
 LOG_LIMIT = 1 << 21                                # lane reads remembered of an array before its first write
 
 
@@ -47,12 +48,13 @@ class GlobalOrder:
         self.fences = MemoryFences(self.clocks)
         self.published: dict[tuple[int, int, int], Known] = {}  # (allocation address, word, CTA or -1 for all) -> {serial: (planes, columns)}
         self.clocks.lanes.holders.append(lambda: codes_of(self.clocks, self.published.values()))
-        self._last: tuple[Any, Any, Any] = (None, None, None)  # threads, and their part of `who`, of the latest access
+        self._last: tuple[Any, ...] = (None,)              # of the latest access: its threads, their part of `who`, their warps, and how many stand together
         self.maps = MapFences(self)
+        self.written = False                               # has anybody written global memory?
 
     def admit(self, domains: np.ndarray) -> None:
         """New clusters move in."""
-        self._last = (None, None, None)
+        self._last = (None,)
         self.serial[domains] = self._enter(domains)
         self.born += len(domains)
         warps = self.clocks.warps
@@ -72,20 +74,18 @@ class GlobalOrder:
 
     # --- stamps -----------------------------------------------------------------------------------------------------
     def _stamps(self, gids: np.ndarray, site: int, mask: np.ndarray | int, sync: bool) -> tuple[np.ndarray, np.ndarray]:
-        if self._last[0] is not gids:
-            warp = gids >> 5
-            serial = self.serial[warp // self.clocks.warps]
-            self._last = (gids, serial << SERIAL | (warp % self.clocks.warps) << COLUMN | (gids & 31) << LANE, warp)
-        _, who, warp = self._last
-        return who | (int(sync) << SYNC | mask), self.clocks.epoch.take(warp).astype(np.int64) << 20 | site
+        return self._stamping(gids, site, mask, sync)()
 
-    @staticmethod
-    def _places(offset: np.ndarray, nbytes: int) -> tuple[np.ndarray, np.ndarray | int]:
-        """Word indices (n,) or (n, words), and the byte mask inside the word."""
-        first = offset >> 2
-        if nbytes <= 4:
-            return first, ((1 << nbytes) - 1) << (offset & 3) if nbytes < 4 else 15
-        return first[:, None] + np.arange(nbytes >> 2), 15
+    def _stamping(self, gids: np.ndarray, site: int, mask: np.ndarray | int, sync: bool) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+        """What gives the stamps of an access that is made now, whenever they are asked for."""
+        if self._last[0] is not gids:
+            together = 32 if len(gids) % 32 == 0 and (gids.reshape(-1, 32) == (gids[::32, None] & -32) + LANES).all() else 1
+            warp = gids[::together] >> 5
+            who = (self.serial[warp // self.clocks.warps] << SERIAL | (warp % self.clocks.warps) << COLUMN).repeat(together) | (gids & 31) << LANE
+            self._last = (gids, who, warp, together)
+        _, who, warp, together = self._last
+        epoch = self.clocks.epoch[warp]
+        return lambda: (who | (int(sync) << SYNC | mask), (epoch.astype(np.int64) << 20 | site).repeat(together))
 
     def _of(self, allocation: Stamped) -> Words:
         if allocation.stamps is None:
@@ -97,14 +97,14 @@ class GlobalOrder:
              constant: bool = False) -> None:
         """Lanes read. sync: volatile, relaxed, acquire or atomic. constant: ld.global.nc."""
         words = self._of(allocation)
-        at, mask = self._places(offset, nbytes)
-        who, when = self._stamps(gids, site, mask, sync)
+        at, mask = words_at(offset, nbytes)
         if words.who is None:
             if words.logged < LOG_LIMIT:
                 words.logged += at.size
-                words.log.append((at, who if at.ndim == 1 else who[:, None], when if at.ndim == 1 else when[:, None]))
+                words.log.append((at, self._stamping(gids, site, mask, sync)))
             return
-        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "read", "write")
+        who, when = self._stamps(gids, site, mask, sync)
+        self._check(gids, allocation, (words.who, words.when), at, who, site, "read", "write")
         if sync:
             words.earlier.forget(at)
         else:
@@ -113,7 +113,7 @@ class GlobalOrder:
             self._stale(gids, allocation, words, at, site)
         if self.clocks.scoped:
             self._check_scope(gids, allocation, words, at, site)
-        words.mark(at, *((who, when) if at.ndim == 1 else (who[:, None], when[:, None])))
+        words.mark(at, who, when)
 
     def _check_scope(self, gids: np.ndarray, allocation: Stamped, words: Words, at: np.ndarray, site: int) -> None:
         """What another CTA of the cluster wrote is known by synchronisation of cluster scope, or it is a warning."""
@@ -142,13 +142,14 @@ class GlobalOrder:
         atomic whose old value nobody wants."""
         words = self._of(allocation)
         if words.who is None:
+            self.written = True
             words.open(-(-allocation.nbytes // 4))
-        at, mask = self._places(offset, nbytes)
+        at, mask = words_at(offset, nbytes)
         who, when = self._stamps(gids, site, mask, sync)
-        same = None if value is None else self._same(allocation, offset, nbytes, value)
-        self._check(gids, allocation, words.who[at], words.when[at], at, who, site, "write", "write", same)
-        self._check(gids, allocation, words.reader[at], words.read_when[at], at, who, site, "write", "read")
-        self._check(gids, allocation, words.prior[at], words.prior_when[at], at, who, site, "write", "read")
+        same = None if value is None else same_bytes(allocation, offset, nbytes, value)
+        self._check(gids, allocation, (words.who, words.when), at, who, site, "write", "write", same)
+        for readers in words.readers():
+            self._check(gids, allocation, readers, at, who, site, "write", "read")
         if not sync:
             self._check_earlier(gids, allocation, words, at, who, site, "write")
         old: Any = (words.who[at], words.when[at]) if blind else None
@@ -167,24 +168,27 @@ class GlobalOrder:
             if lost.any():
                 collided(self.M, gids, offset, np.flatnonzero(lost), value, site, lambda k: in_array(allocation, int(offset[k])))
 
-    @staticmethod
-    def _same(allocation: Stamped, offset: np.ndarray, nbytes: int, value: Callable[[Any], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-        """same(lanes): True where lanes store the bytes that are there already."""
-        def same(lanes: np.ndarray) -> np.ndarray:
-            equal: np.ndarray = (value(lanes) == allocation.view(1)[offset[lanes][:, None] + np.arange(nbytes)]).all(axis=1)
-            return equal
-        return same
-
     def _check_earlier(self, gids: np.ndarray, allocation: Stamped, words: Words, at: np.ndarray, who: np.ndarray, site: int, verb: str) -> None:
-        """The updates before the last one (reduction_order.py)."""
-        found = words.earlier.at(at)
-        if found is not None:
-            self._check(gids, allocation, found[0], found[1], at, who, site, verb, "write")
+        """The updates before the last one (reduction_order.py), and all reductions by copies."""
+        if words.earlier.planes:
+            self._check(gids, allocation, words.earlier.planes, at, who, site, verb, "write")
+        if words.reductions.places:
+            self._check_reductions(np.broadcast_to(gids if at.ndim == 1 else gids[:, None], at.shape).reshape(-1), allocation, words, at.reshape(-1), site, verb)
 
-    def _check(self, gids: np.ndarray, allocation: Stamped, who: np.ndarray, when: np.ndarray, at: np.ndarray, mine: np.ndarray, site: int, verb: str,
+    def _check_reductions(self, gids: np.ndarray, allocation: Stamped, words: Words, at: np.ndarray, site: int, verb: str) -> None:
+        """A thread reads, or stores over, words to which copies of several threads may still add."""
+        for here, who, when in words.reductions.touching(at):
+            places, others = np.repeat(here, len(who)), (np.tile(who, len(here)), np.tile(when, len(here)))
+            ok = self._ordered(gids[places], *others, P_needed=False)
+            if not ok.all():
+                self._report(gids[places], allocation, *others, at[places], ~ok, site, verb, "write")
+
+    def _check(self, gids: np.ndarray, allocation: Stamped, stamps: tuple[np.ndarray, ...], at: np.ndarray, mine: np.ndarray, site: int, verb: str,
                other_verb: str, same: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+        who = stamps[0][at]
         if not who.any():
             return
+        when = stamps[1][at]
         if at.ndim == 2:
             gids, mine = gids[:, None], mine[:, None]
         overlap = (who & mine & 15) != 0
@@ -271,6 +275,8 @@ class GlobalOrder:
         ordered = self._ordered(gids, who, when, P_needed=False)
         if not ordered.all():
             self._report(gids, allocation, who, when, at, ~ordered, site, "async read", "write")
+        if words.reductions.places:
+            self._check_reductions(gids, allocation, words, at, site, "async read")
         generic = (((who >> COLUMN) & 0xFFFF) < self.clocks.wgmma0) & ~self.foreign(who)
         unseen = ordered & generic & ~self._ordered(gids, who, when, P_needed=True)
         for other in np.unique(when[unseen] & 0xFFFFF).tolist():
@@ -281,23 +287,29 @@ class GlobalOrder:
         """A bulk or tensor store writes words `at`; it belongs to bulk group `group` of its thread."""
         words = self._of(allocation)
         if words.who is None:
+            self.written = True
             words.open(-(-allocation.nbytes // 4))
         clocks = self.clocks
         who = int(self.serial[(gid >> 5) // clocks.warps]) << SERIAL | (clocks.written0 + (gid >> 5) % clocks.warps) << COLUMN
         who |= (gid & 31) << LANE | int(reduction) << SYNC | 15
         gids = np.full(len(at), gid)
-        for old, old_when, kind in ((words.who[at], words.when[at], "write"), (words.reader[at], words.read_when[at], "read"),
-                                    (words.prior[at], words.prior_when[at], "read")):
+        for (whos, whens), kind in (((words.who, words.when), "write"), *((readers, "read") for readers in words.readers())):
+            old = whos[at]
             if not old.any():
                 continue
+            old_when = whens[at]
             ok = self._ordered(gids, old, old_when, P_needed=False)
             if reduction:
                 ok |= (old >> SYNC) & 1 == 1
             if not ok.all():
                 self._report(gids, allocation, old, old_when, at, ~ok, site, "async write", kind)
         words.who[at], words.when[at] = who, group << 20 | site
-        if not reduction:
-            words.earlier.forget(at)
+        if reduction:
+            words.reductions.add(at, who >> LANE, who, group << 20 | site)
+            return
+        if words.reductions.places:
+            self._check_reductions(gids, allocation, words, at, site, "async write")
+        words.earlier.forget(at)
 
     # --- synchronisation across clusters ----------------------------------------------------------------------------
     def _snapshot(self, gw: int, vec: np.ndarray) -> Known:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .bulk_reductions import BulkReductions
 from .reduction_order import Earlier
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from ..machine.memory import Allocation
 
     class Stamped(Allocation):
@@ -26,10 +29,10 @@ SERIAL, COLUMN, LANE, SYNC = 32, 16, 8, 4          # bit positions in `who`; bit
 
 class Words:
     """Stamps of one allocation: writer and last reader of every word (and the reader before, when it was another thread), updates before
-    the last one, and reads that came before the first write."""
+    the last one, reductions by copies, and reads that came before the first write (words, and what gives their stamps)."""
 
-    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "earlier", "log", "logged")
-    who: Any                # arrays of int64, or None before `open`: who asks has looked
+    __slots__ = ("who", "when", "reader", "read_when", "prior", "prior_when", "earlier", "reductions", "log", "logged")
+    who: Any                # arrays of int64, or None before `open`, those of readers before the first that is stamped: who asks has looked
     when: Any
     reader: Any
     read_when: Any
@@ -38,24 +41,58 @@ class Words:
 
     def __init__(self) -> None:
         self.who = self.when = self.reader = self.read_when = self.prior = self.prior_when = None
-        self.log: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self.log: list[tuple[np.ndarray, Callable[[], tuple[np.ndarray, np.ndarray]]]] = []
         self.logged = 0
 
     def open(self, words: int) -> None:
         """First write: from now on every access is stamped; earlier reads are entered."""
-        self.who, self.when, self.reader, self.read_when, self.prior, self.prior_when = (np.zeros(words, np.int64) for _ in range(6))
+        self.who, self.when = np.zeros(words, np.int64), np.zeros(words, np.int64)
         self.earlier = Earlier(words, LANE, COLUMN, 63 - LANE)
-        for at, who, when in self.log:
-            self.mark(at, who, when)
+        self.reductions = BulkReductions()
+        for at, stamps in self.log:
+            self.mark(at, *stamps())
         self.log = []
 
+    def readers(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The tables of readers that there are: who, when."""
+        if self.reader is not None:
+            yield self.reader, self.read_when
+        if self.prior is not None:
+            yield self.prior, self.prior_when
+
     def mark(self, at: np.ndarray, who: np.ndarray, when: np.ndarray) -> None:
-        """Threads read words `at`."""
+        """Threads (one after the other) read words `at`, (n,) or (n, words)."""
+        if at.ndim == 2:
+            who, when = who[:, None], when[:, None]
+        if self.reader is None:
+            self.reader, self.read_when = np.zeros_like(self.who), np.zeros_like(self.who)
         old = self.reader[at]
         moved = ((old ^ who) >> LANE != 0) & (old != 0)
         if moved.any():
-            self.prior[at[moved]], self.prior_when[at[moved]] = old[moved], self.read_when[at][moved]
+            self._keep(at[moved], old[moved], self.read_when[at][moved])
         self.reader[at], self.read_when[at] = who, when
         lost = self.reader[at] != who
         if lost.any():
-            self.prior[at[lost]], self.prior_when[at[lost]] = np.broadcast_to(who, at.shape)[lost], np.broadcast_to(when, at.shape)[lost]
+            self._keep(at[lost], np.broadcast_to(who, at.shape)[lost], np.broadcast_to(when, at.shape)[lost])
+
+    def _keep(self, at: np.ndarray, who: np.ndarray, when: np.ndarray) -> None:
+        """Readers before the last ones."""
+        if self.prior is None:
+            self.prior, self.prior_when = np.zeros_like(self.who), np.zeros_like(self.who)
+        self.prior[at], self.prior_when[at] = who, when
+
+
+def words_at(offset: np.ndarray, nbytes: int) -> tuple[np.ndarray, np.ndarray | int]:
+    """Of accesses at byte offsets: word indices (n,) or (n, words), and the byte mask inside the word."""
+    first = offset >> 2
+    if nbytes <= 4:
+        return first, ((1 << nbytes) - 1) << (offset & 3) if nbytes < 4 else 15
+    return first[:, None] + np.arange(nbytes >> 2), 15
+
+
+def same_bytes(allocation: Stamped, offset: np.ndarray, nbytes: int, value: Callable[[Any], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """same(lanes): True where lanes store the bytes that are there already."""
+    def same(lanes: np.ndarray) -> np.ndarray:
+        equal: np.ndarray = (value(lanes) == allocation.view(1)[offset[lanes][:, None] + np.arange(nbytes)]).all(axis=1)
+        return equal
+    return same

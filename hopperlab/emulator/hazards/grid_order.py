@@ -15,7 +15,7 @@ import numpy as np
 
 from . import findings_grids
 from .global_order import GlobalOrder
-from .global_words import COLUMN, LANE, SERIAL, SYNC
+from .global_words import COLUMN, LANE, SERIAL, SYNC, words_at
 from .grid_knowledge import GridKnowledge, merge, of_vector
 from .grid_table import ALL, GridTable, device_key, mark, system_key
 
@@ -100,14 +100,14 @@ class GridOrder(GlobalOrder):
     # --- accesses: what each grid did in an array is kept apart -------------------------------------------------------
     def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, nbytes: int, site: int, sync: bool = False, constant: bool = False) -> None:
         """Lanes read."""
-        at, mask = self._places(offset, nbytes)
+        at, mask = words_at(offset, nbytes)
         self._touch(gids, allocation, at, mask, site, sync, "read")
         super().read(gids, allocation, offset, nbytes, site, sync, constant)
 
     def write(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, nbytes: int, site: int, sync: bool = False,
               value: Callable[[Any], np.ndarray] | None = None, blind: bool = False) -> None:
         """Lanes write."""
-        at, mask = self._places(offset, nbytes)
+        at, mask = words_at(offset, nbytes)
         self._touch(gids, allocation, at, mask, site, sync, "write")
         super().write(gids, allocation, offset, nbytes, site, sync, value, blind)
 

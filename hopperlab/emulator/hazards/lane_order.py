@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import findings_memory
-from .clocks import V
-from .stamps import LANE_MASK, R_EPOCH, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, byte_mask, pack_read
+from .stamps import W_EPOCH, W_LANE, W_SITE_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from .clocks import Clocks
     from .findings import Watched
 
+ELSEWHERE = frozenset({"global", "param", "param::entry", "param::func", "const", "local"})
 WHO = 0xFFFF          # of a write stamp: lane (5 bits) and column (11) from bit W_LANE on
 
 
@@ -30,7 +30,7 @@ class LaneOrder:
     def __init__(self, machine: Watched, clocks: Clocks, words: int) -> None:
         self.M, self.clocks = machine, clocks
         body = machine.body
-        self.own = np.array([i.op in ("ld", "ldu") for i in body] or [False])
+        self.own = np.array([i.op in ("ld", "ldu") and not ELSEWHERE.intersection(i.mods) for i in body] or [False])
         self.on = bool(self.own.any()) and any(i.op in ("st", "atom", "red", "cp") for i in body)
         self.last = np.zeros(words if self.on else 0, np.int64)
         self.prior = np.zeros(words if self.on else 0, np.int64)
@@ -75,38 +75,6 @@ class LaneOrder:
             k = int(here[pick])
             findings_memory.unordered(self.M, verb, site, "read", other, int(found[k] >> W_LANE + 5 & 0x7FF), int(gids[rows[k]]), int(places[k]) * 4,
                                       int(found[k] >> W_LANE & 31), int(found[k] >> W_EPOCH))
-
-
-def readers_of(order: Any, columns: np.ndarray, newest: np.ndarray, row: int, g0: int, g1: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of a SharedOrder: (columns, read stamps) that stand for all readers of granules g0..g1-1, of which `newest` are the newest: these alone where the holder `row` knows whole
-    warps up to them, else every one, of lanes that share a granule too."""
-    clocks = order.clocks
-    apart = np.flatnonzero(clocks.K[row, V, columns] < newest >> R_EPOCH)
-    if not len(apart):
-        return columns, newest
-    found: list[tuple[int, int]] = []
-    for column in columns[apart].tolist():
-        tables = [order.reads[g0:g1, column], *([order.strong[g0:g1, column]] if order.strong is not None and column < clocks.warps else [])]
-        found += [(column, stamp) for stamp in np.unique(np.concatenate(tables)).tolist() if stamp]
-    for table in order.lanes.tables:
-        for stamp in np.unique(table[g0 * 4:g1 * 4]).tolist():
-            column = stamp >> W_COLUMN & W_COLUMN_MASK
-            if stamp and column in columns[apart]:
-                found.append((column, int(pack_read(stamp >> W_EPOCH, stamp >> W_LANE & LANE_MASK, WHOLE, stamp & W_SITE_MASK))))
-    more, stamps = np.array(found).T
-    return np.concatenate([np.delete(columns, apart), more]), np.concatenate([np.delete(newest, apart), stamps])
-
-
-def read_of_nothing(order: Any, gid: int, start: int, nbytes: int, site: int) -> None:
-    """Of a SharedOrder: a first write, by a copy, to bytes that somebody has read already: that read came before its data."""
-    w0, w1 = start >> 2, (start + nbytes + 3) >> 2
-    granules = np.arange(w0 >> 2, (w1 + 3) >> 2)
-    fresh = (order.writes[w0:w1].reshape(-1, 4) == 0).any(axis=1) if (w1 - w0) % 4 == 0 else np.ones(len(granules), bool)
-    newest = order.reads[granules[fresh]]
-    hit = (newest >> R_MASK & byte_mask(start, nbytes)) != 0
-    for other in np.unique(newest[hit] & R_SITE_MASK).tolist():
-        where = np.nonzero(hit & (newest & R_SITE_MASK == other))[0][0]
-        findings_memory.read_too_early(order.machine, site, other, gid, int(granules[fresh][where]) * 16)
 
 
 def collided(M: Watched, gids: np.ndarray, places: np.ndarray, lost: np.ndarray,

@@ -94,8 +94,8 @@ class LaneTimes:
     @staticmethod
     def clash(one: np.ndarray, other: np.ndarray) -> bool:
         """Whether times of different lanes meet anywhere (codes of single lanes); if not, np.maximum is right."""
-        both = (one != 0) & (other != 0)
-        return bool(both.any()) and bool(((one[both] ^ other[both]) & 31).any())
+        apart = (one ^ other) & 31
+        return bool(np.count_nonzero(apart)) and bool(np.count_nonzero((apart != 0) & (one != 0) & (other != 0)))
 
     def _merge(self, one: np.ndarray, other: np.ndarray, whole: np.ndarray) -> np.ndarray:
         out: np.ndarray = np.maximum(one, other)        # right where both are the same single lane's

@@ -7,6 +7,7 @@ reference: PTX ISA 9.7.13.4, 5.5.4; sm90a.md (d).
 """
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class MapFences:
     """Acquires: map address -> [(thread, epoch of its warp, stamps of the map then)]; releases: cluster -> what they covered."""
 
     def __init__(self, order: Any) -> None:
-        self.order, self.M, self.clocks = order, order.M, order.clocks
+        self.order, self.M, self.clocks = weakref.proxy(order), order.M, order.clocks         # whose part this is
         self.acquired: dict[int, dict[int, tuple[int, np.ndarray, np.ndarray]]] = {}
         self.released: Known = {}
         self.clocks.lanes.holders.append(lambda: codes_of(self.clocks, [self.released]))

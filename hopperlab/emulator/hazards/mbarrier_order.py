@@ -15,6 +15,7 @@ from ..machine.events import Listener
 from ..machine.waits import MbarrierWait
 from . import findings_barriers
 from .checks_mbarrier import BarrierChecks
+from .mbarrier_passes import rows_of
 from .clocks import V, X
 from .parts import parts
 
@@ -186,12 +187,12 @@ class MbarrierOrder(Listener):
         for op in self.M.landing.in_flight(ids):
             self.bytes_unannounced(op.barrier, op.nbytes)
         self.checks.completed(ids, index, self.copies)
-        clocks = self.clocks
-        now = clocks.barrier_now[ids]
+        clocks, phase, at = self.clocks, self.M.barriers.phase[ids], rows_of(ids)
+        now = clocks.barrier_now[at]
         for plane in (V, clocks.R) if clocks.relaxed else (V,):
-            now[np.arange(len(ids)), plane, clocks.barrier_column(ids)] = self.M.barriers.phase[ids]
-        clocks.barrier_done[ids] = clocks.join(clocks.barrier_done[ids], now)
-        clocks.barrier_now[ids] = 0
+            now[np.arange(len(ids)), plane, clocks.barrier_column(ids)] = phase
+        clocks.barrier_done[at] = clocks.join(clocks.barrier_done[at], now)
+        clocks.barrier_now[at] = 0
 
     def phase_seen(self, C: Cohort, ids: np.ndarray, info: Any) -> None:
         """An acquire; a .relaxed wait learns only which asynchronous operations are over."""

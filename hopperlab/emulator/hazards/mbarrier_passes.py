@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 ALL_LANES = 0xFFFFFFFF
 
 
+def rows_of(ids: np.ndarray) -> np.ndarray | slice:
+    """The rows of these mbarriers in a table; of one alone, as when a copy ends its phase, a slice, which costs least."""
+    return ids if len(ids) > 1 else slice(int(ids[0]), int(ids[0]) + 1)
+
+
 class Passes:
     """By barrier and warp: the epoch of the arrivals of the running phase and of the one before, and the lanes that arrived."""
 
@@ -131,9 +136,9 @@ class Passes:
         self._keep(barrier, gid, index, False, 1)
 
     def copied(self, barrier: int, gid: int, known: np.ndarray, waited: np.ndarray) -> bool:
-        """A copy that signals `barrier` is issued. False where its bytes belong to a phase that was not told of them: nothing orders it after the phase before,
-        and in the running one nothing has been announced."""
-        if not self.M.barriers.phase[barrier] or self._seen(known, waited) or self.bytes_now[barrier]:
+        """A copy that signals `barrier` is issued, not in the first phase, and nothing has been announced in the running one. False where its bytes belong to a phase
+        that was not told of them: nothing orders it after the phase before."""
+        if self._seen(known, waited):
             return True
         own = (gid >> 5) % self.clocks.warps
         return self._in_turn(barrier, own, 1 << (gid & 31), known, int(known[own]))
@@ -147,12 +152,12 @@ class Passes:
         old = self.seen[ids, column]
         self.seen[ids, column] = np.where(old == 0, epoch, old)
 
-    def completed(self, done: np.ndarray) -> None:
+    def completed(self, done: np.ndarray | slice) -> None:
         """Phases are over."""
         self.seen[done] = 0
-        for now, then in (("arrived", "before"), ("lanes", "lanes_before"), ("bytes_now", "bytes_before"), ("twice", "twice_before")):
-            getattr(self, then)[done] = getattr(self, now)[done]
-            getattr(self, now)[done] = 0
+        for now, then in ((self.arrived, self.before), (self.lanes, self.lanes_before), (self.bytes_now, self.bytes_before), (self.twice, self.twice_before)):
+            then[done] = now[done]
+            now[done] = 0
 
     @staticmethod
     def _seen(known: np.ndarray, waited: np.ndarray) -> bool:

@@ -47,8 +47,7 @@ def wgmma_reads(order: SharedOrder, known: np.ndarray, issue: Any, quarter: np.n
     if generic.any():
         generic[tuple(unknown[:, 1:].T)] = False
         _report(order, _unknown(order, known, issue.group_of, quarter, reader, stamps, writer, generic, True), at, stamps, gids, site, True)
-    marks = granule * clocks.readers
-    marks += column[:, None]
+    marks = granule + column[:, None] * order.reads.shape[1]
     order.reads.reshape(-1)[marks] = pack_read(issue.number[issue.first], 0, WHOLE, site)[:, None]
 
 

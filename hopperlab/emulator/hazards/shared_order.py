@@ -13,19 +13,25 @@ import numpy as np
 
 from . import findings_memory
 from .findings import shared
-from .clocks import Clocks
-from .lane_order import LaneOrder, collided, read_of_nothing, readers_of
+from .clocks import Clocks, V
+from .lane_order import LaneOrder, collided
 from .outgoing import Outgoing
 from .reduction_order import Earlier
+from .region_order import read_before, read_of_nothing, written_before
 from .stamps import (
-    LANE_MASK, MIXED, NEVER, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, byte_mask,
-    pack_read, pack_write)
+    LANE_MASK, MIXED, NEVER, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_read, pack_write)
 from .words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .findings import Watched
+
+
+def words_of(flat: np.ndarray, nbytes: int) -> np.ndarray:
+    """The words that accesses of `nbytes` at byte positions `flat` touch: (n,) or (n, words)."""
+    first = flat >> 2
+    return first if nbytes <= 4 else first[:, None] + np.arange(nbytes >> 2)
 
 
 class SharedOrder:
@@ -35,7 +41,8 @@ class SharedOrder:
         self.machine, self.clocks = machine, clocks
         self.stride, self.words, self.granules = stride, stride // 4, stride // 16
         self.writes = np.zeros(slots * self.words, np.int64)
-        self.reads = np.zeros((slots * self.granules, clocks.readers), np.int64)
+        self.reads = np.zeros((clocks.readers, slots * self.granules), np.int64)
+        self.readers0 = clocks.wgmma0                  # first column of readers that there have been: lanes come before wgmma and copies
         self.plain_writes = np.zeros(slots, bool)      # a CTA whose shared memory plain stores or cp.async have touched
         self.parts: np.ndarray | None = None           # stamps of single bytes, where `writes` says MIXED
         self.lanes = LaneOrder(machine, clocks, len(self.writes))
@@ -53,7 +60,7 @@ class SharedOrder:
             return
         self.writes.reshape(-1, self.words)[slots] = 0
         for readers in (self.reads,) if self.strong is None else (self.reads, self.strong):
-            readers.reshape(-1, self.granules, readers.shape[1])[slots] = 0
+            readers.reshape(len(readers), -1, self.granules)[:, slots] = 0
         for table in (*self.earlier.planes, *self.lanes.tables):
             table.reshape(-1, self.words)[slots] = 0
         if self.outgoing.copies:
@@ -64,16 +71,13 @@ class SharedOrder:
     # --- generic proxy, lane by lane --------------------------------------------------------------------------------
     def load(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
         """Lanes read `nbytes` at byte positions `flat` (slot * stride + address)."""
-        words = max(1, nbytes >> 2)
-        first = flat >> 2
-        at = first if words == 1 else first[:, None] + np.arange(words)
-        stamps = self.writes[at]
+        at, stamps = self._stamps(flat, nbytes)
         if stamps.any():
             self.fed.add(site)
             if self.parts is not None:
                 stamps = self._check_parts(gids, flat, nbytes, stamps, site, "read")
             self._check_writer(gids, at, stamps, site, "read")
-            self._check_earlier(gids, at, site, "read")
+            self._check_earlier(gids, flat, nbytes, site, "read")
             if self.clocks.scoped:
                 self._check_scope(gids, at, stamps, site)
         elif site not in self.fed:
@@ -81,28 +85,39 @@ class SharedOrder:
         self._mark_read(self.reads, gids, flat, nbytes, site)
         if nbytes >= 4 and self.lanes.on and self.lanes.own[site]:
             warp = gids >> 5
-            self.lanes.read(at, pack_write(self.clocks.epoch[warp], warp % self.clocks.warps, gids & 31, site))
+            self.lanes.read(words_of(flat, nbytes), pack_write(self.clocks.epoch[warp], warp % self.clocks.warps, gids & 31, site))
 
     def load_strong(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
         """A volatile, relaxed or acquire read. It races with no thread's access; but what a copy brings must have been waited for as before any
         read, and a copy may overwrite what is read only afterwards."""
-        clocks, words = self.clocks, max(1, nbytes >> 2)
-        at = (flat >> 2) if words == 1 else (flat >> 2)[:, None] + np.arange(words)
-        stamps = self.writes[at]
+        clocks = self.clocks
+        at, stamps = self._stamps(flat, nbytes)
         copied = (stamps != MIXED) & ((stamps >> W_COLUMN) & W_COLUMN_MASK >= clocks.wgmma0) & (stamps >> W_EPOCH < NEVER)
         if copied.any():
             self._check_writer(gids, at, np.where(copied, stamps, 0), site, "read")
         if self.strong is None:
-            self.strong = np.zeros((len(self.reads), clocks.warps), np.int64)
+            self.strong = np.zeros((clocks.warps, self.reads.shape[1]), np.int64)
         self._mark_read(self.strong, gids, flat, nbytes, site)
         self.earlier.forget(flat >> 2)
 
+    def _stamps(self, flat: np.ndarray, nbytes: int, every: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """(words, their write stamps) of accesses of `nbytes` at multiples of it: (n,), or (n, words); (n, 1) where the first may speak for all of each, and not
+        `every` one is wanted."""
+        if nbytes <= 4:
+            at = flat >> 2
+            return at, self.writes[at]
+        words = nbytes >> 2
+        stamps = self.writes.reshape(-1, words)[flat // nbytes]
+        if not every and (stamps == stamps[:, :1]).all():
+            return (flat >> 2)[:, None], stamps[:, :1]
+        return words_of(flat, nbytes), stamps
+
     def _mark_read(self, table: np.ndarray, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int) -> None:
-        clocks = self.clocks
+        clocks, self.readers0 = self.clocks, 0
         granule, warp = flat >> 4, gids >> 5
         mask = WHOLE if nbytes == 16 else ((1 << nbytes) - 1) << (flat & 15)
         stamp = pack_read(clocks.epoch[warp], gids & 31, 0, site)
-        index = granule * table.shape[1] + warp % clocks.warps
+        index = warp % clocks.warps * table.shape[1] + granule
         flat_reads = table.reshape(-1)
         if nbytes == 16:
             flat_reads[index] = stamp | (WHOLE << R_MASK)
@@ -115,17 +130,15 @@ class SharedOrder:
         """Lanes write `nbytes` at `flat`. `column`, `epoch`: given for cp.async, whose writes belong to its groups. Atomics
         do not race with each other, only with plain accesses (blind: nobody wants the old value). value(lanes): the bytes that
         lanes (positions) store, (k, nbytes)."""
-        clocks, words = self.clocks, max(1, nbytes >> 2)
-        first, verb = flat >> 2, "write" if column is None else "async write"
-        at = first if words == 1 else first[:, None] + np.arange(words)
-        old = self.writes[at]
+        clocks, verb = self.clocks, "write" if column is None else "async write"
+        at, old = self._stamps(flat, nbytes, blind)
         was_atomic = self._check_stored(gids, flat, nbytes, at, old, site, verb, atomic, value)
         mask = WHOLE if nbytes >= 16 else ((1 << nbytes) - 1) << (flat & 15)
         self._check_readers(self.reads, gids, flat >> 4, mask, site, verb)
         if column is not None and self.strong is not None:
             self._check_readers(self.strong, gids, flat >> 4, mask, site, verb)
         if self.lanes.on:
-            self.lanes.write(gids, at, site, verb)
+            self.lanes.write(gids, words_of(flat, nbytes), site, verb)
         if self.outgoing.copies:
             self.outgoing.written(gids, flat, nbytes, site, verb)
         warp = gids >> 5
@@ -133,18 +146,20 @@ class SharedOrder:
                            warp % clocks.warps if column is None else column, gids & 31, site)
         if nbytes < 4:
             self._write_parts(flat, nbytes, stamp)
+        elif nbytes == 4:
+            self.writes[at] = stamp
         else:
-            self.writes[at] = stamp if words == 1 else stamp[:, None]
+            self.writes.reshape(-1, nbytes >> 2)[flat // nbytes] = stamp[:, None]
         if blind and nbytes >= 4:
-            new = np.broadcast_to(stamp if words == 1 else stamp[:, None], at.shape)
+            new = np.broadcast_to(stamp if at.ndim == 1 else stamp[:, None], at.shape)
             self.earlier.updated(at, (old,), (new,), self.writes[at], np.zeros(at.shape, bool) if was_atomic is None else was_atomic)
-        else:
-            self.earlier.forget(at)
+        elif self.earlier.planes:
+            self.earlier.forget(words_of(flat, nbytes))
         if value is not None:
-            lost = (self.writes[first] if nbytes >= 4 else self.parts[flat]) != stamp  # type: ignore[index]  # _write_parts has made them
+            lost = (self.writes[flat >> 2] if nbytes >= 4 else self.parts[flat]) != stamp  # type: ignore[index]  # _write_parts has made them
             if lost.any():
                 collided(self.machine, gids, flat, np.flatnonzero(lost), value, site, lambda k: shared(self.machine, int(flat[k])))
-        self.plain_writes[np.unique(flat // self.stride)] = True
+        self.plain_writes[flat // self.stride] = True
 
     def _check_stored(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, at: np.ndarray, stamps: np.ndarray, site: int, verb: str,
                       atomic: bool, value: Callable[[Any], np.ndarray] | None) -> np.ndarray | None:
@@ -159,7 +174,7 @@ class SharedOrder:
                 stamps = np.where(was_atomic, 0, stamps)
             self._check_writer(gids, at, stamps, site, verb, None if value is None else self._same(flat, nbytes, value))
         if not atomic:
-            self._check_earlier(gids, at, site, verb)
+            self._check_earlier(gids, flat, nbytes, site, verb)
         return was_atomic
 
     def _same(self, flat: np.ndarray, nbytes: int, value: Callable[[Any], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
@@ -242,11 +257,11 @@ class SharedOrder:
         if bad.any():
             self._report_writers(gids, at, stamps, bad, site, verb)
 
-    def _check_earlier(self, gids: np.ndarray, at: np.ndarray, site: int, verb: str) -> None:
+    def _check_earlier(self, gids: np.ndarray, flat: np.ndarray, nbytes: int, site: int, verb: str) -> None:
         """The updates before the last one (reduction_order.py)."""
-        found = self.earlier.at(at)
-        if found is not None:
-            self._check_writer(gids, at, found[0], site, verb)
+        if self.earlier.planes:
+            at = words_of(flat, nbytes)
+            self._check_writer(gids, at, self.earlier.planes[0][at], site, verb)
 
     def _check_scope(self, gids: np.ndarray, at: np.ndarray, stamps: np.ndarray, site: int) -> None:
         """What other CTAs wrote is known by synchronisation of cluster scope, or it is a warning."""
@@ -273,20 +288,20 @@ class SharedOrder:
                                       stamp >> W_LANE & LANE_MASK, stamp >> W_EPOCH)
 
     def _check_readers(self, table: np.ndarray, gids: np.ndarray, granule: np.ndarray, mask: Any, site: int, verb: str) -> None:
-        stamps = table[granule]                                          # (n, readers)
+        stamps = table.take(granule, axis=1)                             # (readers, n)
         if not stamps.any():
             return
-        clocks = self.clocks
-        touched = (stamps >> R_MASK) & (mask if np.ndim(mask) == 0 else mask[:, None]) & WHOLE
-        epoch, lane = stamps >> R_EPOCH, (stamps >> R_LANE) & LANE_MASK
-        column = np.arange(stamps.shape[1])
-        rows = clocks.row_of[gids][:, None]
+        clocks, column = self.clocks, np.arange(len(stamps))[:, None]
+        rows, epoch = clocks.row_of[gids], stamps >> R_EPOCH
+        if (clocks.times(clocks.K, rows, V, column) >= epoch).all():
+            return
+        touched, lane = (stamps >> R_MASK) & mask & WHOLE, (stamps >> R_LANE) & LANE_MASK
         ok = clocks.ordered(clocks.K, rows, column, lane, epoch) | (touched == 0)
         if not ok.all():
-            ok |= clocks.own_access(gids[:, None], column, lane, epoch)
-            ok |= column == (gids[:, None] >> 5) % clocks.warps      # lanes of one warp share a stamp: order unknown
+            ok |= clocks.own_access(gids, column, lane, epoch)
+            ok |= column == (gids >> 5) % clocks.warps               # lanes of one warp share a stamp: order unknown
             if not ok.all():
-                self._report_readers(gids, granule, stamps, ~ok, site, verb)
+                self._report_readers(gids, granule, stamps.T, ~ok.T, site, verb)
 
     def _report_readers(self, gids: np.ndarray, granule: np.ndarray, stamps: np.ndarray, bad: np.ndarray, site: int, verb: str) -> None:
         where, column = np.nonzero(bad)
@@ -310,10 +325,10 @@ class SharedOrder:
             stamps, first = self._region_stamps(w0, w1)
             apart = ~self._atomic(stamps) if reduction else slice(None)
             stamps, first = stamps[apart], first[apart]
-            if stamps.any():
-                self._check_region_writers(gid, row, w0, stamps, first, site, "async write", fenced)
-            self._check_region_readers(gid, row, start, nbytes, site, fenced)
-            if not stamps.all():
+            written = np.count_nonzero(stamps)
+            if written:
+                written_before(self, gid, row, w0, stamps, first, site, "async write", fenced)
+            if read_before(self, gid, row, start, nbytes, site, fenced) and written < len(stamps):
                 read_of_nothing(self, gid, start, nbytes, site)
             if self.outgoing.copies:
                 self.outgoing.written(np.array([gid]), np.array([start]), nbytes, site, "async write")
@@ -340,8 +355,8 @@ class SharedOrder:
             stamps, first = self._region_stamps(w0, w1)
             if stamps.any():
                 written = True
-                self._check_region_writers(gid, row, w0, stamps, first, site, "async read", fenced=True)
-            self.reads[start >> 4:(start + nbytes + 15) >> 4, column] = stamp
+                written_before(self, gid, row, w0, stamps, first, site, "async read", fenced=True)
+            self.reads[column, start >> 4:(start + nbytes + 15) >> 4] = stamp
         if written:
             self.fed.add(site)
         else:
@@ -355,46 +370,4 @@ class SharedOrder:
             self.outgoing.sends(gid, start, nbytes, barrier, site)
             stamps, first = self._region_stamps(start >> 2, (start + nbytes + 3) >> 2)
             if stamps.any():
-                self._check_region_writers(gid, row, start >> 2, stamps, first, site, "async read", fenced=True)
-
-    def _check_region_writers(self, gid: int, row: int, w0: int, unique: np.ndarray, first: np.ndarray, site: int, verb: str, fenced: bool) -> None:
-        keep = unique != 0
-        unique, first = unique[keep], first[keep]
-        column, lane, epoch = (unique >> W_COLUMN) & W_COLUMN_MASK, (unique >> W_LANE) & LANE_MASK, unique >> W_EPOCH
-        clocks = self.clocks
-        rows = np.full(len(unique), row)
-        ok = clocks.ordered(clocks.K, rows, column, lane, epoch)
-        ok |= clocks.own_access(np.full(len(unique), gid), column, lane, epoch)
-        if clocks.relaxed and verb == "async write":            # one copy after another: that the first is over is enough
-            ok |= (column >= clocks.bar0) & (clocks.K[rows, clocks.R, column] >= epoch)
-        for k in np.flatnonzero(~ok):
-            findings_memory.unordered(self.machine, verb, site, "write", int(unique[k] & W_SITE_MASK), int(column[k]), gid,
-                                     int(w0 + first[k]) * 4, int(lane[k]), int(epoch[k]))
-        if fenced:
-            generic = (column < clocks.wgmma0) | ((column >= clocks.cp0) & (column < clocks.written0))
-            seen = clocks.ordered(clocks.K, rows, column, lane, epoch, fenced=True)
-            for k in np.flatnonzero(ok & generic & ~seen):
-                findings_memory.missing_fence(self.machine, site, int(unique[k] & W_SITE_MASK), gid, int(w0 + first[k]) * 4, verb)
-
-    def _check_region_readers(self, gid: int, row: int, start: int, nbytes: int, site: int, fenced: bool) -> None:
-        """A copy writes bytes from `start`: whoever read them must be ordered before it (`fenced`: and by a proxy fence, if ordinary loads did)."""
-        g0, g1 = start >> 4, (start + nbytes + 15) >> 4
-        newest = self.reads[g0:g1].max(axis=0)
-        if self.strong is not None:
-            newest[:self.clocks.warps] = np.maximum(newest[:self.clocks.warps], self.strong[g0:g1].max(axis=0))
-        columns = np.flatnonzero(newest >> R_MASK & byte_mask(start, nbytes))
-        if not len(columns):
-            return
-        columns, stamps = readers_of(self, columns, newest[columns], row, g0, g1)
-        epoch, lane = stamps >> R_EPOCH, (stamps >> R_LANE) & LANE_MASK
-        clocks, rows = self.clocks, np.full(len(columns), row)
-        ok = clocks.ordered(clocks.K, rows, columns, lane, epoch)
-        if not ok.all():
-            ok |= clocks.own_access(np.full(len(columns), gid), columns, lane, epoch)
-            for k in np.flatnonzero(~ok):
-                findings_memory.unordered(self.machine, "async write", site, "read", int(stamps[k] & R_SITE_MASK), int(columns[k]), gid,
-                                         g0 * 16, int(lane[k]), int(epoch[k]))
-        if fenced and self.unfenced and columns.min() < clocks.wgmma0:
-            bad = ok & (columns < clocks.wgmma0) & ~clocks.ordered(clocks.K, rows, columns, lane, epoch, fenced=True)
-            for k in np.flatnonzero(bad):
-                findings_memory.unfenced_overwrite(self.machine, site, int(stamps[k] & R_SITE_MASK), gid, g0 * 16)
+                written_before(self, gid, row, start >> 2, stamps, first, site, "async read", fenced=True)

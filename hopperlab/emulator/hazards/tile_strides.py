@@ -8,7 +8,7 @@ other's rows are skipped by one product and read by another.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,33 +39,34 @@ class Skip:
 
 
 class TileStrides:
-    """Which tiles products read. patterns: by instruction, operand and descriptor, the granules of one tile from its first on; reads: each read that differs, as
-    its descriptors and first granules; skips: what was jumped over."""
+    """Which tiles products read. patterns: by instruction, operand and descriptor, the granules of one tile from its first on; reads: by instruction and operand, the
+    (descriptor, first granule) of each; skips: what was jumped over."""
 
     def __init__(self, machine: Watched, order: SharedOrder) -> None:
         self.M, self.order = machine, order
         self.patterns: dict[tuple[int, str, int], np.ndarray] = machine.translation.once("patterns of tiles", lambda _: {})
-        self.reads: dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]] = {}
+        self.reads: dict[tuple[int, str], set[tuple[int, int]]] = {}
         self.skips: list[Skip] = []
 
-    def read(self, C: Cohort, site: int, operand: str, granules: np.ndarray, descriptors: np.ndarray, lanes: np.ndarray) -> None:
-        """A wgmma reads `granules` (groups, rows, pieces); `descriptors`, `lanes`: one of each group."""
-        firsts = granules[:, 0, 0]
-        key = (site, operand, descriptors.tobytes(), firsts.tobytes())
-        if key in self.reads:
+    def read(self, C: Cohort, site: int, operand: str, granules: np.ndarray, tiles: list[tuple[int, int]], lanes: np.ndarray) -> None:
+        """A wgmma reads `granules` (groups, rows, pieces); `tiles` (descriptor, first granule) and `lanes`: one of each group."""
+        known = self.reads.setdefault((site, operand), set())
+        if known.issuperset(tiles):
             return
-        self.reads[key] = descriptors, firsts.copy()
-        for value in set(descriptors.tolist()):
-            desc, groups = layout.decode(value), np.flatnonzero(descriptors == value)
-            tile = granules[groups[0]]
-            pattern = self.patterns.get((site, operand, value))
-            if pattern is None:
-                pattern = self.patterns[site, operand, value] = np.unique(tile - tile[0, 0])
-            if len(pattern) < tile.size:
-                findings_registers.strides(self.M, "rows-repeated", site, None, int(C.gids[lanes[groups[0]]]), operand, _fields(desc), _normal(desc), int(tile.min()) * 16)
-            if desc.swizzle != "none" and desc.stride_bytes > 8 * SPANS[desc.swizzle]:
-                for g in groups.tolist():
-                    self._skipped(site, operand, int(C.gids[lanes[g]]), desc, pattern + firsts[g])
+        for g, tile in enumerate(tiles):
+            if tile not in known:
+                known.add(tile)
+                self._looked_at(int(C.gids[lanes[g]]), site, operand, granules[g], tile[0])
+
+    def _looked_at(self, gid: int, site: int, operand: str, tile: np.ndarray, value: int) -> None:
+        """A tile that this instruction has not read with such a descriptor."""
+        desc, pattern = layout.decode(value), self.patterns.get((site, operand, value))
+        if pattern is None:
+            pattern = self.patterns[site, operand, value] = np.unique(tile - tile[0, 0])
+        if len(pattern) < tile.size:
+            findings_registers.strides(self.M, "rows-repeated", site, None, gid, operand, _fields(desc), _normal(desc), int(tile.min()) * 16)
+        if desc.swizzle != "none" and desc.stride_bytes > 8 * SPANS[desc.swizzle]:
+            self._skipped(site, operand, gid, desc, pattern + tile[0, 0])
 
     def _skipped(self, site: int, operand: str, gid: int, desc: layout.Descriptor, places: np.ndarray) -> None:
         """Between one group of eight rows and the next lies something: is it of the same tile?"""
@@ -86,8 +87,8 @@ class TileStrides:
         if not self.skips:
             return
         read: set[int] = set()
-        for (site, operand, *_), (descriptors, firsts) in self.reads.items():
-            for value, first in zip(descriptors.tolist(), firsts.tolist()):
+        for (site, operand), tiles in self.reads.items():
+            for value, first in tiles:
                 read.update(((self.patterns[site, operand, value] + first) // LINE).tolist())
         for skip in self.skips:
             if read.isdisjoint(skip.lines.tolist()):

@@ -119,7 +119,12 @@ class Cohort:
         if self.full32():
             warps = self.gids[::32] >> 5
             return warps, np.full(len(warps), 32)
-        return self.cached("warp_counts", lambda: np.unique(self.gids >> 5, return_counts=True))
+        return self.cached("warp_counts", self._count)
+
+    def _count(self) -> tuple[np.ndarray, np.ndarray]:
+        warps = self.gids >> 5
+        starts = np.concatenate(([0], np.flatnonzero(warps[1:] != warps[:-1]) + 1, [self.n]))
+        return warps[starts[:-1]], starts[1:] - starts[:-1]
 
     def count_warps(self) -> int:
         """How many warps have a lane here."""

@@ -9,6 +9,7 @@ info, the decoded instruction as its handler knows it; parts, [(allocation, lane
 """
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -303,9 +304,15 @@ class Events:
     __slots__ = NAMES
 
     def __init__(self, listeners: list[Listener]):
-        for name in NAMES:
-            heard = [getattr(one, name) for one in listeners if getattr(type(one), name) is not getattr(Listener, name)]
+        for name, who in _hearers(tuple(map(type, listeners))):
+            heard = [getattr(listeners[k], name) for k in who]
             setattr(self, name, _nothing if not heard else heard[0] if len(heard) == 1 else _both(*heard) if len(heard) == 2 else _all(heard))
+
+
+@lru_cache(maxsize=64)
+def _hearers(kinds: tuple[type, ...]) -> list[tuple[str, list[int]]]:
+    """Of each event, which listeners of these kinds hear it."""
+    return [(name, [k for k, kind in enumerate(kinds) if getattr(kind, name) is not getattr(Listener, name)]) for name in NAMES]
 
 
 def _nothing(*said) -> None:

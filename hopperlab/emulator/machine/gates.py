@@ -11,6 +11,7 @@ import numpy as np
 
 from ..compile import masks
 from . import warp_meetings
+from .gate_values import as_wanted, deliver, put, sources
 from .cohort import Cohort, merge
 from .waits import MbarrierWait, SpuriousFalse, WgmmaWait
 
@@ -29,8 +30,16 @@ def enter(S: Any, C: Cohort, block: Block) -> Cohort | None:
         if C is None:
             return None
     if block.gate is not None and C.resume != "skip":
-        return pass_gate(S, C, block)
+        return run_beside(S, C, block) if block.apart else pass_gate(S, C, block)
     C.resume = None
+    return C
+
+
+def run_beside(S: Any, C: Cohort, block: Block) -> Cohort:
+    """Run an instruction that lanes may also meet at elsewhere (warp_meetings.py): these are all that their masks name."""
+    C.resume = None
+    results = block.gate.fn(S.M, C, block.gate.info, *as_wanted(block, sources(S, C, block)))  # type: ignore[union-attr]  # such blocks have one
+    deliver(S, C, block, results if type(results) is tuple else (results,))
     return C
 
 
@@ -76,8 +85,7 @@ def pass_gate(S: Any, C: Cohort, block: Block) -> Cohort | None:
             if C.resume == "skip":
                 C.resume = None
                 return C
-        values = [_gate_value(S, C, s) for s in block.gate_srcs]
-        wait = block.gate.fn(S.M, C, block.gate.info, *values)
+        wait = block.gate.fn(S.M, C, block.gate.info, *sources(S, C, block))
         if wait is None:
             return C
         if type(wait) is WgmmaWait and S.M.landing.schedule != S.M.landing.products == "lazy":
@@ -98,7 +106,7 @@ def pass_gate(S: Any, C: Cohort, block: Block) -> Cohort | None:
     passed.waited |= type(wait) is MbarrierWait
     S.M.tell.passed(passed, wait, block.gate_instr.index)
     if block.gate_dsts and block.gate_dsts[0] is not None:
-        _set(S, passed, block.gate_dsts[0][0], wait.value(S.M))
+        put(passed, block.gate_dsts[0][0], wait.value(S.M))
     return passed
 
 
@@ -106,7 +114,7 @@ def _answers_no(S, C: Cohort, block) -> bool:
     """A try_wait that gave up says so, where it has a result; a collective that goes on with part of a warp has none."""
     if not block.gate_dsts or block.gate_dsts[0] is None:
         return False
-    _set(S, C, block.gate_dsts[0][0], np.bool_(False))
+    put(C, block.gate_dsts[0][0], np.bool_(False))
     C.polled = True
     return True
 
@@ -125,23 +133,3 @@ def _guarded_gate(S, C: Cohort, block) -> Cohort | None:
     free.resume = "skip"
     S.enqueue(free)
     return held
-
-
-def _set(S, C: Cohort, slot: int, value) -> None:
-    C.frame.R[slot] = value
-    if C.frame.base is not None:
-        C.frame.dirty.add(slot)
-
-
-def _gate_value(S, C: Cohort, source):
-    kind, key, offset = source
-    if kind == "reg":
-        value = C.frame.get(key)
-        value = S.M.translation.zeros[key] if value is None else value
-        return value + value.dtype.type(offset & 0xFFFFFFFF) if offset else value
-    if kind == "not":
-        value = C.frame.get(key)
-        return ~(np.bool_(False) if value is None else value)
-    if kind == "sym":
-        return S.M.symbols[key] + np.uint64(offset)
-    return key

@@ -80,7 +80,7 @@ class Machine:
         self.smem = np.zeros(self.slots * self.stride, np.uint8)
         self.smem_views = {1: self.smem, **{w: self.smem.view(f"u{w}") for w in (2, 4, 8)}}
         self.smem16 = self.smem.view(np.uint64).reshape(-1, 2)
-        self.smem_wide = self.smem.view(np.complex128)       # 16-byte granules, moved but never computed with
+        self.smem_wide = self.smem_views[16] = self.smem.view(np.complex128)       # 16-byte granules, moved but never computed with
 
     # --- threads and their names ------------------------------------------------------------------------------------
     def slot_of(self, C: Cohort) -> np.ndarray:
@@ -160,7 +160,7 @@ class Machine:
         self.alive = self.alive.copy()
         self.alive[warps] -= counts
         slots = np.unique(warps // self.warps)
-        np.subtract.at(self.slot_threads, C.gids // self.T, 1)
+        np.subtract.at(self.slot_threads, warps // self.warps, counts)
         if self.named.in_use:
             self.named.threads_left(slots)
         if self.cluster_barrier.in_use:
@@ -172,6 +172,10 @@ class Machine:
             self.landing.cta_ends(ended)
             self.slot_cta[ended] = -1
             self.ended += len(ended)
+
+    def dissolve(self) -> None:
+        """The launch is over and nobody asks any more: its parts point at each other, and without this their memory would wait for the garbage collector."""
+        vars(self).clear()
 
     # --- helpers of handlers ----------------------------------------------------------------------------------------
     def guarded(self, C: Cohort, fn: Callable[..., Any], info: Any, guard: Value, old: tuple, args: tuple) -> Any:

@@ -141,6 +141,13 @@ class Barriers:
         offsets = np.asarray(self.offsets)[ids % self.capacity]
         M.smem_views[8][(ids // self.capacity * M.stride + offsets) >> 3] = word.astype(np.uint64)
 
+    def _mirror_one(self, barrier: int) -> None:
+        """The same of one barrier, which is what every copy asks for."""
+        slot, number = divmod(barrier, self.capacity)
+        word = (int(self.pending[barrier]) | int(self.expected[barrier]) << EXPECTED_SHIFT | (int(self.tx[barrier]) & TX_FIELD) << TX_SHIFT
+                | (int(self.phase[barrier]) & 1) << PHASE_SHIFT | LIVE)
+        self.M.smem_views[8][(slot * self.M.stride + self.offsets[number]) >> 3] = word
+
     def words(self, ids: NDArray[Any]) -> np.ndarray:
         """Opaque state words (uint64), as mbarrier.arrive returns them."""
         return ((self.phase[ids] & 1) << PHASE_SHIFT | self.pending[ids] | LIVE).astype(np.uint64)
@@ -201,7 +208,7 @@ class Barriers:
         for _ in range(count):
             self.pending[barrier] -= 1
             self._complete(np.array([barrier]), index, gid)
-        self._mirror(np.array([barrier]))
+        self._mirror_one(barrier)
         self.M.progress += 1
 
     def _expect(self, ids: np.ndarray, nbytes, info) -> None:
@@ -221,24 +228,29 @@ class Barriers:
         The copy engine signals in pieces: where fewer bytes were announced, the phase ends when the running count meets
         the announced one, and the rest counts in the next phase (seen on an H200; when exactly, timing decides).
         """
-        ids, first = np.array([barrier]), int(self.tx[barrier])
+        first, pending = int(self.tx[barrier]), int(self.pending[barrier])
         self.M.tell.bytes_arrived(barrier, nbytes, site)
-        if site is not None and self.pending[barrier] == 0 and 0 < first < nbytes:
+        if site is not None and pending == 0 and 0 < first < nbytes:
             self.M.tell.bytes_unannounced(barrier, nbytes - first)
             self.tx[barrier] = 0
-            self._complete(ids, site, gid)
-            nbytes -= first
-        self.tx[barrier] -= nbytes
+            self._complete(np.array([barrier]), site, gid)
+            nbytes, first, pending = nbytes - first, int(self.tx[barrier]), int(self.pending[barrier])
+        self.tx[barrier] = first - nbytes
         self.arrived_bytes[barrier] += nbytes
-        self._complete(ids, site, gid)
-        self._mirror(ids)
+        if pending == 0 and first <= nbytes:
+            self._complete(np.array([barrier]), site, gid)
+        self._mirror_one(barrier)
         self.M.progress += 1
 
     def _complete(self, ids: np.ndarray, site: int | None = None, gid: int = 0) -> None:
         """Flip the phases that have no pending arrivals and no bytes outstanding; `site` brought the last of them."""
-        for b in ids[(self.pending[ids] == 0) & (self.tx[ids] < 0) & self.live[ids]].tolist():
+        ids = ids[(self.pending[ids] == 0) & self.live[ids]]
+        if not len(ids):
+            return
+        tx = self.tx[ids]
+        for b in ids[tx < 0].tolist():
             self.M.tell.bytes_unannounced(b, -int(self.tx[b]))
-        done = ids[(self.pending[ids] == 0) & (self.tx[ids] == 0) & self.live[ids]]
+        done = ids[tx == 0]
         if not len(done):
             return
         self.phase[done] += 1

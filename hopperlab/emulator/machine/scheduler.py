@@ -151,7 +151,6 @@ class Scheduler:
         if self.wake():
             return True
         if self.release_partial():
-            self.events += 1
             return True
         if self.polling:
             if self.endless():
@@ -291,8 +290,9 @@ class Scheduler:
     def _others_wait(self, C: Cohort) -> bool:
         """True when warps that are not in this cohort could run. Loops give way to them once an iteration, and so does a
         block that arrives at a barrier, so that no role runs far ahead before the others have started."""
-        mine = C.warp_counts()[0]
-        return any(not np.isin(c.warp_counts()[0], mine, assume_unique=True).any() for cs in self.ready.values() for c in cs)
+        mine = np.zeros(len(self.M.alive), bool)
+        mine[C.warp_counts()[0]] = True
+        return any(not np.count_nonzero(mine[c.warp_counts()[0]]) for cs in self.ready.values() for c in cs)
 
     def branch(self, C: Cohort, outcome: tuple[Value, int, int]) -> Cohort | None:
         """Follow a conditional branch; a divergent cohort splits and both halves queue."""

@@ -100,9 +100,8 @@ def _ctaid(M, C, axis: int):
     g = M.geometry
     if g.grid[axis] == 1:
         return np.uint32(0)
-    linear = M.slot_cta[M.slot_of(C)]
-    value = (linear // g.cta_step[axis]) % g.grid[axis]
-    return value.astype(np.uint32)
+    by_slot = (M.slot_cta // g.cta_step[axis]) % g.grid[axis]
+    return by_slot.astype(np.uint32)[M.slot_of(C)]
 
 
 def _in_cluster(M, C, base: str, axis: int):

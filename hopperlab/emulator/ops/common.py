@@ -93,7 +93,7 @@ def flat_shared(M: Machine, C: Cohort, address: Value, nbytes: int, index: int, 
     cluster: a shared::cluster or generic address, whose bits 24 and up name the CTA by its rank.
     """
     address = M.lanes(C, address).astype(np.int64)
-    offset = address & 0xFFFFFF
+    offset, bits = address & 0xFFFFFF, int(np.bitwise_or.reduce(address))
     low, high = int(offset.min()), int(offset.max())
     if high + nbytes > M.shared_limit:
         lane = int(np.argmax(offset))
@@ -104,11 +104,11 @@ def flat_shared(M: Machine, C: Cohort, address: Value, nbytes: int, index: int, 
         lane = int(np.argmin(offset))
         raise M.fault(C, index, lane, f"shared address {low:#x} lies in the first KiB, which is the system's",
                       "out-of-bounds", low)
-    if nbytes > 1 and (offset & (nbytes - 1)).any():
+    if bits & nbytes - 1:
         lane = int(np.flatnonzero(offset & (nbytes - 1))[0])
         raise M.fault(C, index, lane, f"shared address {int(offset[lane]):#x} is not a multiple of {nbytes}",
                       "misaligned", int(offset[lane]))
-    if M.cluster == 1 and not (int(address.max()) >> 24) & 0xFF:
+    if M.cluster == 1 and not bits >> 24 & 0xFF:
         return M.shared_base(C) + offset
     return M.target_slot(C, address, cluster, index) * M.stride + offset
 
@@ -118,10 +118,10 @@ def find_global(M: Machine, C: Cohort, address: np.ndarray, nbytes: int, index: 
     low, high = int(address.min()), int(address.max())
     allocation = M.memory.find(low)
     if allocation is not None and high + nbytes <= allocation.end:
-        parts = [(allocation, None, (address - np.uint64(allocation.address)).astype(np.int64))]
+        parts = [(allocation, None, (address - np.uint64(allocation.address)).view(np.int64))]
     else:
         parts = _find_many(M, C, address, nbytes, index)
-    if nbytes > 1 and (address & np.uint64(nbytes - 1)).any():
+    if nbytes > 1 and int(np.bitwise_or.reduce(address)) & nbytes - 1:
         lane = int(np.flatnonzero(address & np.uint64(nbytes - 1))[0])
         value = int(address[lane])
         raise M.fault(C, index, lane, f"address {value:#x} is not a multiple of {nbytes} ({M.memory.find(value).name} starts "

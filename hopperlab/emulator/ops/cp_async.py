@@ -80,17 +80,14 @@ def copy(M: Machine, C: Cohort, info: Info, target: Value, source: Value, size: 
 
 def _mover(M, size: int, flat, valid, parts, n: int):
     """copy(pick): move the lanes of `pick` (slice, mask or indices) from global to shared memory."""
-    width = min(size, 8)
-    words = size // width
-
     def move(pick) -> None:
-        rows = np.zeros((n, words), f"u{width}")
+        rows = np.zeros(n, M.smem_views[size].dtype)
         for allocation, lanes, offset in parts:
-            rows[lanes] = M.altered.source("cp.async", allocation).view(width)[(offset // width)[:, None] + np.arange(words)]
+            rows[lanes] = M.altered.source("cp.async", allocation).view(size)[offset // size]
         if valid is not None and ((valid > 0) & (valid < size)).any():
             raw = rows.view(np.uint8).reshape(n, size)
             raw[np.arange(size) >= valid[:, None]] = 0
-        M.smem_views[width].reshape(-1, words)[flat[pick] // size] = rows[pick]
+        M.smem_views[size][flat[pick] // size] = rows[pick]
     return move
 
 

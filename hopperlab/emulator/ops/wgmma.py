@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,8 +158,7 @@ def issue(M: Machine, C: Cohort, info: Info, *values: Value) -> tuple[Value, ...
     slot, warp = gw // M.warps, gw % M.warps
     groups = slot * M.wgmma_groups + warp // 4
     M.wgmma_issued[gw] += 1                # warps of a warpgroup may stand here in different rounds: each is its own operation
-    keys, first, group_of = np.unique(groups << 32 | M.wgmma_issued[gw], return_index=True, return_inverse=True)
-    group_ids = keys >> 32
+    group_ids, first, group_of = _operations(groups, M.wgmma_issued[gw])
     lanes = units.starts[first]
     bases = slot[first] * (M.stride // 16)
     desc_a, desc_b = None if info.rs else rest[0], rest[-2]
@@ -180,22 +180,41 @@ def issue(M: Machine, C: Cohort, info: Info, *values: Value) -> tuple[Value, ...
     return tuple(AccRef(acc, i) for i in range(info.registers))
 
 
+def _operations(groups: np.ndarray, rounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of warps by warpgroup and round: (warpgroups of the operations, first warp of each, operation of each warp)."""
+    keys = groups << 32 | rounds
+    whole = keys.reshape(-1, 4) if len(keys) % 4 == 0 else keys[:0].reshape(-1, 4)
+    if len(whole) and (whole == whole[:, :1]).all() and (groups[4::4] > groups[:-4:4]).all():          # the usual case: four warps each, one after the other
+        first = np.arange(0, len(keys), 4)
+        return groups[::4], first, np.arange(len(keys)) >> 2
+    keys, first, group_of = np.unique(keys, return_index=True, return_inverse=True)
+    return keys >> 32, first, group_of
+
+
 def _granules(M, C, info, descriptors, bases, rows: int, major: str, lanes, k_bytes: int = 32) -> np.ndarray:
     """Granule ids in M.smem16 of one operand of every warpgroup."""
-    distinct, which = np.unique(descriptors, return_inverse=True)
+    same = bool((descriptors == descriptors[0]).all())
+    distinct, which = (descriptors[:1], np.zeros(len(descriptors), np.int64)) if same else np.unique(descriptors, return_inverse=True)
     tables = []
     for k, value in enumerate(distinct.tolist()):
         try:
-            table = layout.operand_granules(value, rows, k_bytes, major)
+            table, last = _tile(value, rows, k_bytes, major)
         except DescriptorError as error:
             lane = int(lanes[np.flatnonzero(which == k)[0]])
             raise M.fault(C, info.index, lane, f"descriptor {value:#018x}: {error}", "illegal-descriptor", value) from None
-        if int(table.max()) + 16 > M.shared_limit:
+        if last + 16 > M.shared_limit:
             lane = int(lanes[np.flatnonzero(which == k)[0]])
-            raise M.fault(C, info.index, lane, f"descriptor {value:#018x} reads shared address {int(table.max()):#x}, past the end "
-                          f"of shared memory at {M.shared_limit:#x}", "out-of-bounds", int(table.max()))
-        tables.append(table >> 4)
-    return np.stack(tables)[which] + bases[:, None, None]
+            raise M.fault(C, info.index, lane, f"descriptor {value:#018x} reads shared address {last:#x}, past the end "
+                          f"of shared memory at {M.shared_limit:#x}", "out-of-bounds", last)
+        tables.append(table)
+    return (tables[0] if same else np.stack(tables)[which]) + bases[:, None, None]
+
+
+@lru_cache(maxsize=512)
+def _tile(value: int, rows: int, k_bytes: int, major: str) -> tuple[np.ndarray, int]:
+    """(granule ids of a tile in its CTA's shared memory, address of the last one)."""
+    table = layout.operand_granules(value, rows, k_bytes, major)
+    return table >> 4, int(table.max())
 
 
 def _fragment(registers, info: Info, warps: int) -> np.ndarray:

@@ -2,6 +2,14 @@
 //
 // The last step: everything that helped, with what depends on the shape left to macros (hopperlab.measure.launches.gemm_choice picks
 // them). New here:
+// - a tile of any width: with 3072 x 3072 to multiply, 288 tiles of 128x256 are 2.2 waves of 132 SMs, 384 of 128x192 are 2.9;
+// - SWAPPED, for few rows of A: the weights B go to wgmma's side of 64 rows, and A's rows are its columns, as few as 16 of
+//   them. tile_store.cuh turns the tile back on its way out;
+// - SPLIT, for few tiles and a deep k: as many CTAs of a cluster multiply a part of k each (split_k.cu), each loading what it shares with
+//   the CTAs of its own part;
+// - STREAM, where the last wave of tiles would be a small one: the tiles of the last two waves are dealt out by k-blocks, evenly
+//   (stream_k.cu), whole tiles after them. Here nobody adds in memory: of a tile's parts, all but the one that begins at k = 0 go to a
+//   mailbox, and who has that one, which comes last in its stretch, adds them to its own;
 // - a large product is limited by power, so what moves fewer bytes runs at a higher clock. IN_STEP: CTAs that drift apart
 //   read the same rows at different times, and the L2 fetches them again from memory; at each tile the producers wait for
 //   one another (for speed only: nobody waits for ever), and every other tile goes through k backwards, since the end of k
@@ -14,23 +22,28 @@
 // - at the end the producer waits until all its slots have come back. Then nobody will arrive on this CTA's barriers or
 //   write into its shared memory any more, and it may leave: no cluster barrier holds up the end.
 //
-// Macros: BM, BN (a consumer's rows BM / CONSUMERS and BN multiples of 64, at most 128 accumulators a thread), CONSUMERS,
-// STAGES, CLUSTER_M x CLUSTER_N (CTAs one above the other share B, side by side share A), GROUP (rows of cluster tiles that
-// the order walks down before it moves right), C_SLOTS (64x64 tiles of C that a warpgroup keeps), IN_FLIGHT, STAGGER (2
-// consumers), IN_STEP, TMA_STORE (0: each warp stores its rows, for n not a multiple of 8).
+// Macros: BM, BN (a consumer's rows BM / CONSUMERS multiples of 64, BN of 16; at most 192 accumulators a thread), CONSUMERS (1 to 3),
+// STAGES, CLUSTER_M x CLUSTER_N x SPLIT (CTAs one above the other share B, side by side share A), GROUP (rows of cluster tiles that
+// the order walks down before it moves right), C_SLOTS (slots of C that a warpgroup keeps), WIDTH (columns of C in a slot: 64, 32 or 16),
+// IN_FLIGHT, STAGGER (2 consumers), IN_STEP, STREAM, SWAPPED, TMA_STORE (0: each warp stores its rows, for n not a multiple of 8).
 // Launch: grid (CTAS * clusters), at most the SMs; with GROUP 0 (CTAS * rows of cluster tiles, columns of them). Block
-// 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + CONSUMERS * C_SLOTS * 8192 + 128.
-// Tensor maps: A box BM / CLUSTER_N rows x 64 columns, B box BN / CLUSTER_M x 64, C box 64 x 64 (ignored without
-// TMA_STORE), swizzle 128B, fill zero. steps: an int, zero before the first launch. k a multiple of 8.
+// 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + CONSUMERS * C_SLOTS * TileStore::SLOT_BYTES + 16 * STAGES.
+// Tensor maps: left box BM / CLUSTER_N rows x 64 columns, right box BN / CLUSTER_M x 64, swizzle 128B, fill zero: of A and B, SWAPPED of B
+// and A. C box 64 rows (SWAPPED: BN) x WIDTH in the swizzle of its width (ignored without TMA_STORE). counts: zero
+// before the first launch: an int for IN_STEP, with STREAM CONSUMERS a CTA; mail: with STREAM BM * BN floats a CTA, else nothing. rows, columns: of the left and of the right operand, so m and n, or SWAPPED n and m. k a multiple of 8.
 // Measured in recordings/ladder.json.
 #include <cuda_bf16.h>
-#include <hopperlab/epilogue_rows.cuh>
 #include <hopperlab/fence.cuh>
+#include <hopperlab/mailbox.cuh>
 #include <hopperlab/multicast.cuh>
 #include <hopperlab/raster.cuh>
 #include <hopperlab/ring.cuh>
 #include <hopperlab/ring_barriers.cuh>
+#include <hopperlab/schedule.cuh>
 #include <hopperlab/setmaxnreg.cuh>
+#include <hopperlab/split_exchange.cuh>
+#include <hopperlab/tile_store.cuh>
+#include <hopperlab/wgmma_widths.cuh>
 #include <hopperlab/wgmma_tile.cuh>
 
 #ifndef BM
@@ -51,11 +64,17 @@
 #ifndef CLUSTER_N
 #define CLUSTER_N 1
 #endif
+#ifndef SPLIT
+#define SPLIT 1
+#endif
 #ifndef GROUP
 #define GROUP 8
 #endif
 #ifndef C_SLOTS
 #define C_SLOTS 2
+#endif
+#ifndef WIDTH
+#define WIDTH 64
 #endif
 #ifndef IN_FLIGHT
 #define IN_FLIGHT 1
@@ -66,19 +85,31 @@
 #ifndef IN_STEP
 #define IN_STEP 0
 #endif
+#ifndef STREAM
+#define STREAM 0
+#endif
+#ifndef SWAPPED
+#define SWAPPED 0
+#endif
 #ifndef TMA_STORE
 #define TMA_STORE 1
 #endif
 
-constexpr int CTAS = CLUSTER_M * CLUSTER_N, THREADS = 128 * (CONSUMERS + 1);
+// As many CTAs as can finish whole slots of columns each, of those that share a tile's k.
+__device__ constexpr int finishers(int most) { return BN % (most * (SWAPPED ? 16 : WIDTH)) == 0 ? most : finishers(most - 1); }
+
+constexpr int SHARE = CLUSTER_M * CLUSTER_N, CTAS = SHARE * SPLIT, THREADS = 128 * (CONSUMERS + 1);
 constexpr int BK = 64, A_BYTES = BM * BK * 2, B_BYTES = BN * BK * 2, STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int A_SHARE = BM / CLUSTER_N, B_SHARE = BN / CLUSTER_M;       // rows that one CTA loads for all who need them
-constexpr int SLOT_BYTES = 64 * 128;                                    // 64 rows x 64 columns of C
 constexpr int WM = BM / CONSUMERS, BLOCKS = WM / 64;                    // a warpgroup's rows, and how many wgmma high
 constexpr bool SHIFT = BLOCKS * BN > 128;                               // accumulators that need the producer's registers
-enum { START = 3, SECOND = 4 };                                         // named barriers; 1 and 2 are the consumers' own
-static_assert(BLOCKS * BN / 64 % C_SLOTS == 0 && WM % 64 == 0 && BN % 64 == 0 && BLOCKS * BN <= 256);
-static_assert(CONSUMERS <= 2 && STAGES > IN_FLIGHT && (STAGGER == 0 || (CONSUMERS == 2 && STAGGER < STAGES)));
+constexpr int FINISHERS = finishers(SPLIT), COLUMNS = BN / FINISHERS;   // columns of the tile that a CTA finishes
+using Exchange = SplitExchange<SPLIT, FINISHERS, BLOCKS, BN / 2>;
+using Store = TileStore<WIDTH, SWAPPED, TMA_STORE, COLUMNS>;
+enum { START = 4, SECOND = 5 };                                         // named barriers; 1 to 3 are the consumers' own
+static_assert(WM % 64 == 0 && BN % 16 == 0 && BLOCKS * BN <= 384 && A_SHARE % 8 == 0 && B_SHARE % 8 == 0);
+static_assert((!STREAM || (GROUP && !IN_STEP && SPLIT == 1)) && (SPLIT == 1 || (!GROUP && CONSUMERS * Exchange::BYTES <= STAGES * STAGE_BYTES)));
+static_assert(CONSUMERS <= 3 && STAGES > IN_FLIGHT && (STAGGER == 0 || (CONSUMERS == 2 && STAGGER < STAGES)));
 
 // Waits until every CTA has come to `round` (or a while; only speed is at stake). A producer counts each tile it begins; the
 // last one of all sets the count back to zero, which also ends the waiting.
@@ -93,28 +124,31 @@ __device__ __forceinline__ void in_step(int* steps, int round, int clusters, int
 }
 
 extern "C" __global__ void
-#if CLUSTER_M * CLUSTER_N > 1
+#if CLUSTER_M * CLUSTER_N * SPLIT > 1
 __cluster_dims__(CTAS, 1, 1)
 #endif
 __launch_bounds__(THREADS, 1)
-gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c_map,
-     __nv_bfloat16* c, int* steps, int m, int n, int k) {
-    extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), slots of C, barriers
+gemm(const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const __grid_constant__ TensorMap c_map,
+     __nv_bfloat16* c, int* counts, float* mail, int rows, int columns, int k) {
+    extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (left tile, right tile), slots of C, barriers
     unsigned char* slots = shared + STAGES * STAGE_BYTES;
-    mbarrier_t* full = reinterpret_cast<mbarrier_t*>(slots + CONSUMERS * C_SLOTS * SLOT_BYTES);
+    mbarrier_t* full = reinterpret_cast<mbarrier_t*>(slots + CONSUMERS * C_SLOTS * Store::SLOT_BYTES);
     mbarrier_t* empty = full + STAGES;
     require_aligned(shared, 1024);
-    int k_tiles = (k + BK - 1) / BK;
+    int k_blocks = (k + BK - 1) / BK, k_share = (k_blocks + SPLIT - 1) / SPLIT;     // blocks past the end of k are filled with zeros
     int warpgroup = threadIdx.x / 128, rank = CTAS > 1 ? cluster_ctarank() : 0;
-    int up = rank % CLUSTER_M, across = rank / CLUSTER_M;       // this CTA's place in the cluster
+    int up = rank % CLUSTER_M, across = rank / CLUSTER_M % CLUSTER_N, part = rank / SHARE;      // this CTA's place in the cluster
 #if GROUP
-    int rows = (m + CLUSTER_M * BM - 1) / (CLUSTER_M * BM), cols = (n + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
-    int clusters = gridDim.x / CTAS, first = blockIdx.x / CTAS, tiles = rows * cols;
-    auto tile_at = [&](int index) { return grouped_tile<GROUP>(index, rows, cols); };
+    int down = (rows + CLUSTER_M * BM - 1) / (CLUSTER_M * BM), right_of = (columns + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
+    int clusters = gridDim.x / CTAS, first = blockIdx.x / CTAS, tiles = down * right_of;
+    auto tile_at = [&](int index) { return grouped_tile<GROUP>(index, down, right_of); };
 #else
     constexpr int clusters = 1, first = 0, tiles = 1;
     auto tile_at = [&](int) { return Tile{static_cast<int>(blockIdx.x) / CTAS, static_cast<int>(blockIdx.y)}; };
 #endif
+
+    Schedule<STREAM> schedule(k_share, clusters, first, tiles);
+    Piece piece;
 
     if (threadIdx.x == 0) {
         // Full: this CTA's producer, and the bytes of all. Empty: the consumers of every CTA that this producer writes to, those in its
@@ -134,46 +168,54 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
 
     Ring<STAGES> ring;
     if (warpgroup == 0) {
-        if (SHIFT) setmaxnreg_dec<40>();
+        if (SHIFT) setmaxnreg_dec<CONSUMERS == 3 ? 32 : 40>();
         if (threadIdx.x == 0) {
-            unsigned short column = ((1 << CLUSTER_M) - 1) << (across * CLUSTER_M), row = 0;    // the CTAs that share B, A
-            for (int i = 0; i < CLUSTER_N; i++) row |= 1 << (i * CLUSTER_M + up);
-            for (int index = first, round = 0; index < tiles; index += clusters, round++) {
-                Tile tile = tile_at(index);
+            unsigned short column = ((1 << CLUSTER_M) - 1) << (part * SHARE + across * CLUSTER_M), row = 0;     // the CTAs that share B, A
+            for (int i = 0; i < CLUSTER_N; i++) row |= 1 << (part * SHARE + i * CLUSTER_M + up);
+            for (int round = 0; schedule.next(piece); round++) {
+                Tile tile = tile_at(piece.tile);
                 int row0 = (tile.row * CLUSTER_M + up) * BM + across * A_SHARE;
                 int col0 = (tile.col * CLUSTER_N + across) * BN + up * B_SHARE;
-                if (IN_STEP) in_step(steps, round, clusters, tiles);
-                for (int i = 0; i < k_tiles; i++, ring.advance()) {
-                    int x = (IN_STEP && round % 2 ? k_tiles - 1 - i : i) * BK;
+                if (IN_STEP) in_step(counts, round, clusters, tiles);
+                for (int i = 0; i < piece.count; i++, ring.advance()) {
+                    int x = (IN_STEP && round % 2 ? k_share - 1 - i : part * k_share + piece.first + i) * BK;
                     unsigned char* a_share = shared + ring.slot * STAGE_BYTES + across * A_SHARE * BK * 2;
                     unsigned char* b_share = shared + ring.slot * STAGE_BYTES + A_BYTES + up * B_SHARE * BK * 2;
                     mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
                     mbarrier_arrive_expect_tx(&full[ring.slot], STAGE_BYTES);
-                    if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(a_share, &a, &full[ring.slot], x, row0);
-                    else cp_async_bulk_tensor_2d_load_multicast(a_share, &a, &full[ring.slot], row, x, row0);
-                    if (CLUSTER_M == 1) cp_async_bulk_tensor_2d_load(b_share, &b, &full[ring.slot], x, col0);
-                    else cp_async_bulk_tensor_2d_load_multicast(b_share, &b, &full[ring.slot], column, x, col0);
+                    if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(a_share, &left, &full[ring.slot], x, row0);
+                    else cp_async_bulk_tensor_2d_load_multicast(a_share, &left, &full[ring.slot], row, x, row0);
+                    if (CLUSTER_M == 1) cp_async_bulk_tensor_2d_load(b_share, &right, &full[ring.slot], x, col0);
+                    else cp_async_bulk_tensor_2d_load_multicast(b_share, &right, &full[ring.slot], column, x, col0);
                 }
             }
-            for (int s = 0; CTAS > 1 && s < STAGES; s++, ring.advance())                        // all slots have come back
+            for (int s = 0; SHARE > 1 && s < STAGES; s++, ring.advance())                       // all slots have come back
                 mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
         }
+        if (SPLIT > 1) {                                        // the consumers' cluster barriers want everybody, whole warps
+            __syncwarp();
+            barrier_cluster_arrive();
+            barrier_cluster_wait();
+            barrier_cluster_arrive();
+            barrier_cluster_wait();
+        }
     } else {
-        if (SHIFT) setmaxnreg_inc<232>();
+        if (SHIFT) setmaxnreg_inc<CONSUMERS == 3 ? 160 : 232>();
         float d[BLOCKS][BN / 2];
         int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128;         // the same in all lanes: uniform
-        unsigned char* my_slots = slots + me * C_SLOTS * SLOT_BYTES;
-        // Thread r hands a slot back to CTA r, if that one writes to it.
-        bool tells = thread < CTAS && (thread % CLUSTER_M == up || thread / CLUSTER_M == across);
-        unsigned theirs = CTAS > 1 ? mapa_shared_cluster(empty, thread % CTAS) : 0;
+        unsigned char* my_slots = slots + me * C_SLOTS * Store::SLOT_BYTES;
+        // Thread r hands a slot back to CTA r of this part, if that one writes to it.
+        bool tells = thread < SHARE && (thread % CLUSTER_M == up || thread / CLUSTER_M == across);
+        unsigned theirs = SHARE > 1 ? mapa_shared_cluster(empty, part * SHARE + thread % SHARE) : 0;
         auto release = [&](int slot) {                          // -IN_FLIGHT .. STAGES - 1
             if (slot < 0) slot += STAGES;
-            if (CTAS == 1 && thread == 0) mbarrier_arrive(&empty[slot]);
-            if (CTAS > 1 && tells) mbarrier_arrive_remote_slot(theirs + slot * 8);
+            if (SHARE == 1 && thread == 0) mbarrier_arrive(&empty[slot]);
+            if (SHARE > 1 && tells) mbarrier_arrive_remote_slot(theirs + slot * 8);
         };
+        bool late = STAGGER && me == 0;                         // whether the second consumer still waits for its start
         if (STAGGER && me == 1) bar_sync(SECOND, 256);
-        for (int index = first; index < tiles; index += clusters) {
-            for (int i = 0; i < k_tiles; i++, ring.advance()) {
+        while (schedule.next(piece)) {
+            for (int i = 0; i < piece.count; i++, ring.advance()) {
                 unsigned stage = shared_address(shared) + ring.slot * STAGE_BYTES;
                 mbarrier_wait_parity(&full[ring.slot], ring.phase);
                 wgmma_fence();
@@ -181,18 +223,40 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
                 for (int block = 0; block < BLOCKS; block++)
                     wgmma_k_block(d[block], stage + (me * WM + block * 64) * BK * 2, stage + A_BYTES, i > 0);
                 wgmma_commit_group();
-                if (STAGGER && me == 0 && index == first && i == min(STAGGER, k_tiles) - 1) bar_arrive(SECOND, 256);
+                if (late && i == min(STAGGER, piece.count) - 1) bar_arrive(SECOND, 256), late = false;
                 wgmma_wait_group<IN_FLIGHT>();                  // the k-block IN_FLIGHT before this one has been read
                 if (i >= IN_FLIGHT) release(ring.slot - IN_FLIGHT);
             }
-            Tile tile = tile_at(index);
             if (IN_FLIGHT) wgmma_wait_group<0>();
             #pragma unroll
-            for (int left = IN_FLIGHT; left > 0; left--)
-                if (k_tiles >= left) release(ring.slot - left);
+            for (int last = IN_FLIGHT; last > 0; last--)
+                if (piece.count >= last) release(ring.slot - last);
+            auto box = [&](int cluster) { return (cluster * CTAS + rank) * CONSUMERS + me; };
+            if (STREAM && piece.first > 0) {                    // whoever has this tile's beginning adds these to its own
+                mail_send(mail + (size_t)box(first) * WM * BN, &counts[box(first)], d, 1 + me);
+                continue;
+            }
+            for (int done = piece.count, other = first + 1; STREAM && done < k_share; other++) {
+                mail_add(mail + (size_t)box(other) * WM * BN, &counts[box(other)], d, 1 + me);
+                done = schedule.begin_of(other + 1) - piece.tile * k_share;
+            }
+            Tile tile = tile_at(piece.tile);
             int row0 = (tile.row * CLUSTER_M + up) * BM + me * WM, col0 = (tile.col * CLUSTER_N + across) * BN;
-            if (TMA_STORE) store_accumulators_tma<C_SLOTS>(&c_map, d, my_slots, 1 + me, row0, col0, m, n);
-            else store_accumulators_rows<C_SLOTS>(c, d, my_slots, row0, col0, m, n);
+            int high = SWAPPED ? columns : rows, wide = SWAPPED ? rows : columns;               // of C
+            if constexpr (SPLIT == 1) {
+                Store::template store<C_SLOTS>(&c_map, c, d, my_slots, 1 + me, row0, col0, high, wide);
+            } else {
+                float own[BLOCKS][Exchange::OWN];
+                const unsigned char* my_mail = shared + me * Exchange::BYTES;
+                barrier_cluster_arrive();                       // nobody in the cluster needs its ring any more
+                barrier_cluster_wait();
+                Exchange::send(d, own, my_mail, part, rank, SHARE);
+                barrier_cluster_arrive();                       // the mail has arrived; nobody writes to another CTA after this
+                barrier_cluster_wait();
+                if (part >= FINISHERS) break;
+                Exchange::add(own, my_mail);
+                Store::template store<C_SLOTS>(&c_map, c, own, my_slots, 1 + me, row0, col0 + part * COLUMNS, high, wide);
+            }
         }
         if (TMA_STORE && thread == 0) cp_async_bulk_wait_group_read<0>();                       // shared memory outlives its readers
     }

@@ -8,4 +8,5 @@ __getattr__, __dir__, __all__ = offer(__name__, {
     ".exercise_figures": "draw_halo",
     ".landed_box": "land land_bytes",
     ".recorded": "boxes_chart boxes_table",
+    ".whole_program": "launch_program three_rows",
 })

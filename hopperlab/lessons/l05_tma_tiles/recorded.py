@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...runtime.tables import text_table
 from ...show import charts
 from ...show.recorded import number
 from ...show.style import Picture
@@ -39,3 +40,18 @@ def boxes_table(recording: Any) -> str:
         lines.append(f"box of {record.shape[0]} x {record.shape[1]}, {blocks} block{'s' if blocks > 1 else ''} an SM: "
                      f"TMA loads at {record.ratio:.2f} times the bandwidth of cp.async")
     return "\n".join(lines)
+
+
+def promotion_table(recording: Any, size: int = 4096) -> str:
+    """What L2 promotion did to a product whose rows begin inside a line, by configuration: TFLOP/s with each choice. recording: `pitches`."""
+    found: dict[str, dict[str, float]] = {}
+    for record in recording.where(note="k 8 less"):
+        words = dict(option.split("=", 1) for option in record.options if "=" in option)
+        if record.shape[0] == size and "PROMOTION" in words:
+            found.setdefault(words["TRIED"], {})[words["PROMOTION"]] = record.tflops
+    if not found:
+        raise LookupError(f"the recording has no promotion at {size}")
+    choices = ("none", "128B", "256B")
+    rows = [(name, *(rates[choice] for choice in choices)) for name, rates in found.items()]
+    lines = text_table("{:27} {:6.0f} {:8.0f} {:8.0f}", rows, ("configuration of the product", *(f"{choice:>6}" for choice in choices)))
+    return "\n".join([f"TFLOP/s by L2 promotion, {size} x {size} x {size - 8}: {recording.source}", *lines])

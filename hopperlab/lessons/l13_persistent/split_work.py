@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.launches import gemm, gemm_choice
+from ...measure.launches import gemm
+from ...measure.launches.gemm_configurations import StreamK
 from ...measure.launches.edited import changed, operands, product
 from ...show import style
 from .schedules import run_schedule, turns
@@ -67,7 +68,7 @@ def run_stream_k(m: int = 128, n: int = 640, k: int = 512, ctas: int = 4, landin
     import hopperlab as hl
 
     a, b, c = operands(m, n, k)
-    launch = gemm.stream_k(a, b, c, gemm_choice.StreamK(bn=128, stages=4, blocks=ctas), backend="emulator")
+    launch = gemm.stream_k(a, b, c, StreamK(bn=128, stages=4, blocks=ctas), backend="emulator")
     with hl.emulate(schedule=landing, hazards="collect") as run:
         launch()
     return bool((c == product(a, b)).all()), run

@@ -16,12 +16,12 @@ def _final(landing: str) -> tuple[bool, Any]:
 
 WAIT = "                wgmma_wait_group<IN_FLIGHT>();                  // the k-block IN_FLIGHT before this one has been read\n"
 RELEASE = "                if (i >= IN_FLIGHT) release(ring.slot - IN_FLIGHT);\n"
-DRAIN = ("            for (int s = 0; CTAS > 1 && s < STAGES; s++, ring.advance())                        // all slots have come back\n"
+DRAIN = ("            for (int s = 0; SHARE > 1 && s < STAGES; s++, ring.advance())                       // all slots have come back\n"
          "                mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);\n")
 REPAIRS = (
     Repair("leaves", "gemm/final.cu", "if (CLUSTER_M == 1) cp_async_bulk_tensor_2d_load(b_share", "} else {", bug=((DRAIN, ""),), run=_final,
            hint="Other CTAs of the cluster still arrive on this CTA's `empty` barriers when its producer has issued its last copy. What can it wait for?"),
-    Repair("release", "gemm/final.cu", "if (STAGGER && me == 0 && index == first", "release(ring.slot - IN_FLIGHT);", bug=(
+    Repair("release", "gemm/final.cu", "if (late && i == min(STAGGER", "release(ring.slot - IN_FLIGHT);", bug=(
         (WAIT + RELEASE.rstrip("\n"), RELEASE + WAIT.rstrip("\n")),), run=_final,
         hint="All lines are there. What does `release` promise to the producers?"),
 )

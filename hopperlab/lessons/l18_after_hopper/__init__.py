@@ -3,5 +3,6 @@
 from ..rooms import offer
 
 __getattr__, __dir__, __all__ = offer(__name__, {
+    ".other_languages": "gluon_without_wait products_beside",
     ".generations": "accepted generations_table INSTRUCTIONS issued issued_chart",
 })

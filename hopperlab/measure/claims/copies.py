@@ -30,18 +30,23 @@ def _same_bandwidth(data: Data) -> Finding:
     return Finding(text, HOLDS if enough == min(ratios) else when(f"boxes have {enough} bytes or more; smaller ones copy faster by TMA"))
 
 
+def _address_count(data: Data, kernel: str, step: str = TILE) -> float:
+    """Instructions for integers, conversions and moves that warps execute for one more box or k-tile."""
+    return sum(data.value("micro", kernel, step, f"class={c}") for c in ("integer", "convert", "move"))
+
+
 def _address_share(data: Data, kernel: str) -> float:
-    classes = ("integer", "convert", "move")
-    return sum(data.value("micro", kernel, TILE, f"class={c}") for c in classes) / data.value("micro", kernel, TILE, "class=all")
+    return _address_count(data, kernel) / data.value("micro", kernel, TILE, "class=all")
 
 
 def _address_work(data: Data) -> Finding:
-    shares = {kernel: _address_share(data, kernel) for kernel in ("cp_async_mma", "tma_mma", "cp_async_wgmma", "warp_specialized")}
-    counts = {kernel: data.value("micro", kernel, TILE, "class=all") for kernel in shares}
-    left = counts["warp_specialized"] * shares["warp_specialized"]
-    return Finding(f"PTX instructions of a k-tile for integers, conversions and moves: {shares['cp_async_mma']:.0%} of {counts['cp_async_mma']:.0f} "
-                   f"with cp.async and mma.sync, {shares['tma_mma']:.0%} of {counts['tma_mma']:.0f} with TMA, still {left:.0f} of "
-                   f"{counts['warp_specialized']:.0f} with TMA and wgmma", HOLDS if left < 0.05 * counts["cp_async_mma"] else FALSE)
+    """TMA's own share: what a copy costs with it and without, and what goes from a product when its copies change, not what stays of the product."""
+    alone = [_address_count(data, kernel, BOX) for kernel in ("cp_async_load", "tma_load")]
+    mma = [_address_count(data, kernel) for kernel in ("cp_async_mma", "tma_mma")]
+    wgmma = [_address_count(data, kernel) for kernel in ("cp_async_wgmma", "warp_specialized")]
+    return Finding(f"instructions for integers, conversions and moves (PTX): a box of 64 x 64 takes {alone[0]:.0f} by cp.async and {alone[1]:.0f} by TMA; a k-tile of a product loses "
+                   f"{mma[0] - mma[1]:.0f} of {mma[0]:.0f} beside mma.sync and {wgmma[0] - wgmma[1]:.0f} of {wgmma[0]:.0f} beside wgmma. What stays there makes addresses of fragments and descriptors",
+                   FALSE if alone[1] > 0.5 * alone[0] else when("said of the copy itself; what multiplies computes addresses of its own") if wgmma[1] > 0.05 * wgmma[0] else HOLDS)
 
 
 def _ranks(data: Data) -> Finding:
@@ -80,16 +85,18 @@ def _alignment(data: Data) -> Finding:
 
 
 def _address_formula(data: Data) -> Finding:
-    right = all(r.outcome == "right" for r in data.all("micro", "tma_landing", suite="layouts"))
-    return Finding("boxes with corners inside and outside, and element strides, landed where base + coordinate x stride says: "
-                   f"{'all' if right else 'not all'} of them; outside the tensor there is no address, and in shared memory the swizzle moves pieces",
-                   when("read of global memory, inside the tensor, in tile mode (im2col adds its offsets)") if right else FALSE)
+    outcomes = {r.options[0]: r.outcome for r in data.all("micro", "tma_landing", suite="layouts")}
+    right, stepped = all(o == "right" for o in outcomes.values()), outcomes["load=element strides (3, 1)"] == "right"
+    return Finding(f"boxes with corners inside and outside landed where base + coordinate x stride says: {'all' if right else 'not all'} of them. With element strides (3, 1) the box "
+                   f"{'starts where it does without them and takes every third row' if stepped else 'landed elsewhere'}: the corner is not multiplied by the element stride",
+                   FALSE if not right else when("said of an element's address, in tile mode (im2col adds its offsets); the start of a box does not scale with the element stride"))
 
 
 def _negative(data: Data) -> Finding:
     load = data.find("micro", "tma_landing", "load=corner (-3, 8)").outcome
-    return Finding(f"a load at (-3, 8) is {load}, with fill; a store takes the same coordinates and writes only what lies inside (lesson 07 runs one); "
-                   "a store has no fill, no barrier with bytes and may reduce", FALSE if load == "right" else HOLDS)
+    return Finding(f"a load at (-3, 8) is {load}, with fill; a store at a negative coordinate is an illegal instruction (lesson 07). A store has no fill and no barrier with bytes, "
+                   "it may reduce, and at the innermost far edge it clips in pieces of 16 bytes",
+                   when("said of the coordinates; a store is the mirror of a load but for its edges") if load == "right" else FALSE)
 
 
 def _element_strides(data: Data) -> Finding:
@@ -107,7 +114,7 @@ def _interleave(data: Data) -> Finding:
 def _gather(data: Data) -> Finding:
     told = [r.outcome for r in data["micro"].where(kernel="ptxas sm_90a") if "gather4" in r.options[0] or "scatter4" in r.options[0]]
     return Finding(f"gather4 and scatter4 for sm_90a: {', '.join(told)}; for sm_100a the assembler takes gather4 (lesson 18)",
-                   FALSE if set(told) == {"refused"} else HOLDS)
+                   when("said of Blackwell (sm_100); Hopper's TMA has neither") if set(told) == {"refused"} else HOLDS)
 
 
 def _descriptor(data: Data) -> Finding:
@@ -125,8 +132,14 @@ def _splits(data: Data) -> Finding:
         bulk = data.value("micro", "tma_latency", "HOW=bulk", "from=L2", shape=record.shape)
         pairs.append((record.value, bulk))
     worst = max(abs(tensor / bulk - 1) for tensor, bulk in pairs)
-    return Finding(f"latency of boxes of 128 bytes to 64 KiB from the L2, tensor copy against plain bulk copy: within {worst:.0%} of each other",
-                   FALSE if worst < 0.1 else HOLDS)
+    far = {2 * r.shape[0] * r.shape[1]: r.value for r in data.all("micro", "tma_latency", "HOW=tensor", "from=memory")}
+    lines = max(far) // 128
+    at_once = lines * far[min(far)] / far[max(far)]
+    figures = (f"128 bytes from memory take {far[min(far)]:.0f} cycles, the {lines} lines of 64 KiB together {far[max(far)]:.0f}: some {at_once:.0f} are under way at a time. "
+               f"Tensor copy against plain bulk copy, 128 bytes to 64 KiB from the L2: within {worst:.0%} of each other")
+    if at_once < 2:
+        return Finding(figures, FALSE)
+    return Finding(figures, HOLDS if worst >= 0.1 else when("said of the splitting; that the plain copy skips something does not show in its time"))
 
 
 def _multicast(data: Data) -> Finding:
@@ -143,9 +156,11 @@ def _multicast(data: Data) -> Finding:
 
 
 def _made_in_kernel(data: Data) -> Finding:
+    """No measurement: what the driver API and the PTX ISA say."""
     cold = data.value("micro", "descriptor_fetch", "place=parameter", "prefetch=0", "use=first")
-    return Finding(f"the host encodes it (cuTensorMapEncodeTiled) and passes it by value (first use {cold:.0f} cycles); a kernel can only replace "
-                   "fields of one, with tensormap.replace and its fences (lesson 07)", FALSE)
+    return Finding(f"by the documents: the host encodes a map (cuTensorMapEncodeTiled) and passes it by value (first use {cold:.0f} cycles); no instruction encodes one, but tensormap.replace "
+                   "writes single fields (lesson 07), and Triton's kernels make whole maps that way from 128 zero bytes",
+                   when("each field of 128 zero bytes is written by tensormap.replace, and the map is published with its fences"))
 
 
 def _wait_group(data: Data) -> Finding:
@@ -168,13 +183,13 @@ CLAIMS = (
     Claim(5, "TMA can reduce before the data enters shared memory.", "07", _reduces),
     Claim(6, "A tensor map makes layout changes easy, even transposes, without compiling again.", "05", _layouts),
     Claim(7, "Box edges, strides and coordinates must be 16-byte aligned, shared memory 128-byte aligned.", "05", _alignment),
-    Claim(8, "The address is base + sum of coordinate x stride.", "05", _address_formula),
+    Claim(8, "An element's address is base + sum of coordinate x stride; a box starts at coordinate x element stride.", "05", _address_formula),
     Claim(9, "Load coordinates may be negative, store coordinates not; otherwise a store mirrors a load.", "07", _negative),
     Claim(10, "elementStrides lets boxes overlap.", "05", _element_strides),
     Claim(11, "Interleave layouts of 8 and 16 bytes suit channel-sliced tensors; TMA does not convert.", "06x", _interleave),
     Claim(12, "gather4 and scatter4 are modes of TMA.", "18", _gather),
     Claim(13, "The descriptor lies in global memory and is cached; a cold one costs.", "05x", _descriptor),
-    Claim(14, "TMA splits large requests; a plain bulk copy, without descriptor, is quicker.", "05x", _splits),
+    Claim(14, "TMA splits large requests and tracks them; a plain bulk copy skips descriptor and set-up.", "05x", _splits),
     Claim(15, "Multicast reduces L2 traffic in proportion to the cluster, and time with it.", "12", _multicast),
     Claim(16, "Thread 0 of the kernel initialises the tensor map.", "05", _made_in_kernel),
     Claim(17, "cp.async.bulk.wait_group completes TMA loads.", "07", _wait_group),

@@ -18,15 +18,37 @@ def _two_by_two(data: Data) -> Finding:
                    HOLDS if products > copies and more > 1 else FALSE if both < 1 else when(f"{'wgmma' if products > copies else 'TMA'} is meant to win; the sum is no more than its parts"))
 
 
-def _pipeline(data: Data) -> Finding:
+BY_BARRIER = """
+#include <cooperative_groups.h>
+#include <cuda/barrier>
+extern "C" __global__ void by_barrier(const float4* x, float4* y) {
+    __shared__ alignas(16) float4 tile[128];
+    __shared__ cuda::barrier<cuda::thread_scope_block> full;
+    if (threadIdx.x == 0) init(&full, 128);
+    __syncthreads();
+    cuda::memcpy_async(cooperative_groups::this_thread_block(), tile, x, cuda::aligned_size_t<16>(sizeof(tile)), full);
+    full.arrive_and_wait();
+    y[threadIdx.x] = tile[threadIdx.x ^ 32];
+}"""
+"""One tile by cuda::memcpy_async on a cuda::barrier, with the promise of 16-byte alignment."""
+
+
+def _copies_in(code: str, name: str) -> tuple[int, int]:
+    """(cp.async, cp.async.bulk) in the PTX of a source."""
     import re
 
     from ...runtime.compile.nvrtc import Source, compile_source
+    text = compile_source(Source(code, name)).ptx
+    return len(re.findall(r"cp\.async\.c[ag]", text)), len(re.findall(r"cp\.async\.bulk\.shared", text))
+
+
+def _pipeline(data: Data) -> Finding:
     from ...runtime.library import kernel_source
-    text = compile_source(Source(kernel_source("gemm/cuda_pipeline.cu"), "gemm/cuda_pipeline.cu")).ptx
-    plain, bulk = len(re.findall(r"cp\.async\.c[ag]", text)), len(re.findall(r"cp\.async\.bulk", text))
-    return Finding(f"the PTX of our cuda::pipeline product has {plain} cp.async and {bulk} cp.async.bulk. What drives TMA is one thread's cp.async.bulk[.tensor] with an mbarrier "
-                   "(cuda::barrier can be that mbarrier)", FALSE if plain and not bulk else HOLDS)
+    plain, bulk = _copies_in(kernel_source("gemm/cuda_pipeline.cu"), "gemm/cuda_pipeline.cu")
+    _, by_barrier = _copies_in(BY_BARRIER, "by_barrier.cu")
+    return Finding(f"the PTX of our cuda::pipeline product has {plain} cp.async and {bulk} cp.async.bulk; that of memcpy_async on a cuda::barrier, with 16-byte alignment promised, has "
+                   f"{by_barrier} cp.async.bulk. What drives TMA with a tensor map is one thread's cp.async.bulk.tensor with an mbarrier (cuda::barrier can be that mbarrier)",
+                   HOLDS if bulk else when("memcpy_async has a cuda::barrier and 16-byte alignment; a cuda::pipeline never drives TMA") if by_barrier else FALSE)
 
 
 def _depth(data: Data, stages: int, bk: int) -> float:
@@ -99,14 +121,15 @@ def _dsmem(data: Data) -> Finding:
 
 def _triton(data: Data) -> Finding:
     ratios = {(r.shape, r.mode): r.ratio for r in data.all("peers", "Triton")}
-    return Finding("Triton 3.6, persistent with TMA, best of its configurations, over the better cuBLAS, bf16: "
+    return Finding("the ratio is told of fp8 Triton kernels beside cuBLAS in fp16, at few rows. Like beside like: Triton 3.6, persistent with TMA, best of its configurations, over the better cuBLAS, bf16: "
                    + ", ".join(f"{shape[0]}³ {mode} {ratio:.2f}" for (shape, mode), ratio in ratios.items()), HOLDS if max(ratios.values()) >= 1.4 else FALSE)
 
 
 def _systems(data: Data) -> Finding:
     column = data.value("micro", "swizzle_reads", "swizzle=128B", "ROW_BYTES=128", "PAD=0", "access=column, 16 bytes")
-    return Finding("read in their sources: DeepGEMM multicasts one operand to two CTAs; FlashAttention-3's fp8 kernel transposes V in shared memory with ldmatrix.trans and stmatrix. "
-                   f"A swizzle transposes nothing: it makes column reads free of conflicts ({column:.0f} cycles)", when("said of DeepGEMM; TMA and swizzles alone do not transpose"))
+    return Finding("no measurement, but their sources: DeepGEMM multicasts to pairs of CTAs, which by its own log share A, the activations, unless it is configured otherwise; "
+                   "FlashAttention-3's fp8 kernel transposes V in shared memory with ldmatrix.trans and stmatrix. "
+                   f"A swizzle transposes nothing: it makes column reads free of conflicts ({column:.0f} cycles)", when("DeepGEMM is configured to share B, the weights; TMA and swizzles alone do not transpose"))
 
 
 CLAIMS = (

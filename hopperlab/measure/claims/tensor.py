@@ -35,8 +35,10 @@ def _density(data: Data) -> Finding:
 
 def _ldmatrix(data: Data) -> Finding:
     ss, rs = (data.find("variants", "wgmma_operands", f"A={source}", "A_major=K", "B_major=K", dtype="bf16").ratio for source in ("SS", "RS"))
-    return Finding("wgmma reads B, and A where it is not in registers, through descriptors: no ldmatrix in the kernel (lesson 08 shows its machine code). With "
-                   f"A brought to registers by ldmatrix the same product runs at {rs / ss:.2f} of the speed", FALSE)
+    loads = {kernel: sum(r.value or 0 for r in data.all("micro", kernel, "step=k-tile of 128 x 128 x 64", "class=memory")) for kernel in ("cp_async_mma", "warp_specialized")}
+    return Finding(f"loads from shared memory into registers for a k-tile: {loads['cp_async_mma']:.0f} warp instructions with mma.sync, {loads['warp_specialized']:.0f} with wgmma, which reads B, "
+                   f"and A where it is not in registers, through descriptors. With A brought to registers by ldmatrix the same product runs at {rs / ss:.2f} of the speed",
+                   HOLDS if loads["warp_specialized"] else FALSE)
 
 
 def _shapes(data: Data) -> Finding:
@@ -48,8 +50,9 @@ def _shapes(data: Data) -> Finding:
 
 def _inputs(data: Data) -> Finding:
     registers = {source: data.find("variants", "wgmma_operands", f"A={source}", "A_major=K", "B_major=K", dtype="bf16").registers for source in ("SS", "RS")}
-    return Finding(f"for its inputs a thread needs none (two descriptors of 64 bits) or, with A in registers, 4 for 16-bit types; the kernels have {registers['SS']} and "
-                   f"{registers['RS']} registers a thread, nearly all of them accumulators", FALSE)
+    more, sums = registers["RS"] - registers["SS"], 64 * 128 // 128              # accumulators of 64 x 128 in a thread
+    return Finding(f"for its inputs an instruction needs none (two descriptors of 64 bits) or, with A in registers, 4 a thread for 16-bit types. The kernels have {registers['SS']} and "
+                   f"{registers['RS']} registers a thread: {more} for the fragments that are in flight, beside {sums} accumulators", HOLDS if more >= sums else FALSE)
 
 
 def _sgemm(data: Data) -> Finding:

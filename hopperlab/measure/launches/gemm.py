@@ -14,8 +14,8 @@ import numpy as np
 from ...runtime.arrays import is_cuda_array
 from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
-from . import gemm_choice, operand_checks
-from .gemm_choice import Choice, SplitK, StreamK
+from . import gemm_choice, gemm_tuned, operand_checks
+from .gemm_configurations import Choice, Final, SplitK, StreamK
 from .launch import SMS, Launch, mma_multistage, tma_wgmma, warp_specialized
 
 if TYPE_CHECKING:
@@ -173,15 +173,26 @@ def split_k(a: Array, b: Array, c: Array, choice: SplitK | None = None, options:
                   (a_map, b_map, c_map, c, *_numbers(m, n, k)), choice.shared_bytes)
 
 
+def _c_map(c, choice: Final, unused: TensorMap) -> TensorMap:
+    """The map by which a configuration stores C; `unused` (a map is needed, though nobody reads it) where it does not."""
+    rows, columns = choice.c_box
+    return TensorMap.tiled(c, box=(rows, columns), swizzle=f"{2 * columns}B", dtype="bfloat16" if c.dtype == np.uint16 else None) \
+        if choice.tma_store else unused
+
+
 def final(a: Array, b: Array, c: Array, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None,
           promotion: str | None = None) -> Launch:
-    """gemm/final.cu with the given choice; None takes what `gemm_choice.choose` picks (which may be split_k or stream_k).
+    """gemm/final.cu with the given choice; None takes what `measure.tune` found on this GPU, else what the cost model picks.
 
     k a multiple of 8. Where n is none, each warp stores its part of C. a and b may be views of wider arrays. promotion: of their
     tensor maps, into the L2; None: the choice's, and 128B at most where rows begin inside a line. Launches of one `Launch` must not overlap.
     """
     m, n, k = _sizes(a, b, c, pitched=True)
-    picked = choice or gemm_choice.choose(m, n, k, _whole_lines(a) and _whole_lines(b))
+    picked: Choice | None = choice
+    if picked is None and is_cuda_array(c):
+        picked = gemm_tuned.remembered(m, n, k)
+    if picked is None:
+        picked = gemm_choice.choose(m, n, k, _whole_lines(a) and _whole_lines(b))
     if isinstance(picked, StreamK):
         return stream_k(a, b, c, picked, options, backend)
     if isinstance(picked, SplitK):
@@ -189,11 +200,14 @@ def final(a: Array, b: Array, c: Array, choice: Choice | None = None, options: S
     if n % 8:
         picked = picked.without_tma_store()
     kernel = load_kernel("gemm/final.cu", "gemm", (*picked.options, *options), backend=backend)
-    a_map = _map(a, picked.bm // picked.cluster_n, promotion=promotion or _promotion(a, picked.promotion))
-    b_map = _map(b, picked.bn // picked.cluster_m, promotion=promotion or _promotion(b, picked.promotion))
-    c_map = _map(c, 64) if picked.tma_store else a_map
-    return Launch(kernel, picked.grid(m, n), (128 * (picked.consumers + 1),),
-                  (a_map, b_map, c_map, c, _module(c).zeros(1, np.int32), *_numbers(m, n, k)), picked.shared_bytes)
+    left, right = (b, a) if picked.swapped else (a, b)
+    maps = (_map(left, picked.bm // picked.cluster_n, promotion=promotion or _promotion(left, picked.promotion)),
+            _map(right, picked.bn // picked.cluster_m, promotion=promotion or _promotion(right, picked.promotion)))
+    grid, xp = picked.grid(m, n, k), _module(c)
+    mailboxes = grid[0] if picked.stream else 0
+    counts, mail = xp.zeros(max(1, mailboxes * picked.consumers), np.int32), xp.empty(max(1, mailboxes * picked.bm * picked.bn), np.float32)
+    return Launch(kernel, grid, (128 * (picked.consumers + 1),),
+                  (*maps, _c_map(c, picked, maps[0]), c, counts, mail, *_numbers(left.shape[0], right.shape[0], k)), picked.shared_bytes)
 
 
 def _multistage(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:

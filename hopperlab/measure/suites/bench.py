@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import date
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +42,11 @@ class Request:
     peers: Sequence[str] | None = None
     rounds: int | None = None
     modes: Sequence[str] = ()
-    power: float = 0.5
+    power: float | None = None
     out: Path | None = None
     as_json: bool = False
+    random: int | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,11 @@ def check(request: Request) -> Checked:
         raise RequestError(f"there is no suite {request.suite!r}; there are {', '.join(table.BENCHES)}")
     if request.rounds is not None and not 2 <= request.rounds <= 1000:
         raise RequestError(f"--rounds {request.rounds}: a median and its spread need 2 rounds or more (and at most 1000)")
-    if not 0 <= request.power <= 60:
+    if request.random is None and request.seed is not None:
+        raise RequestError("--seed draws shapes for --random N")
+    if request.random is not None and not 1 <= request.random <= 1000:
+        raise RequestError(f"--random {request.random}: how many shapes, 1 to 1000")
+    if not 0 <= (request.power or 0) <= 60:
         raise RequestError(f"--power {request.power:g}: seconds, from 0 (no power) to 60")
     rows = table.rows(request.suite)
     checked = _checked_race(request, rows) if rows[0].kind == RACE else _checked_rows(request, rows)
@@ -83,23 +90,37 @@ def check(request: Request) -> Checked:
 def _checked_race(request: Request, rows: tuple[Suite, ...]) -> Checked:
     races: Races = rows[0].function
     try:
-        shapes = tuple(dict.fromkeys(races.shape(word) for word in request.shapes)) or races.shapes
+        shapes = tuple(dict.fromkeys(races.shape(word) for word in request.shapes)) or _drawn(request, races) or races.shapes
     except ValueError as problem:
         raise RequestError(str(problem)) from None
     if list(request.kernels) == ["none"]:
         kernels: tuple[str, ...] = ()
     else:
         kernels = tuple(dict.fromkeys(_known(request.kernels, races.kernels, f"{races.name} has no kernel"))) or races.default_kernels
+    if request.random is not None and not request.kernels:
+        kernels = kernels[-1:]                              # many shapes: the best of ours alone
     peers = _peers(request, races)
     if not kernels and not peers and (request.peers is not None or here.gpu() is not None):
         raise RequestError("--kernels none and no peers: nobody would race")
     modes = tuple(SHORT_MODES[word] for word in dict.fromkeys(_known(request.modes, SHORT_MODES, "there is no mode"))) or MODES
-    return Checked(rows, shapes, kernels, peers, Plan(request.rounds or rows[0].rounds, modes, request.power))
+    usual = 0.5 if request.random is None else 0.0
+    if request.random is not None and not request.modes:
+        modes = MODES[:1]
+    return Checked(rows, shapes, kernels, peers, Plan(request.rounds or rows[0].rounds, modes, usual if request.power is None else request.power))
+
+
+def _drawn(request: Request, races: Races) -> tuple[tuple[int, ...], ...]:
+    """Shapes that nobody chose; none where they are not asked for. The seed of today is today's date."""
+    if request.random is None:
+        return ()
+    if races.random is None or request.shapes:
+        raise RequestError(f"--random draws shapes of products: {request.suite} has none" if races.random is None else "--random draws its own shapes: leave --shapes out")
+    return tuple(dict.fromkeys(races.random(request.random, request.seed or int(f"{date.today():%Y%m%d}"))))
 
 
 def _checked_rows(request: Request, rows: tuple[Suite, ...]) -> Checked:
     """Suites that measure by themselves: --kernels picks recordings where there are several, else what the one row offers."""
-    for option in ("shapes", "peers", "modes"):
+    for option in ("shapes", "peers", "modes", "random"):
         if getattr(request, option):
             raise RequestError(f"{request.suite} measures fixed shapes and takes no --{option}")
     if len(rows) > 1:
@@ -118,9 +139,11 @@ def _known(words: Sequence[str], known, complaint: str) -> Sequence[str]:
 
 
 def _peers(request: Request, races: Races) -> tuple[str, ...]:
-    """Those asked for, which must be installed where there is a GPU; by default all that are."""
+    """Those asked for, which must be installed where there is a GPU; by default all that are, at random shapes all of the first's family (Triton's
+    configurations are tried shape by shape, which takes longer than all else)."""
     if request.peers is None:
-        return tuple(installed(races.peers))
+        found = tuple(installed(races.peers))
+        return tuple(name for name in found if request.random is None or races.peers[name].family == races.peers[found[0]].family)
     if list(request.peers) == ["none"]:
         return ()
     chosen = tuple(dict.fromkeys(_known(request.peers, races.peers, f"{races.name} has no peer")))
@@ -186,6 +209,9 @@ def _raced(races: Races, checked: Checked) -> list[Record]:
     count = races.contestants(checked.kernels, checked.peers)
     records: list[Record] = []
     with Progress(race.steps([count] * len(checked.shapes), checked.plan)) as progress:
+        if len(checked.shapes) > len(races.shapes):
+            progress.say(f"compiling for {len(checked.shapes)} shapes")
+            races.ahead(checked.shapes, checked.kernels)
         for shape in checked.shapes:
             progress.say(f"{'x'.join(map(str, shape))}: compiling, making operands")
             records += race.run(races.race(shape, checked.kernels, checked.peers), checked.plan, progress.step)

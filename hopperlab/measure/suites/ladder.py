@@ -3,8 +3,8 @@
 
 Needs a Hopper GPU, CuPy and PyTorch. Each step is first checked in a process of its own with a time limit (a kernel that hangs
 costs that step and nothing else); then what passed is timed beside cuBLAS, interleaved, with a cold L2, and written as the
-recording `ladder`: configurations of the last step over eight shapes (those with a note), which is the table that
-`gemm_choice` reads; the last step as that table has it over the same shapes, and every step at two sizes (those without a note);
+recording `ladder`: configurations of the last step over eight shapes (those with a note); the last step as the cost model picks it over the same
+shapes, and every step at two sizes (those without a note);
 results a little smaller than a full tile (kernel `edge`); and the last step and cuBLAS without a pause (kernel `sustained`).
 """
 from __future__ import annotations
@@ -16,10 +16,11 @@ from math import prod
 
 from .. import story
 from . import prechecked, report
-from ..launches import gemm_choice, gemm
+from ..launches import gemm
 from ..machine import peers
 from ..machine.board import Load, under_load
-from ..launches.gemm_choice import Choice, Final, SplitK, StreamK, choose, kernel_of, tuned
+from ..launches.gemm_choice import choose
+from ..launches.gemm_configurations import Choice, Final, SplitK, StreamK, kernel_of
 from ..launches.launch import Launch
 from ..launches.operands import bf16_bits, bf16_values, integer_bf16, normal_bf16
 from ..recordings import Record, Recording
@@ -144,12 +145,12 @@ def _records(shape, kernels: Mapping[str, str], options: Mapping[str, tuple[str,
     return out
 
 
-def steps(right: set[str], rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
-    """Every step at the sizes of SIZES; `best`: the configuration of the last step by shape, where the model's is not it."""
+def steps(right: set[str], rounds: int) -> list[Record]:
+    """Every step at the sizes of SIZES, the last one as the model picks it."""
     records = []
     for size in SIZES:
         shape = (size, size, size)
-        made, options = _last(shape, best)
+        made, options = _last(shape)
         makers = {name: gemm.LADDER[name] for name in gemm.LADDER if name in right} | made
         slow = {name: make for name, make in makers.items() if SLOW.get(name, 0) >= size}
         quick = {name: make for name, make in makers.items() if name not in SLOW}
@@ -159,18 +160,18 @@ def steps(right: set[str], rounds: int, best: Mapping[tuple[int, ...], Choice]) 
     return records
 
 
-def _last(shape, best: Mapping[tuple[int, ...], Choice]) -> tuple[dict[str, Callable[..., Launch]], dict[str, tuple[str, ...]]]:
+def _last(shape) -> tuple[dict[str, Callable[..., Launch]], dict[str, tuple[str, ...]]]:
     """The last step at a shape: its maker and the options of its record, by name."""
-    choice = best.get(shape) or choose(*shape)
+    choice = choose(*shape)
     return {"final": lambda a, b, c: gemm.final(a, b, c, choice)}, {"final": choice.named}
 
 
-def verdicts(rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
-    """The last step as the table has it against both entry points of cuBLAS alone, at the shapes that `steps` leaves out."""
+def verdicts(rounds: int) -> list[Record]:
+    """The last step as the model picks it against both entry points of cuBLAS alone, at the shapes that `steps` leaves out."""
     records = []
     for shape in SHAPES:
         if shape not in [(size,) * 3 for size in SIZES]:
-            makers, options = _last(shape, best)
+            makers, options = _last(shape)
             records += _records(shape, {}, options, _timed(shape, makers, rounds if prod(shape) > 1 << 39 else 4 * rounds))
     return records
 
@@ -188,7 +189,7 @@ def finals(right: set[str], rounds: int) -> list[Record]:
     return records
 
 
-def edges(rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
+def edges(rounds: int) -> list[Record]:
     """The last step at EDGES, each as `choose` has it, beside itself at the next full tile, and cublasGemmEx at both.
 
     ratio is of times: the full tile's over this one's. options: who.
@@ -198,7 +199,7 @@ def edges(rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
         runs = {}
         for shape in (full, *shapes):
             operands = _operands(shape)
-            runs["final", shape] = gemm.final(*operands, choose(*shape, known={**gemm_choice.table(), **best})).bound()
+            runs["final", shape] = gemm.final(*operands, choose(*shape)).bound()
             runs["cublasGemmEx", shape] = peers.cublas(*operands)
         samples = interleaved(runs, rounds, 2)
         for (who, shape), sample in samples.items():
@@ -210,13 +211,13 @@ def edges(rounds: int, best: Mapping[tuple[int, ...], Choice]) -> list[Record]:
     return records
 
 
-def sustained(best: Mapping[tuple[int, ...], Choice], seconds: float = 0.5, turns: int = 3) -> list[Record]:
+def sustained(seconds: float = 0.5, turns: int = 3) -> list[Record]:
     """The last step and cublasGemmEx without a pause, in turns: ms is the mean of a turn's launches, median over the turns."""
     import cupy
     records = []
     for shape in SUSTAINED:
         a, b, c = _operands(shape)
-        last = gemm.final(a, b, c, best.get(shape) or choose(*shape))
+        last = gemm.final(a, b, c, choose(*shape))
         runs = {"final": last.bound(), "cublasGemmEx": peers.cublas(a, b, c)}
         loads: dict[str, list[Load]] = {name: [] for name in runs}
         taken: dict[str, list[float]] = {name: [] for name in runs}
@@ -258,7 +259,6 @@ def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records
     right = check_all()
     records = finals(right, rounds)
     keep(records)
-    best = tuned(records)
-    records += verdicts(rounds, best) + steps(right, rounds, best)
+    records += verdicts(rounds) + steps(right, rounds)
     keep(records)
-    return records + edges(rounds, best) + sustained(best)
+    return records + edges(rounds) + sustained()

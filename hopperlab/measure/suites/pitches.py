@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from ..launches import gemm
 from ..machine import peers
 from .fields import beside, tflops, times
-from ..launches.gemm_choice import Final, choose
+from ..launches.gemm_choice import choose
+from ..launches.gemm_configurations import Final
 from ..launches.operands import bf16_values, normal_bf16
 from ..recordings import Record
 from ..machine.timing import interleaved

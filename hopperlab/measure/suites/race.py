@@ -70,6 +70,10 @@ class Races:
     peers: Mapping[str, Peer]
     race: Callable[[tuple[int, ...], tuple[str, ...], tuple[str, ...]], Race]
     """race(shape, kernels, peers) builds the contestants; it needs a GPU."""
+    random: Callable[[int, int], list[tuple[int, ...]]] | None = None
+    """random(count, seed): shapes that nobody chose, for --random."""
+    ahead: Callable[[Sequence[tuple[int, ...]], Sequence[str]], object] = lambda shapes, kernels: None
+    """ahead(shapes, kernels): compile what they need, before many shapes."""
 
     def contestants(self, kernels: tuple[str, ...], chosen: tuple[str, ...]) -> int:
         """How many contestants a race has."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..launches import gemm_choice
 from ..launches.gemm import LADDER
 from ..launches.operands import bf16_values, normal_bf16
+from ..launches.random_shapes import random_shapes
 from ..machine import peers
+from .compile_ahead import compile_ahead
 from .fields import flop
 from .race import Contestant, Race, Races, check_size, options
 
@@ -61,4 +65,11 @@ def race(shape: tuple[int, ...], kernels: tuple[str, ...], chosen: tuple[str, ..
     return Race("gemm", (m, n, k), "bfloat16", flop(shape), "tflops", field, wrong)
 
 
-RACES = Races("gemm", SHAPES, parsed, KERNELS, ("mma_multistage", "tma_wgmma", "warp_specialized", "final"), peers.PRODUCT_PEERS, race)
+def compile_choices(shapes: Sequence[tuple[int, ...]], kernels: Sequence[str]) -> None:
+    """Compile `final` as it is picked for each shape, all at once; what does not compile says so when it is launched."""
+    if "final" in kernels:
+        compile_ahead(kernel for m, n, k in shapes for kernel in gemm_choice.wanted(gemm_choice.choose(m, n, k), n))
+
+
+RACES = Races("gemm", SHAPES, parsed, KERNELS, ("mma_multistage", "tma_wgmma", "warp_specialized", "final"), peers.PRODUCT_PEERS, race,
+              random_shapes, compile_choices)

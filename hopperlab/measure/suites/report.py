@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from statistics import quantiles
 from typing import Self, TextIO
 
 from .. import summaries
@@ -100,7 +101,22 @@ def _means(records: Sequence[Record]) -> list[str]:
     """A summary of each contestant that ran beside a family of peers in two cells or more."""
     lines = text_table("  {} {:24} {} of {}{}", [(suite, " ".join(filter(None, (kernel, note))), summaries.of_records(found), rival, f", {mode}" * bool(mode))
                                                  for (suite, kernel, note, mode, rival), found in summaries.contestants(records).items() if len(found) > 1])
-    return ["geometric means of the ratios to a peer (least to most)", *lines] if lines else []
+    spreads = [line for (*_, kernel, note, mode, rival), found in summaries.contestants(records).items() if len(found) >= MANY
+               for line in _spread_of(" ".join(filter(None, (kernel, note))), rival, mode, found)]
+    return ["geometric means of the ratios to a peer (least to most)", *lines, *spreads] if lines else []
+
+
+MANY, WORST = 12, 5
+
+
+def _spread_of(kernel: str, rival: str, mode: str, found: Sequence[Record]) -> list[str]:
+    """Quartiles of many cells, and the worst of them."""
+    ratios = sorted(record.ratio for record in found if record.ratio is not None)
+    low, middle, high = quantiles(ratios, n=4)
+    worst = sorted((record for record in found if record.ratio is not None), key=lambda record: record.ratio or 0)[:WORST]
+    cells = ", ".join(f"{'x'.join(map(str, record.shape))} {record.ratio:.3f}" for record in worst)
+    return [f"  {kernel} beside {rival}, {mode}: quartiles {low:.3f}, {middle:.3f}, {high:.3f}; {sum(ratio >= 1 for ratio in ratios)} of "
+            f"{len(ratios)} not slower", f"  the worst: {cells}"]
 
 
 def warnings(records: Sequence[Record]) -> list[str]:

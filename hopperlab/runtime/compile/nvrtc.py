@@ -145,7 +145,7 @@ def _pre_includes(options: Sequence[str]) -> list[str]:
 
 def _run_clang(source: Source, folders: list[str], texts: dict[str, str]) -> Compiled:
     """texts: of the headers that the source includes, by path."""
-    given = (*clang.bare_registers(texts, folders), *source.headers)
+    given = (*clang.bare_registers(texts, folders), *shims.of_the_host(source.code), *source.headers)
     asked = clang.Request(source.code, source.name, source.options, source.name_expressions, source.arch, (str(toolchain.OWN_INCLUDE),), given)
     try:
         ptx, log, lowered = clang.compile_cuda(asked)

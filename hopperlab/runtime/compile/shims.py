@@ -112,6 +112,12 @@ def wanted(texts: Iterable[str]) -> bool:
     return any(name in HEADERS for text in texts for name in _INCLUDED.findall(text))
 
 
+def of_the_host(text: str) -> tuple[tuple[str, str], ...]:
+    """(name, text) of the headers that a text includes and that need none of libcu++: the host's, which are empty, and <cuda.h>. For a compiler without libcu++."""
+    plain = dict.fromkeys(_EMPTY.split(), "#pragma once\n") | {"cuda.h": _CUDA_H.replace("#include <cuda/std/cstdint>\n", "")}
+    return tuple((name, plain[name]) for name in dict.fromkeys(_INCLUDED.findall(text)) if name in plain)
+
+
 def brought_by_nvcc(log: str) -> list[str]:
     """The headers that would define what a compiler's log calls undefined: nvcc includes them by itself, NVRTC does not."""
     return sorted({_BRINGS[name] for pair in _UNDEFINED.findall(log) for name in pair if name in _BRINGS})

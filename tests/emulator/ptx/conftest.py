@@ -45,16 +45,17 @@ def _include() -> Path | None:
 
 @pytest.fixture(scope="session")
 def compile_ptx():
-    """NVRTC with -lineinfo for sm_90a: CUDA source in, PTX out."""
+    """NVRTC with -lineinfo for sm_90a: CUDA source in, PTX out. headers: text of further ones by the name they are included by."""
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC has no wheel here")
     include = _include()
     if include is None:
         pytest.skip("the CUDA 13 headers are not installed")
 
-    def compile_source(source: str, *options: str, lineinfo: bool = True) -> str:
+    def compile_source(source: str, *options: str, lineinfo: bool = True, headers: dict[str, str] | None = None) -> str:
         given = ["--gpu-architecture=sm_90a", "-std=c++17", f"-I{include}", f"-I{include}/cccl", *options]
         given = [o.encode() for o in given + ["-lineinfo"] * lineinfo]
-        error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"sample.cu", 0, [], [])
+        more = {name.encode(): text.encode() for name, text in (headers or {}).items()}
+        error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"sample.cu", len(more), list(more.values()), list(more))
         assert int(error) == 0
         (error,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
         if int(error):

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fit the cost model of products to the recording `search`, and say how well it picks: `python -m benchmarks.gemm_model` (needs SciPy).
+
+Prints the constants for hopperlab/measure/launches/gemm_model.py. What counts is not the error of the estimates but what the picks lose: the time of
+the configuration that is estimated to be fastest, over the fastest one measured at that shape.
+"""
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields, replace
+
+import numpy as np
+
+from hopperlab.measure import recordings
+from hopperlab.measure.launches.gemm_configurations import parsed
+from hopperlab.measure.launches.gemm_model import MODEL, Model, Work, work
+
+FIXED = {"ghz", "watts", "block_sharpness"}                 # a unit each, and one that nothing depends on
+SHARPEST = 8.0
+
+
+class Search:
+    """The recording as arrays: what each launch has to do, its time, and which launches are of one shape."""
+
+    def __init__(self, recording: recordings.Recording):
+        shapes = list(dict.fromkeys(record.shape for record in recording))
+        records = [record for shape in shapes for record in recording.where(shape=shape)]
+        counted = [work(parsed(record), *record.shape) for record in records]
+        self.work = Work(**{f.name: np.array([getattr(one, f.name) for one in counted], float) for f in fields(Work)})
+        self.split = np.array([record.shape[2] % 64 != 0 for record in records])
+        self.times = np.array([1000 * (record.ms or 0) for record in records])
+        ends = np.cumsum([len(recording.where(shape=shape)) for shape in shapes])
+        self.shapes = [slice(end - len(recording.where(shape=shape)), end) for shape, end in zip(shapes, ends, strict=True)]
+
+    def estimates(self, model: Model) -> np.ndarray:
+        """Microseconds of every launch."""
+        lines = np.where(self.split, model.split_lines, 1.0)
+        return model.microseconds(replace(self.work, loaded=self.work.loaded * lines, traffic=self.work.traffic * lines))
+
+    def losses(self, model: Model) -> np.ndarray:
+        """By shape: the picked configuration's time over the shortest, less 1."""
+        estimates = self.estimates(model)
+        return np.array([self.times[one][np.argmin(estimates[one])] / self.times[one].min() - 1 for one in self.shapes])
+
+    def cost(self, model: Model) -> float:
+        """What the fit makes small: the picks' loss, softened so that it has slopes, and a little of the estimates' error where it matters."""
+        estimates, total = self.estimates(model), 0.0
+        for one in self.shapes:
+            over, ratio = self.times[one] / self.times[one].min() - 1, estimates[one] / self.times[one]
+            chance = np.exp(-40 * (estimates[one] / estimates[one].min() - 1))
+            expected = float((chance * over).sum() / chance.sum())
+            total += expected + 3 * expected ** 2 + 0.3 * float(np.average(np.log(ratio) ** 2, weights=np.exp(-4 * over)))
+        return total / len(self.shapes)
+
+
+def fitted(search: Search, rounds: int, start: Model = MODEL) -> Model:
+    """The best of some descents from `start` and from near the best so far."""
+    from scipy.optimize import minimize
+    names = [f.name for f in fields(Model) if f.name not in FIXED]
+
+    def model_of(logs: np.ndarray) -> Model:
+        values = dict(zip(names, np.exp(np.clip(logs, -7, 20)).tolist(), strict=True))
+        values |= {"sharpness": min(SHARPEST, max(1.5, values["sharpness"])), "hidden": min(1.0, values["hidden"])}
+        return replace(start, **values)
+    best = np.log([getattr(start, name) for name in names])
+    least, rng = search.cost(start), np.random.default_rng(0)
+    for turn in range(rounds):
+        found = minimize(lambda logs: search.cost(model_of(logs)), best + rng.normal(0, 0.15 * (turn > 0), len(best)), method="Powell",
+                         options={"maxiter": 5, "xtol": 1e-2, "ftol": 1e-4})
+        if found.fun < least:
+            least, best = found.fun, found.x
+        print(f"descent {turn + 1} of {rounds}: {least:.5f}", flush=True)
+    return model_of(best)
+
+
+def told(search: Search, model: Model) -> str:
+    """How well a model picks, and how far its estimates are off."""
+    losses, off = search.losses(model), np.log(search.estimates(model) / search.times)
+    return (f"picks lose {100 * losses.mean():.1f} % on average, {100 * losses.max():.1f} % at most, over {len(losses)} shapes; "
+            f"estimates off by {100 * np.sqrt((off ** 2).mean()):.0f} % (root mean square) over {len(off)} launches")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gemm_model", description="Fit the cost model of products to the recording `search`.")
+    parser.add_argument("--descents", type=int, default=10, help="how often to descend from near the best so far (default 10; 0 only judges)")
+    given = parser.parse_args(arguments)
+    search = Search(recordings.load("search"))
+    print("now:", told(search, MODEL))
+    if given.descents > 0:
+        model = fitted(search, given.descents)
+        print("fitted:", told(search, model))
+        print("\n".join(f"    {f.name}: float = {float(f'{getattr(model, f.name):.3g}')}" for f in fields(Model)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lesson 18: what Triton's compiler made of a product, run in the emulator beside ours; and a copy in Gluon that forgets to wait.
+
+The PTX in triton_ptx/ is Triton 3.6's, so that nobody needs Triton here; where it is installed, hl.from_triton makes it anew (docs/your-kernels.md).
+"""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...measure.launches import launch
+from ...runtime.tables import text_table
+
+STORED = Path(__file__).with_name("triton_ptx")
+SHARED = {"product": 49176, "tma_copy_without_wait": 8200}              # bytes, as Triton's compiler says
+SIZE = (128, 128, 128)                                                  # m, n, k of the product
+COUNTED = (("TMA loads", "tma_loads"), ("bytes they bring", "tma_load_bytes"), ("wgmma", "wgmma"), ("bytes stored by TMA", "tma_store_bytes"))
+WRITTEN = (("barriers that are initialised", "mbarrier.init"), ("waits on a barrier", "mbarrier.try_wait"), ("loads", "cp.async.bulk.tensor.2d.shared"), ("wgmma", "wgmma.mma_async"),
+           ("wgmma.wait_group", "wgmma.wait_group"), ("proxy fences", "fence.proxy.async"))
+
+
+def _kernel(name: str, entry: str) -> Any:
+    import hopperlab as hl
+
+    return hl.RawModule(ptx=(STORED / f"{name}.ptx").read_text(), name=f"{name}.ptx", backend="emulator").get_function(entry)
+
+
+def _descriptor(array: np.ndarray) -> tuple[Any, ...]:
+    """A tensor descriptor as Triton passes it: the map with boxes of 64 x 64, the shape, the strides in elements."""
+    import hopperlab as hl
+
+    rows, columns = array.shape
+    return hl.TensorMap.tiled(array, box=(64, 64), swizzle="128B"), np.int32(rows), np.int32(columns), np.int64(columns), np.int64(1)
+
+
+def _scratch() -> tuple[np.uint64, np.uint64]:
+    return np.uint64(0), np.uint64(0)                                   # for the compiler's own use; these kernels have none
+
+
+def triton_product() -> tuple[bool, Any, str]:
+    """(right, session, PTX) of Triton's product of SIZE, bf16, on tiles of 64 x 64 x 64."""
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    m, n, k = SIZE
+    random = np.random.default_rng(18)
+    a, b = (random.integers(-3, 4, (rows, k)).astype(bfloat16) for rows in (m, n))
+    c = np.zeros((m, n), bfloat16)
+    kernel = _kernel("product", "product")
+    with hl.emulate(hazards="collect") as run:
+        kernel((m // 64, n // 64), (128,), (*_descriptor(a), *_descriptor(b), *_descriptor(c), np.int32(k), *_scratch()), shared_mem=SHARED["product"])
+    return bool((c == (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)).all()), run, (STORED / "product.ptx").read_text()
+
+
+def our_product() -> tuple[bool, Any, str]:
+    """The same of gemm/tma_wgmma.cu, on one tile of 128 x 128, 64 columns of k at a time, two stages."""
+    import hopperlab as hl
+
+    from ...measure.launches.operands import bf16_bits, bf16_values, integer_bf16
+
+    m, n, k = SIZE
+    a, b = integer_bf16(np, (m, k), seed=18), integer_bf16(np, (n, k), seed=19)
+    c = np.zeros((m, n), np.uint16)
+    made = launch.tma_wgmma(a, b, c, stages=2, backend="emulator")
+    with hl.emulate(hazards="collect") as run:
+        made()
+    return bool((c == bf16_bits(bf16_values(a) @ bf16_values(b).T)).all()), run, made.kernel.module.ptx
+
+
+def products_beside() -> str:
+    """Triton's product and ours: what ran (the emulator's counts) and what stands in the PTX (instructions as written)."""
+    triton, ours = triton_product(), our_product()
+    rows: list[tuple[Any, ...]] = [("right, without a hazard", *(f"{right and not run.hazards}" for right, run, _ in (triton, ours)))]
+    rows += [(f"ran: {words}", *(str(run.counters.get(name, 0)) for _, run, _ in (triton, ours))) for words, name in COUNTED]
+    rows += [(f"in the PTX: {words}", *(str(text.count(instruction)) for _, _, text in (triton, ours))) for words, instruction in WRITTEN]
+    m, n, k = SIZE
+    head = (f"{m} x {n} x {k}, bf16", "Triton", "tma_wgmma.cu")
+    return "\n".join(text_table("{:42} {:>8} {:>14}", rows, head))
+
+
+def gluon_without_wait() -> Any:
+    """The session of a Gluon kernel that copies a tile in and out by TMA and does not wait in between; its lines are those of triton_examples.py."""
+    import hopperlab as hl
+
+    x, y = np.ones((64, 64), np.float16), np.zeros((64, 64), np.float16)
+    kernel = _kernel("tma_copy_without_wait", "tma_copy")
+    with hl.emulate(hazards="collect") as run:
+        kernel((1,), (128,), (*_descriptor(x), *_descriptor(y), *_scratch()), shared_mem=SHARED["tma_copy_without_wait"])
+    return run

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search for configurations: `hopperlab bench search` at random shapes (the recording `search`, on which the cost model is fitted), and `tune`.
+
+At each shape the configurations that the model thinks best, and some others, are checked and timed in turns beside cuBLAS.
+"""
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from ..launches import gemm, gemm_choice, gemm_tuned
+from ..launches.gemm_configurations import Choice, kernel_of
+from ..launches.operands import bf16_values, normal_bf16
+from ..launches.random_shapes import random_shapes
+from ..machine import peers
+from ..machine.timing import Sample, interleaved
+from ..recordings import Record, Recording
+from ...runtime.tables import text_table
+from .. import summaries
+from . import race, race_gemm
+from .compile_ahead import compile_ahead
+from .fields import beside, tflops, times
+from .report import Progress
+
+Shape = tuple[int, int, int]
+SEED, COUNT = 20261106, 60                                  # shapes for fitting; a recording that judges has another seed
+FIRST, OTHERS = 13, 5                                       # of the model's ranking, and drawn from the rest
+METHOD = ("at each random shape the configurations that the cost model ranks first and some drawn from the others, each checked against fp32, timed in "
+          "turns beside cuBLAS's entry points and layouts: single launches after a 512 MiB write, medians; random normal inputs")
+
+
+def picked(shape: Shape, first: int = FIRST, others: int = OTHERS) -> list[Choice]:
+    """The model's first, and `others` drawn from the rest, always the same."""
+    ranked = gemm_choice.ranked(*shape)
+    rest = ranked[first:]
+    return [*ranked[:first], *random.Random(repr(shape)).sample(rest, min(others, len(rest)))]
+
+
+def timed(shape: Shape, choices: Sequence[Choice], rounds: int, beside_cublas: bool = True) -> dict[int | str, Sample]:
+    """Samples by place in `choices`, and by entry point of cuBLAS. Raises race.WrongResult."""
+    import cupy
+    m, n, k = shape
+    a, b, c = normal_bf16(cupy, (m, k), 11), normal_bf16(cupy, (n, k), 12), cupy.empty((m, n), cupy.uint16)
+    expected = bf16_values(a) @ bf16_values(b).T
+    runs: dict[int | str, Callable[[], None]] = {}
+    for place, choice in enumerate(choices):
+        c.fill(0x7FC0)
+        runs[place] = gemm.final(a, b, c, choice).bound()
+        runs[place]()
+        share = race_gemm.wrong_share(bf16_values(c), expected, k)
+        if share > 0:
+            raise race.WrongResult(f"{' '.join(choice.named)} at {'x'.join(map(str, shape))}: {share:.2%} of the elements are wrong")
+    if beside_cublas:
+        runs |= {name: run for name, (_, run) in peers.products(peers.installed(peers.PRODUCT_PEERS), a, b, c).items() if name != "Triton"}
+    return interleaved(runs, rounds)
+
+
+def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records: None) -> list[Record]:
+    """Configurations at COUNT random shapes beside cuBLAS. note: the configuration's place in the model's ranking."""
+    shapes = random_shapes(COUNT, SEED)
+    choices = {shape: picked(shape) for shape in shapes}
+    records: list[Record] = []
+    with Progress(len(shapes) + 1) as progress:
+        progress.step("compiling")
+        problems = compile_ahead((kernel for shape in shapes for choice in choices[shape] for kernel in gemm_choice.wanted(choice, shape[1])), progress.say)
+        if problems:
+            raise race.WrongResult("\n".join(problems))
+        for shape in shapes:
+            progress.step(f"{'x'.join(map(str, shape))}: {len(choices[shape])} configurations")
+            records += _records(shape, choices[shape], timed(shape, choices[shape], rounds))
+            keep(records)
+            _free()
+    return records
+
+
+def _records(shape: Shape, choices: Sequence[Choice], samples: dict[int | str, Sample]) -> list[Record]:
+    best = min((name for name in samples if isinstance(name, str)), key=lambda name: samples[name].ms)
+    value = tflops(shape, samples[best])
+    places = {name: place for place, name in enumerate(gemm_choice.ranked(*shape))}
+    return [Record("search", kernel_of(choice), choice.named, shape, "bfloat16", **times(samples[place]), tflops=tflops(shape, samples[place]),
+                   **beside(samples[place], f"cuBLAS ({best})", samples[best], value), note=f"{places[choice] + 1}")
+            for place, choice in enumerate(choices)]
+
+
+def shown(recording: Recording) -> str:
+    """A line a shape: the fastest configuration beside cuBLAS, and what the model's first loses to it; then the means."""
+    rows, firsts, bests = [], [], []
+    for shape in dict.fromkeys(record.shape for record in recording):
+        found = sorted(recording.where(shape=shape), key=lambda record: record.ms or 0)
+        first = next(record for record in found if record.note == "1")
+        rows.append(("x".join(map(str, shape)), len(found), found[0].ratio, first.ratio, found[0].note, " ".join(found[0].options)))
+        firsts.append(first.ratio or 0)
+        bests.append(found[0].ratio or 0)
+    lines = text_table("  {:>18} {:4d}  {:.3f}  {:.3f}  {:>4}  {}", rows, ("shape", "tried", "best", "model's first", "place", "the best"))
+    return "\n".join([*lines, f"of cuBLAS: the best {summaries.summary(bests)}, the model's first {summaries.summary(firsts)}"])
+
+
+def tune(m: int, n: int, k: int, count: int = 10, rounds: int = 15) -> gemm_tuned.Tuned:
+    """Time the `count` configurations that the model ranks first for a product of m x n x k on this GPU, and remember the fastest for
+    `launches.gemm.final`. Takes seconds, most of them to compile. Needs a Hopper GPU; raises ValueError for sizes below 1 or a k that is no
+    multiple of 8, race.WrongResult where a result is wrong.
+    """
+    race_gemm.parsed(f"{m}x{n}x{k}")
+    if count < 1 or rounds < 2:
+        raise ValueError(f"tune: count {count} and rounds {rounds} must be at least 1 and 2")
+    shape, choices = (m, n, k), list(gemm_choice.ranked(m, n, k)[:count])
+    problems = compile_ahead(kernel for choice in choices for kernel in gemm_choice.wanted(choice, n))
+    if problems:
+        raise race.WrongResult("\n".join(problems))
+    samples = timed(shape, choices, rounds, beside_cublas=False)
+    order = sorted(range(len(choices)), key=lambda place: samples[place].ms)
+    found = gemm_tuned.Tuned(shape, tuple((choices[place], samples[place].ms) for place in order), samples[0].ms)
+    gemm_tuned.remember(m, n, k, found.choice)
+    return found
+
+
+def _free() -> None:
+    import cupy
+    cupy.get_default_memory_pool().free_all_blocks()

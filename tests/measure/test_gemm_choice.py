@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a product's configuration is picked: everything worth considering can be launched, the model ranks it, `tune` is remembered."""
+import json
+
+import numpy as np
+import pytest
+
+from hopperlab.hopper import limits
+from hopperlab.measure import recordings
+from hopperlab.measure.launches import gemm, gemm_choice, gemm_model, gemm_tuned
+from hopperlab.measure.launches.gemm_configurations import Final, SplitK, StreamK, candidates, choice_named, kernel_of, parsed
+from hopperlab.measure.launches.random_shapes import MOST_FLOP, random_shapes
+
+SHAPES = [(16, 4096, 14336), (300, 1000, 2048), (1536,) * 3, (3072,) * 3, (4966, 328, 13360), (8192,) * 3, (1, 8, 8)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_is_worth_considering_can_be_launched(shape):
+    found = list(candidates(*shape))
+    assert len(found) == len(set(found)) > 3
+    for choice in found:
+        assert choice.shared_bytes <= limits.SHARED_PER_BLOCK and choice.stages > choice.in_flight and choice.pieces % choice.c_slots == 0
+        assert choice.mail_bytes <= choice.stages * (choice.bm + choice.bn) * 128 and choice.cluster <= 8
+        assert choice.bm // choice.consumers * choice.bn <= 64 * 384 and choice.bn % choice.finishers == 0
+        assert not (choice.stream and (choice.split > 1 or not choice.group)) and (choice.split == 1 or choice.bm // choice.consumers * choice.bn <= 64 * 256)
+
+
+def test_narrow_tiles_where_few_rows_and_wide_ones_where_many():
+    few, many = gemm_choice.choose(16, 4096, 14336), gemm_choice.choose(8192, 8192, 8192)
+    assert few.swapped and few.bn == 16 and not many.swapped and many.bn >= 192
+    assert gemm_choice.choose(300, 300, 16000).split > 1                    # a deep k, few tiles
+    assert gemm_choice.choose(4096, 4096, 4088) in set(candidates(4096, 4096, 4088))
+
+
+def test_the_model_orders_what_it_ranks():
+    ranked = gemm_choice.ranked(1000, 2000, 3000)
+    times = [gemm_model.microseconds(choice, 1000, 2000, 3000, whole_lines=False) for choice in ranked]
+    assert times == sorted(times) and ranked[0] == gemm_choice.choose(1000, 2000, 3000)
+
+
+def test_work_is_counted():
+    todo = gemm_model.work(Final(), 8192, 8192, 8192)
+    assert todo.operands == 8192 ** 3 // (64 * 256 * 16) * 320 * 32 and todo.tiles == 16 and todo.cluster == 1 and todo.memory == 3 * 2 * 8192 ** 2
+    half = gemm_model.work(Final(bm=64, bn=128, consumers=1, split=2, group=0, cluster_m=1), 64, 128, 8192)
+    assert half.blocks == 64 and half.split == 1 and half.exchanged == 64 * 128 * 4 // 2
+    assert gemm_model.work(Final(stream=1), 256 * 67, 256, 640).blocks == pytest.approx(67 / 66 * 10)
+    for other in (SplitK(), StreamK()):
+        assert gemm_model.MODEL.microseconds(gemm_model.work(other, 512, 512, 8192)) > 0
+
+
+def test_more_work_takes_longer_by_the_model():
+    for choice in (Final(), Final(bn=160, cluster_m=1), Final(swapped=1, bn=64, c_slots=1)):
+        times = [gemm_model.microseconds(choice, 512, 4096, k) for k in (512, 4096, 16384)]
+        assert times == sorted(times) and times[0] > gemm_model.MODEL.start
+        assert gemm_model.microseconds(choice, 512, 4096, 4096, whole_lines=False) > gemm_model.microseconds(choice, 512, 4096, 4096)
+
+
+def test_the_model_was_fitted_on_other_shapes_than_it_is_judged_on():
+    fitted = {record.shape for record in recordings.load("search")}
+    judged = {record.shape for record in recordings.load("products")}
+    assert len(fitted) >= 40 and len(judged) >= 60 and not fitted & judged
+    chosen = [record for record in recordings.load("search") if record.kernel == "final"]
+    assert all(parsed(record).named == record.options for record in chosen)
+
+
+def test_random_shapes_are_what_they_say():
+    shapes = random_shapes(400, 5)
+    assert shapes == random_shapes(400, 5) and shapes[:60] == random_shapes(60, 5) and shapes != random_shapes(400, 6)
+    assert all(2 * m * n * k <= MOST_FLOP and m >= 1 and n % 8 == 0 and k % 8 == 0 for m, n, k in shapes)
+    assert 120 < sum(n % 128 == 0 and k % 128 == 0 for _, n, k in shapes) < 280 and min(m for m, _, _ in shapes) < 40
+
+
+def test_what_tune_found_is_remembered_by_board(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOPPERLAB_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(gemm_tuned, "board", lambda: "a board, driver 1")
+    gemm_tuned._known.cache_clear()
+    assert gemm_tuned.remembered(100, 200, 304) is None
+    choice = Final(bn=160, split=2, group=0, stagger=0, cluster_m=1)
+    gemm_tuned.remember(100, 200, 304, choice)
+    assert gemm_tuned.remembered(100, 200, 304) == choice and gemm_tuned.remembered(100, 200, 312) is None
+    monkeypatch.setattr(gemm_tuned, "board", lambda: "another, driver 1")
+    assert gemm_tuned.remembered(100, 200, 304) is None
+    (tmp_path / gemm_tuned.FILE).write_text("{not whole")
+    gemm_tuned._known.cache_clear()
+    assert gemm_tuned.remembered(100, 200, 304) is None
+    gemm_tuned.remember(1, 8, 8, choice)
+    assert list(json.loads((tmp_path / gemm_tuned.FILE).read_text())) == ["another, driver 1"]
+    assert choice_named(choice.named) == choice and choice_named(["UNKNOWN=1"]) is None
+    gemm_tuned._known.cache_clear()
+
+
+def test_the_emulator_takes_the_models_pick():
+    a, b, c = np.zeros((64, 128), np.uint16), np.zeros((256, 128), np.uint16), np.zeros((64, 256), np.uint16)
+    launch = gemm.final(a, b, c, backend="emulator")
+    choice = gemm_choice.choose(64, 256, 128)
+    assert kernel_of(choice) == "final" and launch.grid == choice.grid(64, 256, 128)
+    assert gemm_choice.wanted(choice, 256) == [("gemm/final.cu", "gemm", choice.options)] and "-DTMA_STORE=0" in gemm_choice.wanted(choice, 255)[0][2]
