@@ -26,6 +26,7 @@ _NAMES = {
     "explore": "runtime.explore",
     "backend": "runtime.backend",
     "timeline": "measure.timelines",
+    "estimate": "estimates.estimating",
     "run_isolated": "runtime.workers.isolated",
     "sass": "runtime.sass.sass",
     "diff": "show.differences",
@@ -55,7 +56,7 @@ _NAMES = {
     "UnsupportedInstruction": "emulator",
     "TensorMapError": "hopper.tensormap",
 }
-_ROOMS = ("hopper", "kernels", "emulator", "runtime", "measure", "show", "checking", "lessons", "grading", "recordings")
+_ROOMS = ("hopper", "kernels", "emulator", "runtime", "measure", "estimates", "show", "checking", "lessons", "grading", "recordings")
 
 __all__ = ["__version__", *_NAMES]
 

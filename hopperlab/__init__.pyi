@@ -5,6 +5,7 @@ from typing import Any
 from . import (
     checking as checking,
     emulator as emulator,
+    estimates as estimates,
     grading as grading,
     hopper as hopper,
     lessons as lessons,
@@ -23,6 +24,7 @@ from .emulator import (
     MemoryFault as MemoryFault,
     UnsupportedInstruction as UnsupportedInstruction,
 )
+from .estimates.estimating import estimate as estimate
 from .hopper.tensormap import TensorMapError as TensorMapError
 from .lessons.catalogue import check as check
 from .lessons.editing import edit as edit

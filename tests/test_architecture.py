@@ -16,7 +16,7 @@ import hopperlab
 from hopperlab.lessons import rooms
 
 ROOT = Path(hopperlab.__file__).parent
-ROOMS = ("hopper", "emulator", "runtime", "measure", "show", "checking", "lessons", "grading", "authoring", "cli")
+ROOMS = ("hopper", "emulator", "runtime", "measure", "estimates", "show", "checking", "lessons", "grading", "authoring", "cli")
 """Each room may import itself and the rooms before it."""
 
 EMULATOR = {"ptx": {"errors"}, "isa": {"errors", "ptx"}, "compile": {"errors", "ptx", "isa"}, "machine": {"errors", "ptx", "isa", "compile"},

@@ -146,6 +146,15 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
              "The bytes count on a barrier of the receiver, who waits for its phase.", "12", (Kind.READ_BEFORE_ARRIVAL, "the receiver does not wait"),
              (Kind.OVERWRITE_IN_FLIGHT, "the source is rewritten before the receiver has told that it came")),
     )),
+    ("Grids", (
+        _row("let the next grid begin", "griddepcontrol.launch_dependents", "griddepcontrol_launch_dependents",
+             "Nobody waits: a hint. When all CTAs have said so, or have ended, a dependent launch may begin.", "13x", (None, "nothing but time")),
+        _row("wait for the grid in front", "griddepcontrol.wait", "griddepcontrol_wait",
+             "Its thread, and whom that meets afterwards, waits until that grid has ended.", "13x", (Kind.READ_BEFORE_ARRIVAL, "a dependent launch reads what that grid still writes")),
+        _row("raise and await a flag in global memory", "red.release.gpu ld.acquire.gpu atom.acq_rel.gpu", "red_release_gpu_add_one ld_acquire_gpu atom_acq_rel_gpu_add_one",
+             "Who acquires the count sees what was released into it; a barrier of the block stands before and behind. All CTAs are on the GPU at once.", "13x",
+             (Kind.RACE, "read or reset by one whom nothing orders")),
+    )),
 )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent
 ROOMS = ("show", "lessons")
 EVERYTHING = "*"            # in place of a name: all of a module
-CHECKED = re.compile(r"\bhl\.check\(\s*[\"'](\d\d)\.\d+")
+CHECKED = re.compile(r"\bhl\.check\(\s*[\"'](\d\d[a-z]?)\.\d+")
 REPAIRED = re.compile(r"\A%%repair (\w+)")
 IGNORED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
 

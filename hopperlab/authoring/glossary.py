@@ -15,7 +15,7 @@ from . import hashes
 
 PAGE = "../docs/glossary.md"
 FILE = hashes.ROOT / "docs" / "glossary.md"
-ENTRY = re.compile(r"^### (?P<term>.+)\n(?P<chinese>.+) · lesson (?P<lesson>\d\dx?)\n\n(?P<text>(?:(?!^#).+\n?|\n(?!#))+)", re.MULTILINE)
+ENTRY = re.compile(r"^### (?P<term>.+)\n(?P<chinese>.+) · lesson (?P<lesson>\d\d[a-z]?)\n\n(?P<text>(?:(?!^#).+\n?|\n(?!#))+)", re.MULTILINE)
 COMMON = {"arrive", "bank", "barrier", "box", "consumer", "fence", "landing", "padding", "parity", "phase", "pipeline", "prefetch", "producer",
           "proxy", "recording", "ring", "schedule", "scope", "sector", "stage", "tile"}
 MARKED = r"(?<![\w*`\[])(?P<mark>\*\*|\*|`)(?P<words>[^*`\n]+)(?P=mark)(?![\w*`\]])"

@@ -128,7 +128,7 @@ def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Se
 def _link_lessons(root: Path, docs: Path) -> None:
     """Numbers of lessons in the glossary ("· lesson 05") and in the last column of the cheat sheet become links."""
     by_number = {entry.number: entry.notebook.name for entry in course.entries(root)}
-    for page, pattern, words in (("glossary.md", r"(?<=· )lesson (\d\dx?)$", "lesson "), ("cheat-sheet.md", r"(?<=\| )(\d\dx?)(?= \|$)", "")):
+    for page, pattern, words in (("glossary.md", r"(?<=· )lesson (\d\d[a-z]?)$", "lesson "), ("cheat-sheet.md", r"(?<=\| )(\d\d[a-z]?)(?= \|$)", "")):
         if (docs / page).is_file():
             linked = re.sub(pattern, lambda m, words=words: f"[{words}{m[1]}](../notebooks/{by_number[m[1]]})" if m[1] in by_number else m[0],
                             (docs / page).read_text(encoding="utf-8"), flags=re.MULTILINE)

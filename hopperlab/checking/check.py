@@ -16,6 +16,7 @@ import numpy as np
 
 import hopperlab as hl
 
+from ..runtime import pending
 from ..runtime.shapes import Shape
 from ..runtime.explore import FIXED
 from . import answers, cuda_text, python_answers, whence
@@ -228,9 +229,11 @@ class _Trials:
         """What is wrong with the result of an altered run, or ''."""
         how = carried.altered(int(random(self.key, self.exercise.id, shape, "altered").integers(1 << 62)))
 
-        def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0) -> None:
+        def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
             with carried.around(how, case.outputs.values(), args):
-                self._launch(name, grid, block, args, shared_mem)
+                self._launch(name, grid, block, args, shared_mem, dependent)
+                if pending.grids() is not None:
+                    pending.synchronise()                   # one launch after the other, each in its own surroundings
         with hl.emulate(schedule="lazy", hazards="collect", trace=False, budget=BUDGET, limit=LIMIT) as run:
             run.altered = how
             try:
@@ -239,11 +242,11 @@ class _Trials:
                 return f"{type(fault).__name__}: {fault}"
         return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected, how)), "")), "")
 
-    def _launch(self, name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0) -> None:
-        self.module.get_function(name)(grid, block, args, shared_mem=shared_mem)
+    def _launch(self, name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
+        self.module.get_function(name)(grid, block, args, shared_mem=shared_mem, dependent=dependent)
 
     def _on_gpu(self, shape: Any) -> list[Finding]:
-        def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0) -> None:
+        def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
             hl.run_isolated(self.module.get_function(name), grid, block, args, shared_mem=shared_mem, timeout=GPU_SECONDS, backend="gpu")
         case, where = self._case(shape), f"({self.exercise.says(shape)}; on the GPU)"
         try:

@@ -23,7 +23,8 @@ PUBLIC = "public"
 """The key of the course's own edition."""
 
 Launch = Callable[..., None]
-"""launch(kernel name, grid, block, args, shared_mem=0): runs a kernel of the answer wherever the check wants it to run."""
+"""launch(kernel name, grid, block, args, shared_mem=0, dependent=False): runs a kernel of the answer wherever the check wants it to run; on a stream of the emulator's a
+dependent one may begin before the one in front has ended (on a GPU it is launched after it)."""
 
 
 class ExerciseError(ValueError):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import __version__
-from . import exercises, grading, measure, queue
+from . import estimate, exercises, grading, measure, queue
 
 
 SCRIPT_USAGE = "%(prog)s [-m] SCRIPT.py [its arguments] [options]"
@@ -217,6 +217,8 @@ COMMANDS = (
             "2: not measured.", _script_arguments(_profile_options), _profile),
     Command("bench", "time the course's kernels beside cuBLAS, PyTorch, Triton and cudaMemcpy on this GPU", measure.BENCH_DETAILS,
             measure.bench_arguments, measure.bench),
+    Command("estimate", "estimate the time of a kernel on an H200, without a GPU, with its range and what bounds it", estimate.DETAILS, estimate.arguments, estimate.run,
+            passes_on=True),
     Command("ladder", "tell the story of the product ladder: each step, its speed, its share of cuBLAS, what it gained",
             "From the recording `ladder`, measured on an H200, or from a file of your own.", measure.ladder_arguments, measure.ladder),
     Command("queue", "share one GPU among many learners: serve launches one at a time, fair by user", queue.DETAILS, queue.arguments, queue.run),

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-ONE = re.compile(r"(\d\dx?)\.\d+")       # an exercise's id
+ONE = re.compile(r"(\d\d[a-z]?)\.\d+")       # an exercise's id
 
 
 def check(given: argparse.Namespace) -> int:

@@ -77,6 +77,7 @@ def ladder_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", type=int, default=8192, metavar="N", help="the product's size: 8192 or 4096 (default 8192)")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="also draw the roofline and the ladder to FILE.png")
     parser.add_argument("--json", action="store_true", help="print the steps as JSON instead of the table")
+    parser.add_argument("--estimate", action="store_true", help="each step's estimated time, without a GPU, beside the recorded one (a minute or two)")
 
 
 def ladder(given: argparse.Namespace) -> int:
@@ -84,6 +85,10 @@ def ladder(given: argparse.Namespace) -> int:
     import json
 
     from ..measure import recordings, story
+    if given.estimate:
+        from ..estimates import steps
+        print("\n".join(steps.told(given.size)))
+        return 0
     try:
         recording = story.read(given.source)
         told = story.tell(recording, given.size)

@@ -25,7 +25,7 @@ from .submission_files import InputError
 
 MANUAL = "manual"
 EDITION, INSTRUCTOR, SOLUTIONS = "edition.json", "instructor", "solutions"
-HEADING = re.compile(r"##\s+(\d\d\.\d+)\b(?:\s*·\s*(.*))?")
+HEADING = re.compile(r"##\s+(\d\d[a-z]?\.\d+)\b(?:\s*·\s*(.*))?")
 RUBRIC = re.compile(r"===\s*BEGIN MARK SCHEME\s*===\s*(.*?)\s*===\s*END MARK SCHEME\s*===", re.DOTALL)
 PACKAGE = Path(__file__).resolve().parents[1]
 

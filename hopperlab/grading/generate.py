@@ -20,7 +20,7 @@ from ..lessons.catalogue import find
 
 PRISTINE = ".pristine"
 ANSWER, CHECK, HIDDEN = "answer", "check", "hidden"
-CELL_ID = re.compile(r"^(answer|check|hidden)-(\d\d)-(\d+)$")
+CELL_ID = re.compile(r"^(answer|check|hidden)-(\d\d[a-z]?)-(\d+)$")
 
 
 def solutions(root: Path) -> list[Path]:
@@ -92,7 +92,7 @@ def with_constants(exercise: Exercise, text: str, constants: Mapping[str, Any]) 
 
 def _heading(cell: Mapping) -> tuple[str, str] | None:
     """('heading', '04.1') of a text cell that opens an exercise: its first line is `## 04.1 · …`."""
-    found = re.match(r"##\s+(\d\d\.\d+)\b", cell["source"]) if cell["cell_type"] == "markdown" else None
+    found = re.match(r"##\s+(\d\d[a-z]?\.\d+)\b", cell["source"]) if cell["cell_type"] == "markdown" else None
     return ("heading", found[1]) if found else None
 
 

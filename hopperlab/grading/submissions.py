@@ -22,7 +22,7 @@ from .layouts import Layout
 from .learners import Learner, Named, Roster
 from .submission_files import NOTEBOOK, TIMESTAMP, Found, InputError, ReadLimits, _file, files, readable
 
-MARK = re.compile(r"^[ \t]*(?:#|//)[ \t]*answer[ \t]+(\d\d)\.(\d+)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+MARK = re.compile(r"^[ \t]*(?:#|//)[ \t]*answer[ \t]+(\d\d[a-z]?)\.(\d+)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 SECONDS_A_DAY = 86_400
 MOST_CELLS = 5_000
 NUMBERED = re.compile(r"(?:-(\d+)|\s*\((\d+)\))$")
@@ -138,7 +138,7 @@ def _names(cell: Mapping) -> tuple[str, str, str]:
     grading = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     grade_id = grading.get("grade_id") if isinstance(grading, dict) else None
     mark = MARK.search(_source(cell)) if cell.get("cell_type") == "code" else None
-    known = (grade_id, cell.get("id"), f"answer-{mark[1]}-{mark[2]}" if mark else "")
+    known = (grade_id, cell.get("id"), f"answer-{mark[1].lower()}-{mark[2]}" if mark else "")
     return tuple(word if isinstance(word, str) else "" for word in known)
 
 

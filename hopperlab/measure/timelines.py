@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def timeline(kernel: RawKernel, grid: Shape, block: Shape, args: Sequence = (), 
         raise ValueError(f"marks is {marks} and blocks is {blocks}: both are at least 1")
     count = min(math.prod(_sizes(grid)), blocks or max(1, MOST_BYTES // (8 * words * warps)))
     emulated = traced.backend == "emulator" or sessions.current() is not None
-    target = _emulated_target if emulated else _gpu_target
+    target = _emulated_target if emulated else gpu_target
     buffer = target(traced, count * warps * words, count, int(marks))
     try:
         traced(grid, block, args, shared_mem=shared_mem)
@@ -145,7 +145,8 @@ def _emulated_target(kernel: RawKernel, words: int, blocks: int, marks: int):
     return buffer
 
 
-def _gpu_target(kernel: RawKernel, words: int, blocks: int, marks: int):
+def gpu_target(kernel: RawKernel, words: int, blocks: int, marks: int) -> Any:
+    """A CuPy buffer of `words` into which the launches of this kernel's module write from now on: its first `blocks` blocks, `marks` a warp. It must stay while they run."""
     import cupy
     buffer = cupy.zeros(max(words, 1), np.uint64)
     described = np.frombuffer(_described(buffer.data.ptr, blocks, marks), np.uint8)

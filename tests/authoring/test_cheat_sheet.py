@@ -14,7 +14,7 @@ ROOT = hashes.ROOT
 HEADERS = ROOT / "hopperlab" / "kernels" / "include" / "hopperlab"
 ROWS = list(cheat_sheet.rows())
 ASYNCHRONOUS = ("cp.async", "cp.reduce", "mbarrier", "fence", "bar.", "barrier", "wgmma", "setmaxnreg", "prefetch.tensormap", "tensormap", "stmatrix", "elect", "mapa",
-                "st.async", "ld.shared::cluster", "st.shared::cluster")
+                "st.async", "ld.shared::cluster", "st.shared::cluster", "griddepcontrol")
 """How the instructions begin of which the sheet speaks; the rest of the headers loads fragments, multiplies in step or reads clocks."""
 
 

@@ -48,7 +48,7 @@ def test_text_of_each_exercise_is_complete(path):
     texts: dict[str, str] = {}
     current = None
     for cell in notebook.cells:
-        found = re.match(r"##\s+(\d\d\.\d+) ·", cell.source) if cell.cell_type == "markdown" else None
+        found = re.match(r"##\s+(\d\d[a-z]?\.\d+) ·", cell.source) if cell.cell_type == "markdown" else None
         current = found[1] if found else current
         if current and cell.cell_type == "markdown":
             texts[current] = texts.get(current, "") + cell.source

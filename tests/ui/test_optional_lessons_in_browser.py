@@ -20,6 +20,7 @@ LESSONS = {
     "08x_wgmma_operands": ([("list", 1, "RS"), ("list", 3, "MN"), ("list", 2, "K"), ("list", 0, "bf16")],
                            [("list", 0, "e4m3"), ("list", 3, "MN")], "K-major only"),
     "09x_profiling": ([("list", 0, "transpose, XOR")], [], ""),
+    "13x_launches_that_overlap": ([("slider", 0, -60), ("list", 0, "ordinary launches"), ("list", 1, "multiplied"), ("list", 2, "start"), ("list", 3, "eager")], [], ""),
     "16x_fp8_attention": ([("list", 0, "128"), ("slider", 0, 60), ("list", 1, "yes"), ("list", 2, "128")], [("list", 0, "256"), ("list", 2, "192")], "together more than"),
 }
 

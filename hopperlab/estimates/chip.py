@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From one SM to the whole chip: its share of L2 and memory, waves of CTAs, what a cut sample leaves out, and the clock that power allows."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from . import trace as T
+from .boards import Board
+from .programs import COMPUTE, Actor, programs
+from .sm import Memory, Multiprocessor, Simulation
+
+if TYPE_CHECKING:
+    from .sample import Sample
+
+MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
+
+
+@dataclass
+class Traffic:
+    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be."""
+
+    loaded: float
+    stored: float
+    unique: float
+
+    @property
+    def missed(self) -> float:
+        """Share of loaded bytes that come from memory."""
+        return min(1.0, self.unique / self.loaded) if self.loaded else 0.0
+
+
+@dataclass
+class Busy:
+    """Means over an SM and the time of a kernel: shares of cycles (tensor cores by wgmma, by mma.sync, issue slots, the shared memory port), and bytes a cycle."""
+
+    wgmma: float
+    mma: float
+    issue: float
+    port: float
+    l2: float
+    memory: float
+    stored: float
+    special: float = 0.0
+
+
+@dataclass
+class Run:
+    """cycles of the launch on the chip; places: SMs at work; waves: CTAs that follow each other on one place; share: of the work that was simulated."""
+
+    cycles: float
+    busy: Busy
+    traffic: Traffic
+    places: int
+    waves: float
+    share: float
+
+
+def traffic(sample: Sample, share: float) -> Traffic:
+    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen."""
+    factor = sample.total / len(sample.ctas) / share
+    reads, writes = sample.trace.read.values(), sample.trace.written.values()
+    loaded, stored = factor * sum(n for n, _ in reads), factor * sum(n for n, _ in writes)
+    return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads))
+
+
+def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
+    """The whole launch. actors: its programs, where they are there already."""
+    actors = actors or programs(sample, board)
+    groups = max(1, int(board.number("sms")) // sample.cluster)
+    clusters = sample.total // sample.cluster
+    places = min(groups, clusters)
+    each = -(-clusters // groups)
+    share = progress(sample)
+    moved = traffic(sample, share)
+    rounds = _rounds(sample, actors, each)
+    memory = _memory(board, moved, places * sample.cluster, rounds)
+    for _ in range(2):                                    # the second time with the latency of an L2 as busy as it was the first time
+        sim, sms, ends = _run(sample, actors, board, memory, each)
+        cycles = _whole(sim, actors, sample, ends, each)
+        memory = replace(memory, waited=min(1.0, moved.loaded / (places * sample.cluster) / cycles / board.number("l2_bytes")) * board.number("l2_wait"))
+    cycles = max(cycles, board.number("start_cycles") + (moved.unique + moved.stored) / (memory.dram * places * sample.cluster))
+    seen = cycles * (len(ends) or 1) * places / clusters if sample.whole else sim.latest
+    return Run(cycles, _busy(sms, seen, cycles, moved, places * sample.cluster), moved, places * sample.cluster, each / sample.resident, share)
+
+
+def _rounds(sample: Sample, actors: list[Actor], each: int) -> float:
+    """Tiles, or CTAs, that follow each other on an SM."""
+    if each > sample.resident:
+        return each / sample.resident
+    return max((count + 1 for _, count, _ in tiles(actors)), default=1) if sample.whole else _wanted(sample, tiles(actors))
+
+
+def _wanted(sample: Sample, writers: list[tuple[Actor, int, float]]) -> float:
+    """Tiles of each writer of a sample that was cut: the output that is theirs, in tiles as those that were seen."""
+    if not writers:
+        return 1.0
+    theirs = sum(size for _, size in sample.trace.written.values()) / sample.total * len(sample.ctas)
+    seen = sum(n for n, _ in sample.trace.written.values()) / sum(written for _, _, written in writers)
+    return math.ceil(theirs / (seen * sum(written / count for _, count, written in writers)) - 0.01)
+
+
+def l2_share(board: Board, active: int) -> float:
+    """Bytes a cycle that the L2 gives each of `active` SMs that all load."""
+    return min(board.number("tma_bytes"), board.number("l2_bytes") * board.number("sms") / max(1, active))
+
+
+def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
+    number, sms = board.number, board.number("sms")
+    more = sms / max(1, active)
+    dram = number("dram_gbs") * 1e3 / number("clock_mhz") / sms
+    per_sm = moved.loaded / max(1, active)
+    return Memory(l2_share(board, active), min(number("tma_bytes"), number("store_bytes") * more),
+                  min(number("tma_bytes"), number("lane_store_bytes") * more), dram * more,
+                  moved.missed, per_sm / max(1.0, rounds))
+
+
+def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:
+    """CTAs (or clusters) one after the other on one place."""
+    machine = sample.machine
+    sim = Simulation(board, memory, sample.trace.counts, machine.barriers.capacity, machine.warps, machine.translation.ops.__getitem__)
+    sms = [Multiprocessor() for _ in range(sample.cluster)]
+    different = len(sample.ctas) // sample.cluster
+    left = min(each, MOST_SIMULATED * sample.resident * (3 if different > 1 else 1))
+    ends: list[float] = []
+    started = 0
+
+    def slots(copy: int) -> range:
+        first = copy % different * sample.cluster
+        return range(first, first + sample.cluster)
+
+    def begin(at: float) -> None:
+        nonlocal started
+        for rank, slot in enumerate(slots(started)):
+            sim.start(actors, started, slot, sms[rank], at, sample.cluster)
+        started += 1
+
+    def ended(key: tuple[int, int], at: float) -> None:
+        mine = slots(key[0])
+        if all(not sim.left.get((key[0], slot), 1) for slot in mine):
+            ends.append(max(sim.cta_ends[(key[0], slot)] for slot in mine))
+            if started < left:
+                begin(at + board.number("next_cta"))
+    sim.on_end = ended
+    for _ in range(min(left, sample.resident)):
+        begin(board.number("start_cycles"))
+    sim.run()
+    return sim, sms, sorted(ends)
+
+
+def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[float], each: int) -> float:
+    """Cycles of all CTAs of a place, from those that were simulated."""
+    if not sample.whole:
+        return extrapolated(sim, actors, sample, each)
+    last = ends[-1] if ends else 0.0
+    more = each - len(ends)
+    if more > 0:
+        back = max(1, len(ends) // sample.resident // 2) * sample.resident
+        last += more * (ends[-1] - ends[-1 - back]) / back
+    return last
+
+
+# --- samples that were cut ---------------------------------------------------------------------------------------------
+def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:
+    """Actors that write output: (actor, tiles written, bytes of these). A tile's stores stand between products."""
+    found = []
+    for actor in actors:
+        count, done, written, inside = 0, 0.0, 0.0, False
+        for step in actor.steps:
+            if step[0] == T.STORE or step[0] == COMPUTE and step[1].stored:
+                written += step[2] if step[0] == T.STORE else step[1].stored * step[2]
+                inside = True
+            elif step[0] == T.WGMMA and inside:
+                count, done, inside = count + 1, written, False
+        if count:
+            found.append((actor, count, done))
+    return found
+
+
+def progress(sample: Sample) -> float:
+    """Share of the sampled CTAs' work that was seen: the output written, of what is theirs."""
+    if sample.whole:
+        return 1.0
+    table = sample.trace.written or sample.trace.read
+    written = sum(n for n, _ in table.values())
+    theirs = sum(size for _, size in table.values()) * len(sample.ctas) / sample.total
+    if not written:
+        raise NotEnough("nothing was written in the part that was looked at")
+    return min(1.0, written / theirs)
+
+
+class NotEnough(ValueError):
+    """A sample that was cut before a tile was done says nothing of the rest."""
+
+
+def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int) -> float:
+    """Tile after tile: the time of those seen, and the others at the pace of the last ones."""
+    writers = tiles(actors)
+    marks = sorted(sim.tile_ends)
+    if not any(step[0] == T.WGMMA for actor in actors for step in actor.steps):
+        return _moved(sim, sample, each)
+    if not writers or len(marks) < 2 * len(writers):
+        raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
+    seen = len(marks) // len(writers)
+    last, first = marks[seen * len(writers) - 1], marks[len(writers) - 1]
+    return last + max(0.0, _wanted(sample, writers) - seen) * (last - first) / (seen - 1)
+
+
+def _moved(sim: Simulation, sample: Sample, each: int) -> float:
+    """Of kernels that only move data: the rest of the bytes at the pace of the second half of those seen."""
+    marks = sorted(sim.store_ends if sim.store_ends else sim.load_ends)
+    table = sample.trace.written if sim.store_ends else sample.trace.read
+    if len(marks) < 8:
+        raise NotEnough("too few copies were seen")
+    theirs = sum(size for _, size in table.values()) / sample.total * len(sample.ctas) * min(each, sample.resident)
+    half = len(marks) // 2
+    seen, later = sum(n for _, n in marks), sum(n for _, n in marks[half + 1:])
+    return marks[-1][0] + max(0.0, theirs - seen) * (marks[-1][0] - marks[half][0]) / later
+
+
+def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int) -> Busy:
+    """seen: cycles in which SMs do as much as these did, on average over the chip."""
+    per = seen * len(sms)
+
+    def mean(name: str) -> float:
+        return float(sum(getattr(sm, name).busy for sm in sms)) / per
+
+    def quarters(name: str) -> float:
+        return float(sum(unit.busy for sm in sms for unit in getattr(sm, name))) / 4 / per
+    return Busy(mean("tensor"), quarters("mma"), quarters("schedulers"), mean("port"), moved.loaded / active / cycles, (moved.unique + moved.stored) / active / cycles,
+                moved.stored / active / cycles, quarters("special"))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of PTX instructions costs a warp: issue slots, the longest chain of dependent ones, and the time of each unit that warps share.
+
+PTX is not what runs: ptxas merges, moves and deletes. So classes have weights (boards.py: ISSUE), which are fitted, and a chain is what data dependences
+ask for, as if the compiler had ordered everything else well.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..emulator.observe.classes import instruction_class
+from .boards import Board
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..emulator.ptx.ir import Instr
+
+SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
+FREE = frozenset("mov cvta bra ret exit".split())
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one warp. issue: slots of its scheduler; chain: cycles of dependent instructions; tensor: cycles of mma.sync on its part's tensor core; special: cycles of
+    the unit for exponentials and the like; port: cycles of the SM's port to shared memory and L1; loaded, stored: bytes of global memory moved by lanes."""
+
+    issue: float = 0.0
+    chain: float = 0.0
+    tensor: float = 0.0
+    special: float = 0.0
+    port: float = 0.0
+    loaded: float = 0.0
+    stored: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.issue + other.issue, self.chain + other.chain, self.tensor + other.tensor, self.special + other.special, self.port + other.port,
+                    self.loaded + other.loaded, self.stored + other.stored)
+
+
+def price(instructions: Sequence[Instr], counts: Mapping[int, Mapping[str, int]], board: Board) -> Cost:
+    """The cost of running these instructions once, one after the other."""
+    total, chain = Cost(), 0.0
+    ready: dict[str, float] = {}
+    for instr in instructions:
+        one = single(instr, counts.get(instr.index, {}), board)
+        total += one
+        start = max((ready.get(reg.name, 0.0) for reg in instr.srcs()), default=0.0)
+        end = start + one.chain
+        chain = max(chain, start if one.loaded and not instr.dsts() else end)
+        for reg in instr.dsts():
+            ready[reg.name] = end
+    return Cost(total.issue, chain, total.tensor, total.special, total.port, total.loaded, total.stored)
+
+
+def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
+    """One instruction: `chain` is its latency."""
+    if instr.op in FREE:
+        return Cost(issue=board.issue["free"])
+    kind, number = instruction_class(instr), board.number
+    if instr.op in SPECIAL:
+        return Cost(1, number("special_latency"), special=number("special_cycles"))
+    if instr.op == "mma" or instr.op == "wmma":
+        return Cost(1, number("mma_latency"), tensor=_mma_cycles(instr, board))
+    if kind == "memory":
+        return _memory(instr, counts, board)
+    if kind == "async_copy" and "shared" in instr.opcode and "bulk" not in instr.mods:
+        requests = max(1, counts.get("cp_async_requests", 1))
+        return Cost(1, 0, port=number("cp_async_port") * counts.get("cp_async_sectors", 16 * requests) / requests / 16)
+    latency = board.latency.get(kind, 0.0)
+    if kind == "float" and instr.op == "div":
+        return Cost(10, 40, special=number("special_cycles"))
+    return Cost(board.issue.get(kind, 1.0), latency)
+
+
+def _mma_cycles(instr: Instr, board: Board) -> float:
+    shape = next((m for m in instr.mods if m.startswith("m") and "n" in m and "k" in m), "m16n8k16")
+    m, rest = shape[1:].split("n")
+    n, k = rest.split("k")
+    bits = 8 if any(t in instr.mods for t in ("s8", "u8", "e4m3", "e5m2")) else 32 if "tf32" in instr.mods else 16
+    return board.number("mma_cycles") * int(m) * int(n) * int(k) * bits / (16 * 8 * 16 * 16)
+
+
+def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
+    """ld, st, ldmatrix and the like, with what they cost on average where they ran."""
+    shared = counts.get("shared_load_wavefronts", 0) + counts.get("shared_store_wavefronts", 0)
+    requests = counts.get("shared_load_requests", 0) + counts.get("shared_store_requests", 0) + counts.get("matrix_load_requests", 0) + counts.get("matrix_store_requests", 0)
+    if requests:
+        return Cost(1, board.number("shared_latency") + shared / requests if instr.dsts() else 0, port=shared / requests)
+    for way, field in (("load", "loaded"), ("store", "stored")):
+        requests = counts.get(f"global_{way}_requests", 0)
+        if requests:
+            return _global(way, field, counts, requests, board)
+    if counts.get("global_atomic_requests"):
+        return Cost(1, board.number("l2_latency") if instr.dsts() else 0, port=1)
+    if "param" in instr.mods or "const" in instr.mods:
+        return Cost(board.issue["free"], 0)
+    return Cost(1, board.latency["memory"] if instr.dsts() else 0, port=1)
+
+
+def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board) -> Cost:
+    sectors, nbytes = counts[f"global_{way}_sectors"] / requests, counts[f"global_{way}_bytes"] / requests
+    lines = sectors if nbytes < 16 * sectors else max(1.0, sectors / 4)          # scattered sectors lie in lines of their own
+    port = max(lines, nbytes / board.number("shared_bytes"))
+    moved: dict[str, Any] = {field: 32 * sectors}
+    return Cost(1, board.number("l1_latency") if way == "load" else 0, port=port, **moved)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`hl.estimate`: how long a launch would take on an H200, without one. Always an estimate, with the error that others of its kind had."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..runtime.errors import LaunchError
+from . import chip, sample
+from .boards import BOARDS, Board
+from .clock import megahertz
+from .accuracy import Family, family_of, measured
+
+if TYPE_CHECKING:
+    from ..measure.launches.launch import Launch
+    from ..runtime.module import RawKernel
+    from .sample import Sample
+
+BUSY = 0.8           # of a unit's time, from which on it is what bounds a kernel
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated time. cycles: of an SM, from launch to end; us: microseconds, with the launch itself; low_us, high_us: the range that nine of ten held-out
+    measurements of its family had about their estimates; mhz: the SM clock that power allows.
+
+    tensor, mma, issue, port, l2, memory: shares of what an SM has (tensor cores by wgmma, by mma.sync, issue slots, the port of shared memory, its share of the L2
+    and of memory); bound: what bounds it, in a line; how: what was run, and what was added up; family: measurements with which it is compared.
+    """
+
+    kernel: str
+    board: str
+    cycles: float
+    us: float
+    low_us: float
+    high_us: float
+    mhz: float
+    tensor: float
+    mma: float
+    issue: float
+    port: float
+    l2: float
+    memory: float
+    bound: str
+    how: str
+    family: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers and strings, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join((
+            f"{self.kernel}: an estimated {_time(self.us)} on {self.board}, between {_time(self.low_us)} and {_time(self.high_us)} (no measurement)",
+            f"  {self.cycles:,.0f} cycles at {self.mhz:,.0f} MHz; tensor cores {max(self.tensor, self.mma):.0%} busy, issue slots {self.issue:.0%}, "
+            f"shared memory's port {self.port:.0%}, L2 {self.l2:.0%}, memory {self.memory:.0%}",
+            f"  bound by {self.bound}",
+            f"  {self.how}",
+            f"  the range is that of {self.family}"))
+
+
+def _time(us: float) -> str:
+    return f"{us:.1f} us" if us < 1000 else f"{us / 1000:.2f} ms"
+
+
+def estimate(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, cluster: Any = None, board: str = "h200") -> Estimate:
+    """How long a launch of a kernel would take, called as the kernel is. A few of its CTAs run in the emulator; arrays stay as they are.
+
+    board: a key of boards.BOARDS. Raises LaunchError for a launch that is impossible, that never ends in the sample (as where a CTA waits for one that is not
+    in it), or of which too little can be seen; what the emulator raises otherwise.
+    """
+    planned, _mirrors = sample.planned(kernel, grid, block, args, shared_mem, cluster)
+    return of_sample(_sampled(planned, kernel.name), kernel.name, board)
+
+
+def estimate_launch(launch: Launch, board: str = "h200") -> Estimate:
+    """The same of a launch of measure.launches."""
+    return estimate(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, board=board)
+
+
+def _sampled(planned: Any, name: str) -> Sample:
+    found = sample.typical(planned)
+    stuck = [hazard for hazard in found.machine.findings.hazards if hazard.kind == "deadlock"]
+    if stuck:
+        raise LaunchError(f"{name}: no estimate: the CTAs that were run wait for others, which were not (one that waits for all CTAs of a grid is not estimated), or "
+                          f"they deadlock:\n{stuck[0]}")
+    return found
+
+
+def of_sample(found: Sample, name: str, board: str = "h200") -> Estimate:
+    """The estimate of a sample. Raises KeyError for an unknown board, LaunchError where the sample shows too little."""
+    table = BOARDS[board]
+    try:
+        run = chip.simulate(found, table)
+    except chip.NotEnough as why:
+        raise LaunchError(f"{name}: no estimate: {why}. A smaller problem may do") from None
+    mhz = megahertz(run.busy, table)
+    us = run.cycles / mhz + table.number("launch_us")
+    kind = measured(family_of(run.busy))
+    shares = used(run, table, mhz)
+    return Estimate(name, table.title, run.cycles, us, us / (1 + kind.most), us / max(0.05, 1 - kind.most), mhz, shares["tensor cores"], shares["tensor cores by mma.sync"],
+                    shares["issue slots"], shares["the port of shared memory"], shares["the L2"], shares["memory"], bound(shares), _how(found, run), _words(kind))
+
+
+def used(run: chip.Run, board: Board, mhz: float) -> dict[str, float]:
+    """Shares of what there is, by unit."""
+    busy, number = run.busy, board.number
+    memory = number("dram_gbs") * 1e3 / mhz / run.places
+    return {"tensor cores": busy.wgmma, "tensor cores by mma.sync": busy.mma, "issue slots": busy.issue, "the port of shared memory": min(1.0, busy.port),
+            "exponentials": busy.special, "the L2": busy.l2 / chip.l2_share(board, run.places), "memory": busy.memory / memory}
+
+
+def bound(shares: dict[str, float]) -> str:
+    """What bounds a kernel, in a line."""
+    name, most = max(shares.items(), key=lambda item: item[1])
+    if most >= BUSY:
+        return f"{name}, {min(1.0, most):.0%} busy"
+    return f"waiting: {name} come{'s' * (not name.endswith('s'))} nearest to a limit, {most:.0%} busy (more stages, larger tiles or more CTAs an SM hide more of it)"
+
+
+def _how(found: Sample, run: chip.Run) -> str:
+    part = "" if found.whole else f", {run.share:.0%} of their work, the rest at the pace of the tiles seen"
+    return (f"{len(found.ctas)} of {found.total} CTAs ran in the emulator{part}; {run.places} SMs at work, {found.resident} CTA{'s' * (found.resident > 1)} at a time on each, "
+            f"{run.waves:.1f} waves")
+
+
+def _words(kind: Family) -> str:
+    return f"{kind.name}: {kind.count} held-out measurements, mean error {kind.mean:.0%}, nine of ten within {kind.most:.0%}"

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A few CTAs of a launch in the emulator, from beginning to end, without the data that copies and products move.
+
+What is copied by TMA or multiplied does not decide how long a kernel takes, so it stays where it is: addresses, barriers, loops and ordinary loads and
+stores are real. Ordinary stores are taken back afterwards.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..emulator.hazards.findings import Findings
+from ..emulator.launch import Plan, one_blas_thread, plan
+from ..emulator.machine.in_flight import BarrierOp, CpAsyncOp, GroupOp, Landing
+from ..emulator.observe.counting import Counting
+from ..emulator.observe.deadlock import Deadlock
+from ..emulator.observe.work import Work
+from ..emulator.session import Session
+from ..hopper import limits
+from ..runtime import arguments
+from ..runtime.emulated import Mirrors
+from .trace import FURTHEST, MOST_ENTRIES, Enough, Recorder
+
+if TYPE_CHECKING:
+    from ..emulator.machine.accumulator import Accumulator
+    from ..runtime.module import RawKernel
+
+ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
+MIXED = 12                   # clusters of a sample of CTAs that differ
+MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
+
+
+class Still(Landing):
+    """Operations in flight that signal and complete as ever, and move nothing."""
+
+    def issue_copy(self, op: BarrierOp) -> None:
+        """A copy to shared memory."""
+        if type(op) is BarrierOp:
+            op.copy = _nothing
+        super().issue_copy(op)
+
+    def issue_store(self, op: GroupOp) -> None:
+        """A copy to global memory."""
+        op.read, op.write = _nothing_at_all, _nothing
+        super().issue_store(op)
+
+    def issue_cp(self, op: CpAsyncOp) -> None:
+        """cp.async."""
+        op.copy = _nothing
+        super().issue_cp(op)
+
+    def start_accumulator(self, acc: Accumulator, index: int) -> None:
+        """A product."""
+        acc.pending = []
+        super().start_accumulator(acc, index)
+
+
+def _nothing(*_given: Any) -> None:
+    """Data stays where it is."""
+
+
+def _nothing_at_all(*_given: Any) -> np.ndarray:
+    return np.zeros(0, np.uint8)
+
+
+@dataclass
+class Sample:
+    """What the sampled CTAs did. ctas: their linear numbers, slot by slot; total: CTAs of the launch; cluster: CTAs of one; resident: CTAs that an SM holds
+    at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end."""
+
+    plan: Plan
+    machine: Any
+    trace: Recorder
+    ctas: list[int]
+    total: int
+    cluster: int
+    resident: int
+    counts: dict[int, dict[str, int]]
+    whole: bool = True
+
+
+def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
+    """The launch as the emulator plans it. Raises LaunchError as a launch would."""
+    grid, block = arguments.check_launch(kernel.signature, kernel.use, grid, block, shared_mem)
+    checked = arguments.check_arguments(kernel.signature, args, kernel.backend)
+    mirrors = Mirrors()
+    packed = [mirrors.pack(value, f"argument {number}") for number, value in enumerate(checked, 1)]
+    session = Session(schedule="lazy", hazards_mode="collect", trace=False, check=False, limit=MOST_WORK)
+    return plan(kernel.module.program, kernel.mangled, grid, block, packed, int(shared_mem), cluster, session), mirrors
+
+
+def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES) -> Sample:
+    """Run the CTAs of these clusters (numbers in launch order) together. most: blocks that warps run before the sample is cut, three tiles at least.
+
+    Raises what a launch raises, and BudgetExceeded for too long a sample.
+    """
+    shape = launch.geometry
+    size = shape.cluster_ctas
+    chosen = np.concatenate([shape.cta_order[c * size:(c + 1) * size] for c in clusters])
+    few = replace(shape, slots=len(chosen), ctas=len(chosen))
+    few.__dict__["cta_order"] = chosen
+    at_once = min(shape.ctas, shape.slots)
+    heard: list[Any] = []
+
+    def listen(machine: Any) -> list[Any]:
+        still: Any = Still
+        counting: Any = Counting
+        machine.landing = still(machine)
+        heard.extend((Recorder(machine, max(1, at_once // len(chosen)), most), counting(machine)))
+        machine.findings = Findings(machine)
+        bound: Any = Work
+        return [*heard, bound(machine), Deadlock(machine, ())]
+    machine: Any = replace(launch, geometry=few).machine(listen)
+    try:
+        with one_blas_thread():
+            machine.scheduler.run()
+        whole = True
+    except Enough:
+        whole = False
+    finally:
+        heard[0].restore()
+        launch.memory.release_views()
+        machine.findings.close()
+    return Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole)
+
+
+def typical(launch: Plan) -> Sample:
+    """A sample that stands for all CTAs: the first cluster; where more than a wave of clusters follows and those in the middle or at the end do not as much as it does,
+    some from all over the grid, in a random order that is always the same."""
+    first = run(launch)
+    clusters = first.total // first.cluster
+    if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
+        return first
+    others = run(launch, (clusters // 2, clusters - 1))
+    lengths = [length(first, 0), length(others, 0), length(others, 1)]
+    if max(lengths) <= ALIKE * min(lengths):
+        return first
+    return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+
+
+def length(sample: Sample, cluster: int) -> int:
+    """Entries that the trace of a sampled cluster has."""
+    warps = sample.machine.warps * sample.cluster
+    return sum(map(len, sample.trace.warps[cluster * warps:(cluster + 1) * warps]))
+
+
+def resident(threads: int, registers: int, shared: int) -> int:
+    """CTAs that an SM holds at once. As limits.occupancy, but for registers, of which nine warps take those of nine: two CTAs of gemm/producer_warp.cu
+    (288 threads, 90 registers) share an SM at three stages (variants.json: WAIT_FOR_OWN_LOAD takes 0.261 ms there and 0.462 ms at four)."""
+    parts = limits.shares(threads, registers, shared)
+    warps = parts["threads"][0]
+    return max(1, min(parts["threads"][1] // warps, parts["blocks"][1], parts["registers"][1] // warps, parts["shared memory"][1] // parts["shared memory"][0]))

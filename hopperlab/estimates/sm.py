@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One multiprocessor, or the SMs of a cluster, in discrete events: actors run their steps, and units that they share serve one after the other.
+
+Times are cycles from the start of the first CTA. An actor goes on until it has to wait or is ahead of another one, so that units are asked nearly in the
+order of time. What lands later is known when it is issued: a barrier's phase completes at the latest of what it waits for.
+"""
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import trace as T
+from .boards import Board
+from .programs import COMPUTE, Actor
+from .trace import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+NEVER = float("inf")
+
+
+@dataclass
+class Memory:
+    """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
+    missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well."""
+
+    l2: float
+    store: float
+    lane_store: float
+    dram: float
+    missed: float = 0.0
+    cold: float = 0.0
+    waited: float = 0.0
+
+
+class Barrier:
+    """Phases of an mbarrier, or generations of another barrier: when each was complete, and what the running one has."""
+
+    __slots__ = ("wanted", "pending", "bytes", "latest", "done", "waiting", "met")
+
+    def __init__(self, wanted: int):
+        self.wanted = self.pending = wanted
+        self.bytes, self.latest = 0, 0.0
+        self.done: list[float] = []
+        self.waiting: list[Runner] = []
+        self.met: dict[tuple[int, int], int] = {}
+
+
+@dataclass
+class Unit:
+    """Serves one request after the other; busy: cycles served."""
+
+    free: float = 0.0
+    busy: float = 0.0
+
+    def serve(self, at: float, cycles: float) -> float:
+        """When a request that comes at `at` is through."""
+        self.free = max(self.free, at) + cycles
+        self.busy += cycles
+        return self.free
+
+
+class Multiprocessor:
+    """The units of an SM."""
+
+    def __init__(self) -> None:
+        self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
+        self.tensor, self.port, self.engine, self.l2, self.dram, self.stores = (Unit() for _ in range(6))
+        self.loaded = 0.0
+
+
+@dataclass
+class Runner:
+    """An actor as it runs on an SM. products, copies: when what is open and what was committed is done, by kind."""
+
+    actor: Actor
+    sm: Multiprocessor
+    copy: int
+    at: float = 0.0
+    step: int = 0
+    open: dict[Any, float] = field(default_factory=dict)
+    groups: dict[Any, list[float]] = field(default_factory=dict)
+    reads: dict[Any, list[float]] = field(default_factory=dict)
+    met: dict[Any, int] = field(default_factory=dict)
+    copies: float = 0.0
+    wrote: bool = False
+    over: bool = False
+
+
+class Simulation:
+    """Runs CTAs. `counts`: arrivals that each mbarrier of the sample wants; capacity: barriers a CTA may have; threads: of a CTA."""
+
+    def __init__(self, board: Board, memory: Memory, counts: Mapping[int, int], capacity: int, warps: int, operations: Callable[[int], Any]):
+        self.board, self.memory, self.counts, self.capacity, self.warps = board, memory, counts, capacity, warps
+        self.operations = operations
+        self.barriers: dict[tuple[Any, ...], Barrier] = {}
+        self.heap: list[tuple[float, int, Runner]] = []
+        self.numbers = {name: constant.value for name, constant in board.constants.items()}
+        self.cta_ends: dict[tuple[int, int], float] = {}
+        self.left: dict[tuple[int, int], int] = {}
+        self.stamp, self.latest = 0, 0.0
+        self.sms: dict[tuple[int, int], Multiprocessor] = {}
+        self.cluster_warps: dict[int, int] = {}
+        self.store_ends: list[tuple[float, float]] = []
+        self.on_end: Callable[[tuple[int, int], float], None] | None = None
+        self.tile_ends: list[float] = []
+        self.load_ends: list[tuple[float, int]] = []
+
+    # --- who runs ---------------------------------------------------------------------------------------------------
+    def start(self, actors: list[Actor], copy: int, slot: int, sm: Multiprocessor, at: float, cluster: int) -> None:
+        """The actors of a sampled CTA begin on an SM; `copy` tells apart CTAs that do the same."""
+        mine = [actor for actor in actors if actor.slot == slot]
+        self.left[(copy, slot)] = len(mine)
+        self.sms[(copy, slot)] = sm
+        self.cluster_warps[copy] = self.warps * cluster
+        for actor in mine:
+            self._push(Runner(actor, sm, copy, at))
+
+    def _push(self, runner: Runner) -> None:
+        self.stamp += 1
+        heapq.heappush(self.heap, (runner.at, self.stamp, runner))
+
+    def run(self, until: float = NEVER) -> float:
+        """To the end; returns when the last CTA ended."""
+        while self.heap:
+            _, _, runner = heapq.heappop(self.heap)
+            self._advance(runner)
+        return max(self.cta_ends.values(), default=0.0)
+
+    def _advance(self, runner: Runner) -> None:
+        steps, end = runner.actor.steps, len(runner.actor.steps)
+        heap = self.heap
+        while runner.step < end:
+            if heap and runner.at > heap[0][0]:
+                self._push(runner)
+                return
+            self.latest = max(self.latest, runner.at)
+            step = steps[runner.step]
+            kind = step[0]
+            if kind == COMPUTE:
+                self._compute(runner, step[1], step[2])
+            elif not _DO[kind](self, runner, step):
+                return
+            runner.step += 1
+        if not runner.over:
+            runner.over = True
+            key = (runner.copy, runner.actor.slot)
+            self.left[key] -= 1
+            self.cta_ends[key] = max(self.cta_ends.get(key, 0.0), runner.at)
+            if not self.left[key] and self.on_end is not None:
+                self.on_end(key, self.cta_ends[key])
+
+    # --- instructions -----------------------------------------------------------------------------------------------
+    def _compute(self, runner: Runner, cost: Any, warps: int) -> None:
+        sm, at, first = runner.sm, runner.at, runner.actor.first
+        end = at + cost.chain
+        for k in range(min(4, warps)):
+            part = (first + k) % 4
+            end = max(end, sm.schedulers[part].serve(at, cost.issue))
+            if cost.tensor:
+                end = max(end, sm.mma[part].serve(at, cost.tensor) - self.numbers["mma_ahead"])
+            if cost.special:
+                end = max(end, sm.special[part].serve(at, cost.special))
+        if cost.port:
+            end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
+        if cost.loaded:
+            missed = self.numbers["l1_missed"]
+            self._fetch(sm, at, cost.loaded * warps * missed)
+            end = max(end + missed * (self.numbers["lane_latency_l2"] + self.memory.waited), sm.l2.free, sm.dram.free)
+        if cost.stored:
+            runner.wrote = True
+            self.store_ends.append((sm.stores.serve(at, cost.stored * warps / self.memory.lane_store), cost.stored * warps))
+            end = max(end, sm.stores.free - self.numbers["store_queue"] / self.memory.lane_store)
+        runner.at = end
+
+    def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane") -> float:
+        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory."""
+        memory = self.memory
+        end = sm.l2.serve(at, nbytes / memory.l2)
+        if memory.missed:
+            end = max(end, sm.dram.serve(at, nbytes * memory.missed / memory.dram))
+        cold = sm.loaded < memory.cold
+        sm.loaded += nbytes
+        return end + memory.waited + self.numbers[f"{way}_latency_memory" if cold else f"{way}_latency_l2"]
+
+    def wgmma(self, runner: Runner, step: Step) -> bool:
+        """A product starts when the tensor core is free; the warpgroup only hands it over."""
+        if runner.wrote:
+            runner.wrote = False
+            self.tile_ends.append(runner.at)
+        info = self.operations(step[1]).info
+        cycles = self.board.wgmma_cycles(info.n, bool(info.rs)) * step[-1] / 4
+        end = runner.sm.tensor.serve(runner.at, cycles)
+        runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
+        runner.at = max(runner.at + self.numbers["wgmma_issue"], end - self.numbers["wgmma_ahead"])
+        return True
+
+    def commit(self, runner: Runner, step: Step) -> bool:
+        """A group is closed."""
+        kind = step[2]
+        runner.groups.setdefault(kind, []).append(runner.open.pop(kind, runner.at))
+        if kind is True:
+            runner.reads.setdefault(kind, []).append(runner.open.pop("read", runner.at))
+        return True
+
+    def products(self, runner: Runner, step: Step) -> bool:
+        """wgmma.wait_group."""
+        return self._groups(runner, "wgmma", step[2], runner.groups)
+
+    def wait_groups(self, runner: Runner, step: Step) -> bool:
+        """wait_group of copies."""
+        return self._groups(runner, step[2], step[3], runner.reads if step[4] else runner.groups)
+
+    @staticmethod
+    def _groups(runner: Runner, kind: Any, pending: int, table: dict[Any, list[float]]) -> bool:
+        closed = table.get(kind, [])
+        due = closed[:len(closed) - pending] if pending else closed
+        if due:
+            runner.at = max(runner.at, max(due))
+            table[kind] = closed[len(closed) - pending:] if pending else []
+        return True
+
+    # --- copies -----------------------------------------------------------------------------------------------------
+    def load(self, runner: Runner, step: Step) -> bool:
+        """A bulk or tensor load."""
+        numbers, sm, places = self.numbers, runner.sm, step[3]
+        runner.at += numbers["tma_issue"]
+        rate = numbers["tma_bytes"]
+        ready = self._fetch(sm, runner.at, step[2], "tma")
+        self.load_ends.append((ready, step[2]))
+        for barrier, nbytes, slot in places:
+            into = self.sms.get((runner.copy, slot), sm)
+            end = max(ready, into.engine.serve(runner.at, nbytes / rate) + numbers["tma_latency_l2"])
+            self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1))
+        return True
+
+    def store(self, runner: Runner, step: Step) -> bool:
+        """A bulk or tensor store: its source is read, then it is written."""
+        runner.at += self.numbers["tma_issue"]
+        runner.wrote = True
+        read = runner.sm.engine.serve(runner.at, step[2] / self.numbers["tma_bytes"])
+        out = runner.sm.stores.serve(runner.at, step[2] / self.memory.store)
+        read = max(read, out - self.numbers["store_queue"] / self.memory.store) + self.numbers["store_read"]
+        runner.open["read"] = max(runner.open.get("read", 0.0), read)
+        runner.open[True] = max(runner.open.get(True, 0.0), out + self.numbers["store_latency"])
+        self.store_ends.append((out, step[2]))
+        return True
+
+    def cp_async(self, runner: Runner, step: Step) -> bool:
+        """cp.async by lanes."""
+        end = self._fetch(runner.sm, runner.at, step[2] * step[-1])
+        self.load_ends.append((end, step[2] * step[-1]))
+        runner.open[False] = max(runner.open.get(False, 0.0), end)
+        runner.copies = max(runner.copies, end)
+        return True
+
+    def cp_arrive(self, runner: Runner, step: Step) -> bool:
+        """cp.async.mbarrier.arrive."""
+        self._contribute((runner.copy, step[2]), step[3] * step[-1], 0, max(runner.at, runner.copies), self.counts.get(step[2], 1))
+        return True
+
+    def remote(self, runner: Runner, step: Step) -> bool:
+        """Bytes to another CTA of the cluster."""
+        end = runner.sm.l2.serve(runner.at, step[2] / self.numbers["dsmem_bytes"]) + self.numbers["dsmem_latency"]
+        if step[3] >= 0:
+            self._contribute((runner.copy, step[3]), 0, -step[2], end, self.counts.get(step[3], 1))
+        return True
+
+    # --- barriers ---------------------------------------------------------------------------------------------------
+    def _barrier(self, key: tuple[Any, ...], wanted: int) -> Barrier:
+        found = self.barriers.get(key)
+        if found is None:
+            found = self.barriers[key] = Barrier(wanted)
+        return found
+
+    def _contribute(self, key: tuple[Any, ...], arrivals: int, nbytes: int, at: float, wanted: int) -> None:
+        barrier = self._barrier(key, wanted)
+        barrier.pending -= arrivals
+        barrier.bytes += nbytes
+        barrier.latest = max(barrier.latest, at)
+        if barrier.pending <= 0 and barrier.bytes == 0:
+            self._complete(barrier)
+
+    def _complete(self, barrier: Barrier) -> None:
+        barrier.done.append(barrier.latest)
+        barrier.pending, barrier.latest = barrier.wanted, 0.0
+        barrier.met.clear()
+        waiting, barrier.waiting = barrier.waiting, []
+        for runner in waiting:
+            self._push(runner)
+
+    def arrive(self, runner: Runner, step: Step) -> bool:
+        """mbarrier.arrive, here or in another CTA."""
+        slot = step[2] // self.capacity
+        far = slot != runner.actor.slot
+        at = runner.at + (self.numbers["mbarrier_remote"] - self.numbers["mbarrier"] if far else 0)
+        self._contribute((runner.copy, step[2]), step[3] * step[-1], step[4] * step[-1], at, self.counts.get(step[2], 1))
+        return True
+
+    def _wait(self, runner: Runner, barrier: Barrier, phases: int, latency: float) -> bool:
+        if len(barrier.done) < phases:
+            barrier.waiting.append(runner)
+            return False
+        if phases > 0:
+            runner.at = max(runner.at, barrier.done[phases - 1] + latency)
+        return True
+
+    def wait(self, runner: Runner, step: Step) -> bool:
+        """mbarrier.try_wait until it is true."""
+        return self._wait(runner, self._barrier((runner.copy, step[2]), self.counts.get(step[2], 1)), step[3], self.numbers["mbarrier"])
+
+    def _meet(self, runner: Runner, key: tuple[Any, ...], warps: int, came: int) -> None:
+        barrier = self._barrier(key, warps)
+        barrier.wanted = warps
+        barrier.latest = max(barrier.latest, runner.at)
+        who = (runner.actor.slot, runner.actor.first)                    # lanes of a warp may come one after the other: it counts once
+        barrier.met[who] = max(barrier.met.get(who, 0), came)
+        if sum(barrier.met.values()) >= warps:
+            self._complete(barrier)
+
+    def named(self, runner: Runner, step: Step) -> bool:
+        """bar.arrive and bar.sync."""
+        self._meet(runner, (runner.copy, "named", step[2]), -(-step[4] // 32) or self.warps, step[-1])
+        return True
+
+    def named_wait(self, runner: Runner, step: Step) -> bool:
+        """bar.sync."""
+        return self._wait(runner, self._barrier((runner.copy, "named", step[2]), 1), step[3], self.numbers["named"])
+
+    def cluster(self, runner: Runner, step: Step) -> bool:
+        """barrier.cluster.arrive."""
+        key = (runner.copy, "cluster", step[2])
+        runner.met[key] = len(self._barrier(key, 1).done) + 1
+        self._meet(runner, key, self.cluster_warps[runner.copy], step[-1])
+        return True
+
+    def cluster_wait(self, runner: Runner, step: Step) -> bool:
+        """barrier.cluster.wait."""
+        key = (runner.copy, "cluster", step[2])
+        return self._wait(runner, self._barrier(key, 1), runner.met.get(key, 0), self.numbers["cluster_barrier"])
+
+
+_DO: dict[int, Callable[[Simulation, Runner, Step], bool]] = {
+    T.WAIT: Simulation.wait, T.ARRIVE: Simulation.arrive, T.LOAD: Simulation.load, T.STORE: Simulation.store, T.COMMIT: Simulation.commit,
+    T.GROUPS: Simulation.wait_groups, T.CP_ASYNC: Simulation.cp_async, T.CP_ARRIVE: Simulation.cp_arrive, T.NAMED: Simulation.named,
+    T.NAMED_WAIT: Simulation.named_wait, T.CLUSTER: Simulation.cluster, T.CLUSTER_WAIT: Simulation.cluster_wait, T.WGMMA: Simulation.wgmma,
+    T.PRODUCTS: Simulation.products, T.REMOTE: Simulation.remote}

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each warp did in a launch, in order: blocks of instructions, and what they started, arrived at and waited for.
+
+A listener of the emulator; it is there only while something is estimated, so that other launches do no work for it. `Recorder.warps` holds a list of
+plain tuples a warp: (kind, instruction index, …), of which the kinds are below. Barriers and CTAs are numbered as the machine numbers them.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..emulator.machine.events import Listener
+from ..emulator.machine.waits import MbarrierWait, NamedWait, WgmmaWait
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..emulator.compile.translated import Block
+    from ..emulator.machine.cohort import Cohort
+    from ..emulator.machine.waits import Wait
+
+Step = tuple[Any, ...]
+
+BLOCK = 0            # (BLOCK, -1, number): runs a basic block
+WAIT = 1             # (WAIT, index, barrier, phases): until so many phases of an mbarrier are complete
+ARRIVE = 2           # (ARRIVE, index, barrier, arrivals, bytes): on an mbarrier; bytes that it announces
+LOAD = 3             # (LOAD, index, bytes read, ((barrier, bytes, slot), …)): a bulk or tensor load, to one CTA or several
+STORE = 4            # (STORE, index, bytes): a bulk or tensor store or reduction
+COMMIT = 5           # (COMMIT, index, bulk): a group of copies is closed
+GROUPS = 6           # (GROUPS, index, bulk, pending, read only): until all but `pending` groups are done
+CP_ASYNC = 7         # (CP_ASYNC, index, bytes): cp.async by lanes
+CP_ARRIVE = 8        # (CP_ARRIVE, index, barrier, lanes): arrives when the copies so far are there
+NAMED = 9            # (NAMED, index, key, lanes, threads): arrives at a named barrier that wants `threads`
+NAMED_WAIT = 10      # (NAMED_WAIT, index, key, generations)
+CLUSTER = 11         # (CLUSTER, index, domain, lanes): arrives at a cluster barrier
+CLUSTER_WAIT = 12    # (CLUSTER_WAIT, index, domain)
+WGMMA = 13           # (WGMMA, index)
+PRODUCTS = 14        # (PRODUCTS, index, pending): wgmma.wait_group
+MOST_ENTRIES = 60_000  # blocks that warps of a sample run, at least, before the rest is taken to go on as it went
+FURTHEST = 12          # times as many, at most
+TILES = 3              # tiles of each warp that writes, before a sample is cut
+REMOTE = 15          # (REMOTE, index, bytes, barrier or -1): to another CTA's shared memory
+
+
+class Enough(Exception):
+    """The sample is as long as it need be; the rest goes on as it went."""
+
+
+class Recorder(Listener):
+    """Writes down one launch. `warps`: a list a warp; `counts`: arrivals that each mbarrier wants; `boxes`: bytes of global memory that loads touched, by array,
+    with the array's size; scale: CTAs for which a sampled one stands, where it draws from a counter."""
+
+    def __init__(self, machine: Any, scale: int = 1, most: int = MOST_ENTRIES):
+        self.M, self.scale, self.most = machine, scale, most
+        self.runs, self.multiplies = 0, False
+        self.polls: dict[int, set[int]] = {}
+        self.stores: set[int] = set()                # warps that have written since their last product
+        self.tiles: dict[int, int] = {}              # of warps that write: tiles written
+        self.warps: list[list[Step]] = [[] for _ in range(machine.slots * machine.warps)]
+        self.counts: dict[int, int] = {}
+        self.index = -1
+        self.used: Any = None
+        self.read: dict[int, list[float]] = {}       # allocation address -> [bytes loaded, bytes of the array]
+        self.written: dict[int, list[float]] = {}
+        self.undo: list[tuple[Any, ...]] = []
+
+    def _each(self, C: Cohort, entry: Step) -> None:
+        for warp in self.M.units(C).gw.tolist():
+            self.warps[warp].append(entry)
+
+    # --- blocks and waits -------------------------------------------------------------------------------------------
+    def running(self, C: Cohort, block: Block) -> None:
+        """A block. Raises Enough when there are as many as are wanted."""
+        entry, warps = (BLOCK, -1, block.id), self.M.units(C).gw.tolist()
+        if self.M.translation.watches(block.id):
+            warps = self._once(warps, block.id)
+        for warp in warps:
+            self.warps[warp].append(entry)
+        self.runs += len(warps)
+        if self.runs > self.most and (self.runs > FURTHEST * self.most or not self.multiplies or min(self.tiles.values(), default=0) >= TILES):
+            raise Enough
+
+    def _once(self, warps: list[int], block: int) -> list[int]:
+        """Warps that run a block of a polling loop for the first time since they came to the loop."""
+        fresh = []
+        for warp in warps:
+            last = self.warps[warp][-1] if self.warps[warp] else None
+            seen = self.polls.setdefault(warp, set())
+            if last is None or last[0] != BLOCK or not self.M.translation.watches(last[2]):
+                seen.clear()
+            if block not in seen:
+                seen.add(block)
+                fresh.append(warp)
+        return fresh
+
+    def passed(self, C: Cohort, wait: Wait, index: int) -> None:
+        """A blocking instruction lets warps go on."""
+        kind, units = type(wait), self.M.units(C)
+        if kind is MbarrierWait:
+            keys = wait.keys[units.starts]
+            phases = self.M.barriers.phase[keys]
+            for warp, key, phase in zip(units.gw.tolist(), keys.tolist(), phases.tolist()):
+                self.warps[warp].append((WAIT, index, key, phase))
+        elif kind is WgmmaWait:
+            pending = self.M.translation.ops[index].info
+            self._each(C, (PRODUCTS, index, pending))
+        elif isinstance(wait, NamedWait):
+            for warp, key, generation in zip(units.gw.tolist(), wait.keys[units.starts].tolist(), np.broadcast_to(wait.extra, C.n)[units.starts].tolist()):
+                self.warps[warp].append((NAMED_WAIT, index, key, generation + 1))
+
+    def groups_waited(self, C: Cohort, bulk: bool, pending: int, read_only: bool) -> None:
+        """wait_group of copies."""
+        self._each(C, (GROUPS, -1, bulk, pending, read_only))
+
+    def cluster_left(self, C: Cohort, domain: NDArray[Any], acquire: bool) -> None:
+        """barrier.cluster.wait."""
+        units = self.M.units(C)
+        for warp, place in zip(units.gw.tolist(), np.broadcast_to(domain, C.n)[units.starts].tolist()):
+            self.warps[warp].append((CLUSTER_WAIT, -1, place))
+
+    # --- arrivals ---------------------------------------------------------------------------------------------------
+    def mbarrier_born(self, C: Cohort, ids: NDArray[Any], flat: NDArray[Any], live: NDArray[Any], count: NDArray[Any], index: int) -> None:
+        """mbarrier.init."""
+        self.counts.update(zip(ids.tolist(), np.broadcast_to(count, ids.shape).tolist()))
+
+    def mbarriers_grew(self, old: int, new: int) -> None:
+        """Numbers of barriers change: slot * capacity + number."""
+        self.counts = {b // old * new + b % old: n for b, n in self.counts.items()}
+        moved = {WAIT: 2, ARRIVE: 2, CP_ARRIVE: 2}
+        for k, entries in enumerate(self.warps):
+            self.warps[k] = [e if e[0] not in moved else (*e[:2], e[2] // old * new + e[2] % old, *e[3:]) for e in entries]
+
+    def mbarrier_used(self, C: Cohort, ids: NDArray[Any], index: int) -> None:
+        """Whose barriers are named."""
+        self.used = C
+
+    def arrived(self, C: Cohort, ids: NDArray[Any], count: NDArray[Any], expect: NDArray[Any] | None, info: Any) -> None:
+        """mbarrier.arrive."""
+        warps, expected = C.gids >> 5, np.zeros(C.n, np.int64) if expect is None else np.broadcast_to(expect, C.n)
+        counts = np.broadcast_to(count, C.n)
+        if C.n == 1:
+            self.warps[int(warps[0])].append((ARRIVE, info.index, int(ids[0]), int(counts[0]), int(expected[0])))
+            return
+        keys, first, where = np.unique(warps << 32 | ids, return_index=True, return_inverse=True)
+        total, announced = np.bincount(where, counts), np.bincount(where, expected)
+        for k, lane in enumerate(first.tolist()):
+            self.warps[int(warps[lane])].append((ARRIVE, info.index, int(ids[lane]), int(total[k]), int(announced[k])))
+
+    def announced(self, ids: NDArray[Any], nbytes: NDArray[Any], index: int) -> None:
+        """expect_tx without an arrival."""
+        if "arrive" not in self.M.body[index].mods and "arrive_drop" not in self.M.body[index].mods:
+            for gid, barrier, count in zip(self.used.gids.tolist(), ids.tolist(), np.broadcast_to(nbytes, ids.shape).tolist()):
+                self.warps[gid >> 5].append((ARRIVE, index, barrier, 0, count))
+
+    def named_arrived(self, C: Cohort, keys: NDArray[Any], threads: NDArray[Any], info: Any) -> None:
+        """bar.sync, bar.arrive."""
+        units = self.M.units(C)
+        counts = [32] * len(units.gw) if units.counts is None else units.counts.tolist()
+        keys, threads = np.broadcast_to(keys, C.n), np.broadcast_to(threads, C.n)
+        for warp, start, lanes in zip(units.gw.tolist(), units.starts.tolist(), counts):
+            self.warps[warp].append((NAMED, info.index, int(keys[start]), lanes, int(threads[start])))
+
+    def cluster_arrived(self, C: Cohort, domain: NDArray[Any], release: bool) -> None:
+        """barrier.cluster.arrive."""
+        units = self.M.units(C)
+        counts = [32] * len(units.gw) if units.counts is None else units.counts.tolist()
+        for warp, place, lanes in zip(units.gw.tolist(), np.broadcast_to(domain, C.n)[units.starts].tolist(), counts):
+            self.warps[warp].append((CLUSTER, -1, place, lanes))
+
+    # --- copies and products ----------------------------------------------------------------------------------------
+    def _touch(self, table: dict[int, list[float]], address: int, nbytes: float) -> None:
+        allocation = self.M.memory.find(address)
+        if allocation is not None:
+            table.setdefault(allocation.address, [0.0, float(allocation.nbytes)])[0] += nbytes
+
+    def box_read(self, gid: int, fields: Any, rows: Any, index: int) -> None:
+        """A tensor load."""
+        nbytes = len(rows.address) * max(0, rows.last - rows.first) * fields.elem_bytes
+        self._touch(self.read, int(rows.address[0]), nbytes)
+        self.warps[gid >> 5].append((LOAD, index, nbytes, []))
+
+    def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int) -> None:
+        """A bulk load."""
+        self._touch(self.read, allocation.address, nbytes)
+        self.warps[gid >> 5].append((LOAD, index, nbytes, []))
+
+    def load_issued(self, gid: int, barrier: int, spans: list[Any], nbytes: int, index: int, slot: int, tile: Any) -> None:
+        """Where it goes."""
+        self.warps[gid >> 5][-1][3].append((barrier, nbytes, slot))
+
+    def store_issued(self, gid: int, spans: list[Any], nbytes: int, index: int, reduction: bool, tile: Any) -> None:
+        """A bulk or tensor store."""
+        self.warps[gid >> 5].append((STORE, index, nbytes))
+        self._writes(gid >> 5)
+
+    def _writes(self, warp: int) -> None:
+        self.stores.add(warp)
+        self.tiles.setdefault(warp, 0)
+
+    def box_written(self, gid: int, fields: Any, rows: Any, index: int, reduction: bool) -> None:
+        """Where a tensor store goes."""
+        self._touch(self.written, int(rows.address[0]), len(rows.address) * max(0, rows.last - rows.first) * fields.elem_bytes)
+
+    def span_written(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, reduction: bool) -> None:
+        """Where a bulk store goes."""
+        self._touch(self.written, allocation.address, nbytes)
+
+    def committed(self, C: Cohort, bulk: bool) -> None:
+        """commit_group of copies."""
+        self._each(C, (COMMIT, -1, bulk))
+
+    def cp_async(self, C: Cohort, live: Cohort, address: NDArray[Any], parts: list[Any], flat: NDArray[Any], size: int, index: int) -> None:
+        """cp.async."""
+        units = self.M.units(C)
+        counts = [32] * len(units.gw) if units.counts is None else units.counts.tolist()
+        for warp, lanes in zip(units.gw.tolist(), counts):
+            self.warps[warp].append((CP_ASYNC, index, lanes * size))
+        for allocation, _lanes, offsets in parts:
+            self._touch(self.read, allocation.address, len(offsets) * size)
+
+    def arrival_issued(self, op: Any) -> None:
+        """cp.async.mbarrier.arrive."""
+        warps, lanes = np.unique(op.gids >> 5, return_counts=True)
+        for warp, count in zip(warps.tolist(), lanes.tolist()):
+            self.warps[warp].append((CP_ARRIVE, op.index, op.barrier, count))
+
+    def remote_issued(self, gid: int, barrier: int, first: int, nbytes: int, index: int, reduction: bool) -> None:
+        """To another CTA."""
+        self.warps[gid >> 5].append((REMOTE, index, nbytes, barrier))
+
+    def wgmma_issued(self, C: Cohort, issue: Any) -> None:
+        """wgmma.mma_async."""
+        self.multiplies = True
+        for warp in self.M.units(C).gw.tolist():
+            self.warps[warp].append((WGMMA, issue.info.index))
+            if warp in self.stores:
+                self.stores.discard(warp)
+                self.tiles[warp] += 1
+
+    # --- ordinary memory --------------------------------------------------------------------------------------------
+    def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
+        """ld.global."""
+        for allocation, _lanes, offsets in parts:
+            self._touch(self.read, allocation.address, np.size(offsets) * info.nbytes)
+
+    def global_written(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any, value: Any) -> None:
+        """st.global: what was there is kept, so that an estimate changes nothing."""
+        for allocation, _lanes, offsets in parts:
+            self._touch(self.written, allocation.address, np.size(offsets) * info.nbytes)
+            self._keep(allocation, offsets, info.nbytes)
+        for warp in self.M.units(C).gw.tolist():
+            self._writes(warp)
+
+    def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
+        """atom.global: a CTA that draws from a counter stands for all that are not sampled."""
+        value = getattr(self.M.body[info.index].operands[-1], "value", None)
+        for allocation, _lanes, offsets in parts:
+            self._keep(allocation, offsets, info.nbytes)
+            if self.scale > 1 and info.op == "add" and info.returns and isinstance(value, int) and info.nbytes == 4:
+                allocation.view(4)[np.asarray(offsets) >> 2] += np.uint32(value * (self.scale - 1) & 0xFFFFFFFF)
+
+    def _keep(self, allocation: Any, offsets: Any, nbytes: int) -> None:
+        places = np.atleast_1d(np.asarray(offsets)).astype(np.int64)[:, None] + np.arange(nbytes)
+        self.undo.append((allocation, places, allocation.view(1)[places]))
+
+    def restore(self) -> None:
+        """Global memory as it was."""
+        for allocation, places, old in reversed(self.undo):
+            allocation.view(1)[places] = old
+        self.undo = []

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hl.estimate: what it gives, what it leaves alone, what it refuses, and that the emulator without it does nothing more."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import hopperlab as hl
+from hopperlab import cli
+from hopperlab.estimates import chip, sample, steps
+from hopperlab.estimates.boards import H200
+from hopperlab.estimates.estimating import bound, estimate_launch
+from hopperlab.hopper import limits
+from hopperlab.measure import recordings
+from hopperlab.measure.launches import gemm, micro
+
+SCALE = r"""
+extern "C" __global__ void scale(const float* in, float* out, int* count, int n) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) out[i] = 2.0f * in[i];
+    if (threadIdx.x == 0) atomicAdd(count, 1);
+}"""
+CHAIN = r"""
+extern "C" __global__ void chain(float* out, float x, int rounds) {
+    float y = x;
+    #pragma unroll 1
+    for (int i = 0; i < rounds; i++) y = y * x + 1.0f;
+    out[blockIdx.x * blockDim.x + threadIdx.x] = y;
+}"""
+MEETING = r"""
+extern "C" __global__ void meeting(volatile int* arrived, int* out) {
+    if (threadIdx.x == 0) {
+        atomicAdd((int*)&arrived[blockIdx.x], 1);
+        while (arrived[(blockIdx.x + 1) % gridDim.x] == 0) { }
+        out[blockIdx.x] = 1;
+    }
+}"""
+
+
+def kernel(source, name):
+    return hl.RawModule(code=source, backend="emulator").get_function(name)
+
+
+def test_it_leaves_arrays_alone_and_says_that_it_is_an_estimate():
+    n = 1 << 16
+    x, y, count = np.ones(n, np.float32), np.zeros(n, np.float32), np.zeros(1, np.int32)
+    found = hl.estimate(kernel(SCALE, "scale"), (n // 256,), (256,), (x, y, count, np.int32(n)))
+    assert not y.any() and not count.any()
+    assert found.low_us < found.us < found.high_us and found.cycles > 0
+    assert "estimated" in str(found) and "no measurement" in str(found)
+    assert json.loads(json.dumps(found.as_dict()))["us"] == found.us
+
+
+def test_more_dependent_work_takes_longer_by_the_latency():
+    run = kernel(CHAIN, "chain")
+    out = np.zeros(132 * 32, np.float32)
+    short, long = (hl.estimate(run, (132,), (32,), (out, np.float32(0.5), np.int32(rounds))) for rounds in (1000, 3000))
+    assert 4 * 2000 <= long.cycles - short.cycles <= 14 * 2000, "a fused multiply-add takes four cycles, a loop has a few instructions more"
+
+
+def test_twice_the_waves_take_nearly_twice_as_long():
+    run = kernel(CHAIN, "chain")
+    out = np.zeros(8 * 132 * 1024, np.float32)
+    times = [hl.estimate(run, (2 * waves * 132,), (1024,), (out, np.float32(0.5), np.int32(500))).cycles for waves in (2, 4)]
+    assert 1.5 < times[1] / times[0] < 2.2
+
+
+def test_ctas_that_wait_for_others_have_no_estimate():
+    arrived, out = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    with pytest.raises(hl.LaunchError, match="wait for others"):
+        hl.estimate(kernel(MEETING, "meeting"), (64,), (32,), (arrived, out))
+    assert not arrived.any()
+
+
+@pytest.mark.parametrize("n", [64, 256])
+def test_products_come_at_the_recorded_rate(n):
+    """micro.json, wgmma_rate: 32.18 and 128.08 cycles for one of two warpgroups' products with three in flight."""
+    rates = [estimate_launch(micro.wgmma(n, rounds=rounds, samples=1, backend="emulator").launch).cycles for rounds in (16, 48)]
+    per_product = (rates[1] - rates[0]) / (2 * 4 * 32)
+    assert per_product == pytest.approx({64: 32.18, 256: 128.08}[n], rel=0.1)
+
+
+def test_a_cut_sample_goes_on_as_it_went():
+    a, b, c = (np.zeros(shape, np.uint16) for shape in ((4096, 512), (4096, 512), (4096, 4096)))
+    launch = gemm.persistent(a, b, c, blocks=32, backend="emulator")
+    planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+    whole, cut = sample.run(planned), sample.run(planned, most=1000)
+    assert whole.whole and not cut.whole and 0.1 < chip.progress(cut) < 0.5
+    assert chip.simulate(cut, H200).cycles == pytest.approx(chip.simulate(whole, H200).cycles, rel=0.05)
+
+
+def test_nine_warps_take_the_registers_of_nine():
+    assert sample.resident(288, 90, 98352) == 2 and limits.occupancy(288, 90, 98352).blocks == 1
+    assert sample.resident(384, 168, 98352) == 1 and sample.resident(256, 90, 98352) == 2
+
+
+def test_the_line_that_says_what_bounds_it():
+    assert bound({"tensor cores": 0.97, "the L2": 0.5}) == "tensor cores, 97% busy"
+    assert bound({"tensor cores": 0.3, "the L2": 0.5}).startswith("waiting: the L2 comes nearest")
+
+
+def test_every_constant_says_where_it_comes_from():
+    for name, constant in H200.constants.items():
+        named = re.findall(r"(\w+)\.json", constant.source)
+        assert named or "fitted" in constant.source or re.search(r"limits\.py|Guide|peers", constant.source), name
+        assert all(recording in recordings.names() for recording in named), name
+
+
+def test_unknown_constants_are_an_error():
+    with pytest.raises(KeyError):
+        H200.number("no_such_constant")
+
+
+def test_a_launch_without_a_clock_has_no_listener_and_loads_nothing():
+    code = ("import sys, numpy as np, hopperlab as hl\n"
+            "from hopperlab.emulator.machine import machine\n"
+            "seen = []\n"
+            "made = machine.Machine.__init__\n"
+            "def watched(self, *given, **named):\n    made(self, *given, **named)\n    seen.append(self)\n"
+            "machine.Machine.__init__ = watched\n"
+            f"k = hl.RawModule(code={CHAIN!r}, backend='emulator').get_function('chain')\n"
+            "k((1,), (32,), (np.zeros(32, np.float32), np.float32(1), np.int32(3)))\n"
+            "assert not [name for name in sys.modules if name.startswith('hopperlab.estimates')]\n"
+            "from hopperlab.emulator.machine.events import _nothing\n"
+            "assert type(seen[0].landing).__name__ == 'Landing' and seen[0].tell.running is _nothing\n")
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "HOPPERLAB_BACKEND": "emulator"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command(capsys):
+    assert cli.main(["estimate", "tma_wgmma", "512", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernel"] == "tma_wgmma at 512x512x512"
+    assert cli.main(["estimate", "no_such_step"]) == 2
+    assert "the ladder has naive" in capsys.readouterr().err
+    assert cli.main(["estimate", "tma_wgmma", "12x"]) == 2
+    assert cli.main(["estimate"]) == 2
+
+
+def test_the_command_takes_files(tmp_path, capsys):
+    path = tmp_path / "scale.cu"
+    path.write_text(SCALE)
+    assert cli.main(["estimate", str(path), "--grid", "16", "--block", "256", "--args", "f32[4096]", "f32[4096]", "i32[1]", "i32=4096"]) == 0
+    assert "scale: an estimated" in capsys.readouterr().out
+
+
+def test_sizes():
+    assert steps.shape_of("4096") == (4096,) * 3 and steps.shape_of("1x2x3") == (1, 2, 3)
+    with pytest.raises(ValueError, match="no size"):
+        steps.shape_of("0")
+
+
+def test_traffic_counts_what_must_come_from_memory_once():
+    moved = chip.Traffic(loaded=800.0, stored=100.0, unique=200.0)
+    assert moved.missed == 0.25 and chip.Traffic(0.0, 1.0, 0.0).missed == 0.0
