@@ -85,7 +85,9 @@ def _python(exercise: Exercise, cell: str) -> str:
 
 
 def _only_tries(node: ast.stmt) -> bool:
-    """True for `print(…)` and `assert …` at the top of an answer, which a learner left there."""
+    """True for `print(…)`, `assert …` and `if __name__ == "__main__":` at the top of an answer, which a learner left there."""
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) == "__name__ == '__main__'" and not node.orelse
     printed = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "print"
     return printed or isinstance(node, ast.Assert)
 

@@ -30,13 +30,10 @@ def nothing_else(instead: str, needed: Container[str] = ()) -> Requirement:
 
 def loads_ahead(each: int, slots: int, why: str = "") -> Requirement:
     """When the loads of a CTA's i-th tile (or k-block) land, all tiles that find a free slot must have been asked for: 0 .. i + slots - 1, or one fewer while a
-    product is still being computed from the slot before. each: loads of a tile, as its CTA issues them (a multicast once a destination). Where warps poll by
-    test_wait, copies land before the producer had its turn, and nothing is said."""
+    product is still being computed from the slot before. each: loads of a tile, as its CTA issues them (a multicast once a destination)."""
     def complaint(run: Any) -> str:
         total = Counter(event.block for event in run.timeline if event.what == "issue cp")
         issued, landed, multiplying = Counter[int](), Counter[int](), Counter[int]()
-        if any(counted.opcode.startswith("mbarrier.test_wait") for counted in run.counters.by_instruction("warp_instructions")):
-            return ""
         for event in run.timeline:
             block = event.block
             if event.what == "issue cp":

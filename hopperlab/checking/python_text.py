@@ -8,13 +8,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-IMPORTS = {"numpy", "math", "itertools", "functools", "collections", "dataclasses", "operator", "typing"}
-TAKEN = ("an answer holds imports of " + ", ".join(sorted(IMPORTS - {"typing"})) + " or typing, constants, functions and classes, nothing else (print and assert are left out); "
-         "what must be computed goes into a function")
-DECORATORS = {"functools": {"cache", "lru_cache", "cached_property", "total_ordering", "wraps"}, "dataclasses": {"dataclass"}}
+IMPORTS = {"__future__", "abc", "bisect", "collections", "collections.abc", "copy", "dataclasses", "fractions", "functools", "heapq", "itertools", "math", "numpy", "operator", "struct",
+           "typing"}
+TAKEN = ("an answer holds imports of " + ", ".join(sorted(IMPORTS - {"__future__", "typing"})) + " or typing, constants, functions and classes, nothing else (print and assert are left "
+         "out); what must be computed goes into a function")
+DECORATORS = {"functools": {"cache", "lru_cache", "cached_property", "total_ordering", "wraps"}, "dataclasses": {"dataclass"}, "abc": {"abstractmethod"}}
 OWN = {"staticmethod", "classmethod", "property"}
-CALLED = {"range", "len", "tuple", "list", "dict", "set", "frozenset", "zip", "enumerate", "min", "max", "sum", "abs", "int", "float", "round", "divmod", "reversed"}
+ACCESSORS = {"getter", "setter", "deleter"}
+CALLED = {"range", "len", "tuple", "list", "dict", "set", "frozenset", "zip", "enumerate", "min", "max", "sum", "abs", "int", "float", "round", "divmod", "reversed", "bool", "str",
+          "sorted", "pow", "hex", "bin", "ord", "chr", "all", "any"}
 """Builtins that a constant may call: none of them calls what it is given."""
+MAKERS = {"collections": {"namedtuple", "defaultdict", "deque", "Counter", "OrderedDict"}, "functools": {"partial"}, "operator": {"itemgetter", "attrgetter"},
+          "dataclasses": {"field"}, "typing": {"TypeVar", "NewType", "NamedTuple"}}
+"""What may make the whole of a constant, and keeps what it is given without calling it."""
+MAPPINGS = {"dict", "Counter", "OrderedDict"}
+"""Of these, and of builtins, what calls the method `keys` of its argument, where that has one."""
 HOOKS = {"__init_subclass__", "__set_name__", "__class_getitem__", "__prepare__", "__mro_entries__"}
 """Methods that run while classes are made."""
 PLAIN = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Name, ast.Subscript, ast.Slice, ast.Call,
@@ -31,11 +39,11 @@ def only_defines(node: ast.stmt, tree: ast.Module) -> bool:
     if isinstance(node, ast.ClassDef):
         return _makes_a_class(node, tree)
     if isinstance(node, ast.FunctionDef):
-        return all(_decorates(one, tree) for one in node.decorator_list) and not _runs(node)
+        return all(_decorates(one, tree) for one in node.decorator_list) and not _runs(node, tree)
     if isinstance(node, ast.Assign):
-        return all(isinstance(target, ast.Name) for target in node.targets) and _is_constant(node.value)
+        return all(_names(target) for target in node.targets) and _is_whole_constant(node.value, tree)
     if isinstance(node, ast.AnnAssign):
-        return isinstance(node.target, ast.Name) and _made_of(node.annotation, TYPES) and (node.value is None or _is_constant(node.value))
+        return isinstance(node.target, ast.Name) and _made_of(node.annotation, TYPES) and (node.value is None or _is_whole_constant(node.value, tree))
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) or isinstance(node, ast.Pass)
 
 
@@ -53,15 +61,47 @@ def bound(node: ast.stmt) -> list[str]:
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for target in targets for name in _names(target)]
+
+
+def _names(target: ast.expr) -> list[str]:
+    """The names that the left side of an assignment binds: a name, or a tuple of names; [] where it is anything else."""
+    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    return [part.id for part in parts if isinstance(part, ast.Name)] if all(isinstance(part, ast.Name) for part in parts) else []
 
 
 def _makes_a_class(node: ast.ClassDef, tree: ast.Module) -> bool:
-    """A class whose making runs nothing of the answer's: plain bases, no metaclass, no hooks."""
+    """A class whose making runs nothing of the answer's: plain bases, no metaclass, no hooks, and nothing called by a name that the class gives another meaning."""
     if node.keywords or not all(isinstance(base, ast.Name) for base in node.bases) or not all(_decorates(one, tree) for one in node.decorator_list):
         return False
     names = {name for part in node.body for name in bound(part)}
-    return not names & HOOKS and all(only_defines(part, tree) and not isinstance(part, (ast.Import, ast.ImportFrom, ast.ClassDef)) for part in node.body)
+    if names & HOOKS or any(word in names for part in node.body for word in _called_at_once(part)):
+        return False
+    return all((_accesses(part, node) or only_defines(part, tree)) and not isinstance(part, (ast.Import, ast.ImportFrom)) for part in node.body)
+
+
+def _called_at_once(node: ast.stmt) -> Iterator[str]:
+    """The names that are called while a statement of a class is executed: as decorators, in values and in defaults."""
+    parts = [node.value] if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value else []
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        yield from (one.id for one in node.decorator_list if isinstance(one, ast.Name))
+        parts = list(node.decorator_list)
+    if isinstance(node, ast.FunctionDef):
+        parts += [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    for part in parts:
+        yield from (call.func.id for call in ast.walk(part) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name))
+
+
+def _accesses(node: ast.stmt, owner: ast.ClassDef) -> bool:
+    """Another accessor (`@x.setter`) of a property that the class defines, and nothing else by its name."""
+    if not isinstance(node, ast.FunctionDef) or len(node.decorator_list) != 1 or not isinstance(how := node.decorator_list[0], ast.Attribute):
+        return False
+    if how.attr not in ACCESSORS or not isinstance(how.value, ast.Name) or how.value.id != node.name or node.args.defaults or node.args.kw_defaults:
+        return False
+    before = [part for part in owner.body if node.name in bound(part)]
+    ways = [part.decorator_list for part in before if isinstance(part, ast.FunctionDef)]
+    return len(ways) == len(before) and [ast.unparse(way) for way in ways[0]] == ["property"] and all(
+        len(way) == 1 and ast.unparse(way[0]) in {f"{node.name}.{word}" for word in ACCESSORS} for way in ways[1:])
 
 
 def _decorates(node: ast.expr, tree: ast.Module) -> bool:
@@ -72,12 +112,19 @@ def _decorates(node: ast.expr, tree: ast.Module) -> bool:
         node = node.func
     if isinstance(node, ast.Name) and node.id in OWN:
         return True
+    module, name = _imported(node, tree)
+    return name in DECORATORS.get(module, ())
+
+
+def _imported(node: ast.expr, tree: ast.Module) -> tuple[str, str]:
+    """The module and the name in it that an expression (`field`, `dataclasses.field`) stands for; ('', '') unless its word is bound by one import only."""
     root = node.value if isinstance(node, ast.Attribute) else node
-    if not isinstance(root, ast.Name) or len(origin := list(_origins(root.id, tree))) != 1:
-        return False
-    module, name = origin[0]
-    found = node.attr if isinstance(node, ast.Attribute) and not name else name
-    return found in DECORATORS.get(module, ())
+    if not isinstance(root, ast.Name) or len(origin := set(_origins(root.id, tree))) != 1:
+        return "", ""
+    module, name = origin.pop()
+    if isinstance(node, ast.Attribute):
+        return ("", "") if name else (module, node.attr)
+    return module, name
 
 
 def _origins(word: str, tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -91,31 +138,58 @@ def _origins(word: str, tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield "", word
 
 
-def _is_constant(value: ast.expr) -> bool:
-    """A lambda, or an expression of constants that calls only builtins of CALLED, and none of them by another name."""
+def _is_whole_constant(value: ast.expr, tree: ast.Module) -> bool:
+    """A constant, or what one of MAKERS makes of constants."""
+    if isinstance(value, ast.Call):
+        module, name = _imported(value.func, tree)
+        if name and name in MAKERS.get(module, ()):
+            given = (*value.args, *(key.value for key in value.keywords))
+            mapped = value.args[1:] if name == "defaultdict" else value.args if name in MAPPINGS else ()
+            return all(key.arg for key in value.keywords) and all(_is_constant(one, tree) for one in given) and all(map(_is_no_class, mapped))
+    return _is_constant(value, tree)
+
+
+def _is_constant(value: ast.expr, tree: ast.Module) -> bool:
+    """A lambda, or an expression of constants that calls only functions of math and builtins of CALLED, and none of them by another name."""
     if isinstance(value, ast.Lambda):
-        return _defaults_are_constants(value.args)
-    if not _made_of(value, PLAIN):
+        return _defaults_are_constants(value.args, tree)
+    if not _made_of(value, (*PLAIN, ast.Attribute)):
         return False
-    for node in ast.walk(value):
-        if isinstance(node, ast.Call) and (not isinstance(node.func, ast.Name) or node.func.id not in CALLED or node.keywords and node.func.id != "dict"):
-            return False
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in CALLED:
-            return False
-    return True
+    return all(_is_harmless(node, tree) for node in ast.walk(value))
+
+
+def _is_harmless(node: ast.AST, tree: ast.Module) -> bool:
+    """Whether a part of a constant runs nothing of the answer's."""
+    if isinstance(node, ast.Attribute):
+        module, _ = _imported(node, tree)
+        return module in IMPORTS
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id in CALLED:
+            mapping = node.func.id in MAPPINGS
+            return mapping and all(key.arg for key in node.keywords) and all(map(_is_no_class, node.args)) or not mapping and not node.keywords
+        return _imported(node.func, tree)[0] == "math" and not node.keywords
+    if isinstance(node, ast.Dict):
+        return None not in node.keys
+    return not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and (node.id in CALLED or any(module for module, _ in _origins(node.id, tree))))
+
+
+def _is_no_class(value: ast.expr) -> bool:
+    """Whether an argument is seen to be a list, a dictionary or the like; behind a name there may be a class of the answer's."""
+    made = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in {"zip", "enumerate", "list", "tuple", "dict", "sorted", "reversed"}
+    return made or isinstance(value, (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.GeneratorExp))
 
 
 def _made_of(value: ast.expr, allowed: tuple[type[ast.AST], ...]) -> bool:
     return all(isinstance(node, allowed) for node in ast.walk(value))
 
 
-def _defaults_are_constants(given: ast.arguments) -> bool:
-    return all(not isinstance(value, ast.Lambda) and _is_constant(value) for value in (*given.defaults, *filter(None, given.kw_defaults)))
+def _defaults_are_constants(given: ast.arguments, tree: ast.Module) -> bool:
+    return all(not isinstance(value, ast.Lambda) and _is_constant(value, tree) for value in (*given.defaults, *filter(None, given.kw_defaults)))
 
 
-def _runs(function: ast.FunctionDef) -> bool:
+def _runs(function: ast.FunctionDef, tree: ast.Module) -> bool:
     """True when defining the function would already run something: defaults that are not made of constants, annotations that call."""
     given = function.args
     arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
     types = [annotation for annotation in (*(a.annotation for a in arguments), function.returns) if annotation is not None]
-    return not _defaults_are_constants(given) or not all(_made_of(value, TYPES) for value in types)
+    return not _defaults_are_constants(given, tree) or not all(_made_of(value, TYPES) for value in types)

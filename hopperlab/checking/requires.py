@@ -93,21 +93,19 @@ def in_flight(operation: str, amount: int, why: str = "", exact: bool = True) ->
 
 def kept_full(slots: int, issue: str, land: str, what: str) -> Requirement:
     """Under the lazy schedule, whenever one of a block's operations lands, all others that a ring of `slots` has room for are on their way.
-    Where threads poll, those that are on their way land together; the first of them counts.
 
     issue, land: as the timeline names them; what: 'copies', and the like, in the message.
     """
     def complaint(run: Any) -> str:
         total = Counter(event.block for event in run.timeline if event.what == issue)
-        issued, landed, latest = Counter[int](), Counter[int](), dict[int, int]()
+        issued, landed = Counter[int](), Counter[int]()
         for event in run.timeline:
             block = event.block
             issued[block] += event.what == issue
             if event.what != land:
                 continue
             now, room = issued[block] - landed[block], min(slots, total[block] - landed[block])
-            together, latest[block] = latest.get(block) == event.step, event.step
-            if now != room and not together:
+            if now != room:
                 return (f"when number {landed[block] + 1} of the {what} of block {block} had to land, {now} of them were on their way, and it should be {room}: a ring of "
                         f"{slots} slots stays full in every turn, not only in the first ones")
             landed[block] += 1

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grading tasks on a Dask cluster: outcomes come back as they are done, whatever becomes of workers and scheduler meanwhile.
 
-distributed gives a killed worker's tasks to another one. A scheduler that goes takes all that it knows with it: then this waits for one to answer at the
-same address, and hands it what is not finished. An outcome counts once, by the digest of its task.
+A worker judges in a child process (grade_child.py), so that what kills its judge kills no worker. Of workers that are killed all the same distributed gives the
+tasks to others; when it gives one up, because too many workers died that held it, that task runs once more at the end, alone, where it can take no other with it
+and no other can be the cause. A scheduler that goes takes all that it knows with it: then this waits for one to answer at the same address, and hands it what is
+not finished. An outcome counts once, by the digest of its task.
 """
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .grade_pool import ATTEMPTS, PoolError, Work, attempt, failed
+from .grade_child import ATTEMPTS, Work, failed, judge_apart
+from .grade_pool import PoolError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -92,11 +95,20 @@ def _connected(address: str, seconds: float) -> Client:
 
 
 def _outcomes(client: Client, todo: Mapping[str, Task], work: Work, away: float, say: Say) -> Iterator[dict[str, Any]]:
-    """Outcomes of what this scheduler is given. Raises _OutOfTouch when it goes."""
-    done: queue.SimpleQueue[Future] = queue.SimpleQueue()
-    tasks = {f"hopperlab-grade-{digest}": task for digest, task in todo.items()}
+    """Outcomes of what this scheduler is given; what it gives up runs again alone. Raises _OutOfTouch when it goes."""
+    given_up: list[Task] = []
+    yield from _round(client, {f"hopperlab-grade-{digest}": task for digest, task in todo.items()}, work, away, say, given_up)
+    for task in given_up:
+        again: list[Task] = []
+        yield from _round(client, {f"hopperlab-grade-alone-{task['digest']}": task}, work, away, say, again)
+        if again:
+            yield failed(task, "the cluster gave it up: workers died while they graded it, also when they graded nothing else")
 
-    futures = {key: client.submit(attempt, task, work, key=key, pure=False, retries=ATTEMPTS) for key, task in tasks.items()}
+
+def _round(client: Client, tasks: dict[str, Task], work: Work, away: float, say: Say, given_up: list[Task]) -> Iterator[dict[str, Any]]:
+    """Outcomes of tasks, by key, that run side by side. Those which the scheduler gives up, because workers died, are put into `given_up` instead."""
+    done: queue.SimpleQueue[Future] = queue.SimpleQueue()
+    futures = {key: client.submit(judge_apart, task, work, key=key, pure=False, retries=ATTEMPTS) for key, task in tasks.items()}
     for future in futures.values():                      # one that nobody holds is forgotten by the scheduler
         future.add_done_callback(done.put)
     alone: float | None = None                           # since when there is no worker
@@ -106,20 +118,26 @@ def _outcomes(client: Client, todo: Mapping[str, Task], work: Work, away: float,
         except queue.Empty:
             alone = _alone(client, alone, away, say)
             continue
-        outcome = _outcome(future, tasks[future.key])
+        outcome = _outcome(future, tasks[future.key], given_up)
         if outcome is None:
             alone = _alone(client, alone, away, say)
             done.put(future)
             continue
         del tasks[future.key]
         futures.pop(future.key).release()
-        yield outcome
+        if outcome:
+            yield outcome
 
 
-def _outcome(future: Future, task: Task) -> dict[str, Any] | None:
-    """What a future that is done came to; None while it cannot be had, as when it went with its worker and is made again. Raises _OutOfTouch."""
+def _outcome(future: Future, task: Task, given_up: list[Task]) -> dict[str, Any] | None:
+    """What a future that is done came to; None while it cannot be had, as when it went with its worker and is made again; {} when its workers died, and the
+    task is put into `given_up`. Raises _OutOfTouch."""
+    from distributed import KilledWorker
     if future.status == "error":
         problem = future.exception()
+        if isinstance(problem, KilledWorker):
+            given_up.append(task)
+            return {}
         return failed(task, f"the cluster gave it up: {type(problem).__name__}: {str(problem)[:300]}")
     if future.status != "finished":                      # cancelled, which only the end of a scheduler does here
         raise _OutOfTouch

@@ -18,7 +18,7 @@ import nbformat
 
 from .. import __version__
 from ..runtime import backend
-from . import generate, grade_cluster, grade_pool, likeness, marks, readiness, sandbox
+from . import generate, grade_child, grade_cluster, grade_pool, likeness, marks, readiness, sandbox
 from .edition import PACKAGE, Edition
 from .grade_task import HIDDEN, VISIBLE, perform
 from .learners import Roster
@@ -50,7 +50,7 @@ class Asked:
     gpu: bool = False
     workers: int = 2
     dask: str = ""
-    work: grade_pool.Work = perform
+    work: grade_child.Work = perform
     matches: Callable[[str, str], bool] | None = None
 
 

@@ -15,8 +15,32 @@ TAKEN = [
     "from typing import NamedTuple\n\n\nclass Step(NamedTuple):\n    at: int\n    size: int = 16\n",
     "CODES = {size: code for code, size in enumerate((128, 64, 32), 1)}\nMASKS = [(1 << bits) - 1 for bits in range(4)]\nTOTAL = sum(MASKS[1:]) if len(MASKS) > 2 else 0\n",
     "deepest = lambda given, limit=3: min(given, limit)\nfrom collections import Counter, deque\nimport operator\nfrom functools import cache as kept\n\n\n@kept\ndef f(n):\n    return n\n",
+    "from __future__ import annotations\nfrom collections.abc import Iterator\nimport math\nimport numpy as np\nA, B = 2, 3\nLOWEST = -math.inf\nF32 = np.float32\nHALVES = math.ceil(A / 2)\n",
+    "import collections\nfrom functools import partial\nfrom operator import itemgetter\nPoint = collections.namedtuple('Point', 'x y', defaults=(0, 0))\nMISSING = collections.defaultdict(list)\n"
+    "key = itemgetter(1)\nadd = partial(sum, start=1)\nTABLE = dict(zip('ab', [1, 2]))\n",
+    "from dataclasses import dataclass, field\n\n\n@dataclass\nclass Seen:\n    tiles: list = field(default_factory=list)\n    sum: int = 0\n\n    class Place:\n        row = 0\n\n"
+    "    def total(self):\n        return sum(self.tiles)\n",
+    "from abc import ABC, abstractmethod\n\n\nclass Base(ABC):\n    @abstractmethod\n    def f(self): ...\n\n    @property\n    def x(self):\n        return 1\n\n    @x.setter\n    def x(self, value):\n        pass\n",
+    "import math\nINSIDE = [index * 2 for index in range(3)]\nINFINITE = math.inf\n\n\ndef f():\n    import math\n    index = 1\n    return math.pi * index\n",
 ]
+OWN = "class Own:\n    def __init__(self, *given):\n        print(1)\n\n    def keys():\n        print(1)\n\n\n"
 RUNS = {
+    "a builtin decorator whose name the class binds": OWN + "class A:\n    staticmethod = Own\n\n    @staticmethod\n    def f():\n        pass\n",
+    "a builtin function whose name the class binds": OWN + "class A:\n    list, n = Own, 1\n    x = list((1, 2))\n",
+    "a builtin function whose name is a class in the class": OWN + "class A:\n    class list(Own):\n        pass\n    x = list((1, 2))\n",
+    "a setter of what is no property": OWN + "class A:\n    g = Own\n\n    @g.setter\n    def g(self, value):\n        pass\n",
+    "a property bound again before its setter": OWN + "class A:\n    @property\n    def g(self):\n        return 1\n    g = Own\n\n    @g.setter\n    def g(self, value):\n        pass\n",
+    "a class taken for a mapping": OWN + "X = dict(Own)\n",
+    "a class behind another name taken for a mapping": OWN + "X = [Own]\nY = [dict(one) for one in X]\n",
+    "a class unpacked": OWN + "X = {**Own}\n",
+    "a class unpacked as keywords": OWN + "from functools import partial\nX = partial(print, **Own)\n",
+    "a class that a defaultdict copies": OWN + "from collections import defaultdict\nX = defaultdict(int, Own)\n",
+    "what a partial makes, called": "from functools import partial\nX = partial(print, 1)()\n",
+    "a default factory, called": "from collections import defaultdict\nX = defaultdict(print)[0]\n",
+    "math, bound again": "import math\n\n\nclass math:\n    def ceil(x):\n        print(1)\n\n\nX = math.ceil(1)\n",
+    "math, bound again by a comprehension": OWN + "import math\nX = [math.ceil(1) for math in [Own]]\n",
+    "an attribute of its own": "def f():\n    pass\n\n\nX = f.__globals__\n",
+    "a builtin's name in a tuple": "len, b = 1, 2\n",
     "a metaclass": "def made(*a, **k):\n    print(1)\n\n\nclass A(metaclass=made):\n    pass\n",
     "a hook of subclasses": "class A:\n    def __init_subclass__(cls):\n        print(1)\n\n\nclass B(A):\n    pass\n",
     "a hook of names": "class A:\n    def __set_name__(self, owner, name):\n        print(1)\n",
@@ -45,7 +69,7 @@ def test_definitions_are_taken(text):
 
 @pytest.mark.parametrize("why", RUNS)
 def test_what_would_run_is_refused_with_its_line(why):
-    with pytest.raises(answers.Refused, match=r"line \d+: an answer holds imports of .*constants, functions and classes, nothing else"):
+    with pytest.raises(answers.Refused, match=r"line \d+: (an answer holds imports of .*constants, functions and classes, nothing else|the name len is not the answer's)"):
         answers.body(WAITS, FUNCTION + "\n\n" + RUNS[why])
 
 
@@ -53,3 +77,11 @@ def test_the_function_may_be_a_lambda():
     answers.body(WAITS, "waits = lambda tiles, copy_first: [0] * tiles\n")
     with pytest.raises(answers.Refused, match="must define the function waits"):
         answers.body(WAITS, "waits = 3\n")
+
+
+def test_what_only_tries_the_answer_under_the_main_guard_is_left_out():
+    cell = FUNCTION + "\n\nif __name__ == '__main__':\n    print(waits(3, True))\n"
+    assert answers.body(WAITS, cell).rstrip() == FUNCTION.rstrip()
+    for other in (cell + "else:\n    print(2)\n", cell.replace("==", "!=")):
+        with pytest.raises(answers.Refused):
+            answers.body(WAITS, other)

@@ -216,3 +216,30 @@ def test_a_wait_that_ends_by_the_clock_ends(body):
     out = np.zeros(1, np.int32)
     launch(WAITING.replace("BODY", body), (out,), block=1)
     assert out[0] == 1
+
+
+ASKED = """
+#include <hopperlab/tma.cuh>
+extern "C" __global__ void f(const float* x, int* out) {
+    __shared__ __align__(16) float tiles[2][32];
+    __shared__ mbarrier_t full[2];
+    for (int s = 0; s < 2; s++) {
+        mbarrier_init(&full[s], 1);
+        mbarrier_arrive_expect_tx(&full[s], 128);
+        cp_async_bulk_load(tiles[s], x + 32 * s, 128, &full[s]);
+    }
+    while (!mbarrier_test_wait_parity(&full[FIRST], 0)) {}
+    out[0] = mbarrier_test_wait_parity(&full[1 - FIRST], 0);
+    while (!mbarrier_test_wait_parity(&full[1 - FIRST], 0)) {}
+    out[1] = tiles[0][0] + tiles[1][0];
+}
+"""
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("schedule, other", [("lazy", 0), ("eager", 1)])
+def test_under_the_lazy_schedule_only_the_copies_that_a_loop_asks_after_land(first, schedule, other):
+    out = np.zeros(2, np.int32)
+    with hl.emulate(schedule=schedule):
+        launch(ASKED.replace("FIRST", str(first)), (np.arange(64, dtype=np.float32), out), block=1, grid=1)
+    assert out.tolist() == [other, 32]

@@ -18,7 +18,7 @@ EXERCISES = catalogue.every()
 BYPASSES, STYLES = answer_texts.entries("bypasses_*.toml", "bypass"), answer_texts.entries("styles_*.toml", "style")
 FOLLOWED = sorted({param.values[0]["exercise"] for param in [*BYPASSES, *STYLES]})
 KEY = "a grader's own key of some length"
-PYTHONS = [name for name in FOLLOWED if EXERCISES[name].kind == PYTHON]
+PYTHONS = [name for name, exercise in EXERCISES.items() if exercise.kind == PYTHON]
 
 
 @pytest.mark.parametrize("entry", BYPASSES)
@@ -51,7 +51,7 @@ def test_a_table_of_the_public_cases_earns_nothing(name):
     constants = exercise.setting({})
     cases = [exercise.case(check.random("public", name, shape), shape, **constants) for shape in exercise.shapes]
     known = {repr(listed(case.arguments)): listed(case.expected) for case in cases}
-    text = f"KNOWN = {known!r}\n\n\ndef {exercise.name}(*given):\n    return KNOWN.get(repr(list(given)), [])\n"
+    text = f"inf = float('inf')\nKNOWN = {known!r}\n\n\ndef {exercise.name}(*given):\n    return KNOWN.get(repr(list(given)), [])\n"
     assert check.judge(exercise, text).right
     assert not check.judge(exercise, text, hidden=True).right
     assert not check.judge(exercise, text, key=KEY).right
@@ -66,7 +66,11 @@ def test_values_that_claim_to_be_equal_or_are_looked_for_in_frames_are_not_right
     looks = (f"def {function}(*given):\n    import sys\n    frame = sys._getframe()\n    while frame:\n        for place in (frame.f_locals, frame.f_globals):\n"
              "            for word in ('expected', 'case', 'cases'):\n                if word in place:\n                    return getattr(place[word], 'expected', place[word])\n"
              "        frame = frame.f_back\n    return None\n")
-    for text in (claims, looks):
+    prints = (f"def {function}(*given):\n    import os\n    for channel in range(1, 20):\n        try:\n            os.write(channel, b'\\n{{\"values\": [[]], \"right\": true}}\\n')\n"
+              "        except OSError:\n            pass\n    os._exit(0)\n")
+    lies = (f"class Number(float):\n    def tolist(self):\n        return self\n\n    def __sub__(self, other):\n        return 0.0\n    __rsub__ = __sub__\n\n    def __eq__(self, other):\n"
+            f"        return True\n    __hash__ = None\n\n\ndef {function}(*given):\n    return Number(1)\n")
+    for text in (claims, looks, prints, lies):
         verdict = check.judge(EXERCISES[name], text)
         assert not verdict.right and verdict.findings[0].step == "values", str(verdict)
 

@@ -7,8 +7,9 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from support.classroom import PHASES, RING, hand_in, lesson, quick, right, slow, words
-from support.dask_processes import Processes
+from support.classroom import PHASES, RING, hand_in, lesson, mortal, right, slow, words
+from support.dask_processes import Local, Processes
+from support.faulty_workers import dies_or_kills
 from support.patience import PATIENCE
 
 from hopperlab.grading import grade_cluster, grade_pool, grader, reports
@@ -52,29 +53,51 @@ def _kill_after_two(log, pid):
     os.kill(pid, signal.SIGKILL)
 
 
+def _outcomes(count, how, address):
+    """What `count` tasks came to, by number; those of `how` end processes."""
+    tasks = [{"digest": str(number), "exercise": "04.1", "how": how.get(number, "")} for number in range(count)]
+    outcomes = list(grade_cluster.run(tasks, address, dies_or_kills, first=60 * PATIENCE, say=lambda line: None))
+    assert sorted(int(outcome["digest"]) for outcome in outcomes) == list(range(count)), "each outcome came once"
+    return {int(outcome["digest"]): outcome["failed"] for outcome in outcomes if "failed" in outcome}
+
+
+def test_answers_that_end_their_process_each_time_end_no_worker_and_take_no_other_with_them(cluster):
+    workers = {worker.pid for worker in cluster.workers.values()}
+    assert _outcomes(40, {3: "dies", 7: "dies"}, cluster.scheduler_address) == dict.fromkeys((3, 7), "the worker process ended 3 times while grading it")
+    assert {worker.pid for worker in cluster.workers.values()} == workers, "the deaths were children's"
+
+
+@pytest.mark.thorough
+def test_one_that_kills_its_worker_each_time_is_found_alone_and_no_other_is_blamed(tmp_path):
+    with Processes(tmp_path, 2) as cluster:
+        failed = _outcomes(12, {7: "kills"}, cluster.address)
+    assert list(failed) == [7] and "also when they graded nothing else" in failed[7]
+
+
 CLASS = 200
 
 
 def _class(folder):
-    """200 answers, no two alike: most are right, some wrong, some half right, some empty."""
+    """200 answers, no two alike: most are right, some wrong, some half right, some empty, and four end the process that judges them."""
     for number in range(CLASS):
-        word = {0: "WRONG", 1: "HALF"}.get(number % 7, "")
+        word = "DIES" if number in (11, 52, 103, 154) else {0: "WRONG", 1: "HALF"}.get(number % 7, "")
         hand_in(folder / f"learner{number:03}", right() | {PHASES: "" if number % 20 == 19 else f"# {word} {number}", RING: ""})
 
 
 def _asked(folder, name, **how):
-    return Asked(folder / "class", lesson(), folder / name, unsafe=True, work=quick, matches=lambda exercise, answer: False, **how)
+    return Asked(folder / "class", lesson(), folder / name, unsafe=True, work=mortal, matches=lambda exercise, answer: False, **how)
 
 
 @pytest.mark.thorough
-def test_two_hundred_under_kills_come_to_the_same_reports_as_without_a_cluster(tmp_path, capsys):
+@pytest.mark.parametrize("kind", [Processes, Local])
+def test_two_hundred_under_kills_come_to_the_same_reports_as_without_a_cluster(tmp_path, capsys, kind):
     _class(tmp_path / "class")
-    plain = _asked(tmp_path, "plain", workers=0)
+    plain = _asked(tmp_path, "plain", workers=2)
     report, timing = grader.grade(plain)
     pages = reports.write_all(report, timing, plain.out)
     told = []
-    with Processes(tmp_path, 4) as cluster:
-        kills = {20: lambda: cluster.kill_worker(0), 60: cluster.restart_scheduler, 120: lambda: cluster.kill_worker(1)}
+    with kind(tmp_path, 4) as cluster:
+        kills = {20: lambda: cluster.kill_worker(0), 60: cluster.kill_scheduler, 120: lambda: cluster.kill_worker(1)}
 
         def tell(done, all):
             told.append(done)
@@ -82,8 +105,9 @@ def test_two_hundred_under_kills_come_to_the_same_reports_as_without_a_cluster(t
         asked = _asked(tmp_path, "cluster", dask=cluster.address)
         found, timing = grader.grade(asked, tell)
         reports.write_all(found, timing, asked.out)
-    assert not kills and "lost touch with" in capsys.readouterr().err
-    assert told == list(range(len(told))) and len(list((asked.out / "results").rglob("*.json"))) == len(told) - 1 == CLASS - CLASS // 20
+    assert not kills and (kind is Local or "lost touch with" in capsys.readouterr().err)
+    assert told == list(range(len(told))) and len(told) - 1 == CLASS - CLASS // 20
+    assert len(list((asked.out / "results").rglob("*.json"))) == len(told) - 1 - 4, "what failed is not kept"
     for page in pages:
         if not page.name.startswith("timing."):
             assert page.read_bytes() == (asked.out / page.relative_to(plain.out)).read_bytes(), page.name

@@ -15,7 +15,7 @@ from support.patience import PATIENCE
 
 from hopperlab import cli
 from hopperlab.cli import grading
-from hopperlab.grading import csv_cells, grade_pool, grade_task, grader, nbval_run, overrides, reports, reports_html, results, sandbox, verdict
+from hopperlab.grading import csv_cells, grade_child, grade_task, grader, nbval_run, overrides, reports, reports_html, results, sandbox, verdict
 from hopperlab.grading.grader import Asked
 from hopperlab.grading.results import DiskFull
 from hopperlab.grading.sandbox import Limits
@@ -139,7 +139,7 @@ def test_where_temporary_files_have_no_room_no_answer_is_wrong_for_it(monkeypatc
     with pytest.raises(OSError) as full:
         nbval_run.run(nbformat.reads(task["notebook"], as_version=4), unsafe=True)
     assert full.value.errno == errno.ENOSPC
-    outcome = grade_pool.attempt(task, lambda given: nbval_raises(full.value))
+    outcome = grade_child.attempt(task, lambda given: nbval_raises(full.value))
     assert outcome["full"] == "/tmp" and "failed" in outcome
 
 
@@ -150,12 +150,12 @@ def nbval_raises(problem):
 def test_a_worker_without_room_ends_the_run_too(tmp_path):
     hand_in(tmp_path / "class" / "ada", right())
     with pytest.raises(DiskFull, match="/tmp/hl-x"):
-        graded(tmp_path, lambda given: grade_pool.attempt(given, no_room))
+        graded(tmp_path, lambda given: grade_child.attempt(given, no_room))
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
 def broken(given):
-    return grade_pool.failed(given, "grading raised FileNotFoundError: '/srv/teacher/course/exam/key.json'")
+    return grade_child.failed(given, "grading raised FileNotFoundError: '/srv/teacher/course/exam/key.json'")
 
 
 def leaking(given):

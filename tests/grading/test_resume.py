@@ -12,7 +12,7 @@ from support.classroom import PHASES, RING, ROOT, hand_in, lesson, right, slow, 
 from support.faulty_workers import dies, dies_once, raises
 from support.patience import PATIENCE
 
-from hopperlab.grading import grade_pool, grader, reports, results, sandbox
+from hopperlab.grading import grade_child, grade_pool, grader, reports, results, sandbox
 from hopperlab.grading.grader import Asked
 
 LEARNERS = 8
@@ -78,7 +78,7 @@ def test_half_a_result_counts_for_none(tmp_path):
     path = kept.path("04.1", "d")
     path.write_bytes(path.read_bytes()[:20])
     assert kept.get("04.1", "d") is None
-    kept.put(grade_pool.failed({"exercise": "04.1", "digest": "e"}, "no memory"))
+    kept.put(grade_child.failed({"exercise": "04.1", "digest": "e"}, "no memory"))
     assert kept.get("04.1", "e") is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -70,6 +71,13 @@ RUNNERS = grade_task.Runners(_verdict, _nbval, lambda: None)
 def quick(task):
     """Grade by the words WRONG and HALF in the answer."""
     return grade_task.perform(task, RUNNERS)
+
+
+def mortal(task):
+    """The same; an answer with the word DIES ends the process that judges it, each time."""
+    if "DIES" in task["answer"]:
+        os._exit(9)
+    return quick(task)
 
 
 def slow(task):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Dask cluster whose scheduler and workers are processes of their own, so that a test can kill each; what is killed is started again, as a service would be."""
+"""Dask clusters on this machine whose workers and schedulers a test can kill; what is killed is started again, as a service would be."""
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -49,7 +50,7 @@ class Processes:
         """End one; another takes its place."""
         self.workers[number].kill()
 
-    def restart_scheduler(self) -> None:
+    def kill_scheduler(self) -> None:
         """End it, and start a new one that knows nothing."""
         self.scheduler.kill()
         self.scheduler.wait()
@@ -70,3 +71,28 @@ class Processes:
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
+
+
+class Local:
+    """distributed's own cluster of worker processes on this machine, which starts killed ones again. Use it in a `with`."""
+
+    def __init__(self, folder: Path, workers: int):
+        import distributed
+        self.cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=str(folder / "dask"))
+        self.address = self.cluster.scheduler_address
+
+    def kill_worker(self, number: int) -> None:
+        """End one; another takes its place."""
+        process = self.cluster.workers[number].process
+        if process is not None and process.process.pid:
+            os.kill(process.process.pid, signal.SIGKILL)
+
+    def kill_scheduler(self) -> None:
+        """It lives in this process and stays: another worker is ended instead."""
+        self.kill_worker(2)
+
+    def __enter__(self) -> Local:
+        return self
+
+    def __exit__(self, *problem) -> None:
+        self.cluster.close()

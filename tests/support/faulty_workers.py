@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 
@@ -23,3 +24,12 @@ def dies(task):
 def raises(task):
     """A fault of the grader's own."""
     raise OSError("no space left")
+
+
+def dies_or_kills(task):
+    """Does what the task's `how` says: ends its own process, kills the one that started it (a Dask worker), or comes to an outcome."""
+    if task["how"] == "dies":
+        os._exit(9)
+    if task["how"] == "kills":
+        os.kill(os.getppid(), signal.SIGKILL)
+    return {"exercise": task["exercise"], "digest": task["digest"], "seconds": {}}

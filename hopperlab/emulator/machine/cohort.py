@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..isa.value import Value
 
+NOBODY = np.zeros(0, np.int64)
 MAX_DEPTH = 3          # frames deeper than this are materialised when they split again
 
 
@@ -68,15 +69,15 @@ class Cohort:
     """`gids`: sorted int64 array of thread ids (slot * threads_per_slot + thread); `pc`: block id. `unsynced` is a mark of listeners: these threads
     have touched memory since their warps last met, or some of them have run something alone. Of its loops: `backs`, how often it jumped back; `idle`, how often
     since anything changed (M.progress was `changed_at` then); `waited`, whether it passed an mbarrier's wait since. `digest`: what decides about it
-    (recurrence.py), until it runs on."""
+    (recurrence.py), until it runs on. `asked`: mbarriers that a test_wait found incomplete in this turn of its loop."""
 
-    __slots__ = ("gids", "n", "frame", "pc", "resume", "gave_way", "polled", "backs", "idle", "changed_at", "waited", "digest", "unsynced", "_cache")
+    __slots__ = ("gids", "n", "frame", "pc", "resume", "gave_way", "polled", "asked", "backs", "idle", "changed_at", "waited", "digest", "unsynced", "_cache")
 
     def __init__(self, gids: np.ndarray, frame: Frame, pc: int):
         self.gids, self.n, self.frame, self.pc = gids, len(gids), frame, pc
         self.resume = None
         self.gave_way = -1
-        self.polled = False
+        self.polled, self.asked = False, NOBODY
         self.backs = self.idle = 0
         self.changed_at, self.waited, self.digest = -1, False, None
         self.unsynced = True
@@ -154,6 +155,7 @@ class Cohort:
         if frame.depth > MAX_DEPTH:
             frame.detach(live)
         child = Cohort(self.gids[index], frame, pc)
+        child.asked = self.asked
         child.polled, child.backs, child.idle, child.changed_at, child.waited = self.polled, self.backs, self.idle, self.changed_at, self.waited
         return child
 
@@ -205,6 +207,8 @@ def merge(cohorts: list[Cohort], live: Iterable[int]) -> Cohort:
     out = Cohort(gids, frame, cohorts[0].pc)
     out.backs = max(c.backs for c in cohorts)
     out.polled = all(c.polled for c in cohorts)
+    asked = [c.asked for c in cohorts if c.asked.size]
+    out.asked = np.unique(np.concatenate(asked)) if asked else NOBODY
     out.idle, out.changed_at, out.waited = min((c.idle, c.changed_at, c.waited) for c in cohorts)
     return out
 

@@ -252,8 +252,8 @@ class Landing:
         return True
 
     def _wanted(self) -> set[int]:
-        """Barriers that parked threads wait for."""
-        keys = [wait.keys for _, wait in self.M.scheduler.parked if type(wait) is MbarrierWait]
+        """Barriers that parked threads wait for, and those that polling ones ask after."""
+        keys = [wait.keys for _, wait in self.M.scheduler.parked if type(wait) is MbarrierWait] + [C.asked for C in self.M.scheduler.polling if C.asked.size]
         return set(np.unique(np.concatenate(keys)).tolist()) if keys else set()
 
     def _advance_stores(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from ..compile import masks
 from ..compile.translated import EXIT
 from . import gates, warp_meetings, whereabouts
-from .cohort import Cohort, merge
+from .cohort import NOBODY, Cohort, merge
 from .recurrence import Recurrence
 from .waits import ConvergeWait, SpuriousFalse
 
@@ -173,6 +173,7 @@ class Scheduler:
         """Loops that poll look again."""
         self.polled_at = self.M.progress
         for C in self.polling:
+            C.asked = NOBODY
             self.enqueue(C)
         self.polling = []
 

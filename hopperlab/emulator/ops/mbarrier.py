@@ -143,7 +143,7 @@ def test_wait(M: Machine, C: Cohort, info: Any, address: Value, value: Value) ->
     if mask.all():
         wait.passed(M, C)
         return mask
-    C.polled = True
+    C.polled, C.asked = True, np.union1d(C.asked, wait.keys[~mask])
     if mask.any():
         index = np.flatnonzero(mask)
         wait.subset(index).passed(M, type(C)(C.gids[index], None, C.pc))
