@@ -167,17 +167,17 @@ def picked_losses(search: Any) -> dict[Shape, float]:
 
 def choice_model_chart(search: Any) -> style.Picture:
     """Every recorded configuration at random shapes: measured time against the model's estimate; and what the model's pick loses, shape by shape."""
-    figure, (left, right) = style.new_figure(3.6, columns=2)
+    figure, (left, right) = style.new_figure(2.6, columns=2)
     losses = picked_losses(search)
     for shape in losses:
         records = tried_at(search, shape)
-        left.plot(_estimates(records, shape), [1000 * record.ms for record in records], ".", color=style.PALETTE[0], markersize=3, alpha=0.5)
+        left.plot(_estimates(records, shape), [1000 * record.ms for record in records], ".", color=style.PALETTE[0], markersize=2)
     ends = [max(left.get_xlim()[0], 4), left.get_xlim()[1]]
     left.plot(ends, ends, color=style.INK, linewidth=1)
     left.set(xscale="log", yscale="log", xlabel="estimated, us", ylabel="measured, us")
     ordered = sorted(losses.values())
     right.bar(range(len(ordered)), [100 * loss for loss in ordered], color=style.PALETTE[1])
-    right.set(xlabel="shapes, in the order of the loss", ylabel="slower than the best measured, %")
+    right.set(xlabel="shapes, in the order of the loss", ylabel="slower than the best, %")
     mean = sum(ordered) / len(ordered)
     style.title(left, "The model against the clock")
     style.title(right, f"What its picks lose: {100 * mean:.1f} % on average")
@@ -189,7 +189,7 @@ def choice_model_chart(search: Any) -> style.Picture:
 
 def random_shapes_chart(products: Any) -> style.Picture:
     """The last kernel's share of cuBLAS at random shapes, over the work and over m; and their quartiles in words."""
-    figure, axes = style.new_figure(3.4, columns=2)
+    figure, axes = style.new_figure(2.5, columns=2)
     found = [record for record in products if record.kernel == "final" and record.ratio is not None]
     ratios = sorted(record.ratio for record in found)
     for axis, name, values in zip(axes, ("FLOP", "m, rows of A"), ([2 * prod(r.shape) for r in found], [r.shape[0] for r in found]), strict=True):
