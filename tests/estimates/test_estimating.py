@@ -120,13 +120,13 @@ def test_a_launch_without_a_clock_has_no_listener_and_loads_nothing():
             "from hopperlab.emulator.machine import machine\n"
             "seen = []\n"
             "made = machine.Machine.__init__\n"
-            "def watched(self, *given, **named):\n    made(self, *given, **named)\n    seen.append(self)\n"
+            "def watched(self, *given, **named):\n    made(self, *given, **named)\n    seen.append((self.landing, self.tell))\n"      # a launch dissolves its machine
             "machine.Machine.__init__ = watched\n"
             f"k = hl.RawModule(code={CHAIN!r}, backend='emulator').get_function('chain')\n"
             "k((1,), (32,), (np.zeros(32, np.float32), np.float32(1), np.int32(3)))\n"
             "assert not [name for name in sys.modules if name.startswith('hopperlab.estimates')]\n"
             "from hopperlab.emulator.machine.events import _nothing\n"
-            "assert type(seen[0].landing).__name__ == 'Landing' and seen[0].tell.running is _nothing\n")
+            "assert type(seen[0][0]).__name__ == 'Landing' and seen[0][1].running is _nothing\n")
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "HOPPERLAB_BACKEND": "emulator"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

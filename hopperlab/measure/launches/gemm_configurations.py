@@ -250,7 +250,7 @@ def candidates(m: int, n: int, k: int) -> Iterator[Final]:
 
 def parsed(record: Record) -> Choice:
     """The configuration that a record's options name. Raises KeyError for a kernel that has none, ValueError for a strange option."""
-    values = dict(option.split("=") for option in record.options)
+    values = dict(option.split("=") for option in record.options if not option.startswith("WIDTH="))        # which follows from the others
     return KINDS[record.kernel](**{name.lower(): int(value) for name, value in values.items()})
 
 
