@@ -87,7 +87,7 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
         _row("order ordinary accesses before TMA and wgmma", "fence.proxy.async", "fence_proxy_async fence_proxy_async_shared_cta",
              "Every thread that wrote (or read), after its accesses and before the barrier; then one thread issues.", "07",
              (Kind.MISSING_PROXY_FENCE, "the engine may read what was there before"), (Kind.UNFENCED_OVERWRITE, "a load overwrites what ordinary loads have read (a warning)")),
-        _row("write fragments to shared memory", "stmatrix", "stmatrix_x4",
+        _row("write fragments to shared memory", "stmatrix", "stmatrix_x4 stmatrix_x4_trans",
              "An ordinary store of a whole warp: proxy fence and barrier before a bulk store.", "13", (Kind.MISSING_PROXY_FENCE, "no proxy fence before the store by TMA")),
         _row("store a box or a range", "cp.async.bulk.tensor cp.async.bulk.global", "cp_async_bulk_tensor_*d_store cp_async_bulk_store",
              "One thread issues and goes on; the store is in that thread's bulk group.", "07", (Kind.EXIT_IN_FLIGHT, "the CTA ends before its shared memory is read")),

@@ -16,11 +16,4 @@ __device__ __forceinline__ unsigned pack_bf16x2(float low, float high) {
     __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     return *reinterpret_cast<unsigned*>(&pair);
 }
-
-// The same, each matrix transposed on its way: lane l holds of matrix j, in d[j], column l / 4, rows 2 (l % 4) and the next of what
-// is stored. [9.7.14.5.16]
-__device__ __forceinline__ void stmatrix_x4_trans(unsigned row_address, unsigned d0, unsigned d1, unsigned d2, unsigned d3) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
-                 :: "r"(row_address), "r"(d0), "r"(d1), "r"(d2), "r"(d3) : "memory");
-}
 // SPDX-License-Identifier: Apache-2.0

@@ -7,7 +7,7 @@
 // A slot is SLOT_ROWS rows of SLOT_COLUMNS columns, in the swizzle of its width: 128, 64 or 32 bytes a row.
 #pragma once
 #include <hopperlab/fence.cuh>
-#include <hopperlab/stmatrix.cuh>
+#include <hopperlab/stmatrix_trans.cuh>
 #include <hopperlab/tma.cuh>
 
 template <int SLOT_COLUMNS, bool TURNED, bool BY_TMA, int COLUMNS>
