@@ -101,6 +101,14 @@ def test_a_graph_is_the_same_launches_in_the_emulator():
     assert session.launches == 2 and not session.hazards and made.right()
 
 
+def test_without_a_stream_the_launches_follow_one_another():
+    made = chains.chain(chains.operands(xp, 64, 128, 2), stages=2)
+    for launch in made.launches:
+        launch()
+    assert made.right()
+    hl.load_kernel("launches/start.cu", "start", ("-DLAUNCH_AT=1",), backend="emulator")((3,), (32,), ())
+
+
 def test_kernels_that_do_nothing_start_and_end():
     for launch_at in (0, 1):
         module = hl.RawModule(code=hl.kernel_source("launches/start.cu"), options=(f"-DLAUNCH_AT={launch_at}",), backend="emulator")

@@ -35,7 +35,7 @@ LESSONS = {
         [("list", 0, "cooperative, overlapped store"), ("key", 3, "End")], "the slots of C",
         ("raster-panel", "model", "work-map", "panel")),
     "14_beat_cublas": (
-        [("list", 0, "8192 x 8192 x 8192"), ("list", 1, "256x128"), ("slider", 0, -60), ("list", 2, "1x2"), ("slider", 1, -100)],
+        [("list", 0, "3072 x 3072 x 3072"), ("list", 1, "256x128"), ("slider", 0, -60), ("list", 2, "1x2"), ("slider", 1, -100)],
         [("list", 1, "256x256")], "registers a thread",
         ("ladder", "model-measured", "shapes", "panel")),
     "15_fp8_gemm": (

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
-#include <cuda.h>                                           // CUtensorMap and what its fields may be
+#include <cuda.h>           // CUtensorMap and what its fields may be
 #include <cuda_runtime.h>
 
 constexpr int TILE_ROWS = 32, TILE_COLUMNS = 64;
