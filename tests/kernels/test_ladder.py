@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The product ladder in the emulator: every step and configuration exact on awkward shapes, under every schedule, no hazard."""
 from dataclasses import replace
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import hopperlab
 import hopperlab as hl
 from hopperlab.measure.launches import gemm, operands
+from hopperlab.measure.launches.edited import changed
 from hopperlab.measure.launches.gemm_configurations import Final, SplitK, StreamK
 
+INCLUDE = Path(hopperlab.__file__).parent / "kernels" / "include" / "hopperlab"
 SCHEDULES = ("lazy", "eager", "random")
 NEW = ("naive", "shared_tile", "register_double_buffer", "tma_mma", "two_consumers_128x256", "cluster_multicast", "persistent",
        "pingpong", "overlapped_store", "stream_k", "split_k", "final")
@@ -84,6 +88,44 @@ def test_configuration_is_exact_launch_after_launch(name):
     choice = CHOICES[name] if isinstance(CHOICES[name], SplitK) else replace(CHOICES[name], blocks=4)
     check(gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], 2, choice=choice)
     check(gemm.final, 129, 257, 200, SCHEDULES[(len(name) + 1) % 3], choice=choice)
+
+
+DEALT = Final(bm=64, bn=64, consumers=1, stagger=0, cluster_m=1, c_slots=1, stream=1, blocks=4)
+PARTS = Final(bm=64, bn=64, consumers=1, stagger=0, split=2, group=0, c_slots=1)
+TURNED = Final(bm=64, bn=48, swapped=1, consumers=1, stagger=0, cluster_m=1, c_slots=1, blocks=2)
+DROPPED = {                         # choice, header (None: the kernel itself), lines taken out (or exchanged), one of the kinds that name it
+    "all rings are idle": (PARTS, None, "                barrier_cluster_arrive();                       // nobody in the cluster needs its ring any more\n"
+                                        "                barrier_cluster_wait();\n", "", "overwrite-in-flight"),
+    "the mail has arrived": (PARTS, None, "                barrier_cluster_arrive();                       // the mail has arrived; nobody writes to another CTA after this\n"
+                                          "                barrier_cluster_wait();\n", "", "race"),
+    "sums are sent before the flag": (DEALT, "mailbox.cuh", "    bar_sync(barrier, 128);\n    if (thread == 0) asm", "    if (thread == 0) asm", "race"),
+    "the flag publishes": (DEALT, "mailbox.cuh", "st.release.gpu", "st.relaxed.gpu", "race"),
+    "all have seen the flag": (DEALT, "mailbox.cuh", "        *flag = 0;\n    }\n    bar_sync(barrier, 128);", "        *flag = 0;\n    }", "race"),
+    "the slots are free": (TURNED, "tile_store.cuh", "            bar_sync(barrier, 128);                             // the slots are free\n", "", "overwrite-in-flight"),
+    "the slots have been read": (TURNED, "tile_store.cuh", "            if (BY_TMA && thread == 0) cp_async_bulk_wait_group_read<0>();\n", "", "overwrite-in-flight"),
+    "the engine sees the slots": (TURNED, "tile_store.cuh", "            if (BY_TMA) fence_proxy_async_shared_cta();\n", "", "missing-proxy-fence"),
+    "the slots are complete": (TURNED, "tile_store.cuh", "            bar_sync(barrier, 128);                             // the slots are complete\n", "", "race")}
+
+
+@pytest.mark.parametrize("name", DROPPED)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.sampled(by="name")
+def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
+    """Each synchronisation of the exchange in a cluster, the mailbox and the store, dropped: named under every landing order."""
+    choice, header, old, new, kind = DROPPED[name]
+    text = hl.kernel_source("gemm/final.cu")
+    if header is None:
+        change = old, new
+    else:
+        inside = (INCLUDE / header).read_text()
+        assert inside.count(old) == 1 and f"#include <hopperlab/{header}>\n" in text
+        change = f"#include <hopperlab/{header}>\n", inside.replace(old, new).replace("#pragma once", "") + "\n"
+    a, b, c = operands.integer_bf16(np, (140, 456), 1), operands.integer_bf16(np, (296, 456), 2), np.empty((140, 296), np.uint16)
+    launch = gemm.final(a, b, c, choice, backend="emulator")
+    for changes in ((), (change,)):
+        with hl.emulate(schedule=schedule, seed=3, hazards="collect") as run:
+            changed(launch, "gemm/final.cu", changes, choice.options)()
+        assert (kind in {hazard.kind for hazard in run.hazards}) == bool(changes)
 
 
 @pytest.mark.parametrize("choice", [Final(blocks=2), SplitK(stages=3), StreamK(blocks=3)], ids=str)
@@ -179,6 +221,8 @@ def test_last_wave_is_as_full_as_the_others():
     assert Final(cluster_m=1).grid(128, 512) == (2,)
     assert Final(group=0).grid(300, 600) == (4, 3)
     assert Final(blocks=1).grid(8192, 8192) == (2,)
+    assert Final(cluster_n=2).grid(8192, 8192) == (116,)                    # 30 clusters of four run at a time, not 33: 18 waves of 29
+    assert Final(stream=1, cluster_n=2).grid(8192, 8192, 8192) == (120,) and Final(stream=1).grid(64, 64, 128) == (4,)
 
 
 def test_wrong_sizes_are_named():

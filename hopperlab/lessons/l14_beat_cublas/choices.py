@@ -51,7 +51,7 @@ def configuration(tile: tuple[int, int], stages: int, cluster: tuple[int, int] =
 def described(choice: Final, shape: Shape) -> str:
     """What a configuration makes of a shape: tiles, waves, the last wave, shared memory, accumulators, estimated time."""
     rows, columns = choice.tiles(*shape[:2])
-    at_once = min(max(1, choice.blocks // choice.cluster), clusters_at_once(choice.cluster))
+    at_once = max(1, min(choice.blocks // choice.cluster, clusters_at_once(choice.cluster)))
     waves = -(-rows * columns // at_once)
     last = rows * columns - (waves - 1) * at_once
     return (f"{_x(shape)} in {rows} x {columns} cluster tiles of {choice.bm * choice.cluster_m} x {choice.bn * choice.cluster_n}: {waves} wave"
@@ -159,9 +159,9 @@ def picked_losses(search: Any) -> dict[Shape, float]:
     """By shape of the recording `search`: the time of what the model ranks first among the measured, over the shortest, less 1."""
     losses = {}
     for shape in dict.fromkeys(record.shape for record in search):
-        records = tried_at(search, shape)
+        records = sorted(tried_at(search, shape), key=lambda record: int(record.note))      # by rank, not by time: of equal estimates the first counts
         estimates = _estimates(records, shape)
-        losses[shape] = records[estimates.index(min(estimates))].ms / records[0].ms - 1
+        losses[shape] = records[estimates.index(min(estimates))].ms / min(record.ms for record in records) - 1
     return losses
 
 

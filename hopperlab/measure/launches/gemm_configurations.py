@@ -115,7 +115,7 @@ class Final(_Configuration):
         rows, columns = self.tiles(m, n)
         if self.group == 0:
             return self.cluster * rows, columns
-        at_once = max(1, self.blocks // self.cluster)
+        at_once = max(1, min(self.blocks // self.cluster, clusters_at_once(self.cluster)))       # no more than run at the same time: CTAs wait for others' sums
         if self.stream:
             return (self.cluster * min(at_once, rows * columns * _ceil(k, 64)),)
         return (self.cluster * _ceil(rows * columns, _ceil(rows * columns, at_once)),)
