@@ -79,6 +79,8 @@ def check(request: Request) -> Checked:
         raise RequestError("--seed draws shapes for --random N")
     if request.random is not None and not 1 <= request.random <= 1000:
         raise RequestError(f"--random {request.random}: how many shapes, 1 to 1000")
+    if request.seed is not None and request.seed < 0:
+        raise RequestError(f"--seed {request.seed}: 0 or more")
     if not 0 <= (request.power or 0) <= 60:
         raise RequestError(f"--power {request.power:g}: seconds, from 0 (no power) to 60")
     rows = table.rows(request.suite)
@@ -90,7 +92,7 @@ def check(request: Request) -> Checked:
 def _checked_race(request: Request, rows: tuple[Suite, ...]) -> Checked:
     races: Races = rows[0].function
     try:
-        shapes = tuple(dict.fromkeys(races.shape(word) for word in request.shapes)) or _drawn(request, races) or races.shapes
+        shapes = _drawn(request, races) or tuple(dict.fromkeys(races.shape(word) for word in request.shapes)) or races.shapes
     except ValueError as problem:
         raise RequestError(str(problem)) from None
     if list(request.kernels) == ["none"]:
@@ -115,7 +117,8 @@ def _drawn(request: Request, races: Races) -> tuple[tuple[int, ...], ...]:
         return ()
     if races.random is None or request.shapes:
         raise RequestError(f"--random draws shapes of products: {request.suite} has none" if races.random is None else "--random draws its own shapes: leave --shapes out")
-    return tuple(dict.fromkeys(races.random(request.random, request.seed or int(f"{date.today():%Y%m%d}"))))
+    seed = int(f"{date.today():%Y%m%d}") if request.seed is None else request.seed
+    return tuple(dict.fromkeys(races.random(request.random, seed)))
 
 
 def _checked_rows(request: Request, rows: tuple[Suite, ...]) -> Checked:
