@@ -11,8 +11,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 TARGET = "hopperlab/course"
-# What is taken of each folder; sources of lessons and solutions of exercises stay out.
-PARTS = {"notebooks": ("*.ipynb",), "exercises": ("*.ipynb", "conftest.py", ".pristine/*.ipynb"), "docs": ("**/*",)}
+# What is taken of each folder; English sources of lessons and solutions of exercises stay out, translations of their text come along.
+PARTS = {"notebooks": ("*.ipynb", "sources/zh/*.md"), "solutions": ("sources/zh/*.md",), "exercises": ("*.ipynb", "conftest.py", ".pristine/*.ipynb"), "docs": ("**/*",)}
 
 
 class CourseHook(BuildHookInterface):

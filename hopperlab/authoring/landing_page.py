@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.tables import text_table
-from . import course, learner_progress, workspace
+from ..runtime.language import language, say
+from . import course, language_edition, learner_progress, workspace
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Table:
 
     def __str__(self) -> str:
         rows = [tuple(_words(cell) for cell in row) for row in self.rows]
-        lines = text_table("  ".join([*["{:<*}"] * (len(self.head) - 1), "{}"]), rows, self.head)
-        return "\n".join([*lines, *textwrap.wrap(self.note, 110)])
+        lines = text_table("  ".join([*["{:<*}"] * (len(self.head) - 1), "{}"]), rows, tuple(map(say, self.head)))
+        return "\n".join([*lines, *textwrap.wrap(say(self.note), 110)])
 
     __repr__ = __str__
 
@@ -40,26 +41,27 @@ class Table:
         """The table as HTML."""
         def line(row: Sequence, tag: str) -> str:
             return "<tr>" + "".join(f'<{tag} style="text-align: left; vertical-align: top">{_linked(cell)}</{tag}>' for cell in row) + "</tr>"
-        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        note = f"<p>{html.escape(say(self.note))}</p>" if self.note else ""
         return f"<table><thead>{line(self.head, 'th')}</thead><tbody>{''.join(line(row, 'td') for row in self.rows)}</tbody></table>{note}"
 
 
 def _words(cell: str | tuple) -> str:
-    return " ".join(_words(part) for part in cell) if isinstance(cell, list) else cell[0] if isinstance(cell, tuple) else cell
+    return " ".join(_words(part) for part in cell) if isinstance(cell, list) else say(cell[0] if isinstance(cell, tuple) else cell)
 
 
 def _linked(cell: str | tuple | list) -> str:
     if isinstance(cell, list):
         return " ".join(_linked(part) for part in cell)
     if isinstance(cell, tuple):
-        return f'<a href="{html.escape(cell[1])}">{html.escape(cell[0])}</a>'
-    return html.escape(cell)
+        return f'<a href="{html.escape(cell[1])}">{html.escape(say(cell[0]))}</a>'
+    return html.escape(say(cell))
 
 
 def _here() -> tuple[Path, Path | None]:
     """The course's folder, and the working folder when this notebook stands in it: progress is only known there."""
     root, here = workspace.find_root(), Path.cwd().resolve()
     work = workspace.find_work(root)
+    root = language_edition.of(root, language())
     return root, work if work and (here == work or work in here.parents) else None
 
 

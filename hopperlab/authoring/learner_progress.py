@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .course import Entry
 
-RIGHT = re.compile(r"^Right\b(?!, but)(?!.*; but )|: right\b")
+RIGHT = re.compile(r"^(?:Right\b|正确)(?!, but|，但)(?!.*(?:; but |；但))|: right\b|：正确")
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 
 

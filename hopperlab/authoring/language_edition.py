@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The course in another language, as a folder with notebooks/, exercises/ and docs/ like the course's own: made of the English notebooks, the translations
+of their text (translation.py) and the tables of strings (runtime/language.py). Nothing of it is kept in the repository; it is made in a second or two.
+
+Cells of code, their ids and what they store are the English ones. A cell without a translation is shown in English, with a note.
+"""
+from __future__ import annotations
+
+import copy
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from ..lessons.repairs import every as repairs
+from ..runtime.language import ENGLISH, STRINGS, known, say
+from . import glossary, workspace
+from .translation import REPAIR, Translation, digest, read
+
+NOTES = {"zh": "*（以下内容尚未翻译，暂以英文原文显示。）*"}
+PARTS = (("notebooks", "notebooks"), ("exercises", "solutions"))        # folder of notebooks, folder whose sources/zh has their translations
+MADE = ".made"
+
+
+def of(root: Path, to: str) -> Path:
+    """The folder of the course at `root` in the language `to`, made anew where anything that it is made of changed; `root` itself for English.
+
+    Raises LanguageError for a language without an edition.
+    """
+    if known(to) == ENGLISH:
+        return root
+    place = _place(root, to)
+    stamp = _stamp(root, to)
+    if not ((place / MADE).is_file() and (place / MADE).read_text(encoding="utf-8") == stamp):
+        make(root, to, place)
+        (place / MADE).write_text(stamp, encoding="utf-8")
+    return place
+
+
+def _place(root: Path, to: str) -> Path:
+    """build/ of a clone; for a course that came with an installation, the user's cache."""
+    if root != workspace.CARRIED:
+        return root / "build" / "editions" / to
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("hopperlab", appauthor=False)) / "editions" / digest(str(root)) / to
+
+
+def _stamp(root: Path, to: str) -> str:
+    """Changes whenever a file changes that the edition is made of."""
+    files = [path for folder in ("notebooks", "exercises", "docs") for path in (root / folder).rglob("*")]
+    files += [*(root / "solutions" / "sources" / to).glob("*.md"), *(STRINGS / to).glob("*.toml"), *Path(__file__).parent.glob("*.py")]
+    facts = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(files) if path.is_file()]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
+def make(root: Path, to: str, place: Path) -> list[Path]:
+    """Write the edition into `place`, in place of what is there; returns its notebooks."""
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(root / "docs", place / "docs", ignore=shutil.ignore_patterns(".*", to))
+    if (root / "docs" / to).is_dir():
+        shutil.copytree(root / "docs" / to, place / "docs", dirs_exist_ok=True)
+    made = []
+    for folder, sources in PARTS:
+        for path in (p for name in workspace.NAMES for p in sorted((root / folder).glob(name))):
+            target = place / folder / path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = read(root / sources / "sources" / to / f"{path.stem}.md")
+            nbformat.write(notebook_in(nbformat.read(path, as_version=4), text, to, folder == "notebooks"), target)
+            made.append(target)
+    hook = root / "exercises" / "conftest.py"
+    if hook.is_file():
+        shutil.copyfile(hook, place / "exercises" / hook.name)
+    return made
+
+
+def notebook_in(notebook: NotebookNode, text: Translation, to: str, linked: bool = True) -> NotebookNode:
+    """A notebook in the language `to`: text by its blocks, words of outputs by the tables. linked: the first mention of each term leads to the glossary."""
+    made = copy.deepcopy(notebook)
+    facts = made.metadata["hopperlab"]
+    facts["title"], facts["language"] = text.title_for(facts["title"]) or facts["title"], to
+    prose, noted = [], False
+    for cell in made.cells:
+        if cell.cell_type != "markdown":
+            cell.outputs = [_output(output, to) for output in cell.outputs]
+            continue
+        found = _repair(cell, to) if cell.id.startswith(REPAIR) else text.blocks.get(digest(cell.source))
+        if not found:
+            cell.source = cell.source if noted else f"{NOTES[to]}\n\n{cell.source}"
+        noted = not found
+        cell.source = found or cell.source
+        prose.append(cell)
+    for cell, own in zip(prose, glossary.linked([cell.source for cell in prose], names(to), re.ASCII) if linked else [cell.source for cell in prose], strict=True):
+        cell.source = own
+    return made
+
+
+def _output(output: NotebookNode, to: str) -> NotebookNode:
+    """Words of an output, line by line; pictures and HTML stay."""
+    if "text" in output:
+        output.text = say(output.text, to)
+    data = output.get("data", {})
+    if "text/plain" in data:
+        data["text/plain"] = say(data["text/plain"], to)
+    return output
+
+
+def _repair(cell: NotebookNode, to: str) -> str:
+    """The hint and the reference under a repair: words by the table, the reference as it is."""
+    hint = next((repair.hint for (_, name), repair in repairs().items() if f"{REPAIR}{name}" == cell.id and repair.hint in cell.source), "")
+    found = cell.source.replace(hint, say(hint, to)) if hint else cell.source
+    return re.sub(r"(?<=<summary>)[^<]+", lambda words: say(words[0], to), found)
+
+
+def names(to: str) -> Mapping[str, str]:
+    """Anchor of the glossary by name, as `linked` takes it: the English names, which stay in use, and those of the language."""
+    own = {}
+    for term in glossary.terms():
+        for name in re.split(r"[；;、/]", re.sub(r"（.*?）", "", term.chinese)):
+            if name.strip():
+                own.setdefault(name.strip().lower(), term.anchor)
+    return {**own, **glossary.names()}

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which strings a lesson shows that no table has: its notebook is run in the other language, and what is looked up in vain is noted (runtime/language.py)."""
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from unittest import mock
+
+import nbformat
+
+from ..lessons.repairs import every as repairs
+from ..runtime import language
+from . import build, execute
+
+
+def lines(sources: Iterable[Path], to: str) -> Iterator[str]:
+    """Lines of TOML, `"English" = ""`, for what the notebooks of these sources show. Raises what nbclient raises where a cell fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "missing"
+        file.touch()
+        with mock.patch.dict(os.environ, {language.VARIABLE: to, language.NOTE_MISSING: str(file)}):
+            for path in sources:
+                notebook = nbformat.read(build.notebook_path(path), as_version=4)
+                execute.run(notebook, path.parent.parent, "emulator")
+                hints = [repair.hint for (lesson, _), repair in repairs().items() if lesson == path.stem.split("_")[0]]
+                for hint in hints:
+                    language.say(hint)
+        for text in dict.fromkeys(file.read_text(encoding="utf-8").splitlines()):
+            if not json.loads(text).startswith(execute.MARK):
+                yield f"{json.dumps(json.loads(text), ensure_ascii=False)} = \"\""
