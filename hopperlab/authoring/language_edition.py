@@ -24,6 +24,8 @@ from .translation import REPAIR, Translation, digest, read
 NOTES = {"zh": "*（以下内容尚未翻译，暂以英文原文显示。）*"}
 PARTS = (("notebooks", "notebooks"), ("exercises", "solutions"))        # folder of notebooks, folder whose sources/zh has their translations
 MADE = ".made"
+FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
+SOFT = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n(?:> )?(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
 
 
 def of(root: Path, to: str) -> Path:
@@ -92,11 +94,16 @@ def notebook_in(notebook: NotebookNode, text: Translation, to: str, linked: bool
         if not found:
             cell.source = cell.source if noted else f"{NOTES[to]}\n\n{cell.source}"
         noted = not found
-        cell.source = found or cell.source
+        cell.source = _one_line(found) if found else cell.source
         prose.append(cell)
     for cell, own in zip(prose, glossary.linked([cell.source for cell in prose], names(to), re.ASCII) if linked else [cell.source for cell in prose], strict=True):
         cell.source = own
     return made
+
+
+def _one_line(text: str) -> str:
+    """Text whose lines are broken between Chinese characters, where a browser would show a blank, as one line a paragraph; code stays."""
+    return "".join(part if part.startswith("```") else SOFT.sub("", part) for part in FENCED.split(text))
 
 
 def _output(output: NotebookNode, to: str) -> NotebookNode:

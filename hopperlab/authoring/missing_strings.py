@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ import nbformat
 from ..lessons.repairs import every as repairs
 from ..runtime import language
 from . import build, execute
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?![\w.]|\.\d)")
 
 
 def lines(sources: Iterable[Path], to: str) -> Iterator[str]:
@@ -28,6 +31,15 @@ def lines(sources: Iterable[Path], to: str) -> Iterator[str]:
                 hints = [repair.hint for (lesson, _), repair in repairs().items() if lesson == path.stem.split("_")[0]]
                 for hint in hints:
                     language.say(hint)
-        for text in dict.fromkeys(file.read_text(encoding="utf-8").splitlines()):
-            if not json.loads(text).startswith(execute.MARK):
-                yield f"{json.dumps(json.loads(text), ensure_ascii=False)} = \"\""
+        found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        yield from (f'{json.dumps(text, ensure_ascii=False)} = ""' for text in dict.fromkeys(with_places(text) for text in found if not text.startswith(execute.MARK)))
+
+
+def with_places(text: str) -> str:
+    """A string with places, {0} to {9}, for its numbers."""
+    places = iter(range(10))
+
+    def place(number: re.Match[str]) -> str:
+        at = next(places, None)
+        return number[0] if at is None else f"{{{at}}}"
+    return NUMBER.sub(place, text)

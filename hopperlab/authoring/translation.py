@@ -129,6 +129,11 @@ KEPT = (("link", re.compile(r"\]\(([^)\s]+)\)|href=\"([^\"]+)\"")), ("code", re.
         ("number", re.compile(r"\d+(?:[.,]\d+)*")), ("block", re.compile(r"^```(\w*)", re.MULTILINE)))
 
 
+EMPHASIS = re.compile(r"(\*{1,2})(?![\s*])([^*\n]+)(?<!\s)\1(.?)")
+LETTER = re.compile(r"[\u4e00-\u9fffA-Za-z0-9]")
+CLOSING = "。，；：？！、）”』」.,:;?!)"
+
+
 def differences(english: str, translated: str) -> Iterator[str]:
     """What a translation lost or made up: links, inline code, formulas, numbers and fenced blocks; how often each occurs is free, but for links and blocks."""
     for kind, pattern in KEPT:
@@ -136,6 +141,9 @@ def differences(english: str, translated: str) -> Iterator[str]:
         lost, added = (there - here, here - there) if kind in ("link", "block") else (set(there) - set(here), set(here) - set(there))
         yield from (f"the {kind} {one!r} of the English is not there" for one in sorted(lost))
         yield from (f"the {kind} {one!r} is not in the English" for one in sorted(added) if kind != "number")
+    for found in EMPHASIS.finditer(re.sub(r"`[^`]*`", "x", translated)):
+        if found[2][-1] in CLOSING and LETTER.match(found[3]):          # CommonMark ends no emphasis there
+            yield f"{found[0][:-1]!r} is not shown as emphasis: put a blank behind it"
 
 
 def stub(path: Path, to: str) -> str:

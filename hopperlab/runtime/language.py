@@ -64,8 +64,7 @@ def say(text: str, into: str | None = None) -> str:
     to = into or language()
     if to == ENGLISH or not text:
         return text
-    whole = _whole(text, to)
-    return whole if whole is not None else "\n".join(_line(line, to) for line in text.split("\n"))
+    return table(to).get(text) or "\n".join(_line(line, to) for line in text.split("\n"))
 
 
 def named(values: list[Any]) -> list[Any]:

@@ -25,15 +25,14 @@ def font() -> str | None:
 
 def in_language(figure: Figure) -> Figure:
     """The same figure, its words in the language of the notebook."""
-    family = None if language() == ENGLISH else font()
-    if family is None:
+    if language() == ENGLISH:
         return figure
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            _ticks(axis, family)
+    family = font()
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if family):
+        _ticks(axis, family)
     for text in figure.findobj(Text):
-        english, said = text.get_text(), say(text.get_text())
-        if said != english:
+        english, said = text.get_text(), say(text.get_text())           # looked up without a font too, so that what is missing is noted
+        if family and said != english:
             text.set_text(said)
             text.set_fontfamily([*text.get_fontfamily(), family])
     return figure

@@ -86,7 +86,8 @@ def test_a_cell_whose_code_changed_is_not_stale(lesson):
 
 @pytest.mark.parametrize(("old", "new", "fault"), [
     ("(02_x.ipynb)", "(03_x.ipynb)", "link '02_x.ipynb'"), ("`cp.async`", "cp.async", "code 'cp.async'"), ("16 行", "很多行", "number '16'"), ("$x^2$", "x²", "formula 'x^2'"),
-    ("```text\na -> b\n```", "a -> b", "block 'text'"), ("16 行", "16 行 `made_up`", "code 'made_up' is not in the English")])
+    ("```text\na -> b\n```", "a -> b", "block 'text'"), ("16 行", "16 行 `made_up`", "code 'made_up' is not in the English"),
+    ("文字，", "**文字，**又", "is not shown as emphasis")])
 def test_what_a_translation_lost_is_named(old, new, fault, lesson):
     write(lesson, [text.replace(old, new) for text in WHOLE])
     faults = translation.status(lesson, "zh").faults
@@ -158,6 +159,10 @@ def test_what_has_no_translation_is_english_with_one_note_a_run(lesson):
     texts = [cell.source for cell in made.cells if cell.cell_type == "markdown"]
     assert texts[0].startswith(f"{language_edition.NOTES['zh']}\n\n# 01") and texts[1].startswith("## Second") and texts[2] == WHOLE[2]
     assert made.metadata.hopperlab.title == "一课"
+
+
+def test_lines_broken_between_chinese_characters_are_joined_outside_of_code():
+    assert language_edition._one_line("一句。\n又一句 a\n> 引，\n> 文\n\n- 项\n- 目\n```text\n码\n码\n```") == "一句。又一句 a\n> 引，文\n\n- 项\n- 目\n```text\n码\n码\n```"
 
 
 def test_words_of_outputs_and_under_repairs_come_from_the_table(chinese):
