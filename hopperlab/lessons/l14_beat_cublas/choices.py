@@ -191,6 +191,11 @@ def choice_model_chart(search: Any) -> style.Picture:
     return style.Picture(figure, "\n".join([*words, *(f"  {_x(shape)}{order and ' ' + order}: {100 * loss:.1f} %" for (shape, order), loss in worst)]))
 
 
+def random_ratios(products: Any) -> list[float]:
+    """The last kernel's share of cuBLAS at each random shape, in the faster of its orders of B where both were measured."""
+    return [record.ratio for record in summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.ratio is not None)]
+
+
 def random_shapes_chart(products: Any) -> style.Picture:
     """The last kernel's share of cuBLAS at random shapes, over the work and over m; and their quartiles in words."""
     figure, axes = style.new_figure(2.5, columns=2)
