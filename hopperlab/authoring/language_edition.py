@@ -6,11 +6,15 @@ Cells of code, their ids and what they store are the English ones. A cell withou
 """
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import re
 import shutil
+import tempfile
+import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -23,28 +27,38 @@ from .translation import REPAIR, Translation, digest, read
 
 NOTES = {"zh": "*（以下内容尚未翻译，暂以英文原文显示。）*"}
 PARTS = (("notebooks", "notebooks"), ("exercises", "solutions"))        # folder of notebooks, folder whose sources/zh has their translations
-MADE = ".made"
+KEPT_SECONDS = 24 * 3600
 FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 SOFT = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n(?:> )?(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
 
 
 def of(root: Path, to: str) -> Path:
-    """The folder of the course at `root` in the language `to`, made anew where anything that it is made of changed; `root` itself for English.
+    """The folder of the course at `root` in the language `to`, made where there is none of what it is made of today; `root` itself for English.
 
     Raises LanguageError for a language without an edition.
     """
     if known(to) == ENGLISH:
         return root
-    place = _place(root, to)
-    stamp = _stamp(root, to)
-    if not ((place / MADE).is_file() and (place / MADE).read_text(encoding="utf-8") == stamp):
-        make(root, to, place)
-        (place / MADE).write_text(stamp, encoding="utf-8")
+    place = _place(root, to) / _stamp(root, to)
+    if not place.is_dir():
+        _outdated(place.parent)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix="making-") as scratch:
+            make(root, to, Path(scratch) / place.name)
+            with contextlib.suppress(OSError):          # another process was quicker; what it made is the same
+                (Path(scratch) / place.name).rename(place)
     return place
 
 
+def _outdated(folder: Path) -> None:
+    """Remove what nobody has made for a day: an edition has a folder for each state of the files, so that processes never see one half written."""
+    for old in folder.glob("*"):
+        if time.time() - old.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(old, ignore_errors=True)
+
+
 def _place(root: Path, to: str) -> Path:
-    """build/ of a clone; for a course that came with an installation, the user's cache."""
+    """The folder of its editions: in build/ of a clone; for a course that came with an installation, the user's cache."""
     if root != workspace.CARRIED:
         return root / "build" / "editions" / to
     import platformdirs
@@ -57,22 +71,22 @@ def _stamp(root: Path, to: str) -> str:
     files = [path for folder in ("notebooks", "exercises", "docs") for path in (root / folder).rglob("*")]
     files += [*(root / "solutions" / "sources" / to).glob("*.md"), *(STRINGS / to).glob("*.toml"), *Path(__file__).parent.glob("*.py")]
     facts = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(files) if path.is_file()]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
 
 def make(root: Path, to: str, place: Path) -> list[Path]:
-    """Write the edition into `place`, in place of what is there; returns its notebooks."""
-    shutil.rmtree(place, ignore_errors=True)
+    """Write the edition into the new folder `place`; returns its notebooks."""
     shutil.copytree(root / "docs", place / "docs", ignore=shutil.ignore_patterns(".*", to))
     if (root / "docs" / to).is_dir():
         shutil.copytree(root / "docs" / to, place / "docs", dirs_exist_ok=True)
-    made = []
+    made, page = [], root / "docs" / glossary.FILE.name
+    terms = names(page) if page.is_file() else {}
     for folder, sources in PARTS:
         for path in (p for name in workspace.NAMES for p in sorted((root / folder).glob(name))):
             target = place / folder / path.name
             target.parent.mkdir(parents=True, exist_ok=True)
             text = read(root / sources / "sources" / to / f"{path.stem}.md")
-            nbformat.write(notebook_in(nbformat.read(path, as_version=4), text, to, folder == "notebooks"), target)
+            nbformat.write(notebook_in(nbformat.read(path, as_version=4), text, to, terms if folder == "notebooks" else {}), target)
             made.append(target)
     hook = root / "exercises" / "conftest.py"
     if hook.is_file():
@@ -80,8 +94,8 @@ def make(root: Path, to: str, place: Path) -> list[Path]:
     return made
 
 
-def notebook_in(notebook: NotebookNode, text: Translation, to: str, linked: bool = True) -> NotebookNode:
-    """A notebook in the language `to`: text by its blocks, words of outputs by the tables. linked: the first mention of each term leads to the glossary."""
+def notebook_in(notebook: NotebookNode, text: Translation, to: str, terms: Mapping[str, str]) -> NotebookNode:
+    """A notebook in the language `to`: text by its blocks, words of outputs by the tables. terms: anchors of the glossary by name; the first mention of each leads there."""
     made = copy.deepcopy(notebook)
     facts = made.metadata["hopperlab"]
     facts["title"], facts["language"] = text.title_for(facts["title"]) or facts["title"], to
@@ -96,8 +110,9 @@ def notebook_in(notebook: NotebookNode, text: Translation, to: str, linked: bool
         noted = not found
         cell.source = _one_line(found) if found else cell.source
         prose.append(cell)
-    for cell, own in zip(prose, glossary.linked([cell.source for cell in prose], names(to), re.ASCII) if linked else [cell.source for cell in prose], strict=True):
-        cell.source = own
+    if terms:
+        for cell, own in zip(prose, glossary.linked([cell.source for cell in prose], terms, re.ASCII), strict=True):
+            cell.source = own
     return made
 
 
@@ -123,11 +138,12 @@ def _repair(cell: NotebookNode, to: str) -> str:
     return re.sub(r"(?<=<summary>)[^<]+", lambda words: say(words[0], to), found)
 
 
-def names(to: str) -> Mapping[str, str]:
-    """Anchor of the glossary by name, as `linked` takes it: the English names, which stay in use, and those of the language."""
-    own = {}
-    for term in glossary.terms():
-        for name in re.split(r"[；;、/]", re.sub(r"（.*?）", "", term.chinese)):
-            if name.strip():
-                own.setdefault(name.strip().lower(), term.anchor)
-    return {**own, **glossary.names()}
+@cache
+def names(page: Path = glossary.FILE) -> Mapping[str, str]:
+    """Anchor by name, as `linked` takes it, of the glossary's entries: their names in English, which stay in use, and in Chinese."""
+    chinese, english = {}, {}
+    for term in glossary.terms(page):
+        english |= dict.fromkeys((term.name.lower(), f"{term.name.lower()}s"), term.anchor)
+        for name in filter(None, map(str.strip, re.split(r"[；;、/]", re.sub(r"（.*?）", "", term.chinese)))):
+            chinese.setdefault(name.lower(), term.anchor)
+    return {**chinese, **english}

@@ -2,6 +2,8 @@
 """Translations: which cells have one, which are stale since the English changed, what one lost; and the editions made of them."""
 
 import json
+import os
+import re
 
 import nbformat
 import pytest
@@ -155,7 +157,7 @@ def test_an_edition_has_every_notebook_with_the_same_code_and_pictures(chinese):
 def test_what_has_no_translation_is_english_with_one_note_a_run(lesson):
     write(lesson, ("", "", WHOLE[2]))
     notebook = build.assemble(lesson_source.read(lesson))
-    made = language_edition.notebook_in(notebook, translation.read(translation.file_of(lesson, "zh")), "zh", linked=False)
+    made = language_edition.notebook_in(notebook, translation.read(translation.file_of(lesson, "zh")), "zh", {})
     texts = [cell.source for cell in made.cells if cell.cell_type == "markdown"]
     assert texts[0].startswith(f"{language_edition.NOTES['zh']}\n\n# 01") and texts[1].startswith("## Second") and texts[2] == WHOLE[2]
     assert made.metadata.hopperlab.title == "一课"
@@ -172,20 +174,28 @@ def test_words_of_outputs_and_under_repairs_come_from_the_table(chinese):
 
 
 def test_the_first_mention_of_a_term_leads_to_the_glossary():
-    known = language_edition.names("zh")
+    known = language_edition.names()
     assert known["屏障"] == "barrier" and known["warp"] == "warp"
-    (linked,) = glossary.linked(["每个warp等一个 mbarrier，再等一个 mbarrier"], {"warp": "warp", "mbarrier": "mbarrier"}, __import__("re").ASCII)
+    (linked,) = glossary.linked(["每个warp等一个 mbarrier，再等一个 mbarrier"], {"warp": "warp", "mbarrier": "mbarrier"}, re.ASCII)
     assert linked == "每个[warp](../docs/glossary.md#warp)等一个 [mbarrier](../docs/glossary.md#mbarrier)，再等一个 mbarrier"
 
 
 def test_an_edition_is_made_anew_only_when_something_changed(chinese):
-    stamp = (chinese / language_edition.MADE).read_text()
     mark = chinese / "notebooks" / "index.ipynb"
     before = mark.stat().st_mtime_ns
     assert language_edition.of(ROOT, "zh") == chinese and mark.stat().st_mtime_ns == before
-    (chinese / language_edition.MADE).write_text("old")
-    language_edition.of(ROOT, "zh")
-    assert mark.stat().st_mtime_ns != before and (chinese / language_edition.MADE).read_text() == stamp
+
+
+def test_a_change_makes_another_folder_and_what_is_old_goes(tmp_path):
+    for name in ("notebooks", "docs", "build/editions/zh/old"):
+        (tmp_path / name).mkdir(parents=True)
+    os.utime(tmp_path / "build" / "editions" / "zh" / "old", (0, 0))
+    (tmp_path / "docs" / "a.md").write_text("a")
+    first = language_edition.of(tmp_path, "zh")
+    (tmp_path / "docs" / "a.md").write_text("changed")
+    second = language_edition.of(tmp_path, "zh")
+    assert first != second and (second / "docs" / "a.md").read_text() == "changed" and (first / "docs" / "a.md").read_text() == "a"
+    assert sorted(path.name for path in first.parent.iterdir()) == sorted([first.name, second.name])
 
 
 def test_english_is_the_course_itself_and_others_are_refused():
