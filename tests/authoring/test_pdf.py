@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from hopperlab.authoring import course, hashes
-from hopperlab.authoring.site import pdf
+from hopperlab.authoring.site import pdf, sphinx_build
 from hopperlab.cli import site as command
 
 ROOT = hashes.ROOT
