@@ -15,7 +15,7 @@ TARGET = "hopperlab/course"
 PARTS = {"notebooks": ("*.ipynb",), "exercises": ("*.ipynb", "conftest.py", ".pristine/*.ipynb"), "docs": ("**/*",)}
 
 
-# Translations of their text, of which other editions are made (hopperlab/authoring/language_edition.py).
+# Translations of their text, of which other editions are made (hopperlab/authoring/editions/language_edition.py).
 TRANSLATIONS = ("notebooks/sources/*/*.md", "solutions/sources/*/*.md")
 
 

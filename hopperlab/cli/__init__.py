@@ -44,14 +44,14 @@ def _doctor(_given: argparse.Namespace) -> int:
 
 def _lab(given: argparse.Namespace) -> int:
     from . import lab
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     root, start = workspace.find_root(given.course), given.course or Path.cwd()
     work, to = workspace.for_language(workspace.find_work(root, given.course), root, start, given.lang)
     return lab.run(_edition(root, to), given.others, work, to)
 
 
 def _start(given: argparse.Namespace) -> int:
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     to = given.lang or workspace.language_of(given.folder)
     made = workspace.lay_out(_edition(workspace.find_root(), to), given.folder, to)
     print(f"Your copies are in {given.folder.resolve()}" + (f" ({len(made)} new)" if made else " (all there; nothing overwritten)"))
@@ -61,12 +61,12 @@ def _start(given: argparse.Namespace) -> int:
 
 def _edition(root: Path, to: str) -> Path:
     """The course's folder in a language."""
-    from ..authoring import language_edition
+    from ..authoring.editions import language_edition
     return language_edition.of(root, to)
 
 
 def _restore(given: argparse.Namespace) -> int:
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     root = workspace.find_root(given.course)
     work = workspace.find_work(root, given.course)
     if work is None:
@@ -269,7 +269,7 @@ def main(argv: list[str] | None = None) -> int:
         top.error(f"unrecognized arguments: {' '.join(others)}")
     given.others = [a for a in others if a != "--"]
     from ..runtime.errors import HopperlabError
-    from ..authoring.workspace import WorkspaceError
+    from ..authoring.learner.workspace import WorkspaceError
     try:
         return given.entry.run(given)
     except (HopperlabError, WorkspaceError) as problem:

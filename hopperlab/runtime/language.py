@@ -2,7 +2,7 @@
 """The language that a notebook speaks: what figures, panels, questions and checks say, looked up in tables of strings (strings/LANGUAGE/*.toml).
 
 English is the key and what is shown where a table has nothing, so that code is written once. A key may hold places, {0} to {9}: `"{0} of {1} judged rightly."`
-is found in the text "3 of 4 judged rightly.". `say` is asked where something is shown; hashes of drawing code do not see it (authoring/drawing.py).
+is found in the text "3 of 4 judged rightly.". `say` is asked where something is shown; hashes of drawing code do not see it (authoring/stamps/drawing.py).
 """
 from __future__ import annotations
 

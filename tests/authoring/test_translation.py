@@ -8,8 +8,11 @@ import re
 import nbformat
 import pytest
 
-from hopperlab.authoring import build, glossary, hashes, language_edition, lesson_source, solutions, translation, workspace
+from hopperlab.authoring import hashes
 from hopperlab.authoring.__main__ import main
+from hopperlab.authoring.editions import language_edition, translation
+from hopperlab.authoring.learner import workspace
+from hopperlab.authoring.notebooks import build, glossary, lesson_source, solutions
 from hopperlab.runtime import language
 
 ROOT = hashes.ROOT

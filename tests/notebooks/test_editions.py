@@ -9,7 +9,9 @@ import sys
 import pytest
 from support.patience import PATIENCE
 
-from hopperlab.authoring import build, hashes, language_edition, translation
+from hopperlab.authoring import hashes
+from hopperlab.authoring.editions import language_edition, translation
+from hopperlab.authoring.notebooks import build
 from hopperlab.grading import nbval_run
 from hopperlab.runtime import language
 
