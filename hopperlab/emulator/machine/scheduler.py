@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compile import masks
 from ..compile.translated import EXIT
-from . import gates, warp_meetings, whereabouts
+from . import gates, late_stores, warp_meetings, whereabouts
 from .cohort import NOBODY, Cohort, merge
 from .recurrence import Recurrence
 from .waits import ConvergeWait, SpuriousFalse
@@ -40,6 +40,10 @@ class Scheduler:
         self.events = 0            # what has happened that no loop repeats: CTAs begin, threads end, operations land
         self.polls = False         # some cohort in `polling` has polled, and not only looped for long
         self.converging: dict[int, list[Cohort]] = {}
+        self.held: list[Cohort] = []         # they come last, at the blocks `late` (machine/altered.py)
+        self.late = late_stores.blocks(machine)
+        self.passing: set[int] = set()
+        self.storing: dict[int, int] = {}
 
     def threads_left(self) -> None:
         """Threads exited: lanes that wait for the rest of their warp may be whole now."""
@@ -137,10 +141,10 @@ class Scheduler:
             self.events += 1
             return True
         if self.polling and self.polled_at != self.M.progress:
-            if self.endless():
-                self.give_up()
-            else:
+            if not self.endless():
                 self.poll_again()
+            elif not late_stores.release(self):
+                self.give_up()
             return True
         if self.M.landing.advance():
             self.M.progress += 1
@@ -150,7 +154,7 @@ class Scheduler:
                 return True
         if self.wake():
             return True
-        if self.release_partial():
+        if late_stores.release(self) or self.release_partial():
             return True
         if self.polling:
             if self.endless():
@@ -229,13 +233,16 @@ class Scheduler:
 
     def execute(self, C: Cohort) -> None:
         """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap, runs, runs_on, running, C.digest = self.blocks, self.ready, self.heap, self.M.runs, self.M.tell.runs_on, self.M.tell.running, None
+        blocks, ready, heap, runs, runs_on, running, late, C.digest = (
+            self.blocks, self.ready, self.heap, self.M.runs, self.M.tell.runs_on, self.M.tell.running, self.late, None)
         runs_on()
         while True:
             block = blocks[C.pc]
             if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
                 C.gave_way = self.rounds + 1
                 self.later.append(C)
+                return
+            if block.id in late and late_stores.held_back(self, C):
                 return
             C = gates.enter(self, C, block)
             if C is None:
