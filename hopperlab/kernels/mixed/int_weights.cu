@@ -23,6 +23,9 @@
 #ifndef GROUP
 #define GROUP 128
 #endif
+#ifndef BUG_NIBBLES                     // the nibbles of a byte stand in the other order: wrong values, no hazard
+#define BUG_NIBBLES 0
+#endif
 
 #define MULTIPLY(COUNT) WGMMA_RS(multiply, COUNT, float, "m64n" QUOTE(BM) "k16.f32.bf16.bf16", ", 1, 1, 0")
 MULTIPLY(SUMS)
@@ -85,6 +88,7 @@ int_weights(const __grid_constant__ TensorMap x, const unsigned char* weights, c
             #pragma unroll
             for (int j = 0; j < WORDS; j++) {
                 uint4 word = words[j * 128];                    // this thread's 16 bytes
+                if (BUG_NIBBLES) exchange_nibbles(word);
 #if BITS == 4
                 dequantise_4(a[b][4 * j], word.x, low, high), dequantise_4(a[b][4 * j + 1], word.y, low, high);
                 dequantise_4(a[b][4 * j + 2], word.z, low, high), dequantise_4(a[b][4 * j + 3], word.w, low, high);

@@ -14,7 +14,7 @@
 #include <hopperlab/weights_left.cuh>
 #include <hopperlab/wgmma_sparse.cuh>
 
-#ifndef BUG_METADATA                    // 1: each thread takes its neighbour's word: wrong numbers
+#ifndef BUG_METADATA                    // each thread takes its neighbour's word: wrong values, no hazard
 #define BUG_METADATA 0
 #endif
 

@@ -12,10 +12,6 @@
 #pragma once
 #include <cuda_bf16.h>
 
-#ifndef BUG_NIBBLES                     // 1: the fields are taken in the order in which they would stand without preparation: wrong numbers
-#define BUG_NIBBLES 0
-#endif
-
 // (a & mask) | bits, in one instruction. [9.7.8.6]
 __device__ __forceinline__ unsigned lop3_and_or(unsigned a, unsigned mask, unsigned bits) {
     unsigned d;
@@ -41,11 +37,17 @@ __device__ __forceinline__ unsigned broadcast_half(unsigned pair, int high) {
     return __byte_perm(pair, 0, high ? 0x3232 : 0x1010);
 }
 
+// The two nibbles of every byte change places: what one reads who stored the fields in another order (lesson 15x's bug).
+__device__ __forceinline__ void exchange_nibbles(uint4& words) {
+    unsigned* word = &words.x;
+    for (int i = 0; i < 4; i++) word[i] = word[i] >> 4 & 0x0F0F0F0F | (word[i] & 0x0F0F0F0F) << 4;
+}
+
 // a = one k-step of the fragment from a word of eight 4-bit weights; low, high: the scales of rows g and g + 8, twice each.
 __device__ __forceinline__ void dequantise_4(unsigned (&a)[4], unsigned word, unsigned low, unsigned high) {
     #pragma unroll
     for (int r = 0; r < 4; r++) {
-        unsigned u = lop3_and_or(word >> 4 * (BUG_NIBBLES ? r ^ 1 : r), 0x000F000F, 0x43004300);       // 128 + (weight + 8)
+        unsigned u = lop3_and_or(word >> 4 * r, 0x000F000F, 0x43004300);       // 128 + (weight + 8)
         a[r] = mul_bf16x2(sub_bf16x2(u, 0x43084308), r % 2 ? high : low);                               // 0x4308 = 136
     }
 }
@@ -55,7 +57,7 @@ __device__ __forceinline__ void dequantise_4(unsigned (&a)[4], unsigned word, un
 __device__ __forceinline__ void dequantise_8(unsigned (&a)[4], unsigned first, unsigned second, unsigned low, unsigned high) {
     #pragma unroll
     for (int r = 0; r < 4; r++) {
-        unsigned word = (r < 2 ? first : second) >> 8 * (BUG_NIBBLES ? r % 2 ^ 1 : r % 2);
+        unsigned word = (r < 2 ? first : second) >> 8 * (r % 2);
         unsigned size = lop3_and_or(word, 0x007F007F, 0x43004300), away = lop3_and_or(word, 0x00800080, 0x43004300);
         a[r] = mul_bf16x2(sub_bf16x2(size, away), r % 2 ? high : low);
     }
