@@ -49,10 +49,9 @@
 constexpr int BN = 128 * ROWS, ROW_BLOCKS = 2 * ROWS, HALVES = BK / 64;     // x's tile: HALVES x (BM rows of 128 bytes, swizzled)
 constexpr int X_BYTES = BM * BK * 2;
 constexpr int FINISHERS = BM / SPLIT >= 16 ? SPLIT : BM / 16;                   // CTAs of a cluster that finish columns of D, at least 16 each
-constexpr int OWN = SUMS / FINISHERS, PIECES = OWN > 64 ? 2 : 1;                // a slot holds at most 128 rows of y
+constexpr int OWN = SUMS / FINISHERS;                                           // sums that a thread finishes of a block of 64 rows
 using Exchange = SplitExchange<SPLIT, FINISHERS, ROWS, SUMS>;
-constexpr int COUNT = OWN / PIECES;                                             // of a thread and block that leave by one slot
-using Store = TileStore<64, true, true, 2 * COUNT>;
+using Store = TileStore<(2 * OWN > 128 ? 128 : 2 * OWN), true, true, 2 * OWN>;  // at most 128 rows of y in a slot
 constexpr int C_BYTES = 2 * Store::SLOT_BYTES;                                  // one slot of y for each consumer
 static_assert(ROWS * SUMS <= 128 && HALVES >= 1 && SUMS * 2 == BM);
 enum { START = 3 };                                                             // named barrier; 1 and 2 are the consumers' own
@@ -89,13 +88,7 @@ __device__ __forceinline__ void finish(const float (&d)[ROWS][SUMS], const Tenso
         Exchange::add(own, mail + me * Exchange::BYTES);
         Store::template store<1>(y, nullptr, own, slot, 1 + me, row0, col0 + rank * 2 * OWN, m, n);
     } else {
-        #pragma unroll
-        for (int piece = 0; piece < PIECES; piece++) {
-            float part[ROWS][COUNT];
-            #pragma unroll
-            for (int i = 0; i < ROWS * COUNT; i++) part[i / COUNT][i % COUNT] = d[i / COUNT][piece * COUNT + i % COUNT];
-            Store::template store<1>(y, nullptr, part, slot, 1 + me, row0, col0 + piece * 2 * COUNT, m, n);
-        }
+        Store::template store<1>(y, nullptr, d, slot, 1 + me, row0, col0, m, n);
     }
 }
 // SPDX-License-Identifier: Apache-2.0
