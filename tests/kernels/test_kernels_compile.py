@@ -101,6 +101,10 @@ BUDGETS = [
     ("layouts/gather_rows.cu", (), {"gather_rows": 40}),
     ("stores/fence_places.cu", (), {"doubled": 40}),
     ("stores/grouped.cu", (), {"grouped": 40}),
+    *[("mixed/int_weights.cu", (f"-DBITS={bits}", *options), {"int_weights": 168}) for bits in (4, 8)
+      for options in ((), ("-DBM=16", "-DBK=128", "-DSPLIT=2", "-DSTAGES=12"), ("-DROWS=2", "-DSPLIT=4", "-DSTAGES=8"), ("-DBM=256",))],
+    *[("mixed/sparse.cu", options, {"sparse": 168}) for options in ((), ("-DBM=16", "-DBK=128", "-DSPLIT=2"), ("-DROWS=2", "-DSPLIT=4"), ("-DBM=256",))],
+    ("mixed/fp8_kinds.cu", (), {"fp8_kinds": 64}),
     ("fp8/tensor_scale.cu", (), {"gemm": 168}),
     ("fp8/promoted.cu", (), {"gemm": 168}),
     ("fp8/block_scaled.cu", (), {"gemm": 168}),

@@ -258,6 +258,9 @@ REGISTERS = {
         Kind.REGISTER_IN_FLIGHT, "{here} writes a register that holds A of {there}, which is still in flight and may not have read it yet: ",
         "run wgmma.wait_group before the fragment changes, or use a second set of registers. If the source has one, the compiler has put both sets into the same "
         'registers: keep the first alive behind the wait with asm volatile("" : "+r"(a[i]) :: "memory").'),
+    "metadata-overwritten": Case(
+        Kind.REGISTER_IN_FLIGHT, "{here} writes the register with the metadata of {there}, a sparse product that is still in flight and may not have read it yet: ",
+        "run wgmma.wait_group before the metadata change, or keep them of even and of odd k-blocks in two registers."),
     "unwritten-D": Case(
         Kind.UNINITIALISED_READ, "{here} adds its product to accumulator registers (D) that nothing in the kernel has set before: registers hold leftovers of "
         "earlier work, not zeros. ", "Set all of them first: zero them (float d[...] = {{}}) before wgmma.fence, or give the first product scale-d = 0, which "

@@ -76,6 +76,7 @@ BENCHES: Mapping[str, str] = {
     "launches": "what starts of kernels cost: a chain launch by launch, as a graph, with dependent launches, as one kernel",
     "pitches": "what rows that begin inside a 128-byte line cost a product",
     "fp8": "fp8 products with fine-grained scales beside cuBLASLt's, and what their sums lose",
+    "mixed": "bf16 activations times weights of 4 and 8 bits and 2:4 sparse weights, beside cuBLAS's bf16",
     "attention": "attention forward beside cuDNN's, over head sizes, lengths and masks",
     "attention_fp8": "the same in fp8, beside our bf16 forward and cuDNN's",
     "search": "configurations of the last kernel at random shapes: what the cost model is fitted on",
@@ -113,6 +114,10 @@ SUITES: tuple[Suite, ...] = (
           "products of e4m3 with fine-grained scales beside cuBLASLt's: steps, configurations over eight shapes (`note`), `final`; errors of sums over k "
           "(`accuracy`); wgmma while TMA writes beside it (`wgmma_beside_copies`)",
           "readme:fp8", keeps=True, shown="suites.fp8:shown"),
+    Suite("mixed", "mixed", "suites.mixed:measure", f"hopperlab bench mixed {_OUT}",
+          "bf16 activations times weights of 4 and 8 bits and times 2:4 sparse weights, beside cuBLAS's bf16 product and PyTorch's 4-bit and sparse ones: few rows, many rows, group sizes, "
+          "configurations, joules",
+          rounds=11, choices="suites.mixed:EXPERIMENTS", keeps=True, shown="suites.mixed:shown", method="suites.mixed:METHOD"),
     Suite("attention", "attention", "suites.attention:measure", f"hopperlab bench attention {_OUT}",
           "attention forward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`",
           "readme:attention", keeps=True, shown="suites.attention:shown"),
