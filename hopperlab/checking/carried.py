@@ -54,6 +54,7 @@ class Carried:
               where stores are
     blocks:   of a reduction, which blocks (blockIdx) take their share away
     to:       of a load, 'wgmma' or 'mma': what it brings is legible to this unit alone, so that the products must be its own as well
+    kernel:   of a load, the only kernel that is altered, where another one writes the arrays; '': all
     """
 
     way: str
@@ -61,6 +62,7 @@ class Carried:
     expected: Mapping[str, Any] | None = None
     blocks: Callable[[tuple[int, int, int]], bool] = _everywhere
     to: str = ""
+    kernel: str = ""
 
     @property
     def told(self) -> str:
@@ -83,9 +85,9 @@ class Carried:
         return {name: how.cipher.hide(np.asarray(value)) for name, value in usual.items()} if self.way in STORES else usual
 
     @contextmanager
-    def around(self, how: Altered, outputs: Iterable[np.ndarray], args: Sequence[Any]) -> Iterator[None]:
+    def around(self, how: Altered, outputs: Iterable[np.ndarray], args: Sequence[Any], kernel: str = "") -> Iterator[None]:
         """The surroundings of one launch of the altered run."""
-        arrays = self._inputs(list(outputs), args) if self.way in LOADS else []
+        arrays = self._inputs(list(outputs), args) if self.way in LOADS and self.kernel in ("", kernel) else []
         with how.only_seen_by_the_engine(default(), arrays, np.random.default_rng(how.key)):
             yield
 

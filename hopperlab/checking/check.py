@@ -230,7 +230,7 @@ class _Trials:
         how = carried.altered(int(random(self.key, self.exercise.id, shape, "altered").integers(1 << 62)))
 
         def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
-            with carried.around(how, case.outputs.values(), args):
+            with carried.around(how, case.outputs.values(), args, name):
                 self._launch(name, grid, block, args, shared_mem, dependent)
                 if pending.grids() is not None:
                     pending.synchronise()                   # one launch after the other, each in its own surroundings

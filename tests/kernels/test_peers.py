@@ -42,17 +42,17 @@ def vectors(here, n, seed=1):
 
 @pytest.mark.parametrize("how", across.ALL_REDUCES)
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("devices, n, blocks", [(2, 8 * 70, 2), (3, 8 * 9, None), (4, 8 * 1100, 3)], ids=str)
+@pytest.mark.parametrize("devices, n, blocks", [(2, 8 * 70, 2), (3, 8 * 9, None), (4, 8 * 530, 2)], ids=str)
 @pytest.mark.sampled(by="how")
 def test_all_reduce(how, schedule, devices, n, blocks):
-    """Every device has the same bits, for five steps in a row, which nobody waits for."""
+    """Every device has the same bits, for three steps in a row, which nobody waits for."""
     here = across.world(devices, "emulator")
     n = n * devices if how == "two-shot" else n
     xs, ys = vectors(here, n), here.zeros(n)
     step = across.all_reduce(here, xs, ys, how, blocks)
 
     def body():
-        for number in range(5):
+        for number in range(3):
             step(ranks=[(rank + number) % devices for rank in range(devices)])
         here.synchronize()
     run = emulated(schedule, body)
@@ -133,20 +133,21 @@ def test_the_wide_tile_that_gpus_get():
 
 
 def gather_with_neighbours(options, schedule, neighbours):
-    """Two steps, the shards written by a kernel in front of each, without waiting in between."""
+    """Two steps, the shards written by a kernel in front of each, zeros first, without waiting in between."""
     here, (fill, _) = across.world(2, "emulator"), neighbours
-    given = across_products.gather_operands(here, 256, 64, 128)
+    given = across_products.gather_operands(here, 256, 64, 64)
+    given.clear()
     shards = [given.whole[rank * 128:(rank + 1) * 128] for rank in (0, 1)]
-    sources = here.put(shards)
+    sources = [here.put(np.zeros_like(shard) for shard in shards), here.put(shards)]
     step = across_products.gathered(here, given.a, given.b, given.c, SMALL, Copiers(1), blocks=2, options=options)
 
     def body():
-        for _ in range(2):
+        for number in range(2):
             for rank, stream in enumerate(here.streams):
-                fill((1,), (64,), (given.a[rank][rank * 128:(rank + 1) * 128], np.int32(128 * 16), sources[rank]), stream=stream)
+                fill((1,), (64,), (given.a[rank][rank * 128:(rank + 1) * 128], np.int32(128 * 8), sources[number][rank]), stream=stream)
             step()
         here.synchronize()
-    return emulated(schedule, body)
+    return emulated(schedule, body), given.right()
 
 
 def scatter_with_neighbours(options, schedule, neighbours):
@@ -164,20 +165,23 @@ def scatter_with_neighbours(options, schedule, neighbours):
             for rank, stream in enumerate(here.streams):
                 look((1,), (64,), (given.c[rank], np.int32(128 * 8), out[rank]), stream=stream)
         here.synchronize()
-    return emulated(schedule, body)
+    return emulated(schedule, body), all((one == c).all() for one, c in zip(out, given.c, strict=True)) and given.right()
 
 
 def reduce_three(how):
     def body(options, schedule, neighbours):
-        here = across.world(2, "emulator")
-        xs, ys = vectors(here, 640), here.zeros(640)
+        """Three steps, y read behind each, without waiting in between."""
+        here, (_, look) = across.world(2, "emulator"), neighbours
+        xs, ys, out = vectors(here, 640), here.zeros(640), here.zeros(640)
         step = across.all_reduce(here, xs, ys, how, 1, options)
 
         def steps():
             for _ in range(3):
                 step()
+                for rank, stream in enumerate(here.streams):
+                    look((1,), (64,), (ys[rank], np.int32(80), out[rank]), stream=stream)
             here.synchronize()
-        return emulated(schedule, steps)
+        return emulated(schedule, steps, seed=1), all((y == across.summed(xs)).all() for y in out)
     return body
 
 
@@ -185,21 +189,25 @@ GATHER, SCATTER, REDUCE = "peers/gathered_product.cu", "peers/scattered_product.
 PROGRAMS = {GATHER: gather_with_neighbours, SCATTER: scatter_with_neighbours, REDUCE: reduce_three("one-shot"), "two": reduce_three("two-shot")}
 
 
+BUGS = ("", "BUG_GPU_SCOPE", "BUG_FLAG_BEFORE_DATA", "BUG_OVERWRITTEN")
+HARMLESS = {("two", "BUG_OVERWRITTEN")}         # the second flag says that the mail has been read
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("path, bug", [(path, bug) for path in PROGRAMS for bug in ("", "BUG_GPU_SCOPE", "BUG_FLAG_BEFORE_DATA", "BUG_OVERWRITTEN")])
+@pytest.mark.parametrize("path, bug", [(path, bug) for path in PROGRAMS for bug in BUGS])
 @pytest.mark.sampled(by="bug")
 def test_planted_bugs_are_named(path, bug, schedule, neighbours):
-    run = PROGRAMS[path]((f"-D{bug}=1",) if bug else (), schedule, neighbours)
-    assert {str(hazard.kind) for hazard in run.hazards} - {"missing-proxy-fence"} == ({"read-before-arrival"} if (path, bug) == (GATHER, "BUG_FLAG_BEFORE_DATA") else {"race"} if bug else set())
+    run, right = PROGRAMS[path]((f"-D{bug}=1",) if bug else (), schedule, neighbours)
+    clean = not bug or (path, bug) in HARMLESS
+    assert {str(hazard.kind) for hazard in run.hazards} == (set() if clean else {"read-before-arrival"} if (path, bug) == (GATHER, "BUG_FLAG_BEFORE_DATA") else {"race"})
+    assert right or not clean
 
 
-DROPPED = {                 # program, header (None: the kernel itself), lines taken out or exchanged, one of the kinds that name it
+DROPPED = {                 # program, header (None: the kernel itself), lines taken out or exchanged, one of the kinds that name it (wrong: nothing there is ordered by time, so the result tells)
     "a chunk has come": (GATHER, "peer_copy.cuh", "            mbarrier_wait_parity(&full[stored % SLOTS], stored / SLOTS % 2);\n", "", "read-before-arrival"),
     "a piece's flag publishes": (GATHER, "grid_flag.cuh", "red.release.gpu", "red.relaxed.gpu", "race"),
-    "a piece's flag is acquired": (GATHER, "grid_flag.cuh", "ld.acquire.gpu", "ld.relaxed.gpu", "race"),
-    "a piece is waited for": (GATHER, None, "                    wait_for_count(&pieces[piece], step * piece_chunks);\n", "", "race"),
+    "a piece is waited for": (GATHER, None, "                    wait_for_count(&pieces[piece], step * piece_chunks);\n", "", "wrong"),
     "a shard is complete": (GATHER, None, "                await_flag(flags.of<unsigned>(rank) + READY + shard, step);\n", "", "race"),
-    "a shard is seen by the engine": (GATHER, None, "READY + shard, step);\n                fence_proxy_async();", "READY + shard, step);", "missing-proxy-fence"),
     "all pieces are here": (GATHER, None, "                for (int i = 0; i < shard_pieces; i++) wait_for_count(&pieces[shard * shard_pieces + i], step * piece_chunks);\n", "", "race"),
     "C may be added to": (SCATTER, None, "                await_flag(here + OPEN + owner, step);\n", "", "race"),
     "additions publish": (SCATTER, "peers.cuh", "red.release.gpu", "red.relaxed.gpu", "race"),
@@ -227,8 +235,8 @@ def test_what_is_dropped_is_named(name, schedule, neighbours):
         assert inside.count(old) == 1 and line in text
         text = text.replace(line, inside.replace(old, new).replace("#pragma once", "") + "\n")
     with standing_in(path, text):
-        found = {str(hazard.kind) for hazard in PROGRAMS[program]((), schedule, neighbours).hazards}
-    assert kind in found
+        run, right = PROGRAMS[program]((), schedule, neighbours)
+    assert kind in {str(hazard.kind) for hazard in run.hazards} | (set() if right else {"wrong"})
 
 
 def test_flags_go_to_and_fro():

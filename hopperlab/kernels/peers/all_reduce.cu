@@ -8,7 +8,7 @@
 //   two_shot     every device adds a part and sends the sum to all: two flags, but 2 / devices of the bytes that one_shot sends and adds
 //
 // Mail comes in two halves, of even and of odd steps: a device that begins step s has had the others' mail of step s - 1, so they have ended step
-// s - 2, whose half it writes. Nobody waits for being read.
+// s - 2, whose half it writes. Nobody waits for being read. (two_shot would do with one half: its second flag says that mail was read.)
 //
 // Launch: grid (blocks; the same on all devices, at most MOST_BLOCKS), block THREADS, no shared memory. n: elements, a multiple of 8
 // (two_shot: of 8 * devices). mail: every device's, 2 x devices x n bf16 (one_words: x 2; two_shot: 2 x devices x n / devices); flags: every device's,

@@ -65,8 +65,8 @@ scattered_product(const __grid_constant__ TensorMap left, const __grid_constant_
             add_tile(&c_maps.of[owner], d, slots, 1 + consumer, row0 - owner * shard_rows, tile.col * BN, n);
         }
         if (thread == 0) {
-            if (BUG_FLAG_BEFORE_DATA) cp_async_bulk_wait_group_read<0>();
-            else cp_async_bulk_wait_group<0>();                 // not .read: the additions have to be made
+            cp_async_bulk_wait_group_read<0>();                 // shared memory outlives its readers
+            if (!BUG_FLAG_BEFORE_DATA) cp_async_bulk_wait_group<0>();           // and the additions have been made
             red_release_gpu_add(done, count);
         }
     }

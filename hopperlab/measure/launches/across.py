@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...runtime.arrays import array_module
+from ...runtime.arrays import address_of, array_module
 from ...runtime.backend import backend as choose
 from ...runtime.devices import Device, devices
 from ...runtime.launch_attributes import LaunchAttributes
@@ -78,10 +78,12 @@ def world(count: int = 2, backend: str | None = None) -> World:
     return World(found, tuple(streams), place)
 
 
-def pointers(arrays: Sequence[Array]) -> np.void:
-    """`Peers` of peers.cuh, by value: the address of each device's array. The arrays have to outlive what is launched with it."""
+def pointers(arrays: Sequence[Array], name: str = "an array") -> np.void:
+    """`Peers` of peers.cuh, by value: the address of each device's array. The arrays have to outlive what is launched with it. name: what the emulator's messages call them."""
     table = np.zeros(MOST_DEVICES, np.uint64)
-    table[:len(arrays)] = [array.data.ptr for array in arrays]
+    for number, array in enumerate(arrays):
+        named = isinstance(array, np.ndarray)
+        table[number] = address_of(array, f"{name} of device {number} ({array.dtype}, shape {array.shape})") if named else array.data.ptr
     return np.frombuffer(table.tobytes(), np.dtype(f"V{table.nbytes}"))[0]
 
 
@@ -166,8 +168,8 @@ def all_reduce(here: World, xs: Sequence[Array], ys: Sequence[Array], how: str =
     mail = here.zeros(2 * here.count * n // parts * (2 if how == "one-shot, words" else 1))
     flags = here.zeros(2 * MOST_DEVICES * MOST_BLOCKS, np.uint32)
     kernel = load_kernel("peers/all_reduce.cu", ALL_REDUCES[how], tuple(options), backend=here.backend)
-    common = (pointers(mail), pointers(flags), np.int32(n))
-    launches = [Launch(kernel, (blocks,), (THREADS,), (xs[rank], pointers(ys) if how == "two-shot" else ys[rank], *common, np.int32(rank), np.int32(here.count)))
+    common = (pointers(mail, "mail"), pointers(flags, "flags"), np.int32(n))
+    launches = [Launch(kernel, (blocks,), (THREADS,), (xs[rank], pointers(ys, "y") if how == "two-shot" else ys[rank], *common, np.int32(rank), np.int32(here.count)))
                 for rank in range(here.count)]
     return Step(here, tuple(launches), (tuple(xs), tuple(ys), mail, flags))
 
@@ -184,7 +186,7 @@ def meeting(here: World, options: Sequence[str] = ()) -> Step:
     """Every device waits for all others, by peers/flags.cu: what is launched behind it begins everywhere at about the same time."""
     flags = here.zeros(MOST_DEVICES, np.uint32)
     kernel = load_kernel("peers/flags.cu", "meet", tuple(options), backend=here.backend)
-    launches = [Launch(kernel, (1,), (MOST_DEVICES,), (pointers(flags), np.int32(rank), np.int32(here.count))) for rank in range(here.count)]
+    launches = [Launch(kernel, (1,), (MOST_DEVICES,), (pointers(flags, "flags"), np.int32(rank), np.int32(here.count))) for rank in range(here.count)]
     return Step(here, tuple(launches), (flags,))
 
 

@@ -90,7 +90,7 @@ def gathered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Ar
     size, launches = tile.shared_bytes + (0 if copiers.dedicated else copiers.slots * copiers.chunk), []
     for rank in range(here.count):
         numbers = (rank, here.count, m, n, k, piece_rows, copiers.count, _start(order, rank, here, m, tile))
-        args = (_map(a[rank], tile.bm), _map(b[rank], tile.bn // tile.cluster_m), _map(c[rank], 64), pointers(a), pointers(flags), pieces[rank], *map(np.int32, numbers))
+        args = (_map(a[rank], tile.bm), _map(b[rank], tile.bn // tile.cluster_m), _map(c[rank], 64), pointers(a, "A"), pointers(flags, "flags"), pieces[rank], *map(np.int32, numbers))
         launches.append(Launch(kernel, (grid,), (384,), args, size))
     return Step(here, tuple(launches), (tuple(a), tuple(b), tuple(c), flags, pieces))
 
@@ -109,7 +109,7 @@ def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[A
     grid, targets, launches = _grid(tile, blocks, m, n), maps([_map(one, 64) for one in c]), []
     for rank in range(here.count):
         numbers = (rank, here.count, m, n, k, _start(order, rank, here, m, tile))
-        args = (_map(a[rank], tile.bm), _map(b[rank], tile.bn // tile.cluster_m), targets, pointers(flags), done[rank], *map(np.int32, numbers))
+        args = (_map(a[rank], tile.bm), _map(b[rank], tile.bn // tile.cluster_m), targets, pointers(flags, "flags"), done[rank], *map(np.int32, numbers))
         launches.append(Launch(kernel, (grid,), (384,), args, tile.shared_bytes))
     return Step(here, tuple(launches), (tuple(a), tuple(b), tuple(c), flags, done))
 

@@ -46,8 +46,8 @@ __device__ __forceinline__ void red_release_gpu_add(unsigned* counter, unsigned 
 
 // Not an instruction: tells another device that `step` has come so far.
 __device__ __forceinline__ void raise_flag(unsigned* flag, unsigned step) {
-    if (BUG_GPU_SCOPE) st_release_gpu(flag, step);
-    else st_release_sys(flag, step);
+    if (BUG_GPU_SCOPE) return st_release_gpu(flag, step);
+    st_release_sys(flag, step);
 }
 
 // Not an instruction but the loop around it: returns when another device has told of `step`.
