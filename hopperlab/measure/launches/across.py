@@ -59,7 +59,12 @@ class World:
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.uint16) -> tuple[Array, ...]:
         """The same array of zeros on every device."""
-        return self.put(np.zeros(shape, dtype) for _ in self.devices)
+        placed = []
+        for device in self.devices:
+            with device:
+                placed.append(self.xp.zeros(shape, dtype))
+                device.synchronize()
+        return tuple(placed)
 
     def synchronize(self) -> None:
         """The host waits for all streams, and learns what went wrong."""

@@ -7,7 +7,7 @@ products of a block under tensor parallelism.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,7 +102,7 @@ def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[A
     a: m x k, each device's own columns; b: n x k; c: m / devices x n; n a multiple of 64. Raises OperandError.
     """
     m, n, k = _shapes(here, a, b, c, a[0].shape[0] // here.count)
-    tile = tile or widest(m // here.count)
+    tile = tile or replace(widest(m // here.count), c_slots=2)          # no slots of chunks
     _shards(here, m, tile, tile.rows)
     kernel = load_kernel("peers/scattered_product.cu", "scattered_product", (*tile.options, *options), backend=here.backend)
     flags, done = here.zeros(2 * MOST_DEVICES, np.uint32), here.zeros(1, np.uint32)
