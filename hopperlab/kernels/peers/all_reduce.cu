@@ -71,16 +71,6 @@ one_shot(const uint4* x, uint4* y, const __grid_constant__ Peers mail, const __g
     }
 }
 
-// 8 bytes at once, by one access. [PTX ISA 9.7.9.8, 9.7.9.11, 8.2.2]
-__device__ __forceinline__ void st_relaxed_sys_u64(unsigned long long* word, unsigned long long value) {
-    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(word), "l"(value) : "memory");
-}
-__device__ __forceinline__ unsigned long long ld_relaxed_sys_u64(const unsigned long long* word) {
-    unsigned long long value;
-    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
-    return value;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
 one_words(const uint4* x, uint4* y, const __grid_constant__ Peers mail, const __grid_constant__ Peers, int n, int rank, int devices, unsigned step) {
     int vectors = n / 8, first = blockIdx.x * THREADS + threadIdx.x, stride = gridDim.x * THREADS;

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.launches import across, across_products
+from ...measure.launches import across, across_products, launch
 from ...measure.launches.across_products import SMALL, Copiers
 from ...measure.launches.operands import bf16_bits
 from ...measure.machine import here as machine
@@ -86,8 +86,8 @@ def run_scattered(order: str = "own last", devices: int = 2, landing: str = "laz
     with hl.emulate(schedule=landing, hazards="collect") as run:
         step()
         for stream, c, copy in zip(here.streams, given.c, seen, strict=True):
-            launch = across.peer_copy(here, c, copy, 1, 4, 4096)
-            launch.kernel(launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, stream=stream)
+            one = across.peer_copy(here, c, copy, 1, 4, 4096)
+            one.kernel(one.grid, one.block, one.args, shared_mem=one.shared_mem, stream=stream)
         here.synchronize()
     return given.right() and all(bool((a == b).all()) for a, b in zip(seen, given.c, strict=True)), run
 
@@ -115,9 +115,9 @@ def copied(blocks: int = 4, landing: str = "lazy") -> str:
     data = np.random.default_rng(3).integers(0, 1 << 16, 1 << 15, np.uint16)
     for way, rank in (("push", 0), ("pull", 1)):
         source, target = here.put([data, np.zeros_like(data)])
-        launch = across.peer_copy(here, source, target, blocks, 4, 4096)
+        one = across.peer_copy(here, source, target, blocks, 4, 4096)
         with hl.emulate(schedule=landing, hazards="collect") as run:
-            launch.kernel(launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, stream=here.streams[rank])
+            one.kernel(one.grid, one.block, one.args, shared_mem=one.shared_mem, stream=here.streams[rank])
             here.synchronize()
         lines.append(f"{way}, launched on device {rank}: right: {bool((target == data).all())}; {run.counters['bulk_load_bytes']} bytes loaded, "
                      f"{run.counters['bulk_store_bytes']} stored by {blocks} threads; {len(run.hazards)} hazards")
@@ -158,9 +158,20 @@ def launch_gathered(order: str, pieces: int, copiers: int, landing: str) -> styl
     right, run = run_gathered(order, M // 2 // pieces, min(3, copiers), landing=landing)
     found = run.hazards[0].kind if run.hazards else "no hazard"
     picture = overlap_picture(order, pieces, copiers, heading=f"{order}, {pieces} pieces a shard, {copiers} CTAs copy: result {'right' if right else 'WRONG'}, {found}")
+    _copies_alone(copiers)
     told = way_time(order, copiers)
     picture.figure.axes[0].set_xlabel(f"time in the model (free units; what waits for what, not speed)\n{told}", fontsize=9)
     return style.Picture(picture.figure, f"{picture.text}\n  {told}")
+
+
+def _copies_alone(copiers: int) -> None:
+    """The copies by themselves, inside one device and without a stream: on a GPU a panel repeats and times what is launched so."""
+    import hopperlab as hl
+
+    hl.synchronize("emulator")
+    data = hl.array_module("emulator").zeros(1 << 13, np.uint16)
+    with hl.emulate(hazards="collect"):
+        launch.bulk_copy(data, data.copy(), 4, 1024, copiers, backend="emulator")()
 
 
 FLAGS = {"a": ("a counter that the CTAs of one device raise, and a producer of the same device awaits", False), "b": ("'my shard is complete', read by a copying thread of another device", True),

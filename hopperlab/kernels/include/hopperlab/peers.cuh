@@ -54,4 +54,15 @@ __device__ __forceinline__ void raise_flag(unsigned* flag, unsigned step) {
 __device__ __forceinline__ void await_flag(const unsigned* flag, unsigned step) {
     while (ld_acquire_sys(flag) < step) {}
 }
+
+// 8 bytes at once, by one access: whoever reads a part of what was written reads all of it. [9.7.9.8, 9.7.9.11]
+__device__ __forceinline__ void st_relaxed_sys_u64(unsigned long long* word, unsigned long long value) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(word), "l"(value) : "memory");
+}
+
+__device__ __forceinline__ unsigned long long ld_relaxed_sys_u64(const unsigned long long* word) {
+    unsigned long long value;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
 // SPDX-License-Identifier: Apache-2.0
