@@ -77,7 +77,7 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(two_gpus, "Clock", HandClock)
     monkeypatch.setattr(two_gpus, "steps", lambda step, count=1: lambda: lambda: [step() for _ in range(count)])
     monkeypatch.setattr(two_gpus, "final_alone", lambda here, a, b, c: ByHand(here).products(a, b, c))
-    monkeypatch.setattr(across_products, "widest", lambda rows: SMALL)
+    monkeypatch.setattr(across_products, "widest", lambda rows, c_slots=1: SMALL)
     monkeypatch.setattr(two_gpus, "GATHERED", ((256, 64, 64), (512, 64, 64)))
     monkeypatch.setattr(two_gpus, "SCATTERED", ((256, 64, 64),))
     monkeypatch.setattr(two_gpus, "SMALL_BYTES", (1024, 4096))

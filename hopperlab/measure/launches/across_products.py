@@ -102,7 +102,7 @@ def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[A
     a: m x k, each device's own columns; b: n x k; c: m / devices x n; n a multiple of 64. Raises OperandError.
     """
     m, n, k = _shapes(here, a, b, c, a[0].shape[0] // here.count)
-    tile = tile or replace(widest(m // here.count), c_slots=2)          # no slots of chunks
+    tile = tile or widest(m // here.count, c_slots=2)                    # no chunks need room
     _shards(here, m, tile, tile.rows)
     kernel = load_kernel("peers/scattered_product.cu", "scattered_product", (*tile.options, *options), backend=here.backend)
     flags, done = here.zeros(2 * MOST_DEVICES, np.uint32), here.zeros(1, np.uint32)
@@ -114,10 +114,10 @@ def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[A
     return Step(here, tuple(launches), (tuple(a), tuple(b), tuple(c), flags, done))
 
 
-def widest(shard_rows: int) -> Tile:
+def widest(shard_rows: int, c_slots: int = 1) -> Tile:
     """The wide tile, its order in groups of no more rows than a shard has."""
-    tile = Tile()
-    return Tile(group=max(1, min(tile.group, shard_rows // tile.rows)))
+    tile = Tile(c_slots=c_slots)
+    return replace(tile, group=max(1, min(tile.group, shard_rows // tile.rows)))
 
 
 @dataclass(frozen=True)
