@@ -69,6 +69,7 @@ class Carried:
     own:      a trial of its own, whose inputs show more in the altered run than those of the exercise's shapes
     judged:   judged(run) says what is wrong with the altered run, or ''; instead of a comparison of the outputs. The run is traced with accesses
     says:     what a result that did not follow means, instead of TOLD
+    kernel:   of a load, the only kernel that is altered, where another one writes the arrays; '': all
     """
 
     way: str
@@ -81,6 +82,7 @@ class Carried:
     own: Any = None
     judged: Callable[[Any], str] | None = None
     says: str = ""
+    kernel: str = ""
 
     @property
     def told(self) -> str:
@@ -109,9 +111,9 @@ class Carried:
         return {name: how.cipher.hide(np.asarray(value)) for name, value in usual.items()} if self.way in STORES else usual
 
     @contextmanager
-    def around(self, how: Altered, outputs: Iterable[np.ndarray], args: Sequence[Any]) -> Iterator[None]:
+    def around(self, how: Altered, outputs: Iterable[np.ndarray], args: Sequence[Any], kernel: str = "") -> Iterator[None]:
         """The surroundings of one launch of the altered run."""
-        arrays = self._inputs(list(outputs), args) if self.way in LOADS else []
+        arrays = self._inputs(list(outputs), args) if self.way in LOADS and self.kernel in ("", kernel) else []
         with how.only_seen_by_the_engine(default(), arrays, np.random.default_rng(how.key)):
             yield
 

@@ -227,7 +227,7 @@ class _Trials:
         case, module = _poisoned(carried.own) if carried.own else case, self._program(carried)
 
         def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
-            with carried.around(how, case.outputs.values(), args):
+            with carried.around(how, case.outputs.values(), args, name):
                 module.get_function(name)(grid, block, args, shared_mem=shared_mem, dependent=dependent)
                 if pending.grids() is not None:
                     pending.synchronise()                   # one launch after the other, each in its own surroundings

@@ -25,6 +25,7 @@ class Suite:
     section of it. rounds: launches of each variant that count. choices: 'module:name' of a mapping whose keys `--kernels` may pick.
     keeps: its function hands what it has so far to `keep`. shown: 'module:name' of a function that makes a text of the records.
     method: 'module:name' of how it was measured, where board.METHOD does not say it. own_form: the file is no list of records (not for `load`).
+    gpus: how many of one host it needs; where there are fewer, a run of several suites leaves it out and says so.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Suite:
     shown: str = ""
     method: str = ""
     own_form: bool = False
+    gpus: int = 1
 
     @property
     def function(self) -> Callable:
@@ -74,6 +76,7 @@ BENCHES: Mapping[str, str] = {
     "variants": "products that differ in one thing: copies, tensor cores, roles, depth, operands",
     "copies": "copies and reads of 4 GiB, by way of a neighbour CTA, and multicast",
     "launches": "what starts of kernels cost: a chain launch by launch, as a graph, with dependent launches, as one kernel",
+    "two_gpus": "two GPUs of one host: copies over the link, products under an all-gather and a reduce-scatter, all-reduces",
     "pitches": "what rows that begin inside a 128-byte line cost a product",
     "fp8": "fp8 products with fine-grained scales beside cuBLASLt's, and what their sums lose",
     "mixed": "bf16 activations times weights of 4 and 8 bits and 2:4 sparse weights, beside cuBLAS's bf16",
@@ -134,6 +137,10 @@ SUITES: tuple[Suite, ...] = (
           "a chain of small products and a norm: launch by launch, as a CUDA graph, with programmatic dependent launches (and where `launch_dependents` and `wait` stand), "
           "as one persistent kernel; kernels that do nothing; how many clusters fit; what reading before the wait gives",
           rounds=41, choices="suites.launches:EXPERIMENTS", keeps=True, shown="suites.launches:shown", method="suites.launches:METHOD"),
+    Suite("two_gpus", "two_gpus", "suites.two_gpus:measure", f"hopperlab bench two_gpus {_OUT}",
+          "two GPUs of one host (needs both): copies over the link by CTAs, a flag's round trip, all-gather under a product and product under a reduce-scatter beside the product "
+          "alone and beside NCCL with cuBLAS, who copies and in which order, all-reduces of small vectors",
+          rounds=9, choices="suites.two_gpus:EXPERIMENTS", keeps=True, shown="suites.two_gpus:shown", method="suites.two_gpus:METHOD", gpus=2),
     Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
           "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),
     Suite("pitches", "pitches", "suites.pitches:pitches", f"hopperlab bench pitches {_OUT}",
