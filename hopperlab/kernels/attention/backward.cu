@@ -69,13 +69,13 @@ attention_backward(const __grid_constant__ TensorMap q, const __grid_constant__ 
     extern __shared__ __align__(1024) unsigned char shared[];   // k, v, STAGES x q, STAGES x do, 2 x ds, dq, STAGES x (lse, delta), barriers
     unsigned char *vs = shared + KV_BYTES, *qs = vs + KV_BYTES, *dos = qs + STAGES * Q_BYTES, *dss = dos + STAGES * Q_BYTES, *dqs = dss + 2 * DS_BYTES;
     float *lses = reinterpret_cast<float*>(dqs + SUMS), *deltas = lses + STAGES * BM;
-    mbarrier_t* kv_full = reinterpret_cast<mbarrier_t*>(deltas + STAGES * BM);
-    mbarrier_t *q_full = kv_full + 1, *q_empty = q_full + STAGES, *do_full = q_empty + STAGES, *do_empty = do_full + STAGES;
+    mbarrier_t *k_full = reinterpret_cast<mbarrier_t*>(deltas + STAGES * BM), *v_full = k_full + 1;
+    mbarrier_t *q_full = v_full + 1, *q_empty = q_full + STAGES, *do_full = q_empty + STAGES, *do_empty = do_full + STAGES;
     unsigned* drawn = reinterpret_cast<unsigned*>(do_empty + STAGES);
     require_aligned(shared, 1024);
     int warpgroup = threadIdx.x / 128, blocks = (length + BN - 1) / BN, tiles = (length + BM - 1) / BM;
     if (threadIdx.x == 0) {
-        mbarrier_init(kv_full, 1);
+        mbarrier_init(k_full, 1), mbarrier_init(v_full, 1);
         for (int s = 0; s < STAGES; s++) {
             mbarrier_init(&q_full[s], 1), mbarrier_init(&q_empty[s], CONSUMERS);        // a thread of each consumer
             mbarrier_init(&do_full[s], 1), mbarrier_init(&do_empty[s], CONSUMERS);
@@ -99,22 +99,25 @@ attention_backward(const __grid_constant__ TensorMap q, const __grid_constant__ 
             auto load = [&](const TensorMap* map, unsigned char* slot, mbarrier_t* full, int panel, int row) {
                 for (int p = 0; p < PANELS; p++) cp_async_bulk_tensor_4d_load(slot + p * panel, map, full, 64 * p, head, row, batch);
             };
-            auto load_rows = [&](float* slot, const float* rows, mbarrier_t* full, int m) {
-                cp_async_bulk_load(slot, rows + ((size_t)work.unit * tiles + m) * BM, BM * 4, full);
+            auto load_block = [&](const TensorMap* map, unsigned char* slots, float* row_slots, const float* rows, mbarrier_t* full, mbarrier_t* empty, int i) {
+                int m = work.queries(i);                        // of block i: its rows of q (or do), and lse (or delta) of each
+                mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
+                mbarrier_arrive_expect_tx(&full[ring.slot], Q_BYTES + BM * 4);
+                load(map, slots + ring.slot * Q_BYTES, &full[ring.slot], Q_PANEL, m * BM);
+                cp_async_bulk_load(row_slots + ring.slot * BM, rows + ((size_t)work.unit * tiles + m) * BM, BM * 4, &full[ring.slot]);
             };
-            mbarrier_arrive_expect_tx(kv_full, 2 * KV_BYTES);
-            load(&k, shared, kv_full, KV_PANEL, work.number * BN);
-            load(&v, vs, kv_full, KV_PANEL, work.number * BN);
-            for (int i = 0; i < work.steps; i++, ring.advance()) {
-                int m = work.queries(i);
-                mbarrier_wait_parity(&q_empty[ring.slot], ring.phase ^ 1);
-                mbarrier_arrive_expect_tx(&q_full[ring.slot], Q_BYTES + BM * 4);
-                load(&q, qs + ring.slot * Q_BYTES, &q_full[ring.slot], Q_PANEL, m * BM);
-                load_rows(lses + ring.slot * BM, lse, &q_full[ring.slot], m);
-                mbarrier_wait_parity(&do_empty[ring.slot], ring.phase ^ 1);
-                mbarrier_arrive_expect_tx(&do_full[ring.slot], Q_BYTES + BM * 4);
-                load(&d_o, dos + ring.slot * Q_BYTES, &do_full[ring.slot], Q_PANEL, m * BM);
-                load_rows(deltas + ring.slot * BM, delta, &do_full[ring.slot], m);
+            auto load_q = [&](int i) { load_block(&q, qs, lses, lse, q_full, q_empty, i); };
+            auto load_do = [&](int i) { load_block(&d_o, dos, deltas, delta, do_full, do_empty, i); };
+            mbarrier_arrive_expect_tx(k_full, KV_BYTES);
+            load(&k, shared, k_full, KV_PANEL, work.number * BN);
+            load_q(0);                                          // what the first product reads comes first
+            mbarrier_arrive_expect_tx(v_full, KV_BYTES);
+            load(&v, vs, v_full, KV_PANEL, work.number * BN);
+            load_do(0);
+            for (int i = 1; i < work.steps; i++) {
+                ring.advance();
+                load_do(i);                                     // its slot is free first
+                load_q(i);
             }
         } else if (DQ != ATOMICS && threadIdx.x / 32 == 1) {    // the warp that adds dq
             int lane = threadIdx.x % 32;
@@ -157,7 +160,7 @@ attention_backward(const __grid_constant__ TensorMap q, const __grid_constant__ 
     int key = work.number * BN + me * 64;                       // the first of this warpgroup
     float dk[D / 2], dv[D / 2];
     auto release = [&](mbarrier_t* barrier) { if (thread == 0) mbarrier_arrive(barrier); };
-    mbarrier_wait_parity(kv_full, 0);
+    mbarrier_wait_parity(k_full, 0);
     for (int i = 0; i < work.steps; i++, ring.advance()) {
         int slot = ring.slot, m = work.queries(i);
         unsigned ds_tile = ds_tiles + i % 2 * DS_BYTES, q_tile = q_tiles + slot * Q_BYTES, do_tile = do_tiles + slot * Q_BYTES;
@@ -167,6 +170,7 @@ attention_backward(const __grid_constant__ TensorMap q, const __grid_constant__ 
         wgmma_fence();
         wgmma_scores<D>(s, k_tile + me * 8192, KV_PANEL, q_tile, Q_PANEL);
         wgmma_commit_group();
+        if (i == 0) mbarrier_wait_parity(v_full, 0);
         mbarrier_wait_parity(&do_full[slot], ring.phase);
         wgmma_fence();
         wgmma_scores<D>(dp, v_tile + me * 8192, KV_PANEL, do_tile, Q_PANEL);

@@ -184,7 +184,7 @@ def gradients(q: Array, k: Array, v: Array, d_o: Array, causal: bool, scale: flo
     made = (ds @ k, ds.T @ q, p.T @ d_o)
     off = 2.0 ** -8 * abs(ds) + 2.0 ** -9 * scale * p * (abs(d_o) * abs(o)).sum(axis=1, keepdims=True)
     terms = (off @ abs(k), off.T @ abs(q), 2.0 ** -8 * p.T @ abs(d_o))
-    return made, tuple(1.01 * term + 2.0 ** -8 * abs(x) for x, term in zip(made, terms, strict=True))  # type: ignore[return-value]
+    return made, tuple(1.01 * term + 2.0 ** -8 * abs(x) + 1e-30 for x, term in zip(made, terms, strict=True))  # type: ignore[return-value]
 
 
 def reference(q: Array, k: Array, v: Array, d_o: Array, length: int, causal: bool = False, scale: float | None = None) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
