@@ -16,7 +16,7 @@ from hopperlab.measure.launches.operand_checks import OperandError
 
 BF16 = ml_dtypes.bfloat16
 SCHEDULES = ("lazy", "eager", "random")
-KERNEL = "attention/backward.cu"
+KERNEL = "attention_backward/backward.cu"
 
 
 def operands(length, batch=1, heads=1, d=64, causal=False, size=1.0):
@@ -146,6 +146,11 @@ DROPPED = {                         # what is gone -> changes, kinds of which on
     "nobody reads k": ((("    bar_sync(END, ALL); ", ""),), {"overwrite-in-flight"}),
     "dk and dv are complete": ((("    bar_sync(OWN + me, 128);\n", ""),), {"race", "missing-proxy-fence"}),
 }
+ORDER = {                           # of an ordered pass
+    "its turn": ((("                            wait_for_count(&done[tile], before);\n", ""),), {"overwrite-in-flight"}),
+    "the addition is done": ((("                    cp_async_bulk_wait_group<0>();              // not only read: added\n", ""),), {"overwrite-in-flight"}),
+    "the turn is handed on": ((("red_release_gpu_add_one(&done[tile]);", "atomicAdd(&done[tile], 1);"),), {"overwrite-in-flight"}),
+}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -155,6 +160,16 @@ def test_what_orders_the_roles_is_missed_when_it_is_gone(name, schedule):
     changes, kinds = DROPPED[name]
     for changed in ((), changes):
         _, session, _ = run(operands(320), 320, False, Backward(), schedule, 3, hazards="collect", changes=changed)
+        assert bool(kinds & {hazard.kind for hazard in session.hazards}) == bool(changed)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.sampled(by="name")
+def test_what_orders_the_additions_is_missed_when_it_is_gone(name, schedule):
+    changes, kinds = ORDER[name]
+    for changed in ((), changes):
+        _, session, _ = run(operands(320), 320, False, Backward(dq="ordered"), schedule, 3, hazards="collect", changes=changed)
         assert bool(kinds & {hazard.kind for hazard in session.hazards}) == bool(changed)
 
 

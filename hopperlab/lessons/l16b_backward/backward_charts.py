@@ -71,6 +71,8 @@ def order(blocks: int, tiles: int, bn: int, bm: int, causal: bool, dq: str) -> l
 
 def adds_map(length: int = 1024, d: int = 64, causal: bool = False, dq: str = "ordered") -> style.Picture:
     """Which block of keys adds to which block of queries in which step, as a table of numbers: a row a block of keys, a column a block of queries."""
+    from matplotlib.patches import Rectangle
+
     choice = backward.Backward(dq=dq)
     bn, bm = choice.bn, choice.bm(d)
     blocks, tiles = -(-length // bn), -(-length // bm)
@@ -81,19 +83,12 @@ def adds_map(length: int = 1024, d: int = 64, causal: bool = False, dq: str = "o
     for number, row in enumerate(visits):
         for step, m in row:
             axis.text(m, number, str(step), ha="center", va="center", fontsize=9, color=style.INK)
-            axis.add_patch(style_box(m, number, step / max(1, last)))
+            axis.add_patch(Rectangle((m - 0.46, number - 0.46), 0.92, 0.92, facecolor=style.SKY, alpha=0.1 + 0.6 * step / max(1, last), edgecolor="none", zorder=0))
         at = dict((m, step) for step, m in row)
         words.append(f"  keys {number}: " + " ".join(f"{at[m]:2}" if m in at else " ." for m in range(tiles)))
     axis.set(xlim=(-0.6, tiles - 0.4), ylim=(blocks - 0.4, -0.6), xlabel=f"block of {bm} queries", ylabel=f"block of {bn} keys", xticks=range(tiles), yticks=range(blocks))
     style.title(axis, f"dq {dq}{', causal' if causal else ''}: the step in which each CTA adds")
     return style.Picture(figure, "\n".join(words))
-
-
-def style_box(x: float, y: float, share: float) -> Any:
-    """A square around (x, y), the stronger the later."""
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, facecolor=style.SKY, alpha=0.1 + 0.6 * share, edgecolor="none", zorder=0)
 
 
 # --- recorded ----------------------------------------------------------------------------------------------------------------------------------------
@@ -108,8 +103,7 @@ def steps_table(recording: Any, length: int = 4096) -> str:
     cells = [(d, mask) for d in backward.HEAD_SIZES for mask in ("full", "causal")]
     rows = []
     for step in [*(name for name in backward.STEPS if name != "ordered"), "final", "ordered", "cuDNN"]:
-        found = [recording.where(kernel=step, options=None) or [r for r in recording if r.kernel == step and not r.note and r.options[:2] == (f"D={d}", mask) and r.shape[1] == length]
-                 for d, mask in cells]
+        found = [[r for r in recording if r.kernel == step and not r.note and r.options[:2] == (f"D={d}", mask) and r.shape[1] == length] for d, mask in cells]
         rows.append((step, *(f"{one[0].tflops:.0f} ({one[0].ratio:.2f})" if one else "-" for one in found)))
     head = (f"length {length}", *(f"{d}, {mask}" for d, mask in cells))
     return "\n".join([f"TFLOP/s (beside cuDNN); {recording.source}", *text_table("{:16}" + "{:>15}" * 4, rows, head)])

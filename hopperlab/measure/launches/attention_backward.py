@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention's backward pass, ready to call: dq, dk, dv by kernels/attention/backward_begin.cu, backward.cu and backward_end.cu, in either place.
+"""Attention's backward pass, ready to call: dq, dk, dv by kernels/attention_backward/begin.cu, backward.cu and end.cu, in either place.
 
 q, k, v, o, d_o, dq, dk, dv: tokens x heads x D, bf16 (ml_dtypes.bfloat16, or uint16 bits), sequences of one length packed one after the other.
 lse: heads x tokens float32, as attention/forward.cu leaves it. o and lse are the forward pass's results on the same q, k, v.
@@ -30,9 +30,9 @@ GIVEN, MADE = ("q", "k", "v", "o", "d_o"), ("dq", "dk", "dv")
 
 @dataclass(frozen=True)
 class Backward:
-    """One configuration of attention/backward.cu: macros in lower case, and `group`, the heads that CTAs work on at once (0: as many as fit in the L2)."""
+    """One configuration of attention_backward/backward.cu: macros in lower case, and `group`, the heads that CTAs work on at once (0: as many as fit in the L2)."""
 
-    SOURCE: ClassVar[str] = "attention/backward.cu"
+    SOURCE: ClassVar[str] = "attention_backward/backward.cu"
     consumers: int = 2
     stages: int = 2
     overlap: int = 1
@@ -157,9 +157,9 @@ def backward(q: Array, k: Array, v: Array, o: Array, d_o: Array, lse: Array, dq:
     sums, lse2, delta, done = _between(q, units, tiles * bm, tiles, d)
     size, group = np.float32(d ** -0.5 if scale is None else scale), np.int32(choice.heads_at_once(length, d, units))
     numbers = (np.int32(length), np.int32(heads), np.int32(units))
-    begin = load_kernel("attention/backward_begin.cu", "attention_backward_begin", (f"-DD={d}", f"-DBM={bm}", f"-DZEROED={int(choice.dq != 'ordered')}"), backend=backend)
+    begin = load_kernel("attention_backward/begin.cu", "attention_backward_begin", (f"-DD={d}", f"-DBM={bm}", f"-DZEROED={int(choice.dq != 'ordered')}"), backend=backend)
     middle = load_kernel(choice.SOURCE, "attention_backward", choice.options(d, causal), backend=backend)
-    end = load_kernel("attention/backward_end.cu", "attention_backward_end", (f"-DD={d}", f"-DCONSUMERS={choice.consumers}"), backend=backend)
+    end = load_kernel("attention_backward/end.cu", "attention_backward_end", (f"-DD={d}", f"-DCONSUMERS={choice.consumers}"), backend=backend)
     maps = [_map(array, length, rows) for array, rows in ((q, bm), (k, choice.bn), (v, choice.bn), (d_o, bm), (dk, 64), (dv, 64))]
     return BackwardPass((Launch(begin, (tiles, units), (256,), (o, d_o, lse, lse2, delta, sums, done, *numbers)),
                          Launch(middle, (blocks * units,), (128 * (choice.consumers + 1),), (*maps, lse2, delta, sums, done, size, *numbers, group), choice.shared_bytes(d)),

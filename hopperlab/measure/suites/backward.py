@@ -9,7 +9,7 @@ how far results are from float64, and whether two runs give the same.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,20 +66,31 @@ def make(given: Mapping, choice: Backward) -> BackwardPass:
     return ours.backward(*(given[name] for name in ("q", "k", "v", "o", "d_o", "lse", "dq", "dk", "dv")), given["length"], given["causal"], choice=choice)
 
 
-def wrong(given: Mapping, run: Callable[[], object]) -> float:
+def exact(given: dict) -> dict:
+    """(first token, head) -> `gradients` of the first and of the last head, on the GPU; computed once for operands."""
+    import cupy
+    length, (tokens, heads, d) = given["length"], given["q"].shape
+    if "exact" not in given:
+        given["exact"] = {}
+        for first, head in {(0, 0), (tokens - length, heads - 1)}:
+            numbers = [cupy.asarray(given["tensors"][name][first:first + length, head].float()) for name in ("q", "k", "v", "d_o")]
+            given["exact"][first, head] = ours.gradients(*numbers, given["causal"], d ** -0.5, cupy)
+        cupy.get_default_memory_pool().free_all_blocks()
+    return given["exact"]
+
+
+def wrong(given: dict, run: Callable[[], object]) -> float:
     """Share of elements of dq, dk and dv further from float64 than roundings explain, in the first and the last head; nan counts."""
     import cupy
     for name in ours.MADE:
         given[name].fill(0x7FC0)
     run()
     wait()
-    length, (tokens, heads, d), shares = given["length"], given["q"].shape, []
-    for first, head in {(0, 0), (tokens - length, heads - 1)}:
-        of = slice(first, first + length), head
-        numbers = {name: cupy.asarray(given["tensors"][name][of].float()) for name in ("q", "k", "v", "d_o", *ours.MADE)}
-        found = ours.gradients(*(numbers[name] for name in ("q", "k", "v", "d_o")), given["causal"], d ** -0.5, cupy)
-        shares += [float((~(abs(numbers[name] - exact) <= bound)).mean()) for name, exact, bound in zip(ours.MADE, *found, strict=True)]
-    cupy.get_default_memory_pool().free_all_blocks()
+    shares = []
+    for (first, head), found in exact(given).items():
+        for name, wanted, bound in zip(ours.MADE, *found, strict=True):
+            made = cupy.asarray(given["tensors"][name][first:first + given["length"], head].float())
+            shares.append(float((~(abs(made - wanted) <= bound)).mean()))
     return max(shares)
 
 
@@ -101,8 +112,22 @@ def check(name: str) -> int:
 
 
 def _named() -> dict[str, tuple[int, Backward]]:
-    tried = {**CONFIGURATIONS, **{f"step {name}": choice for name, choice in ours.STEPS.items()}}
-    return {f"{d}: {name}": (d, choice) for d in ours.HEAD_SIZES for name, choice in tried.items() if d == 64 or choice.consumers > 1}
+    """What is checked: 'D: name' of each configuration or step whose kernel no other one before has."""
+    found: dict[str, tuple[int, Backward]] = {}
+    kernels = set()
+    for d in ours.HEAD_SIZES:
+        for name, choice in {**CONFIGURATIONS, **{f"step {name}": choice for name, choice in ours.STEPS.items()}}.items():
+            if (d == 64 or choice.consumers > 1) and choice.options(d, False) not in kernels:
+                kernels.add(choice.options(d, False))
+                found[f"{d}: {name}"] = d, choice
+    return found
+
+
+def _passed(d: int, choices: Mapping[str, Backward], right: Iterable[str]) -> dict[str, Backward]:
+    """Those whose kernel is right."""
+    known = _named()
+    kernels = {known[name][1].options(d, False) for name in right if known[name][0] == d}
+    return {name: choice for name, choice in choices.items() if choice.options(d, False) in kernels}
 
 
 def _timed(cell, choices: Mapping[str, Backward], rounds: int, peers: Sequence[str] = ("cuDNN",)) -> tuple[dict[str, BackwardPass], dict[str, Sample]]:
@@ -140,17 +165,17 @@ def parts(cell, choice: Backward, rounds: int) -> list[Record]:
                    **times(samples[launch.kernel.name]), **facts(launch)) for launch in launches]
 
 
-def accuracy(right: Iterable[str], length: int = 2048) -> list[Record]:
+def accuracy(right: Collection[str], length: int = 2048) -> list[Record]:
     """Mean and worst error against float64 of the first head, of ours and of the peers, as a share of the results' root mean square."""
     import cupy
-    records, right = [], set(right)
+    records = []
     for d in ours.HEAD_SIZES:
         given = operands(length, length, HIDDEN // d, d, True, seed=d)
         numbers = [cupy.asarray(given["tensors"][name][:, 0].float()) for name in ("q", "k", "v", "d_o")]
         exact = ours.gradients(*numbers, True, d ** -0.5, cupy)[0]
         results: dict[str, list[Any]] = {}
-        for name in (name for name in ("bulk", "ordered") if f"{d}: {name}" in right):
-            make(given, CONFIGURATIONS[name])()
+        for name, choice in _passed(d, {name: CONFIGURATIONS[name] for name in ("bulk", "ordered")}, right).items():
+            make(given, choice)()
             wait()
             results[name] = [cupy.asarray(given["tensors"][made][:, 0].float()) for made in ours.MADE]
         for name, peer in PEERS.items():
@@ -165,12 +190,12 @@ def accuracy(right: Iterable[str], length: int = 2048) -> list[Record]:
     return records
 
 
-def bits(right: Iterable[str], length: int = 4096) -> list[Record]:
+def bits(right: Collection[str], length: int = 4096) -> list[Record]:
     """In how many of BIT_RUNS further runs a bit of dq, dk or dv differs from the first run's."""
-    records, right = [], set(right)
+    records = []
     for d in ours.HEAD_SIZES:
         given = operands(length, length, HIDDEN // d, d, False, seed=d)
-        runs = {name: make(given, CONFIGURATIONS[name]) for name in ("atomics", "bulk", "ordered") if f"{d}: {name}" in right}
+        runs = {name: make(given, choice) for name, choice in _passed(d, {name: CONFIGURATIONS[name] for name in ("atomics", "bulk", "ordered")}, right).items()}
         for name, run in runs.items():
             results: list[list[Array]] = []
             for _ in range(BIT_RUNS + 1):
@@ -199,10 +224,10 @@ def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records
     records: list[Record] = []
     for cell in CELLS:
         d = cell[0]
-        tried = {name: choice for name, choice in CONFIGURATIONS.items() if f"{d}: {name}" in right}
+        tried = _passed(d, CONFIGURATIONS, right)
         found = _records(cell, _timed(cell, tried, rounds), "backward")
         best = _chosen(found, tried)
-        steps = {name: choice for name, choice in ours.STEPS.items() if f"{d}: step {name}" in right and name != "ordered"} if cell in STEP_CELLS else {}
+        steps = {name: choice for name, choice in _passed(d, ours.STEPS, right).items() if name != "ordered"} if cell in STEP_CELLS else {}
         records += found + _records(cell, _timed(cell, steps | best, rounds, tuple(PEERS)), chosen=best)
         if cell in STEP_CELLS and "final" in best:
             records += parts(cell, best["final"], rounds)

@@ -6,7 +6,7 @@
 //     s^T = k q^T   dp^T = v do^T   dv += p^T do   dk += ds^T q   dq = ds k
 // A consumer warpgroup has 64 keys. Only dq sums over all of them: ds goes through shared memory, and each warpgroup makes 64 x 64 of dq out of it.
 // dq is the sum over all CTAs of a head. It grows in fp32 in `sums`, in the order of an accumulator's registers: 64 x 64 numbers of a warpgroup, of which
-// thread t has 16 bytes at (j * 128 + t) * 16. backward_end.cu makes bf16 rows of it, backward_begin.cu made delta and zeros. DQ says how it grows:
+// thread t has 16 bytes at (j * 128 + t) * 16. end.cu makes bf16 rows of it, begin.cu made delta and zeros. DQ says how it grows:
 // - 0: each thread adds its registers to global memory (red.v4.f32);
 // - 1: through shared memory; a warp of the producer's warpgroup adds 16 KiB at a time by a bulk copy (cp.reduce.async.bulk), and the consumers go on;
 // - 2: as 1, but in order: a counter for each block of queries says how many CTAs have added, and each waits for its turn. The first stores instead of
