@@ -84,7 +84,7 @@ def adds_map(length: int = 1024, d: int = 64, causal: bool = False, dq: str = "o
         for step, m in row:
             axis.text(m, number, str(step), ha="center", va="center", fontsize=9, color=style.INK)
             axis.add_patch(Rectangle((m - 0.46, number - 0.46), 0.92, 0.92, facecolor=style.SKY, alpha=0.1 + 0.6 * step / max(1, last), edgecolor="none", zorder=0))
-        at = dict((m, step) for step, m in row)
+        at = {m: step for step, m in row}
         words.append(f"  keys {number}: " + " ".join(f"{at[m]:2}" if m in at else " ." for m in range(tiles)))
     axis.set(xlim=(-0.6, tiles - 0.4), ylim=(blocks - 0.4, -0.6), xlabel=f"block of {bm} queries", ylabel=f"block of {bn} keys", xticks=range(tiles), yticks=range(blocks))
     style.title(axis, f"dq {dq}{', causal' if causal else ''}: the step in which each CTA adds")

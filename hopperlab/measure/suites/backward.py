@@ -156,7 +156,7 @@ def _records(cell, timed, kernel: str | None = None, chosen: Mapping[str, Backwa
     return out
 
 
-def parts(cell, choice: Backward, rounds: int) -> list[Record]:
+def parts(cell: tuple[int, bool, int], choice: Backward, rounds: int) -> list[Record]:
     """Each of the three kernels alone, in one cell."""
     d, causal, length = cell
     launches = make(operands(TOKENS, length, HIDDEN // d, d, causal), choice).launches
