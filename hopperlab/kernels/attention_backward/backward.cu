@@ -12,11 +12,12 @@
 // - 2: as 1, but in order: a counter for each block of queries says how many CTAs have added, and each waits for its turn. The first stores instead of
 //   adding, so nothing has to be zero. The result is the same to the bit in every run. Numbers are drawn, so that whoever is waited for runs already.
 // OVERLAP: the exponentials run under dp, ds under dv, and dq goes out under dk. Without it a warpgroup waits for every product it started.
+// AHEAD (with OVERLAP): the next block's s is started behind dk, so that the next exponentials find it done.
 //
 // Registers limit everything. A thread holds dk and dv (D / 2 each), s and dp (BM / 2 each), p and ds as bf16 (BM / 4 each), dq (32), not all at a time;
 // two warpgroups may have 240. PRECISE: ds is made of p in fp32; else of p as it was rounded for dv, and s is free by then.
 //
-// Macros: D (64, 128), CONSUMERS (2; 1 with D 64), from which BM and BN follow: dq of a block is 64 x 64 a warpgroup; STAGES; CAUSAL; OVERLAP; DQ; ROTATED; PRECISE.
+// Macros: D (64, 128), CONSUMERS (2; 1 with D 64), from which BM and BN follow: dq of a block is 64 x 64 a warpgroup; STAGES; CAUSAL; OVERLAP; AHEAD; DQ; ROTATED; PRECISE.
 // Launch: grid ceil(length / BN) * heads * batch; block 128 * (CONSUMERS + 1); dynamic shared memory as Backward.shared_bytes says.
 // Tensor maps over (batch, length, heads, D) bf16, swizzle 128B: q, d_o box 1 x BM x 1 x 64, k, v box 1 x BN x 1 x 64, dk, dv box 1 x 64 x 1 x 64.
 // lse (times log2 e; infinite behind the end), delta: units x tiles * BM floats. sums: units x tiles x BM * D floats. done: units x tiles counters and one more,
@@ -49,8 +50,11 @@
 #ifndef ROTATED
 #define ROTATED 1
 #endif
+#ifndef AHEAD
+#define AHEAD 0
+#endif
 #ifndef PRECISE
-#define PRECISE (D == 128)
+#define PRECISE (D == 128 && !AHEAD)
 #endif
 #define ATOMICS 0
 #define BULK 1
@@ -158,24 +162,32 @@ attention_backward(const __grid_constant__ TensorMap q, const __grid_constant__ 
     unsigned k_tile = shared_address(shared), v_tile = shared_address(vs), q_tiles = shared_address(qs), do_tiles = shared_address(dos), ds_tiles = shared_address(dss);
     float c = scale * 1.44269504f;                              // exponentials to the base 2
     int key = work.number * BN + me * 64;                       // the first of this warpgroup
-    float dk[D / 2], dv[D / 2];
+    float dk[D / 2], dv[D / 2], s[BM / 2];
     auto release = [&](mbarrier_t* barrier) { if (thread == 0) mbarrier_arrive(barrier); };
-    mbarrier_wait_parity(k_full, 0);
-    for (int i = 0; i < work.steps; i++, ring.advance()) {
-        int slot = ring.slot, m = work.queries(i);
-        unsigned ds_tile = ds_tiles + i % 2 * DS_BYTES, q_tile = q_tiles + slot * Q_BYTES, do_tile = do_tiles + slot * Q_BYTES;
-        float s[BM / 2], dp[BM / 2], dq[32];
-        unsigned p[BM / 16][4], ds[BM / 16][4];
-        mbarrier_wait_parity(&q_full[slot], ring.phase);
+    auto scores = [&](unsigned q_tile) {
         wgmma_fence();
         wgmma_scores<D>(s, k_tile + me * 8192, KV_PANEL, q_tile, Q_PANEL);
         wgmma_commit_group();
+    };
+    mbarrier_wait_parity(k_full, 0);
+    if (AHEAD) {
+        mbarrier_wait_parity(&q_full[0], 0);
+        scores(q_tiles);
+        wgmma_wait_group<0>();
+    }
+    for (int i = 0; i < work.steps; i++, ring.advance()) {
+        int slot = ring.slot, m = work.queries(i);
+        unsigned ds_tile = ds_tiles + i % 2 * DS_BYTES, q_tile = q_tiles + slot * Q_BYTES, do_tile = do_tiles + slot * Q_BYTES;
+        float dp[BM / 2], dq[32];
+        unsigned p[BM / 16][4], ds[BM / 16][4];
+        if (!AHEAD) mbarrier_wait_parity(&q_full[slot], ring.phase);
+        if (!AHEAD) scores(q_tile);
         if (i == 0) mbarrier_wait_parity(v_full, 0);
         mbarrier_wait_parity(&do_full[slot], ring.phase);
         wgmma_fence();
         wgmma_scores<D>(dp, v_tile + me * 8192, KV_PANEL, do_tile, Q_PANEL);
         wgmma_commit_group();
-        wgmma_wait_group<OVERLAP>();                            // s is there
+        if (!AHEAD) wgmma_wait_group<OVERLAP>();                // s is there
         if (key + 64 > length || (CAUSAL && key + 63 > m * BM)) mask_keys<CAUSAL>(s, key + thread / 32 * 16 + lane / 4, m * BM + 2 * (lane % 4), length);
         probabilities(s, lses + slot * BM, c);
         scores_to_fragments(p, s);
@@ -187,6 +199,7 @@ attention_backward(const __grid_constant__ TensorMap q, const __grid_constant__ 
         else score_gradients(ds, p, dp, deltas + slot * BM);
         #pragma unroll
         for (int panel = 0; panel < BM / 64; panel++) store_fragments(ds_tile + panel * KV_PANEL + me * 8192, ds, panel);
+        if (AHEAD) wgmma_wait_group<0>();                       // dv is there: the registers of p are those of the next s
         fence_proxy_async_shared_cta();
         bar_sync(DS_READY, ALL);                                // ds of all keys; and everybody has done with what lay here two blocks ago
         wgmma_fence();
@@ -194,7 +207,14 @@ attention_backward(const __grid_constant__ TensorMap q, const __grid_constant__ 
         wgmma_commit_group();
         wgmma_values<BM>(dk, ds, q_tile, Q_PANEL, i > 0);
         wgmma_commit_group();
-        wgmma_wait_group<OVERLAP>();                            // dv and dq are there
+        if (AHEAD) {
+            Ring<STAGES> next = ring;
+            next.advance();
+            bool more = i + 1 < work.steps;
+            if (more) mbarrier_wait_parity(&q_full[next.slot], next.phase);
+            scores(more ? q_tiles + next.slot * Q_BYTES : q_tile);          // the last block's is for nothing: a product that may not be would serialise all
+        }
+        wgmma_wait_group<AHEAD ? 2 : OVERLAP>();                // dv and dq are there
         release(&do_empty[slot]);
         size_t tile = (size_t)work.unit * tiles + m;
         if (DQ == ATOMICS) {

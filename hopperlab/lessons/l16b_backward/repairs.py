@@ -23,7 +23,7 @@ def _overlapped(landing: str) -> tuple[bool, Any]:
 
 
 WAIT = "                            wait_for_count(&done[tile], before);\n"
-RELEASE, WAITED = "release(&do_empty[slot]);", "wgmma_wait_group<OVERLAP>();                            // dv and dq are there"
+RELEASE, WAITED = "release(&do_empty[slot]);", "wgmma_wait_group<AHEAD ? 2 : OVERLAP>();                // dv and dq are there"
 GAP = "\n        "
 
 REPAIRS = (

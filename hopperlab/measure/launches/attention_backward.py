@@ -36,6 +36,7 @@ class Backward:
     consumers: int = 2
     stages: int = 2
     overlap: int = 1
+    ahead: int = 0
     dq: str = "bulk"
     rotated: int = 1
     group: int = 0
@@ -56,7 +57,7 @@ class Backward:
 
     def options(self, d: int, causal: bool) -> tuple[str, ...]:
         """NVRTC options of backward.cu."""
-        return (f"-DD={d}", f"-DCAUSAL={int(causal)}", f"-DCONSUMERS={self.consumers}", f"-DSTAGES={self.stages}", f"-DOVERLAP={self.overlap}", f"-DDQ={DQ[self.dq]}",
+        return (f"-DD={d}", f"-DCAUSAL={int(causal)}", f"-DCONSUMERS={self.consumers}", f"-DSTAGES={self.stages}", f"-DOVERLAP={self.overlap}", f"-DAHEAD={self.ahead}", f"-DDQ={DQ[self.dq]}",
                 f"-DROTATED={self.rotated}")
 
     def shared_bytes(self, d: int) -> int:
@@ -85,6 +86,7 @@ STEPS: Mapping[str, Backward] = {
     "bulk": Backward(overlap=0, rotated=0),
     "rotated": Backward(overlap=0),
     "overlapped": Backward(),
+    "ahead": Backward(ahead=1),
     "ordered": Backward(dq="ordered"),
 }
 """The steps in climbing order, and the one whose result is the same in every run. The first takes heads of 64 only."""

@@ -33,7 +33,7 @@ CELLS = tuple((d, causal, length) for d in ours.HEAD_SIZES for causal in (False,
 STEP_CELLS = ((64, False, 4096), (64, True, 4096), (128, False, 4096), (128, True, 4096))
 CONFIGURATIONS: Mapping[str, Backward] = {
     "bulk": Backward(), "bulk, group 1": Backward(group=1), "bulk, group 16": Backward(group=16), "bulk, not rotated": Backward(rotated=0), "atomics": Backward(dq="atomics"),
-    "ordered": Backward(dq="ordered"), "ordered, group 1": Backward(dq="ordered", group=1)}
+    "ordered": Backward(dq="ordered"), "ahead": Backward(ahead=1), "ordered, ahead": Backward(dq="ordered", ahead=1), "ordered, group 1": Backward(dq="ordered", group=1)}
 CHECKS = (1, 130, 777)
 BIT_RUNS = 20
 METHOD = ("medians of whole backward passes (ours: three kernels) timed with events around them, variants interleaved in one process, each after a write of 512 MiB; random normal "
