@@ -82,6 +82,7 @@ BENCHES: Mapping[str, str] = {
     "mixed": "bf16 activations times weights of 4 and 8 bits and 2:4 sparse weights, beside cuBLAS's bf16",
     "attention": "attention forward beside cuDNN's, over head sizes, lengths and masks",
     "attention_fp8": "the same in fp8, beside our bf16 forward and cuDNN's",
+    "backward": "attention backward beside cuDNN's, over the same, in order or not",
     "search": "configurations of the last kernel at random shapes: what the cost model is fitted on",
     "ladder": "what the story of the ladder reads: its steps, ceilings, depths of the ring",
     "lessons": "single lessons: copies of 1 GiB, boxes, ways to time, registers by role, planted bugs",
@@ -124,6 +125,10 @@ SUITES: tuple[Suite, ...] = (
     Suite("attention", "attention", "suites.attention:measure", f"hopperlab bench attention {_OUT}",
           "attention forward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`",
           "readme:attention", keeps=True, shown="suites.attention:shown"),
+    Suite("backward", "backward", "suites.backward:measure", f"hopperlab bench backward {_OUT}",
+          "attention backward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`, `ordered` (the same bits in every run), each kernel "
+          "(`part`), errors against float64 (`accuracy`), runs that differ (`bits`)",
+          keeps=True, shown="suites.backward:shown", method="suites.backward:METHOD"),
     Suite("attention_fp8", "attention_fp8", "suites.attention_fp8:measure", f"hopperlab bench attention_fp8 {_OUT}",
           "the same on e4m3, beside our bf16 forward and cuDNN's bf16: configurations (`note`), `final`, errors of sums over keys (`accuracy`)",
           keeps=True, shown="suites.attention_fp8:shown"),
