@@ -25,7 +25,8 @@ EMULATOR = {"ptx": {"errors"}, "isa": {"errors", "ptx"}, "compile": {"errors", "
 """Every room of the emulator and what it may import besides itself; modules beside the rooms (launch, program, session) put them together and may import all."""
 
 SAME = {
-    "attention": "attention's products", "attention_fp8": "attention in fp8", "copies": "copies", "counters": "what a run counted", "decoding": "attention of one query", "errors": "exceptions", "fp8": "products of fp8",
+    "attention": "attention's products", "attention_fp8": "attention in fp8", "copies": "copies", "counters": "what a run counted",
+    "decoding": "attention of one query", "errors": "exceptions", "fp8": "products of fp8",
     "fp8_grouped": "products of fp8 by groups", "ir": "an intermediate representation", "launch": "starting a kernel", "loops": "loops of machine code or PTX", "magic": "a cell magic",
     "mbarrier": "mbarriers", "meetings": "where the warps of a warpgroup meet", "micro": "micro-experiments", "progress": "how far something is", "readme": "README's tables",
     "checks": "what a lesson asks of its learner", "exercise_figures": "pictures of exercises", "exercise_words": "words of exercises", "exercises": "exercises",
