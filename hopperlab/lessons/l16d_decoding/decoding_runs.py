@@ -77,10 +77,20 @@ def launch_decoding(batch: int, length: int, page: int, splits: str, landing: st
     """The panel: a step in the emulator, each further sequence half as long as the one before; who reads what. splits: of WAYS."""
     lengths = [max(1, length >> i) for i in range(batch)]
     right, run = run_decoding(lengths, page, WAYS[splits], landing=landing, heads=16, kv_heads=2)
+    _alone(lengths, page, WAYS[splits])
     made = plan(lengths, 2, BLOCKS, WAYS[splits])
     loads = run.counters["tma_loads"]
     told = f"result {'right' if right else 'WRONG'}, {run.hazards[0].kind if run.hazards else 'no hazard'}; {loads} boxes loaded, {made.slots} parts to combine, balance {made.balance:.2f}"
     return plan_picture(lengths, 2, BLOCKS, WAYS[splits], told, step_time())
+
+
+def _alone(lengths: Sequence[int], page: int, splits: int) -> None:
+    """The step's first kernel by itself: on a GPU a panel repeats and times what is launched without a stream."""
+    import hopperlab as hl
+
+    step = steps.decode(steps.operands(_fresh(), lengths, 16, 2, page=page), Choice(splits=splits, blocks=BLOCKS), backend="emulator")
+    with hl.emulate(hazards="collect"):
+        step.launches[0]()
 
 
 def check_splits(answer: Sequence[int] | None) -> str:
