@@ -97,6 +97,11 @@ BUDGETS = [
     *[("launches/rms_norm.cu", (f"-DVECTORS={vectors}",), {"rms_norm": 80}) for vectors in (1, 4)],
     *[("launches/persistent_chain.cu", (f"-DVECTORS={vectors}",), {"persistent_chain": 112}) for vectors in (1, 4)],
     ("launches/start.cu", (), {"start": 16, "spin": 16}),
+    *[("decoding/decode.cu", (f"-DGROUP={group}", f"-DSTAGES={stages}", *more), {"decode": 168}) for group, stages, more in (
+        (8, 6, ()), (1, 6, ("-DPAGE=16",)), (16, 4, ("-DPAGE=128",)), (8, 12, ("-DD=64",)), (8, 6, ("-DGATHER=1", "-DPAGE=1")), (8, 6, ("-DGROUPS=1",)))],
+    ("decoding/latent.cu", (), {"latent": 168}),
+    *[("decoding/combine.cu", options, {"combine": 48}) for options in ((), ("-DDV=512", "-DCOLUMNS=4", "-DGROUP=16"))],
+    ("decoding/append.cu", (), {"append": 40}),
     ("layouts/columns.cu", (), {"columns": 40}),
     ("layouts/gather_rows.cu", (), {"gather_rows": 40}),
     ("stores/fence_places.cu", (), {"doubled": 40}),

@@ -83,6 +83,7 @@ BENCHES: Mapping[str, str] = {
     "attention": "attention forward beside cuDNN's, over head sizes, lengths and masks",
     "attention_fp8": "the same in fp8, beside our bf16 forward and cuDNN's",
     "backward": "attention backward beside cuDNN's, over the same, in order or not",
+    "decoding": "attention of one query over a long cache, beside a read of it, PyTorch, cuDNN and FlashInfer",
     "search": "configurations of the last kernel at random shapes: what the cost model is fitted on",
     "ladder": "what the story of the ladder reads: its steps, ceilings, depths of the ring",
     "lessons": "single lessons: copies of 1 GiB, boxes, ways to time, registers by role, planted bugs",
@@ -132,6 +133,10 @@ SUITES: tuple[Suite, ...] = (
     Suite("attention_fp8", "attention_fp8", "suites.attention_fp8:measure", f"hopperlab bench attention_fp8 {_OUT}",
           "the same on e4m3, beside our bf16 forward and cuDNN's bf16: configurations (`note`), `final`, errors of sums over keys (`accuracy`)",
           keeps=True, shown="suites.attention_fp8:shown"),
+    Suite("decoding", "decoding", "suites.decoding:measure", f"hopperlab bench decoding {_OUT}",
+          "attention of one query a sequence over a paged cache beside a kernel that only reads it, PyTorch, cuDNN and FlashInfer where they run: batches and lengths (`cells`), page sizes by "
+          "tensor map and by gather, splits, depth of the ring, latent attention; what leaving the maximum out of the combination gives",
+          rounds=21, choices="suites.decoding:EXPERIMENTS", keeps=True, shown="suites.decoding:shown", method="suites.decoding:METHOD"),
     Suite("micro", "micro", "suites.micro:measure", f"hopperlab bench micro {_OUT}",
           "latency, rate, counts and yes-or-no facts behind the lessons' claims; `suite` names the experiment",
           rounds=5, choices="suites.micro:EXPERIMENTS", method="suites.micro:METHOD"),
