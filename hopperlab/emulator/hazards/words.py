@@ -65,6 +65,9 @@ THREADS = "{here} {verb} {where}, which {there} {other_verb} in another thread, 
 MAP = "{here} uses the tensor map at byte {address} of {map}, which {there} changed in this kernel"
 ONE_FENCE = " It is missing between all writes at {writers} and all uses at {readers}."
 INIT_ONCE = "Let one thread initialise each barrier, once; to start it anew, run mbarrier.inval first, when nobody uses it any more."
+LETTER = ("The reader waits for a flag that is raised after the store (store, fence, flag; flag, fence, load), and the writer for an answer before it stores again; "
+          "or value and flag are one word.")
+LETTER_LANES = " Here it is {lanes} of one warp, which need not run in step: __syncwarp()."
 STILL_READING = "{here} overwrites {where}, which {there} may still be reading. "
 
 ORDER = {
@@ -110,6 +113,12 @@ ORDER = {
         "or split the kernel.", (("spoke", SPOKE), ("reduction", REDUCTION), ("narrow", NARROW))),
     "global-race-lanes": Case(Kind.RACE, LANES, "lanes of a warp need not run in step (independent thread scheduling). Put a __syncwarp() there.",
                               (("reduction", REDUCTION),)),
+    "letter-early": Case(
+        Kind.RACE, "{here} reads {where}, which {there} wrote in another thread, and nothing orders the two. Both are volatile or relaxed, so it is no data race; but nothing waits "
+        "for this value, so it may be the one before, or the one after. ", LETTER, (("lanes", LETTER_LANES),), severity="warning"),
+    "letter-lost": Case(
+        Kind.RACE, "{here} overwrites {where}, which {there} read in another thread, and nothing orders the two. Both are volatile or relaxed, so it is no data race; but the reader "
+        "may get this value in place of the one that was meant for it. ", LETTER, (("lanes", LETTER_LANES),), severity="warning"),
     "global-proxy-fence": Case(
         Kind.MISSING_PROXY_FENCE, "{here} reads {where} through the async proxy, but {there} wrote it in this kernel through the generic proxy and no "
         "fence.proxy.async lies between them. ", "After the writes (or after the barrier that follows them) run fence.proxy.async, then start the copy.", (("several", ONE_FENCE),)),
@@ -145,6 +154,9 @@ ORDER = {
     "never-written": Case(
         Kind.UNINITIALISED_READ, "{here} reads {where}, and in the whole launch it never read a byte that anyone had written: shared memory holds leftovers of "
         "earlier kernels, not zeros. ", "Check the address (which buffer, which stage, which offset), or write before reading."),
+    "flag-not-begun": Case(
+        Kind.UNINITIALISED_READ, "{here} looks at a flag, {where}, and nothing orders the first store to it before, {there} in another thread: shared memory holds leftovers of "
+        "earlier kernels, not zeros, and the first look may find one. ", "Put a __syncthreads() (or another barrier) between the store that gives the flag its first value and whoever polls it."),
 }
 """Accesses to memory that nothing orders."""
 
