@@ -86,11 +86,12 @@ class Letters(Listener):
         self.stores = np.array([i.index for i in machine.body if i.op == "st" and STRONG.intersection(i.mods)], int)
         self.flags: dict[int, np.ndarray] = {}          # words of each array that a deciding load has read
         self.written: np.ndarray | None = None          # shared memory: stamps of the latest strong store to each word
+        self.looked: np.ndarray | None = None           # … of the latest letter read from it
         self.polled: np.ndarray | None = None           # … and whether a deciding load has read it
 
     def admitted(self, domains: np.ndarray, reused: np.ndarray) -> None:
         """Shared memory of new CTAs has no history."""
-        for table in (self.written, self.polled):
+        for table in (self.written, self.looked, self.polled):
             if table is not None and len(reused):
                 table.reshape(-1, self.memory.words)[reused] = 0
 
@@ -141,7 +142,7 @@ class Letters(Listener):
     # --- shared memory ----------------------------------------------------------------------------------------------
     def shared_read(self, C: Cohort, flat: np.ndarray, info: Any) -> None:
         """The same."""
-        if not info.volatile or self.written is None and info.index in self.loads:
+        if not info.volatile:
             return
         if info.index not in self.loads:
             if self.polled is None:
@@ -149,10 +150,23 @@ class Letters(Listener):
             self.polled[words_of(flat, info.nbytes)] = True
             return
         at = words_of(flat, info.nbytes)
-        stamps = self.written[at]  # type: ignore[index]  # there is one
-        if stamps.any():
-            self._check(C.gids if at.ndim == 1 else np.broadcast_to(C.gids[:, None], at.shape), at, (stamps >> W_COLUMN) & W_COLUMN_MASK, (stamps >> W_LANE) & LANE_MASK, stamps >> W_EPOCH,
-                        stamps & W_SITE_MASK, stamps != 0, info.index, "letter-early")
+        if self.written is not None:
+            self._check_words(C, at, self.written[at], info.index, "letter-early")
+        if self.looked is None:
+            self.looked = np.zeros(len(self.memory.writes), np.int64)
+        self.looked[at] = self._stamps(C, at, info.index)
+
+    def _stamps(self, C: Cohort, at: np.ndarray, site: int) -> np.ndarray:
+        warp = C.gids >> 5
+        stamp: np.ndarray = pack_write(self.clocks.epoch[warp], warp % self.clocks.warps, C.gids & 31, site)
+        return stamp if at.ndim == 1 else stamp[:, None]
+
+    def _check_words(self, C: Cohort, at: np.ndarray, stamps: np.ndarray, site: int, case: str, apart: bool = True) -> None:
+        """Against stamps of words; apart: of other warps as well."""
+        gids, column = np.broadcast_to(C.gids if at.ndim == 1 else C.gids[:, None], at.shape), (stamps >> W_COLUMN) & W_COLUMN_MASK
+        hit = (stamps != 0) & (apart | (column == (gids >> 5) % self.clocks.warps))
+        if hit.any():
+            self._check(gids, at, column, (stamps >> W_LANE) & LANE_MASK, stamps >> W_EPOCH, stamps & W_SITE_MASK, hit, site, case)
 
     def shared_written(self, C: Cohort, flat: np.ndarray, info: Any, value: Callable[..., Any]) -> None:
         """The same."""
@@ -167,10 +181,11 @@ class Letters(Listener):
             hit &= column != warp % self.clocks.warps             # lanes of one warp share a stamp
             self._check(np.broadcast_to(C.gids, stamps.shape), np.broadcast_to(flat >> 2, stamps.shape), column, (stamps >> R_LANE) & LANE_MASK, stamps >> R_EPOCH,
                         stamps & R_SITE_MASK, hit, info.index, "letter-lost")
+        if self.looked is not None:
+            self._check_words(C, at, self.looked[at], info.index, "letter-lost", apart=False)
         if self.written is None:
             self.written = np.zeros(len(self.memory.writes), np.int64)
-        stamp = pack_write(self.clocks.epoch[warp], warp % self.clocks.warps, C.gids & 31, info.index)
-        self.written[at] = stamp if at.ndim == 1 else stamp[:, None]
+        self.written[at] = self._stamps(C, at, info.index)
 
     def _check(self, gids: np.ndarray, at: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray, others: np.ndarray, bad: np.ndarray, site: int, case: str) -> None:
         bad = bad if self.polled is None else bad & ~self.polled[at]

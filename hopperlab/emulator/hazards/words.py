@@ -28,6 +28,7 @@ class Kind(StrEnum):
     OVERWRITE_IN_FLIGHT = "overwrite-in-flight", "A buffer is rewritten, or handed over, while an operation may still read or write it"
     MISSING_PROXY_FENCE = "missing-proxy-fence", "Data written by ordinary stores is read by TMA or wgmma without `fence.proxy.async`"
     UNFENCED_OVERWRITE = "unfenced-overwrite", "TMA overwrites shared memory that ordinary loads have read, without `fence.proxy.async` after them: formally required"
+    UNFENCED_FLAG = "unfenced-flag", "A flag is polled by volatile or relaxed loads, and what it announces is read with no fence after the poll: formally required"
     REGISTER_IN_FLIGHT = "register-in-flight", "A register is used while a wgmma still owns it"
     RACE = "race", "Two threads or blocks touch the same bytes, one of them writes, and nothing orders them"
     PHASE_OVERRUN = "phase-overrun", "A barrier's next phase does not wait for those who still wait for this one"
@@ -130,6 +131,11 @@ ORDER = {
         Kind.UNFENCED_OVERWRITE, "{here} overwrites {where}, which {there} has read through the generic proxy, and no fence.proxy.async lies between them: the threads are in order, the "
         "proxies are not. The PTX ISA asks for the fence: without it, 3.4 million of 35 billion words that an H200 read in one ring came from the tile after. ",
         "Each thread that reads runs fence.proxy.async.shared::cta after its last read and before it hands the buffer back (or the thread that issues the copy runs it after its wait).",
+        severity="warning"),
+    "flag-unfenced": Case(
+        Kind.UNFENCED_FLAG, "{here} sees a flag of another block, and {there} reads {where}, which was written before the flag was raised, with no fence between the two. By the PTX memory "
+        "model a volatile or relaxed access acquires only together with a fence after it: the read may be older than the flag. ",
+        "Run __threadfence() behind the loop that polls, in its thread (or in each that reads, after the barrier), or poll with ld.acquire.gpu (cuda::atomic_ref: load(memory_order_acquire)).",
         severity="warning"),
     "stale-constant": Case(
         Kind.RACE, "{here} reads {where} through the read-only cache, but {there} writes it in the same kernel: the cache may hold the old value. ",
