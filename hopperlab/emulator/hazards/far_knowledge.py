@@ -2,7 +2,7 @@
 """What threads know of other clusters: each synchronising read that learned something is an event of its warp, and whoever is ordered
 after that event inside the cluster knows it too. global_order.py asks.
 
-A volatile or relaxed read acquires only with a fence after it (PTX ISA 8.8): such an event is `open` until its thread, or one that knows of it, runs one (flag_fences.py).
+A volatile or relaxed read acquires only with a fence after it (PTX ISA 8.8): such an event wants one by its thread, or by one that knows of it (flag_fences.py).
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Known = dict[int, np.ndarray]        # serial of a cluster: (planes for lanes, columns) of clocks.py
 
 WHOLE_WARP = -1
-KEPT = 4         # fences remembered of an open event
+KEPT = 64        # open events of a cluster that are remembered
 
 
 @dataclass
@@ -42,7 +42,7 @@ class FarKnowledge:
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self.events: dict[int, list[Learned]] = {}
-        self.open: dict[int, list[Learned]] = {}            # those whose thread has not fenced yet
+        self.open: dict[int, list[Learned]] = {}            # the latest that want a fence
         clocks.lanes.holders.append(self._codes)
 
     def _codes(self) -> Iterable[np.ndarray]:
@@ -64,7 +64,8 @@ class FarKnowledge:
         merge_known(self.clocks, both, known)
         events.append(Learned(warp, lane, int(self.clocks.epoch[warp]), both, site))
         if site is not None:
-            self.open.setdefault(domain, []).append(events[-1])
+            left = [e for e in self.open.get(domain, ()) if e is not last or not e.fences]
+            self.open[domain] = [*left[-KEPT:], events[-1]]
 
     def _covers(self, old: np.ndarray, new: np.ndarray) -> bool:
         width = new.shape[1]
@@ -87,13 +88,9 @@ class FarKnowledge:
 
     def fence(self, domain: int, warp: int, lanes: int, vec: np.ndarray) -> None:
         """A fence by lanes (a mask) of `warp`, which have published `vec`: what open events told them is acquired for all who come after this fence."""
-        left = []
         for e in self.open.get(domain, ()):
-            if self._reaches(e, warp, vec):
+            if self._reaches(e, warp, vec) and not any(one == warp and ran & lanes == lanes for one, ran, _ in e.fences):
                 e.fences.append((warp, lanes, int(self.clocks.epoch[warp]) - 1))
-            if not e.fences or len(e.fences) < KEPT and not (e.fences[-1][0] == e.warp and (e.lane == WHOLE_WARP or e.fences[-1][1] >> e.lane & 1)):
-                left.append(e)
-        self.open[domain] = left
 
     def unfenced(self, gids: np.ndarray, domain: int, serial: int, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray) -> tuple[np.ndarray, int]:
         """(True where threads know of accesses through loads alone that no fence came after, such a load)."""

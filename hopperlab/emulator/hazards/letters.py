@@ -78,7 +78,7 @@ def _may_return(store: Instr, load: Instr) -> bool:
 
 
 class Letters(Listener):
-    """Hears strong accesses before whoever learns from them."""
+    """Hears strong accesses, once they are entered in the stamps."""
 
     def __init__(self, machine: Watched, clocks: Clocks, memory: SharedOrder, everywhere: GlobalOrder, loads: frozenset[int]) -> None:
         self.M, self.clocks, self.memory, self.everywhere, self.loads = machine, clocks, memory, everywhere, loads

@@ -59,9 +59,8 @@ def listeners(machine: Watched) -> list[Listener]:
     marks, barriers = TileMarks(machine, shared), MbarrierOrder(machine, clocks, shared)
     sync = SyncOrder(machine, clocks, shared, everywhere, barriers.checks)
     machine.findings.barriers = barriers.checks
-    before = [*letters.listeners(machine, clocks, shared, everywhere), *flag_starts.listeners(machine, clocks, shared),
-              *flag_fences.listeners(machine, everywhere)]
-    return [*before, AccessOrder(machine, shared, everywhere), ClusterOrder(machine, clocks, barriers.checks), barriers,
+    before = [*flag_starts.listeners(machine, clocks, shared), *flag_fences.listeners(machine, everywhere)]
+    return [*before, AccessOrder(machine, shared, everywhere), *letters.listeners(machine, clocks, shared, everywhere), ClusterOrder(machine, clocks, barriers.checks), barriers,
             CopyOrder(machine, clocks, shared, everywhere, barriers, marks), *[check(machine) for check in checks()], RegisterTimes(machine),
             ProductOrder(machine, clocks, shared, marks, barriers.checks), RegisterBudget(machine, clocks), sync, End(machine, shared), *beside]
 

@@ -125,4 +125,26 @@ KERNEL(256) k(const void* x, float* y, int n) {                 // zeroed in a b
     }
     put(y, d);
 }
+//! case flag_is_polled_before_its_first_value
+//! launch block=64
+//! args f32[32] f32[32]
+//! ptx fewer bar.sync
+KERNEL(64) k(const float* x, float* y) {
+    __shared__ float box[32];
+    __shared__ volatile int full;
+    if (threadIdx.x == 0) full = 0;                             // OTHER
+#if !BUG
+    __syncthreads();
+#endif
+    if (threadIdx.x < 32) {
+        box[threadIdx.x] = x[threadIdx.x];
+        __threadfence_block();
+        __syncwarp();
+        if (threadIdx.x == 0) full = 1;
+    } else {
+        while (full != 1) {}                                    // HAZARD
+        __threadfence_block();
+        y[threadIdx.x - 32] = box[threadIdx.x - 32];
+    }
+}
 // SPDX-License-Identifier: Apache-2.0
