@@ -243,3 +243,33 @@ def test_under_the_lazy_schedule_only_the_copies_that_a_loop_asks_after_land(fir
     with hl.emulate(schedule=schedule):
         launch(ASKED.replace("FIRST", str(first)), (np.arange(64, dtype=np.float32), out), block=1, grid=1)
     assert out.tolist() == [other, 32]
+
+
+@pytest.mark.emulator_only
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+def test_who_polls_gets_its_turn_beside_a_loop_that_never_waits(schedule):
+    """The readers look at their word without waiting for it, and arrive each time: the writer's phase comes round, and it must be asked meanwhile."""
+    source = """
+    #include <hopperlab/mbarrier.cuh>
+    extern "C" __global__ void f(int* out, int n) {
+        __shared__ int tile[2];
+        __shared__ mbarrier_t empty[2];
+        if (threadIdx.x < 2) { mbarrier_init(&empty[threadIdx.x], 2); tile[threadIdx.x] = 0; }
+        __syncthreads();
+        if (threadIdx.x < 32) {
+            if (threadIdx.x == 0) for (int i = 0, id = 0; id < n; i++) {
+                mbarrier_wait_parity(&empty[i & 1], ((i >> 1) & 1) ^ 1);
+                tile[i & 1] = id = i + 1;
+            }
+        } else for (int i = 0;; i++) {
+            int id = tile[i & 1];
+            __syncwarp();
+            if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[i & 1]);
+            if (id >= n) break;
+            out[id] = id;
+        }
+    }"""
+    kernel = hl.RawModule(code=source, backend="emulator").get_function("f")
+    with hl.emulate(schedule=schedule, hazards="collect", limit=20_000_000) as run:
+        kernel((1,), (96,), (np.zeros(16, np.int32), np.int32(6)))
+    assert run.hazards

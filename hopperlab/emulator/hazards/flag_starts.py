@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags in shared memory that somebody may look at before they have their first value: shared memory begins with what was there before.
 
-Volatile, relaxed and acquiring loads race with no strong store (shared_order.py), so the order that matters here is that of each word's first store alone.
+Volatile, relaxed and acquiring loads race with no strong store (shared_order.py), so the order that matters here is that of each word's first store alone, and of ordinary stores to it
+(the constructor of a cuda::semaphore).
 """
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy as np
 from ..machine.events import Listener
 from .findings import shared
 from .shared_order import words_of
-from .stamps import LANE_MASK, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_write
+from .stamps import LANE_MASK, NEVER, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,13 +40,15 @@ class FlagStarts(Listener):
 
     def shared_read(self, C: Cohort, flat: np.ndarray, info: Any) -> None:
         """Has the flag its first value by now, whoever was quick?"""
-        if not info.volatile or self.first is None:
+        if not info.volatile:
             return
-        at = words_of(flat, info.nbytes)
-        stamps = np.where(self.memory.writes[at] == 0, self.first[at], 0)
+        clocks, at = self.clocks, words_of(flat, info.nbytes)
+        stamps = self.memory.writes[at]
+        if self.first is not None:
+            stamps = np.where(stamps == 0, self.first[at], stamps)
+        stamps = np.where((stamps > 0) & ((stamps >> W_COLUMN) & W_COLUMN_MASK < clocks.wgmma0) & (stamps >> W_EPOCH < NEVER) & ~np.isin(stamps & W_SITE_MASK, list(self.memory.atomics)), stamps, 0)
         if not stamps.any():
             return
-        clocks = self.clocks
         gids = C.gids if at.ndim == 1 else np.broadcast_to(C.gids[:, None], at.shape)
         column, lane, epoch = (stamps >> W_COLUMN) & W_COLUMN_MASK, (stamps >> W_LANE) & LANE_MASK, stamps >> W_EPOCH
         bad = (stamps != 0) & ~clocks.ordered(clocks.K, clocks.row_of[gids], column, lane, epoch) & ~clocks.own_access(gids, column, lane, epoch)

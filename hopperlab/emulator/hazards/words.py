@@ -161,8 +161,8 @@ ORDER = {
         Kind.UNINITIALISED_READ, "{here} reads {where}, and in the whole launch it never read a byte that anyone had written: shared memory holds leftovers of "
         "earlier kernels, not zeros. ", "Check the address (which buffer, which stage, which offset), or write before reading."),
     "flag-not-begun": Case(
-        Kind.UNINITIALISED_READ, "{here} looks at a flag, {where}, and nothing orders the first store to it before, {there} in another thread: shared memory holds leftovers of "
-        "earlier kernels, not zeros, and the first look may find one. ", "Put a __syncthreads() (or another barrier) between the store that gives the flag its first value and whoever polls it."),
+        Kind.UNINITIALISED_READ, "{here} looks at a flag, {where}, and nothing orders the store that gives it its value before, {there} in another thread: shared memory holds leftovers of "
+        "earlier kernels, not zeros, and the first look may find one. ", "Put a __syncthreads() (or another barrier) between the store that gives the flag its first value and whoever polls it; a flag that is raised by an ordinary store needs a volatile or releasing one."),
 }
 """Accesses to memory that nothing orders."""
 
