@@ -248,28 +248,32 @@ def test_under_the_lazy_schedule_only_the_copies_that_a_loop_asks_after_land(fir
 @pytest.mark.emulator_only
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
 def test_who_polls_gets_its_turn_beside_a_loop_that_never_waits(schedule):
-    """The readers look at their word without waiting for it, and arrive each time: the writer's phase comes round, and it must be asked meanwhile."""
+    """Workers that do not wait for the next tile loop over an old one, and arrive each time; the scheduler's warp polls for its phase, and must be asked meanwhile."""
     source = """
     #include <hopperlab/mbarrier.cuh>
-    extern "C" __global__ void f(int* out, int n) {
-        __shared__ int tile[2];
-        __shared__ mbarrier_t empty[2];
-        if (threadIdx.x < 2) { mbarrier_init(&empty[threadIdx.x], 2); tile[threadIdx.x] = 0; }
+    extern "C" __global__ void f(const float* x, float* y, unsigned tiles, unsigned* next) {
+        __shared__ unsigned tile[2];
+        __shared__ mbarrier_t full[2], empty[2];
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        if (threadIdx.x == 0) for (int s = 0; s < 2; s++) { mbarrier_init(&full[s], 1); mbarrier_init(&empty[s], 2); }
         __syncthreads();
-        if (threadIdx.x < 32) {
-            if (threadIdx.x == 0) for (int i = 0, id = 0; id < n; i++) {
-                mbarrier_wait_parity(&empty[i & 1], ((i >> 1) & 1) ^ 1);
-                tile[i & 1] = id = i + 1;
+        if (warp == 0) {
+            if (lane == 0) for (unsigned t = 0;; t++) {
+                mbarrier_wait_parity(&empty[t & 1], ((t >> 1) & 1) ^ 1);
+                unsigned id = atomicAdd(next, 1);
+                tile[t & 1] = id;
+                mbarrier_arrive(&full[t & 1]);
+                if (id >= tiles) break;
             }
-        } else for (int i = 0;; i++) {
-            int id = tile[i & 1];
+        } else for (unsigned t = 0;; t++) {
+            unsigned id = tile[t & 1];                          // no wait for full
             __syncwarp();
-            if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[i & 1]);
-            if (id >= n) break;
-            out[id] = id;
+            if (lane == 0) mbarrier_arrive(&empty[t & 1]);
+            if (id >= tiles) break;
+            y[id * 64 + (warp - 1) * 32 + lane] = x[id * 64 + (warp - 1) * 32 + lane] * 2;
         }
     }"""
     kernel = hl.RawModule(code=source, backend="emulator").get_function("f")
-    with hl.emulate(schedule=schedule, hazards="collect", limit=20_000_000) as run:
-        kernel((1,), (96,), (np.zeros(16, np.int32), np.int32(6)))
-    assert run.hazards
+    with hl.emulate(schedule=schedule, hazards="collect", limit=4_000_000) as run:
+        kernel((2,), (96,), (np.ones(384, np.float32), np.zeros(384, np.float32), np.uint32(6), np.zeros(1, np.uint32)))
+    assert {"phase-overrun", "race"} <= {hazard.kind for hazard in run.hazards}
