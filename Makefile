@@ -16,7 +16,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # Without compiling: Python compiles what is imported, when it is, and keeps that also where the machine's settings (of many containers) say otherwise.
-INSTALL := $(BIN)/python -P hopperlab/authoring/pip_progress.py install --no-compile
+INSTALL := $(BIN)/python -P hopperlab/authoring/shipping/pip_progress.py install --no-compile
 PINS   := $(STAMPS)/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -24,13 +24,17 @@ EMULATOR = {"ptx": {"errors"}, "isa": {"errors", "ptx"}, "compile": {"errors", "
             "observe": {"errors", "ptx", "isa", "compile", "machine", "hazards"}}
 """Every room of the emulator and what it may import besides itself; modules beside the rooms (launch, program, session) put them together and may import all."""
 
+AUTHORING = {"learner": set(), "stamps": set(), "notebooks": {"learner", "stamps"}, "panels": {"stamps", "notebooks"}, "site": {"notebooks", "panels"}, "docs": {"panels", "site"},
+             "shipping": {"notebooks"}}
+"""Every room of authoring and what it may import besides itself and `hashes` and `course`; `verbs` and `__main__` beside them call all."""
+
 SAME = {
     "attention": "attention's products", "attention_fp8": "attention in fp8", "copies": "copies", "counters": "what a run counted", "errors": "exceptions", "fp8": "products of fp8",
     "fp8_grouped": "products of fp8 by groups", "ir": "an intermediate representation", "launch": "starting a kernel", "loops": "loops of machine code or PTX", "magic": "a cell magic",
     "mbarrier": "mbarriers", "meetings": "where the warps of a warpgroup meet", "micro": "micro-experiments", "progress": "how far something is", "readme": "README's tables",
     "checks": "what a lesson asks of its learner", "exercise_figures": "pictures of exercises", "exercise_words": "words of exercises", "exercises": "exercises",
     "recorded": "what recordings say", "register_budget": "registers by role", "repairs": "repair cells", "register_times": "when registers of wgmma were computed", "roles": "lesson 11's roles", "session": "hl.emulate and what it leaves behind",
-    "site": "the rendered site", "timelines": "timelines", "variables": "variables of a module", "variants": "products as controls", "wgmma": "wgmma", "worker": "a worker process",
+    "timelines": "timelines", "variables": "variables of a module", "variants": "products as controls", "wgmma": "wgmma", "worker": "a worker process",
 }
 """Names that files of several rooms have, and the one thing that each of them means."""
 
@@ -126,8 +130,8 @@ def test_there_are_these_rooms_and_no_others():
     assert folders - NO_CODE == set(ROOMS)
     assert {name for name in BY_NAME if "/" not in name} == {"__init__.py", "__main__.py"}, "a module beside the rooms belongs into one"
     assert set(modules_of(*NO_CODE)) <= {"kernels/__init__.py"}, "these folders hold no Python"
-    inside = {name.split("/")[1] for name in modules_of("emulator") if name.count("/") > 1}
-    assert inside == set(EMULATOR)
+    for house, inside in (("emulator", EMULATOR), ("authoring", AUTHORING)):
+        assert {name.split("/")[1] for name in modules_of(house) if name.count("/") > 1} == set(inside)
 
 
 def test_one_name_means_one_thing():
@@ -158,18 +162,28 @@ def test_no_circle_of_imports():
         pytest.fail("a circle of imports: " + " <- ".join(circle.args[1]))
 
 
-def part_of(name):
-    """The emulator's room, or the module beside its rooms, that a module of it belongs to; None for others."""
-    return name.split("/")[1].removesuffix(".py") if name and name.startswith("emulator/") else None
+def part_of(name, house):
+    """The room of `house`, or the module beside its rooms, that a module of it belongs to; None for others."""
+    return name.split("/")[1].removesuffix(".py") if name and name.startswith(f"{house}/") else None
 
 
-@each(name for name in modules_of("emulator") if part_of(name) in EMULATOR)
-def test_the_emulators_rooms_stand_on_one_another(names):
+def inside(house, below, names):
+    """Modules of the rooms of `house` import of it what is `below` their own room only."""
     for name in names:
-        for dotted in imported(BY_NAME[name]):
-            target = part_of(module_of(dotted))
-            if target is not None:
-                assert target in {part_of(name), *EMULATOR[part_of(name)]}, f"{name} imports {dotted}, which stands above it"
+        own = part_of(name, house)
+        for dotted in imported(BY_NAME[name]) if own in below else ():
+            target = part_of(module_of(dotted), house)
+            assert target in {None, own, *below[own]}, f"{name} imports {dotted}, which stands above it"
+
+
+@each(modules_of("emulator"))
+def test_the_emulators_rooms_stand_on_one_another(names):
+    inside("emulator", EMULATOR, names)
+
+
+@each(modules_of("authoring"))
+def test_authorings_rooms_stand_on_one_another(names):
+    inside("authoring", {room: {"hashes", "course", *below} for room, below in AUTHORING.items()}, names)
 
 
 @each(name for name in modules_of("lessons") if name.count("/") > 1)

@@ -14,7 +14,8 @@ from pathlib import Path
 from ..grading import generate
 from ..runtime.compile import toolchain
 from ..runtime.progress import Bar
-from . import build, hashes, solutions, stored
+from . import hashes
+from .notebooks import build, solutions, stored
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _build(given: argparse.Namespace) -> int:
 
 
 def _execute(given: argparse.Namespace) -> int:
-    from .execute import execute
+    from .notebooks.execute import execute
 
     _build(given)
     return _each(map(build.notebook_path, build.sources(given.lessons)), lambda path: execute(path, given.backend)[2])
@@ -95,8 +96,8 @@ def _check(given: argparse.Namespace) -> int:
 def _restamp(given: argparse.Namespace) -> int:
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    from . import made_of
-    from .restamp import restamp
+    from .stamps import made_of
+    from .notebooks.restamp import restamp
 
     if not made_of.comparable() or not toolchain.has_nvrtc():
         print(f"Stamps are made of {made_of.toolchain_name()}'s PTX, and that compiler is not installed here.", file=sys.stderr)
@@ -139,7 +140,7 @@ class _Progress:
 
 
 def _precompile(given: argparse.Namespace) -> int:
-    from . import precompile
+    from .shipping import precompile
 
     exercises = not given.lessons or precompile.EXERCISES in given.lessons
     names = [name for name in given.lessons if name != precompile.EXERCISES]
@@ -169,14 +170,14 @@ def _collect(jobs: dict[str, Callable[[], tuple[int, int]]]) -> int:
 
 
 def _bundle(given: argparse.Namespace) -> int:
-    from . import bundle
+    from .shipping import bundle
 
     print(f"read {bundle.build(extras=given.lessons) / 'START.md'}")
     return 0
 
 
 def _mutations(given: argparse.Namespace) -> int:
-    from . import mutations
+    from .notebooks import mutations
 
     unnoticed = 0
     for mutation in mutations.read(hashes.ROOT / "tests" / "notebooks" / "mutations.toml"):
@@ -188,21 +189,21 @@ def _mutations(given: argparse.Namespace) -> int:
 
 
 def _readme(given: argparse.Namespace) -> int:
-    from . import readme
+    from .docs import readme
 
     print("\n".join(f"{page} changed" for page in readme.write()) or "the tables are as they should be")
     return 0
 
 
 def _rooms(given: argparse.Namespace) -> int:
-    from . import room_plan
+    from .docs import room_plan
 
     print("\n".join(f"wrote {path.name}" for path in room_plan.write()) or "the plan of the rooms is as it should be")
     return 0
 
 
 def _pictures(given: argparse.Namespace) -> int:
-    from . import panel_film, pictures
+    from .docs import panel_film, pictures
 
     for path in pictures.draw():
         print(f"drew {path.name}")
@@ -215,13 +216,13 @@ def _pictures(given: argparse.Namespace) -> int:
 
 
 def _panels(given: argparse.Namespace) -> int:
-    from . import panel_run
+    from .panels import panel_run
 
     return panel_run.run(given.lessons, given.seconds, given.jobs)
 
 
 def _slides(given: argparse.Namespace) -> int:
-    from . import slides
+    from .site import slides
 
     try:
         print("\n".join(f"open {page}" for page in slides.build()))
@@ -232,7 +233,7 @@ def _slides(given: argparse.Namespace) -> int:
 
 
 def _solutions(given: argparse.Namespace) -> int:
-    from .execute import execute
+    from .notebooks.execute import execute
 
     return _each(map(solutions.write, solutions.sources(given.lessons)), lambda path: execute(path, given.backend)[2]) or _exercises(given)
 

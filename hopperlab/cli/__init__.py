@@ -43,13 +43,13 @@ def _doctor(_given: argparse.Namespace) -> int:
 
 def _lab(given: argparse.Namespace) -> int:
     from . import lab
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     root = workspace.find_root(given.course)
     return lab.run(root, given.others, workspace.find_work(root, given.course) or (given.course or Path.cwd()) / workspace.FIRST_NAME)
 
 
 def _start(given: argparse.Namespace) -> int:
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     made = workspace.lay_out(workspace.find_root(), given.folder)
     print(f"Your copies are in {given.folder.resolve()}" + (f" ({len(made)} new)" if made else " (all there; nothing overwritten)"))
     print(f'Open them with:\n    cd "{given.folder}"\n    hopperlab lab')
@@ -57,7 +57,7 @@ def _start(given: argparse.Namespace) -> int:
 
 
 def _restore(given: argparse.Namespace) -> int:
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     root = workspace.find_root(given.course)
     work = workspace.find_work(root, given.course)
     if work is None:
@@ -250,7 +250,7 @@ def main(argv: list[str] | None = None) -> int:
         top.error(f"unrecognized arguments: {' '.join(others)}")
     given.others = [a for a in others if a != "--"]
     from ..runtime.errors import HopperlabError
-    from ..authoring.workspace import WorkspaceError
+    from ..authoring.learner.workspace import WorkspaceError
     try:
         return given.entry.run(given)
     except (HopperlabError, WorkspaceError) as problem:

@@ -181,7 +181,8 @@ def _packages() -> Finding:
 
 def _course() -> Finding:
     """Where the lessons are, and where your copies of them."""
-    from ..authoring import course, workspace
+    from ..authoring import course
+    from ..authoring.learner import workspace
     try:
         root = workspace.find_root()
         lessons = course.entries(root)

@@ -16,7 +16,7 @@ def check(given: argparse.Namespace) -> int:
 
     import hopperlab as hl
 
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     from ..checking import check as checks
     from ..lessons import catalogue
     from ..grading import generate, pristine
@@ -66,7 +66,7 @@ def _notebook(given: argparse.Namespace, workspace) -> Path:
 
 def _checked(cells: list, asked: str, name_of) -> list:
     """The check cells that are asked for: that of one exercise ('04.2'), or all. Raises WorkspaceError for an exercise that is not there."""
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
 
     if not ONE.fullmatch(asked):
         return cells
@@ -84,7 +84,7 @@ def check_arguments(parser: argparse.ArgumentParser) -> None:
 
 def assign(given: argparse.Namespace) -> int:
     """Write a class's own edition. 0: written, 2: bad input."""
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     from ..grading import assign as editions
 
     try:

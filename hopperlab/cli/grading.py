@@ -94,7 +94,7 @@ def _grade(given: argparse.Namespace) -> int:
         raise _Unusable(f"there is no such folder or file: {given.submissions}")
     for name in NEEDED:
         import_module(name)
-    from ..authoring import workspace
+    from ..authoring.learner import workspace
     from ..grading import edition, grader, learners, overrides, reports
     if given.workers < 1:
         raise _Unusable("--workers must be at least 1")

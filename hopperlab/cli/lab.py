@@ -21,7 +21,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..authoring import workspace
+from ..authoring.learner import workspace
 from ..runtime import installing
 
 FIRST_PAGES = ("index.ipynb", "00_start_here.ipynb")
@@ -73,7 +73,7 @@ def refresh_index(work: Path) -> None:
     import nbformat
     from nbclient.exceptions import CellExecutionError
 
-    from ..authoring import build, execute
+    from ..authoring.notebooks import build, execute
     try:
         notebook = nbformat.read(path, as_version=4)
         execute.run(notebook, work)

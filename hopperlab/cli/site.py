@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..authoring import hashes, panel_pages, reference, site, site_print
+from ..authoring import hashes
+from ..authoring.site import moving_panels, pdf, reference, sphinx_build
 from . import COMMANDS
 
 NO_REPOSITORY = "no address of the repository is known (git remote origin): pages have no links to it and to Colab. Name it: make site REPOSITORY=https://github.com/OWNER/NAME"
@@ -16,18 +17,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m hopperlab.cli.site", description="Render the course as HTML in build/site/html; it opens from a folder and needs no server.")
     parser.add_argument("--repository", default="", metavar="URL", help="where links lead to, such as https://github.com/OWNER/NAME (default: the clone's origin)")
     parser.add_argument("--branch", default="main", help="the branch that they show (default: %(default)s)")
-    parser.add_argument("--pdf", action="store_true", help=f"print {' and '.join(site_print.FILES)} too; needs Chromium, Chrome or Edge")
+    parser.add_argument("--pdf", action="store_true", help=f"print {' and '.join(pdf.FILES)} too; needs Chromium, Chrome or Edge")
     given = parser.parse_args(arguments)
-    settings = site.Settings(given.repository or site.repository_of(hashes.ROOT), given.branch, given.pdf)
+    settings = sphinx_build.Settings(given.repository or sphinx_build.repository_of(hashes.ROOT), given.branch, given.pdf)
     try:
-        rendered = site.build(reference.pages(COMMANDS), settings=settings)
-        print(panel_pages.move(hashes.ROOT, rendered))
+        rendered = sphinx_build.build(reference.pages(COMMANDS), settings=settings)
+        print(moving_panels.move(hashes.ROOT, rendered))
     except RuntimeError as problem:
         print(problem, file=sys.stderr)
         return 1
     if not settings.repository:
         print(NO_REPOSITORY)
-    print("\n".join([f"open {rendered / 'index.html'}", *(f"open {rendered / file}" for file in site_print.FILES if given.pdf)]))
+    print("\n".join([f"open {rendered / 'index.html'}", *(f"open {rendered / file}" for file in pdf.FILES if given.pdf)]))
     return 0
 
 

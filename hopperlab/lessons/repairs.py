@@ -5,7 +5,7 @@
     …the lines of the kernel that matter, broken…
 
 The rest of the kernel stays in its file; the cell's lines take the place of those that the lesson's room names in repairs.py (REPAIRS). An untouched
-cell says what is still wrong, and raises nothing. authoring/lesson_source.py writes the cell, its hint and its reference from the same entry.
+cell says what is still wrong, and raises nothing. authoring/notebooks/lesson_source.py writes the cell, its hint and its reference from the same entry.
 """
 from __future__ import annotations
 

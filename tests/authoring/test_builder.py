@@ -4,7 +4,7 @@
 import nbformat
 import pytest
 
-from hopperlab.authoring import build, execute, lesson_source, stored
+from hopperlab.authoring.notebooks import build, execute, lesson_source, stored
 
 TEXT = """---
 title: A lesson

@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from hopperlab.authoring import cheat_sheet, course, hashes
+from hopperlab.authoring import course, hashes
+from hopperlab.authoring.docs import cheat_sheet
 from hopperlab.emulator.hazards.words import Kind
 
 ROOT = hashes.ROOT
@@ -59,7 +60,7 @@ def test_each_row_names_wrappers_that_emit_its_instructions(row):
 def test_no_wrapper_is_missing():
     named = {name for row in ROWS for name in of(row)}
     lacking = [name for name, words in WRAPPERS.items() if words[0].startswith(ASYNCHRONOUS) and name not in named]
-    assert not lacking, "the cheat sheet (hopperlab/authoring/cheat_sheet.py) says nothing of these"
+    assert not lacking, "the cheat sheet (hopperlab/authoring/docs/cheat_sheet.py) says nothing of these"
 
 
 def with_kernels(text):

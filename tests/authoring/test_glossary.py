@@ -6,7 +6,8 @@ import re
 import nbformat
 import pytest
 
-from hopperlab.authoring import build, glossary, hashes, lesson_source
+from hopperlab.authoring import hashes
+from hopperlab.authoring.notebooks import build, glossary, lesson_source
 
 ROOT = hashes.ROOT
 TERMS = glossary.terms()

@@ -8,8 +8,11 @@ import re
 import nbformat
 import pytest
 
-from hopperlab.authoring import workspace
-from hopperlab.authoring import build, course, hashes, landing_page, learner_progress, lesson_source, made_of, stored
+from hopperlab.authoring.learner import workspace
+from hopperlab.authoring import course, hashes
+from hopperlab.authoring.learner import landing_page, learner_progress
+from hopperlab.authoring.notebooks import build, lesson_source, stored
+from hopperlab.authoring.stamps import made_of
 
 ROOT = hashes.ROOT
 

@@ -3,8 +3,8 @@
 
 import pytest
 
-from hopperlab.authoring import cell_flow, kernel_uses, made_of
-from hopperlab.authoring.drawing import Drawing
+from hopperlab.authoring.stamps import cell_flow, kernel_uses, made_of
+from hopperlab.authoring.stamps.drawing import Drawing
 from hopperlab.runtime.compile import toolchain
 from hopperlab.runtime.compile.nvrtc import Source
 

@@ -15,7 +15,11 @@ from hypothesis import given, settings, strategies as st
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hopperlab.authoring import __main__ as command, build, hashes, panel_cells, panel_film, panel_grids, panel_outcomes, panel_pages, panel_run
+from hopperlab.authoring import __main__ as command, hashes
+from hopperlab.authoring.docs import panel_film
+from hopperlab.authoring.notebooks import build
+from hopperlab.authoring.panels import panel_cells, panel_grids, panel_outcomes, panel_run
+from hopperlab.authoring.site import moving_panels
 from hopperlab.hopper.tensormap_fields import TensorMapError
 from hopperlab.runtime.errors import ToolchainError
 from hopperlab.show import style
@@ -155,9 +159,9 @@ def test_a_cell_that_fails_is_named(lesson):
 def test_the_page_has_every_outcome_once_and_the_start_without_a_script(lesson, tmp_path):
     folder = tmp_path / "build" / "panels"
     panel_outcomes.compute(only(lesson), folder)
-    panels = panel_pages.ready(lesson)
+    panels = moving_panels.ready(lesson)
     assert list(panels) == [("05_rows", "panel")]
-    panel_pages.copy(panels, folder, tmp_path / "html")
+    moving_panels.copy(panels, folder, tmp_path / "html")
     place = tmp_path / "html" / "_static" / "panels"
     assert {path.name for path in place.iterdir()} == {"panels.js", "panels.css", "05_rows-panel.js", "pictures"} and len(list((place / "pictures").iterdir())) == 2
     data = json.loads((place / "05_rows-panel.js").read_text().split(" = ", 1)[1].rstrip(";\n").split(" = ")[-1])
@@ -178,17 +182,17 @@ def test_a_panel_takes_the_place_of_its_stored_picture(lesson, tmp_path):
     (html / "_images" / "b2.png").write_bytes(b"another")
     page = html / "notebooks" / "05_rows.html"
     page.write_text('<p>1<img alt="x" src="../_images/b2.png"></p>2<div><a class="r" href="../_images/a1.png"><img alt="y" src="../_images/a1.png" width="3">\n</a></div>3')
-    assert panel_pages.move(lesson, html).startswith("1 of 1 panels move on their pages (0.0 MB)")
+    assert moving_panels.move(lesson, html).startswith("1 of 1 panels move on their pages (0.0 MB)")
     text = page.read_text()
     assert text.startswith('<p>1<img alt="x" src="../_images/b2.png"></p>2<div><div class="hl-panel"') and text.endswith("</script></div>3") and "a1.png" not in text
     assert 'alt="128 rows of any kind"' in text and "Kind" not in text and (html / "_static" / "panels" / "05_rows-panel.js").is_file()
     page.write_text("no picture")
     with pytest.raises(RuntimeError, match="05_rows.html does not show the stored picture of its cell panel"):
-        panel_pages.move(lesson, html)
+        moving_panels.move(lesson, html)
 
 
 def test_a_site_without_outcomes_says_how_to_get_them(lesson, tmp_path):
-    assert panel_pages.move(lesson, tmp_path) == "0 of 1 panels move on their pages (0.0 MB); make panels launches the rest"
+    assert moving_panels.move(lesson, tmp_path) == "0 of 1 panels move on their pages (0.0 MB); make panels launches the rest"
 
 
 def test_pictures_are_small_and_lose_nothing():
@@ -231,6 +235,6 @@ def test_a_film_without_a_browser_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_launching_asks_for_the_emulator_whatever_the_machine_has():
-    asked = subprocess.run([sys.executable, "-c", "from hopperlab.authoring import panel_run; panel_run._emulator(); import hopperlab as hl; print(hl.array_module().__name__)"],
+    asked = subprocess.run([sys.executable, "-c", "from hopperlab.authoring.panels import panel_run; panel_run._emulator(); import hopperlab as hl; print(hl.array_module().__name__)"],
                            env={"PATH": "", "HOPPERLAB_BACKEND": "gpu", "PYTHONPATH": str(hashes.ROOT)}, capture_output=True, text=True, check=False)
     assert asked.stdout.split("\n")[-2] == "numpy", asked.stderr

@@ -11,7 +11,9 @@ import pytest
 from support.patience import PATIENCE
 
 import hopperlab as hl
-from hopperlab.authoring import build, hashes, precompile
+from hopperlab.authoring import hashes
+from hopperlab.authoring.notebooks import build
+from hopperlab.authoring.shipping import precompile
 from hopperlab.runtime.compile import precompiled_ptx, toolchain
 
 ROOT = hashes.ROOT

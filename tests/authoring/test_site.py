@@ -9,7 +9,9 @@ import nbformat
 import pytest
 
 from hopperlab import cli, show
-from hopperlab.authoring import build, course, hashes, reference, site, site_home, site_pages
+from hopperlab.authoring import course, hashes
+from hopperlab.authoring.notebooks import build
+from hopperlab.authoring.site import home_page, reference, sphinx_build, sphinx_pages
 from hopperlab.measure import story
 
 ROOT = hashes.ROOT
@@ -23,7 +25,7 @@ def pages():
 @pytest.fixture(scope="module")
 def prepared(pages, tmp_path_factory):
     source = tmp_path_factory.mktemp("site") / "source"
-    site.prepare(pages, ROOT, source)
+    sphinx_build.prepare(pages, ROOT, source)
     return source
 
 
@@ -60,19 +62,19 @@ def test_every_figure_and_panel_has_an_image_with_words(prepared, path):
     for cell in build.code_cells(notebook):
         images = [output for output in cell.outputs if "image/png" in output.get("data", {})]
         if images:
-            assert 20 <= len(cell.metadata["mystnb"]["image"]["alt"]) <= site.MOST_ALT + 2, cell.id
+            assert 20 <= len(cell.metadata["mystnb"]["image"]["alt"]) <= sphinx_build.MOST_ALT + 2, cell.id
         assert images or cell not in panels, f"the panel {cell.id} has no stored image"
         assert "widget-view" not in str(cell.outputs)
 
 
 def test_alt_text_is_one_line_without_markup_and_cut_at_a_word():
-    assert site.alt_text("A panel: run the notebook to move its controls. First launch:\ntwo  rows\n<b> `x`") == "two rows  b   x "
-    assert site.alt_text(["word " * 200]).endswith("word …") and len(site.alt_text("word " * 200)) <= site.MOST_ALT + 2
+    assert sphinx_build.alt_text("A panel: run the notebook to move its controls. First launch:\ntwo  rows\n<b> `x`") == "two rows  b   x "
+    assert sphinx_build.alt_text(["word " * 200]).endswith("word …") and len(sphinx_build.alt_text("word " * 200)) <= sphinx_build.MOST_ALT + 2
 
 
 def test_a_cuda_cell_is_a_listing_in_cuda_and_keeps_its_place():
     cuda, python = nbformat.v4.new_code_cell("%%cuda ring\nint x;", id="answer"), nbformat.v4.new_code_cell("x = 1", id="check")
-    shown = site.readable(nbformat.v4.new_notebook(cells=[cuda, python])).cells
+    shown = sphinx_build.readable(nbformat.v4.new_notebook(cells=[cuda, python])).cells
     assert [(cell.id, cell.cell_type) for cell in shown] == [("answer", "markdown"), ("check", "code")]
     assert shown[0].source == "```cuda\n%%cuda ring\nint x;\n```"
 
@@ -90,7 +92,7 @@ def test_the_check_finds_missing_words_pages_and_headings(tmp_path):
     (tmp_path / "a.html").write_text('<img src="x.png"><img src="y.png" alt="_images/y.png"><img src="z.png" alt="a picture of z">'
                                      '<a href="b.html#there">1</a><a href="b.html#gone">2</a><a href="c.html">3</a><a href="https://d">4</a><a href="#up">5</a><p id="up">')
     (tmp_path / "b.html").write_text('<p id="there">')
-    faults = "\n".join(sorted(site.check(tmp_path)))
+    faults = "\n".join(sorted(sphinx_build.check(tmp_path)))
     assert faults.count("without alt text") == 2 and "b.html#gone, where" in faults and "c.html, which does not exist" in faults
     assert len(faults.split("\n")) == 4
 
@@ -100,7 +102,7 @@ def test_links_to_files_outside_the_site_become_words(tmp_path):
     page.parent.mkdir()
     (page.parent / "b.md").write_text("")
     text = "[b](b.md#x) [k](../hopperlab/kernels/x.cu) [w](https://x.y) [n](../notebooks/05.ipynb) ![i](gone.png)"
-    assert site._links_to_files_as_words(text, page, tmp_path) == "[b](b.md#x) k (`hopperlab/kernels/x.cu`) [w](https://x.y) [n](../notebooks/05.ipynb) ![i](gone.png)"
+    assert sphinx_build._links_to_files_as_words(text, page, tmp_path) == "[b](b.md#x) k (`hopperlab/kernels/x.cu`) [w](https://x.y) [n](../notebooks/05.ipynb) ![i](gone.png)"
 
 
 @pytest.mark.thorough
@@ -110,7 +112,7 @@ def test_a_broken_link_fails_the_build(tmp_path):
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "docs" / "glossary.md").write_text("# Glossary\n\n[gone](#no-such-heading)\n")
     with pytest.raises(RuntimeError, match="no-such-heading"):
-        site.build({}, tmp_path, tmp_path / "out")
+        sphinx_build.build({}, tmp_path, tmp_path / "out")
 
 
 def test_the_first_page_says_what_this_is_in_three_sentences_and_shows_a_picture(prepared):
@@ -136,7 +138,7 @@ def test_every_lesson_stands_in_one_chapter_and_in_its_menu(prepared):
 
 def test_the_ladders_chart_is_that_of_the_recording():
     told = story.tell(story.read())
-    chart = site_home.ladder(told)
+    chart = home_page.ladder(told)
     assert [html.unescape(name) for name in re.findall(r"<th scope=\"row\"><code>([^<]+)", chart)] == [step.name for step in told.steps]
     assert re.findall(r'<td class="rate">(\d+)</td>', chart) == [f"{step.tflops:.0f}" for step in told.steps] and html.escape(told.source) in chart
     widths = [float(width) for width in re.findall(r"width: ([\d.]+)%", chart)]
@@ -151,22 +153,22 @@ PAGES = {"notebooks/05_tma_tiles", "exercises/05_tma_tiles", "notebooks/18_after
 
 
 def test_a_lesson_links_to_its_exercises_notebook_colab_and_source():
-    found = {link["words"]: link["href"] for link in site_pages.links("notebooks/05_tma_tiles", SETTINGS, PAGES)}
+    found = {link["words"]: link["href"] for link in sphinx_pages.links("notebooks/05_tma_tiles", SETTINGS, PAGES)}
     assert found == {"Exercises": "../exercises/05_tma_tiles.html", "Notebook": "../notebooks/05_tma_tiles.ipynb",
                      "Colab": "https://colab.research.google.com/github/someone/course/blob/main/notebooks/05_tma_tiles.ipynb",
                      "Repository": "https://github.com/someone/course/blob/main/notebooks/05_tma_tiles.ipynb"}
-    assert [link["words"] for link in site_pages.links("exercises/05_tma_tiles", SETTINGS, PAGES)] == ["Lesson", "Notebook", "Colab", "Repository"]
-    assert [link["words"] for link in site_pages.links("notebooks/18_after_hopper", SETTINGS, PAGES)] == ["Notebook", "Colab", "Repository"]
+    assert [link["words"] for link in sphinx_pages.links("exercises/05_tma_tiles", SETTINGS, PAGES)] == ["Lesson", "Notebook", "Colab", "Repository"]
+    assert [link["words"] for link in sphinx_pages.links("notebooks/18_after_hopper", SETTINGS, PAGES)] == ["Notebook", "Colab", "Repository"]
 
 
 def test_other_pages_link_to_their_source_or_the_repository():
     for page, href in (("docs/hazards/race", "/blob/main/docs/hazards/race.md"), ("reference/show", ""), ("index", ""), ("search", "")):
-        assert [(link["words"], link["href"]) for link in site_pages.links(page, SETTINGS, PAGES)] == [("Repository", f"https://github.com/someone/course{href}")]
+        assert [(link["words"], link["href"]) for link in sphinx_pages.links(page, SETTINGS, PAGES)] == [("Repository", f"https://github.com/someone/course{href}")]
 
 
 def test_without_an_address_nothing_is_invented_and_colab_needs_github():
-    assert [link["words"] for link in site_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": ""}, PAGES)] == ["Exercises", "Notebook"]
-    assert [link["words"] for link in site_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": "https://git.example.org/a/b"}, PAGES)] == ["Exercises", "Notebook", "Repository"]
+    assert [link["words"] for link in sphinx_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": ""}, PAGES)] == ["Exercises", "Notebook"]
+    assert [link["words"] for link in sphinx_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": "https://git.example.org/a/b"}, PAGES)] == ["Exercises", "Notebook", "Repository"]
 
 
 @pytest.mark.parametrize("origin, address", [
@@ -177,10 +179,10 @@ def test_the_address_is_that_of_the_origin_where_a_browser_can_open_it(origin, a
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     if origin:
         subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", origin], check=True)
-    assert site.repository_of(tmp_path) == address
+    assert sphinx_build.repository_of(tmp_path) == address
 
 
 def test_the_search_knows_each_section_by_its_anchor():
     body = """<section id="tiles"><h1>Tiles<a class="headerlink" href="#tiles">#</a></h1><p>One <code>cp.async.bulk</code> &amp; more</p><script>not()</script>
               <section id="deep"><h2>Deep</h2><div class="highlight"><pre><span></span>int <span>x</span>;</pre></div></section><p>behind</p></section>"""
-    assert site_pages.sections("docs/a", body) == [["docs/a", "Tiles", "", "Tiles", "One cp.async.bulk & more behind"], ["docs/a", "Tiles", "deep", "Deep", "int x;"]]
+    assert sphinx_pages.sections("docs/a", body) == [["docs/a", "Tiles", "", "Tiles", "One cp.async.bulk & more behind"], ["docs/a", "Tiles", "deep", "Deep", "int x;"]]

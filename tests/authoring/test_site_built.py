@@ -10,7 +10,8 @@ import pytest
 from support import rendered
 
 from hopperlab import show
-from hopperlab.authoring import course, hashes, site
+from hopperlab.authoring import course, hashes
+from hopperlab.authoring.site import sphinx_build
 
 pytestmark = pytest.mark.thorough
 ROOT = hashes.ROOT
@@ -109,4 +110,4 @@ def test_a_broken_link_is_a_fault(folder, tmp_path):
     copy = tmp_path / "html"
     shutil.copytree(folder, copy)
     (copy / "docs" / "cheat-sheet.html").unlink()
-    assert any("cheat-sheet.html, which does not exist" in fault for fault in site.check(copy))
+    assert any("cheat-sheet.html, which does not exist" in fault for fault in sphinx_build.check(copy))

@@ -7,7 +7,8 @@ import re
 import nbformat
 import pytest
 
-from hopperlab.authoring import __main__ as command, course, hashes, slides
+from hopperlab.authoring import __main__ as command, course, hashes
+from hopperlab.authoring.site import slides
 
 DECKS = sorted((hashes.ROOT / "notebooks" / "slides").glob("*.md"))
 LESSON = nbformat.v4.new_notebook(metadata={"hopperlab": {"title": "Tiles", "minutes": 30}}, cells=[

@@ -4,7 +4,7 @@
 import nbformat
 import pytest
 
-from hopperlab.authoring import build, lesson_source, solutions, stored
+from hopperlab.authoring.notebooks import build, lesson_source, solutions, stored
 from hopperlab.grading import generate
 
 TEXT = """---

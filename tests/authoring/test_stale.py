@@ -153,7 +153,7 @@ def authoring(root, *words):
 
 def stale(root):
     """The stale cells and what changed, as a fresh process sees them."""
-    done = run(root, "-c", "import json, nbformat; from hopperlab.authoring import made_of; "
+    done = run(root, "-c", "import json, nbformat; from hopperlab.authoring.stamps import made_of; "
                            "print(json.dumps(made_of.stale(nbformat.read('notebooks/99_small.ipynb', as_version=4))))")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -3,8 +3,9 @@
 import hopperlab as hl
 import pytest
 
-from hopperlab.authoring import build, learner_progress, lesson_source
-from hopperlab.authoring.kernel_uses import digests
+from hopperlab.authoring.learner import learner_progress
+from hopperlab.authoring.notebooks import build, lesson_source
+from hopperlab.authoring.stamps.kernel_uses import digests
 from hopperlab.lessons import magic, repairs
 from hopperlab.runtime.compile import toolchain
 from hopperlab.runtime.compile.nvrtc import Source

@@ -13,7 +13,7 @@ import pytest
 from support import visits
 from support.patience import PATIENCE
 
-from hopperlab.authoring import build, mutations, stored, lesson_source
+from hopperlab.authoring.notebooks import build, lesson_source, mutations, stored
 from hopperlab.grading import nbval_run
 
 SOURCES = build.lesson_sources()

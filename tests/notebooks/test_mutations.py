@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("nbval", reason="nbval comes with the lab extra")
 import hopperlab as hl
-from hopperlab.authoring import build, mutations
-from hopperlab.authoring import cell_flow
-from hopperlab.authoring.cell_flow import needed
-from hopperlab.authoring.mutations import Mutation, MutationError
+from hopperlab.authoring.notebooks import build, mutations
+from hopperlab.authoring.stamps import cell_flow
+from hopperlab.authoring.stamps.cell_flow import needed
+from hopperlab.authoring.notebooks.mutations import Mutation, MutationError
 from hopperlab.runtime.compile import toolchain
 
 FILE = Path(__file__).with_name("mutations.toml")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.patience import PATIENCE
 
-from hopperlab.authoring import bundle
+from hopperlab.authoring.shipping import bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 slow = pytest.mark.skipif(os.environ.get("HOPPERLAB_SLOW") != "1", reason="takes a minute or two and downloads wheels: set HOPPERLAB_SLOW=1 (as .ci/run does)")

@@ -112,7 +112,7 @@ def test_doctor_with_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_doctor_says_where_lessons_and_copies_are_and_misses_a_course(tmp_path, monkeypatch):
-    from hopperlab.authoring import workspace
+    from hopperlab.authoring.learner import workspace
     from hopperlab.runtime import installing
     assert doctor._course().state == "ok" and "26 lessons, 17 exercise notebooks" in doctor._course().text
     monkeypatch.chdir(tmp_path)
@@ -129,7 +129,7 @@ def test_remedies_name_what_is_there(tmp_path, monkeypatch, clone, expected):
 
 
 def test_installation_says_how_far_it_is():
-    from hopperlab.authoring import pip_progress
+    from hopperlab.authoring.shipping import pip_progress
     times = iter(range(0, 100, 2))
     lines = ["Collecting a", "  Downloading a-1.0-py3-none-any.whl (12.0 MB)", "Collecting b", "Collecting c", "  Downloading nvidia_nvrtc-13.0.88-py3.whl (90.2 MB)",
              "Collecting d", "Installing collected packages: a, b, c, d", "Successfully installed a b c d"]
@@ -137,7 +137,7 @@ def test_installation_says_how_far_it_is():
 
 
 def test_installation_ends_as_pip_does(capfd):
-    from hopperlab.authoring import pip_progress
+    from hopperlab.authoring.shipping import pip_progress
     assert pip_progress.main(["install", "--no-index", "no-such-package-here"]) != 0
     assert "no-such-package-here" in capfd.readouterr().err
 
@@ -178,7 +178,7 @@ def test_one_kernel_is_one_kernel():
 @pytest.mark.parametrize("word", ["4", "04", "04_mbarrier", "04_MBARRIER.IPYNB".lower()])
 def test_check_finds_a_notebook_as_restore_does(tmp_path, word):
     import argparse
-    from hopperlab.authoring import workspace
+    from hopperlab.authoring.learner import workspace
     from hopperlab.cli import exercises
     found = exercises._notebook(argparse.Namespace(notebook=word.removesuffix(".ipynb"), course=ROOT), workspace)
     assert found.name == "04_mbarrier.ipynb"
@@ -186,7 +186,7 @@ def test_check_finds_a_notebook_as_restore_does(tmp_path, word):
 
 def test_check_judges_one_exercise(tmp_path, monkeypatch, capsys):
     import argparse
-    from hopperlab.authoring import workspace
+    from hopperlab.authoring.learner import workspace
     from hopperlab.checking import check as checks
     from hopperlab.cli import exercises
     folder = tmp_path / "exercises"

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 import hopperlab
-from hopperlab.authoring import room_plan
+from hopperlab.authoring.docs import room_plan
 
 ROOT = room_plan.hashes.ROOT
 PAGE = room_plan.PAGE.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hopperlab.authoring import readme
+from hopperlab.authoring.docs import readme
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE = shutil.which("make")

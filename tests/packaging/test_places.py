@@ -12,8 +12,9 @@ import pytest
 from support.patience import PATIENCE
 import yaml
 
-from hopperlab.authoring import workspace
-from hopperlab.authoring import build, colab, execute, site, lesson_source
+from hopperlab.authoring.learner import workspace
+from hopperlab.authoring.notebooks import build, colab, execute, lesson_source
+from hopperlab.authoring.site import sphinx_build
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -101,4 +102,4 @@ def test_the_cell_is_run_and_counted_but_neither_copied_nor_rendered(tmp_path):
     workspace.fill(tmp_path)
     copy = json.loads((tmp_path / "work" / "98_tiny.ipynb").read_text())
     assert "google.colab" not in str(copy) and len(copy["cells"]) == 2
-    assert "google.colab" not in str(site.readable(notebook))
+    assert "google.colab" not in str(sphinx_build.readable(notebook))

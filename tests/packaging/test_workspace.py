@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from hopperlab.authoring import workspace
-from hopperlab.authoring.workspace import WorkspaceError
+from hopperlab.authoring.learner import workspace
+from hopperlab.authoring.learner.workspace import WorkspaceError
 
 
 def pristine(name: str, count: int | None = 1, link: str = "../docs/glossary.md#tma") -> dict:

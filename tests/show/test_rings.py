@@ -34,7 +34,7 @@ def test_ring_timeline_shows_every_copy_before_its_use():
 
 
 def test_ring_timeline_of_a_specialised_product_alternates_copy_and_use():
-    from hopperlab.authoring import pictures
+    from hopperlab.authoring.docs import pictures
 
     spans = show.ring_spans(pictures.pipeline_run(), pictures.STAGES)
     assert len(spans) == 2 * pictures.TILES

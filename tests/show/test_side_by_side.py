@@ -61,7 +61,7 @@ def test_without_the_disassembler_ptx_is_shown_and_the_reason(kernel, monkeypatc
 
 
 def test_the_file_whose_lines_it_shows_is_told(kernel):
-    """So that a stored listing is stale when a comment in it changes (authoring/made_of.py)."""
+    """So that a stored listing is stale when a comment in it changes (authoring/stamps/made_of.py)."""
     heard = []
     with uses.telling(lambda kind, what: heard.append((kind, what))):
         show.sass(kernel)

@@ -18,7 +18,8 @@ def site(tmp_path_factory) -> Path:
 
     def build(out: Path) -> None:
         from hopperlab import cli
-        from hopperlab.authoring import hashes, reference
-        from hopperlab.authoring import site as builder
+        from hopperlab.authoring import hashes
+        from hopperlab.authoring.site import reference
+        from hopperlab.authoring.site import sphinx_build as builder
         builder.build(reference.pages(cli.COMMANDS), hashes.ROOT, out, builder.Settings(REPOSITORY))
     return once(tmp_path_factory, "site", build) / "html"

@@ -43,7 +43,7 @@ def watch_launches():
 @cache
 def everything() -> dict[str, set[str]]:
     """What there is to visit, by kind."""
-    from hopperlab.authoring import build
+    from hopperlab.authoring.notebooks import build
     from hopperlab.lessons import catalogue
     from hopperlab.runtime.compile.toolchain import KERNELS
     return {"kernel": {path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.cu")},
@@ -55,7 +55,7 @@ def everything() -> dict[str, set[str]]:
 def compared_cells(source: Path) -> list[str]:
     """Ids of the cells of a lesson that nbval compares, as its stored notebook has them."""
     import nbformat
-    from hopperlab.authoring import build
+    from hopperlab.authoring.notebooks import build
     notebook = nbformat.from_dict(json.loads(build.notebook_path(source).read_text(encoding="utf-8")))
     return [cell.id for cell in build.code_cells(notebook) if "nbval-ignore-output" not in cell.metadata.get("tags", [])]
 

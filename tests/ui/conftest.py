@@ -18,7 +18,7 @@ import pytest
 from support import browser
 from support.patience import PATIENCE
 
-from hopperlab.authoring.site_print import find_browser
+from hopperlab.authoring.site.pdf import find_browser
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -12,7 +12,7 @@ import pytest
 from support import browser
 from support.patience import PATIENCE
 
-from hopperlab.authoring import workspace
+from hopperlab.authoring.learner import workspace
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes the same path in `make test`
 ROOT = Path(__file__).resolve().parents[2]

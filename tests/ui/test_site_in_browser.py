@@ -13,7 +13,8 @@ from support import rendered
 from support.patience import PATIENCE
 
 from hopperlab import show
-from hopperlab.authoring import course, hashes, site_print
+from hopperlab.authoring import course, hashes
+from hopperlab.authoring.site import pdf
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 PAGES = ("index", "search", "notebooks/00_start_here", "notebooks/05_tma_tiles", "notebooks/09x_profiling", "notebooks/17_claims_measured", "exercises/08_wgmma", "docs/cheat-sheet",
@@ -132,8 +133,8 @@ def test_the_search_finds_what_is_typed_and_says_when_there_is_nothing(open_page
 def test_the_course_and_the_cheat_sheet_print(folder, chromium, tmp_path):
     lessons = course.entries(hashes.ROOT)
     folder = Path(shutil.copytree(folder, tmp_path / "site", copy_function=os.link))
-    site_print.write(site_print.find_browser(), folder, lessons)
-    whole, sheet = ((folder / name).read_bytes() for name in (site_print.COURSE, site_print.SHEET))
+    pdf.write(pdf.find_browser(), folder, lessons)
+    whole, sheet = ((folder / name).read_bytes() for name in (pdf.COURSE, pdf.SHEET))
     assert whole.startswith(b"%PDF") and sheet.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", whole)) > 8 * len(lessons) and len(re.findall(rb"/Type\s*/Page\b", sheet)) == 2
     assert b"/Outlines" in whole and not list(folder.glob("_print_*"))

@@ -12,7 +12,10 @@ from support import rendered
 from support.once import once
 from support.patience import PATIENCE
 
-from hopperlab.authoring import hashes, panel_cells, panel_film, panel_grids, panel_outcomes, panel_pages
+from hopperlab.authoring import hashes
+from hopperlab.authoring.docs import panel_film
+from hopperlab.authoring.panels import panel_cells, panel_grids, panel_outcomes
+from hopperlab.authoring.site import moving_panels
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 LESSONS = {"08x_wgmma_operands": "lists alone", "01_feeding_the_tensor_core": "sliders alone"}
@@ -35,13 +38,13 @@ def _with_panels(site: Path, place: Path) -> None:
         (root / name).symlink_to(hashes.ROOT / name, target_is_directory=True)
     for panel in panel_cells.cells(list(LESSONS)):
         if (kept := panel_outcomes.usable(panel)) is not None:          # `make site` has launched them already
-            panel_pages.copy({(panel.lesson, panel.cell): kept}, panel_outcomes.FOLDER, root / "kept")
-            shutil.copytree(root / "kept" / panel_pages.PLACE / "pictures", root / "build" / "panels" / "pictures", dirs_exist_ok=True)
+            moving_panels.copy({(panel.lesson, panel.cell): kept}, panel_outcomes.FOLDER, root / "kept")
+            shutil.copytree(root / "kept" / moving_panels.PLACE / "pictures", root / "build" / "panels" / "pictures", dirs_exist_ok=True)
             shutil.copy(panel_outcomes.FOLDER / f"{panel.name}.json", root / "build" / "panels")
             shutil.rmtree(root / "kept")
         panel_outcomes.compute(panel, root / "build" / "panels")
     shutil.copytree(site, place / "html")
-    assert panel_pages.move(root, place / "html").startswith(f"{len(LESSONS)} of ")
+    assert moving_panels.move(root, place / "html").startswith(f"{len(LESSONS)} of ")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 
 import pytest
 
-from hopperlab.authoring import slides
+from hopperlab.authoring.site import slides
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 BOXES = """() => {
