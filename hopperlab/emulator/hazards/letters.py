@@ -13,7 +13,7 @@ import numpy as np
 
 from ..machine.events import Listener
 from .findings import in_array, shared
-from .global_words import COLUMN, LANE, SYNC, words_at
+from .global_words import SYNC, words_at
 from .shared_order import words_of
 from .stamps import LANE_MASK, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_write
 
@@ -47,9 +47,8 @@ def letter_loads(translation: Translation) -> frozenset[int]:
         before = len(wanted)
         told = [i for i in body if i.op == "ld" and any(r.name in wanted for r in i.dsts())]
         for i in body:
-            if i.op == "st" and any(_may_return(i, load) for load in told):
-                wanted.update(r.name for r in i.srcs())
-            elif (i.index not in ops or i.op in FLOWS) and any(r.name in wanted for r in i.dsts()):
+            hands_on = any(_may_return(i, load) for load in told) if i.op == "st" else (i.index not in ops or i.op in FLOWS) and any(r.name in wanted for r in i.dsts())
+            if hands_on:
                 wanted.update(r.name for r in i.srcs())
     return frozenset(i.index for i in loads if not any(r.name in wanted for r in i.dsts()) and translation.wants_result(i.index))
 
@@ -61,7 +60,7 @@ def _decides(instr: Instr, ops: dict[int, Any]) -> list[str]:
     guard = [] if instr.guard is None else [instr.guard[0].name]
     if instr.op != "st":
         return guard
-    bases = [getattr(o, "base", None) for o in instr.operands]
+    bases: list[Any] = [getattr(o, "base", None) for o in instr.operands]
     return guard + [b.name for b in bases if hasattr(b, "type")]
 
 
@@ -132,12 +131,7 @@ class Letters(Listener):
             bad[bad] = ~self.everywhere._ordered(gids[bad], who[bad], when[bad], P_needed=False)
         if bad.any():
             k = tuple(int(axis[0]) for axis in np.nonzero(bad))
-            gid, warps = int(gids[k]), self.clocks.warps
-            near = int(who[k]) >> COLUMN & 0xFFFF == (gid >> 5) % warps and int(who[k]) >> 32 == int(self.everywhere.serial[(gid >> 5) // warps])
-            self._tell(case, site, int(when[k]) & 0xFFFFF, gid, int(who[k]) >> LANE & 31 if near else None, in_array(allocation, int(at[k]) * 4))
-
-    def _tell(self, case: str, site: int, other: int, gid: int, lane: int | None, where: dict[str, Any]) -> None:
-        self.M.findings.add(case, site, other, gid, **where, lanes="" if lane is None else f"lanes {gid & 31} and {lane}")
+            self.M.findings.add(case, site, int(when[k]) & 0xFFFFF, int(gids[k]), **in_array(allocation, int(at[k]) * 4))
 
     # --- shared memory ----------------------------------------------------------------------------------------------
     def shared_read(self, C: Cohort, flat: np.ndarray, info: Any) -> None:
@@ -194,8 +188,7 @@ class Letters(Listener):
             bad[bad] = ~(clocks.ordered(clocks.K, clocks.row_of[who], column[bad], lane[bad], epoch[bad]) | clocks.own_access(who, column[bad], lane[bad], epoch[bad]))
         if bad.any():
             k = tuple(int(axis[0]) for axis in np.nonzero(bad))
-            same = int(column[k]) == (int(gids[k]) >> 5) % self.clocks.warps
-            self._tell(case, site, int(others[k]), int(gids[k]), int(lane[k]) if same else None, shared(self.M, int(at[k]) * 4))
+            self.M.findings.add(case, site, int(others[k]), int(gids[k]), **shared(self.M, int(at[k]) * 4))
 
 
 def listeners(machine: Watched, clocks: Clocks, memory: SharedOrder, everywhere: GlobalOrder) -> list[Listener]:

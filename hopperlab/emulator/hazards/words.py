@@ -66,9 +66,8 @@ THREADS = "{here} {verb} {where}, which {there} {other_verb} in another thread, 
 MAP = "{here} uses the tensor map at byte {address} of {map}, which {there} changed in this kernel"
 ONE_FENCE = " It is missing between all writes at {writers} and all uses at {readers}."
 INIT_ONCE = "Let one thread initialise each barrier, once; to start it anew, run mbarrier.inval first, when nobody uses it any more."
-LETTER = ("The reader waits for a flag that is raised after the store (store, fence, flag; flag, fence, load), and the writer for an answer before it stores again; "
-          "or value and flag are one word.")
-LETTER_LANES = " Here it is {lanes} of one warp, which need not run in step: __syncwarp()."
+LETTER = "The reader waits for a flag raised after the store, the writer for an answer; or value and flag are one word. Lanes of one warp run __syncwarp() between."
+NO_RACE = " in another thread, and nothing orders the two. Both are volatile or relaxed, so it is no data race; but "
 STILL_READING = "{here} overwrites {where}, which {there} may still be reading. "
 
 ORDER = {
@@ -114,12 +113,9 @@ ORDER = {
         "or split the kernel.", (("spoke", SPOKE), ("reduction", REDUCTION), ("narrow", NARROW))),
     "global-race-lanes": Case(Kind.RACE, LANES, "lanes of a warp need not run in step (independent thread scheduling). Put a __syncwarp() there.",
                               (("reduction", REDUCTION),)),
-    "letter-early": Case(
-        Kind.RACE, "{here} reads {where}, which {there} wrote in another thread, and nothing orders the two. Both are volatile or relaxed, so it is no data race; but nothing waits "
-        "for this value, so it may be the one before, or the one after. ", LETTER, (("lanes", LETTER_LANES),), severity="warning"),
-    "letter-lost": Case(
-        Kind.RACE, "{here} overwrites {where}, which {there} read in another thread, and nothing orders the two. Both are volatile or relaxed, so it is no data race; but the reader "
-        "may get this value in place of the one that was meant for it. ", LETTER, (("lanes", LETTER_LANES),), severity="warning"),
+    "letter-early": Case(Kind.RACE, "{here} reads {where}, which {there} wrote" + NO_RACE + "nothing waits for this value: it may be the one before, or the one after. ",
+                         LETTER, severity="warning"),
+    "letter-lost": Case(Kind.RACE, "{here} overwrites {where}, which {there} read" + NO_RACE + "the reader may get this value in place of its own. ", LETTER, severity="warning"),
     "global-proxy-fence": Case(
         Kind.MISSING_PROXY_FENCE, "{here} reads {where} through the async proxy, but {there} wrote it in this kernel through the generic proxy and no "
         "fence.proxy.async lies between them. ", "After the writes (or after the barrier that follows them) run fence.proxy.async, then start the copy.", (("several", ONE_FENCE),)),
@@ -133,10 +129,8 @@ ORDER = {
         "Each thread that reads runs fence.proxy.async.shared::cta after its last read and before it hands the buffer back (or the thread that issues the copy runs it after its wait).",
         severity="warning"),
     "flag-unfenced": Case(
-        Kind.UNFENCED_FLAG, "{here} sees a flag of another block, and {there} reads {where}, which was written before the flag was raised, with no fence between the two. By the PTX memory "
-        "model a volatile or relaxed access acquires only together with a fence after it: the read may be older than the flag. ",
-        "Run __threadfence() behind the loop that polls, in its thread (or in each that reads, after the barrier), or poll with ld.acquire.gpu (cuda::atomic_ref: load(memory_order_acquire)).",
-        severity="warning"),
+        Kind.UNFENCED_FLAG, "{here} sees a flag of another block, and {there} reads {where}, written before the flag was raised, with no fence between the two: it may be older than the flag. ",
+        "Run __threadfence() behind the loop that polls, in its thread (or in each that reads, after the barrier), or poll with ld.acquire.gpu.", severity="warning"),
     "stale-constant": Case(
         Kind.RACE, "{here} reads {where} through the read-only cache, but {there} writes it in the same kernel: the cache may hold the old value. ",
         "Drop const __restrict__ or __ldg() there."),
@@ -161,8 +155,8 @@ ORDER = {
         Kind.UNINITIALISED_READ, "{here} reads {where}, and in the whole launch it never read a byte that anyone had written: shared memory holds leftovers of "
         "earlier kernels, not zeros. ", "Check the address (which buffer, which stage, which offset), or write before reading."),
     "flag-not-begun": Case(
-        Kind.UNINITIALISED_READ, "{here} looks at a flag, {where}, and nothing orders the store that gives it its value before, {there} in another thread: shared memory holds leftovers of "
-        "earlier kernels, not zeros, and the first look may find one. ", "Put a __syncthreads() (or another barrier) between the store that gives the flag its first value and whoever polls it; a flag that is raised by an ordinary store needs a volatile or releasing one."),
+        Kind.UNINITIALISED_READ, "{here} looks at a flag, {where}, and nothing orders the store that gives it its value before, {there} in another thread: it may find leftovers there. ",
+        "Put a __syncthreads() (or another barrier) between that store and whoever polls; a flag that is raised by an ordinary store needs a volatile or releasing one."),
 }
 """Accesses to memory that nothing orders."""
 
