@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .waits import Wait
 
 MAX_BACK_EDGES = 20000                # a cohort that loops this long gives way to the others
+LOOK_UP = 251                         # after so many rounds of a loop those that wait look again; odd, as phases come round in powers of two
 IDLE_BACK_EDGES = 1024               # a cohort that loops this long while nothing changes gives way to the others, and is asked whether it comes round for ever
 IDLE_WAITS = 32                      # the same, where its loop passes an mbarrier's wait each time
 
@@ -291,6 +292,11 @@ class Scheduler:
         if self.heap and self._others_wait(C):
             C.pc = pc
             self.later.append(C)
+            return True
+        if C.backs % LOOK_UP == 0 and (self.polling or self.parked):
+            self.poll_again()
+            C.pc = pc
+            self.enqueue(C)
             return True
         return False
 
