@@ -19,23 +19,34 @@ FIXED = {"ghz", "watts", "block_sharpness"}                 # a unit each, and o
 SHARPEST = 8.0
 
 
+def _counted(records: list[recordings.Record], over: float) -> Work:
+    """What each launch has to do, `over` more loads of an operand whose rows begin inside a line."""
+    counted = []
+    for record in records:
+        choice, (_, n, k) = parsed(record), record.shape
+        counted.append(work(choice, *record.shape, (1 + over * (k % 64 != 0), 1 + over * ((n if getattr(choice, "b_mn", 0) else k) % 64 != 0))))
+    return Work(**{f.name: np.array([getattr(one, f.name) for one in counted], float) for f in fields(Work)})
+
+
 class Search:
     """The recording as arrays: what each launch has to do, its time, and which launches are of one shape."""
 
     def __init__(self, recording: recordings.Recording):
-        shapes = list(dict.fromkeys(record.shape for record in recording))
-        records = [record for shape in shapes for record in recording.where(shape=shape)]
-        counted = [work(parsed(record), *record.shape) for record in records]
-        self.work = Work(**{f.name: np.array([getattr(one, f.name) for one in counted], float) for f in fields(Work)})
-        self.split = np.array([record.shape[2] % 64 != 0 for record in records])
+        races: dict[tuple, list[recordings.Record]] = {}    # a shape and an order of B each
+        for record in recording:
+            races.setdefault((record.shape, getattr(parsed(record), "b_mn", 0)), []).append(record)
+        records = [record for race in races.values() for record in race]
+        self.work = _counted(records, 0.0)
+        self.more = _counted(records, 1.0)                  # where every line that is split counts twice
         self.times = np.array([1000 * (record.ms or 0) for record in records])
-        ends = np.cumsum([len(recording.where(shape=shape)) for shape in shapes])
-        self.shapes = [slice(end - len(recording.where(shape=shape)), end) for shape, end in zip(shapes, ends, strict=True)]
+        ends = np.cumsum([len(race) for race in races.values()])
+        self.shapes = [slice(end - len(race), end) for end, race in zip(ends, races.values(), strict=True)]
 
     def estimates(self, model: Model) -> np.ndarray:
         """Microseconds of every launch."""
-        lines = np.where(self.split, model.split_lines, 1.0)
-        return model.microseconds(replace(self.work, loaded=self.work.loaded * lines, traffic=self.work.traffic * lines))
+        over = model.split_lines - 1
+        loaded, traffic = (getattr(self.work, name) + over * (getattr(self.more, name) - getattr(self.work, name)) for name in ("loaded", "traffic"))
+        return model.microseconds(replace(self.work, loaded=loaded, traffic=traffic))
 
     def losses(self, model: Model) -> np.ndarray:
         """By shape: the picked configuration's time over the shortest, less 1."""

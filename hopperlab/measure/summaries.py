@@ -12,6 +12,9 @@ from statistics import geometric_mean
 from .recordings import Record
 
 
+TURNED = "NN"                   # note of records on a B that is stored k x n (cuBLAS's NN layout)
+
+
 @dataclass(frozen=True)
 class Summary:
     """Of ratios of speeds. mean: geometric; least, most: of the cells; count: of the cells that count; left_out: names of those that do not."""
@@ -74,3 +77,13 @@ def contestants(records: Iterable[Record]) -> dict[Contestant, list[Record]]:
         if record.ratio is not None and rival != record.kernel and rival not in record.options:
             found.setdefault((record.suite, record.kernel, record.note, record.mode, rival), []).append(record)
     return found
+
+
+def faster_of_notes(records: Iterable[Record]) -> list[Record]:
+    """Of each shape and mode the fastest record, whatever its note: a kernel in the better of its layouts, as a peer is taken. Records without ms are passed over."""
+    found: dict[tuple, Record] = {}
+    for record in records:
+        key = record.kernel, record.shape, record.dtype, record.mode, family(record)
+        if record.ms and (key not in found or record.ms < (found[key].ms or 0)):
+            found[key] = record
+    return list(found.values())

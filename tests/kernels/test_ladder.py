@@ -37,6 +37,8 @@ CHOICES = {"staggered": Final(), "together": TOGETHER, "no cluster": replace(TOG
            "192x160, three consumers": Final(bm=192, bn=160, consumers=3, stagger=0, cluster_m=1, c_slots=1),
            "swapped": Final(bn=48, swapped=1, c_slots=1, cluster_m=1), "swapped, shared": Final(bn=112, swapped=1, c_slots=1, cluster_n=2, cluster_m=1),
            "swapped, 16 columns": Final(bm=64, bn=16, swapped=1, c_slots=1, consumers=1, stagger=0, group=0, cluster_m=2, stages=10),
+           "swapped, 240 columns in parts": Final(bn=240, swapped=1, c_slots=2, group=0, stagger=0, cluster_m=1),
+           "swapped, 176 columns in rounds": Final(bn=176, swapped=1, c_slots=4, cluster_m=1),
            "dealt out": Final(stream=1, stages=3), "dealt out, alone": Final(stream=1, cluster_m=1, bn=96, c_slots=1),
            "dealt out, swapped": Final(bm=64, consumers=1, stagger=0, bn=48, swapped=1, stream=1, cluster_m=1, c_slots=1),
            "k in 2": Final(bn=128, split=2, cluster_m=1, group=0, stagger=0, c_slots=1), "k in 2, B shared": Final(bn=128, split=2, group=0, stagger=0, c_slots=1),
@@ -88,6 +90,39 @@ def test_configuration_is_exact_launch_after_launch(name):
     choice = CHOICES[name] if isinstance(CHOICES[name], SplitK) else replace(CHOICES[name], blocks=4)
     check(gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], 2, choice=choice)
     check(gemm.final, 129, 257, 200, SCHEDULES[(len(name) + 1) % 3], choice=choice)
+
+
+STORED_K_BY_N = {"128x256": Final(b_mn=1), "alone, 128x64": Final(bn=64, stages=7, c_slots=1, cluster_m=1, b_mn=1), "A shared": Final(cluster_m=1, cluster_n=2, b_mn=1),
+                 "both shared": Final(bn=128, cluster_m=2, cluster_n=2, b_mn=1), "192 columns": Final(bn=192, cluster_m=1, c_slots=3, b_mn=1),
+                 "256 rows": replace(TOGETHER, bm=256, bn=128, b_mn=1), "swapped": Final(bn=48, swapped=1, c_slots=1, cluster_m=1, b_mn=1),
+                 "swapped, both shared": Final(bm=64, bn=80, swapped=1, c_slots=1, consumers=1, stagger=0, cluster_m=2, cluster_n=2, b_mn=1),
+                 "swapped, three consumers": Final(bm=192, bn=144, swapped=1, c_slots=2, consumers=3, stagger=0, group=0, cluster_n=2, cluster_m=1, b_mn=1),
+                 "dealt out": Final(stream=1, stages=3, b_mn=1), "k in 2": Final(bn=128, split=2, cluster_m=1, group=0, stagger=0, c_slots=1, b_mn=1),
+                 "k in 4, swapped": Final(bm=64, consumers=1, bn=48, swapped=1, split=4, group=0, stagger=0, c_slots=1, b_mn=1), "in step": Final(in_step=1, b_mn=1)}
+
+
+@pytest.mark.parametrize("name", STORED_K_BY_N)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.sampled(every=9)
+def test_b_may_be_stored_k_by_n(name, schedule):
+    """In both operands' places, shared and not: the product of the same B, and TMA's zeros past the ends of n and k."""
+    choice = replace(STORED_K_BY_N[name], blocks=4)
+
+    def turned(a, b, c, **choices):
+        return gemm.final(a, np.ascontiguousarray(b.T).T, c, **choices)
+    check(turned, 300, 264, 328, schedule, 2, choice=choice)
+    check(turned, 129, 72, 200, schedule, choice=choice)
+
+
+def test_the_order_of_b_belongs_to_the_choice():
+    a, b, c = np.zeros((64, 64), np.uint16), np.zeros((64, 128), np.uint16), np.zeros((64, 128), np.uint16)
+    assert gemm.final(a, b.T, c, backend="emulator").kernel.module.options.count("-DB_MN=1") == 1
+    with pytest.raises(ValueError, match="stored k x n, the choice is for the other way"):
+        gemm.final(a, b.T, c, Final(), backend="emulator")
+    with pytest.raises(ValueError, match="stored n x k, the choice is for the other way"):
+        gemm.final(a, np.zeros((128, 64), np.uint16), c, Final(b_mn=1), backend="emulator")
+    with pytest.raises(ValueError, match="row-major arrays without gaps"):
+        gemm.persistent(a, b.T, c, backend="emulator")
 
 
 DEALT = Final(bm=64, bn=64, consumers=1, stagger=0, cluster_m=1, c_slots=1, stream=1, blocks=4)

@@ -24,18 +24,21 @@
 //
 // Macros: BM, BN (a consumer's rows BM / CONSUMERS multiples of 64, BN of 16; at most 192 accumulators a thread), CONSUMERS (1 to 3),
 // STAGES, CLUSTER_M x CLUSTER_N x SPLIT (CTAs one above the other share B, side by side share A), GROUP (rows of cluster tiles that
-// the order walks down before it moves right), C_SLOTS (slots of C that a warpgroup keeps), WIDTH (columns of C in a slot: 64, 32 or 16),
-// IN_FLIGHT, STAGGER (2 consumers), IN_STEP, STREAM, SWAPPED, TMA_STORE (0: each warp stores its rows, for n not a multiple of 8).
+// the order walks down before it moves right), C_SLOTS (slots of C that a warpgroup keeps), WIDTH (columns of the tile in a slot: 64, 32 or 16;
+// SWAPPED any multiple of 16 that divides a tile's), IN_FLIGHT, STAGGER (2 consumers), IN_STEP, STREAM, SWAPPED, B_MN (B is k x n, BN or SWAPPED BM a
+// multiple of 64), TMA_STORE (0: each warp stores its rows, for n not a multiple of 8).
 // Launch: grid (CTAS * clusters), at most the SMs; with GROUP 0 (CTAS * rows of cluster tiles, columns of them). Block
 // 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + CONSUMERS * C_SLOTS * TileStore::SLOT_BYTES + 16 * STAGES.
 // Tensor maps: left box BM / CLUSTER_N rows x 64 columns, right box BN / CLUSTER_M x 64, swizzle 128B, fill zero: of A and B, SWAPPED of B
-// and A. C box 64 rows (SWAPPED: BN) x WIDTH in the swizzle of its width (ignored without TMA_STORE). counts: zero
+// and A; of a B_MN B (k x n) 64 / CLUSTER_M (SWAPPED: CLUSTER_N) rows x 64 columns. C box 64 rows x WIDTH columns in the swizzle of its width,
+// SWAPPED WIDTH rows x 64 columns (ignored without TMA_STORE). counts: zero
 // before the first launch: an int for IN_STEP, with STREAM CONSUMERS a CTA; mail: with STREAM BM * BN floats a CTA, else nothing. rows, columns: of the left and of the right operand, so m and n, or SWAPPED n and m. k a multiple of 8.
 // Measured in recordings/ladder.json.
 #include <cuda_bf16.h>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/mailbox.cuh>
 #include <hopperlab/multicast.cuh>
+#include <hopperlab/operand_tile.cuh>
 #include <hopperlab/raster.cuh>
 #include <hopperlab/ring.cuh>
 #include <hopperlab/ring_barriers.cuh>
@@ -43,8 +46,7 @@
 #include <hopperlab/setmaxnreg.cuh>
 #include <hopperlab/split_exchange.cuh>
 #include <hopperlab/tile_store.cuh>
-#include <hopperlab/wgmma_widths.cuh>
-#include <hopperlab/wgmma_tile.cuh>
+#include <hopperlab/wgmma_majors.cuh>
 
 #ifndef BM
 #define BM 128
@@ -91,6 +93,9 @@
 #ifndef SWAPPED
 #define SWAPPED 0
 #endif
+#ifndef B_MN
+#define B_MN 0
+#endif
 #ifndef TMA_STORE
 #define TMA_STORE 1
 #endif
@@ -99,15 +104,16 @@
 __device__ constexpr int finishers(int most) { return BN % (most * (SWAPPED ? 16 : WIDTH)) == 0 ? most : finishers(most - 1); }
 
 constexpr int SHARE = CLUSTER_M * CLUSTER_N, CTAS = SHARE * SPLIT, THREADS = 128 * (CONSUMERS + 1);
-constexpr int BK = 64, A_BYTES = BM * BK * 2, B_BYTES = BN * BK * 2, STAGE_BYTES = A_BYTES + B_BYTES;
-constexpr int A_SHARE = BM / CLUSTER_N, B_SHARE = BN / CLUSTER_M;       // rows that one CTA loads for all who need them
+using Left = OperandTile<BM, B_MN && SWAPPED, CLUSTER_N>;
+using Right = OperandTile<BN, B_MN && !SWAPPED, CLUSTER_M>;
+constexpr int BK = 64, STAGE_BYTES = Left::BYTES + Right::BYTES;
 constexpr int WM = BM / CONSUMERS, BLOCKS = WM / 64;                    // a warpgroup's rows, and how many wgmma high
 constexpr bool SHIFT = BLOCKS * BN > 128;                               // accumulators that need the producer's registers
 constexpr int FINISHERS = finishers(SPLIT), COLUMNS = BN / FINISHERS;   // columns of the tile that a CTA finishes
 using Exchange = SplitExchange<SPLIT, FINISHERS, BLOCKS, BN / 2>;
 using Store = TileStore<WIDTH, SWAPPED, TMA_STORE, COLUMNS>;
 enum { START = 4, SECOND = 5 };                                         // named barriers; 1 to 3 are the consumers' own
-static_assert(WM % 64 == 0 && BN % 16 == 0 && BLOCKS * BN <= 384 && A_SHARE % 8 == 0 && B_SHARE % 8 == 0);
+static_assert(WM % 64 == 0 && BN % 16 == 0 && BLOCKS * BN <= 384);
 static_assert((!STREAM || (GROUP && !IN_STEP && SPLIT == 1)) && (SPLIT == 1 || (!GROUP && CONSUMERS * Exchange::BYTES <= STAGES * STAGE_BYTES)));
 static_assert(CONSUMERS <= 3 && STAGES > IN_FLIGHT && (STAGGER == 0 || (CONSUMERS == 2 && STAGGER < STAGES)));
 
@@ -174,19 +180,15 @@ gemm(const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap r
             for (int i = 0; i < CLUSTER_N; i++) row |= 1 << (part * SHARE + i * CLUSTER_M + up);
             for (int round = 0; schedule.next(piece); round++) {
                 Tile tile = tile_at(piece.tile);
-                int row0 = (tile.row * CLUSTER_M + up) * BM + across * A_SHARE;
-                int col0 = (tile.col * CLUSTER_N + across) * BN + up * B_SHARE;
+                int row0 = (tile.row * CLUSTER_M + up) * BM, col0 = (tile.col * CLUSTER_N + across) * BN;
                 if (IN_STEP) in_step(counts, round, clusters, tiles);
                 for (int i = 0; i < piece.count; i++, ring.advance()) {
                     int x = (IN_STEP && round % 2 ? k_share - 1 - i : part * k_share + piece.first + i) * BK;
-                    unsigned char* a_share = shared + ring.slot * STAGE_BYTES + across * A_SHARE * BK * 2;
-                    unsigned char* b_share = shared + ring.slot * STAGE_BYTES + A_BYTES + up * B_SHARE * BK * 2;
+                    unsigned char* stage = shared + ring.slot * STAGE_BYTES;
                     mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
                     mbarrier_arrive_expect_tx(&full[ring.slot], STAGE_BYTES);
-                    if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(a_share, &left, &full[ring.slot], x, row0);
-                    else cp_async_bulk_tensor_2d_load_multicast(a_share, &left, &full[ring.slot], row, x, row0);
-                    if (CLUSTER_M == 1) cp_async_bulk_tensor_2d_load(b_share, &right, &full[ring.slot], x, col0);
-                    else cp_async_bulk_tensor_2d_load_multicast(b_share, &right, &full[ring.slot], column, x, col0);
+                    Left::load(stage, &left, &full[ring.slot], row0, x, across, row);
+                    Right::load(stage + Left::BYTES, &right, &full[ring.slot], col0, x, up, column);
                 }
             }
             for (int s = 0; SHARE > 1 && s < STAGES; s++, ring.advance())                       // all slots have come back
@@ -221,7 +223,7 @@ gemm(const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap r
                 wgmma_fence();
                 #pragma unroll
                 for (int block = 0; block < BLOCKS; block++)
-                    wgmma_k_block(d[block], stage + (me * WM + block * 64) * BK * 2, stage + A_BYTES, i > 0);
+                    wgmma_k_block_majors<B_MN && SWAPPED, B_MN && !SWAPPED>(d[block], stage + (me * WM + block * 64) * BK * 2, stage + Left::BYTES, i > 0);
                 wgmma_commit_group();
                 if (late && i == min(STAGGER, piece.count) - 1) bar_arrive(SECOND, 256), late = false;
                 wgmma_wait_group<IN_FLIGHT>();                  // the k-block IN_FLIGHT before this one has been read

@@ -10,6 +10,7 @@ from statistics import geometric_mean, quantiles
 from typing import Any
 
 from ...hopper import limits
+from ...measure import summaries
 from ...measure.launches import gemm, gemm_choice, gemm_model
 from ...measure.launches.edited import Changes, changed, operands, product
 from ...measure.launches.gemm_configurations import KINDS, Choice, Final, clusters_at_once, kernel_of, parsed
@@ -138,7 +139,9 @@ def tried_at(recording: Any, shape: Shape) -> list[Any]:
 
 def _estimates(records: Sequence[Any], shape: Shape) -> list[float]:
     """The model's microseconds for recorded configurations."""
-    return [gemm_model.microseconds(parsed(record), *shape, whole_lines=shape[2] % 64 == 0) for record in records]
+    _, n, k = shape
+    choices = [parsed(record) for record in records]
+    return [gemm_model.microseconds(choice, *shape, whole_lines=(k % 64 == 0, (n if getattr(choice, "b_mn", 0) else k) % 64 == 0)) for choice in choices]
 
 
 def leaderboard(recording: Any, shape: Shape) -> str:
@@ -155,13 +158,14 @@ def leaderboard(recording: Any, shape: Shape) -> str:
     return "\n".join([f"{_x(shape)}, {recording.source}", *text_table("{:28} {:8.0f} {:>36}  {}", rows, head)])
 
 
-def picked_losses(search: Any) -> dict[Shape, float]:
-    """By shape of the recording `search`: the time of what the model ranks first among the measured, over the shortest, less 1."""
+def picked_losses(search: Any) -> dict[tuple[Shape, str], float]:
+    """By shape and order of B ("" or "NN") of the recording `search`: the time of what the model ranks first among the measured, over the shortest, less 1."""
     losses = {}
-    for shape in dict.fromkeys(record.shape for record in search):
-        records = sorted(tried_at(search, shape), key=lambda record: int(record.note))      # by rank, not by time: of equal estimates the first counts
+    for shape, order in dict.fromkeys((record.shape, record.note.partition(" ")[2]) for record in search):
+        found = [record for record in tried_at(search, shape) if record.note.partition(" ")[2] == order]
+        records = sorted(found, key=lambda record: int(record.note.split()[0]))             # by rank, not by time: of equal estimates the first counts
         estimates = _estimates(records, shape)
-        losses[shape] = records[estimates.index(min(estimates))].ms / min(record.ms for record in records) - 1
+        losses[shape, order] = records[estimates.index(min(estimates))].ms / min(record.ms for record in records) - 1
     return losses
 
 
@@ -169,7 +173,7 @@ def choice_model_chart(search: Any) -> style.Picture:
     """Every recorded configuration at random shapes: measured time against the model's estimate; and what the model's pick loses, shape by shape."""
     figure, (left, right) = style.new_figure(2.6, columns=2)
     losses = picked_losses(search)
-    for shape in losses:
+    for shape in dict.fromkeys(shape for shape, _ in losses):
         records = tried_at(search, shape)
         left.plot(_estimates(records, shape), [1000 * record.ms for record in records], ".", color=style.PALETTE[0], markersize=2)
     ends = [max(left.get_xlim()[0], 4), left.get_xlim()[1]]
@@ -184,13 +188,18 @@ def choice_model_chart(search: Any) -> style.Picture:
     figure.supxlabel(search.source, fontsize=8, color=style.INK, x=0.01, ha="left")
     words = [f"{len(search)} configurations at {len(losses)} random shapes; the model's pick over the fastest measured: mean {100 * mean:.1f} %, largest:"]
     worst = sorted(losses.items(), key=lambda item: -item[1])[:5]
-    return style.Picture(figure, "\n".join([*words, *(f"  {_x(shape)}: {100 * loss:.1f} %" for shape, loss in worst)]))
+    return style.Picture(figure, "\n".join([*words, *(f"  {_x(shape)}{order and ' ' + order}: {100 * loss:.1f} %" for (shape, order), loss in worst)]))
+
+
+def random_ratios(products: Any) -> list[float]:
+    """The last kernel's share of cuBLAS at each random shape, in the faster of its orders of B where both were measured."""
+    return [record.ratio for record in summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.ratio is not None)]
 
 
 def random_shapes_chart(products: Any) -> style.Picture:
     """The last kernel's share of cuBLAS at random shapes, over the work and over m; and their quartiles in words."""
     figure, axes = style.new_figure(2.5, columns=2)
-    found = [record for record in products if record.kernel == "final" and record.ratio is not None]
+    found = summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.ratio is not None)
     ratios = sorted(record.ratio for record in found)
     for axis, name, values in zip(axes, ("FLOP", "m, rows of A"), ([2 * prod(r.shape) for r in found], [r.shape[0] for r in found]), strict=True):
         axis.axhline(100, color=style.FAINT, linewidth=1)

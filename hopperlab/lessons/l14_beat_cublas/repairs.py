@@ -19,7 +19,7 @@ RELEASE = "                if (i >= IN_FLIGHT) release(ring.slot - IN_FLIGHT);\n
 DRAIN = ("            for (int s = 0; SHARE > 1 && s < STAGES; s++, ring.advance())                       // all slots have come back\n"
          "                mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);\n")
 REPAIRS = (
-    Repair("leaves", "gemm/final.cu", "if (CLUSTER_M == 1) cp_async_bulk_tensor_2d_load(b_share", "} else {", bug=((DRAIN, ""),), run=_final,
+    Repair("leaves", "gemm/final.cu", "Right::load(stage + Left::BYTES", "} else {", bug=((DRAIN, ""),), run=_final,
            hint="Other CTAs of the cluster still arrive on this CTA's `empty` barriers when its producer has issued its last copy. What can it wait for?"),
     Repair("release", "gemm/final.cu", "if (late && i == min(STAGGER", "release(ring.slot - IN_FLIGHT);", bug=(
         (WAIT + RELEASE.rstrip("\n"), RELEASE + WAIT.rstrip("\n")),), run=_final,

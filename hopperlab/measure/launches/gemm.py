@@ -184,15 +184,20 @@ def final(a: Array, b: Array, c: Array, choice: Choice | None = None, options: S
           promotion: str | None = None) -> Launch:
     """gemm/final.cu with the given choice; None takes what `measure.tune` found on this GPU, else what the cost model picks.
 
-    k a multiple of 8. Where n is none, each warp stores its part of C. a and b may be views of wider arrays. promotion: of their
-    tensor maps, into the L2; None: the choice's, and 128B at most where rows begin inside a line. Launches of one `Launch` must not overlap.
+    k a multiple of 8. b may be the transpose of a k x n array (`weights.T`), then n is a multiple of 8 and a given choice has b_mn. Where n is
+    none, each warp stores its part of C. a and b may be views of wider arrays. promotion: of their tensor maps, into the L2; None: the
+    choice's, and 128B at most where rows begin inside a line. Launches of one `Launch` must not overlap.
     """
-    m, n, k = _sizes(a, b, c, pitched=True)
+    m, n, k = operand_checks.product(a, b, c, pitched=True, b_mn=True)
+    b_mn = operand_checks.transposed(b)
+    stored = b.T if b_mn else b
     picked: Choice | None = choice
     if picked is None and is_cuda_array(c):
-        picked = gemm_tuned.remembered(m, n, k)
+        picked = gemm_tuned.remembered(m, n, k, b_mn)
     if picked is None:
-        picked = gemm_choice.choose(m, n, k, _whole_lines(a) and _whole_lines(b))
+        picked = gemm_choice.choose(m, n, k, (_whole_lines(a), _whole_lines(stored)), b_mn)
+    if b_mn != bool(getattr(picked, "b_mn", 0)):
+        raise ValueError(f"{' '.join(picked.named)}: b is stored {'k x n' if b_mn else 'n x k'}, the choice is for the other way")
     if isinstance(picked, StreamK):
         return stream_k(a, b, c, picked, options, backend)
     if isinstance(picked, SplitK):
@@ -200,14 +205,13 @@ def final(a: Array, b: Array, c: Array, choice: Choice | None = None, options: S
     if n % 8:
         picked = picked.without_tma_store()
     kernel = load_kernel("gemm/final.cu", "gemm", (*picked.options, *options), backend=backend)
-    left, right = (b, a) if picked.swapped else (a, b)
-    maps = (_map(left, picked.bm // picked.cluster_n, promotion=promotion or _promotion(left, picked.promotion)),
-            _map(right, picked.bn // picked.cluster_m, promotion=promotion or _promotion(right, picked.promotion)))
+    sides = (stored, a) if picked.swapped else (a, stored)
+    maps = tuple(_map(side, *box, promotion=promotion or _promotion(side, picked.promotion)) for side, box in zip(sides, picked.boxes, strict=True))
     grid, xp = picked.grid(m, n, k), _module(c)
     mailboxes = grid[0] if picked.stream else 0
     counts, mail = xp.zeros(max(1, mailboxes * picked.consumers), np.int32), xp.empty(max(1, mailboxes * picked.bm * picked.bn), np.float32)
     return Launch(kernel, grid, (128 * (picked.consumers + 1),),
-                  (*maps, _c_map(c, picked, maps[0]), c, counts, mail, *_numbers(left.shape[0], right.shape[0], k)), picked.shared_bytes)
+                  (*maps, _c_map(c, picked, maps[0]), c, counts, mail, *_numbers(*((n, m) if picked.swapped else (m, n)), k)), picked.shared_bytes)
 
 
 def _multistage(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:

@@ -8,19 +8,22 @@ from .gemm_configurations import Choice, Final, SplitK, candidates, kernel_of
 from .gemm_model import MODEL, microseconds
 
 
+WholeLines = tuple[bool, bool]                              # of A, of B
+
+
 @lru_cache(maxsize=256)
-def ranked(m: int, n: int, k: int, whole_lines: bool | None = None) -> tuple[Choice, ...]:
+def ranked(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: bool = False) -> tuple[Choice, ...]:
     """All configurations worth considering for a product of m x n x k, the one estimated to be fastest first.
 
-    whole_lines: the rows of both operands begin at multiples of 128 bytes; None: as rows without gaps do.
+    whole_lines: the rows of A, and those of B as it is stored, begin at multiples of 128 bytes; None: as rows without gaps do. b_mn: B is stored k x n.
     """
-    whole = k % 64 == 0 if whole_lines is None else whole_lines
-    return tuple(sorted(candidates(m, n, k), key=lambda choice: microseconds(choice, m, n, k, MODEL, whole)))
+    whole = (k % 64 == 0, (n if b_mn else k) % 64 == 0) if whole_lines is None else whole_lines
+    return tuple(sorted(candidates(m, n, k, b_mn), key=lambda choice: microseconds(choice, m, n, k, MODEL, whole)))
 
 
-def choose(m: int, n: int, k: int, whole_lines: bool | None = None) -> Choice:
+def choose(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: bool = False) -> Choice:
     """The configuration for a product of m x n x k."""
-    return ranked(m, n, k, whole_lines)[0]
+    return ranked(m, n, k, whole_lines, b_mn)[0]
 
 
 def wanted(choice: Choice, n: int) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -35,7 +35,7 @@ class _Configuration:
 @dataclass(frozen=True)
 class Final(_Configuration):
     """One configuration of gemm/final.cu. promotion: bytes that a miss of its operands fetches into the L2 (`l2_promotion`); fewer bring a
-    CTA's first tile sooner, which counts where it has only one."""
+    CTA's first tile sooner, which counts where it has only one. b_mn: for a B that is stored k x n."""
 
     bm: int = 128
     bn: int = 256
@@ -54,6 +54,7 @@ class Final(_Configuration):
     swapped: int = 0
     stream: int = 0
     split: int = 1
+    b_mn: int = 0
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -62,9 +63,10 @@ class Final(_Configuration):
 
     @property
     def width(self) -> int:
-        """Columns of C in a slot: the widest of which every CTA that shares a tile's k can finish whole ones."""
-        if self.swapped:
-            return 64
+        """Columns of the tile in a slot: the widest of which every CTA that shares a tile's k can finish whole ones."""
+        if self.swapped:                                    # rows of C then: all of few, else a part of at most 96
+            columns = self.bn // self.finishers
+            return columns if columns <= WHOLE_SLOT else max(width for width in range(16, 97, 16) if columns % width == 0)
         return next((width for width in (64, 32, 16) if self.bn % (width * self.split) == 0), 16 if self.bn % 32 else 32 if self.bn % 64 else 64)
 
     @property
@@ -91,18 +93,26 @@ class Final(_Configuration):
 
     @property
     def pieces(self) -> int:
-        """Slots of C that a consumer fills for a tile: `c_slots` divides them."""
-        return self.bm // self.consumers // 64 * (1 if self.swapped else self.bn // self.finishers // self.width)
+        """Slots of C that a consumer fills for a tile, `c_slots` at a time."""
+        return self.bm // self.consumers // 64 * (self.bn // self.finishers // self.width)
 
     @property
     def c_box(self) -> tuple[int, int]:
         """Rows and columns of C that one TMA store takes: a slot."""
-        return (self.bn // self.finishers if self.swapped else 64), self.width
+        return (self.width, 64) if self.swapped else (64, self.width)
 
     @property
     def cluster(self) -> int:
         """CTAs of a cluster."""
         return self.cluster_m * self.cluster_n * self.split
+
+    @property
+    def boxes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Rows and columns of the boxes by which a CTA loads its share of the left and of the right operand's tile."""
+        left, right = (self.bm // self.cluster_n, 64), (self.bn // self.cluster_m, 64)
+        if not self.b_mn:
+            return left, right
+        return ((64 // self.cluster_n, 64), right) if self.swapped else (left, (64 // self.cluster_m, 64))
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Rows and columns of cluster tiles, of the product as the kernel makes it (turned where it is swapped)."""
@@ -185,6 +195,7 @@ def per_sm(choice: Choice) -> int:
 
 
 SHARED_BYTES, SLOTS_BYTES = 232448, 20480                   # of a CTA; of C, of a consumer
+WHOLE_SLOT = 128                                            # columns of a turned tile that leave as one slot
 FEW_STAGES, MOST_STAGES = 4, 10                             # more than the latter bring nothing
 SMALL_BYTES = 10e6                                          # of both operands: below, 128 bytes a miss bring the first tile sooner; above, 256 use memory better
 
@@ -193,7 +204,8 @@ def _fitted(choice: Final) -> Final | None:
     """The configuration with as many slots of C as a consumer has room for in SLOTS_BYTES beside FEW_STAGES, and as many stages as fit; None where
     too few do, or the mail has no room."""
     best = None
-    for slots in (count for count in range(1, choice.pieces + 1) if choice.pieces % count == 0 and (count == 1 or count * choice.slot_bytes <= SLOTS_BYTES)):
+    counts = sorted({_ceil(choice.pieces, rounds) for rounds in range(1, choice.pieces + 1) if choice.swapped or choice.pieces % rounds == 0})
+    for slots in (count for count in counts if count == 1 or count * choice.slot_bytes <= SLOTS_BYTES):
         stages = (SHARED_BYTES - replace(choice, c_slots=slots, stages=0).shared_bytes) // ((choice.bm + choice.bn) * 128 + 16)
         if best is None or stages >= FEW_STAGES or stages == best.stages:
             best = replace(choice, c_slots=slots, stages=min(MOST_STAGES, stages))
@@ -242,10 +254,11 @@ def _tiled(m: int, n: int, k: int, columns: int, swapped: int) -> Iterator[Final
                     yield replace(single, split=split)
 
 
-def candidates(m: int, n: int, k: int) -> Iterator[Final]:
-    """Every configuration worth considering for a product of m x n x k."""
+def candidates(m: int, n: int, k: int, b_mn: bool = False) -> Iterator[Final]:
+    """Every configuration worth considering for a product of m x n x k. b_mn: B is stored k x n, in panels of 64 columns."""
     for columns, swapped in _widths(m, n):
-        yield from filter(None, map(_fitted, _tiled(m, n, k, columns, swapped)))
+        if not b_mn or swapped or columns % 64 == 0:
+            yield from filter(None, (_fitted(replace(choice, b_mn=int(b_mn))) for choice in _tiled(m, n, k, columns, swapped)))
 
 
 def parsed(record: Record) -> Choice:

@@ -49,8 +49,8 @@ class Work:
     mailed: Any
 
 
-def work(choice: Choice, m: int, n: int, k: int, lines: float = 1.0) -> Work:
-    """Of a product of m x n x k with a configuration. lines: L2 sectors read over those needed, see Model.split_lines."""
+def work(choice: Choice, m: int, n: int, k: int, lines: tuple[float, float] = (1.0, 1.0)) -> Work:
+    """Of a product of m x n x k with a configuration. lines: L2 sectors read over those needed, of A and of B, see Model.split_lines."""
     if isinstance(choice, Final):
         high, wide = choice.tiles(m, n)
         bm, consumers, split, up, across, tiles = choice.bm, choice.consumers, choice.split, choice.cluster_m, choice.cluster_n, high * wide
@@ -64,7 +64,8 @@ def work(choice: Choice, m: int, n: int, k: int, lines: float = 1.0) -> Work:
     rounds = tiles / min(at_once, tiles * k_blocks) if dealt else _ceil(tiles, at_once)
     wgmmas = bm // 64 * 4
     operands = wgmmas * (64 + choice.bn) * 32
-    loaded = (bm / across + choice.bn / up) * 128 * lines
+    left, right = reversed(lines) if getattr(choice, "swapped", 0) else lines
+    loaded = (bm / across * left + choice.bn / up * right) * 128
     everything = tiles * ctas * share
     return Work(blocks=rounds * share, products=wgmmas * choice.bn / 2, shared=operands + (bm + choice.bn) * 128, alone=int(consumers == 1), beside=beside, loaded=loaded,
                 tiles=_ceil(tiles, at_once), starts=_ceil(tiles, at_once) if getattr(choice, "group", 1) == 0 else 1,
@@ -124,6 +125,7 @@ class Model:
 MODEL = Model()
 
 
-def microseconds(choice: Choice, m: int, n: int, k: int, model: Model = MODEL, whole_lines: bool = True) -> float:
-    """Estimated time of a product of m x n x k with a configuration. whole_lines: rows of both operands begin at multiples of 128 bytes."""
-    return float(model.microseconds(work(choice, m, n, k, 1.0 if whole_lines else model.split_lines)))
+def microseconds(choice: Choice, m: int, n: int, k: int, model: Model = MODEL, whole_lines: tuple[bool, bool] = (True, True)) -> float:
+    """Estimated time of a product of m x n x k with a configuration. whole_lines: rows of A, and of B, begin at multiples of 128 bytes."""
+    left, right = (1.0 if whole else model.split_lines for whole in whole_lines)
+    return float(model.microseconds(work(choice, m, n, k, (left, right))))

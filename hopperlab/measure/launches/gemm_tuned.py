@@ -69,15 +69,19 @@ def _known(key: str) -> dict[str, Choice]:
     return found
 
 
-def remembered(m: int, n: int, k: int) -> Choice | None:
-    """The configuration that `tune` found fastest on this GPU for this shape; None where it was never asked."""
-    return _known(board()).get(f"{m}x{n}x{k}")
+def _key(m: int, n: int, k: int, b_mn: bool) -> str:
+    return f"{m}x{n}x{k}" + (" b_mn" if b_mn else "")
+
+
+def remembered(m: int, n: int, k: int, b_mn: bool = False) -> Choice | None:
+    """The configuration that `tune` found fastest on this GPU for this shape and order of B; None where it was never asked."""
+    return _known(board()).get(_key(m, n, k, b_mn))
 
 
 def remember(m: int, n: int, k: int, choice: Final) -> None:
     """Keep a configuration for this GPU and driver. A cache that cannot be written is no error: nothing is kept then."""
     everything, key = _read(), board()
-    everything.setdefault(key, {})[f"{m}x{n}x{k}"] = list(choice.named)
+    everything.setdefault(key, {})[_key(m, n, k, bool(choice.b_mn))] = list(choice.named)
     try:
         _file().parent.mkdir(parents=True, exist_ok=True)
         _file().write_text(json.dumps(everything, indent=1), encoding="utf-8")

@@ -61,11 +61,19 @@ def _address(value) -> int | None:
     return None if base is value else value.__array_interface__["data"][0] - base.__array_interface__["data"][0]
 
 
-def product(a: Array, b: Array, c: Array, k_multiple: int = 1, dtypes: Sequence[str] = BF16, pitched: bool = False) -> tuple[int, int, int]:
+def transposed(value: Array) -> bool:
+    """Whether a matrix is the transpose of one whose rows lie in memory: its columns are contiguous, its rows are not."""
+    size = value.dtype.itemsize
+    return value.strides[0] == size and value.strides[1] >= value.shape[0] * size and value.strides[1] != size
+
+
+def product(a: Array, b: Array, c: Array, k_multiple: int = 1, dtypes: Sequence[str] = BF16, pitched: bool = False,
+            b_mn: bool = False) -> tuple[int, int, int]:
     """(m, n, k) of c = a * b^T: a m x k, b n x k, c m x n, all of `dtypes`; k a multiple of `k_multiple`. pitched: the rows of a and
-    b may lie apart. Raises OperandError."""
+    b may lie apart. b_mn: b may be the transpose of a k x n array. Raises OperandError."""
     for name, value in (("a", a), ("b", b), ("c", c)):
-        array(name, value, dtypes, 2, pitched=pitched and name != "c")
+        turned = b_mn and name == "b" and getattr(value, "ndim", 0) == 2 and hasattr(value, "strides") and transposed(value)
+        array(name, value.T if turned else value, dtypes, 2, pitched=pitched and name != "c")
     (m, k), (n, other) = a.shape, b.shape
     if k != other or tuple(c.shape) != (m, n):
         raise OperandError("shape", f"a is {tuple(a.shape)}, b is {tuple(b.shape)} and c is {tuple(c.shape)}: they must be m x k, "

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..launches import gemm_choice
+from .. import summaries
+from ..launches import gemm, gemm_choice
 from ..launches.gemm import LADDER
 from ..launches.operands import bf16_values, normal_bf16
 from ..launches.random_shapes import random_shapes
@@ -56,6 +57,9 @@ def race(shape: tuple[int, ...], kernels: tuple[str, ...], chosen: tuple[str, ..
     expected = bf16_values(a) @ bf16_values(b).T            # fp32, by cuBLAS's SGEMM
     made = {name: KERNELS[name](a, b, c) for name in kernels}
     field = {name: Contestant(name, launch.bound(), options(launch), launch) for name, launch in made.items()}
+    if "final" in made and n % 8 == 0:                      # in both layouts of B, as the peers
+        turned = gemm.final(a, cupy.ascontiguousarray(b.T).T, c)
+        field[summaries.TURNED] = Contestant("final", turned.bound(), options(turned), turned)
     field |= {entry: Contestant(entry, run, family=family) for entry, (family, run) in peers.products(chosen, a, b, c).items()}
 
     def wrong(contestant: Contestant) -> float:
@@ -68,7 +72,8 @@ def race(shape: tuple[int, ...], kernels: tuple[str, ...], chosen: tuple[str, ..
 def compile_choices(shapes: Sequence[tuple[int, ...]], kernels: Sequence[str]) -> None:
     """Compile `final` as it is picked for each shape, all at once; what does not compile says so when it is launched."""
     if "final" in kernels:
-        compile_ahead(kernel for m, n, k in shapes for kernel in gemm_choice.wanted(gemm_choice.choose(m, n, k), n))
+        compile_ahead(kernel for m, n, k in shapes for b_mn in (False, True) if n % 8 == 0 or not b_mn
+                      for kernel in gemm_choice.wanted(gemm_choice.choose(m, n, k, b_mn=b_mn), n))
 
 
 RACES = Races("gemm", SHAPES, parsed, KERNELS, ("mma_multistage", "tma_wgmma", "warp_specialized", "final"), peers.PRODUCT_PEERS, race,

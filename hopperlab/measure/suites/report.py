@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import quantiles
 from typing import Self, TextIO
 
@@ -98,7 +99,8 @@ def _spread(record: Record) -> str:
 
 
 def _means(records: Sequence[Record]) -> list[str]:
-    """A summary of each contestant that ran beside a family of peers in two cells or more."""
+    """A summary of each contestant that ran beside a family of peers in two cells or more; of a kernel that ran in several layouts also of the faster one, cell by cell."""
+    records = [*records, *_better(records)]
     lines = text_table("  {} {:24} {} of {}{}", [(suite, " ".join(filter(None, (kernel, note))), summaries.of_records(found), rival, f", {mode}" * bool(mode))
                                                  for (suite, kernel, note, mode, rival), found in summaries.contestants(records).items() if len(found) > 1])
     spreads = [line for (*_, kernel, note, mode, rival), found in summaries.contestants(records).items() if len(found) >= MANY
@@ -106,7 +108,15 @@ def _means(records: Sequence[Record]) -> list[str]:
     return ["geometric means of the ratios to a peer (least to most)", *lines, *spreads] if lines else []
 
 
+def _better(records: Sequence[Record]) -> list[Record]:
+    """The faster of the layouts of each kernel that ran in several."""
+    several = {kernel for kernel in {r.kernel for r in records} if len({r.note for r in records if r.kernel == kernel and r.ratio is not None}) > 1}
+    layouts = [r for r in records if r.kernel in several and r.note in ("", summaries.TURNED)]
+    return [replace(record, note=BETTER) for record in summaries.faster_of_notes(layouts) if record.kernel in {r.kernel for r in layouts if r.note}]
+
+
 MANY, WORST = 12, 5
+BETTER = "in the faster layout of B"
 
 
 def _spread_of(kernel: str, rival: str, mode: str, found: Sequence[Record]) -> list[str]:

@@ -25,15 +25,21 @@ from .report import Progress
 Shape = tuple[int, int, int]
 SEED, COUNT = 20261106, 60                                  # shapes for fitting; a recording that judges has another seed
 FIRST, OTHERS = 13, 5                                       # of the model's ranking, and drawn from the rest
+FIRST_TURNED, OTHERS_TURNED = 6, 2                          # the same for a B that is stored k x n
 METHOD = ("at each random shape the configurations that the cost model ranks first and some drawn from the others, each checked against fp32, timed in "
           "turns beside cuBLAS's entry points and layouts: single launches after a 512 MiB write, medians; random normal inputs")
 
 
-def picked(shape: Shape, first: int = FIRST, others: int = OTHERS) -> list[Choice]:
-    """The model's first, and `others` drawn from the rest, always the same."""
-    ranked = gemm_choice.ranked(*shape)
+def picked(shape: Shape, first: int = FIRST, others: int = OTHERS, b_mn: bool = False) -> list[Choice]:
+    """The model's first for one order of B, and `others` drawn from the rest, always the same."""
+    ranked = gemm_choice.ranked(*shape, b_mn=b_mn)
     rest = ranked[first:]
     return [*ranked[:first], *random.Random(repr(shape)).sample(rest, min(others, len(rest)))]
+
+
+def both(shape: Shape) -> list[Choice]:
+    """Of both orders of B, where TMA can read rows of n."""
+    return picked(shape) + (picked(shape, FIRST_TURNED, OTHERS_TURNED, b_mn=True) if shape[1] % 8 == 0 else [])
 
 
 def timed(shape: Shape, choices: Sequence[Choice], rounds: int, beside_cublas: bool = True) -> dict[int | str, Sample]:
@@ -41,11 +47,12 @@ def timed(shape: Shape, choices: Sequence[Choice], rounds: int, beside_cublas: b
     import cupy
     m, n, k = shape
     a, b, c = normal_bf16(cupy, (m, k), 11), normal_bf16(cupy, (n, k), 12), cupy.empty((m, n), cupy.uint16)
+    turned = cupy.ascontiguousarray(b.T).T                  # the same B, stored k x n
     expected = bf16_values(a) @ bf16_values(b).T
     runs: dict[int | str, Callable[[], None]] = {}
     for place, choice in enumerate(choices):
         c.fill(0x7FC0)
-        runs[place] = gemm.final(a, b, c, choice).bound()
+        runs[place] = gemm.final(a, turned if getattr(choice, "b_mn", 0) else b, c, choice).bound()
         runs[place]()
         share = race_gemm.wrong_share(bf16_values(c), expected, k)
         if share > 0:
@@ -58,7 +65,7 @@ def timed(shape: Shape, choices: Sequence[Choice], rounds: int, beside_cublas: b
 def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records: None) -> list[Record]:
     """Configurations at COUNT random shapes beside cuBLAS. note: the configuration's place in the model's ranking."""
     shapes = random_shapes(COUNT, SEED)
-    choices = {shape: picked(shape) for shape in shapes}
+    choices = {shape: both(shape) for shape in shapes}
     records: list[Record] = []
     with Progress(len(shapes) + 1) as progress:
         progress.step("compiling")
@@ -76,9 +83,9 @@ def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records
 def _records(shape: Shape, choices: Sequence[Choice], samples: dict[int | str, Sample]) -> list[Record]:
     best = min((name for name in samples if isinstance(name, str)), key=lambda name: samples[name].ms)
     value = tflops(shape, samples[best])
-    places = {name: place for place, name in enumerate(gemm_choice.ranked(*shape))}
+    places = {choice: place for b_mn in (False, True) for place, choice in enumerate(gemm_choice.ranked(*shape, b_mn=b_mn))}
     return [Record("search", kernel_of(choice), choice.named, shape, "bfloat16", **times(samples[place]), tflops=tflops(shape, samples[place]),
-                   **beside(samples[place], f"cuBLAS ({best})", samples[best], value), note=f"{places[choice] + 1}")
+                   **beside(samples[place], f"cuBLAS ({best})", samples[best], value), note=f"{places[choice] + 1}{f' {summaries.TURNED}' * getattr(choice, 'b_mn', 0)}")
             for place, choice in enumerate(choices)]
 
 
@@ -87,7 +94,7 @@ def shown(recording: Recording) -> str:
     rows, firsts, bests = [], [], []
     for shape in dict.fromkeys(record.shape for record in recording):
         found = sorted(recording.where(shape=shape), key=lambda record: record.ms or 0)
-        first = next(record for record in found if record.note == "1")
+        first = next(record for record in found if record.note in ("1", f"1 {summaries.TURNED}"))          # the faster of both orders of B
         rows.append(("x".join(map(str, shape)), len(found), found[0].ratio, first.ratio, found[0].note, " ".join(found[0].options)))
         firsts.append(first.ratio or 0)
         bests.append(found[0].ratio or 0)
@@ -95,15 +102,17 @@ def shown(recording: Recording) -> str:
     return "\n".join([*lines, f"of cuBLAS: the best {summaries.summary(bests)}, the model's first {summaries.summary(firsts)}"])
 
 
-def tune(m: int, n: int, k: int, count: int = 10, rounds: int = 15) -> gemm_tuned.Tuned:
+def tune(m: int, n: int, k: int, count: int = 10, rounds: int = 15, b_mn: bool = False) -> gemm_tuned.Tuned:
     """Time the `count` configurations that the model ranks first for a product of m x n x k on this GPU, and remember the fastest for
-    `launches.gemm.final`. Takes seconds, most of them to compile. Needs a Hopper GPU; raises ValueError for sizes below 1 or a k that is no
-    multiple of 8, race.WrongResult where a result is wrong.
+    `launches.gemm.final`. b_mn: for a B that is stored k x n. Takes seconds, most of them to compile. Needs a Hopper GPU; raises ValueError for
+    sizes below 1, a k (with b_mn also an n) that is no multiple of 8, race.WrongResult where a result is wrong.
     """
     race_gemm.parsed(f"{m}x{n}x{k}")
+    if b_mn and n % 8:
+        raise ValueError(f"tune: n is {n}, no multiple of 8; TMA needs rows of a multiple of 16 bytes, and B's rows have n elements")
     if count < 1 or rounds < 2:
         raise ValueError(f"tune: count {count} and rounds {rounds} must be at least 1 and 2")
-    shape, choices = (m, n, k), list(gemm_choice.ranked(m, n, k)[:count])
+    shape, choices = (m, n, k), list(gemm_choice.ranked(m, n, k, b_mn=b_mn)[:count])
     problems = compile_ahead(kernel for choice in choices for kernel in gemm_choice.wanted(choice, n))
     if problems:
         raise race.WrongResult("\n".join(problems))
