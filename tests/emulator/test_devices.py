@@ -217,3 +217,34 @@ def test_default_streams_belong_to_their_devices():
 def test_devices_that_there_are_not(count):
     with pytest.raises(hl.BackendError, match="devices"):
         hl.devices(count, backend="emulator")
+
+
+HALVES = r"""
+__device__ void raise(unsigned* flag, unsigned step) { asm volatile("st.release.sys.u32 [%0], %1;" :: "l"(flag), "r"(step) : "memory"); }
+__device__ void await(unsigned* flag, unsigned step) { unsigned v; do asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(v) : "l"(flag) : "memory"); while (v < step); }
+extern "C" __global__ void swap(float* theirs, float* mine, unsigned* their_flag, unsigned* my_flag, float* out, unsigned step, int halves) {
+    int half = step % halves * blockDim.x;
+    theirs[half + threadIdx.x] = threadIdx.x + step;
+    __syncthreads();
+    if (threadIdx.x == 0) { raise(their_flag, step); await(my_flag, step); }
+    __syncthreads();
+    out[threadIdx.x] = mine[half + blockDim.x - 1 - threadIdx.x];
+}"""
+
+
+@pytest.mark.parametrize("schedule", ("lazy", "eager"))
+@pytest.mark.parametrize("halves", [1, 2, 3])
+def test_what_a_grid_learned_by_a_flag_the_next_of_its_stream_knows(schedule, halves):
+    """Mail in two halves: who writes a half again has heard, in the step before, of a device that was through with it by then. With one half nothing says so."""
+    swap = hl.RawModule(code=HALVES, backend="emulator").get_function("swap")
+    mail, flags, out = [[xp.zeros(shape, dtype) for _ in range(2)] for shape, dtype in ((3 * N, np.float32), (1, np.uint32), (N, np.float32))]
+    devices = hl.devices(2, backend="emulator")
+    with hl.emulate(schedule=schedule, hazards="collect") as run:
+        made = streams(devices)
+        for step in range(1, 6):
+            for me, stream in enumerate(made):
+                swap((1,), (N,), (mail[1 - me], mail[me], flags[1 - me], flags[me], out[me], np.uint32(step), np.int32(halves)), stream=stream)
+        for stream in made:
+            stream.synchronize()
+    assert {str(hazard.kind) for hazard in run.hazards} == ({"race"} if halves == 1 else set())
+    assert halves == 1 or (out[0] == 5 + np.arange(N)[::-1]).all()

@@ -154,6 +154,11 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
         _row("raise and await a flag in global memory", "red.release.gpu ld.acquire.gpu atom.acq_rel.gpu", "red_release_gpu_add_one ld_acquire_gpu atom_acq_rel_gpu_add_one",
              "Who acquires the count sees what was released into it; a barrier of the block stands before and behind. All CTAs are on the GPU at once.", "13x",
              (Kind.RACE, "read or reset by one whom nothing orders")),
+        _row("raise and await a flag of another device", "st.release.sys ld.acquire.sys", "st_release_sys ld_acquire_sys",
+             "As a flag in global memory, with system scope at both ends; the data are complete before it (a bulk group waited for without `.read`).", "19",
+             (Kind.RACE, "a scope of one device; raised before the data; memory that is written again unasked")),
+        _row("data and flag in one word", "st.relaxed.sys ld.relaxed.sys", "st_relaxed_sys_u64 ld_relaxed_sys_u64",
+             "Whoever reads the step in a word has the 4 bytes beside it.", "19", (None, "the word of a step before is taken for this one's")),
     )),
 )
 

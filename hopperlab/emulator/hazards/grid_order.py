@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Order of accesses to global memory between launches that may overlap.
 
-A grid knows all of the grids that were over before it started; its threads learn of those in front of it by griddepcontrol.wait, and of running ones by
-flags. Between devices a flag needs system scope at both ends. reference: PTX ISA 8.7 to 8.10 and griddepcontrol; CUDA Programming Guide, Streams, Events,
+A grid knows all of the grids that were over before it started, and what those had learned; its threads learn of those in front of it by griddepcontrol.wait, and of
+running ones by flags, which tell all that the other one knows. Between devices a flag needs system scope at both ends. reference: PTX ISA 8.7 to 8.10 and griddepcontrol; CUDA Programming Guide, Streams, Events,
 Programmatic Dependent Launch.
 """
 from __future__ import annotations
@@ -50,6 +50,7 @@ class GridOrder(GlobalOrder):
         self.across = GridKnowledge(clocks)
         self.run: dict[int, list[Fence]] = {}                        # warp -> its latest fences
         self.late: dict[int, list[tuple[np.ndarray, Known]]] = {}    # warp -> what relaxed reads of its lanes saw of other devices
+        self.inherited: Known = self._inherit()
 
     def _enter(self, domains: np.ndarray) -> np.ndarray:
         for domain in domains.tolist():
@@ -66,6 +67,19 @@ class GridOrder(GlobalOrder):
         return found
 
     # --- what is known of other grids ---------------------------------------------------------------------------------
+    def _inherit(self) -> Known:
+        """What all threads know from the start, as far as it still matters: grids that are over, and what their threads had learned. A launch's start is a proxy fence too."""
+        noted, found = {number for grids in self.table.touched.values() for number in grids}, {}  # type: ignore[var-annotated]
+        for number in self.grid.known_before:
+            if number in noted:
+                merge(found, {mark(number): ALL})
+            merge(found, {key: table for key, table in self.table.learned.get(number, {}).items() if self.table.of_key(key) in noted})
+        return {key: np.stack([table[0], table.max(axis=0)]) for key, table in found.items()}
+
+    def _learn_across(self, gids: np.ndarray, known: Known) -> None:
+        self.across.learn(gids, self.M.alive, known)
+        merge(self.table.learned.setdefault(self.grid.number, {}), known)
+
     def _ordered(self, gids: np.ndarray, who: np.ndarray, when: np.ndarray, P_needed: bool) -> np.ndarray:
         ok = super()._ordered(gids, who, when, P_needed)
         left = ~ok & ~np.isin(self.table.numbers(who >> SERIAL), self.grid.before)
@@ -78,10 +92,15 @@ class GridOrder(GlobalOrder):
     def _known_across(self, gids: np.ndarray, serial: np.ndarray, column: np.ndarray, epoch: np.ndarray, plane: int) -> np.ndarray:
         ok, domain = np.zeros(len(gids), bool), (gids >> 5) // self.clocks.warps
         for d, s in np.unique(np.stack([domain, serial], axis=1), axis=0).tolist():
-            if d in self.across.events:
-                pick = (domain == d) & (serial == s)
+            pick = (domain == d) & (serial == s)
+            if mark(int(self.table.owner[s])) in self.inherited:
+                ok[pick] = True
+            elif s in self.inherited:
+                told = self.inherited[s][plane]
+                ok[pick] = told[np.minimum(column[pick], len(told) - 1)] >= epoch[pick]
+            if d in self.across.events and not ok[pick].all():
                 nought = np.zeros(int(pick.sum()), np.int64)
-                ok[pick] = self.across.covers(gids[pick], s, column[pick], epoch[pick], plane)
+                ok[pick] |= self.across.covers(gids[pick], s, column[pick], epoch[pick], plane)
                 ok[pick] |= self.across.covers(gids[pick], mark(int(self.table.owner[s])), nought, nought + 1, plane)
         return ok
 
@@ -89,7 +108,7 @@ class GridOrder(GlobalOrder):
         """griddepcontrol.wait: its threads know all of the grids in front."""
         known = {mark(number): ALL for number in self.grid.learned_by_waiting()}
         if known:
-            self.across.learn(C.gids, self.M.alive, known)
+            self._learn_across(C.gids, known)
 
     def proxy_fence(self, C: Cohort) -> None:
         """fence.proxy.async on global memory."""
@@ -175,6 +194,7 @@ class GridOrder(GlobalOrder):
     def _snapshot_across(self, gw: int, vec: np.ndarray) -> Known:
         """What lanes of a warp that have published `vec` tell other grids."""
         known = self.across.of(gw, vec)
+        merge(known, self.inherited)
         merge(known, {int(self.serial[gw // self.clocks.warps]): of_vector(self.clocks, vec)})
         return known
 
@@ -186,7 +206,7 @@ class GridOrder(GlobalOrder):
             for lanes, known in self.late.get(warp, ()):
                 ran = lanes[np.isin(lanes, C.gids)]
                 if len(ran):
-                    self.across.learn(ran, self.M.alive, known)
+                    self._learn_across(ran, known)
         units = self.M.units(C)
         vec, ends = self.clocks.publish(C, units), np.append(units.starts[1:], C.n)
         for k, gw in enumerate(units.gw.tolist()):
@@ -235,7 +255,7 @@ class GridOrder(GlobalOrder):
                         for warp in np.unique(lanes >> 5).tolist():
                             self.late.setdefault(warp, []).append((lanes[lanes >> 5 == warp], dict(known)))
                     elif known:
-                        self.across.learn(lanes, self.M.alive, known)
+                        self._learn_across(lanes, known)
 
     def _publishers(self, system: bool) -> Iterable[tuple[int, bool]]:
         """(key in `published`, whether of another device)."""

@@ -37,7 +37,8 @@ class Touched:
 
 class GridTable:
     """owner, cta: by serial, the number of its grid and its first CTA; grids: the grids by number (emulator/grids.py); touched: what each did; published: what was released at words of
-    global memory, for whom (device_key, system_key); told: what has been reported; devices: where the grids run."""
+    global memory, for whom (device_key, system_key); told: what has been reported; devices: where the grids run; learned: by grid, what its threads have learned of others,
+    by serial or mark."""
 
     def __init__(self) -> None:
         self.owner, self.cta = np.zeros(FIRST, np.int64), np.zeros(FIRST, np.int64)
@@ -47,6 +48,7 @@ class GridTable:
         self.told: set[tuple[Any, ...]] = set()
         self.devices: set[int] = set()
         self.touched: dict[int, dict[int, Touched]] = {}          # by allocation and grid
+        self.learned: dict[int, dict[int, np.ndarray]] = {}
 
     def enter(self, number: int, ctas: np.ndarray) -> np.ndarray:
         """Serials for new clusters of grid `number`, whose first CTAs are `ctas`."""
@@ -79,6 +81,10 @@ class GridTable:
         for grids in self.touched.values():
             for number in numbers & grids.keys():
                 del grids[number]
+
+    def of_key(self, key: int) -> int:
+        """The grid that a serial or a mark is about."""
+        return -1 - key if key < 0 else int(self.owner[key])
 
     def numbers(self, serial: np.ndarray) -> np.ndarray:
         """Numbers of the grids of clusters (0: nobody)."""

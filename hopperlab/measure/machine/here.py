@@ -14,6 +14,18 @@ def gpu() -> Gpu | None:
     return find_gpu()
 
 
+def gpus() -> int:
+    """How many GPUs this process sees; 0 without CuPy or a driver."""
+    from ...runtime import backend
+    if not backend.has_cupy():
+        return 0
+    import cupy
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return 0
+
+
 def no_gpu(what: str = "timing") -> str | None:
     """Why `what` cannot be done on this machine; None where it can."""
     from ...runtime import backend

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...hopper.tensormap import TensorMapError
+from ...runtime.errors import BackendError
 from .. import recordings
 from ...runtime.tables import text_table
 from ..launches.operand_checks import OperandError
@@ -190,6 +191,9 @@ def run(request: Request) -> int:
     except (OperandError, TensorMapError) as problem:       # a kernel's own rule, such as n a multiple of 8 for a TMA store
         print(f"hopperlab bench: one of the kernels cannot run this shape: {problem}", file=sys.stderr)
         return REFUSED
+    except BackendError as problem:
+        print(f"hopperlab bench: {problem}", file=sys.stderr)
+        return REFUSED
     except MemoryError as problem:
         print(f"hopperlab bench: the GPU's memory is too small, or in use by others: {problem}", file=sys.stderr)
         return REFUSED
@@ -204,8 +208,18 @@ def measure(checked: Checked, out: Path | None = None) -> Found:
     """The records of each row. out: where those that take long leave what they have so far."""
     if checked.races is not None:
         return [(checked.rows[0], _raced(checked.races, checked))]
-    with Progress(len(checked.rows)) as progress:
-        return [(row, _row(progress, row, checked, out)) for row in checked.rows]
+    rows = _possible(checked.rows)
+    with Progress(len(rows)) as progress:
+        return [(row, _row(progress, row, checked, out)) for row in rows]
+
+
+def _possible(rows: Sequence[Suite]) -> list[Suite]:
+    """One suite as it is; of several those that this machine has GPUs for, with a line about the others."""
+    count = max(1, here.gpus())
+    left = [row for row in rows if row.gpus > count] if len(rows) > 1 else []
+    for row in left:
+        print(f"hopperlab bench: {row.recording} is left out: it needs {row.gpus} GPUs, and this machine shows {count}", file=sys.stderr)
+    return [row for row in rows if row not in left]
 
 
 def _raced(races: Races, checked: Checked) -> list[Record]:

@@ -25,6 +25,7 @@ class Suite:
     section of it. rounds: launches of each variant that count. choices: 'module:name' of a mapping whose keys `--kernels` may pick.
     keeps: its function hands what it has so far to `keep`. shown: 'module:name' of a function that makes a text of the records.
     method: 'module:name' of how it was measured, where board.METHOD does not say it. own_form: the file is no list of records (not for `load`).
+    gpus: how many of one host it needs; where there are fewer, a run of several suites leaves it out and says so.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Suite:
     shown: str = ""
     method: str = ""
     own_form: bool = False
+    gpus: int = 1
 
     @property
     def function(self) -> Callable:
@@ -74,11 +76,14 @@ BENCHES: Mapping[str, str] = {
     "variants": "products that differ in one thing: copies, tensor cores, roles, depth, operands",
     "copies": "copies and reads of 4 GiB, by way of a neighbour CTA, and multicast",
     "launches": "what starts of kernels cost: a chain launch by launch, as a graph, with dependent launches, as one kernel",
+    "two_gpus": "two GPUs of one host: copies over the link, products under an all-gather and a reduce-scatter, all-reduces",
     "pitches": "what rows that begin inside a 128-byte line cost a product",
     "fp8": "fp8 products with fine-grained scales beside cuBLASLt's, and what their sums lose",
+    "mixed": "bf16 activations times weights of 4 and 8 bits and 2:4 sparse weights, beside cuBLAS's bf16",
     "attention": "attention forward beside cuDNN's, over head sizes, lengths and masks",
     "attention_fp8": "the same in fp8, beside our bf16 forward and cuDNN's",
     "backward": "attention backward beside cuDNN's, over the same, in order or not",
+    "decoding": "attention of one query over a long cache, beside a read of it, PyTorch, cuDNN and FlashInfer",
     "search": "configurations of the last kernel at random shapes: what the cost model is fitted on",
     "ladder": "what the story of the ladder reads: its steps, ceilings, depths of the ring",
     "lessons": "single lessons: copies of 1 GiB, boxes, ways to time, registers by role, planted bugs",
@@ -114,6 +119,10 @@ SUITES: tuple[Suite, ...] = (
           "products of e4m3 with fine-grained scales beside cuBLASLt's: steps, configurations over eight shapes (`note`), `final`; errors of sums over k "
           "(`accuracy`); wgmma while TMA writes beside it (`wgmma_beside_copies`)",
           "readme:fp8", keeps=True, shown="suites.fp8:shown"),
+    Suite("mixed", "mixed", "suites.mixed:measure", f"hopperlab bench mixed {_OUT}",
+          "bf16 activations times weights of 4 and 8 bits and times 2:4 sparse weights, beside cuBLAS's bf16 product and PyTorch's 4-bit and sparse ones: few rows, many rows, group sizes, "
+          "configurations, joules",
+          rounds=11, choices="suites.mixed:EXPERIMENTS", keeps=True, shown="suites.mixed:shown", method="suites.mixed:METHOD"),
     Suite("attention", "attention", "suites.attention:measure", f"hopperlab bench attention {_OUT}",
           "attention forward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`",
           "readme:attention", keeps=True, shown="suites.attention:shown"),
@@ -124,6 +133,10 @@ SUITES: tuple[Suite, ...] = (
     Suite("attention_fp8", "attention_fp8", "suites.attention_fp8:measure", f"hopperlab bench attention_fp8 {_OUT}",
           "the same on e4m3, beside our bf16 forward and cuDNN's bf16: configurations (`note`), `final`, errors of sums over keys (`accuracy`)",
           keeps=True, shown="suites.attention_fp8:shown"),
+    Suite("decoding", "decoding", "suites.decoding:measure", f"hopperlab bench decoding {_OUT}",
+          "attention of one query a sequence over a paged cache beside a kernel that only reads it, PyTorch, cuDNN and FlashInfer where they run: batches and lengths (`cells`), page sizes by "
+          "tensor map and by gather, splits, depth of the ring, latent attention; what leaving the maximum out of the combination gives",
+          rounds=21, choices="suites.decoding:EXPERIMENTS", keeps=True, shown="suites.decoding:shown", method="suites.decoding:METHOD"),
     Suite("micro", "micro", "suites.micro:measure", f"hopperlab bench micro {_OUT}",
           "latency, rate, counts and yes-or-no facts behind the lessons' claims; `suite` names the experiment",
           rounds=5, choices="suites.micro:EXPERIMENTS", method="suites.micro:METHOD"),
@@ -134,6 +147,10 @@ SUITES: tuple[Suite, ...] = (
           "a chain of small products and a norm: launch by launch, as a CUDA graph, with programmatic dependent launches (and where `launch_dependents` and `wait` stand), "
           "as one persistent kernel; kernels that do nothing; how many clusters fit; what reading before the wait gives",
           rounds=41, choices="suites.launches:EXPERIMENTS", keeps=True, shown="suites.launches:shown", method="suites.launches:METHOD"),
+    Suite("two_gpus", "two_gpus", "suites.two_gpus:measure", f"hopperlab bench two_gpus {_OUT}",
+          "two GPUs of one host (needs both): copies over the link by CTAs, a flag's round trip, all-gather under a product and product under a reduce-scatter beside the product "
+          "alone and beside NCCL with cuBLAS, who copies and in which order, all-reduces of small vectors",
+          rounds=9, choices="suites.two_gpus:EXPERIMENTS", keeps=True, shown="suites.two_gpus:shown", method="suites.two_gpus:METHOD", gpus=2),
     Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
           "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),
     Suite("pitches", "pitches", "suites.pitches:pitches", f"hopperlab bench pitches {_OUT}",

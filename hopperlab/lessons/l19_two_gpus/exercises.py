@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises of lesson 19: an order of tiles in which nobody waits, and a message to another device with its two flags."""
+from __future__ import annotations
+
+import numpy as np
+
+import hopperlab as hl
+
+from ...checking.carried import Carried
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.requires import Requirement, custom, exactly
+from ...measure.launches.across import MOST_DEVICES
+
+Plan = tuple[int, int, int, int]         # rank, devices, pieces of a shard, tiles of a piece
+
+
+def _plan(_rng: np.random.Generator, shape: Plan, PIECE: int, TILE: int) -> Case:
+    """[tiles in order, when the last ends], for (rank, devices, pieces, tiles)."""
+    rank, devices, pieces, tiles = shape
+    order: list[int] = []
+    time = pulled = 0
+    for other in range(devices):
+        for piece in range(pieces):
+            number = (rank + other) % devices * pieces + piece
+            pulled += PIECE if other else 0
+            time = max(time, pulled) + tiles * TILE
+            order += range(number * tiles, (number + 1) * tiles)
+    return Case([order, time], arguments=(rank, devices, pieces, tiles))
+
+
+def _some_plan(rng: np.random.Generator) -> Plan:
+    devices = int(rng.integers(2, MOST_DEVICES + 1))
+    return int(rng.integers(devices)), devices, int(rng.integers(1, 4)), int(rng.integers(1, 4))
+
+
+def _one_copy_each(blocks: int, steps: int, tile: int) -> Requirement:
+    """A tile is sent by one bulk copy, and nothing else is."""
+    def complaint(run) -> str:
+        stores = run.counters.get("bulk_store_bytes", 0)
+        wanted = 4 * tile * blocks * steps
+        return "" if stores == wanted else f"bulk copies have stored {stores} bytes, and it should be {wanted}: one copy of {4 * tile} bytes a tile and step, and nothing else"
+    return custom("a bulk copy a tile", complaint)
+
+
+def _message(rng: np.random.Generator, shape: tuple[int, int], TILE: int) -> Case:
+    """(tiles, steps): out = 2 x, each tile backwards, on another device, step after step."""
+    blocks, steps = shape
+    x = rng.integers(-999, 1000, (steps, blocks * TILE)).astype(np.float32)
+    mail, out = np.full(blocks * TILE, -1, np.float32), np.empty((steps, blocks * TILE), np.float32)
+    full, read = np.zeros(blocks, np.uint32), np.zeros(blocks, np.uint32)
+
+    def run(launch):
+        full[:], read[:] = 0, 0
+        streams = []
+        for device in hl.devices(2, backend="emulator"):
+            with device:
+                streams.append(hl.Stream(backend="emulator"))
+        for step in range(steps):
+            with streams[0]:
+                launch("give", (blocks,), (TILE,), (x[step], mail, full, read, np.uint32(step + 1)))
+            with streams[1]:
+                launch("take", (blocks,), (TILE,), (mail, full, read, out[step], np.uint32(step + 1)))
+        for stream in streams:
+            stream.synchronize()
+
+    expected = 2 * x.reshape(steps, blocks, TILE)[:, :, ::-1].reshape(steps, -1)
+    moved = 4 * TILE * blocks * steps
+    return Case({"out": expected}, run, {"out": out}, carried=(Carried("bulk", (mail,), kernel="take"),), requires=(
+        exactly("bulk_load_bytes", moved, "one bulk copy a tile and step brings the mail into shared memory"), _one_copy_each(blocks, steps, TILE)))
+
+
+EXERCISES = (
+    Exercise("19.1", "Nobody waits", PYTHON, "plan", draw=_some_plan, case=_plan, constants={"PIECE": (300, 500, 100), "TILE": (200, 70, 400)},
+             shapes=((0, 2, 2, 2), (1, 2, 2, 1), (2, 4, 1, 3), (7, 8, 2, 1)), says=lambda shape: "device {} of {}, {} pieces a shard, {} tiles a piece".format(*shape)),
+    Exercise("19.2", "A message to another device", CUDA, "message", shapes=((1, 3), (3, 2), (2, 4)), draw=lambda rng: (int(rng.integers(1, 4)), int(rng.integers(2, 5))), case=_message,
+             constants={"TILE": (256, 128, 512)}, says=lambda shape: "{} tiles, {} steps".format(*shape), seeds=2),
+)

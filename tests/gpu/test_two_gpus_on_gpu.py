@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lesson 19's kernels on two GPUs of one host: exact results, step after step, for the small tile and for the one that is measured."""
+import pytest
+
+from hopperlab.measure.launches import across, across_products
+from hopperlab.measure.launches.across_products import SMALL, Copiers
+from hopperlab.measure.launches.operands import bf16_bits
+from hopperlab.runtime.errors import BackendError
+
+
+@pytest.fixture
+def here(cupy):
+    try:
+        return across.world(2, "gpu")
+    except BackendError as problem:
+        pytest.skip(f"needs two Hopper GPUs that reach each other's memory: {problem}")
+
+
+@pytest.mark.parametrize("how", across.ALL_REDUCES)
+@pytest.mark.parametrize("n", [64, 1 << 15])
+def test_all_reduce(here, how, n):
+    import numpy as np
+    random = np.random.default_rng(n)
+    xs, ys = here.put(bf16_bits(random.standard_normal(n).astype(np.float32)) for _ in here.devices), here.zeros(n)
+    step = across.all_reduce(here, xs, ys, how)
+    step.load()
+    for _ in range(100):
+        step()
+    here.synchronize()
+    wanted = across.summed([x.get() for x in xs])
+    assert all((y.get() == wanted).all() for y in ys)
+
+
+@pytest.mark.parametrize("m, n, k, choices", [
+    (512, 64, 128, {"tile": SMALL, "copiers": Copiers(2)}), (2048, 512, 1024, {}), (2048, 512, 1024, {"copiers": Copiers(4, dedicated=True, chunk=8192)}),
+    (2048, 768, 520, {"order": "as they lie", "piece_rows": 1024})], ids=str)
+def test_all_gather_under_a_product(here, m, n, k, choices):
+    given = across_products.gather_operands(here, m, n, k)
+    step = across_products.gathered(here, given.a, given.b, given.c, **choices)
+    step.load()
+    for _ in range(3):
+        for device, a, c in zip(here.devices, given.a, given.c, strict=True):
+            with device:
+                rank, rows = device.id, m // here.count
+                a[:rank * rows], a[(rank + 1) * rows:], c[...] = 0x7FC0, 0x7FC0, 0x7FC0
+                device.synchronize()
+        step()
+        here.synchronize()
+        assert given.right()
+
+
+@pytest.mark.parametrize("m, n, k, choices", [(512, 64, 128, {"tile": SMALL}), (2048, 512, 1024, {}), (2048, 768, 520, {"order": "own first"})], ids=str)
+def test_product_under_a_reduce_scatter(here, m, n, k, choices):
+    given = across_products.scatter_operands(here, m, n, k)
+    step = across_products.scattered(here, given.a, given.b, given.c, **choices)
+    step.load()
+    for _ in range(2):
+        step()
+    here.synchronize()
+    assert given.right(steps=2)
