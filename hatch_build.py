@@ -11,8 +11,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 TARGET = "hopperlab/course"
-# What is taken of each folder; sources of lessons and solutions of exercises stay out.
+# What is taken of each folder; English sources of lessons and solutions of exercises stay out.
 PARTS = {"notebooks": ("*.ipynb",), "exercises": ("*.ipynb", "conftest.py", ".pristine/*.ipynb"), "docs": ("**/*",)}
+
+
+# Translations of their text, of which other editions are made (hopperlab/authoring/editions/language_edition.py).
+TRANSLATIONS = ("notebooks/sources/*/*.md", "solutions/sources/*/*.md")
 
 
 class CourseHook(BuildHookInterface):
@@ -31,3 +35,5 @@ class CourseHook(BuildHookInterface):
                 raise FileNotFoundError(f"{root / folder} holds nothing of the course: build from a clone or from the source archive")
             for path in paths:
                 build_data["force_include"][str(path)] = f"{TARGET}/{path.relative_to(root).as_posix()}"
+        for path in (path for pattern in TRANSLATIONS for path in root.glob(pattern)):
+            build_data["force_include"][str(path)] = f"{TARGET}/{path.relative_to(root).as_posix()}"

@@ -24,14 +24,16 @@ EMULATOR = {"ptx": {"errors"}, "isa": {"errors", "ptx"}, "compile": {"errors", "
             "observe": {"errors", "ptx", "isa", "compile", "machine", "hazards"}}
 """Every room of the emulator and what it may import besides itself; modules beside the rooms (launch, program, session) put them together and may import all."""
 
-AUTHORING = {"learner": set(), "stamps": set(), "notebooks": {"learner", "stamps"}, "panels": {"stamps", "notebooks"}, "site": {"notebooks", "panels"}, "docs": {"panels", "site"},
+AUTHORING = {"learner": set(), "stamps": set(), "notebooks": {"learner", "stamps"}, "panels": {"stamps", "notebooks"}, "editions": {"learner", "notebooks"},
+             "site": {"notebooks", "panels", "editions"}, "docs": {"panels", "site"},
              "shipping": {"notebooks"}}
 """Every room of authoring and what it may import besides itself and `hashes` and `course`; `verbs` and `__main__` beside them call all."""
 
 SAME = {
-    "attention": "attention's products", "attention_fp8": "attention in fp8", "copies": "copies", "counters": "what a run counted", "errors": "exceptions", "fp8": "products of fp8",
+    "attention": "attention's products", "attention_fp8": "attention in fp8", "copies": "copies", "counters": "what a run counted",
+    "decoding": "attention of one query", "errors": "exceptions", "fp8": "products of fp8",
     "fp8_grouped": "products of fp8 by groups", "ir": "an intermediate representation", "launch": "starting a kernel", "loops": "loops of machine code or PTX", "magic": "a cell magic",
-    "mbarrier": "mbarriers", "meetings": "where the warps of a warpgroup meet", "micro": "micro-experiments", "progress": "how far something is", "readme": "README's tables",
+    "mbarrier": "mbarriers", "meetings": "where the warps of a warpgroup meet", "micro": "micro-experiments", "mixed": "products with smaller weights", "progress": "how far something is", "readme": "README's tables",
     "checks": "what a lesson asks of its learner", "exercise_figures": "pictures of exercises", "exercise_words": "words of exercises", "exercises": "exercises",
     "recorded": "what recordings say", "register_budget": "registers by role", "repairs": "repair cells", "register_times": "when registers of wgmma were computed", "roles": "lesson 11's roles", "session": "hl.emulate and what it leaves behind",
     "timelines": "timelines", "variables": "variables of a module", "variants": "products as controls", "wgmma": "wgmma", "worker": "a worker process",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..grading import generate
 from ..runtime.compile import toolchain
+from ..runtime.language import ENGLISH, LANGUAGES
 from ..runtime.progress import Bar
 from . import hashes
 from .notebooks import build, solutions, stored
@@ -48,7 +49,19 @@ LAUNCHES = {"--seconds": {"type": above_zero(float), "metavar": "S", "help": "st
             "--jobs": {"type": above_zero(int), "metavar": "N", "help": "so many panels at once (default: one a processor)"}}
 
 
+EDITION = {"--lang": {"choices": tuple(LANGUAGES), "default": ENGLISH, "help": "write the edition in this language, all of it, below build/editions (default: en, the notebooks of the repository)"}}
+TRANSLATED = {"--lang": {"choices": tuple(code for code in LANGUAGES if code != ENGLISH), "default": "zh", "help": "the language (default: %(default)s)"},
+              "--stub": {"action": "store_true", "help": "write a block for every cell of these lessons into their translations, the English of what is to do in a comment"},
+              "--strings": {"action": "store_true", "help": "run these lessons in the emulator and print the strings they show that no table has, as lines of TOML"},
+              "--exercises": {"action": "store_true", "help": "the exercises of these lessons instead (solutions/sources)"}}
+
+
 def _build(given: argparse.Namespace) -> int:
+    if getattr(given, "lang", ENGLISH) != ENGLISH:
+        from .editions import language_edition
+
+        print(f"the edition is in {language_edition.of(hashes.ROOT, given.lang).relative_to(hashes.ROOT)}")
+        return 0
     for path in build.sources(given.lessons):
         print(f"built {build.build(path).name}", flush=True)
     return _exercises(given)
@@ -232,6 +245,25 @@ def _slides(given: argparse.Namespace) -> int:
     return 0
 
 
+def _translation(given: argparse.Namespace) -> int:
+    from .editions import missing_strings, translation
+
+    paths = solutions.sources(given.lessons) if given.exercises else build.sources(given.lessons)
+    if given.strings:
+        print("\n".join(missing_strings.lines(paths, given.lang)) or "# every string has a translation")
+        return 0
+    if given.stub:
+        for path in paths:
+            file = translation.file_of(path, given.lang)
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(translation.stub(path, given.lang), encoding="utf-8")
+            print(f"wrote {file.relative_to(hashes.ROOT)}")
+    found = [translation.status(path, given.lang) for path in paths]
+    print("\n".join(translation.report(found)))
+    print(f"{sum(one.done for one in found)} of {sum(one.cells for one in found)} cells, {sum(one.whole for one in found)} of {len(found)} files whole, {sum(len(one.stale) for one in found)} stale")
+    return 1 if any(one.stale or one.faults for one in found) else 0
+
+
 def _solutions(given: argparse.Namespace) -> int:
     from .notebooks.execute import execute
 
@@ -247,8 +279,9 @@ def _exercises(given: argparse.Namespace) -> int:
 
 
 VERBS = (
-    Verb("build", "text sources to lessons, solutions and exercises, keeping their outputs", _build),
+    Verb("build", "text sources to lessons, solutions and exercises, keeping their outputs", _build, EDITION),
     Verb("execute", "build, then run each notebook here and store its outputs", _execute, WHERE),
+    Verb("translation", "how far the translations are, cell by cell: what is missing, stale, or lost a link or a number", _translation, TRANSLATED),
     Verb("check", "say what is stale, missing, out of order or wrong", _check),
     Verb("restamp", "run the notebooks with stale outputs here, keep what is proved to be the same, and list what a GPU has to make", _restamp, VOUCH),
     Verb("precompile", "collect the PTX that ships for machines without NVRTC; the name `exercises` is that of all exercises", _precompile),

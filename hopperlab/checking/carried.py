@@ -6,7 +6,7 @@ away, loads by the back door: their counts are right, and the altered run shows 
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,10 @@ import numpy as np
 from ..emulator.machine.altered import LOADS, PRODUCTS, STORES, WAYS, Altered
 from ..emulator.machine.memory import default
 from ..runtime.tensor_map import TensorMap
+from . import exponentials
+
+PROGRAMS = {"ex2": exponentials.zeroed}
+"""Ways that stand in the program itself, which is altered before it runs."""
 
 TOLD = {
     "tma": "while the copy engine found the inputs as they are, every other load found noise in them, and the result was wrong: it comes, in part or "
@@ -34,10 +38,16 @@ TOLD = {
                 "stmatrix put into shared memory",
     "store": "the words that the bulk stores write were enciphered, and the result did not follow: it was written, in part or whole, by other stores. Let the "
              "bulk stores write all of it, and nothing after them",
+    "ld.shared": "the numbers that ld.shared returned were doubled, and the result did not follow: it comes, in part or whole, from elsewhere. Compute from what "
+                 "you read from shared memory",
+    "st.shared": "the numbers that st.shared wrote were doubled, and the result did not follow: it comes, in part or whole, from what went another way. Put into "
+                 "shared memory by st what you read from there",
+    "late stores": "whoever stores to global memory had to wait until nobody else could go on, and too little had been begun by then",
+    "ex2": "every exponential (ex2) of anything but 0 became 0, and the result did not follow: it comes, in part or whole, from other arithmetic. Compute the weights by ex2",
     "reduce": "the reductions of some blocks took their share away instead of adding it, and the result did not follow: each block's reduction must bring the share "
               "of that block",
 }
-assert set(TOLD) == set(WAYS)
+assert set(TOLD) == {*WAYS, *PROGRAMS}
 UNITS = {"wgmma": "wgmma", "mma": "mma.sync"}
 
 
@@ -47,13 +57,18 @@ def _everywhere(_block: tuple[int, int, int]) -> bool:
 
 @dataclass(frozen=True)
 class Carried:
-    """The result must come by `way` (one of WAYS, emulator/machine/altered.py).
+    """The result must come by `way` (one of WAYS, emulator/machine/altered.py, or of PROGRAMS).
 
     arrays:   of a load, the inputs that must come by it (none: those behind the tensor maps of a launch that are no outputs)
     expected: outputs of the altered run by name; None: as without, where loads are altered; negated, where products are; enciphered,
               where stores are
     blocks:   of a reduction, which blocks (blockIdx) take their share away
     to:       of a load, 'wgmma' or 'mma': what it brings is legible to this unit alone, so that the products must be its own as well
+    warps:    of products and of loads and stores of shared memory: whose are altered, by number in their CTA (None: everybody's)
+    beside:   of those loads and stores: only while the warp holds what it has loaded from global memory
+    own:      a trial of its own, whose inputs show more in the altered run than those of the exercise's shapes
+    judged:   judged(run) says what is wrong with the altered run, or ''; instead of a comparison of the outputs. The run is traced with accesses
+    says:     what a result that did not follow means, instead of TOLD
     kernel:   of a load, the only kernel that is altered, where another one writes the arrays; '': all
     """
 
@@ -62,19 +77,30 @@ class Carried:
     expected: Mapping[str, Any] | None = None
     blocks: Callable[[tuple[int, int, int]], bool] = _everywhere
     to: str = ""
+    warps: Collection[int] | None = None
+    beside: bool = False
+    own: Any = None
+    judged: Callable[[Any], str] | None = None
+    says: str = ""
     kernel: str = ""
 
     @property
     def told(self) -> str:
         """What a result that did not follow means, in words that go on after 'In a second run'."""
         if not self.to:
-            return TOLD[self.way]
+            return self.says or TOLD[self.way]
         return (f"only {UNITS[self.to]} could read what {self.way} brought, every other instruction found it enciphered, and the result was wrong: it comes, in part "
                 f"or whole, from other arithmetic. Let {UNITS[self.to]} multiply the tiles, and store what its accumulators hold")
 
     def altered(self, key: int) -> Altered:
         """What the emulator changes. key: draws ciphers and noise."""
-        return Altered(self.way, self.blocks, to=self.to, key=key)
+        if self.way in PROGRAMS:
+            return Altered(key=key)
+        return Altered(self.way, self.blocks, to=self.to, key=key, warps=self.warps, beside=self.beside)
+
+    def program(self, ptx: str) -> str:
+        """The program that runs: the answer's own, or altered itself."""
+        return PROGRAMS[self.way](ptx) if self.way in PROGRAMS else ptx
 
     def expects(self, usual: Mapping[str, Any], how: Altered) -> Mapping[str, Any]:
         """What the outputs must be in the altered run, where they are `usual` without."""

@@ -179,11 +179,7 @@ class _Trials:
         return Verdict(self.exercise.id, (), len(self.shapes), len(self.plan), self.required)
 
     def _case(self, shape: Any) -> Case:
-        case = self.exercise.case(random(self.key, self.exercise.id, shape), shape, **self.setting)
-        for name, array in case.outputs.items():
-            if name not in case.kept:
-                poison(array)
-        return case
+        return _poisoned(self.exercise.case(random(self.key, self.exercise.id, shape), shape, **self.setting))
 
     def _shape(self, shape: Any) -> list[Finding]:
         for schedule, seed in self.plan:
@@ -228,19 +224,27 @@ class _Trials:
     def _altered(self, case: Case, carried: Carried, shape: Any) -> str:
         """What is wrong with the result of an altered run, or ''."""
         how = carried.altered(int(random(self.key, self.exercise.id, shape, "altered").integers(1 << 62)))
+        case, module = _poisoned(carried.own) if carried.own else case, self._program(carried)
 
         def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
             with carried.around(how, case.outputs.values(), args, name):
-                self._launch(name, grid, block, args, shared_mem, dependent)
+                module.get_function(name)(grid, block, args, shared_mem=shared_mem, dependent=dependent)
                 if pending.grids() is not None:
                     pending.synchronise()                   # one launch after the other, each in its own surroundings
-        with hl.emulate(schedule="lazy", hazards="collect", trace=False, budget=BUDGET, limit=LIMIT) as run:
+        with hl.emulate(schedule="lazy", hazards="collect", trace="accesses" if carried.judged else False, budget=BUDGET, limit=LIMIT) as run:
             run.altered = how
             try:
                 _run(case, launch)
             except (hl.EmulatorError, hl.HopperlabError) as fault:
                 return f"{type(fault).__name__}: {fault}"
+        if carried.judged:
+            return carried.judged(run)
         return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected, how)), "")), "")
+
+    def _program(self, carried: Carried) -> hl.RawModule:
+        """The answer's module, or one of the program that `carried` makes of it."""
+        ptx = carried.program(self.module.ptx)
+        return self.module if ptx == self.module.ptx else hl.RawModule(ptx=ptx, backend="emulator")
 
     def _launch(self, name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
         self.module.get_function(name)(grid, block, args, shared_mem=shared_mem, dependent=dependent)
@@ -254,6 +258,13 @@ class _Trials:
         except hl.HopperlabError as error:
             return [Finding("gpu", f"The emulator found nothing wrong, but the GPU did not finish: {error} {where}")]
         return [Finding("gpu", found.message) for found in _values(case, where)]
+
+
+def _poisoned(case: Case) -> Case:
+    for name, array in case.outputs.items():
+        if name not in case.kept:
+            poison(array)
+    return case
 
 
 def _trace(case: Case) -> bool | str:

@@ -131,17 +131,18 @@ def next_issued(steps: int) -> Requirement:
 
 
 def nobody_stops() -> Requirement:
-    """Between a warp's first and last wgmma no barrier of threads may stand."""
+    """Between a warp's first and last wgmma it must meet no other warpgroup at a barrier of threads."""
     def complaint(run: Any) -> str:
         last = {(event.block, event.warp): place for place, event in enumerate(run.timeline) if event.what == "issue wgmma"}
         begun: set[tuple[int, int]] = set()
+        met: dict[tuple[int, str], int] = {}                   # who came to a barrier while multiplying, by block and barrier
         for place, event in enumerate(run.timeline):
             warp = (event.block, event.warp)
             if event.what == "issue wgmma":
                 begun.add(warp)
-            elif event.what == "meet bar" and warp in begun and place < last[warp]:
-                return (f"warp {event.warp} stops at {event.opcode} ({event.detail}) between its products: the warpgroup that is ahead must not wait for the other one; "
-                        "what they owe each other goes by the mbarriers")
+            elif event.what == "meet bar" and warp in begun and place < last[warp] and met.setdefault((event.block, event.detail), event.warp // 4) != event.warp // 4:
+                return (f"warp {event.warp} stops at {event.opcode} ({event.detail}) between its products, where another warpgroup stops too: the warpgroup that is ahead must not "
+                        "wait for the other one; what they owe each other goes by the mbarriers")
         return ""
     return custom("no barrier of threads in the loop", complaint, accesses=True)
 

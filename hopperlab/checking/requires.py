@@ -92,23 +92,28 @@ def in_flight(operation: str, amount: int, why: str = "", exact: bool = True) ->
 
 
 def kept_full(slots: int, issue: str, land: str, what: str) -> Requirement:
-    """Under the lazy schedule, whenever one of a block's operations lands, all others that a ring of `slots` has room for are on their way.
+    """Under the lazy schedule, whenever one of a block's operations lands, all others that a ring of `slots` has room for are on their way. Where several
+    land at once, because several warps wait for them, that is asked of the first.
 
     issue, land: as the timeline names them; what: 'copies', and the like, in the message.
     """
     def complaint(run: Any) -> str:
         total = Counter(event.block for event in run.timeline if event.what == issue)
         issued, landed = Counter[int](), Counter[int]()
+        landing: set[int] = set()                              # blocks in which nobody has done anything since a landing
         for event in run.timeline:
             block = event.block
             issued[block] += event.what == issue
             if event.what != land:
+                if event.kind in ("issue", "arrive"):
+                    landing.discard(block)
                 continue
             now, room = issued[block] - landed[block], min(slots, total[block] - landed[block])
-            if now != room:
+            if now != room and block not in landing:
                 return (f"when number {landed[block] + 1} of the {what} of block {block} had to land, {now} of them were on their way, and it should be {room}: a ring of "
                         f"{slots} slots stays full in every turn, not only in the first ones")
             landed[block] += 1
+            landing.add(block)
         return ""
     return custom(f"{what} on their way in every turn: {slots}", complaint)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import __version__
+from ..runtime.language import LANGUAGES
 from . import estimate, exercises, grading, measure, queue
 
 
@@ -44,16 +45,24 @@ def _doctor(_given: argparse.Namespace) -> int:
 def _lab(given: argparse.Namespace) -> int:
     from . import lab
     from ..authoring.learner import workspace
-    root = workspace.find_root(given.course)
-    return lab.run(root, given.others, workspace.find_work(root, given.course) or (given.course or Path.cwd()) / workspace.FIRST_NAME)
+    root, start = workspace.find_root(given.course), given.course or Path.cwd()
+    work, to = workspace.for_language(workspace.find_work(root, given.course), root, start, given.lang)
+    return lab.run(_edition(root, to), given.others, work, to)
 
 
 def _start(given: argparse.Namespace) -> int:
     from ..authoring.learner import workspace
-    made = workspace.lay_out(workspace.find_root(), given.folder)
+    to = given.lang or workspace.language_of(given.folder)
+    made = workspace.lay_out(_edition(workspace.find_root(), to), given.folder, to)
     print(f"Your copies are in {given.folder.resolve()}" + (f" ({len(made)} new)" if made else " (all there; nothing overwritten)"))
     print(f'Open them with:\n    cd "{given.folder}"\n    hopperlab lab')
     return 0
+
+
+def _edition(root: Path, to: str) -> Path:
+    """The course's folder in a language."""
+    from ..authoring.editions import language_edition
+    return language_edition.of(root, to)
 
 
 def _restore(given: argparse.Namespace) -> int:
@@ -62,7 +71,7 @@ def _restore(given: argparse.Namespace) -> int:
     work = workspace.find_work(root, given.course)
     if work is None:
         raise workspace.WorkspaceError("there is no working folder here; make one with: hopperlab start DIR")
-    for copy, kept in workspace.restore(root, given.lesson, work):
+    for copy, kept in workspace.restore(_edition(root, workspace.language_of(work)), given.lesson, work):
         print(f"restored {copy}" + (f"\n    the old one is {kept}" if kept else ""))
     return 0
 
@@ -173,7 +182,17 @@ def _course(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")
 
 
+def _lang(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--lang", choices=tuple(LANGUAGES), help=f"the language: {', '.join(f'{code} ({own})' for code, own in LANGUAGES.items())} (default: the folder's own, else en)")
+
+
+def _lab_arguments(parser: argparse.ArgumentParser) -> None:
+    _course(parser)
+    _lang(parser)
+
+
 def _start_arguments(parser: argparse.ArgumentParser) -> None:
+    _lang(parser)
     parser.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder, or one that was started before")
 
 
@@ -195,7 +214,7 @@ COMMANDS = (
     Command("lab", "open JupyterLab on the landing page, on your copies",
             "In a clone the copies are in work/; elsewhere in the folder that `hopperlab start` made, at or above this one, and where there is none in "
             "hopperlab-course, here. Copies what is missing and overwrites nothing. Other arguments go to `jupyter lab`, such as "
-            "--no-browser or --port=8899.", _course, _lab, passes_on=True),
+            "--no-browser or --port=8899.", _lab_arguments, _lab, passes_on=True),
     Command("restore", "reset your copy of one lesson; the old one is kept beside it",
             "The replaced notebook goes to .replaced/ beside it.", _restore_arguments, _restore),
     Command("check", "judge the answers saved in an exercise notebook, each with the first thing that is wrong",

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from ..authoring.learner import workspace
 from ..runtime import installing
+from ..runtime.language import ENGLISH, VARIABLE
 
 FIRST_PAGES = ("index.ipynb", "00_start_here.ipynb")
 FIRST_PORT = 8888
@@ -30,18 +31,20 @@ START_SECONDS = 120.0
 SETTINGS = Path(__file__).with_name("jupyter")
 
 
-def run(root: Path, jupyter_args: Sequence[str] = (), work: Path | None = None) -> int:
+def run(root: Path, jupyter_args: Sequence[str] = (), work: Path | None = None, to: str = ENGLISH) -> int:
     """Fill the working folder (default: `root`/work), run JupyterLab there until it ends, and return its exit code.
 
-    jupyter_args go to `jupyter lab` unchanged, such as --no-browser, --port=8899, --ip=0.0.0.0.
+    jupyter_args go to `jupyter lab` unchanged, such as --no-browser, --port=8899, --ip=0.0.0.0; `to` is the language of the edition at `root`, which kernels speak too.
     """
     if importlib.util.find_spec("jupyterlab") is None:
         print(f"JupyterLab is not installed. Install it with:\n    {installing.course('lab')}", file=sys.stderr)
         return 1
     work = (work or root / "work").resolve()
-    made = workspace.lay_out(root, work)
+    made = workspace.lay_out(root, work, to)
     print(f"Your copies are in {work}" + (f" ({len(made)} new)" if made else " (all there; nothing overwritten)"), flush=True)
     print("Starting the server, and bringing the landing page up to date", flush=True)
+    if to != ENGLISH:
+        os.environ[VARIABLE] = to
     command, address = _command(work, list(jupyter_args))
     if address is None:                             # JupyterLab opens the browser itself as soon as it runs
         refresh_index(work)

@@ -13,6 +13,7 @@ from typing import Any
 
 import hopperlab as hl
 
+from ..runtime.language import say
 from ..checking.check import CheckFailed, judge, text_of
 from ..checking.exercise import PUBLIC, Exercise, ExerciseError
 from ..checking.value_words import Words
@@ -53,5 +54,5 @@ def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants:
     asked = find(exercise)
     verdict = judge(asked, text_of(asked, answer), constants, key=hidden or PUBLIC, hidden=hidden is not None, gpu=hl.backend() == "gpu")
     if not verdict.right:
-        raise CheckFailed(str(verdict))
-    print(verdict if hidden is None else f"{verdict} (hidden)")
+        raise CheckFailed(say(str(verdict)))
+    print(say(str(verdict) if hidden is None else f"{verdict} (hidden)"))

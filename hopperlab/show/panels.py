@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..runtime.language import columns, named, say
 from ..runtime.watching import watching
 from . import panel_on_gpu, style
 from .widgets import have_widgets, merged_bundle
@@ -46,7 +47,7 @@ class Panel:
         self.launches, self.picture, self.status, self.on_gpu = 0, None, "", ""
         self._box = None
         if have_widgets():
-            labels = max((len(_label(control)) for control in controls.values()), default=0) + 1
+            labels = max((len(columns(_label(control))) for control in controls.values()), default=0) + 1
             self._inputs = {name: _control(control, labels) for name, control in controls.items()}
             self._build()
         self.update()
@@ -90,7 +91,7 @@ class Panel:
     def _say(self, status: str, colour: str, weight: str) -> None:
         """The status line, at once: it is also how a launch that takes long shows that it was asked for."""
         if self._box is not None:
-            text = html.escape(status).replace("\n", "<br>")
+            text = html.escape(say(status)).replace("\n", "<br>")
             self._line.value = f'<span role="status" style="color: {colour}; font-weight: {weight}">{text}</span>'
 
     def _paint(self, legal: bool) -> None:
@@ -99,16 +100,16 @@ class Panel:
         self._say(self.status, *(("inherit", "normal") if legal else (style.VERMILION, "bold")))
         if legal:
             self._image.value = self.picture.png()
-            self._words.value = f"<details><summary>The same in words</summary><pre>{html.escape(self.picture.text)}</pre></details>"
+            self._words.value = say(f"<details><summary>The same in words</summary><pre>{html.escape(say(self.picture.text))}</pre></details>")
         for shown in (self._image, self._words):            # hidden, they keep their place: the page does not jump
             shown.layout.visibility = "visible" if legal else "hidden"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
-        fallback: dict = {"text/plain": self.status}
+        fallback: dict = {"text/plain": say(self.status)}
         metadata: dict = {}
         if self.picture is not None:
             fallback, metadata = self.picture._repr_mimebundle_()
-            fallback["text/plain"] = "A panel: run the notebook to move its controls. First launch:\n" + self.picture.text + (f"\n{self.on_gpu}" if self.on_gpu else "")
+            fallback["text/plain"] = say("A panel: run the notebook to move its controls. First launch:\n" + self.picture.text + (f"\n{self.on_gpu}" if self.on_gpu else ""))
         return merged_bundle(self._box, fallback), metadata
 
 
@@ -128,6 +129,6 @@ def _control(control: Slider | Choice, labels: int):
     style_ = {"description_width": f"{labels}ch"}
     layout = widgets.Layout(width=f"calc({labels}ch + 210px)", margin="2px 20px 2px 0")
     if isinstance(control, Choice):
-        return widgets.Dropdown(options=list(control.values), value=control.start, description=_label(control), style=style_, layout=layout)
-    return widgets.SelectionSlider(options=[(f"{v:g}", v) for v in control.values], value=control.start, description=_label(control),
+        return widgets.Dropdown(options=named(list(control.values)), value=control.start, description=say(_label(control)), style=style_, layout=layout)
+    return widgets.SelectionSlider(options=[(f"{v:g}", v) for v in control.values], value=control.start, description=say(_label(control)),
                                    continuous_update=False, style=style_, layout=layout)

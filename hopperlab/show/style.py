@@ -16,6 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ..runtime.language import say
+from .figure_words import in_language
+
 # Okabe and Ito's palette: told apart under the common colour-vision deficiencies, and in grey by order of lightness.
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, YELLOW, BLACK = "#56B4E9", "#CC79A7", "#F0E442", "#1A1A1A"
@@ -84,7 +87,7 @@ class Picture:
         from PIL import Image
 
         raw = io.BytesIO()
-        self.figure.savefig(raw, format="png", dpi=self.dots, facecolor=CARD, metadata={"Software": None})
+        in_language(self.figure).savefig(raw, format="png", dpi=self.dots, facecolor=CARD, metadata={"Software": None})
         raw.seek(0)
         image = Image.open(raw).convert("RGB").quantize(colors=48, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         small = io.BytesIO()
@@ -93,7 +96,7 @@ class Picture:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
         width = round(COLUMN * self.figure.get_figwidth() / WIDTH)
-        return {"image/png": self.png(), "text/plain": self.text}, {"image/png": {"width": width}}
+        return {"image/png": self.png(), "text/plain": say(self.text)}, {"image/png": {"width": width}}
 
     def __repr__(self) -> str:
-        return self.text
+        return say(self.text)

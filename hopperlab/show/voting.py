@@ -10,6 +10,7 @@ import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..runtime.language import say
 from .widgets import Live, have_widgets, merged_bundle
 
 
@@ -57,7 +58,7 @@ class Prediction:
         return live
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict:
-        return merged_bundle(self._box, {"text/plain": f"Your prediction, before you run on: {self.question} [{self.unit}]"})
+        return merged_bundle(self._box, {"text/plain": say(f"Your prediction, before you run on: {self.question} [{self.unit}]")})
 
 
 def predict(question: str, unit: str = "", value: float | None = None) -> Prediction:
@@ -68,9 +69,9 @@ def predict(question: str, unit: str = "", value: float | None = None) -> Predic
 def _number_box(question: str, unit: str, value: float | None):
     import ipywidgets as widgets
 
-    label = widgets.HTML(f"<b>Predict.</b> {html.escape(question)}")
-    field = widgets.Text(value="" if value is None else f"{value:g}", placeholder=f"a number, in {unit}" if unit else "a number",
-                         description=unit or "answer", continuous_update=False)
+    label = widgets.HTML(say(f"<b>Predict.</b> {html.escape(say(question))}"))
+    field = widgets.Text(value="" if value is None else f"{value:g}", placeholder=say(f"a number, in {unit}" if unit else "a number"),
+                         description=say(unit or "answer"), continuous_update=False)
     return widgets.VBox([label, field])
 
 
@@ -115,7 +116,7 @@ class Vote:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict:
         names = "\n".join(f"  [ ] {name}: {text}" for name, text in self.candidates.items())
-        return merged_bundle(self._box, {"text/plain": f"{self.question}\n{names}"})
+        return merged_bundle(self._box, {"text/plain": say(f"{self.question}\n{names}")})
 
 
 def vote(question: str, candidates: Mapping[str, str]) -> Vote:
@@ -127,5 +128,5 @@ def _tick_boxes(question: str, candidates: Mapping[str, str]):
     import ipywidgets as widgets
 
     wide = widgets.Layout(width="auto")
-    ticks = {name: widgets.Checkbox(value=False, description=f"{name}: {text}", indent=False, layout=wide) for name, text in candidates.items()}
-    return widgets.VBox([widgets.HTML(f"<b>Vote.</b> {html.escape(question)}"), *ticks.values()]), ticks
+    ticks = {name: widgets.Checkbox(value=False, description=say(f"{name}: {text}"), indent=False, layout=wide) for name, text in candidates.items()}
+    return widgets.VBox([widgets.HTML(say(f"<b>Vote.</b> {html.escape(say(question))}")), *ticks.values()]), ticks

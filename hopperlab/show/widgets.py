@@ -8,6 +8,8 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+from ..runtime.language import say
+
 
 def have_widgets() -> bool:
     """True when ipywidgets is installed and this process is an IPython kernel or shell."""
@@ -41,11 +43,11 @@ class Live:
             self._widget.value = _as_html(self._compute())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict:
-        return merged_bundle(self._widget, {"text/plain": self._compute()})
+        return merged_bundle(self._widget, {"text/plain": say(self._compute())})
 
     def __repr__(self) -> str:
-        return self._compute()
+        return say(self._compute())
 
 
 def _as_html(text: str) -> str:
-    return "<br>".join(html.escape(line) for line in text.split("\n"))
+    return "<br>".join(html.escape(line) for line in say(text).split("\n"))

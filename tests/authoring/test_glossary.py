@@ -19,7 +19,7 @@ def test_there_are_enough_terms_and_each_is_complete():
     assert len({term.anchor for term in TERMS}) == len(TERMS), "two terms share an anchor"
     for term in TERMS:
         assert re.search(r"[\u4e00-\u9fff]", term.chinese), f"{term.name} has no Chinese name"
-        assert re.fullmatch(r"(0\d|1\d)x?", term.lesson), f"{term.name} names lesson {term.lesson}"
+        assert re.fullmatch(r"(0\d|1[0-9])[a-z]?", term.lesson), f"{term.name} names lesson {term.lesson}"
         assert 30 <= len(term.text) <= 400 and term.text.endswith((".", ")")), f"{term.name}: {term.text!r}"
 
 

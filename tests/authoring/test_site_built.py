@@ -24,7 +24,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(folder):
-    """{page without ending: its HTML}."""
+    """{page of the English edition without ending: its HTML}."""
+    return {page: text for page, text in _pages(folder).items() if not page.startswith("zh/")}
+
+
+def _pages(folder):
     return {path.relative_to(folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.html"))}
 
 
@@ -104,6 +108,23 @@ def test_the_search_knows_every_page_and_its_anchors(folder, pages):
     for page, _, anchor, _, _ in rows:
         assert not anchor or f'id="{anchor}"' in pages[page]
     assert any("cp.async.bulk.wait_group.read" in words for *_, words in rows) and any("屏障" in words for *_, words in rows)
+
+
+def test_every_page_leads_to_the_other_language_and_back(folder, pages):
+    chinese = {page.removeprefix("zh/"): text for page, text in _pages(folder).items() if page.startswith("zh/")}
+    assert {page for page in pages if not page.startswith("reference/")} == set(chinese) - {"docs/terms"}
+    for page, text in pages.items():
+        up = "../" * page.count("/")
+        assert bar_of(text)["中文"] == f"{up}zh/{page if page in chinese else 'index'}.html"
+    for page, text in chinese.items():
+        up = "../" * page.count("/")
+        assert bar_of(text)["English"] == f"{up}../{page if page in pages else 'index'}.html" and '<html class="no-js" lang="zh-CN"' in text
+    assert "从这里开始" in chinese["notebooks/00_start_here"] and "学习路线" in chinese["index"]
+
+
+def test_the_search_of_an_edition_knows_its_pages(folder):
+    text = (folder / "zh" / "_static" / "search-texts.js").read_text(encoding="utf-8")
+    assert "利特尔法则" in text and "没有找到" in (folder / "zh" / "_static" / "search.js").read_text(encoding="utf-8")
 
 
 def test_a_broken_link_is_a_fault(folder, tmp_path):

@@ -22,6 +22,14 @@ TAKEN = [
     "    def total(self):\n        return sum(self.tiles)\n",
     "from abc import ABC, abstractmethod\n\n\nclass Base(ABC):\n    @abstractmethod\n    def f(self): ...\n\n    @property\n    def x(self):\n        return 1\n\n    @x.setter\n    def x(self, value):\n        pass\n",
     "import math\nINSIDE = [index * 2 for index in range(3)]\nINFINITE = math.inf\n\n\ndef f():\n    import math\n    index = 1\n    return math.pi * index\n",
+    "from enum import Enum, IntEnum, auto\n\n\nclass Kind(str, Enum):\n    ARRIVE = 'arrive'\n    COMPLETE = 'complete_tx'\n\n    @property\n    def short(self):\n        return self.value[0]\n\n"
+    "    def __str__(self):\n        return self.value\n\n\nclass Code(IntEnum):\n    PLAIN = 0\n    WIDE = auto()\n\n\nWIDEST = Code.WIDE\nCODES = {128: Code.WIDE, 0: Code.PLAIN.value}\n",
+    "import enum\nimport typing\n\n\nclass Base(enum.IntFlag):\n    def bits(self):\n        return bin(self)\n\n\nclass Mode(Base):\n    A = 1\n    B = enum.auto()\n    BOTH = A | B\n\n\n"
+    "class Step(typing.NamedTuple):\n    at: int = 0\n\n\nBITS = Mode.A | Mode.B\n",
+    "SPAN = 128\nNAME = f'{SPAN}B, {SPAN // 16:>3} pieces, {SPAN!r}'\nALL = [*range(3), *(4, 5)]\nBASE = {128: 1}\nMORE = {**BASE, 64: 2}\nCODES = {v: k for k, v in BASE.items()}\n"
+    "WORDS = 'memory multipliers'.split()\nMASK = 0x70\nMASK |= 0x80\nTEXT = ','.join(str(i) for i in range(3))\nDEEP = SPAN.bit_length()\n",
+    "import itertools\nimport numpy as np\nfrom fractions import Fraction\nSQUARES = np.array([i * i for i in range(4)], dtype=np.int64)\nHALF = Fraction(1, 2)\n"
+    "PLACES = list(itertools.product(range(2), range(3)))\nWEIGHTS = np.arange(8) * 2\n",
 ]
 OWN = "class Own:\n    def __init__(self, *given):\n        print(1)\n\n    def keys():\n        print(1)\n\n\n"
 RUNS = {
@@ -57,6 +65,19 @@ RUNS = {
     "code after the function": "waits(1, True)\n",
     "a default that is computed": "X = lambda n=open('x'): n\n",
     "another module": "import os\n",
+    "a method that makes an enumeration's members": "from enum import Enum\n\n\nclass A(Enum):\n    X = 1\n\n    def __init__(self, value):\n        print(1)\n",
+    "a method that makes values": "from enum import Enum, auto\n\n\nclass A(Enum):\n    def _generate_next_value_(name, *rest):\n        print(1)\n    X = auto()\n",
+    "an enumeration that is also one of its own classes": OWN + "from enum import Enum\n\n\nclass A(Own, Enum):\n    X = 1\n",
+    "an enumeration's enumeration with such a method": "import enum\n\n\nclass B(enum.Enum):\n    def f(self):\n        pass\n\n\nclass A(B):\n    X = 1\n\n    def __new__(cls, value):\n        print(1)\n",
+    "a member shown by its own method": "from enum import Enum\n\n\nclass A(Enum):\n    X = 1\n\n    def __str__(self):\n        print(1)\n        return ''\n\n\nT = f'{A.X}'\n",
+    "a value that is a property of its own": "from enum import Enum\n\n\nclass A(Enum):\n    X = 1\n\n    @property\n    def value(self):\n        print(1)\n\n\nT = A.X.value\n",
+    "a property of a member": "from enum import Enum\n\n\nclass A(Enum):\n    X = 1\n\n    @property\n    def shown(self):\n        print(1)\n\n\nT = A.X.shown\n",
+    "a dictionary's name that is a class in a comprehension": OWN + "D = {}\nX = [D.keys() for D in (Own,)]\n",
+    "a method of its own class with a dictionary's name": OWN + "X = Own.keys()\n",
+    "a class merged into a dictionary": OWN + "D = {}\nD |= Own\n",
+    "an array of its own": OWN + "import numpy as np\nX = np.array(Own)\n",
+    "a function called by numpy": "import numpy as np\n\n\ndef f(i):\n    print(i)\n\n\nX = np.fromfunction(f, (3,))\n",
+    "a function called by itertools": "import itertools\n\n\ndef f(i):\n    print(i)\n\n\nX = list(itertools.starmap(f, [(1,)]))\n",
 }
 
 

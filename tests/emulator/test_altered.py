@@ -107,7 +107,7 @@ def test_products_of_what_an_engine_brought_for_their_unit_are_the_usual_ones(en
         assert (c == exact).all() == same, to
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("bulk", "cp.async", "tma", "store")])
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("bulk", "cp.async", "tma", "store", "ld.shared", "st.shared")])
 def test_what_does_not_occur_changes_nothing(way):
     assert all((found == X).all() for found in copied(Altered(way)).values())
 
@@ -147,3 +147,60 @@ def test_loads_of_a_tensor_maps_words_are_counted(read, loaded):
     with hl.emulate() as run:
         kernel((1,), (32,), (hl.TensorMap.tiled(np.zeros((8, 8), np.float32), box=(8, 8)), np.int32(3), out, np.int32(2)))
     assert run.counters["tensor_map_load_bytes"] == loaded
+
+
+MOVED = r"""
+// every warp puts x into shared memory, multiplies what it reads there, and reads once more after the next load
+extern "C" __global__ void moved(const float* x, float* y) {
+    __shared__ float tile[128];
+    int t = threadIdx.x;
+    tile[t] = x[t];
+    __syncwarp();
+    float before = *(volatile float*)&tile[t ^ 1];
+    float next = *(volatile const float*)&x[t];
+    float beside = *(volatile float*)&tile[t ^ 1];
+    __syncwarp();
+    tile[t] = next;
+    __syncwarp();
+    y[t] = before, y[128 + t] = beside, y[256 + t] = *(volatile float*)&tile[t ^ 1];
+}"""
+
+
+@pytest.mark.parametrize(("how", "factors"), [
+    (Altered("ld.shared"), (2, 2, 2)), (Altered("st.shared"), (2, 2, 2)), (Altered("ld.shared", beside=True), (1, 2, 1)), (Altered(), (1, 1, 1)),
+    (Altered("ld.shared", warps=(1, 2)), (2, 2, 2))], ids=["loads", "stores", "beside a load", "nothing", "of two warps"])
+def test_what_warps_move_themselves_is_doubled(how, factors):
+    x, y = np.arange(128, dtype=np.float32) + 1, np.zeros((3, 128), np.float32)
+    kernel = hl.RawModule(code=MOVED, name="moved.cu", backend="emulator").get_function("moved")
+    with hl.emulate(hazards="raise") as run:
+        run.altered = how
+        kernel((1,), (128,), (x, y))
+    meant = np.ones(128, bool) if how.warps is None else np.isin(np.arange(128) // 32, how.warps)
+    for found, factor in zip(y, factors, strict=True):
+        assert (found == x.reshape(-1, 2)[:, ::-1].reshape(-1) * np.where(meant, factor, 1)).all()
+
+
+LATE = r"""
+extern "C" __global__ void late(float* y, int* seen) {
+    __shared__ int done;
+    if (threadIdx.x == 0) done = 0;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        y[threadIdx.x] = 1;
+        __threadfence_block();
+        if (threadIdx.x == 0) atomicExch(&done, 1);
+    } else {
+        int found = atomicOr(&done, 0);
+        if (threadIdx.x == 32) seen[0] = found;
+    }
+}"""
+
+
+@pytest.mark.parametrize(("way", "found"), [("late stores", 0)])
+def test_stores_can_be_made_to_come_last(way, found):
+    y, seen = np.zeros(32, np.float32), np.full(1, 7, np.int32)
+    kernel = hl.RawModule(code=LATE, name="late.cu", backend="emulator").get_function("late")
+    with hl.emulate(hazards="collect") as run:
+        run.altered = Altered(way)
+        kernel((1,), (64,), (y, seen))
+    assert seen[0] == found and (y == 1).all()

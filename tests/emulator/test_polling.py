@@ -243,3 +243,37 @@ def test_under_the_lazy_schedule_only_the_copies_that_a_loop_asks_after_land(fir
     with hl.emulate(schedule=schedule):
         launch(ASKED.replace("FIRST", str(first)), (np.arange(64, dtype=np.float32), out), block=1, grid=1)
     assert out.tolist() == [other, 32]
+
+
+@pytest.mark.emulator_only
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+def test_who_polls_gets_its_turn_beside_a_loop_that_never_waits(schedule):
+    """Workers that do not wait for the next tile loop over an old one, and arrive each time; the scheduler's warp polls for its phase, and must be asked meanwhile."""
+    source = """
+    #include <hopperlab/mbarrier.cuh>
+    extern "C" __global__ void f(const float* x, float* y, unsigned tiles, unsigned* next) {
+        __shared__ unsigned tile[2];
+        __shared__ mbarrier_t full[2], empty[2];
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        if (threadIdx.x == 0) for (int s = 0; s < 2; s++) { mbarrier_init(&full[s], 1); mbarrier_init(&empty[s], 2); }
+        __syncthreads();
+        if (warp == 0) {
+            if (lane == 0) for (unsigned t = 0;; t++) {
+                mbarrier_wait_parity(&empty[t & 1], ((t >> 1) & 1) ^ 1);
+                unsigned id = atomicAdd(next, 1);
+                tile[t & 1] = id;
+                mbarrier_arrive(&full[t & 1]);
+                if (id >= tiles) break;
+            }
+        } else for (unsigned t = 0;; t++) {
+            unsigned id = tile[t & 1];                          // no wait for full
+            __syncwarp();
+            if (lane == 0) mbarrier_arrive(&empty[t & 1]);
+            if (id >= tiles) break;
+            y[id * 64 + (warp - 1) * 32 + lane] = x[id * 64 + (warp - 1) * 32 + lane] * 2;
+        }
+    }"""
+    kernel = hl.RawModule(code=source, backend="emulator").get_function("f")
+    with hl.emulate(schedule=schedule, hazards="collect", limit=4_000_000) as run:
+        kernel((2,), (96,), (np.ones(384, np.float32), np.zeros(384, np.float32), np.uint32(6), np.zeros(1, np.uint32)))
+    assert {"phase-overrun", "race"} <= {hazard.kind for hazard in run.hazards}

@@ -77,6 +77,7 @@ def test_ctas_that_wait_for_others_have_no_estimate():
 
 
 @pytest.mark.parametrize("n", [64, 256])
+@pytest.mark.sampled(every=2)
 def test_products_come_at_the_recorded_rate(n):
     """micro.json, wgmma_rate: 32.18 and 128.08 cycles for one of two warpgroups' products with three in flight."""
     rates = [estimate_launch(micro.wgmma(n, rounds=rounds, samples=1, backend="emulator").launch).cycles for rounds in (16, 48)]

@@ -35,7 +35,7 @@ def test_verdict_runs_the_answer_on_the_gpu(name):
 def test_an_answer_that_hangs_on_the_gpu_costs_its_worker(monkeypatch):
     monkeypatch.setattr(check, "GPU_SECONDS", 3)
     trials = check._Trials(catalogue.find("04.2"), solution("04.2").split("\n", 1)[1].replace("mbarrier_arrive(&empty", "(void)(&empty"), [(9, 2)],
-                           {"STAGES": 2}, "public", True)
+                           {"STAGES": 4}, "public", True)
     import hopperlab as hl
     trials.module = hl.RawModule(code=trials.text, name="ring.cu", backend="emulator", strict=True)
     found = trials._on_gpu((9, 2))

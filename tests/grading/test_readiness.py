@@ -15,6 +15,7 @@ def _anew():
 
 
 @pytest.mark.parametrize("unsafe", [pytest.param(False, marks=needs_sandbox), True])
+@pytest.mark.sampled(every=2)
 def test_this_machine_is_ready(unsafe):
     readiness.check(unsafe)
 

@@ -144,7 +144,7 @@ DROPPED = {                         # choice, header (None: the kernel itself), 
 
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.sampled(by="name")
+@pytest.mark.sampled(every=7)           # one of the cluster's, of the mailbox's and of the store's among them
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     """Each synchronisation of the exchange in a cluster, the mailbox and the store, dropped: named under every landing order."""
     choice, header, old, new, kind = DROPPED[name]

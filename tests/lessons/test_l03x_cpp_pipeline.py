@@ -10,6 +10,7 @@ RIGHT = dict(zip(cpp.WAYS, ["cp.async"] * 4 + ["cp.async.bulk"] * 2))
 
 
 @pytest.mark.parametrize("way", cpp.WAYS)
+@pytest.mark.sampled(every=5)           # one that copies by cp.async, one in bulk
 def test_every_way_copies_with_one_engine_and_is_right(way):
     found = cpp.way_families(way)
     assert [name for name in MOVES if found[name]] == [RIGHT[way]]

@@ -20,7 +20,8 @@ ROOT = readme.ROOT
 def test_every_stored_recording_has_one_row():
     stored = {path.stem for path in recordings.FOLDER.glob("*.json")}
     assert len(BY_RECORDING) == len(SUITES)
-    assert set(BY_RECORDING) - stored - {suite.recording for suite in SUITES if suite.gpus > 1} == {"bench_copy"} and stored <= set(BY_RECORDING)
+    later = {"mixed", "decoding", "backward"} | {suite.recording for suite in SUITES if suite.gpus > 1}        # lessons 15x, 16d, 16b and 19 read complete without theirs
+    assert set(BY_RECORDING) - stored - later == {"bench_copy"} and stored <= set(BY_RECORDING)
 
 
 def test_every_row_is_measured_by_bench_or_by_a_tool_of_its_own():

@@ -234,7 +234,8 @@ def test_the_recorder_writes_each_timeline_of_the_table(monkeypatch, tmp_path, c
     assert {path.stem for path in tmp_path.iterdir()} == {suite.recording for suite in table.SUITES if suite.name == "timelines"}
 
 
-@pytest.mark.parametrize("step", ["two_consumers", "overlapped"])
+@pytest.mark.parametrize("step", ["overlapped", "two_consumers"])
+@pytest.mark.sampled(every=2)
 def test_attentions_recorder_marks_both_consumers_and_checks_its_result(step, monkeypatch):
     from hopperlab.measure.suites import timelines as recorder
     with hl.emulate():

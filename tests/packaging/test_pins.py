@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One set of versions: constraints.txt pins everything, environment.yml repeats it, and what is installed agrees."""
 import re
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -87,6 +89,12 @@ def test_every_requirement_admits_its_pin(extra, constraints):
         need = Requirement(text)
         assert normal(need.name) in pinned, f"{need.name} is not in {constraints}"
         assert need.specifier.contains(pinned[normal(need.name)]), f"{text} excludes {pinned[normal(need.name)]}"
+
+
+def test_reading_a_notebook_builds_no_grammar():
+    """jsonschema's later versions bring one of addresses, which costs every process more than a second (constraints.txt)."""
+    asked = subprocess.run([sys.executable, "-c", "import sys, nbformat; print(sorted({'lark', 'rfc3987_syntax'} & set(sys.modules)))"], capture_output=True, text=True, check=True)
+    assert asked.stdout == "[]\n", "install with: pip install -c constraints.txt"
 
 
 def test_the_build_backend_is_pinned():

@@ -42,12 +42,13 @@ def test_it_says_that_it_is_typed(names):
 
 def test_nothing_else_is_in_it(names):
     assert {name.split("/")[0].split("-")[0] for name in names} == {"hopperlab"}
-    assert not [name for name in names if "__pycache__" in name or name.startswith("hopperlab/course/solutions") or "/sources/" in name]
+    other = {name for name in names if not re.fullmatch(r"hopperlab/course/(?:notebooks|solutions)/sources/zh/\w+\.md", name)}
+    assert not [name for name in other if "__pycache__" in name or name.startswith("hopperlab/course/solutions") or "/sources/" in name]
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
 def test_the_course_is_in_it(names):
-    course = [path.relative_to(ROOT).as_posix() for pattern in ("notebooks/*.ipynb", "exercises/*.ipynb", "exercises/.pristine/*.ipynb", "docs/**/*.md", "docs/images/*")
+    course = [path.relative_to(ROOT).as_posix() for pattern in ("notebooks/sources/zh/*.md", "solutions/sources/zh/*.md", "notebooks/*.ipynb", "exercises/*.ipynb", "exercises/.pristine/*.ipynb", "docs/**/*.md", "docs/images/*")
               for path in ROOT.glob(pattern)]
     assert len(course) > 60 and {f"hopperlab/course/{name}" for name in [*course, "exercises/conftest.py"]} <= names
 
@@ -72,6 +73,8 @@ def test_installed_alone_it_is_a_course(wheel, tmp_path):
     answer_exercise(work / "exercises" / "04_mbarrier.ipynb")
     assert "not right yet" not in said(command, work, "check", "04")
     assert "restored" in said(command, work, "restore", "04")
+    said(command, here, "start", "chinese", "--lang", "zh")
+    assert "从这里开始" in (here / "chinese" / "00_start_here.ipynb").read_text(encoding="utf-8") and "restored" in said(command, here / "chinese", "restore", "00")
     said(command, here, "restore", "04", code=1)
     server = subprocess.Popen([command, "lab", "--no-browser"], cwd=here, env=alone(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:

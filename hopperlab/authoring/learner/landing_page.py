@@ -8,12 +8,14 @@ the notebook's theme, with the same words as plain text.
 from __future__ import annotations
 
 import html
+import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...runtime.language import ENGLISH, language, say
 from ...runtime.tables import text_table
 from .. import course
 from . import learner_progress, workspace
@@ -29,8 +31,8 @@ class Table:
 
     def __str__(self) -> str:
         rows = [tuple(_words(cell) for cell in row) for row in self.rows]
-        lines = text_table("  ".join([*["{:<*}"] * (len(self.head) - 1), "{}"]), rows, self.head)
-        return "\n".join([*lines, *textwrap.wrap(self.note, 110)])
+        lines = text_table("  ".join([*["{:<*}"] * (len(self.head) - 1), "{}"]), rows, tuple(map(say, self.head)))
+        return "\n".join([*lines, *textwrap.wrap(say(self.note), 110)])
 
     __repr__ = __str__
 
@@ -41,20 +43,20 @@ class Table:
         """The table as HTML."""
         def line(row: Sequence, tag: str) -> str:
             return "<tr>" + "".join(f'<{tag} style="text-align: left; vertical-align: top">{_linked(cell)}</{tag}>' for cell in row) + "</tr>"
-        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        note = f"<p>{html.escape(say(self.note))}</p>" if self.note else ""
         return f"<table><thead>{line(self.head, 'th')}</thead><tbody>{''.join(line(row, 'td') for row in self.rows)}</tbody></table>{note}"
 
 
 def _words(cell: str | tuple) -> str:
-    return " ".join(_words(part) for part in cell) if isinstance(cell, list) else cell[0] if isinstance(cell, tuple) else cell
+    return " ".join(_words(part) for part in cell) if isinstance(cell, list) else say(cell[0] if isinstance(cell, tuple) else cell)
 
 
 def _linked(cell: str | tuple | list) -> str:
     if isinstance(cell, list):
         return " ".join(_linked(part) for part in cell)
     if isinstance(cell, tuple):
-        return f'<a href="{html.escape(cell[1])}">{html.escape(cell[0])}</a>'
-    return html.escape(cell)
+        return f'<a href="{html.escape(cell[1])}">{html.escape(say(cell[0]))}</a>'
+    return html.escape(say(cell))
 
 
 def _here() -> tuple[Path, Path | None]:
@@ -62,6 +64,15 @@ def _here() -> tuple[Path, Path | None]:
     root, here = workspace.find_root(), Path.cwd().resolve()
     work = workspace.find_work(root)
     return root, work if work and (here == work or work in here.parents) else None
+
+
+def _title(entry: course.Entry, work: Path | None) -> str:
+    """The lesson's title: in another language that of the learner's copy."""
+    copy = work / entry.notebook.name if work and language() != ENGLISH else entry.notebook
+    try:
+        return json.loads(copy.read_text(encoding="utf-8"))["metadata"]["hopperlab"]["title"]
+    except (OSError, ValueError, KeyError):
+        return entry.title
 
 
 def syllabus() -> Table:
@@ -72,7 +83,7 @@ def syllabus() -> Table:
         done = learner_progress.of(entry, work) if work else None
         solved = "" if done is None or not done.exercises else f"{done.solved} of {done.exercises} solved"
         exercise = [solved, ("notebook", f"exercises/{entry.exercise.name}")] if entry.exercise and work else solved
-        rows.append((entry.number, (entry.title, entry.notebook.name), f"{entry.minutes} min" + (", optional" if entry.optional else ""),
+        rows.append((entry.number, (_title(entry, work), entry.notebook.name), f"{entry.minutes} min" + (", optional" if entry.optional else ""),
                      done.words if done else "", exercise))
     note = ("Progress is read from your saved copies: save a lesson (Ctrl+S), then run this cell again." if work else
             "This is not your copy: make lab, in a terminal, opens one and shows your progress here.")

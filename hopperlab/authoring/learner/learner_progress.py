@@ -13,9 +13,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...runtime.language import say
 from ..course import Entry
 
-RIGHT = re.compile(r"^Right\b(?!, but)(?!.*; but )|: right\b")
+RIGHT = re.compile(r"^(?:Right\b|正确)(?!, but|，但)(?!.*(?:; but |；但))|: right\b|：正确")
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 
 
@@ -64,7 +65,7 @@ def matches(mine: list[dict], pristine: list[dict]) -> bool:
     compared = [cell for cell in pristine if not IGNORED & set(cell["metadata"].get("tags", []))]
     by_id = {cell.get("id"): cell for cell in mine}
     found = [by_id.get(cell.get("id")) for cell in compared]
-    return bool(compared) and all(cell is not None and cell["execution_count"] is not None and output_text(cell) == output_text(stored)
+    return bool(compared) and all(cell is not None and cell["execution_count"] is not None and output_text(cell) in (output_text(stored), say(output_text(stored)))
                                   for cell, stored in zip(found, compared, strict=True))
 
 

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
+from ...runtime.language import ENGLISH
+
 FOLDERS = (("notebooks", ""), ("exercises", "exercises"))       # (where from, where to below work/)
 NAMES = ("index.ipynb", "[0-9][0-9]*.ipynb")
 KEPT = ".replaced"
@@ -21,6 +23,7 @@ CARRIED = Path(__file__).resolve().parents[2] / "course"        # a wheel's note
 MARKER = ".hopperlab"   # the file that makes a folder a working folder
 FIRST_NAME = "hopperlab-course"
 MARKER_TEXT = "A working folder of the course: `hopperlab lab` opens it, `hopperlab restore 05` resets a lesson. Files here are yours.\n"
+LANGUAGE_LINE = "language: "
 COLAB = "colab"         # the tag of a cell that a copy does not need
 
 
@@ -59,21 +62,44 @@ def find_work(root: Path, start: Path | None = None) -> Path | None:
     return None if root == CARRIED else root / "work"
 
 
-def lay_out(root: Path, work: Path) -> list[Path]:
-    """Make `work` a working folder, or bring one up to date; returns the new copies.
+def language_of(work: Path) -> str:
+    """The language of the edition that a working folder holds; English where its marker names none."""
+    text = (work / MARKER).read_text(encoding="utf-8") if (work / MARKER).is_file() else ""
+    return next((line.removeprefix(LANGUAGE_LINE).strip() for line in text.split("\n") if line.startswith(LANGUAGE_LINE)), ENGLISH)
+
+
+def for_language(work: Path | None, root: Path, start: Path, asked: str | None) -> tuple[Path, str]:
+    """The working folder to use and its language, from the one that was found (find_work) and the language asked for (None: the folder's own).
+
+    A language that the folder does not hold has a folder of its own: work/zh in a clone, hopperlab-course-zh here elsewhere.
+    """
+    own = language_of(work) if work else ENGLISH
+    to = asked or own
+    if work is not None and to == own:
+        return work, to
+    name = FIRST_NAME if to == ENGLISH else f"{FIRST_NAME}-{to}"
+    if root == CARRIED:
+        return start / name, to
+    return (root / "work" if to == ENGLISH else root / "work" / to), to
+
+
+def lay_out(root: Path, work: Path, to: str = ENGLISH) -> list[Path]:
+    """Make `work` a working folder, or bring one up to date; returns the new copies. to: the language of the edition at `root`.
 
     Raises WorkspaceError for a file, for a folder that already holds something else, and for a place that cannot be written to.
     """
     work = work.resolve()
     if work.exists() and not work.is_dir():
         raise WorkspaceError(f"{work} is a file: name a new or empty folder")
+    if (work / MARKER).is_file() and language_of(work) != to:
+        raise WorkspaceError(f"{work} holds the course in another language ({language_of(work)}): name another folder, or leave --lang out")
     mine = (work / MARKER).is_file() or work == root / "work"
     if not mine and work.is_dir() and any(not path.name.startswith(".") for path in work.iterdir()):
         raise WorkspaceError(f"{work} is not empty: name a new or empty folder, such as {work / FIRST_NAME}")
     try:
         work.mkdir(parents=True, exist_ok=True)
         if work != root / "work":
-            (work / MARKER).write_text(MARKER_TEXT, encoding="utf-8")
+            (work / MARKER).write_text(MARKER_TEXT + (f"{LANGUAGE_LINE}{to}\n" if to != ENGLISH else ""), encoding="utf-8")
         made = fill(root, work)
         fill_pages(root, work)
     except OSError as problem:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...measure import story
+from ...runtime.language import ENGLISH, say
 from .. import course
 
 PICTURE = Path("docs/images/pipeline.png")
@@ -57,8 +58,8 @@ MENU = """```{{toctree}}
 LOOK_UP = ("docs/cheat-sheet", "docs/glossary", "docs/troubleshooting", "docs/emulator", "docs/your-kernels", "docs/oracle", "docs/hazards/README", "docs/running", "docs/teaching")
 
 
-def home(root: Path, every: list[course.Entry], exercises: Iterable[str], reference: Iterable[str], pdfs: Iterable[tuple[str, str]] = ()) -> str:
-    """The page in Markdown. exercises, reference: their pages without endings; pdfs: (file beside the page, its words) of what is printed.
+def home(root: Path, every: list[course.Entry], exercises: Iterable[str], reference: Iterable[str], pdfs: Iterable[tuple[str, str]] = (), to: str = ENGLISH) -> str:
+    """The page in Markdown. exercises, reference: their pages without endings; pdfs: (file beside the page, its words) of what is printed; to: the language.
 
     What a folder lacks (docs of a fixture, for example) is left out.
     """
@@ -66,40 +67,40 @@ def home(root: Path, every: list[course.Entry], exercises: Iterable[str], refere
     look_up = [page for page in LOOK_UP if (root / f"{page}.md").is_file()]
     menus = [("Look up", [*look_up, *(page for page in docs if page not in LOOK_UP)]), ("Reference", [f"reference/{name}" for name in reference])]
     lessons = [(chapter.name, [f"notebooks/{entry.notebook.stem}" for entry in course.in_chapter(chapter, every)]) for chapter in course.CHAPTERS]
-    words = [MENU.format(caption=caption, pages="\n".join(pages)) for caption, pages in (*lessons, ("Exercises", list(exercises)), *menus) if pages]
-    return HOME.format(picture=f"![{WORDS_OF_PICTURE}]({PICTURE})" if (root / PICTURE).is_file() else "", buttons=_buttons(root, every, pdfs), ladder=ladder(story.tell(story.read())),
-                       chapters="\n\n".join(_chapter(chapter, every) for chapter in course.CHAPTERS if course.in_chapter(chapter, every)),
-                       paths="\n".join(_path(way, every) for way in course.WAYS), menus="\n".join(words))
+    words = [MENU.format(caption=say(caption, to), pages="\n".join(pages)) for caption, pages in (*lessons, ("Exercises", list(exercises)), *menus) if pages]
+    return say(HOME, to).format(picture=f"![{say(WORDS_OF_PICTURE, to)}]({PICTURE})" if (root / PICTURE).is_file() else "", buttons=_buttons(root, every, pdfs, to), ladder=ladder(story.tell(story.read()), to),
+                       chapters="\n\n".join(_chapter(chapter, every, to) for chapter in course.CHAPTERS if course.in_chapter(chapter, every)),
+                       paths="\n".join(_path(way, every, to) for way in course.WAYS), menus="\n".join(words))
 
 
-def _buttons(root: Path, every: list[course.Entry], pdfs: Iterable[tuple[str, str]]) -> str:
+def _buttons(root: Path, every: list[course.Entry], pdfs: Iterable[tuple[str, str]], to: str) -> str:
     links = [("Start reading", f"notebooks/{every[0].notebook.stem}.html")] if every else []
     links += [("Cheat sheet", "docs/cheat-sheet.html")] if (root / "docs" / "cheat-sheet.md").is_file() else []
     links += [(words, file) for file, words in pdfs]
-    return '<p class="buttons">' + " ".join(f'<a href="{target}">{words}</a>' for words, target in links) + "</p>"
+    return '<p class="buttons">' + " ".join(f'<a href="{target}">{say(words, to)}</a>' for words, target in links) + "</p>"
 
 
-def _chapter(chapter: course.Chapter, every: list[course.Entry]) -> str:
-    rows = [f"- [{entry.number} · {entry.title}](notebooks/{entry.notebook.name}) {entry.minutes}\u00a0min{', optional' if entry.optional else ''}"
+def _chapter(chapter: course.Chapter, every: list[course.Entry], to: str) -> str:
+    rows = [f"- [{entry.number} · {entry.title}](notebooks/{entry.notebook.name}) {entry.minutes}\u00a0{say('min', to)}{say(', optional', to) if entry.optional else ''}"
             for entry in course.in_chapter(chapter, every)]
-    return "\n".join([f"### {chapter.name}", "", f"{chapter.purpose}", "", *rows])
+    return "\n".join([f"### {say(chapter.name, to)}", "", say(chapter.purpose, to), "", *rows])
 
 
-def _path(way: course.Way, every: list[course.Entry]) -> str:
+def _path(way: course.Way, every: list[course.Entry], to: str) -> str:
     chosen, _ = course.on_way(way, every)
     named = ", ".join(f"[{entry.number}](notebooks/{entry.notebook.name})" for entry in chosen)
-    return f"- **{way.name}** ({course.minutes(chosen)} min of lessons), {way.purpose}: {named}"
+    return "- " + say(f"**{way.name}** ({course.minutes(chosen)} min of lessons), {way.purpose}", to) + f": {named}"
 
 
-def ladder(told: story.Story) -> str:
+def ladder(told: story.Story, to: str = ENGLISH) -> str:
     """The product ladder as HTML bars, which take their colours from the theme: a row a step, its rate and share of cuBLAS, and cuBLAS's line."""
     top = max(told.peer_tflops, *(step.tflops for step in told.steps)) * 1.02
     first, last = told.steps[0], told.steps[-1]
-    rows = [f'<tr><th scope="row"><code>{html.escape(step.name)}</code></th><td class="idea">{html.escape(step.idea)}</td>'
+    rows = [f'<tr><th scope="row"><code>{html.escape(step.name)}</code></th><td class="idea">{html.escape(say(step.idea, to))}</td>'
             f'<td class="bar"><span style="width: {100 * step.tflops / top:.1f}%"></span></td><td class="rate">{step.tflops:.0f}</td><td class="rate">{100 * step.share:.0f}%</td></tr>'
             for step in told.steps]
-    head = '<tr><th scope="col">step</th><th scope="col" class="idea">what is new</th><th scope="col" class="bar"></th><th scope="col" class="rate">TFLOP/s</th><th scope="col" class="rate">of cuBLAS</th></tr>'
+    head = f'<tr><th scope="col">{say("step", to)}</th><th scope="col" class="idea">{say("what is new", to)}</th><th scope="col" class="bar"></th><th scope="col" class="rate">TFLOP/s</th><th scope="col" class="rate">{say("of cuBLAS", to)}</th></tr>'
     words = (f"The ladder that the lessons climb: one bf16 product, {told.size}³, from {100 * first.share:.0f}% to {100 * last.share:.0f}% of cuBLAS (the line, {told.peer_tflops:.0f} TFLOP/s); "
              f"{told.source}.")
     return (f'<figure class="ladder" style="--peer: {told.peer_tflops / top:.4f}"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
-            f"<figcaption>{html.escape(words)}</figcaption></figure>")
+            f"<figcaption>{html.escape(say(words, to))}</figcaption></figure>")

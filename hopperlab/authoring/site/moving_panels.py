@@ -17,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 
+from ...runtime.language import ENGLISH, LANGUAGES, say
 from .. import hashes
 from ..panels import panel_cells, panel_outcomes
 from ..panels.panel_outcomes import Panel
@@ -60,6 +61,16 @@ def move(root: Path, rendered: Path) -> str:
     """
     panels, every = ready(root), len(list(panel_cells.cells(folder=root / "notebooks" / "sources")))
     names = {path.read_bytes(): path.name for path in (rendered / "_images").glob("*.png")} if panels else {}
+    for to, folder in ((to, rendered if to == ENGLISH else rendered / to) for to in LANGUAGES):
+        if folder.is_dir():
+            _put(panels, names, root, folder, to)
+    copy(panels, folder_of(root), rendered)
+    size = sum(path.stat().st_size for path in (rendered / PLACE).rglob("*") if path.is_file()) / 1e6
+    return f"{len(panels)} of {every} panels move on their pages ({size:.1f} MB)" + ("" if len(panels) == every else "; make panels launches the rest")
+
+
+def _put(panels: Panels, names: Mapping[bytes, str], root: Path, rendered: Path, to: str) -> None:
+    """Put the panels into the pages of one edition; names: of the site's pictures, by their bytes. Raises RuntimeError for a page that shows no picture of its panel."""
     for (lesson, cell), panel in panels.items():
         page = rendered / "notebooks" / f"{lesson}.html"
         text, name = page.read_text(encoding="utf-8"), names.get(stored(root / "notebooks" / f"{lesson}.ipynb", cell))
@@ -67,10 +78,7 @@ def move(root: Path, rendered: Path) -> str:
         shown = list(re.finditer(rf'<a\b[^>]*>\s*{picture}\s*</a>|{picture}', text))               # Sphinx links a picture to its file
         if not shown:
             raise RuntimeError(f"{page.name} does not show the stored picture of its cell {cell}, which the panel takes the place of")
-        page.write_text(text[:shown[-1].start()] + block(f"{lesson}-{cell}", panel) + text[shown[-1].end():], encoding="utf-8")
-    copy(panels, folder_of(root), rendered)
-    size = sum(path.stat().st_size for path in (rendered / PLACE).rglob("*") if path.is_file()) / 1e6
-    return f"{len(panels)} of {every} panels move on their pages ({size:.1f} MB)" + ("" if len(panels) == every else "; make panels launches the rest")
+        page.write_text(text[:shown[-1].start()] + block(f"{lesson}-{cell}", panel, to) + text[shown[-1].end():], encoding="utf-8")
 
 
 def stored(notebook: Path, cell: str) -> bytes:
@@ -79,13 +87,14 @@ def stored(notebook: Path, cell: str) -> bytes:
     return base64.b64decode(next((output.data["image/png"] for output in reversed(outputs) if "image/png" in output.get("data", {})), ""))
 
 
-def block(name: str, panel: Panel) -> str:
+def block(name: str, panel: Panel, to: str = ENGLISH) -> str:
     """The HTML of one panel, for a page in a folder below the site's first; without a script it is the picture of the start with its words."""
     first = panel.outcomes[_start(panel)]
     fewer = [f"{control.label} has {len(control.values)} of {control.of} values" for control in panel.controls if len(control.values) < control.of]
-    words = {"name": name, "place": f"../{PLACE}", "launched": LAUNCHED, "refused": REFUSED, "fixed": FIXED, "words": WORDS, "picture": first.picture, "width": first.width,
-             "group": "Controls of this panel", "alt": " ".join(first.words.split())[:400], "text": first.words,
-             "note": (SOME if fewer else ALL).format(settings=panel.settings, fewer=", ".join(fewer))}
+    words = {"name": name, "place": f"{'../' if to == ENGLISH else '../../'}{PLACE}", "launched": say(LAUNCHED, to), "refused": say(REFUSED, to), "fixed": say(FIXED, to), "words": say(WORDS, to),
+             "picture": first.picture, "width": first.width,
+             "group": say("Controls of this panel", to), "alt": " ".join(say(first.words, to).split())[:400], "text": say(first.words, to),
+             "note": say((SOME if fewer else ALL).format(settings=panel.settings, fewer=", ".join(fewer)), to)}
     return BLOCK.format(**{key: html.escape(str(value)) for key, value in words.items()})
 
 

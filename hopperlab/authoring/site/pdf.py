@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ...runtime.language import ENGLISH, say
 from .. import course
 
 COURSE, SHEET = "hopperlab-course.pdf", "hopperlab-cheat-sheet.pdf"
@@ -26,7 +27,7 @@ PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Appl
 LIMIT = 600             # seconds for one file
 APPENDIX = ("docs/cheat-sheet", "docs/glossary", "docs/troubleshooting", "docs/emulator", "docs/hazards/README")
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>{styles}
+<html lang="{language}"><head><meta charset="utf-8"><title>{title}</title>{styles}
 <link rel="stylesheet" href="_static/print.css"></head><body class="{kind}" data-theme="light">{body}</body></html>
 """
 
@@ -45,13 +46,13 @@ def find_browser(purpose: str = "PDFs are printed by") -> str:
     return found
 
 
-def write(browser: str, rendered: Path, lessons: list[course.Entry]) -> None:
-    """Print both PDFs into the folder of the rendered site. Raises RuntimeError with the browser's words when it prints nothing."""
+def write(browser: str, rendered: Path, lessons: list[course.Entry], to: str = ENGLISH) -> None:
+    """Print both PDFs into the folder of the rendered edition in the language `to`. Raises RuntimeError with the browser's words when it prints nothing."""
     pages = [name for name in order(rendered, lessons) if (rendered / f"{name}.html").is_file()]
-    for file, title, kind, body in ((COURSE, "hopperlab: asynchronous programming on Hopper", "course", whole(rendered, pages)),
+    for file, title, kind, body in ((COURSE, "hopperlab: asynchronous programming on Hopper", "course", whole(rendered, pages, to=to)),
                                     (SHEET, "hopperlab: cheat sheet", "sheet", whole(rendered, ["docs/cheat-sheet"], front=False))):
         page = rendered / f"_print_{kind}.html"
-        page.write_text(PAGE.format(title=title, kind=kind, body=body, styles=_styles(rendered)), encoding="utf-8")
+        page.write_text(PAGE.format(language=to, title=say(title, to), kind=kind, body=body, styles=_styles(rendered)), encoding="utf-8")
         try:
             to_pdf(browser, page, rendered / file)
         finally:
@@ -80,8 +81,8 @@ def order(rendered: Path, lessons: Iterable[course.Entry]) -> list[str]:
     return [*found, *APPENDIX, *(f"docs/hazards/{name}" for name in hazards)]
 
 
-def whole(rendered: Path, pages: list[str], front: bool = True) -> str:
-    """Rendered pages as one body: anchors carry the page's name, links between these pages lead inside, others within the site become words. front: a title page with contents."""
+def whole(rendered: Path, pages: list[str], front: bool = True, to: str = ENGLISH) -> str:
+    """Rendered pages as one body: anchors carry the page's name, links between these pages lead inside, others within the site become words. front: a title page with contents, in the language `to`."""
     parts, contents = [], []
     for page in pages:
         text = (rendered / f"{page}.html").read_text(encoding="utf-8")
@@ -92,8 +93,8 @@ def whole(rendered: Path, pages: list[str], front: bool = True) -> str:
         parts.append(f'<article id="{anchor_of(page)}">{_inside(article, page, set(pages))}</article>')
     home = (rendered / "index.html").read_text(encoding="utf-8")
     picture = re.search(r'<img[^>]*alt="[^"]*"[^>]*>', home)
-    title = (f'<header class="front"><h1>hopperlab</h1><p>Asynchronous programming on NVIDIA Hopper</p>{picture[0] if picture else ""}</header>'
-             f'<nav class="pages"><h1>Contents</h1><ol>{"".join(contents)}</ol></nav>') if front else ""
+    title = (f'<header class="front"><h1>hopperlab</h1><p>{say("Asynchronous programming on NVIDIA Hopper", to)}</p>{picture[0] if picture else ""}</header>'
+             f'<nav class="pages"><h1>{say("Contents", to)}</h1><ol>{"".join(contents)}</ol></nav>') if front else ""
     return title + "".join(parts)
 
 

@@ -19,7 +19,9 @@ from urllib.parse import unquote
 
 import nbformat
 
+from ...runtime.language import ENGLISH, LANGUAGES, say
 from .. import course, hashes
+from ..editions import language_edition
 from ..notebooks import colab
 from . import home_page, pdf, stored_listings
 
@@ -35,7 +37,7 @@ html_show_copyright = False
 html_use_index = False
 html_additional_pages = {"search": "search.html"}
 html_css_files = ["site.css"]
-language = "en"
+language = "{language}"
 nb_execution_mode = "off"
 nb_render_markdown_format = "myst"
 nb_number_source_lines = False
@@ -45,19 +47,34 @@ pygments_style = "friendly"
 pygments_dark_style = "monokai"
 """
 THEME = Path(__file__).with_name("theme")
+SPHINX = {"zh": "zh_CN"}       # a language as Sphinx calls it
 MOST_ALT = 400          # characters of an image's alt text
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a site may have beside its pages. repository: an address that browsers open, or "" for no links to it; branch: what they show; pdf: print the PDFs too."""
+    """What a site may have beside its pages. repository: an address that browsers open, or "" for no links to it; branch: what they show; pdf: print the PDFs too;
+    languages: further editions, each in a folder of its name with a way back and forth on every page."""
 
     repository: str = ""
     branch: str = "main"
     pdf: bool = False
+    languages: tuple[str, ...] = tuple(code for code in LANGUAGES if code != ENGLISH)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One edition on the site: its language, the folder of its course, and the pages of the other one, with the way there from the edition's first page."""
+
+    language: str = ENGLISH
+    root: Path = hashes.ROOT
+    other: str = ""
+    way: str = ""
+    pages: tuple[str, ...] = ()
 
 
 PLAIN = Settings()
+PANEL_BEGINS = "A panel: run the notebook to move its controls. First launch:"
 
 
 def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | None = None, settings: Settings = PLAIN) -> Path:
@@ -67,10 +84,33 @@ def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | No
     """
     browser = pdf.find_browser() if settings.pdf else ""
     out = out or root / "build" / "site"
-    source, rendered = out / "source", out / "html"
-    for folder in (source, rendered):
-        shutil.rmtree(folder, ignore_errors=True)
-    prepare(reference, root, source, settings)
+    rendered = out / "html"
+    shutil.rmtree(rendered, ignore_errors=True)
+    for part in _parts(root, reference, settings):
+        english = part.language == ENGLISH
+        folder = "" if english else part.language
+        _render(reference if english else {}, part, out / f"source{folder}", rendered / folder, settings, browser)
+    faults = list(check(rendered))
+    if faults:
+        raise RuntimeError("the site has faults:\n" + "\n".join(faults))
+    return rendered
+
+
+def _parts(root: Path, reference: Mapping[str, str], settings: Settings) -> list[Part]:
+    """English, then the other editions; each knows the pages of another, English that of the first other language."""
+    roots = {to: language_edition.of(root, to) for to in (ENGLISH, *settings.languages)}
+    pages = {to: tuple(sorted({"index", "search", *(file.rpartition(".")[0] for file in _files(folder))} - {"notebooks/index"})) for to, folder in roots.items()}
+    pages[ENGLISH] += tuple(f"reference/{name}" for name in reference)
+    first = next(iter(settings.languages), None)
+    english = Part(ENGLISH, root, *((first, f"{first}/", pages[first]) if first else ()))
+    return [english, *(Part(to, roots[to], ENGLISH, "../", pages[ENGLISH]) for to in settings.languages)]
+
+
+def _render(reference: Mapping[str, str], part: Part, source: Path, rendered: Path, settings: Settings, browser: str) -> None:
+    """Lay out and render one edition, with its notebooks and PDFs beside its pages. Raises RuntimeError with what Sphinx finds."""
+    root = part.root
+    shutil.rmtree(source, ignore_errors=True)
+    prepare(reference, root, source, settings, part)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(rendered)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -78,11 +118,7 @@ def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | No
     for path in (*(entry.notebook for entry in course.entries(root)), *_exercises(root)):
         shutil.copy(path, rendered / path.relative_to(root))
     if settings.pdf:
-        pdf.write(browser, rendered, course.entries(root))
-    faults = list(check(rendered))
-    if faults:
-        raise RuntimeError("the site has faults:\n" + "\n".join(faults))
-    return rendered
+        pdf.write(browser, rendered, course.entries(root), part.language)
 
 
 def repository_of(root: Path) -> str:
@@ -96,20 +132,27 @@ def _exercises(root: Path) -> list[Path]:
     return sorted((root / "exercises").glob("[0-9]*.ipynb"))
 
 
-def _configuration(root: Path, settings: Settings) -> str:
-    files = [path.relative_to(root).as_posix() for folder in ("notebooks", "exercises", "docs") for path in (root / folder).rglob("*") if path.suffix in (".md", ".ipynb")]
-    told = {"repository": settings.repository.removesuffix("/"), "branch": settings.branch, "files": sorted(files)}
+def _files(root: Path) -> list[str]:
+    """Sources of pages, as paths below the course's folder."""
+    found = [path.relative_to(root) for folder in ("notebooks", "exercises", "docs") for path in (root / folder).rglob("*") if path.suffix in (".md", ".ipynb")]
+    return sorted(path.as_posix() for path in found if not {"sources", "slides", *LANGUAGES} & set(path.parts) and not any(name.startswith(".") for name in path.parts))
+
+
+def _configuration(settings: Settings, part: Part) -> str:
+    told = {"repository": settings.repository.removesuffix("/"), "branch": settings.branch, "files": _files(part.root), "language": part.language,
+            "other": part.other, "way": part.way, "pages": part.pages}
     options = {"light_css_variables": {"figure-filter": "none", **stored_listings.LIGHT},
                "dark_css_variables": {"figure-filter": "invert(0.91) hue-rotate(180deg)", **stored_listings.DARK}}
-    return (f"{CONFIGURATION}hopperlab_site = {told!r}\nhtml_theme_options = {options!r}\n"
+    return (f"{CONFIGURATION.replace('{language}', SPHINX.get(part.language, part.language))}hopperlab_site = {told!r}\nhtml_theme_options = {options!r}\n"
             f"html_static_path = [{str(THEME / 'static')!r}]\ntemplates_path = [{str(THEME / 'templates')!r}]\n")
 
 
-def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Settings = PLAIN) -> None:
+def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Settings = PLAIN, part: Part | None = None) -> None:
     """Lay out everything that is rendered, with the configuration, in `source`."""
+    part = part or Part(root=root)
     source.mkdir(parents=True)
-    (source / "conf.py").write_text(_configuration(root, settings), encoding="utf-8")
-    shutil.copytree(root / "docs", source / "docs", ignore=shutil.ignore_patterns(".*"))
+    (source / "conf.py").write_text(_configuration(settings, part), encoding="utf-8")
+    shutil.copytree(root / "docs", source / "docs", ignore=shutil.ignore_patterns(".*", *LANGUAGES))
     for path in sorted((source / "docs").rglob("*.md")):
         path.write_text(_links_to_files_as_words(path.read_text(encoding="utf-8"), path, source), encoding="utf-8")
     _link_lessons(root, source / "docs")
@@ -124,7 +167,7 @@ def prepare(reference: Mapping[str, str], root: Path, source: Path, settings: Se
         (source / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
     exercises = [f"exercises/{path.stem}" for path in _exercises(root)]
     pdfs = pdf.FILES.items() if settings.pdf else ()
-    (source / "index.md").write_text(home_page.home(root, every, exercises, reference, pdfs), encoding="utf-8")
+    (source / "index.md").write_text(home_page.home(root, every, exercises, reference, pdfs, part.language), encoding="utf-8")
 
 
 def _link_lessons(root: Path, docs: Path) -> None:
@@ -179,7 +222,9 @@ def _cuda_as_text(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 def alt_text(words: str | list[str]) -> str:
     """The plain text of a figure on one line, cut at a word."""
-    line = " ".join("".join(words).split()).removeprefix("A panel: run the notebook to move its controls. First launch: ")
+    line = " ".join("".join(words).split())
+    for to in LANGUAGES:
+        line = line.removeprefix(say(PANEL_BEGINS, to) + " ")
     line = re.sub(r"[\\`<>|]", " ", line)
     return line if len(line) <= MOST_ALT else line[:MOST_ALT].rsplit(" ", 1)[0] + " …"
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from ...runtime.language import ENGLISH, LANGUAGES, say
 from . import wrapping
 
 TEXTS = "search-texts.js"
@@ -35,7 +37,9 @@ def _own_search(app: Any) -> None:
 
 def _page(app: Any, name: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
     """Give the template its links, wrap the page's lines, and keep its text for the search."""
-    context["page_links"] = links(name, app.config.hopperlab_site, set(app.env.found_docs))
+    told = app.config.hopperlab_site
+    context["page_links"] = links(name, told, set(app.env.found_docs))
+    context["say"] = partial(say, into=told.get("language", ENGLISH))
     if context.get("body"):
         app.hopperlab_texts += sections(name, context["body"])
         context["body"] = wrapping.by_lines(context["body"])
@@ -43,13 +47,14 @@ def _page(app: Any, name: str, _template: str, context: dict[str, Any], _doctree
 
 def links(page: str, settings: dict[str, Any], pages: set[str]) -> list[dict[str, str]]:
     """The links of a page's bar: words, href (seen from the page), and a title. settings: repository, branch and root_files (sources that the repository holds)."""
-    found, up = [], "../" * page.count("/")
+    up, to = "../" * page.count("/"), settings.get("language", ENGLISH)
+    found = _other_edition(page, up, settings)
     folder, _, stem = page.partition("/")
     twin = {"notebooks": "exercises", "exercises": "notebooks"}.get(folder)
     if twin and f"{twin}/{stem}" in pages:
-        found.append({"words": "Exercises" if twin == "exercises" else "Lesson", "href": f"{up}{twin}/{stem}.html", "title": "The page that belongs to this one"})
+        found.append({"words": say("Exercises" if twin == "exercises" else "Lesson", to), "href": f"{up}{twin}/{stem}.html", "title": say("The page that belongs to this one", to)})
     if twin:
-        found.append({"words": "Notebook", "href": f"{up}{page}.ipynb", "title": "Download this page's notebook", "download": f"{stem}.ipynb"})
+        found.append({"words": say("Notebook", to), "href": f"{up}{page}.ipynb", "title": say("Download this page's notebook", to), "download": f"{stem}.ipynb"})
     repository, branch = settings.get("repository"), settings.get("branch", "main")
     if not repository:
         return found
@@ -57,9 +62,18 @@ def links(page: str, settings: dict[str, Any], pages: set[str]) -> list[dict[str
     if twin and repository.startswith("https://github.com/"):
         place = repository.removeprefix("https://github.com/")
         found.append({"words": "Colab", "href": f"https://colab.research.google.com/github/{place}/blob/{branch}/{page}.ipynb",
-                      "title": f"Run it in Google Colab: write {repository} into the field of the first cell"})
-    found.append({"words": "Repository", "href": f"{repository}/blob/{branch}/{file}" if file else repository, "title": f"{file or 'The course'} in the repository"})
+                      "title": say(f"Run it in Google Colab: write {repository} into the field of the first cell", to)})
+    found.append({"words": say("Repository", to), "href": f"{repository}/blob/{branch}/{file}" if file else repository, "title": say(f"{file or 'The course'} in the repository", to)})
     return found
+
+
+def _other_edition(page: str, up: str, settings: dict[str, Any]) -> list[dict[str, str]]:
+    """The way to the same page in the other language, or to its first page where it has none like this."""
+    other = settings.get("other")
+    if not other:
+        return []
+    there = page if page in settings["pages"] else "index"
+    return [{"words": LANGUAGES[other], "href": f"{up}{settings['way']}{there}.html", "title": LANGUAGES[other], "lang": other}]
 
 
 class _Sections(HTMLParser):

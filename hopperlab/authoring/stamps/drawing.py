@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which definitions of show/ and lessons/ draw a cell's output, and one hash of them: read from the files, nothing is imported or run.
 
+Stored outputs are English: a text that goes through the language (IN_LANGUAGE) counts as the text itself.
 A cell reaches what its names mean, what those definitions use in turn, and the statements that a module runs on import. Comments, docstrings,
 annotations and the place of a definition in its file do not count.
 """
@@ -21,6 +22,7 @@ ROOMS = ("show", "lessons")
 EVERYTHING = "*"            # in place of a name: all of a module
 CHECKED = re.compile(r"\bhl\.check\(\s*[\"'](\d\d[a-z]?)\.\d+")
 REPAIRED = re.compile(r"\A%%repair (\w+)")
+IN_LANGUAGE = {"say", "named", "columns", "in_language"}      # of runtime/language.py and show/figure_words.py
 IGNORED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
 
 
@@ -133,7 +135,7 @@ class Drawing:
             return None
         package = dotted if path.is_dir() else dotted.rpartition(".")[0]
         module = Module(package)
-        for node in _without_types(ast.parse(file.read_text(encoding="utf-8"))).body:
+        for node in _InEnglish().visit(_without_types(ast.parse(file.read_text(encoding="utf-8")))).body:
             _sort_in(node, module)
         return module
 
@@ -147,6 +149,20 @@ def _without_types(tree: ast.Module) -> ast.Module:
             node.annotation = None if isinstance(node, ast.arg) else ast.Constant(None)
     tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"))]
     return tree
+
+
+class _InEnglish(ast.NodeTransformer):
+    """Takes out what translates: the calls, of which their argument stays, and their imports."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """`say(text)` is `text`."""
+        self.generic_visit(node)
+        return node.args[0] if isinstance(node.func, ast.Name) and node.func.id in IN_LANGUAGE and len(node.args) == 1 and not node.keywords else node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        """An import without these names; none where nothing is left of it."""
+        node.names = [alias for alias in node.names if alias.name not in IN_LANGUAGE]
+        return node if node.names else None
 
 
 def _sort_in(node: ast.AST, module: Module) -> None:

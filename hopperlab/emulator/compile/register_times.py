@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ptx.ir import Vec
+from ..ptx.ir import Reg, Vec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..ptx.cfg import Cfg
-    from ..ptx.ir import Function, Instr, Reg
+    from ..ptx.ir import Function, Instr
     from .translated import MachineOp
 
 TIME = "@time"                   # suffix of the second register's name
@@ -30,16 +30,17 @@ NO_TIME = np.uint32(0)
 @dataclass
 class Plan:
     """tracked: registers with a time. fragments: registers that hold A of a wgmma -> instructions of those wgmma. results: the same
-    of D, for registers that something else computes too. watched: the wgmma whose registers are computed anew somewhere."""
+    of D, for registers that something else computes too; metadata: of a sparse A's metadata. watched: the wgmma whose registers are computed anew somewhere."""
 
     tracked: frozenset[str]
     fragments: dict[str, tuple[int, ...]]
     results: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    metadata: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def watched(self) -> frozenset[int]:
         """Instructions whose groups are remembered warp by warp."""
-        return frozenset(i for table in (self.fragments, self.results) for sites in table.values() for i in sites)
+        return frozenset(i for table in (self.fragments, self.results, self.metadata) for sites in table.values() for i in sites)
 
     def extend_live(self, graph: Cfg) -> None:
         """A time lives as long as its register."""
@@ -48,10 +49,10 @@ class Plan:
             b.live_out |= {n + TIME for n in b.live_out if n in self.tracked}
 
 
-def operands(instr: Instr) -> tuple[tuple, tuple]:
-    """(D, A) registers of a wgmma.mma_async; A is empty when it lies in shared memory."""
+def operands(instr: Instr) -> tuple[tuple, tuple, tuple]:
+    """(D, A, metadata) registers of a wgmma.mma_async; A is empty when it lies in shared memory, metadata where A is not sparse."""
     d, a = instr.operands[0], instr.operands[1]
-    return d.items, (a.items if type(a) is Vec else ())
+    return d.items, (a.items if type(a) is Vec else ()), (tuple(r for r in instr.operands[3:4] if type(r) is Reg) if "sp" in instr.mods else ())
 
 
 def makes(instr: Instr) -> bool:
@@ -65,11 +66,12 @@ def plan(function: Function, ops: Mapping[int, MachineOp]) -> Plan:
     products = [i for i in function.body if i.index in ops and ops[i.index].raw]
     fragments: dict[str, tuple[int, ...]] = {}
     results: dict[str, tuple[int, ...]] = {}
+    metadata: dict[str, tuple[int, ...]] = {}
     reach = set()
     for i in products:
-        d, a = operands(i)
-        reach.update(r.name for r in (*d, *a))
-        for table, registers in ((fragments, a), (results, d)):
+        d, a, words = operands(i)
+        reach.update(r.name for r in (*d, *a, *words))
+        for table, registers in ((fragments, a), (results, d), (metadata, words)):
             for r in registers:
                 table[r.name] = (*table.get(r.name, ()), i.index)
     if not products:
@@ -80,7 +82,7 @@ def plan(function: Function, ops: Mapping[int, MachineOp]) -> Plan:
     written = computed | {d.name for i in function.body if makes(i) for d in i.dsts()}
     results = {name: sites for name, sites in results.items() if name in written}
     _close(computed, renames)
-    return Plan(frozenset(computed & reach), fragments, results)
+    return Plan(frozenset(computed & reach), fragments, results, metadata)
 
 
 def _close(names: set, edges: list) -> None:
@@ -123,10 +125,11 @@ def wrote(emitter: Any, reg: Reg) -> None:
     times, instr = emitter.t.times, emitter.instr
     if reg.name in times.tracked:
         _stamp(emitter, reg, instr)
-    if reg.name in times.fragments and makes(instr):
-        line = f"M.tell.operand_replaced(C, {instr.index}, {times.fragments[reg.name]!r}, 'A')"
-        if not emitter.lines or line not in emitter.lines[-4:]:
-            emitter.lines.append(line)
+    for table, what in ((times.fragments, "A"), (times.metadata, "metadata")):
+        if reg.name in table and makes(instr):
+            line = f"M.tell.operand_replaced(C, {instr.index}, {table[reg.name]!r}, {what!r})"
+            if line not in emitter.lines[-4:]:
+                emitter.lines.append(line)
 
 
 def _stamp(emitter, reg, instr) -> None:
@@ -150,7 +153,7 @@ def _stamp(emitter, reg, instr) -> None:
 def used(emitter: Any, instr: Instr, scale: str) -> None:
     """A wgmma is about to be emitted; `scale`: expression of scale-d."""
     tracked = emitter.t.times.tracked
-    d, a = ([_time(emitter, r.name) for r in rs if r.name in tracked] for rs in operands(instr))
-    if d or a:
-        listed = [f"({''.join(t + ', ' for t in group)})" for group in (d, a)]
-        emitter.lines.append(f"M.tell.operands_taken(C, {instr.index}, {scale}, {listed[0]}, {listed[1]})")
+    groups = [[_time(emitter, r.name) for r in rs if r.name in tracked] for rs in operands(instr)]
+    if any(groups):
+        listed = ", ".join(f"({''.join(t + ', ' for t in group)})" for group in groups)
+        emitter.lines.append(f"M.tell.operands_taken(C, {instr.index}, {scale}, {listed})")

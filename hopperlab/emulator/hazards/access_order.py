@@ -28,6 +28,8 @@ class AccessOrder(Listener):
     def __init__(self, machine: Watched, shared: SharedOrder, everywhere: GlobalOrder) -> None:
         self.M, self.shared, self.everywhere = machine, shared, everywhere
         self.blind: dict[int, bool] = {}           # atomics: does nobody read the old value?
+        loops = {index for loop in machine.translation.loops for index in loop.watched}
+        self.locks = {i.index for i in machine.body if i.op == "atom" and i.index in loops and {"cas", "exch"} & set(i.mods) and not {"acquire", "acq_rel"} & set(i.mods)}
 
     # --- shared memory ----------------------------------------------------------------------------------------------
     def shared_read(self, C: Cohort, flat: np.ndarray, info: Any) -> None:
@@ -82,7 +84,7 @@ class AccessOrder(Listener):
             offset = np.broadcast_to(offset, gids.shape)
             self.everywhere.read(gids, allocation, offset, info.nbytes, info.index, info.volatile, info.constant)
             if info.volatile:
-                self.everywhere.acquire(_part(C, where), allocation, offset)
+                self.everywhere.acquire(_part(C, where), allocation, offset, None if info.acquire else info.index)
 
     def global_written(self, C: Cohort, address: np.ndarray, parts: list[Part], info: Any, value: Callable[[Any], Callable[[Any], np.ndarray]]) -> None:
         """st."""
@@ -115,6 +117,10 @@ class AccessOrder(Listener):
             known = self.blind[info.index] = not (info.returns and self.M.translation.wants_result(info.index))
         return known
 
+    def _locks(self, info: Any) -> int | None:
+        """The instruction, if it takes a lock (or polls by compare and swap) and acquires nothing by itself."""
+        return info.index if info.index in self.locks else None
+
     def _synchronise(self, C: Cohort, allocation: Any, offset: np.ndarray, info: Any) -> None:
         """Learn what was published at the words, and publish there."""
         order = self.everywhere
@@ -122,12 +128,12 @@ class AccessOrder(Listener):
             return
         warps, first = np.unique(C.gids >> 5, return_index=True)
         if len(warps) == 1 or len(np.unique(offset >> 2)) == len(offset):
-            order.acquire(C, allocation, offset)
+            order.acquire(C, allocation, offset, self._locks(info))
             order.release(C, allocation, offset, info.release, info.narrow)
             return
         for start, end in zip(first, np.append(first[1:], C.n)):       # warps that meet at a word: one after the other
             one = type(C)(C.gids[start:end], None, C.pc)  # type: ignore[arg-type]  # reads no registers
-            order.acquire(one, allocation, offset[start:end])
+            order.acquire(one, allocation, offset[start:end], self._locks(info))
             order.release(one, allocation, offset[start:end], info.release, info.narrow)
 
 

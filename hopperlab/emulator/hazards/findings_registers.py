@@ -35,6 +35,11 @@ def fragment_overwritten(M: Watched, site: int, other: int, gid: int) -> None:
     M.findings.add("fragment-overwritten", site, other, gid, agent="wgmma")
 
 
+def metadata_overwritten(M: Watched, site: int, other: int, gid: int) -> None:
+    """The register that holds the metadata of a sparse wgmma in flight is written."""
+    M.findings.add("metadata-overwritten", site, other, gid, agent="wgmma")
+
+
 def unwritten_accumulator(M: Watched, site: int, gid: int, operand: str) -> None:
     """A product adds to registers that nothing has written; operand: 'C' of mma.sync, 'D' of wgmma."""
     M.findings.add(f"unwritten-{operand}", site, None, gid)

@@ -324,6 +324,9 @@ class GlobalOrder:
         before = clocks.K[clocks.row_of[C.gids[units.starts]], :2, own]
         vec = clocks.publish(C, units)
         known = [self._snapshot(gw, vec[k]) for k, gw in enumerate(units.gw.tolist())]
+        if self.far.open and not narrow:
+            for k, (gw, mask) in enumerate(zip(units.gw.tolist(), lane_masks(C, units).tolist())):
+                self.far.fence(gw // clocks.warps, gw, mask, vec[k])
         self.fences.ran(C, units, self.serial[units.gw // clocks.warps].tolist(), known, before, narrow)
 
     def release(self, C: Cohort, allocation: Stamped, offset: np.ndarray, now: bool, narrow: bool = False) -> None:
@@ -347,8 +350,8 @@ class GlobalOrder:
             for who, known in told.items():
                 merge_known(clocks, self.published.setdefault((allocation.address, word, who), {}), known)
 
-    def acquire(self, C: Cohort, allocation: Stamped, offset: np.ndarray) -> None:
-        """A synchronising read: its threads learn what was published at the word."""
+    def acquire(self, C: Cohort, allocation: Stamped, offset: np.ndarray, site: int | None = None) -> None:
+        """A synchronising read: its threads learn what was published at the word. site: of a load that wants a fence after it."""
         if not self.published:
             return
         for word in np.unique(offset >> 2).tolist():
@@ -356,16 +359,16 @@ class GlobalOrder:
             for who in (-1, *np.unique(lanes // self.M.T).tolist()):
                 known = self.published.get((allocation.address, word, who))
                 if known:
-                    self._learn(lanes if who < 0 else lanes[lanes // self.M.T == who], known)
+                    self._learn(lanes if who < 0 else lanes[lanes // self.M.T == who], known, site)
 
-    def _learn(self, lanes: np.ndarray, known: Known) -> None:
+    def _learn(self, lanes: np.ndarray, known: Known, site: int | None) -> None:
         clocks = self.clocks
         for domain in np.unique((lanes >> 5) // clocks.warps).tolist():
             here = np.sort(lanes[(lanes >> 5) // clocks.warps == domain])
             own = known.get(int(self.serial[domain]))
             others = {s: v for s, v in known.items() if s != self.serial[domain]}
             if others:
-                self._learn_far(domain, here, others)
+                self._learn_far(domain, here, others, site)
             if own is not None:
                 readers = Cohort(here, None, 0)  # type: ignore[arg-type]  # reads no registers
                 units = Units(readers, self.M.alive)
@@ -374,10 +377,10 @@ class GlobalOrder:
                 vec[:, clocks.paired:, :own.shape[1]] = own[V]
                 clocks.learn(readers, units, vec)
 
-    def _learn_far(self, domain: int, gids: np.ndarray, known: Known) -> None:
+    def _learn_far(self, domain: int, gids: np.ndarray, known: Known, site: int | None) -> None:
         for warp in np.unique(gids >> 5).tolist():
             for lane in self._who(warp, np.unique(gids[gids >> 5 == warp] & 31)):
-                self.far.learn(domain, warp, lane, known)
+                self.far.learn(domain, warp, lane, known, site)
 
     def _who(self, warp: int, lanes: np.ndarray) -> list[int]:
         return [WHOLE_WARP] if len(lanes) >= self.M.alive[warp] else lanes.tolist()

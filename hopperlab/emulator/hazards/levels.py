@@ -10,7 +10,7 @@ from .words import Kind
 
 VARIABLE = "HOPPERLAB_HAZARD_LEVELS"           # "unfenced-overwrite=error", several with commas
 CHOICES = ("error", "warning", "off")
-LEVELS: Mapping[str, str] = {Kind.UNFENCED_OVERWRITE: "warning"}
+LEVELS: Mapping[str, str] = {Kind.UNFENCED_OVERWRITE: "warning", Kind.UNFENCED_FLAG: "warning"}
 """The kinds that can be switched, and what they are when nobody asks."""
 
 

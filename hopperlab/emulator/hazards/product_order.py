@@ -29,7 +29,7 @@ class ProductOrder(Listener):
         self.M, self.clocks, self.shared, self.marks, self.barriers = machine, clocks, shared, marks, barriers
         self.begun = np.zeros((machine.slots * machine.wgmma_groups, 2, clocks.warps), np.int32)
         self.begun_at = np.zeros(machine.slots * machine.warps, np.int32)       # epoch of each warp
-        self.fragments = np.zeros(machine.slots * machine.wgmma_groups, bool)   # A of the latest product came from registers
+        self.fragments = np.zeros(machine.slots * machine.wgmma_groups, bool)   # A or metadata of the latest product came from registers
         clocks.lanes.holders.append(lambda: [self.begun[:, X]])
         self.unwritten = machine.translation.once("accumulators nobody sets", lambda t: uninitialised.accumulators(t.function, t.ops))
 
@@ -65,12 +65,13 @@ class ProductOrder(Listener):
         if (clocks.learned[units.gw] >= self.begun_at[units.gw]).any():         # else nothing has happened since but products
             clocks.join_at(self.begun, issue.groups, vec[:, :2, :clocks.warps], MOMENT)
             self.begun_at[units.gw] = clocks.epoch[units.gw]
-        self.fragments[issue.groups] = issue.granules[0] is None
+        self.fragments[issue.groups] = issue.granules[0] is None or issue.info.selector is not None
         column = clocks.wgmma0 + issue.group_ids % (M.wgmma_groups * M.cluster)
         wgmma_reads(self.shared, vec, issue, units.gw % M.warps % 4, C.gids[units.starts], column)
 
     def products_waited(self, C: Cohort, done: np.ndarray) -> None:
-        """wait_group: the reads of the groups, by all four warps, are over. So are the loads of A's fragments: their values went through the product."""
+        """wait_group: the reads of the groups, by all four warps, are over. So are the loads of A's fragments, or of a sparse A's metadata: their values went
+        through the product."""
         M, clocks, units = self.M, self.clocks, self.M.units(C)
         groups = units.gw // M.warps * M.wgmma_groups + units.gw % M.warps // 4
         clocks.reach(C, units, clocks.wgmma0 + groups % (M.wgmma_groups * M.cluster), done)

@@ -47,11 +47,13 @@ class RegisterTimes(Listener):
             table = self.started.setdefault(site, np.zeros(len(self.M.fences.count), np.int64))
             table[warps] = issue.number
 
-    def operands_taken(self, C: Cohort, index: int, scale: np.ndarray, d_times: tuple[np.ndarray, ...], a_times: tuple[np.ndarray, ...]) -> None:
+    def operands_taken(self, C: Cohort, index: int, scale: np.ndarray, d_times: tuple[np.ndarray, ...], a_times: tuple[np.ndarray, ...],
+                       metadata_times: tuple[np.ndarray, ...] = ()) -> None:
         """None of the registers may have been computed since the warp's last wgmma.fence."""
         M = self.M
         base = M.fences.base(C) >> SITE_BITS
-        for what, times, read in (("an accumulator register", d_times, scale), ("a register of its A fragment", a_times, np.True_)):
+        for what, times, read in (("an accumulator register", d_times, scale), ("a register of its A fragment", a_times, np.True_),
+                                  ("the register of its metadata", metadata_times, np.True_)):
             for time in times:
                 late = ((time >> SITE_BITS) == base) & read
                 if late.any():
@@ -85,8 +87,8 @@ class RegisterTimes(Listener):
             warps = C.gids >> 5
             busy = started[warps] > self.M.wgmma_done[warps]
             if busy.any():
-                tell = findings_registers.fragment_overwritten if what == "A" else findings_registers.result_overwritten
-                tell(self.M, index, product, int(C.gids[int(np.argmax(busy))]))
+                {"A": findings_registers.fragment_overwritten, "metadata": findings_registers.metadata_overwritten, "D": findings_registers.result_overwritten}[what](
+                    self.M, index, product, int(C.gids[int(np.argmax(busy))]))
 
     def ctas_end(self, slots: np.ndarray) -> None:
         """Every wgmma of theirs has been waited for."""

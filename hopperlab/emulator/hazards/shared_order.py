@@ -18,6 +18,7 @@ from .lane_order import LaneOrder, collided
 from .outgoing import Outgoing
 from .reduction_order import Earlier
 from .region_order import read_before, read_of_nothing, written_before
+from .shared_updates import Updates
 from .stamps import (
     LANE_MASK, MIXED, NEVER, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_read, pack_write)
 from .words import Kind
@@ -49,6 +50,7 @@ class SharedOrder:
         self.outgoing = Outgoing(machine, clocks, stride)
         self.atomics: set[int] = set()                 # atomic instructions seen
         self.earlier = Earlier(len(self.writes), W_LANE, W_COLUMN, W_EPOCH - W_LANE)
+        self.updates = Updates(clocks, len(self.writes))
         self.fed: set[Any] = set()                     # instructions that read something that had been written
         self.unfed: dict[Any, tuple[int, int]] = {}    # the others: (thread, byte position)
         self.unfenced = machine.session.levels[Kind.UNFENCED_OVERWRITE] != "off"
@@ -63,6 +65,7 @@ class SharedOrder:
             readers.reshape(len(readers), -1, self.granules)[:, slots] = 0
         for table in (*self.earlier.planes, *self.lanes.tables):
             table.reshape(-1, self.words)[slots] = 0
+        self.updates.reset_slots(slots, self.words)
         if self.outgoing.copies:
             for slot in slots.tolist():
                 self.outgoing.reset(slot)
@@ -98,7 +101,7 @@ class SharedOrder:
         if self.strong is None:
             self.strong = np.zeros((clocks.warps, self.reads.shape[1]), np.int64)
         self._mark_read(self.strong, gids, flat, nbytes, site)
-        self.earlier.forget(flat >> 2)
+        self._forget(flat >> 2)
 
     def _stamps(self, flat: np.ndarray, nbytes: int, every: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """(words, their write stamps) of accesses of `nbytes` at multiples of it: (n,), or (n, words); (n, 1) where the first may speak for all of each, and not
@@ -153,8 +156,9 @@ class SharedOrder:
         if blind and nbytes >= 4:
             new = np.broadcast_to(stamp if at.ndim == 1 else stamp[:, None], at.shape)
             self.earlier.updated(at, (old,), (new,), self.writes[at], np.zeros(at.shape, bool) if was_atomic is None else was_atomic)
-        elif self.earlier.planes:
-            self.earlier.forget(words_of(flat, nbytes))
+            self.updates.by_lanes(at, new)
+        elif self.updates.any:
+            self._forget(words_of(flat, nbytes))
         if value is not None:
             lost = (self.writes[flat >> 2] if nbytes >= 4 else self.parts[flat]) != stamp  # type: ignore[index]  # _write_parts has made them
             if lost.any():
@@ -212,6 +216,9 @@ class SharedOrder:
         stamps, earlier = self.writes[w0:w1], self.earlier.at(slice(w0, w1))
         if earlier is not None:
             stamps = np.concatenate([stamps, np.where(earlier[0] == 0, stamps, earlier[0])])
+        if self.updates.any:
+            rows = self.updates.at(slice(w0, w1))
+            stamps = np.concatenate([stamps, np.where(rows == 0, self.writes[w0:w1], rows).reshape(-1)]) if len(rows) else stamps
         if stamps[0] == stamps[-1] and stamps[0] >= 0 and (stamps == stamps[0]).all():
             return stamps[:1], np.zeros(1, np.int64)
         unique, first = np.unique(stamps, return_index=True)
@@ -262,6 +269,15 @@ class SharedOrder:
         if self.earlier.planes:
             at = words_of(flat, nbytes)
             self._check_writer(gids, at, self.earlier.planes[0][at], site, verb)
+        if self.updates.any:
+            at = words_of(flat, nbytes)
+            for stamps in self.updates.at(at):
+                self._check_writer(gids, at, stamps, site, verb)
+
+    def _forget(self, at: np.ndarray | slice) -> None:
+        """Words `at` are somebody's own, or have been observed: no reductions before."""
+        self.earlier.forget(at)
+        self.updates.forget(at)
 
     def _check_scope(self, gids: np.ndarray, at: np.ndarray, stamps: np.ndarray, site: int) -> None:
         """What other CTAs wrote is known by synchronisation of cluster scope, or it is a warning."""
@@ -335,8 +351,9 @@ class SharedOrder:
             if reduction:
                 old, new = self.writes[w0:w1], np.full(w1 - w0, stamp)
                 self.earlier.updated(np.arange(w0, w1), (old,), (new,), new, self._atomic(old))
+                self.updates.by_copy(w0, w1, stamp)
             else:
-                self.earlier.forget(slice(w0, w1))
+                self._forget(slice(w0, w1))
             self.writes[w0:w1] = stamp
 
     def _atomic(self, stamps: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     OVERWRITE_IN_FLIGHT = "overwrite-in-flight", "A buffer is rewritten, or handed over, while an operation may still read or write it"
     MISSING_PROXY_FENCE = "missing-proxy-fence", "Data written by ordinary stores is read by TMA or wgmma without `fence.proxy.async`"
     UNFENCED_OVERWRITE = "unfenced-overwrite", "TMA overwrites shared memory that ordinary loads have read, without `fence.proxy.async` after them: formally required"
+    UNFENCED_FLAG = "unfenced-flag", "A flag is polled by volatile or relaxed loads, and what it announces is read with no fence after the poll: formally required"
     REGISTER_IN_FLIGHT = "register-in-flight", "A register is used while a wgmma still owns it"
     RACE = "race", "Two threads or blocks touch the same bytes, one of them writes, and nothing orders them"
     PHASE_OVERRUN = "phase-overrun", "A barrier's next phase does not wait for those who still wait for this one"
@@ -65,6 +66,8 @@ THREADS = "{here} {verb} {where}, which {there} {other_verb} in another thread, 
 MAP = "{here} uses the tensor map at byte {address} of {map}, which {there} changed in this kernel"
 ONE_FENCE = " It is missing between all writes at {writers} and all uses at {readers}."
 INIT_ONCE = "Let one thread initialise each barrier, once; to start it anew, run mbarrier.inval first, when nobody uses it any more."
+LETTER = "The reader waits for a flag raised after the store, the writer for an answer; or value and flag are one word. Lanes of one warp run __syncwarp() between."
+NO_RACE = " in another thread, and nothing orders the two. Both are volatile or relaxed, so it is no data race; but "
 STILL_READING = "{here} overwrites {where}, which {there} may still be reading. "
 
 ORDER = {
@@ -110,6 +113,9 @@ ORDER = {
         "or split the kernel.", (("spoke", SPOKE), ("reduction", REDUCTION), ("narrow", NARROW))),
     "global-race-lanes": Case(Kind.RACE, LANES, "lanes of a warp need not run in step (independent thread scheduling). Put a __syncwarp() there.",
                               (("reduction", REDUCTION),)),
+    "letter-early": Case(Kind.RACE, "{here} reads {where}, which {there} wrote" + NO_RACE + "nothing waits for this value: it may be the one before, or the one after. ",
+                         LETTER, severity="warning"),
+    "letter-lost": Case(Kind.RACE, "{here} overwrites {where}, which {there} read" + NO_RACE + "the reader may get this value in place of its own. ", LETTER, severity="warning"),
     "global-proxy-fence": Case(
         Kind.MISSING_PROXY_FENCE, "{here} reads {where} through the async proxy, but {there} wrote it in this kernel through the generic proxy and no "
         "fence.proxy.async lies between them. ", "After the writes (or after the barrier that follows them) run fence.proxy.async, then start the copy.", (("several", ONE_FENCE),)),
@@ -122,6 +128,9 @@ ORDER = {
         "proxies are not. The PTX ISA asks for the fence: without it, 3.4 million of 35 billion words that an H200 read in one ring came from the tile after. ",
         "Each thread that reads runs fence.proxy.async.shared::cta after its last read and before it hands the buffer back (or the thread that issues the copy runs it after its wait).",
         severity="warning"),
+    "flag-unfenced": Case(
+        Kind.UNFENCED_FLAG, "{here} sees a flag of another block, and {there} reads {where}, written before the flag was raised, with no fence between the two: it may be older than the flag. ",
+        "Run __threadfence() behind the loop that polls, in its thread (or in each that reads, after the barrier), or poll with ld.acquire.gpu.", severity="warning"),
     "stale-constant": Case(
         Kind.RACE, "{here} reads {where} through the read-only cache, but {there} writes it in the same kernel: the cache may hold the old value. ",
         "Drop const __restrict__ or __ldg() there."),
@@ -145,6 +154,9 @@ ORDER = {
     "never-written": Case(
         Kind.UNINITIALISED_READ, "{here} reads {where}, and in the whole launch it never read a byte that anyone had written: shared memory holds leftovers of "
         "earlier kernels, not zeros. ", "Check the address (which buffer, which stage, which offset), or write before reading."),
+    "flag-not-begun": Case(
+        Kind.UNINITIALISED_READ, "{here} looks at a flag, {where}, and nothing orders the store that gives it its value before, {there} in another thread: it may find leftovers there. ",
+        "Put a __syncthreads() (or another barrier) between that store and whoever polls; a flag that is raised by an ordinary store needs a volatile or releasing one."),
 }
 """Accesses to memory that nothing orders."""
 
@@ -258,6 +270,9 @@ REGISTERS = {
         Kind.REGISTER_IN_FLIGHT, "{here} writes a register that holds A of {there}, which is still in flight and may not have read it yet: ",
         "run wgmma.wait_group before the fragment changes, or use a second set of registers. If the source has one, the compiler has put both sets into the same "
         'registers: keep the first alive behind the wait with asm volatile("" : "+r"(a[i]) :: "memory").'),
+    "metadata-overwritten": Case(
+        Kind.REGISTER_IN_FLIGHT, "{here} writes the register with the metadata of {there}, a sparse product that is still in flight and may not have read it yet: ",
+        "run wgmma.wait_group before the metadata change, or keep them of even and of odd k-blocks in two registers."),
     "unwritten-D": Case(
         Kind.UNINITIALISED_READ, "{here} adds its product to accumulator registers (D) that nothing in the kernel has set before: registers hold leftovers of "
         "earlier work, not zeros. ", "Set all of them first: zero them (float d[...] = {{}}) before wgmma.fence, or give the first product scale-d = 0, which "

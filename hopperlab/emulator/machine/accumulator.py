@@ -121,8 +121,7 @@ class Accumulator:
         out = np.matmul(_operand_a(M, product), _operand_b(M, product).transpose(0, 2, 1)).reshape(-1, 4, 16, self.n)
         out = out.reshape(-1, 16, self.n) if _whole_groups(product) else out[product.group_of, product.quarter]
         sign, saturates = product.form[3:]
-        if (sign != 1) != M.altered.negates("wgmma"):
-            out = -out
+        out = M.altered.product("wgmma", out if sign == 1 else -out, self.warps % M.warps)
         if self.dtype == np.int32:
             out = out.astype(np.int64) if saturates else out.astype(np.int64).astype(np.int32)
         if self.tile is not None and product.keep.any():

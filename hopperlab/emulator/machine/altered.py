@@ -8,7 +8,7 @@ A cipher is drawn from a key that the launch cannot know, so that nobody can tel
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,7 +29,13 @@ STORES = ("store", "ldmatrix", "stmatrix")
 SINKS = ("wgmma", "mma")
 """Units that can decipher what an engine of LOADS has brought: A and B of wgmma in shared memory, A and B of mma.sync."""
 
-WAYS = (*LOADS, *PRODUCTS, *STORES, "reduce")
+MOVES = ("ld.shared", "st.shared")
+"""Numbers of 32 bits that ld returns from shared memory, or that st writes there, are doubled."""
+
+LATE = "late stores"
+"""Nothing is altered but the order: who would write to global memory runs when nobody else can, and nothing is left to land."""
+
+WAYS = (*LOADS, *PRODUCTS, *STORES, *MOVES, "reduce", LATE)
 """reduce: bulk and tensor reductions .add take away what they would add."""
 
 
@@ -64,6 +70,8 @@ class Altered:
     blocks: of which CTAs (their blockIdx), for reductions only
     to:     of LOADS: what the engine brings is enciphered, and this unit of SINKS alone deciphers it
     key:    draws the cipher
+    warps:  of each CTA, by number: whose products, or whose loads and stores of MOVES, are altered (None: everybody's)
+    beside: of MOVES: only while the warp holds what it has loaded from global memory and has not yet put into shared memory
     """
 
     way: str = ""
@@ -71,8 +79,14 @@ class Altered:
     truth: dict[int, Allocation] = field(default_factory=dict)
     to: str = ""
     key: int = 0
+    warps: Collection[int] | None = None
+    beside: bool = False
+    holding: set[int] = field(default_factory=set)
+    memory: GlobalMemory = field(init=False, repr=False)
+    enciphered: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.moves = self.way in MOVES
         if self.way and self.way not in WAYS:
             raise ValueError(f"way {self.way!r}: choose one of {', '.join(WAYS)}")
         if self.to and (self.to not in SINKS or self.way not in LOADS):
@@ -84,12 +98,52 @@ class Altered:
         return Cipher(np.random.default_rng(self.key))
 
     def source(self, engine: str, allocation: Allocation) -> Allocation:
-        """The memory that an engine of LOADS reads for an allocation."""
-        return self.truth.get(allocation.address, allocation) if engine == self.way else allocation
+        """The memory that an engine of LOADS reads for an allocation. What kernels write meanwhile is enciphered on its way."""
+        if engine != self.way or allocation.address in self.truth:
+            return self.truth[allocation.address] if engine == self.way else allocation
+        if not self.to:
+            return allocation
+        bytes_of = allocation.view(1).copy()
+        whole = len(bytes_of) // 2 * 2
+        bytes_of[:whole] = self.cipher.hide(bytes_of[:whole])
+        self.enciphered = bytes_of                      # an Allocation does not keep its array
+        return Allocation(self.memory, allocation.address, bytes_of, allocation.name)
 
     def negates(self, unit: str) -> bool:
-        """Whether the products of a unit of PRODUCTS are negated."""
-        return unit == self.way
+        """Whether the products of a unit of PRODUCTS are negated, whosever they are."""
+        return unit == self.way and self.warps is None
+
+    def product(self, unit: str, out: np.ndarray, warps: np.ndarray) -> np.ndarray:
+        """What a unit of PRODUCTS makes. out: (warps, ...); warps: their numbers in their CTAs."""
+        if unit != self.way:
+            return out
+        return -out if self.warps is None else np.where(np.isin(warps, list(self.warps)).reshape(-1, *(1,) * (out.ndim - 1)), -out, out)
+
+    # --- what warps move themselves -----------------------------------------------------------------------------------
+    def fetched(self, warps: np.ndarray) -> None:
+        """These warps (of the launch) have loaded from global memory."""
+        self.holding.update(np.unique(warps).tolist())
+
+    def read(self, warps: np.ndarray, of_cta: int, value: np.ndarray) -> np.ndarray:
+        """What ld.shared returns. warps: of each lane, in the launch; of_cta: warps of a CTA."""
+        return self._doubled(warps, of_cta, value) if self.way == "ld.shared" else value
+
+    def written(self, warps: np.ndarray, of_cta: int, values: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """What st.shared writes. What its warps held is put down."""
+        if self.way == "st.shared":
+            values = tuple(self._doubled(warps, of_cta, value) for value in values)
+        self.holding.difference_update(np.unique(warps).tolist())
+        return values
+
+    def _doubled(self, warps: np.ndarray, of_cta: int, value: np.ndarray) -> np.ndarray:
+        """Words of 32 bits, doubled as float32, where the lane's warp is one of those that are asked for."""
+        if value.dtype.itemsize % 4:
+            return value
+        meant = np.ones(len(warps), bool) if self.warps is None else np.isin(warps % of_cta, list(self.warps))
+        if self.beside:
+            meant &= np.isin(warps, list(self.holding))
+        words = np.ascontiguousarray(np.broadcast_to(value, len(warps))).view(np.float32).reshape(len(warps), -1)
+        return np.where(meant[:, None], words * np.float32(2), words).view(value.dtype)[:, 0]
 
     def delivered(self, unit: str, data: np.ndarray) -> np.ndarray:
         """What a unit of STORES delivers."""
@@ -106,7 +160,7 @@ class Altered:
     @contextmanager
     def only_seen_by_the_engine(self, memory: GlobalMemory, arrays: Sequence[np.ndarray], rng: np.random.Generator) -> Iterator[None]:
         """While the block runs, everybody but the altered engine finds noise in the memory of these arrays."""
-        kept = []
+        kept, self.memory = [], memory
         for allocation in {id(found): found for found in map(memory.register, arrays)}.values():
             bytes_of = allocation.view(1)
             were, twin, whole = bytes_of.copy(), bytes_of.copy(), len(bytes_of) // 2 * 2

@@ -282,9 +282,9 @@ class Listener:
         """An instruction is about to compute a register that can hold an accumulator; old: what it holds."""
 
     def operand_replaced(self, C: Cohort, index: int, products: tuple, what: str) -> None:
-        """An instruction computes a register that is operand `what` ('A' or 'D') of the wgmma instructions `products`."""
+        """An instruction computes a register that is operand `what` ('A', 'D' or 'metadata') of the wgmma instructions `products`."""
 
-    def operands_taken(self, C: Cohort, index: int, scale: Value, d_times: tuple, a_times: tuple) -> None:
+    def operands_taken(self, C: Cohort, index: int, scale: Value, d_times: tuple, a_times: tuple, metadata_times: tuple = ()) -> None:
         """A wgmma takes registers that were computed at these times (machine/fence_counts.py); scale: whether it reads D."""
 
     def registers_asked(self, C: Cohort, index: int, direction: str, count: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compile import masks
 from ..compile.translated import EXIT
-from . import gates, warp_meetings, whereabouts
+from . import gates, late_stores, warp_meetings, whereabouts
 from .cohort import NOBODY, Cohort, merge
 from .recurrence import Recurrence
 from .waits import ConvergeWait, SpuriousFalse
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .waits import Wait
 
 MAX_BACK_EDGES = 20000                # a cohort that loops this long gives way to the others
+LOOK_UP = 251                         # after so many rounds of a loop those that wait look again; odd, as phases come round in powers of two
 IDLE_BACK_EDGES = 1024               # a cohort that loops this long while nothing changes gives way to the others, and is asked whether it comes round for ever
 IDLE_WAITS = 32                      # the same, where its loop passes an mbarrier's wait each time
 
@@ -40,6 +41,10 @@ class Scheduler:
         self.events = 0            # what has happened that no loop repeats: CTAs begin, threads end, operations land
         self.polls = False         # some cohort in `polling` has polled, and not only looped for long
         self.converging: dict[int, list[Cohort]] = {}
+        self.held: list[Cohort] = []         # they come last, at the blocks `late` (machine/altered.py)
+        self.late = late_stores.blocks(machine)
+        self.passing: set[int] = set()
+        self.storing: dict[int, int] = {}
 
     def threads_left(self) -> None:
         """Threads exited: lanes that wait for the rest of their warp may be whole now."""
@@ -137,10 +142,10 @@ class Scheduler:
             self.events += 1
             return True
         if self.polling and self.polled_at != self.M.progress:
-            if self.endless():
-                self.give_up()
-            else:
+            if not self.endless():
                 self.poll_again()
+            elif not late_stores.release(self):
+                self.give_up()
             return True
         if self.M.landing.advance():
             self.M.progress += 1
@@ -150,7 +155,7 @@ class Scheduler:
                 return True
         if self.wake():
             return True
-        if self.release_partial():
+        if late_stores.release(self) or self.release_partial():
             return True
         if self.polling:
             if self.endless():
@@ -229,13 +234,16 @@ class Scheduler:
 
     def execute(self, C: Cohort) -> None:
         """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap, runs, runs_on, running, C.digest = self.blocks, self.ready, self.heap, self.M.runs, self.M.tell.runs_on, self.M.tell.running, None
+        blocks, ready, heap, runs, runs_on, running, late, C.digest = (
+            self.blocks, self.ready, self.heap, self.M.runs, self.M.tell.runs_on, self.M.tell.running, self.late, None)
         runs_on()
         while True:
             block = blocks[C.pc]
             if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
                 C.gave_way = self.rounds + 1
                 self.later.append(C)
+                return
+            if block.id in late and late_stores.held_back(self, C):
                 return
             C = gates.enter(self, C, block)
             if C is None:
@@ -284,6 +292,11 @@ class Scheduler:
         if self.heap and self._others_wait(C):
             C.pc = pc
             self.later.append(C)
+            return True
+        if C.backs % LOOK_UP == 0 and (self.polling or self.parked):
+            self.poll_again()
+            C.pc = pc
+            self.enqueue(C)
             return True
         return False
 

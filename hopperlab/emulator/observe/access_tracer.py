@@ -144,7 +144,7 @@ class AccessTracer(Tracer):
 
 
 def _exponentials(translation: Any) -> dict[int, tuple[int, int]]:
-    """Where ex2 stand: behind the wgmma of an index, or from the beginning of a block (-1 - its id): (first of them, how many)."""
+    """Where ex2 stand: behind the wgmma of an index, or from the beginning of a block (-1 - its id): (first of them, how many; a pair is two)."""
     found: dict[int, tuple[int, int]] = {}
     body = translation.function.body
     for number, (start, end) in enumerate(translation.spans):
@@ -154,5 +154,5 @@ def _exponentials(translation: Any) -> dict[int, tuple[int, int]]:
                 place = index
             elif body[index].op == EXPONENTIAL:
                 first, count = found.get(place, (index, 0))
-                found[place] = (first, count + 1)
+                found[place] = (first, count + (2 if body[index].mods[-1].endswith("x2") else 1))
     return found

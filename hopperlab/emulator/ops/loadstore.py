@@ -137,9 +137,10 @@ def _load_shared(M, C, info, address):
     M.tell.shared_read(C, flat, info)
     if info.count == 1:
         view = M.smem_views[info.width] if info.width < 16 else M.smem_wide
-        return view[flat >> (info.width.bit_length() - 1)].view(DTYPES[info.type])
-    rows = M.smem_views[info.width].reshape(-1, info.count)[flat // info.nbytes]
-    return _columns(rows, info)
+        value = view[flat >> (info.width.bit_length() - 1)].view(DTYPES[info.type])
+        return M.altered.read(C.gids >> 5, M.warps, value) if M.altered.moves else value
+    values = _columns(M.smem_views[info.width].reshape(-1, info.count)[flat // info.nbytes], info)
+    return tuple(M.altered.read(C.gids >> 5, M.warps, value) for value in values) if M.altered.moves else values
 
 
 def _load_global(M, C, info, address):
@@ -147,6 +148,8 @@ def _load_global(M, C, info, address):
     address = address.reshape(1) if uniform else address
     parts = find_global(M, C, address, info.nbytes, info.index)
     M.tell.global_read(C, address, parts, info)
+    if M.altered.moves:
+        M.altered.fetched(C.gids >> 5)
     if len(parts) == 1:
         rows = _gather(parts[0][0], parts[0][2], info)
     else:
@@ -286,6 +289,8 @@ def _bytes(values, info: Access, n: int, where=slice(None)):
 
 def _store_shared(M, C, info, address, values):
     flat = flat_shared(M, C, address, info.nbytes, info.index, info.cluster)
+    if M.altered.moves:
+        values = M.altered.written(C.gids >> 5, M.warps, values)
     M.tell.shared_written(C, flat, info, _bytes(values, info, C.n))
     if info.count == 1:
         view = M.smem_views[info.width] if info.width < 16 else M.smem_wide

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, at_most, custom, exactly, in_each_block, needless
 
@@ -41,13 +42,30 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
         launch("product", (columns, rows), (TILE, TILE), (a, b, c, np.int32(m), np.int32(n), np.int32(k)))
 
     warps = rows * columns * TILE * TILE // WARP
-    return Case({"c": a @ b}, run, {"c": c}, requires=(
+    return Case({"c": a @ b}, run, {"c": c}, carried=(Carried("st.shared", expected={"c": 4 * (a @ b)}), _beside(rng, shape, TILE)) if tiles > 2 else (), requires=(
         exactly("global_load_bytes", 4 * (columns * m * k + rows * k * n), "a block loads each number of its rows of a and columns of b once, and nothing outside"),
         at_most("warp_instructions_barrier", warps * (tiles + 1), f"tiles of k: {tiles}, warps: {warps}; with two buffers one __syncthreads() a tile is enough, and one before"),
         at_most("shared_load_bytes", warps * WARP * tiles * 2 * TILE * 4, "a product needs two numbers of shared memory, and nothing else is read from there"),
-        needless("atom or red", "cp.async", "cp.async.bulk loads", instead="ld brings the next tile into registers, and st puts it into shared memory"),
+        needless("atom or red", "cp.async", "cp.async.bulk loads", "ldmatrix", instead="ld brings the next tile into registers, and st puts it into shared memory"),
         in_each_block(rows * columns, None, PUT, "stores to shared memory", accesses=True),
         _loads_ahead(tiles)))
+
+
+def _beside(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -> Carried:
+    """Of numbers that are all 1, what a warp reads between loading a tile and putting it down is doubled: each product that it computes then is 4 instead of 1."""
+    m, n, tiles = *shape[:2], int(rng.integers(4, 7))
+    k = tiles * TILE
+    a, b, c = np.ones((m, k), np.float32), np.ones((k, n), np.float32), np.empty((m, n), np.float32)
+
+    def run(launch):
+        launch("product", (-(-n // TILE), -(-m // TILE)), (TILE, TILE), (a, b, c, np.int32(m), np.int32(n), np.int32(k)))
+
+    def judged(_run) -> str:
+        found, asked = (float(c.min()) - k) / 3, (tiles - 1) * TILE / ENOUGH
+        return "" if found >= asked else f"of {tiles} tiles of {TILE} columns, {found:.4g} products of an element were computed beside a load, and it should be {asked:.4g} at least"
+    return Carried("ld.shared", beside=True, own=Case({}, run, {"c": c}), judged=judged, says=(
+        "all numbers were 1, and those that a warp reads while it holds a tile in its registers were doubled: few or no products changed. What is read between the load of a tile "
+        "and its way into shared memory must be multiplied"))
 
 
 def _loads_ahead(tiles: int) -> Requirement:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from ...hopper import mbarrier
 from ...show import style
 from ...show.rings import ring_spans
-from ...show.timelines import gantt
+from ...show.timelines import Span, gantt
 from .stepper import ring_run
 
 
@@ -65,8 +65,12 @@ def _words(states: Sequence[tuple[int, int, int]], labels: Sequence[str], headin
 
 
 def draw_ring(stages: int, tiles: int) -> style.Picture:
-    """When each slot of the lesson's ring was filled and read, for one block and `tiles` tiles; the emulator's order of events."""
+    """When each slot of the lesson's ring was filled and read, for one block and `tiles` tiles; the emulator's order of events, and which of two teams has each tile."""
     run, _ = ring_run(stages, tiles)
-    used = {"in use by the tensor cores": "full: the consumers read"}
-    spans = [replace(span, row=span.row.replace("buffer", "slot"), kind=used.get(span.kind, span.kind)) for span in ring_spans(run, stages)]
+    spans = [replace(span, row=span.row.replace("buffer", "slot"), kind=_team(span)) for span in ring_spans(run, stages)]
     return gantt(spans, f"{tiles} tiles through a ring of {stages} slots", "order of events in the emulator (what came after what; not seconds)")
+
+
+def _team(span: Span) -> str:
+    """What a span shows, with the team whose tile it is."""
+    return f"full: team {int(span.label.split()[-1]) % 2} reads" if span.kind == "in use by the tensor cores" else span.kind

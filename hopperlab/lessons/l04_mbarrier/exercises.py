@@ -12,7 +12,7 @@ from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, custom, exactly, in_flight, kept_full, needless, none_of
 from ...hopper import mbarrier
 
-WARPS = 5                    # of a block: the producer's, and four of consumers
+TEAMS = {0: (1, 2), 1: (3, 4)}   # warps of a block that consume: team i takes tiles i, i + 2 ... of the block's; warp 0 produces
 TILE = 512                   # floats of one tile of the ring
 
 
@@ -48,29 +48,58 @@ def _ring(rng: np.random.Generator, shape: tuple[int, int], STAGES: int) -> Case
     def run(launch):
         launch("fold", (blocks,), (160,), (x, y, np.int32(tiles)), shared_mem=STAGES * TILE * 4)
 
-    return Case({"y": _fold(x)}, run, {"y": y}, carried=(Carried("bulk", (x,)),), requires=(
+    return Case({"y": _fold(x)}, run, {"y": y}, carried=(Carried("bulk", (x,)), *_each_its_own(_fold(x), tiles, blocks)), requires=(
         exactly("bulk_load_bytes", tiles * TILE * 4, "each tile comes by one bulk copy"),
         none_of("global_load_requests", "the copy engine reads x, no thread does"),
         exactly("mbarrier_expected_bytes", tiles * TILE * 4, "the producer announces what it copies"),
-        exactly("mbarrier_arrivals", 5 * tiles, "a tile costs one arrival on full and four on empty, one of each consumer warp"),
+        exactly("mbarrier_arrivals", 3 * tiles, "a tile costs one arrival on full and two on empty, one of each warp of its team"),
         _arrivals(tiles, blocks),
+        _apart(),
         needless("atom or red", "cp.async", instead="one bulk copy brings a tile, and the consumers read its slot"),
         in_flight("cp", deepest, f"a ring of {STAGES} slots keeps {STAGES} copies on their way"),
         kept_full(STAGES, "issue cp", "land cp", "copies")))
 
 
+def _each_its_own(folded: np.ndarray, tiles: int, blocks: int) -> tuple[Carried, ...]:
+    """For each team a run in which it alone reads doubled numbers, so that its tiles alone are doubled."""
+    team_of = np.arange(tiles) // blocks % len(TEAMS)
+    return tuple(Carried("ld.shared", warps=warps, expected={"y": folded * (1 + (team_of == team)).astype(np.float32).repeat(TILE)}, says=(
+        f"team {team} (warps {warps[0]} and {warps[1]}) alone read doubled numbers from shared memory, and the result did not follow: its tiles of y, and they alone, must come from what "
+        "it reads itself")) for team, warps in TEAMS.items())
+
+
 def _arrivals(tiles: int, blocks: int) -> Requirement:
-    """The producer's warp and each consumer warp arrive once for each tile of their block."""
+    """The producer's warp arrives once for each tile of its block, each consumer warp once for each of its team's."""
     def complaint(run: Any) -> str:
         found = Counter((event.block, event.warp) for event in run.timeline if event.what == "arrive mbarrier")
         for block in range(blocks):
-            asked = len(range(block, tiles, blocks))
-            for warp in range(WARPS):
-                if found[block, warp] != asked:
-                    return (f"warp {warp} of block {block} arrives {found[block, warp]} times, and should arrive {asked} times, once for each tile: the producer on full, "
-                            "each consumer warp on empty, for itself and no other")
+            of_block = len(range(block, tiles, blocks))
+            asked = {0: of_block, **{warp: len(range(team, of_block, len(TEAMS))) for team, warps in TEAMS.items() for warp in warps}}
+            for warp, count in asked.items():
+                if found[block, warp] != count:
+                    return (f"warp {warp} of block {block} arrives {found[block, warp]} times, and should arrive {count} times: the producer on full, once for each tile; a consumer warp "
+                            "on empty, once for each tile of its team, for itself and no other")
         return ""
     return custom("arrivals of each warp", complaint)
+
+
+def _apart() -> Requirement:
+    """Between its first and last tile a team must not meet the other one at a barrier of threads."""
+    def complaint(run: Any) -> str:
+        last = {(event.block, event.warp): place for place, event in enumerate(run.timeline) if event.what == "arrive mbarrier"}
+        begun: set[tuple[int, int]] = set()
+        met: dict[tuple[int, str], tuple[int, ...]] = {}
+        for place, event in enumerate(run.timeline):
+            warp = (event.block, event.warp)
+            if event.what == "arrive mbarrier":
+                begun.add(warp)
+            elif event.what == "meet bar" and warp in begun and place < last[warp]:
+                team = next(warps for warps in (*TEAMS.values(), (0,)) if event.warp in warps)
+                if met.setdefault((event.block, event.detail), team) != team:
+                    return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) between its tiles, where others than its team stop too: the teams wait for "
+                            "the producer's copies, and for nobody else")
+        return ""
+    return custom("no team waits for the other", complaint, accesses=True)
 
 
 EXERCISES = (
@@ -78,5 +107,5 @@ EXERCISES = (
              case=_phases, constants={"COUNT": (2, 1, 3, 5)}, says=lambda events: f"{events} events"),
     Exercise("04.2", "A ring of slots", CUDA, "ring", shapes=((1, 1), (2, 1), (9, 2), (13, 3)),
              draw=lambda rng: (int(rng.integers(1, 30)), int(rng.integers(1, 5))), case=_ring,
-             constants={"STAGES": (2, 3, 4)}, says=lambda shape: f"{shape[0]} tiles, {shape[1]} blocks"),
+             constants={"STAGES": (4, 2, 6)}, says=lambda shape: f"{shape[0]} tiles, {shape[1]} blocks"),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, Case, Exercise
-from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nothing_else
+from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nobody_stops, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 
 SLOTS, TILE = 3, 512         # of the ring of 10.1: slots, and floats of a tile
@@ -28,6 +28,13 @@ def read_by_all(warps: int, loads: list[int]) -> Requirement:
     return custom(f"{warps} warps read every tile", complaint, accesses=True)
 
 
+def _each_for_itself(expected: np.ndarray) -> tuple[Carried, ...]:
+    """For each consumer warpgroup a run in which it alone reads doubled numbers, so that its rows of y alone are doubled."""
+    return tuple(Carried("ld.shared", expected={"y": expected * (1 + (np.arange(len(expected)) == who))[:, None].astype(np.float32)}, warps=range(4 * who, 4 * who + 4), says=(
+        f"consumer warpgroup {who} alone read doubled numbers from shared memory, and the result did not follow: its rows of y, and they alone, must come from what it reads "
+        "itself")) for who in range(len(expected)))
+
+
 def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int) -> Case:
     """(tiles, blocks): y[w] = (w + 1) x by consumer warpgroup w; each block takes every blocks-th tile."""
     tiles, blocks = shape
@@ -39,7 +46,7 @@ def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int)
         launch("multiples", (blocks,), (128 * CONSUMERS + 32,), (x, y, np.int32(tiles)), shared_mem=SLOTS * TILE * 4 + 64)
 
     of_block = [len(range(block, tiles, blocks)) for block in range(blocks)]
-    return Case({"y": expected}, run, {"y": y}, carried=(Carried("bulk", (x,)),), requires=(
+    return Case({"y": expected}, run, {"y": y}, carried=(Carried("bulk", (x,)), *_each_for_itself(expected)), requires=(
         exactly("bulk_load_bytes", tiles * TILE * 4, "each tile comes once, by one bulk copy, for all consumers"),
         none_of("global_load_requests", "the copy engine reads x, no thread does"),
         exactly("mbarrier_arrivals", tiles * (1 + 4 * CONSUMERS), "a tile takes one arrival by the producer and one by each consumer warp"),
@@ -84,7 +91,7 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
         launch("gemm", grid, (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * stage_bytes + 64)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
-    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma"), *_shares_of(CONSUMERS, c, expected)), requires=(
         exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block of A and B comes once for all consumers"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
         exactly("wgmma", blocks * CONSUMERS * 4 * k_tiles, "a consumer multiplies a k-block in four k-steps"),
@@ -94,7 +101,27 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
         nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
         loads_ahead(2, STAGES, "the producer waits for nothing else than the stage that it fills"),
         loaded_by(range(4), "the producer's warpgroup, number 0"),
+        nobody_stops(),
         arrivals_by({number: range(4 * number, 4 * number + 4) for number in range(1, 1 + CONSUMERS)}, lambda _block: k_tiles, "warpgroup")))
+
+
+def _shares_of(consumers: int, c: np.ndarray, expected: np.ndarray) -> tuple[Carried, ...]:
+    """For each consumer warpgroup a run in which its products alone are negated: of each tile, 64 columns must follow at the most, whichever they are."""
+    def judged(_run: Any) -> str:
+        found, right = c.astype(np.float32), expected.astype(np.float32)
+        if (bad := (np.abs(found) != np.abs(right))).any():
+            row, col = np.argwhere(bad)[0]
+            return f"c[{row}, {col}] is {found[row, col]:g}, and should be {right[row, col]:g} or {-right[row, col]:g}"
+        for top in range(0, len(c), 64):
+            for left in range(0, c.shape[1], 64 * consumers):
+                tile = (found != right)[top:top + 64, left:left + 64 * consumers]
+                groups = [col for col in range(0, tile.shape[1], 64) if tile[:, col:col + 64].any()]
+                if len(groups) > 1:
+                    return f"of the tile at row {top}, column {left}, {len(groups)} blocks of 64 columns followed, and it should be one"
+        return ""
+    return tuple(Carried("wgmma", warps=range(4 * who, 4 * who + 4), judged=judged, says=(
+        f"the products of consumer warpgroup {who} alone were negated, and more than its share of the tile followed: the {consumers} consumers share the work equally, "
+        "64 columns each")) for who in range(1, 1 + consumers))
 
 
 def _sizes(rng: np.random.Generator) -> tuple[int, int, int]:

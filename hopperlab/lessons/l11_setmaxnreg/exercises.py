@@ -6,7 +6,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nothing_else
+from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nobody_stops, nothing_else
 from ...checking.requires import exactly, in_flight, none_of
 
 REGISTERS, SPARE = 65536, 30             # of an SM; of a consumer's thread beside its accumulators
@@ -76,6 +76,7 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], PRODUCER_REGIST
         nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
         loads_ahead(3, STAGES, "the producer waits for nothing else than the stage that it fills"),
         loaded_by(range(4), "the producer's warpgroup, number 0"),
+        nobody_stops(),
         arrivals_by({number: range(4 * number, 4 * number + 4) for number in range(1, 1 + CONSUMERS)}, lambda _block: k_tiles, "warpgroup")))
 
 

@@ -90,6 +90,25 @@ def tells_in_time(each: int) -> Requirement:
     return custom("the next consumer is told in time", complaint, accesses=True)
 
 
+def _stores_under_products(tiles: list[int], each: int) -> Carried:
+    """In a run in which stores come last, the first product of block b's tile i + 1 (of tiles[b], `each` wgmma of a tile) must have been issued before tile i is stored."""
+    def judged(run: Any) -> str:
+        issued, begun = Counter[int](), dict[tuple[int, int], int]()
+        for event in run.timeline:
+            who = (event.block, event.warp // 4)
+            if event.what == "issue wgmma" and event.warp % 4 == 0:
+                begun[who] = issued[event.block] // each
+                issued[event.block] += 1
+            elif event.what in ("store global", "issue store cp") and who in begun:
+                following = begun[who] + 1
+                if following < tiles[event.block] and issued[event.block] <= following * each:
+                    return (f"consumer {who[1]} of block {event.block} stored tile {following - 1} of the block, and no product of tile {following} had been issued")
+        return "; ".join(f"{hazard.kind}" for hazard in run.hazards)
+    return Carried("late stores", judged=judged, says=(
+        "whoever stores to global memory had to wait until nobody else could go on, and the next tile waited with it. The next consumer must need nothing of the one before but the "
+        "word on the named barrier, so that its first product runs beside those stores"))
+
+
 def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS: int, STAGES: int) -> Case:
     """(m, n, k, blocks): tiles of 64 x 64, every blocks-th by a block; small integers, so that every fp32 sum is exact."""
     from ml_dtypes import bfloat16
@@ -108,7 +127,7 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS:
         launch("gemm", (blocks,), (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * STAGE_BYTES + 64)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
-    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma"), _stores_under_products(of_block, 4 * k_tiles)), requires=(
         in_turn(CONSUMERS, of_block, 4 * k_tiles),
         exactly("wgmma", tiles * 4 * k_tiles, "each tile is multiplied once, a k-block in four k-steps"),
         exactly("mbarrier_arrivals", 2 * tiles * k_tiles, "a k-block takes one arrival by the producer and one by the consumer whose tile it belongs "

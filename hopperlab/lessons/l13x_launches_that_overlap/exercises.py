@@ -102,7 +102,7 @@ def _overlap(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: int)
 
     values = raw.astype(np.float32)
     exact = np.abs(values).max(axis=1)[:, None] * (np.sign(values) @ w.astype(np.float32).T)
-    return Case({"y": exact.astype(ml_dtypes.bfloat16)}, run, {"y": y}, carried=(Carried("tma", (w,)), Carried("wgmma")), requires=(
+    return Case({"y": exact.astype(ml_dtypes.bfloat16)}, run, {"y": y}, carried=(Carried("tma", (w,), to="wgmma"), Carried("wgmma")), requires=(
         exactly("tma_loads", 2 * steps, "for each k-block a block issues two loads, a tile of x and one of w"),
         exactly("tma_load_bytes", steps * STAGE_BYTES, "tiles of 64 x 64"),
         exactly("wgmma", 4 * steps, "a k-block of 64 columns is four wgmma"),

@@ -7,13 +7,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
 from matplotlib.patches import Patch, Rectangle
 
 from ...hopper import limits
+from ...measure import summaries
 from ...measure.launches.attention import HEAD_SIZES, STEPS
 from ...measure.suites.attention import CONFIGURATIONS
 from ...runtime.tables import text_table
@@ -157,7 +157,8 @@ def attention_table(recording: Any) -> str:
              *text_table("{:17}" + "{:>16}" * len(lengths), rows, ("head size, mask", *(f"length {length}" for length in lengths)))]
     ratios = [r.ratio for r in recording.where(kernel="final")]
     ahead = sum(ratio >= 1 for ratio in ratios)
-    return "\n".join([*lines, f"geometric mean over {len(ratios)} cells: {100 * prod(ratios) ** (1 / len(ratios)):.1f} % of cuDNN; ahead in {ahead}, least {100 * min(ratios):.1f} %"])
+    found = summaries.summary(ratios)
+    return "\n".join([*lines, f"geometric mean over {found.count} cells: {100 * found.mean:.1f} % of cuDNN; ahead in {ahead}, least {100 * found.least:.1f} %"])
 
 
 def attention_chart(recording: Any) -> style.Picture:
@@ -233,6 +234,6 @@ def attention_designs(recording: Any) -> str:
     for name, without in DESIGNS.items():
         sign = -1 if "blocks" in without else 1
         cells = [_gains(recording, mask, lengths, without) for mask in ("full", "causal") for lengths in (every, every[:1])]
-        rows.append((name, *(100 * (prod(c) ** (sign / len(c)) - 1) for c in cells), len(cells[0]) + len(cells[2])))
+        rows.append((name, *(100 * (summaries.summary(c).mean ** sign - 1) for c in cells), len(cells[0]) + len(cells[2])))
     head = ("what", *(f"{mask}, {which}" for mask in ("full", "causal") for which in ("all lengths", f"length {every[0]}")), "pairs")
     return "\n".join([f"speed with it over speed without it, in %; {recording.source}", *text_table("{:30}" + "{:+22.1f}" * 4 + "{:8d}", rows, head)])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from math import exp, inf
 from typing import Any
 
 import numpy as np
 
 from ...checking.carried import Carried
-from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise, Launch
 from ...checking.concurrency import nothing_else
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once
@@ -63,6 +64,12 @@ def softmax_under_product(blocks: int, keys: int) -> Requirement:
     return custom("the softmax of a block runs under the product of the block before", complaint, accesses=True)
 
 
+def _without_weights(launched: Callable[[Launch, np.ndarray, np.ndarray], None], queries: int, columns: int) -> Case:
+    """Queries of zeros: all scores are 0, below the sink, so that each weight is exp(-SINK). Where exponentials of anything but 0 become 0, nothing is left but the sink."""
+    q, o = np.zeros((queries, columns), np.float32), np.empty((queries, columns), np.float32)
+    return Case({"o": np.zeros_like(o)}, lambda launch: launched(launch, q, o), {"o": o})
+
+
 def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: int, SINK: int) -> Case:
     """(queries, keys) of one head, causal, the ends of both aligned; small integers in bf16.
 
@@ -81,11 +88,12 @@ def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: i
         terms = np.exp(scores - most)
         return (sign * terms @ v / (terms.sum(axis=1, keepdims=True) + np.exp(SINK - most))).astype(np.float32)
 
-    def run(launch) -> None:
+    def launched(launch, q: np.ndarray, o: np.ndarray) -> None:
         maps = [bf16_map(x, rows, 2 * PANEL) for x, rows in ((q, QUERIES), (k, KEYS), (v, KEYS))]
         launch("attention", (ctas,), (128,), (*maps, o, np.int32(queries), np.int32(keys), scale), shared_mem=2 * D * (QUERIES + 2 * blocks * KEYS))
 
-    return Case({"o": weighted(1)}, run, {"o": o}, tolerance=2 ** -7, carried=(Carried("tma"), Carried("wgmma", expected={"o": weighted(-1)})), requires=(
+    return Case({"o": weighted(1)}, lambda launch: launched(launch, q, o), {"o": o}, tolerance=2 ** -7, carried=(
+        Carried("tma"), Carried("wgmma", expected={"o": weighted(-1)}), Carried("ex2", own=_without_weights(launched, queries, D))), requires=(
         exactly("wgmma", ctas * blocks * sum(steps), f"a block takes {steps[0]} for the scores and {steps[1]} for the product with V"),
         none_of("shared_store_requests", "the weights stay in registers: they are the A operand of the product with V as they lie"),
         none_of("matrix_store_requests", "the weights stay in registers"),

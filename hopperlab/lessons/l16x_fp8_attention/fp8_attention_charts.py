@@ -2,9 +2,9 @@
 """Lesson 16x: what was recorded of attention on e4m3 (the recording `attention_fp8`, passed in): speed beside bf16 and cuDNN, and what sums over keys lose."""
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
+from ...measure import summaries
 from ...measure.launches.attention_fp8 import HEAD_SIZES
 from ...runtime.tables import text_table
 from ...show import style
@@ -32,9 +32,8 @@ def attention_fp8_table(recording: Any) -> str:
     head = ("head size, mask, length", "e4m3", "bf16", "cuDNN", "of bf16", "of cuDNN")
     lines = [recording.source, "TFLOP/s; length times sequences is 16384, heads times head size 2048",
              *text_table("{:>24} {:6.0f} {:6.0f} {:6.0f} {:7.0f} % {:7.0f} %", rows, head)]
-    gains = list(_gains(recording).values())
-    return "\n".join([*lines, f"{len(gains)} cells: {min(gains):.2f} to {max(gains):.2f} of our bf16, geometric mean {prod(gains) ** (1 / len(gains)):.2f}; "
-                              f"of cuDNN's bf16 {prod(ratios) ** (1 / len(ratios)):.2f}"])
+    gains, shares = summaries.summary(list(_gains(recording).values())), summaries.summary(ratios)
+    return "\n".join([*lines, f"{gains.count} cells: {gains.least:.2f} to {gains.most:.2f} of our bf16, geometric mean {gains.mean:.2f}; of cuDNN's bf16 {shares.mean:.2f}"])
 
 
 def gain_over_bf16(recording: Any, d: int = 128, mask: str = "full", length: int = 16384) -> float:

@@ -31,7 +31,7 @@ def changed(launch: Any, path: str, changes: Changes, options: Sequence[str]) ->
     import hopperlab as hl
 
     module = hl.RawModule(code=edited(path, changes), options=tuple(options), backend="emulator", name=path)
-    return replace(launch, kernel=module.get_function("gemm"))
+    return replace(launch, kernel=module.get_function(launch.kernel.name))
 
 
 def operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -443,4 +443,138 @@ KERNEL(64) k(unsigned* y) {                                     // that its own 
         cp_async_bulk_wait_group<0>();
     }
 }
+//! case reader_waits_for_two_of_three_who_add
+//! launch block=128
+//! args u32[128] u32[32]
+//! ptx fewer mbarrier.try_wait
+KERNEL(128) k(const unsigned* x, unsigned* y) {                 // the one that is not waited for is neither the last nor the one before
+    __shared__ unsigned total[32];
+    __shared__ mbarrier_t done[3];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (warp == 3) total[lane] = 0;
+    if (threadIdx.x < 3) mbarrier_init(&done[threadIdx.x], 32);
+    __syncthreads();
+    if (warp < 3) {
+        atomicAdd(&total[lane], x[threadIdx.x]);                // OTHER
+        mbarrier_arrive(&done[warp]);
+    } else {
+#if !BUG
+        mbarrier_wait_parity(&done[0], 0);
+#endif
+        mbarrier_wait_parity(&done[1], 0);
+        mbarrier_wait_parity(&done[2], 0);
+        y[lane] = total[lane];                                  // HAZARD
+    }
+}
+//! case total_of_a_cluster_read_without_one_of_its_peers
+//! launch block=32 grid=4
+//! args u32[16] u32[4]
+//! ptx fewer mbarrier.try_wait
+KERNEL(32) __cluster_dims__(4, 1, 1) k(const unsigned* x, unsigned* y) {
+    __shared__ unsigned total[4];
+    __shared__ mbarrier_t done[4];
+    unsigned rank = blockIdx.x, lane = threadIdx.x, there;
+    if (lane < 4) { total[lane] = 0; mbarrier_init(&done[lane], 4); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (rank != 0 && lane < 4) {
+        asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(there) : "r"(shared_address(&total[lane])));
+        asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], %1;" :: "r"(there), "r"(x[4 * rank + lane]) : "memory");    // OTHER
+        asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(there) : "r"(shared_address(&done[rank])));
+        asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(there) : "memory");
+    }
+    if (rank == 0) {
+        for (int peer = BUG ? 2 : 1; peer < 4; peer++) {
+            unsigned seen;
+            do asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }" : "=r"(seen) : "r"(shared_address(&done[peer])) : "memory");
+            while (!seen);
+        }
+        if (lane < 4) y[lane] = total[lane];                    // HAZARD
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case letter_is_read_before_its_flag
+//! warning
+//! launch block=64 grid=2
+//! args u32[64] i32[8] u32[64]
+//! ptx fewer bar.sync
+KERNEL(64) k(volatile unsigned* box, volatile int* flag, unsigned* y) {
+    if (blockIdx.x == 0) {
+        box[threadIdx.x] = 3 * threadIdx.x;                     // OTHER HAZARD
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) flag[0] = 100;
+    } else {
+        if (threadIdx.x == 0) while (flag[0] != 100) {}
+#if !BUG
+        __syncthreads();
+#endif
+        y[threadIdx.x] = box[63 - threadIdx.x];                 // HAZARD OTHER
+    }
+}
+//! case letter_is_answered_before_it_is_read
+//! warning
+//! launch block=64 grid=2
+//! args u32[64] i32[8] u32[64]
+//! ptx differs
+KERNEL(64) k(volatile unsigned* box, volatile int* flag, unsigned* y) {
+    unsigned sum = 0;
+    for (int i = 1; i <= 4; i++) {
+        if (blockIdx.x == 0) {
+            if (threadIdx.x == 0) { while (i > 1 && flag[1] != 99 + i) {} __threadfence(); }
+            __syncthreads();
+            box[threadIdx.x] = i * threadIdx.x;                 // HAZARD OTHER
+            __threadfence();
+            __syncthreads();
+            if (threadIdx.x == 0) flag[0] = 100 + i;
+        } else {
+            if (threadIdx.x == 0) { while (flag[0] < 100 + i) {} __threadfence(); }
+            __syncthreads();
+            if (BUG && threadIdx.x == 0) { __threadfence(); flag[1] = 100 + i; }
+            sum = 3 * sum + box[threadIdx.x];                   // OTHER HAZARD
+            __syncthreads();
+            if (!BUG && threadIdx.x == 0) { __threadfence(); flag[1] = 100 + i; }
+        }
+    }
+    if (blockIdx.x == 1) y[threadIdx.x] = sum;
+}
+//! case volatile_words_of_a_warp_that_need_not_run_in_step
+//! warning
+//! launch block=64
+//! args f32[64] f32[8]
+//! ptx fewer bar.warp.sync
+KERNEL(64) k(const float* x, float* y) {                        // the reduction of old, from before lanes were threads
+    __shared__ volatile float s[64];
+    int i = threadIdx.x;
+    s[i] = x[i];
+    __syncthreads();
+    if (i < 32) {
+        float own = s[i] + s[i + 32];
+        for (int step = 16; step; step >>= 1) {
+            s[i] = own;                                         // HAZARD OTHER
+#if !BUG
+            __syncwarp();
+#endif
+            own += s[i ^ step];                                 // OTHER HAZARD
+#if !BUG
+            __syncwarp();
+#endif
+        }
+        if (i == 0) y[0] = own;
+    }
+}
+//! case block_is_read_by_volatile_loads_in_order
+//! clean
+//! launch block=64
+//! args u32[64] u32[64] int:4
+KERNEL(64) k(const unsigned* x, unsigned* y, int n) {           // volatile tile between barriers
+    __shared__ volatile unsigned s[64];
+    unsigned sum = 0;
+    for (int i = 0; i < n; i++) {
+        s[threadIdx.x] = x[threadIdx.x] + sum;
+        __syncthreads();
+        sum += s[63 - threadIdx.x];
+        __syncthreads();
+    }
+    y[threadIdx.x] = sum;
+}
 // SPDX-License-Identifier: Apache-2.0

@@ -380,4 +380,61 @@ KERNEL(128) k(const float* x, float* y) {
     if (BUG) wgmma_wait_group<0>();
     put(y, d);
 }
+//! case metadata_change_in_flight
+//! launch block=128 shared=16384
+//! args bf16[64x64] u32[512] f32[4096] int:4
+//! also missing-proxy-fence
+KERNEL(128) k(const void* x, const unsigned* words, float* y, int n) {      // the metadata of a sparse product are operands like a fragment
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        unsigned metadata = words[128 * k + threadIdx.x] & 0x11111111 | 0x88888888;  // HAZARD
+        wgmma_fence();
+        wgmma_sparse_a(d, wgmma_descriptor_128B(shared_address(s) + 32 * k), wgmma_descriptor_128B(shared_address(s + 8192)), metadata);  // OTHER
+        wgmma_commit_group();
+        wgmma_wait_group<BUG>();
+    }
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case metadata_loaded_after_the_fence
+//! launch block=128 shared=16384
+//! args bf16[64x64] u32[128] f32[4096]
+KERNEL(128) k(const void* x, const unsigned* words, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    if (BUG) wgmma_fence();
+    unsigned metadata = words[threadIdx.x] & 0x11111111 | 0x88888888;   // OTHER
+    if (!BUG) wgmma_fence();
+    wgmma_sparse_a(d, wgmma_descriptor_128B(shared_address(s)), wgmma_descriptor_128B(shared_address(s + 8192)), metadata);  // HAZARD
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}
+//! case two_words_of_metadata_kept_apart
+//! clean
+//! launch block=128 shared=16384
+//! args bf16[64x64] u32[256] f32[4096]
+KERNEL(128) k(const void* x, const unsigned* words, float* y) {
+    extern __shared__ __align__(1024) unsigned char s[];
+    fill(s, x, 8192); fill(s + 8192, x, 8192);
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    float d[32] = {};
+    unsigned even = words[threadIdx.x] & 0x11111111 | 0x88888888, odd = words[128 + threadIdx.x] & 0x11111111 | 0x88888888;
+    wgmma_fence();
+    wgmma_sparse_a(d, wgmma_descriptor_128B(shared_address(s)), wgmma_descriptor_128B(shared_address(s + 8192)), even);
+    wgmma_commit_group();
+    wgmma_sparse_a(d, wgmma_descriptor_128B(shared_address(s) + 32), wgmma_descriptor_128B(shared_address(s + 8192)), odd);
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    put(y, d);
+}
 // SPDX-License-Identifier: Apache-2.0

@@ -125,4 +125,48 @@ KERNEL(256) k(const void* x, float* y, int n) {                 // zeroed in a b
     }
     put(y, d);
 }
+//! case flag_is_polled_before_its_first_value
+//! launch block=64
+//! args f32[32] f32[32]
+//! ptx fewer bar.sync
+KERNEL(64) k(const float* x, float* y) {
+    __shared__ float box[32];
+    __shared__ volatile int full;
+    if (threadIdx.x == 0) full = 0;                             // OTHER
+#if !BUG
+    __syncthreads();
+#endif
+    if (threadIdx.x < 32) {
+        box[threadIdx.x] = x[threadIdx.x];
+        __threadfence_block();
+        __syncwarp();
+        if (threadIdx.x == 0) full = 1;
+    } else {
+        while (full != 1) {}                                    // HAZARD
+        __threadfence_block();
+        y[threadIdx.x - 32] = box[threadIdx.x - 32];
+    }
+}
+//! case count_is_looked_at_before_its_constructor_has_run
+//! launch block=64
+//! args f32[32] f32[32]
+//! ptx fewer bar.sync
+KERNEL(64) k(const float* x, float* y) {                        // an ordinary store first, as in the constructor of a cuda::counting_semaphore
+    __shared__ float box[32];
+    __shared__ int count;
+    if (threadIdx.x == 0) count = 0;                            // OTHER
+#if !BUG
+    __syncthreads();
+#endif
+    if (threadIdx.x < 32) {
+        box[threadIdx.x] = x[threadIdx.x];
+        __syncwarp();
+        if (threadIdx.x == 0) asm volatile("red.release.cta.shared::cta.add.u32 [%0], 1;" :: "r"(shared_address(&count)) : "memory");
+    } else {
+        int seen;
+        do asm volatile("ld.acquire.cta.shared::cta.u32 %0, [%1];" : "=r"(seen) : "r"(shared_address(&count)) : "memory");      // HAZARD
+        while (seen != 1);
+        y[threadIdx.x - 32] = box[threadIdx.x - 32];
+    }
+}
 // SPDX-License-Identifier: Apache-2.0

@@ -47,7 +47,9 @@
     if (!words.length) return;
     const found = rows.map((row) => [score(row, words, phrase), row]).filter(([points]) => points).sort((a, b) => b[0] - a[0]);
     const pages = new Set(found.map(([, row]) => row.page)).size;
-    status.textContent = !found.length ? `Nothing found for ${query}: try fewer words, or part of a word.` :
+    const chinese = document.documentElement.lang.startsWith("zh");
+    if (chinese) status.textContent = !found.length ? `没有找到“${query}”：请减少词语，或只写词的一部分。` : `${pages} 个页面，${found.length} 个小节` + (found.length > MOST ? `；最相关的 ${MOST} 个：` : "");
+    else status.textContent = !found.length ? `Nothing found for ${query}: try fewer words, or part of a word.` :
       `${found.length} ${found.length === 1 ? "section" : "sections"} on ${pages} ${pages === 1 ? "page" : "pages"}` + (found.length > MOST ? `; the best ${MOST}:` : "");
     list.append(...found.slice(0, MOST).map(([, row]) => shown(row, words, phrase)));
   }

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded for lesson 15x: the recording `mixed` as tables and charts. Each takes the recording, or None where this copy has none, and says so."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...runtime.tables import text_table
+from ...show import charts, recorded, style
+
+
+class Note(str):
+    """A sentence in place of a picture: a notebook shows it without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+NONE = Note("Nothing is recorded for this yet: `hopperlab bench mixed --out hopperlab/recordings` on a Hopper GPU measures it.")
+OURS = ("int_weights", "sparse")
+
+
+def _kind(record: Any) -> str:
+    names = {"int4": "4 bits", "int8": "8 bits", "sparse": "2:4 sparse", "bfloat16": "bf16"}
+    return names[record.dtype] if record.kernel in OURS else f"{names[record.dtype]}, {record.kernel}"
+
+
+def _told(record: Any) -> str:
+    return f"{1e3 * record.ms:.1f} ({1e3 * record.ms_min:.1f} to {1e3 * record.ms_max:.1f})"
+
+
+def _shape(record: Any) -> str:
+    return " x ".join(map(str, record.shape))
+
+
+def products_table(recording: Any, suite: str = "few") -> str:
+    """A line a shape and kind of weights: microseconds, TFLOP/s, GB/s, and speed beside cuBLAS's bf16 product. suite: 'few' or 'many' (rows)."""
+    if recording is None:
+        return NONE
+    rows = [(_shape(r), _kind(r), _told(r), f"{r.tflops:.0f}", f"{r.gb_s:.0f}", f"{r.ratio:.2f}") for r in recording.where(suite=suite)]
+    return "\n".join([f"cold L2; {recording.source}", *text_table("{:20} {:28} {:>26} {:>8} {:>6} {:>12}", rows, ("m x n x k", "weights", "us, median (least to most)", "TFLOP/s", "GB/s", "beside bf16"))])
+
+
+def speedup(recording: Any, shape: tuple[int, int, int] = (16, 8192, 8192), kind: str = "int4") -> float:
+    """How many times as fast as cuBLAS's bf16 product our kernel is. Raises LookupError where it is not recorded."""
+    found = [r for r in recording if r.suite in ("few", "many") and r.shape == shape and r.dtype == kind and r.kernel in OURS]
+    if len(found) != 1:
+        raise LookupError(f"recording {recording.name!r} has {len(found)} records of {kind} at {shape}")
+    return round(float(found[0].ratio), 2)
+
+
+def many_chart(recording: Any, n: int = 8192, k: int = 8192) -> style.Picture | Note:
+    """Speed beside cuBLAS's bf16 product over the rows of x, a line a kind of weights."""
+    if recording is None:
+        return NONE
+    found = [r for r in recording if r.suite in ("few", "many") and r.shape[1:] == (n, k) and r.kernel in OURS]
+    rows = sorted({r.shape[0] for r in found})
+    series = {kind: [next((r.ratio for r in found if r.shape[0] == m and _kind(r) == kind), None) for m in rows] for kind in dict.fromkeys(map(_kind, found))}
+    return charts.lines(rows, series, "rows of x", "times cuBLAS's bf16 speed", f"Smaller weights, {n} x {k}, cold L2", recording.source)
+
+
+def groups_table(recording: Any) -> str:
+    """4-bit weights by how many columns share a scale."""
+    if recording is None:
+        return NONE
+    rows = [(_shape(r), recorded.option(r, "GROUP"), _told(r), f"{r.ratio:.2f}") for r in recording.where(suite="groups") if r.kernel in OURS]
+    return "\n".join([f"cold L2; {recording.source}", *text_table("{:20} {:>7} {:>26} {:>12}", rows, ("m x n x k", "columns", "us, median (least to most)", "beside bf16"))])
+
+
+def configurations_table(recording: Any, shape: tuple[int, int, int] = (16, 8192, 8192), kind: str = "int4") -> str:
+    """Every configuration that was tried at a shape, the fastest first."""
+    if recording is None:
+        return NONE
+    found = [r for r in recording.where(suite="configurations", shape=shape) if r.dtype == kind and r.kernel in OURS]
+    rows = [(f"{recorded.option(r, 'BM')} x {128 * recorded.number(r, 'ROWS')}", recorded.option(r, "BK"), recorded.option(r, "SPLIT"), recorded.option(r, "STAGES"), _told(r), f"{r.ratio:.2f}")
+            for r in sorted(found, key=lambda r: r.ms)]
+    return "\n".join([f"{' x '.join(map(str, shape))}, {kind}; {recording.source}", *text_table("{:>17} {:>8} {:>6} {:>7} {:>26} {:>12}", rows, (
+        "tile of y (m x n)", "k-block", "split", "stages", "us, median (least to most)", "beside bf16"))])
+
+
+def energy_table(recording: Any) -> str:
+    """Joules of a launch, back to back, and how many times fewer than bf16."""
+    if recording is None:
+        return NONE
+    rows = []
+    for r in recording.where(suite="energy"):
+        if r.joules is None:
+            continue
+        base = next((one.joules for one in recording.where(suite="energy", shape=r.shape) if one.dtype == "bfloat16" and one.joules), None)
+        rows.append((_shape(r), _kind(r), f"{1e3 * r.ms:.1f}", f"{1e3 * r.joules:.2f}", f"{r.watts:.0f}", f"{base / r.joules:.2f}" if base else "-"))
+    return "\n".join([recording.source, *text_table("{:20} {:28} {:>8} {:>10} {:>5} {:>15}", rows, ("m x n x k", "weights", "us, cold", "millijoule", "W", "times fewer J"))])

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The language that a notebook speaks: what figures, panels, questions and checks say, looked up in tables of strings (strings/LANGUAGE/*.toml).
+
+English is the key and what is shown where a table has nothing, so that code is written once. A key may hold places, {0} to {9}: `"{0} of {1} judged rightly."`
+is found in the text "3 of 4 judged rightly.". `say` is asked where something is shown; hashes of drawing code do not see it (authoring/stamps/drawing.py).
+"""
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unicodedata import east_asian_width
+
+from .errors import HopperlabError
+
+ENGLISH = "en"
+LANGUAGES = {ENGLISH: "English", "zh": "中文"}
+VARIABLE = "HOPPERLAB_LANG"
+SESSION = "JPY_SESSION_NAME"           # Jupyter's server names the notebook of a kernel here
+NOTE_MISSING = "HOPPERLAB_MISSING_STRINGS"
+STRINGS = Path(__file__).with_name("strings")
+PLACE = re.compile(r"\{(\d)\}")
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+WORDS = re.compile(r"[A-Za-z]{2}")
+
+
+class LanguageError(HopperlabError, ValueError):
+    """No such language, or a table that cannot be read."""
+
+
+def known(name: str) -> str:
+    """`name` itself. Raises LanguageError, with those there are, for a language without tables."""
+    if name not in LANGUAGES:
+        raise LanguageError(f"there is no edition in {name!r}; there are: {', '.join(f'{code} ({own})' for code, own in LANGUAGES.items())}")
+    return name
+
+
+def language() -> str:
+    """'en' or 'zh': what HOPPERLAB_LANG says, else the language of the notebook that this kernel belongs to. Raises LanguageError for a language without tables."""
+    given = os.environ.get(VARIABLE, "").strip().lower().replace("-", "_").split("_")[0]
+    return known(given) if given else _of_notebook(os.environ.get(SESSION, ""))
+
+
+@cache
+def _of_notebook(name: str) -> str:
+    """What the metadata of the notebook `name` says; English for a name that is no notebook here."""
+    path = next((path for path in (Path(name), Path.cwd() / Path(name).name) if name.endswith(".ipynb") and path.is_file()), None)
+    if path is None:
+        return ENGLISH
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["metadata"]["hopperlab"]["language"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ENGLISH
+    return found if found in LANGUAGES else ENGLISH
+
+
+def say(text: str, into: str | None = None) -> str:
+    """The text in the notebook's language, or in `into`: as a whole, else line by line; what no table has stays English."""
+    to = into or language()
+    if to == ENGLISH or not text:
+        return text
+    return table(to).get(text) or "\n".join(_line(line, to) for line in text.split("\n"))
+
+
+def named(values: list[Any]) -> list[Any]:
+    """Options of a drop-down list: the values, or (what it says, value) for each where one is a text that has a translation."""
+    said = [say(value) if isinstance(value, str) else value for value in values]
+    return values if said == values else [(str(one), value) for one, value in zip(said, values, strict=True)]
+
+
+def columns(text: str) -> str:
+    """As many blanks as the translation of a text takes columns of a font of one width; Chinese characters take two."""
+    return " " * sum(2 if east_asian_width(character) in "WF" else 1 for character in say(text))
+
+
+def _line(line: str, to: str) -> str:
+    bare = line.strip()
+    found = _whole(bare, to) if bare else None
+    if found is None:
+        _note(bare)
+        return line
+    return line.replace(bare, found, 1)
+
+
+def _whole(text: str, to: str) -> str | None:
+    """The translation of one string; None where the tables have none."""
+    exact, patterns = table(to), _patterns(to)
+    if text in exact:
+        return exact[text]
+    if not WORDS.search(text):
+        return text
+    for begin, pattern, instead in patterns:
+        found = pattern.fullmatch(text) if text.startswith(begin) else None
+        if found:
+            return _filled(instead, found, to)
+    return None
+
+
+def _filled(text: str, found: re.Match[str], to: str) -> str:
+    """A translation with what was found in its places."""
+    return PLACE.sub(lambda place: _part(found[f"p{place[1]}"], to), text)
+
+
+def _part(text: str, to: str) -> str:
+    """What stands in a place, translated where it is a string of the table by itself."""
+    found = _whole(text, to)
+    return text if found is None else found
+
+
+@cache
+def table(to: str) -> Mapping[str, str]:
+    """Every string of a language, by its English. Raises LanguageError for a file that is no TOML, for one key with two translations, and for a place that the English has not."""
+    found: dict[str, str] = {}
+    for path in sorted((STRINGS / known(to)).glob("*.toml")):
+        try:
+            read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as problem:
+            raise LanguageError(f"{path.name}: {problem}") from None
+        for key, value in read.items():
+            if not isinstance(value, str) or set(PLACE.findall(value)) - set(PLACE.findall(key)):
+                raise LanguageError(f"{path.name}: the translation of {key!r} is not a text, or has a place that the English has not")
+            if found.setdefault(key, value) != value:
+                raise LanguageError(f"{path.name}: {key!r} has another translation already: {found[key]!r}")
+    return found
+
+
+@cache
+def _patterns(to: str) -> list[tuple[str, re.Pattern[str], str]]:
+    """(beginning, pattern, translation) of each string with places, those with most fixed text first."""
+    found = []
+    for key, value in table(to).items():
+        if not PLACE.search(key):
+            continue
+        parts, seen = PLACE.split(key), set[str]()
+        pattern = ""
+        for index, part in enumerate(parts):
+            pattern += re.escape(part) if index % 2 == 0 else f"(?P=p{part})" if part in seen else f"(?P<p{part}>.+?)"
+            seen |= {part} if index % 2 else set()
+        found.append((parts[0], re.compile(pattern), value))
+    return sorted(found, key=lambda row: -len(PLACE.sub("", row[1].pattern)))
+
+
+def _note(text: str) -> None:
+    """Append a string without translation, as one line of JSON, to the file that HOPPERLAB_MISSING_STRINGS names."""
+    file = os.environ.get(NOTE_MISSING)
+    if file and WORDS.search(text) and not CHINESE.search(text):
+        with open(file, "a", encoding="utf-8") as out:
+            out.write(json.dumps(text, ensure_ascii=False) + "\n")

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The language of a notebook, and strings in it."""
+
+import json
+
+import pytest
+
+from hopperlab.runtime import language
+from hopperlab.runtime.language import LanguageError, say
+
+
+@pytest.fixture(autouse=True)
+def nothing_given(monkeypatch):
+    monkeypatch.delenv(language.VARIABLE, raising=False)
+    monkeypatch.delenv(language.SESSION, raising=False)
+    language._of_notebook.cache_clear()
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """A folder of tables in which a test writes its own."""
+    monkeypatch.setattr(language, "STRINGS", tmp_path)
+    (tmp_path / "zh").mkdir()
+    for kept in (language.table, language._patterns):
+        kept.cache_clear()
+    yield tmp_path / "zh"
+    for kept in (language.table, language._patterns):
+        kept.cache_clear()
+
+
+def test_english_without_a_word(tables):
+    (tables / "a.toml").write_text('"step" = "步骤"')
+    assert language.language() == "en" and say("step") == "step" and say("step", "zh") == "步骤"
+
+
+@pytest.mark.parametrize("given", ["zh", "ZH", "zh_CN.UTF-8", "zh-TW"])
+def test_the_variable_decides(given, monkeypatch):
+    monkeypatch.setenv(language.VARIABLE, given)
+    assert language.language() == "zh"
+
+
+def test_an_unknown_language_is_named_with_those_there_are(monkeypatch):
+    monkeypatch.setenv(language.VARIABLE, "fr")
+    with pytest.raises(LanguageError, match=r"'fr'; there are: en \(English\), zh"):
+        language.language()
+
+
+@pytest.mark.parametrize(("metadata", "expected"), [({"hopperlab": {"language": "zh"}}, "zh"), ({"hopperlab": {"language": "xx"}}, "en"), ({"hopperlab": {}}, "en"), ({}, "en")])
+def test_without_the_variable_the_notebook_of_the_kernel_decides(metadata, expected, tmp_path, monkeypatch):
+    path = tmp_path / "n.ipynb"
+    path.write_text(json.dumps({"metadata": metadata}))
+    monkeypatch.setenv(language.SESSION, str(path))
+    assert language.language() == expected
+
+
+@pytest.mark.parametrize("name", ["gone.ipynb", "3f2a", ""])
+def test_a_session_without_a_notebook_is_english(name, monkeypatch):
+    monkeypatch.setenv(language.SESSION, name)
+    assert language.language() == "en"
+
+
+def test_places_lines_and_strings_within_strings(tables):
+    (tables / "a.toml").write_text('"{0} of {1} judged rightly." = "{1} 个里对了 {0} 个。"\n"{0}: right" = "{0}：正确"\n"kernel" = "核"\n"a\\nb" = "整"\n')
+    assert say("3 of 4 judged rightly.", "zh") == "4 个里对了 3 个。"
+    assert say("x\n  3 of 4 judged rightly.\n\nkernel: right", "zh") == "x\n  4 个里对了 3 个。\n\n核：正确"
+    assert say("a\nb", "zh") == "整"
+    assert say("12: 34", "zh") == "12: 34"
+    assert language.named(["kernel", "other", 3]) == ["kernel", "other", 3]
+
+
+def test_the_longer_fixed_text_wins(tables):
+    (tables / "a.toml").write_text('"{0}: {1}" = "{0}＝{1}"\n"{0}: wrong ({1})" = "{0} 错（{1}）"\n')
+    assert say("kernel 1: wrong (you trusted it)", "zh") == "kernel 1 错（you trusted it）"
+
+
+@pytest.mark.parametrize("text", ['"a {0}" = "{1}"', '"a" = 3', 'a = "unfinished'])
+def test_a_table_that_cannot_be_right_is_named(text, tables):
+    (tables / "bad.toml").write_text(text)
+    with pytest.raises(LanguageError, match=r"bad\.toml"):
+        language.table("zh")
+
+
+def test_two_translations_of_one_string_are_an_error(tables):
+    (tables / "a.toml").write_text('"step" = "步骤"')
+    (tables / "b.toml").write_text('"step" = "步"')
+    with pytest.raises(LanguageError, match=r"b\.toml: 'step' has another translation already: '步骤'"):
+        language.table("zh")
+
+
+def test_what_is_looked_up_in_vain_is_noted(tables, tmp_path, monkeypatch):
+    (tables / "a.toml").write_text('"step" = "步骤"')
+    file = tmp_path / "missing"
+    monkeypatch.setenv(language.NOTE_MISSING, str(file))
+    say("step\nother words\n12 34\n已有译文 with words", "zh")
+    assert file.read_text() == '"other words"\n'
+
+
+def test_widths_count_wide_characters_twice(tables, monkeypatch):
+    (tables / "a.toml").write_text('"step" = "步骤a"')
+    monkeypatch.setenv(language.VARIABLE, "zh")
+    assert len(language.columns("step")) == 5 and len(language.columns("other")) == 5
+    assert language.named(["step", 4]) == [("步骤a", "step"), ("4", 4)]
+
+
+@pytest.mark.parametrize("to", [code for code in language.LANGUAGES if code != "en"])
+def test_the_tables_of_the_course_can_be_read(to):
+    assert len(language.table(to)) > 100 and all(value for value in language.table(to).values())
