@@ -182,7 +182,7 @@ def test_plans_by_hand():
     (lambda: plan([], 1), "at least one sequence"), (lambda: plan([3, 0], 1), "sees at least its own token"), (lambda: plan([3], 0), "heads is 0"),
     (lambda: decoding.decode(decoding.operands(np, [64], heads=17)), "17 query heads over 1"), (lambda: decoding.decode(decoding.operands(np, [64], page=48)), "pages of 48 keys"),
     (lambda: decoding.decode(decoding.operands(np, [64], heads=8, latent=True)), "a multiple of 16 heads"), (lambda: decoding.decode(decoding.operands(np, [9]), Choice(groups=3)), "groups is 3"),
-    (lambda: decoding.decode(decoding.operands(np, [9]), Choice(stages=3)), "stages is 3"), (lambda: decoding.decode(replace(decoding.operands(np, [9]), lengths=(65,))), "one row a sequence"),
+    (lambda: decoding.decode(decoding.operands(np, [9]), Choice(promotion=32)), "promotion is 32"), (lambda: decoding.decode(decoding.operands(np, [9]), Choice(stages=3)), "stages is 3"), (lambda: decoding.decode(replace(decoding.operands(np, [9]), lengths=(65,))), "one row a sequence"),
     (lambda: decoding.decode(decoding.operands(np, [9], d=96)), "64 or 128"),
     (lambda: decoding.appended(decoding.decode(decoding.operands(np, [9])), *[bf16_bits(np.zeros((2, 1, 128), np.float32))] * 2, np.zeros(1, np.int32)), "k has shape")])
 def test_what_cannot_be_launched_is_told(broken, words):

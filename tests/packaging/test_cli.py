@@ -114,7 +114,7 @@ def test_doctor_with_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
 def test_doctor_says_where_lessons_and_copies_are_and_misses_a_course(tmp_path, monkeypatch):
     from hopperlab.authoring.learner import workspace
     from hopperlab.runtime import installing
-    assert doctor._course().state == "ok" and "26 lessons, 17 exercise notebooks" in doctor._course().text
+    assert doctor._course().state == "ok" and "30 lessons, 21 exercise notebooks" in doctor._course().text
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(workspace, "CARRIED", tmp_path / "lib" / "hopperlab" / "course")
     missing = doctor._course()

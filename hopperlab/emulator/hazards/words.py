@@ -263,16 +263,13 @@ REGISTERS = {
         Kind.REGISTER_IN_FLIGHT, "{here} is the first of its warp, and no wgmma.fence came before it: the tensor core may read the accumulator before the zeros "
         "(or whatever it was set to) are there. ", "Every warp runs wgmma.fence.sync.aligned once its registers are set and before its first wgmma, also where "
         "they hold constants only."),
-    "result-overwritten": Case(
-        Kind.REGISTER_IN_FLIGHT, "{here} writes a register of the accumulator of {there}, which is still in flight: either may win, and later products may add "
-        "to the wrong one. ", "Run wgmma.wait_group first, with a count that includes its group."),
-    "fragment-overwritten": Case(
-        Kind.REGISTER_IN_FLIGHT, "{here} writes a register that holds A of {there}, which is still in flight and may not have read it yet: ",
+    "result-overwritten": Case(Kind.REGISTER_IN_FLIGHT, "{here} writes a register of the accumulator of {there}, which is still in flight: either may win, and later "
+                               "products may add to the wrong one. ", "Run wgmma.wait_group first, with a count that includes its group."),
+    "fragment-overwritten": Case(Kind.REGISTER_IN_FLIGHT, "{here} writes a register that holds A of {there}, which is still in flight and may not have read it yet: ",
         "run wgmma.wait_group before the fragment changes, or use a second set of registers. If the source has one, the compiler has put both sets into the same "
         'registers: keep the first alive behind the wait with asm volatile("" : "+r"(a[i]) :: "memory").'),
-    "metadata-overwritten": Case(
-        Kind.REGISTER_IN_FLIGHT, "{here} writes the register with the metadata of {there}, a sparse product that is still in flight and may not have read it yet: ",
-        "run wgmma.wait_group before the metadata change, or keep them of even and of odd k-blocks in two registers."),
+    "metadata-overwritten": Case(Kind.REGISTER_IN_FLIGHT, "{here} writes the register with the metadata of {there}, which is in flight and may not have read it yet: ",
+                                 "run wgmma.wait_group first, or keep the metadata of even and of odd k-blocks in two registers."),
     "unwritten-D": Case(
         Kind.UNINITIALISED_READ, "{here} adds its product to accumulator registers (D) that nothing in the kernel has set before: registers hold leftovers of "
         "earlier work, not zeros. ", "Set all of them first: zero them (float d[...] = {{}}) before wgmma.fence, or give the first product scale-d = 0, which "

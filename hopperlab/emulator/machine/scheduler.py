@@ -234,8 +234,7 @@ class Scheduler:
 
     def execute(self, C: Cohort) -> None:
         """Run a cohort until it parks, exits, or another cohort should go first."""
-        blocks, ready, heap, runs, runs_on, running, late, C.digest = (
-            self.blocks, self.ready, self.heap, self.M.runs, self.M.tell.runs_on, self.M.tell.running, self.late, None)
+        blocks, ready, heap, runs, runs_on, running, C.digest = self.blocks, self.ready, self.heap, self.M.runs, self.M.tell.runs_on, self.M.tell.running, None
         runs_on()
         while True:
             block = blocks[C.pc]
@@ -243,9 +242,7 @@ class Scheduler:
                 C.gave_way = self.rounds + 1
                 self.later.append(C)
                 return
-            if block.id in late and late_stores.held_back(self, C):
-                return
-            C = gates.enter(self, C, block)
+            C = None if block.id in self.late and late_stores.held_back(self, C) else gates.enter(self, C, block)
             if C is None:
                 return
             frame, R = C.frame, C.frame.R

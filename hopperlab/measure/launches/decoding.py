@@ -68,18 +68,20 @@ class Given:
 
 @dataclass(frozen=True)
 class Choice:
-    """How a step is launched. stages: tiles in the ring (0: as many as fit); groups: warpgroups that take tiles by turns; gather: cp.async instead of TMA; splits and blocks: see `plan`."""
+    """How a step is launched. stages: tiles in the ring (0: as many as fit); groups: warpgroups that take tiles by turns; gather: cp.async instead of TMA; promotion: bytes
+    that a tensor map asks the L2 to fetch at a time (0: none); splits and blocks: see `plan`."""
 
     stages: int = 0
     groups: int = 2
     gather: int = 0
+    promotion: int = 256
     splits: int = 0
     blocks: int = SMS
 
     @property
     def named(self) -> tuple[str, ...]:
         """Every choice as NAME=value: what a record's options hold."""
-        return tuple(f"{name}={getattr(self, name)}" for name in ("stages", "groups", "gather", "splits", "blocks"))
+        return tuple(f"{name}={getattr(self, name)}" for name in ("stages", "groups", "gather", "promotion", "splits", "blocks"))
 
 
 @dataclass(frozen=True)
@@ -181,25 +183,28 @@ def _paged(given: Given, choice: Choice, group: int, options: Sequence[str], bac
     named = (f"-DD={d}", f"-DGROUP={group}", f"-DPAGE={page}", f"-DSTAGES={stages}", f"-DGROUPS={choice.groups}", f"-DGATHER={choice.gather}")
     kernel = load_kernel("decoding/decode.cu", "decode", (*named, *options), backend=backend)
     box = page if choice.gather else min(page, 64)
-    maps = tuple(_map(pages.reshape(*pages.shape[:2], page, d // 64, 64).transpose(0, 1, 3, 2, 4), (1, 1, d // 64, min(box, 64), 64)) for pages in given.pages)
+    maps = tuple(_map(pages.reshape(*pages.shape[:2], page, d // 64, 64).transpose(0, 1, 3, 2, 4), (1, 1, d // 64, min(box, 64), 64), choice) for pages in given.pages)
     return Launch(kernel, (1,), (128 * choice.groups + (128 if choice.gather else 32),), (*maps, *given.pages), stages * (256 * d + 16) + rest)
 
 
 def _latent(given: Given, choice: Choice, options: Sequence[str], backend: str | None) -> Launch:
     (cache,), stages = given.pages, choice.stages or 5
     kernel = load_kernel("decoding/latent.cu", "latent", (f"-DPAGE={given.page}", f"-DSTAGES={stages}", *options), backend=backend)
-    panels = _map(cache.reshape(*cache.shape[:2], LATENT // 64, 64).transpose(0, 2, 1, 3), (1, LATENT // 64, 32, 64))
+    panels = _map(cache.reshape(*cache.shape[:2], LATENT // 64, 64).transpose(0, 2, 1, 3), (1, LATENT // 64, 32, 64), choice)
     return Launch(kernel, (1,), (288,), (panels,), stages * (36864 + 16) + 20480)
 
 
-def _map(view: Array, box: Sequence[int]) -> TensorMap:
-    return TensorMap.tiled(view, box=box, swizzle="128B", dtype="bfloat16" if view.dtype == np.uint16 else None)
+def _map(view: Array, box: Sequence[int], choice: Choice) -> TensorMap:
+    promotion = f"{choice.promotion}B" if choice.promotion else "none"
+    return TensorMap.tiled(view, box=box, swizzle="128B", l2_promotion=promotion, dtype="bfloat16" if view.dtype == np.uint16 else None)
 
 
 def _checked(given: Given, choice: Choice) -> int:
     """Query heads of a piece. Raises OperandError."""
     for name, value, dimensions in (("q", given.q, 3), ("o", given.o, 3), *((f"pages {i}", pages, 3 if given.latent else 4) for i, pages in enumerate(given.pages))):
         checks.array(name, value, checks.BF16, dimensions)
+    if choice.promotion not in (0, 64, 128, 256):
+        raise checks.OperandError("size", f"promotion is {choice.promotion}: 0, 64, 128 or 256 bytes")
     checks.array("table", given.table, ("int32",), 2, aligned=4)
     sequences, heads, d = given.q.shape
     if len(given.lengths) != sequences or given.table.shape[0] != sequences or given.table.shape[1] * given.page < max(given.lengths):

@@ -122,8 +122,9 @@ def splits(rounds: int) -> list[Record]:
 
 
 def depth(rounds: int) -> list[Record]:
-    """Tiles in the ring, and warpgroups that take them by turns."""
+    """Tiles in the ring, warpgroups that take them by turns, and bytes that the L2 fetches at a time."""
     choices = {f"{stages} tiles, {groups} warpgroups": Choice(stages=stages, groups=groups) for groups in (1, 2) for stages in (2, 4, 6)}
+    choices |= {f"6 tiles, 2 warpgroups, promotion {promotion}": Choice(promotion=promotion) for promotion in (0, 128)}
     return timed("depth", _steps(_operands([8192] * (TOKENS // 8192)), choices), rounds)
 
 
