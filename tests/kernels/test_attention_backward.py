@@ -135,7 +135,7 @@ READS = ("                    if (lane == 0 && w < CONSUMERS - 1) cp_async_bulk_
 DROPPED = {                         # what is gone -> changes, kinds of which one must be named
     "k has arrived": ((("    mbarrier_wait_parity(k_full, 0);\n", ""),), {"read-before-arrival"}),
     "v has arrived": ((("        if (i == 0) mbarrier_wait_parity(v_full, 0);\n", ""),), {"read-before-arrival"}),
-    "q has arrived": ((("        mbarrier_wait_parity(&q_full[slot], ring.phase);\n", ""),), {"read-before-arrival"}),
+    "q has arrived": ((("        if (!AHEAD) mbarrier_wait_parity(&q_full[slot], ring.phase);\n", ""),), {"read-before-arrival"}),
     "do has arrived": ((("        mbarrier_wait_parity(&do_full[slot], ring.phase);\n", ""),), {"read-before-arrival"}),
     "the slot of do is read": (EARLY, {"overwrite-in-flight"}),
     "the slot of q is read": ((("        wgmma_wait_group<0>();\n        release(&q_empty[slot]);\n", "        release(&q_empty[slot]);\n        wgmma_wait_group<0>();\n"),), {"overwrite-in-flight"}),

@@ -153,7 +153,7 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
              "Its thread, and whom that meets afterwards, waits until that grid has ended.", "13x", (Kind.READ_BEFORE_ARRIVAL, "a dependent launch reads what that grid still writes")),
         _row("raise and await a flag in global memory", "red.release.gpu ld.acquire.gpu atom.acq_rel.gpu", "red_release_gpu_add_one ld_acquire_gpu atom_acq_rel_gpu_add_one",
              "Who acquires the count sees what was released into it; a barrier of the block stands before and behind. All CTAs are on the GPU at once.", "13x",
-             (Kind.RACE, "read or reset by one whom nothing orders")),
+             (Kind.RACE, "read or reset by one whom nothing orders"), (Kind.UNFENCED_FLAG, "polled by relaxed loads, and no fence behind the poll (a warning)")),
         _row("raise and await a flag of another device", "st.release.sys ld.acquire.sys", "st_release_sys ld_acquire_sys",
              "As a flag in global memory, with system scope at both ends; the data are complete before it (a bulk group waited for without `.read`).", "19",
              (Kind.RACE, "a scope of one device; raised before the data; memory that is written again unasked")),

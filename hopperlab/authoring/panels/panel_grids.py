@@ -26,11 +26,9 @@ KEPT: Mapping[str, Mapping[str, Sequence[Any] | int]] = {
     "13_persistent-raster-panel": {"group": (2, 4, 8, 16), "wave": (1, 2, 3, 5)},
     "13_persistent-panel": {"cols": (1, 2), "group": (1, 2), "stages": (3, 4)},
     "13x_launches_that_overlap-panel": {"kernels": (2, 5), "landing": ("lazy",)},
-    "19_two_gpus-panel": {"landing": ("lazy",)},
     "14_beat_cublas-panel": {"shape": 2, "stages": (2, 4), "tile": ("64x128", "128x192", "128x256", "256x192", "256x256")},
     "15_fp8_gemm-panel": {"power": (0, 8, 12, 16, 20), "k": (128, 200, 512)},
     "15x_mixed_and_sparse-panel": {"group": (64, 128), "m": (16, 40), "landing": ("lazy",)},
-    "16b_backward-panel": {"length": (100, 256, 384)},
     "16_attention-panel": {"d": (64, 128), "length": (1, 100, 256), "keys": (64, 128)},
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags in shared memory that somebody may look at before they have their first value: shared memory begins with what was there before.
 
-Volatile, relaxed and acquiring loads race with no strong store (shared_order.py), so the order that matters here is that of each word's first store alone, and of ordinary stores to it
+Volatile, relaxed and acquiring loads race with no strong store (shared_order.py), so the order that matters here is that of each word's first store alone, strong or ordinary
 (the constructor of a cuda::semaphore).
 """
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FlagStarts(Listener):
 
     def __init__(self, machine: Watched, clocks: Clocks, memory: SharedOrder) -> None:
         self.M, self.clocks, self.memory = machine, clocks, memory
-        self.first: np.ndarray | None = None            # stamp of the first strong store to each word that nobody had written
+        self.first: np.ndarray | None = None            # stamp of the first store to each word that nobody had written
 
     def admitted(self, domains: np.ndarray, reused: np.ndarray) -> None:
         """Shared memory of new CTAs has no history."""
@@ -40,12 +40,10 @@ class FlagStarts(Listener):
 
     def shared_read(self, C: Cohort, flat: np.ndarray, info: Any) -> None:
         """Has the flag its first value by now, whoever was quick?"""
-        if not info.volatile:
+        if not info.volatile or self.first is None:
             return
         clocks, at = self.clocks, words_of(flat, info.nbytes)
-        stamps = self.memory.writes[at]
-        if self.first is not None:
-            stamps = np.where(stamps == 0, self.first[at], stamps)
+        stamps = self.first[at]
         stamps = np.where((stamps > 0) & ((stamps >> W_COLUMN) & W_COLUMN_MASK < clocks.wgmma0) & (stamps >> W_EPOCH < NEVER) & ~np.isin(stamps & W_SITE_MASK, list(self.memory.atomics)), stamps, 0)
         if not stamps.any():
             return
@@ -58,15 +56,13 @@ class FlagStarts(Listener):
 
     def shared_written(self, C: Cohort, flat: np.ndarray, info: Any, value: Callable[..., Any]) -> None:
         """The first value: has anybody looked before?"""
-        if not info.volatile:
-            return
         if self.first is None:
             self.first = np.zeros(len(self.memory.writes), np.int64)
         at, warp = words_of(flat, info.nbytes), C.gids >> 5
         fresh = (self.first[at] == 0) & (self.memory.writes[at] == 0)
         if not fresh.any():
             return
-        if self.memory.strong is not None:
+        if info.volatile and self.memory.strong is not None:
             self._looked(C, flat, fresh if fresh.ndim == 1 else fresh.any(axis=1), info)
         stamp = pack_write(self.clocks.epoch[warp], warp % self.clocks.warps, C.gids & 31, info.index)
         self.first[at] = np.where(fresh, stamp if at.ndim == 1 else stamp[:, None], self.first[at])

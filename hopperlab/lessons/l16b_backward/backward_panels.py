@@ -22,7 +22,7 @@ from ...show.timelines import Span, gantt
 from ..l16_attention.attention_panels import placed
 
 KERNEL = "attention_backward/backward.cu"
-PRODUCTS: Mapping[str, str] = {"wgmma_scores<D>(s": "s", "wgmma_scores<D>(dp": "dp", "wgmma_values<BM>(dv": "dv", "wgmma_dq": "dq", "wgmma_values<BM>(dk": "dk"}
+PRODUCTS: Mapping[str, str] = {" scores(": "s", "wgmma_scores<D>(dp": "dp", "wgmma_values<BM>(dv": "dv", "wgmma_dq": "dq", "wgmma_values<BM>(dk": "dk"}
 """What stands in a product's line of backward.cu -> its name."""
 COLOURS = {"s": style.BLUE, "dp": style.SKY, "dv": style.ORANGE, "dk": style.YELLOW, "dq": style.GREEN, "adds dq": style.GREEN}
 
