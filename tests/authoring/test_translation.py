@@ -110,6 +110,14 @@ def test_a_stub_keeps_what_is_done_and_shows_the_english_and_what_was_there(less
     assert translation.stub(lesson, "zh").count("<!-- English") == 2
 
 
+def test_cells_that_say_the_same_share_a_block(lesson):
+    lesson.write_text(SOURCE + "".join(f"\n```python id={name}\nprint(2)\n```\n\n### Repair it\n" for name in ("two", "three")))
+    write(lesson, ("", "", ""))
+    text = translation.stub(lesson, "zh")
+    translation.file_of(lesson, "zh").write_text(text)
+    assert text.count("<!-- English\n### Repair it") == 1 and len(translation.status(lesson, "zh").missing) == len(cells_of(lesson)) == 5
+
+
 @pytest.mark.parametrize(("text", "words"), [("no head", "must open with"), ("---\ntitle: x\n---\nloose\n", "stands in no block"),
                                              ("---\ntitle: x\n---\n<!-- cell 00000000 -->\na\n<!-- cell 00000000 -->\nb\n", "stands twice")])
 def test_a_file_that_cannot_be_read_says_why(text, words, lesson):

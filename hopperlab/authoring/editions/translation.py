@@ -153,8 +153,7 @@ def stub(path: Path, to: str) -> str:
     kept = made.of if made.title and made.title_for(lesson.title) is None else digest(lesson.title)      # a title of an English one that changed stays stale
     parts = [f"---\ntitle: {made.title or lesson.title}\nof: {kept}\n---\n"]
     at = 0
-    for cell in texts(lesson):
-        name = digest(cell.text)
+    for name, cell in _once(lesson).items():
         if made.blocks.get(name):
             at = order.index(name) + 1
             parts.append(f"<!-- cell {name} -->\n{made.blocks[name]}\n")
@@ -164,6 +163,14 @@ def stub(path: Path, to: str) -> str:
             before, at = _comment("before", made.blocks[order[at]]), at + 1
         parts.append(f"<!-- cell {name} -->\n{_comment('English', cell.text)}{before}")
     return "\n".join(parts)
+
+
+def _once(lesson: source.Lesson) -> dict[str, source.Cell]:
+    """Cells by the hash of their English: one that says the same as an earlier one ("### Repair it") shares its block."""
+    found: dict[str, source.Cell] = {}
+    for cell in texts(lesson):
+        found.setdefault(digest(cell.text), cell)
+    return found
 
 
 def _comment(name: str, text: str) -> str:
