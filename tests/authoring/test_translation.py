@@ -110,6 +110,17 @@ def test_a_stub_keeps_what_is_done_and_shows_the_english_and_what_was_there(less
     assert translation.stub(lesson, "zh").count("<!-- English") == 2
 
 
+@pytest.mark.parametrize("done", [False, True])
+def test_cells_of_the_same_text_have_one_block(done, lesson):
+    lesson.write_text(f"{SOURCE}\n```python id=two\nb\n```\n\nRun it again.\n\n```python id=three\nc\n```\n\nRun it again.\n")
+    write(lesson, (*WHOLE, "再运行一次。") if done else ())
+    text = translation.stub(lesson, "zh")
+    translation.file_of(lesson, "zh").write_text(text)
+    assert text.count(f"<!-- cell {translation.digest('Run it again.')} -->") == 1 and text.count("<!-- cell ") == 4
+    found = translation.status(lesson, "zh")
+    assert (found.cells, found.done, len(found.missing)) == ((5, 5, 0) if done else (5, 0, 5)) and not found.stale
+
+
 @pytest.mark.parametrize(("text", "words"), [("no head", "must open with"), ("---\ntitle: x\n---\nloose\n", "stands in no block"),
                                              ("---\ntitle: x\n---\n<!-- cell 00000000 -->\na\n<!-- cell 00000000 -->\nb\n", "stands twice")])
 def test_a_file_that_cannot_be_read_says_why(text, words, lesson):

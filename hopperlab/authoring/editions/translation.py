@@ -147,14 +147,17 @@ def differences(english: str, translated: str) -> Iterator[str]:
 
 
 def stub(path: Path, to: str) -> str:
-    """The translation's file with a block for every cell: done ones as they are, others with the English in a comment; under one that changed, what was there before."""
+    """The translation's file with a block for every text: done ones as they are, others with the English in a comment; under one that changed, what was there before."""
     lesson, made = source.read(path), read(file_of(path, to))
     order, hashes = list(made.blocks), {digest(cell.text) for cell in texts(lesson)}
     kept = made.of if made.title and made.title_for(lesson.title) is None else digest(lesson.title)      # a title of an English one that changed stays stale
     parts = [f"---\ntitle: {made.title or lesson.title}\nof: {kept}\n---\n"]
     at = 0
+    first = {digest(cell.text): cell for cell in reversed(texts(lesson))}      # cells of the same text have one block, where the first of them stands
     for cell in texts(lesson):
         name = digest(cell.text)
+        if first[name] is not cell:
+            continue
         if made.blocks.get(name):
             at = order.index(name) + 1
             parts.append(f"<!-- cell {name} -->\n{made.blocks[name]}\n")
