@@ -22,6 +22,7 @@ from ..lessons.catalogue import find
 
 
 CARRIED = Path(__file__).resolve().parents[1] / "course" / "exercises"      # in a wheel
+CLONE = Path(__file__).resolve().parents[2] / "exercises"                  # of a clone, wherever its copies are
 
 
 class PristineError(ValueError):
@@ -30,15 +31,16 @@ class PristineError(ValueError):
 
 def pristine_of(path: Path) -> Path:
     """The pristine notebook of an exercise notebook or a copy of it: in .pristine/ beside it, else in exercises/.pristine/ of the course above it, else of
-    the course that an installed package carries.
+    the course that the package carries, or lies in.
 
     Raises PristineError where none holds one.
     """
-    folders = [path.resolve().parent, *(above / "exercises" for above in path.resolve().parents), CARRIED]
+    folders = [path.resolve().parent, *(above / "exercises" for above in path.resolve().parents), CARRIED, CLONE]
     for folder in folders:
         if (folder / generate.PRISTINE / path.name).is_file():
             return folder / generate.PRISTINE / path.name
-    raise PristineError(f"{path.name} is no exercise notebook of this course: no {generate.PRISTINE}/{path.name} beside it or in exercises/ above it")
+    raise PristineError(f"{path.name} is no exercise notebook of this course: no {generate.PRISTINE}/{path.name} beside it or in exercises/ above it. Exercises lie in exercises/; "
+                        "`hopperlab start DIR` lays out a folder with copies of them")
 
 
 def merged(path: Path) -> NotebookNode:

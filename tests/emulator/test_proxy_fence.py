@@ -369,5 +369,5 @@ def test_explore_takes_levels_and_the_environment_counts(monkeypatch):
     with hl.emulate(levels={"unfenced-overwrite": "off"}) as silent:
         launch()
     assert not silent.warnings
-    with pytest.raises(ValueError, match="only unfenced-overwrite can be switched"), hl.emulate(levels={"race": "off"}):
+    with pytest.raises(ValueError, match="only unfenced-overwrite, unfenced-flag can be switched"), hl.emulate(levels={"race": "off"}):
         launch()

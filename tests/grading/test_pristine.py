@@ -107,6 +107,15 @@ def test_a_file_without_a_pristine_notebook_is_an_error(tmp_path):
         pristine.pristine_of(path)
 
 
+def test_a_copy_anywhere_is_judged_against_the_course(tmp_path):
+    """As `hopperlab start DIR` lays them out: no .pristine beside it, no course above it."""
+    copy = tmp_path / "exercises" / "04_mbarrier.ipynb"
+    copy.parent.mkdir()
+    copy.write_bytes((ROOT / "exercises" / copy.name).read_bytes())
+    assert pristine.pristine_of(copy) == ROOT / "exercises" / ".pristine" / copy.name
+    assert [cell.source for cell in pristine.merged(copy).cells] == [cell.source for cell in nbformat.read(pristine.pristine_of(copy), 4).cells]
+
+
 def test_constants_are_those_that_the_check_cell_names():
     assert pristine.constants_of('hl.check("04.2", ring, STAGES=3, hidden="key")') == {"STAGES": 3}
 

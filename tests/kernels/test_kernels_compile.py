@@ -110,6 +110,8 @@ BUDGETS = [
       for options in ((), ("-DBM=16", "-DBK=128", "-DSPLIT=2", "-DSTAGES=12"), ("-DROWS=2", "-DSPLIT=4", "-DSTAGES=8"), ("-DBM=256",))],
     *[("mixed/sparse.cu", options, {"sparse": 168}) for options in ((), ("-DBM=16", "-DBK=128", "-DSPLIT=2"), ("-DROWS=2", "-DSPLIT=4"), ("-DBM=256",))],
     ("mixed/fp8_kinds.cu", (), {"fp8_kinds": 64}),
+    ("peers/gathered_product.cu", (), {"gathered_product": 168}), ("peers/scattered_product.cu", (), {"scattered_product": 168}),
+    ("peers/flags.cu", (), {"meet": 24, "round_trip": 24}), ("peers/all_reduce.cu", (), {"two_shot": 64, "one_words": 64, "one_shot": 64}),
     ("fp8/tensor_scale.cu", (), {"gemm": 168}),
     ("fp8/promoted.cu", (), {"gemm": 168}),
     ("fp8/block_scaled.cu", (), {"gemm": 168}),

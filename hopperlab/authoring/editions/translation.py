@@ -147,17 +147,13 @@ def differences(english: str, translated: str) -> Iterator[str]:
 
 
 def stub(path: Path, to: str) -> str:
-    """The translation's file with a block for every text: done ones as they are, others with the English in a comment; under one that changed, what was there before."""
+    """The translation's file with a block for every cell: done ones as they are, others with the English in a comment; under one that changed, what was there before."""
     lesson, made = source.read(path), read(file_of(path, to))
     order, hashes = list(made.blocks), {digest(cell.text) for cell in texts(lesson)}
     kept = made.of if made.title and made.title_for(lesson.title) is None else digest(lesson.title)      # a title of an English one that changed stays stale
     parts = [f"---\ntitle: {made.title or lesson.title}\nof: {kept}\n---\n"]
     at = 0
-    first = {digest(cell.text): cell for cell in reversed(texts(lesson))}      # cells of the same text have one block, where the first of them stands
-    for cell in texts(lesson):
-        name = digest(cell.text)
-        if first[name] is not cell:
-            continue
+    for name, cell in _once(lesson).items():
         if made.blocks.get(name):
             at = order.index(name) + 1
             parts.append(f"<!-- cell {name} -->\n{made.blocks[name]}\n")
@@ -167,6 +163,14 @@ def stub(path: Path, to: str) -> str:
             before, at = _comment("before", made.blocks[order[at]]), at + 1
         parts.append(f"<!-- cell {name} -->\n{_comment('English', cell.text)}{before}")
     return "\n".join(parts)
+
+
+def _once(lesson: source.Lesson) -> dict[str, source.Cell]:
+    """Cells by the hash of their English: one that says the same as an earlier one ("### Repair it") shares its block."""
+    found: dict[str, source.Cell] = {}
+    for cell in texts(lesson):
+        found.setdefault(digest(cell.text), cell)
+    return found
 
 
 def _comment(name: str, text: str) -> str:

@@ -58,7 +58,7 @@ def overlap_picture(order: str = "own first", pieces: int = 2, copiers: int = 16
     """The model of device `rank` of two as a picture."""
     plan = overlap(order, pieces, copiers, rank)
     told = heading or f"{order}, {pieces} pieces a shard, {copiers} CTAs copy"
-    return gantt([Span(row, first, last, kind) for row, kind, first, last in plan.spans], f"{told}: {plan.ends:.1f} units, {plan.waits:.1f} of them waits",
+    return gantt([Span(row, first, last, kind) for row, kind, first, last in plan.spans], f"{told}: {plan.ends:.1f} units; waits of all CTAs together: {plan.waits:.1f}",
                  "time in the model (free units; what waits for what, not speed)", KINDS)
 
 
