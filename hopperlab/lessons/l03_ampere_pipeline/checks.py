@@ -10,10 +10,19 @@ def check_ring(prologue: Callable[[int], int] | None, wait: Callable[[int], int]
     if prologue is None or wait is None or slot is None:
         return "Not answered yet: write the three functions, then run the cell again."
     for stages in range(2, 7):
-        trouble = _play(stages, 12, prologue, wait, slot)
+        trouble = _play(stages, 12, prologue, wait, slot) or _waste(stages, prologue(stages), wait(stages))
         if trouble:
             return f"With {stages} stages: {trouble}"
     return "Right for 2 to 6 stages: no tile is read before it landed, and none is overwritten before it was read."
+
+
+def _waste(stages: int, first: int, pending: int) -> str:
+    """What is safe in a ring of so many stages, but does more than it need."""
+    if first == stages:
+        return f"tile {stages - 1} is loaded twice, by the prologue and by the loop at tile 0"
+    if pending < stages - 2:
+        return f"safe, but the wait leaves {pending} groups in flight where {stages - 2} may stay: the copies run under fewer products"
+    return ""
 
 
 def _play(stages: int, tiles: int, prologue: Callable, wait: Callable, slot: Callable) -> str:
