@@ -48,7 +48,7 @@ gathered_product(const __grid_constant__ TensorMap left, const __grid_constant__
     int computing = gridDim.x - (DEDICATED ? copiers : 0), clusters = computing / CLUSTER_M, me = blockIdx.x, warpgroup = threadIdx.x / 128;
     int first = DEDICATED && me >= computing ? tiles : me / CLUSTER_M, copier = DEDICATED ? me - computing : me;
     int shard_pieces = m / devices / piece_rows, piece_chunks = (piece_rows * k * 2 + COPY_BYTES - 1) / COPY_BYTES;
-    WideProduct product(shared);
+    WideProduct product; product.begin(shared);
     Ring<STAGES> ring;
 
     if (warpgroup == 0) {

@@ -29,7 +29,7 @@ scattered_product(const __grid_constant__ TensorMap left, const __grid_constant_
     int k_blocks = (k + BK - 1) / BK, down = m / (CLUSTER_M * BM), right_of = (n + BN - 1) / BN, tiles = down * right_of;
     int clusters = gridDim.x / CLUSTER_M, first = blockIdx.x / CLUSTER_M, warpgroup = threadIdx.x / 128, shard_rows = m / devices;
     unsigned* here = flags.of<unsigned>(rank);
-    WideProduct product(shared);
+    WideProduct product; product.begin(shared);
     Ring<STAGES> ring;
 
     if (warpgroup == 0) {

@@ -61,8 +61,8 @@ struct WideProduct {
     int up;                                                     // this CTA's place in its cluster
 
     // By all threads: makes the barriers. Nobody, in any CTA, touches a barrier before it is one.
-    __device__ __forceinline__ WideProduct(unsigned char* shared)
-        : shared(shared), full(reinterpret_cast<mbarrier_t*>(shared + RING_BYTES + C_BYTES)), empty(full + STAGES), up(CLUSTER_M > 1 ? cluster_ctarank() : 0) {
+    __device__ __forceinline__ void begin(unsigned char* memory) {
+        shared = memory, full = reinterpret_cast<mbarrier_t*>(memory + RING_BYTES + C_BYTES), empty = full + STAGES, up = CLUSTER_M > 1 ? cluster_ctarank() : 0;
         if (threadIdx.x == 0) {
             ring_barriers_init<STAGES>(full, 1, empty, CONSUMERS * CLUSTER_M);
             if (CLUSTER_M > 1) fence_mbarrier_init_release_cluster();
