@@ -105,7 +105,7 @@ def kept_full(slots: int, issue: str, land: str, what: str) -> Requirement:
             block = event.block
             issued[block] += event.what == issue
             if event.what != land:
-                if event.kind in ("issue", "arrive"):
+                if event.kind in ("issue", "arrive", "wait"):
                     landing.discard(block)
                 continue
             now, room = issued[block] - landed[block], min(slots, total[block] - landed[block])

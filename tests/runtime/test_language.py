@@ -105,3 +105,15 @@ def test_widths_count_wide_characters_twice(tables, monkeypatch):
 @pytest.mark.parametrize("to", [code for code in language.LANGUAGES if code != "en"])
 def test_the_tables_of_the_course_can_be_read(to):
     assert len(language.table(to)) > 100 and all(value for value in language.table(to).values())
+
+
+@pytest.mark.parametrize(("english", "chinese"), [
+    ("y[0, 3] is never written, expected 7; 5 of 64 elements are wrong (1 tiles, 2 blocks; schedule random(3)).",
+     "y[0, 3]：从未写过，应为 7；64 个元素里有 5 个不对（1 个 tile，2 个 block；调度 random(3)）。"),
+    ("y[1] is 2, expected 3; 4 of 9 elements are wrong (m, n = 3, 3; schedule lazy). Every wrong element is right elsewhere: y[1] holds what belongs to y[2].",
+     "y[1]：2，应为 3；9 个元素里有 4 个不对（m, n = 3, 3；调度 lazy）。每个错误的元素放在别处都是对的：y[1] 里是属于 y[2] 的值。"),
+    ("The values are right, but not by what was asked for: global_load_requests is 8, and should be 0: the copy engine reads x, no thread does (m, n = 3, 3; schedule lazy).",
+     "结果是对的，但不是用要求的方法得到的：global_load_requests 是 8，应当是 0：读 x 的是拷贝引擎，不是线程（m, n = 3, 3；调度 lazy）。"),
+    ("column(7296, 3, 1) returned 5 at [0], the address of piece 3 of row 0, expected 7.", "column(7296, 3, 1) 返回的 [0] 处（第 0 行小块 3 的地址）是 5，应为 7。")])
+def test_what_a_check_of_an_exercise_says(english, chinese):
+    assert say(f"02.2 is not right yet. {english}", "zh") == f"02.2 还不对。{chinese}"
