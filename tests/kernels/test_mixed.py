@@ -185,6 +185,19 @@ def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
         assert (kind in {hazard.kind for hazard in (*run.hazards, *run.warnings)}) == bool(changes), [str(hazard)[:200] for hazard in run.hazards]
 
 
+INDEXED = (("unsigned even[ROWS][STEPS][4], odd[ROWS][STEPS][4];", "unsigned fragments[2][ROWS][STEPS][4];"),
+           ("i += 2) {                  // in pairs: a register's name is a constant\n            k_block(i, even);\n            k_block(i + 1, odd);\n        }", "i++) k_block(i, fragments[i % 2]);"))
+
+
+def test_an_index_in_place_of_two_names_leaves_one_set_of_registers():
+    """What lesson 15x says of `fragments[i % 2]`: the compiler makes one set of both, and it is written while a product may read it."""
+    launch = launched(4, 16, 128, 1024, ALONE)[0]
+    options = (*(f"-D{field.upper()}={value}" for field, value in vars(ALONE).items()), "-DBITS=4", "-DGROUP=128")
+    with hl.emulate(hazards="collect") as run:
+        changed(launch, "mixed/int_weights.cu", INDEXED, options)()
+    assert {hazard.kind for hazard in run.hazards} == {"register-in-flight"}
+
+
 @pytest.mark.parametrize("shape", [(1, 4096, 4096), (16, 8192, 8192), (64, 8192, 8192), (64, 28672, 8192), (32, 8192, 28672), (1024, 8192, 8192), (4096, 4096, 14336), (300, 128, 128)], ids=str)
 def test_the_choice_fits_the_machine(shape):
     for one in (mixed.choose(*shape), *mixed.choices(*shape)):

@@ -61,7 +61,7 @@ def test_the_panel(kind):
     assert "values WRONG, no hazard" in lesson.launch_mixed(kind, 64, 1, "exchanged", "random").text
 
 
-@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("abd", "Right"), ("ab", "d, the metadata"), ("abcd", "c, wgmma_fence"), ("z", "no line 'z'"), ("abde", "e, a slot")])
+@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("abd", "Right"), ("ab", "d, each lane holding"), ("abcd", "c, wgmma_fence"), ("z", "no line 'z'"), ("abde", "e, a slot")])
 def test_the_exercise_inside_the_lesson(letters, words):
     assert words in lesson.check_wrong(letters)
 

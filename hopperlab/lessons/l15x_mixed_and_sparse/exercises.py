@@ -33,7 +33,7 @@ def _words(rng: np.random.Generator, varied: int, FIRST: int) -> Case:
 
 
 def _whole_loads(threads: int, words: int) -> Requirement:
-    """threads: those of all blocks, once for each k-block. `product` reads its weights from shared memory in 16-byte words, each once, without conflicts, without global loads and without passing bytes from lane to lane."""
+    """threads: those of all blocks, once for each k-block. `product` reads its weights from shared memory in pieces of 16 bytes, each once, without conflicts, without global loads and without passing bytes from lane to lane."""
     def complaint(run) -> str:
         mine = [one for one in run.counters.by_instruction() if one.kernel == "product"]
         found = sum(one["shared_load_requests"] for one in mine)
@@ -68,7 +68,7 @@ def _whole(rng: np.random.Generator, shape: tuple[int, int, int], WORDS: int) ->
     steps = tiles[0] * tiles[1] * blocks[0]
     return Case({"y": exact}, run, {"y": y}, carried=(Carried("tma", (x,)), Carried("wgmma")), requires=(
         exactly("bulk_loads", steps, "a block of 64 rows is one bulk copy a k-block"), exactly("tma_loads", steps, "a tile of x a k-block"),
-        exactly("wgmma", steps * 2 * WORDS, "a k-block is two k-steps for each word of a thread"),
+        exactly("wgmma", steps * 2 * WORDS, "a k-block is two k-steps for each 16-byte piece of a thread"),
         _whole_loads(128 * steps, WORDS)))
 
 

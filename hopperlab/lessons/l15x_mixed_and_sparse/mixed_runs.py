@@ -117,7 +117,7 @@ def launch_mixed(kind: str, group: int, m: int, order: str, landing: str) -> sty
 
 
 ANSWERS = {"a": ("the nibbles of every byte exchanged", True), "b": ("the scales of rows g and g + 8 exchanged", True), "c": ("wgmma_fence between the conversion and the product left out", False),
-           "d": ("the metadata of the other selector's lanes", True), "e": ("a slot handed back before wait_group", False)}
+           "d": ("each lane holding the word of a lane that the other selector names", True), "e": ("a slot handed back before wait_group", False)}
 
 
 def check_wrong(letters: str | None) -> str:

@@ -20,8 +20,8 @@ def _behind(landing: str) -> tuple[bool, Any]:
 REPAIRS = (
     Repair("maximum", "decoding/combine.cu", "float most = MINUS_INFINITY;", "sum[x] += weight", bug=((
         "    float most = MINUS_INFINITY;\n    for (int i = 0; i < row.w; i++) most = fmaxf(most, lse[i * GROUP]);\n", "    float most = 0;\n"),), run=_large,
-        hint="A float holds 2^127 and no more. What may be taken off every lse, so that the largest weight is 1 and the quotient stays what it is?"),
+        hint="The largest power of two that a float holds is 2^127. What may be taken off every lse, so that the largest weight is 1 and the quotient stays what it is?"),
     Repair("table", "decoding/decode.cu", "__syncthreads();", "Ring<STAGES> ring;", bug=((
         "    griddepcontrol_wait();          // the last key", "    if (warp < WARPS) griddepcontrol_wait();          // the last key"),), run=_behind,
-        hint="The consumers read q, which the kernel in front has nothing to do with. Who reads the page table, and who wrote it last?"),
+        hint="Only the consumers wait here. Who reads the page table, and who wrote it last?"),
 )
