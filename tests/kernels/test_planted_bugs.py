@@ -92,11 +92,12 @@ def test_lesson_00_kernels_lack_what_they_lack():
 
 
 def test_every_bug_is_documented_and_used():
-    """In bugs.cuh, in bugs_by_lesson.cuh, in the header of lesson 13x's kernels, or in the one kernel that has it."""
+    """In bugs.cuh, in bugs_by_lesson.cuh, in the headers of the kernels of lessons 13x and 19, or in the one kernel that has it."""
     kernels = [path.read_text() for path in KERNELS.rglob("*.cu")]
-    header = "".join((KERNELS / "include" / "hopperlab" / name).read_text() for name in ("bugs.cuh", "bugs_by_lesson.cuh", "chain.cuh")) + "".join(kernels)
+    header = "".join((KERNELS / "include" / "hopperlab" / name).read_text() for name in ("bugs.cuh", "bugs_by_lesson.cuh", "chain.cuh", "peers.cuh")) + "".join(kernels)
     declared = set(re.findall(r"#ifndef (BUG_\w+)", header))
-    used = {bug for text in kernels for bug in re.findall(r"BUG_\w+", re.sub(r"#ifndef BUG_.*\n#define BUG_.*\n", "", text))}
+    shared = [(KERNELS / "include" / "hopperlab" / name).read_text() for name in ("peers.cuh", "peer_copy.cuh")]              # which use their own
+    used = {bug for text in [*kernels, *shared] for bug in re.findall(r"BUG_\w+", re.sub(r"#ifndef BUG_.*\n#define BUG_.*\n", "", text))}
     assert used == declared
     for bug in declared:
         assert re.search(rf"(#ifndef {bug} +// |//   {bug} +).+: ", header), bug

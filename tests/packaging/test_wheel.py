@@ -54,7 +54,7 @@ def test_the_course_is_in_it(names):
 
 
 def test_it_stays_small(wheel):
-    assert wheel.stat().st_size < 8e6, "bytes; docs/running.md says 6 MB"
+    assert wheel.stat().st_size < 9e6, "bytes; docs/running.md says 8 MB"
 
 
 @pytest.mark.thorough

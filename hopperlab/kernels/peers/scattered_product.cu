@@ -57,7 +57,7 @@ scattered_product(const __grid_constant__ TensorMap left, const __grid_constant_
             Tile tile = rotated_tile(index, down, right_of, start);
             product.multiply(ring, d, consumer, late, k_blocks);
             int row0 = (tile.row * CLUSTER_M + product.up) * BM + consumer * WM, owner = row0 / shard_rows;
-            if (thread == 0 && !(open >> owner & 1) && !BUG_OVERWRITTEN) {
+            if (!BUG_OVERWRITTEN && thread == 0 && !(open >> owner & 1)) {
                 await_flag(here + OPEN + owner, step);
                 fence_proxy_async();                            // what was written there before, for TMA
                 open |= 1 << owner;
