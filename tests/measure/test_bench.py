@@ -186,6 +186,7 @@ def machine(monkeypatch):
     told = {"wrong": lambda contestant: 0.0, "warnings": ()}
     monkeypatch.setattr(race_gemm, "RACES", replace(race_gemm.RACES, race=lambda shape, kernels, chosen: a_race(told["wrong"])))
     monkeypatch.setattr(here, "no_gpu", lambda: None)
+    monkeypatch.setattr(here, "gpus", lambda: 1)
     monkeypatch.setattr(bench, "_free", lambda: None)
     monkeypatch.setattr(board, "header", lambda: dict(HEADER))
     monkeypatch.setattr(board, "state", lambda idle=True: board.State(board.Instant(1980, 30, 75.0), told["warnings"]))

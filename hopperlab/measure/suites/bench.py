@@ -215,8 +215,10 @@ def measure(checked: Checked, out: Path | None = None) -> Found:
 
 def _possible(rows: Sequence[Suite]) -> list[Suite]:
     """One suite as it is; of several those that this machine has GPUs for, with a line about the others."""
+    if len(rows) == 1 or all(row.gpus == 1 for row in rows):
+        return list(rows)
     count = max(1, here.gpus())
-    left = [row for row in rows if row.gpus > count] if len(rows) > 1 else []
+    left = [row for row in rows if row.gpus > count]
     for row in left:
         print(f"hopperlab bench: {row.recording} is left out: it needs {row.gpus} GPUs, and this machine shows {count}", file=sys.stderr)
     return [row for row in rows if row not in left]
