@@ -123,8 +123,10 @@ def _part(text: str, to: str) -> str:
 
 
 def _joined(text: str, to: str) -> str:
-    """The translations of two strings or more that "; " joins; '' where one of them has none."""
+    """The translations of two strings or more that "; " joins; '' where one of them has none, and where there are no words."""
     said, open_ = list[str](), ""
+    if JOINT not in text or not WORDS.search(text):
+        return ""
     for piece in text.split(JOINT):
         open_ += (JOINT if open_ else "") + piece
         found = _whole(open_, to)
@@ -153,13 +155,9 @@ def table(to: str) -> Mapping[str, str]:
 
 @cache
 def _patterns(to: str) -> list[tuple[str, re.Pattern[str], re.Pattern[str], str]]:
-    """(beginning, pattern, the same with whole parentheses in its places, translation) of each string with places, those with most fixed text first."""
-    found = []
-    for key, value in table(to).items():
-        if not PLACE.search(key):
-            continue
-        found.append((PLACE.split(key)[0], re.compile(_pattern(key, ".+?")), re.compile(_pattern(key, WHOLE)), value))
-    return sorted(found, key=lambda row: -len(PLACE.sub("", row[1].pattern)))
+    """(beginning, pattern, the same with whole parentheses in its places, translation) of each string with places, the longest first."""
+    found = [(PLACE.split(key)[0], re.compile(_pattern(key, ".+?")), re.compile(_pattern(key, WHOLE)), value) for key, value in table(to).items() if PLACE.search(key)]
+    return sorted(found, key=lambda row: -len(row[1].pattern))
 
 
 def _pattern(key: str, anything: str) -> str:
