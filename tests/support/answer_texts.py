@@ -15,7 +15,7 @@ from hopperlab.grading import generate, regions
 from hopperlab.runtime.language import say
 
 ROOT = Path(__file__).resolve().parents[2]
-SENTENCE = re.compile(r"(?:\b[a-z][a-z']*\b,? ){3,}[a-z']+")
+SENTENCE = re.compile(r"(?:\b[a-z][a-z']*\b ){3,}[a-z']+")
 REPORT = re.compile(r"\b(?:a hazard|stopped it|as written) ?[^\n]*:\n")
 
 
