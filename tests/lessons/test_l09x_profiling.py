@@ -126,7 +126,7 @@ def test_the_diagnosis_has_a_column_a_launch():
     launches = {"8192": ("final", "8192"), "k = 8184": ("final", "8192", "8192", "8184")}
     lines = profiling.diagnosis_table(measure.load("profiles"), launches).split("\n")
     busy = next(line for line in lines if line.startswith("tensor cores: tensor pipe busy"))
-    assert "recorded on NVIDIA H200" in lines[0] and len(lines) == 2 + len(profiling.DIAGNOSIS) and len(re.findall(r"\d+\.\d", busy)) == 2
+    assert "recorded on NVIDIA H200" in lines[0] and lines[-1] == "the board's highest clock: 1980 MHz" and len(lines) == 3 + len(profiling.DIAGNOSIS) and len(re.findall(r"\d+\.\d", busy)) == 2
     assert all(title in TITLES for title in profiling.DIAGNOSIS)
     with pytest.raises(LookupError, match="no launch final 1"):
         profiling.diagnosis_table(measure.load("profiles"), {"1": ("final", "1")})

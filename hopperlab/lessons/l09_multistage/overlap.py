@@ -16,6 +16,7 @@ from ...measure.suites.variants import interaction
 from ...runtime.tables import text_table
 from ...show import charts, style
 from ...show.hazard_words import explain
+from ...show.recorded import highest_clock
 from ...show.rings import ring_timeline
 from ...show.timelines import Span, gantt
 
@@ -61,7 +62,7 @@ def halves_table(recording: Any, counted: Any = None, stages: int = 3) -> str:
         count = f"{issued[pair] / 1e6:12.1f} million" if pair in issued else "           –"
         rows.append((" + ".join(pair), record.tflops, record.joules, record.watts, record.clock_mhz or 0, record.limited or "–", record.registers, count))
     head = ("", "TFLOP/s", "joules", "watts", "MHz", "held by", "registers", " warp instructions")
-    return "\n".join([recording.source, *text_table("{:21} {:7.0f}  {:6.2f}  {:5.0f}  {:5.0f}  {:7}  {:9d} {}", rows, head)])
+    return "\n".join([recording.source, *text_table("{:21} {:7.0f}  {:6.2f}  {:5.0f}  {:5.0f}  {:7}  {:9d} {}", rows, head), *highest_clock(recording)])
 
 
 def halves_gains(recording: Any) -> str:

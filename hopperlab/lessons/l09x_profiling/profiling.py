@@ -21,6 +21,7 @@ from ...measure.launches.variants import TWO_BY_TWO
 from ...measure.profile import counters, lesson_metrics
 from ...runtime.tables import text_table
 from ...show import style
+from ...show.recorded import highest_clock
 
 MULTIPROCESSORS = 132                   # of an H200
 HALVES = tuple(TWO_BY_TWO)              # (copy, multiply) of the four products
@@ -155,7 +156,7 @@ def diagnosis_table(recording: Any, launches: Mapping[str, Sequence[str]]) -> st
             raise LookupError(f"recordings/profiles.json has no launch {kernel} {' '.join(sizes)}")
     units = {lesson_metrics.title(metric): metric.unit for metric in lesson_metrics.METRICS}
     rows = [(name, units[name], *(f"{column[name]:.{2 if name.startswith(('stall', 'occupancy')) else 0 if column[name] >= 1000 else 1}f}" for column in columns)) for name in DIAGNOSIS]
-    return "\n".join([recording.source, *text_table("{:<*}  {:<*}" + "  {:>*}" * len(columns), rows, ("metric", "", *launches))])
+    return "\n".join([recording.source, *text_table("{:<*}  {:<*}" + "  {:>*}" * len(columns), rows, ("metric", "", *launches)), *highest_clock(recording)])
 
 
 def _bars(axis: Axes, names: Sequence[str], values: Sequence[float], label: str) -> None:
