@@ -254,8 +254,7 @@ class Scheduler:
                     break
             runs[block.id] += C.count_warps()
             running(C, block)
-            following = block.fn(self.M, C, R)
-            self.raised |= block.raises
+            following, self.raised = block.fn(self.M, C, R), self.raised or block.raises
             if frame.base is not None:
                 frame.dirty |= block.defs
             if following.__class__ is not int:
