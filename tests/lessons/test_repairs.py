@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repair cells: the broken lines are refused and the reference is accepted, messages name the cell's lines, and the cells of the lessons are made from the same entries."""
+import re
+
 import hopperlab as hl
 import pytest
 
@@ -71,13 +73,36 @@ def test_a_repair_may_be_another_than_the_reference():
 
 def test_a_kernel_that_ends_itself_is_told(monkeypatch):
     repair = ALL["02", "swizzle"]
-    assert repair.judge(repair.reference.replace("__syncthreads();", "__trap();")).startswith("Not repaired yet. Copies land lazy: trap")
+    assert repair.judge(repair.reference.replace("__syncthreads();", "__trap();")).startswith("Not repaired yet. trap")
 
 
-def test_a_warning_that_is_left_is_told():
-    repair = ALL["00", "kernel-4"]
-    verdict = repair.judge(repair.reference.replace("fence_proxy_async_shared_cta();", ""))
-    assert verdict.startswith("Not repaired yet. Copies land lazy: the values are right; a warning is left: unfenced-overwrite at repair.cu:"), verdict
+@pytest.mark.parametrize("lesson, name", [("00", "kernel-4"), ("04", "arrive"), ("12", "counts")])
+def test_a_warning_that_is_left_is_told_and_does_not_decide(lesson, name):
+    repair = ALL[lesson, name]
+    first, second, third = repair.judge(re.sub(r"fence_proxy_async_shared_cta\(\)[,;] ?", "", repair.reference)).split("\n", 2)
+    assert first == "Right: the values are right and no hazard is named, whether copies land lazy, eager or random."
+    assert second.startswith("It is accepted, and ") and third.startswith("unfenced-overwrite (warning): cp.async.bulk")
+
+
+@pytest.mark.parametrize("lesson, name, kind", [("01", "barriers", "race"), ("04", "parity", "read-before-arrival"), ("05", "wait", "read-before-arrival"),
+                                                ("08", "wait", "register-in-flight"), ("08", "arrival", "read-before-arrival"), ("09x", "wait", "register-in-flight")])
+def test_the_hazard_that_is_explained_is_the_cause(lesson, name, kind):
+    told = ALL[lesson, name].judge(ALL[lesson, name].broken).split("\n")
+    explained = next(line for line in told[1:] if not line.startswith("- "))
+    assert explained.startswith(f"{kind}: "), told
+
+
+def test_a_race_between_warps_is_explained_before_one_of_a_warp():
+    """__syncwarp() in the first place is the wrong cure, and nothing may advise it."""
+    repair = ALL["01", "barriers"]
+    for text in (repair.broken, repair.reference.replace("__syncthreads();", "__syncwarp();", 1)):
+        told = repair.judge(text)
+        assert "__syncthreads()" in told and "__syncwarp" not in told, told
+
+
+def test_nothing_lands_in_a_kernel_without_copies():
+    assert ALL["01", "barriers"].judge(ALL["01", "barriers"].broken).startswith("Not repaired yet. The values are right; 4 hazards named:")
+    assert ALL["02", "swizzle"].judge(ALL["02", "swizzle"].reference).endswith("nothing is named, under the schedules lazy, eager and random.")
 
 
 def test_the_magic(capsys):
