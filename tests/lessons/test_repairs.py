@@ -133,3 +133,29 @@ def test_a_repair_counts_as_solved_when_it_says_right():
     cell = {"id": "repair-x", "cell_type": "code", "source": "%%repair 02 swizzle\n", "execution_count": 3, "outputs": [{"output_type": "stream", "name": "stdout", "text": "Right: the values\n"}]}
     assert learner_progress.says_right(cell)
     assert not learner_progress.says_right(cell | {"outputs": [{"output_type": "stream", "name": "stdout", "text": "Not repaired yet. Copies land lazy\n"}]})
+
+
+def told(lesson, name, lines):
+    return " ".join(ALL[lesson, name].judge(lines).split())
+
+
+def test_a_deadlock_lists_the_arrivals_of_the_barrier_that_is_waited_for():
+    """Not those of every barrier: of a ring's `full` and `empty`, in static and in dynamic shared memory, and who has never come to an arrival."""
+    assert "mbarrier 0x1410 (empty[0]): 4 more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives (nothing arrives on it; arrivals on other " \
+           "mbarriers: repair.cu:7)" in told("04", "arrive", ALL["04", "arrive"].broken)
+    unnamed = told("12", "counts", ALL["12", "counts"].broken)
+    assert "(initialised at shared_tiles.cu:42)" in unnamed and "(initialised at shared_tiles.cu:43)" in unnamed
+    assert "mbarrier 0x8400: 1 more" in unnamed and "(arrivals on it: shared_tiles.cu:59)" in unnamed and "(arrivals on it: repair.cu:10)" in unnamed
+    never = ALL["04", "arrive"].reference.replace("if (t % 32 == 0) mbarrier_arrive", "if (tiles < 0) mbarrier_arrive")
+    assert "; nobody has come to repair.cu:18)" in told("04", "arrive", never)
+
+
+def test_arrivals_of_all_lanes_are_counted_as_a_pass_of_all_warps():
+    """4 warps x 32 lanes, not the 32 of one instruction."""
+    repair = ALL["04", "arrive"]
+    lines = repair.reference.replace("if (t % 32 == 0) mbarrier_arrive", "mbarrier_arrive")
+    assert "arrives 32 times at once, but 4 of 4 arrivals are pending" in told("04", "arrive", lines)
+    with repairs.standing_in(repair.file, repair.whole(lines)):
+        _, run = repair.run("lazy")
+    deadlock, = [str(hazard) for hazard in run.hazards if hazard.kind == "deadlock"]
+    assert "thread 0 still waits for phase 0. It was initialised for 4 at" in deadlock and "receives 128 arrivals a pass: initialise it for 128" in deadlock
