@@ -159,3 +159,22 @@ def test_arrivals_of_all_lanes_are_counted_as_a_pass_of_all_warps():
         _, run = repair.run("lazy")
     deadlock, = [str(hazard) for hazard in run.hazards if hazard.kind == "deadlock"]
     assert "thread 0 still waits for phase 0. It was initialised for 4 at" in deadlock and "receives 128 arrivals a pass: initialise it for 128" in deadlock
+
+
+def test_a_copy_that_nobody_waits_for_names_its_mbarrier_and_phase():
+    from hopperlab.checking import check
+    from hopperlab.grading import regions
+    from hopperlab.lessons import catalogue
+    from support.answer_texts import solution_cell
+
+    solved = regions.solution_without_stubs(solution_cell("04.2"))
+    assert "ring.skip(team);" in solved
+    said = str(check.judge(catalogue.every()["04.2"], solved.replace("ring.skip(team);", "")))
+    assert "(full[1]), for phase 0 (parity 0), which its bytes complete, before the last thread returns; nobody has waited for any phase of it" in said
+
+
+def test_a_copy_that_tells_an_mbarrier_is_not_said_to_need_a_group():
+    """The pipeline of a block has no cp.async.wait_group; that of a thread has nothing else."""
+    block = told("03x", "release", ALL["03x", "release"].broken)
+    assert "the reader must wait on that mbarrier for the phase of this copy" in block and "wait_group" not in block
+    assert "must run cp.async.wait_group deep enough" in told("03", "shallow", ALL["03", "shallow"].broken)

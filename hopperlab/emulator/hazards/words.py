@@ -77,6 +77,10 @@ ORDER = {
     "read-before-cp.async": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
         "The copy's thread must run cp.async.wait_group deep enough to include it, and then other threads need a __syncthreads() (or another barrier) "
         "before they read."),
+    "read-before-cp.async-arrives": Case(
+        Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
+        "The copy's thread runs cp.async.mbarrier.arrive behind it, and the reader must wait on that mbarrier for the phase of this copy before it reads: a stage of a pipeline whose turn has "
+        "not come, or was given back too late, is another phase."),
     "read-of-nothing": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where} before {there} has written it: nothing was there yet. ",
         "The reader must wait for the copy first (on its mbarrier, with the parity of the phase the copy completes, or with cp.async.wait_group and a barrier)."),
     "overwrite-read-by-copy": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
@@ -220,7 +224,7 @@ BARRIERS = {
 
 LIFETIMES = {
     "exit-under-copy": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still writes its shared memory: ",
-                            "wait on the copy's mbarrier before the last thread returns."),
+                            "wait on the copy's mbarrier, at {where}, for phase {phase} (parity {parity}), which its bytes complete, before the last thread returns; {seen}."),
     "exit-under-store": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still reads its shared memory: ",
                              "run cp.async.bulk.wait_group.read 0 in the issuing thread before the last thread returns."),
     "exit-under-copy-out": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still reads its shared memory for another CTA: ",
