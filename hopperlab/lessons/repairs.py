@@ -45,6 +45,8 @@ class Repair:
     bug:         (old, new) pairs that break these lines, each old text there exactly once; where the file itself is broken (`mended`), the pairs mend it
     run:         (landing) -> (whether the values are right, session of a run that collects hazards); it loads the kernel from its file
     hint:        one or two sentences, which do not give it away
+    also:        (landing, session) -> '' or what else is not as the lesson asks, of a run whose values are right and that shows no hazard: bank conflicts, copies on their way, a case
+                 that the run leaves out
     """
 
     name: str
@@ -55,6 +57,7 @@ class Repair:
     run: Callable[[str], tuple[bool, Any]]
     hint: str
     mended: bool = False
+    also: Callable[[str, Any], str] = lambda landing, run: ""
 
     def _rows(self) -> list[str]:
         """The lines of the file itself, also where the learner has edited it."""
@@ -116,6 +119,8 @@ class Repair:
                 if run.hazards or not right:
                     shown = causes_first(run.hazards) or run.warnings
                     return "\n".join([f"{head} values are {'right' if right else 'wrong'}; {hazards(run)}", *map(explain, shown[:1])])
+                if asked := self.also(landing, run):
+                    return f"Not repaired yet. The values are right and no hazard is named, but {asked}"
                 doubts |= dict.fromkeys(map(explain, run.warnings))
         named = "no hazard is named" if doubts else "nothing is named"
         under = ", whether copies land {} or {}" if self.copies else ", under the schedules {} and {}"
