@@ -147,3 +147,15 @@ def test_check_command_judges_the_saved_answers(desk):
 def test_check_command_names_what_there_is():
     done = subprocess.run([sys.executable, "-m", "hopperlab", "check", "77", "--course", str(ROOT)], capture_output=True, text=True)
     assert done.returncode == 2 and "there are some to: " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_check_command_judges_a_plain_copy_of_the_folder(tmp_path):
+    """exercises/ copied somewhere else, without a course around it: its notebooks are meant, from there and from inside."""
+    from hopperlab.cli import exercises
+    copy = tmp_path / "mine" / "exercises"
+    copy.mkdir(parents=True)
+    shutil.copyfile(ROOT / "exercises" / NAME, copy / NAME)
+    for here in (copy.parent, copy):
+        done = subprocess.run([sys.executable, "-m", "hopperlab", "check", "04.1"], capture_output=True, text=True, cwd=here)
+        assert done.returncode == 1 and done.stdout.startswith(f"checking {copy / NAME}\n04.1 is not right yet"), done.stdout + done.stderr
+    assert exercises._copies(ROOT / "exercises", ROOT, ROOT / "work") == [] == exercises._copies(copy, ROOT, copy.parent)

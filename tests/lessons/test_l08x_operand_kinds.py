@@ -102,3 +102,10 @@ def test_the_exercise_names_the_first_wrong_element(change, words):
 
 def test_the_exercise_says_when_nothing_is_answered():
     assert operand_kinds.check_mn_descriptor(dict.fromkeys(ANSWER)).count("not answered yet") == 5
+
+
+@pytest.mark.parametrize("source", ["SS", "RS"])
+def test_slots_that_are_filled_again_leave_no_warning(source):
+    """RS reads its slot by ldmatrix before the engine fills it anew."""
+    made = operand_kinds.multiply_operands("bf16", source, numbers=operand_kinds.operand_numbers("bf16", tiles=8))
+    assert made.right and not made.run.hazards and not made.run.warnings
