@@ -200,6 +200,10 @@ def test_check_judges_one_exercise(tmp_path, monkeypatch, capsys):
     for asked, found in (("04.2", ["04.2"]), ("04.1", ["04.1"]), ("04", ["04.1", "04.2"])):
         judged.clear()
         assert exercises.check(argparse.Namespace(notebook=asked, course=ROOT)) == 0 and judged == found
+        assert f"{found[-1]} is right: 1 case\n" in capsys.readouterr().out
+    monkeypatch.setenv("HOPPERLAB_LANG", "zh")
+    assert exercises.check(argparse.Namespace(notebook="04.2", course=ROOT)) == 0 and "正在检查 " in (said := capsys.readouterr().out) and "04.2 正确：1 组数据\n" in said
+    monkeypatch.delenv("HOPPERLAB_LANG")
     capsys.readouterr()
     monkeypatch.setattr(checks, "judge", lambda exercise, *rest, **more: checks.Verdict(exercise.id, (), 5, 8, 36, ("a (warning): x.cu:3", "b (warning): x.cu:4")))
     assert exercises.check(argparse.Namespace(notebook="04.2", course=ROOT)) == 0
