@@ -36,6 +36,9 @@
 #ifndef BUG_TRANSPOSED                  // 1: the instruction reads B in the other major than the tile and its descriptor have
 #define BUG_TRANSPOSED 0
 #endif
+#ifndef BUG_NO_READER_FENCE             // 1: RS reads A's slot by ldmatrix and hands it back to TMA without a proxy fence
+#define BUG_NO_READER_FENCE 0
+#endif
 
 #define QUOTED(x) #x
 #define QUOTE(x) QUOTED(x)
@@ -139,7 +142,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, A
 #if A_SOURCE
         #pragma unroll
         for (int step = 0; step < 4; step++) load_fragment(fragments[step], a_tile, step);
-        fence_proxy_async_shared_cta();                         // these reads come before the engine writes the slot again
+        if (!BUG_NO_READER_FENCE) fence_proxy_async_shared_cta();       // this thread has read A's slot: before TMA writes it again
 #endif
         wgmma_fence();
         #pragma unroll
