@@ -16,6 +16,7 @@ import numpy as np
 
 import hopperlab as hl
 
+from ..emulator.hazards.causes import causes_first
 from ..runtime import pending
 from ..runtime.shapes import Shape
 from ..runtime.explore import FIXED
@@ -30,9 +31,6 @@ Call: TypeAlias = Callable[[str, str, Sequence[tuple[Any, ...]]], Sequence[Any]]
 HIDDEN_SHAPES = 5
 GPU_SECONDS = 20.0
 BUDGET = 20_000            # rounds that a polling loop may spin alone
-SHOWN = {"read-before-arrival": 0, "exit-in-flight": 2, "phase-overrun": 3, "deadlock": 4}
-"""Which of several hazards is shown: causes (0) before others (1), and those that mostly follow from another last. Of races, those between warps come
-before those between lanes: the barrier that mends them mends the lanes' too."""
 LIMIT = 4_000_000          # work of one trial (emulator/observe/work.py); right answers do at most 500,000
 STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
 
@@ -55,13 +53,18 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found about one answer. `tried` counts shapes, `schedules` those a shape was run under, `required` the requirements of all shapes."""
+    """What was found about one answer. `tried` counts shapes, `schedules` those a shape was run under, `required` the requirements of all shapes.
+
+    warnings: of an answer that is right, what its runs left of severity 'warning', each pair of lines once. They do not decide, and whoever shows the verdict shows them
+    beside it (`accepted`): a check cell's own line stays the same with them and without.
+    """
 
     exercise: str
     findings: tuple[Finding, ...] = ()
     tried: int = 0
     schedules: int = 0
     required: int = 0
+    warnings: tuple[str, ...] = ()
 
     @property
     def right(self) -> bool:
@@ -76,9 +79,22 @@ class Verdict:
         asked = f", {_number(self.required, 'requirement')} met" if self.required else ""
         return f"{self.exercise} is right: {_number(self.tried, 'shape')} under {self.schedules} schedules, no hazard{asked}"
 
+    @property
+    def accepted(self) -> str:
+        """The short paragraph about warnings that a right answer leaves; '' where it leaves none."""
+        return "\n".join(accepted_with(self.warnings))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {**asdict(self), "right": self.right}
+
+
+def accepted_with(warnings: Sequence[str]) -> list[str]:
+    """What is said of the warnings that an accepted answer or repair leaves: the first one, and how many there are."""
+    if not warnings:
+        return []
+    which = "one warning is left" if len(warnings) == 1 else f"{len(warnings)} warnings are left, first"
+    return [f"It is accepted, and {which}:", warnings[0]]
 
 
 def _number(count: int, noun: str) -> str:
@@ -155,6 +171,7 @@ class _Trials:
         self.exercise, self.text, self.shapes, self.setting, self.key, self.gpu = exercise, text, shapes, setting, key, gpu
         self.plan = [(name, 0) for name in FIXED] + [("random", seed) for seed in range(exercise.seeds)]
         self.required = 0
+        self.doubts: dict[tuple[Any, ...], str] = {}                # warnings of all runs, by kind and lines
 
     def verdict(self) -> Verdict:
         """Compile, run, compare; the first shape with findings ends it."""
@@ -176,7 +193,7 @@ class _Trials:
                 findings = self._on_gpu(shape)
             if findings:
                 return Verdict(self.exercise.id, tuple(findings))
-        return Verdict(self.exercise.id, (), len(self.shapes), len(self.plan), self.required)
+        return Verdict(self.exercise.id, (), len(self.shapes), len(self.plan), self.required, tuple(self.doubts.values()))
 
     def _case(self, shape: Any) -> Case:
         return _poisoned(self.exercise.case(random(self.key, self.exercise.id, shape), shape, **self.setting))
@@ -195,6 +212,8 @@ class _Trials:
             findings = _hazards(run, error, where) or _values(case, where)
             if findings:
                 return findings
+            for doubt in run.warnings:
+                self.doubts.setdefault((doubt.kind, doubt.where, doubt.other), str(doubt))
             if schedule == "lazy":
                 findings = self._mechanism(case, run, where) or self._carried(shape, len(case.carried))
                 if findings:
@@ -288,7 +307,7 @@ def poison(array: np.ndarray) -> None:
 
 
 def _hazards(run: Any, error: Exception | None, where: str) -> list[Finding]:
-    found = sorted(run.hazards, key=lambda hazard: (SHOWN.get(hazard.kind, 1), hazard.case.endswith("-lanes"), hazard.sort_key()))
+    found = causes_first(run.hazards)
     if found:
         more = f"\n({len(found) - 1} more after this one)" if len(found) > 1 else ""
         return [Finding("hazards", f"The emulator names a hazard {where}:\n{found[0]}{more}")]

@@ -81,14 +81,19 @@ def peak_in_flight(run: Any, operation: str) -> int:
     return most
 
 
+OPERATIONS = {"cp": ("copy into shared memory", "copies into shared memory"), "store cp": ("store out of shared memory", "stores out of shared memory")}
+"""What messages call the operations whose number in flight an exercise asks for, as the timeline names them."""
+
+
 def in_flight(operation: str, amount: int, why: str = "", exact: bool = True) -> Requirement:
     """Under the lazy schedule a block must have `amount` operations between issue and landing at its peak (exact=False: at least)."""
     def complaint(run: Any) -> str:
         found = peak_in_flight(run, operation)
         met = found == amount if exact else found >= amount
         asked = f"{amount}" if exact else f"at least {amount}"
-        return "" if met else f"at most {found} '{operation}' operations were in flight in a block, and it should be {asked}" + (f": {why}" if why else "")
-    return Requirement(f"'{operation}' in flight: {amount}", complaint)
+        return "" if met else f"a block had at most {found} {one if found == 1 else several} in flight at once, and it should be {asked}" + (f": {why}" if why else "")
+    one, several = OPERATIONS[operation]
+    return Requirement(f"{several} in flight: {amount}", complaint)
 
 
 def kept_full(slots: int, issue: str, land: str, what: str) -> Requirement:

@@ -44,11 +44,13 @@ def check(given: argparse.Namespace) -> int:
         verdict = checks.judge(catalogue.find(role[1]), text, pristine.constants_of(cell.source), gpu=hl.backend() == "gpu")
         wrong += not verdict.right
         print(say(str(verdict), to), flush=True)
+        if verdict.warnings:
+            print(say(verdict.accepted, to), flush=True)
     return 1 if wrong else 0
 
 
 def _notebook(given: argparse.Namespace, workspace) -> Path:
-    """The file that is named, or the saved notebook of that lesson: your copy, else the one in exercises/ here."""
+    """The file that is named, or the saved notebook of that lesson: your copy, else the one in exercises/ here, also where that is a plain copy of the folder outside of the course."""
     lesson = ONE.fullmatch(given.notebook)
     name = lesson[1] if lesson else given.notebook
     if given.notebook.endswith(".ipynb"):
@@ -58,12 +60,20 @@ def _notebook(given: argparse.Namespace, workspace) -> Path:
         return path
     root = workspace.find_root(given.course)
     work = workspace.find_work(root, given.course)
-    for folder in ([work / "exercises"] if work else []) + [root / "exercises"]:
+    for folder in _copies(Path.cwd(), root, work) + ([work / "exercises"] if work else []) + [root / "exercises"]:
         found = sorted(path for path in folder.glob("[0-9]*.ipynb") if workspace.matches(path.stem, name))
         if found:
             return found[0]
     known = ", ".join(path.name.split("_")[0] for path in sorted((root / "exercises").glob("[0-9]*.ipynb")))
     raise workspace.WorkspaceError(f"there are no exercises to lesson {name}; there are some to: {known}")
+
+
+def _copies(here: Path, root: Path, work: Path | None) -> list[Path]:
+    """Folders exercises/ at or above `here` that are neither the course's nor a working folder's: somebody has copied them."""
+    above = [here.resolve(), *here.resolve().parents]
+    if root in above or work in above:
+        return []
+    return [folder for place in above for folder in (place / "exercises", place) if folder.name == "exercises" and folder.is_dir()]
 
 
 def _checked(cells: list, asked: str, name_of) -> list:

@@ -70,7 +70,8 @@ def _verdict(task: Mapping, which: str, run: Runners) -> dict[str, Any]:
     found = run.verdict(task["exercise"], task["answer"], dict(task["constants"]), key, hidden, limits, unsafe=task["unsafe"],
                         **({"gpu": True} if task.get("gpu") else {}))
     findings = [_finding(finding) for finding in found.findings]
-    return {"right": bool(found.right) and not findings, "findings": findings, "limit": str(found.limit or ""), "form": str(getattr(found, "form", ""))}
+    return {"right": bool(found.right) and not findings, "findings": findings, "limit": str(found.limit or ""), "form": str(getattr(found, "form", "")),
+            "warnings": [str(text) for text in getattr(found, "warnings", ())]}
 
 
 def _of_cell(limits: Any) -> Any:

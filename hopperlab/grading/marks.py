@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..checking.check import accepted_with
 from . import generate, likeness, overrides
 from .edition import MANUAL, Edition, Part, Sheet
 from .grade_task import HIDDEN, VISIBLE, credited
@@ -244,11 +245,20 @@ def _exercise(learner: Learner, name: str, sheet: Sheet, file: Submission | None
     factor = file.factor if file else 1.0
     points = round(sum(check.points * (1.0 if check.decided else factor) for check in checks), 2)
     notes = (f"{file.days_late} day{'s' * (file.days_late != 1)} late: {points:g} of {computed:g} points count",) if points != computed else ()
+    notes += _accepted(checks, outcome)
     override = given.get((learner.key, name))
     if override:
         points = override.points
     return Exercise(name, sheet.titles.get(name, ""), _status(file, answer, outcome, checks), points, of, computed, checks, notes,
                     reason=(override.reason or "no reason given") if override else "", answer=answer or "")
+
+
+def _accepted(checks: tuple[Check, ...], outcome: Mapping | None) -> tuple[str, ...]:
+    """What is said of the warnings that an answer leaves whose visible check is passed; they cost nothing. Outcomes of earlier versions have none."""
+    warnings = ((outcome or {}).get(VISIBLE) or {}).get("warnings", ())
+    if not any(check.passed and KINDS[check.kind] == VISIBLE for check in checks) or not warnings:
+        return ()
+    return ("\n".join(accepted_with(warnings)),)
 
 
 def _status(file: Submission | None, answer: str | None, outcome: Mapping | None, checks: tuple[Check, ...]) -> str:

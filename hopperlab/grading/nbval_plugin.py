@@ -22,6 +22,7 @@ from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbFile, NbCellError
 
 from . import sandbox
+from .pristine import UNCOMPARED
 
 OPTION = "--sandboxed-kernel"
 MOST_TEXT = 4000
@@ -163,6 +164,7 @@ def pytest_collect_file(file_path: Path, parent: Any) -> Iterator:
 
     class Sandboxed(IPyNbFile):
         def setup(self):
+            self.skip_compare += UNCOMPARED
             self.kernel = Kernel(self.config.sandboxed, self.config.option.nbval_kernel_startup_timeout)
             self.setup_sanitize_files()
 

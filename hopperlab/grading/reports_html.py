@@ -69,7 +69,7 @@ def learner_view(report: Report, row: Row) -> Mapping[str, Any]:
 def _exercise_view(exercise: Exercise) -> Mapping[str, Any]:
     checks = [{"kind": c.kind, "points": c.points, "of": c.of, "passed": c.passed, "messages": [no_places(message) for _, message in c.for_learner()]} for c in exercise.checks]
     return {"exercise": exercise.exercise, "title": exercise.title, "status": exercise.status, "points": exercise.points, "of": exercise.of, "checks": checks,
-            "notes": exercise.notes, "reason": exercise.reason, "answer": exercise.answer}
+            "notes": [no_places(note) for note in exercise.notes], "reason": exercise.reason, "answer": exercise.answer}
 
 
 def no_places(text: str) -> str:

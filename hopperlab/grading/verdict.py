@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..checking import answers, check, python_answers
 from . import sandbox
@@ -25,6 +25,7 @@ from .supervise import Completed
 
 MOST_MESSAGE = 6000        # characters of one message
 GPU_MEMORY, GPU_PROCESSES = 64 << 30, 512
+Judged: TypeAlias = tuple[Sequence[Finding], str, str, Sequence[str]]        # findings, limit, form, warnings
 FORM = re.compile(r"[0-9a-f]{0,64}")
 LIMIT = "limit"            # the step of a finding that no step of the check made, but a limit of the sandbox
 ENDED = {"time": "did not finish within the time limit", "memory": "needed more memory than the limit",
@@ -41,6 +42,7 @@ class VerdictResult:
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
     limit: str = ""
+    warnings: tuple[str, ...] = ()         # that a right answer leaves (check.Verdict.warnings)
     form: str = ""                         # of the PTX that it compiles to (likeness.py); '' where that is not known
 
     def __str__(self) -> str:
@@ -62,11 +64,11 @@ def verdict(exercise_id: str, cell_text: str, constants: Mapping[str, Any] | Non
     except answers.Refused as refused:
         return VerdictResult(False, (Finding("form", clean(f"Not tried: {refused}.")),), time.monotonic() - start)
     judged = _cuda if exercise.kind == CUDA else _python
-    findings, limit, form = judged(exercise, cell_text, dict(constants or {}), key, hidden, limits, unsafe)
+    findings, limit, form, doubts = judged(exercise, cell_text, dict(constants or {}), key, hidden, limits, unsafe)
     if gpu and not findings and exercise.kind == CUDA:
-        findings, limit, _ = _cuda(exercise, cell_text, dict(constants or {}), key, hidden, limits, unsafe=True, gpu=True)
+        findings, limit, _, _ = _cuda(exercise, cell_text, dict(constants or {}), key, hidden, limits, unsafe=True, gpu=True)
     tidy = tuple(Finding(finding.step, clean(finding.message)) for finding in findings)
-    return VerdictResult(not tidy, tidy, time.monotonic() - start, limit, form)
+    return VerdictResult(not tidy, tidy, time.monotonic() - start, limit, () if tidy else tuple(map(clean, doubts)), form)
 
 
 def clean(message: str) -> str:
@@ -79,19 +81,19 @@ def clean(message: str) -> str:
 
 
 def _cuda(exercise: Exercise, text: str, constants: dict, key: str, hidden: bool, limits: Limits, unsafe: bool,
-          gpu: bool = False) -> tuple[Sequence[Finding], str, str]:
-    """Findings, limit and form of check.judge in a process of its own. Its reply must bring the nonce of this request back."""
+          gpu: bool = False) -> Judged:
+    """Findings, limit, form and warnings of check.judge in a process of its own. Its reply must bring the nonce of this request back."""
     nonce = secrets.token_hex(16)
     request = {"nonce": nonce, "exercise": exercise.id, "text": text, "constants": constants, "key": key, "hidden": hidden, "gpu": gpu}
     if gpu:                                     # a GPU cannot be reached from the sandbox, and CUDA reserves far more memory than it uses
         limits = replace(limits, memory_bytes=max(limits.memory_bytes, GPU_MEMORY), processes=max(limits.processes, GPU_PROCESSES))
     done = sandbox.run(CHILD, json.dumps(request).encode(), read_only=[sandbox.PACKAGE], limits=limits, unsafe=unsafe)
     if done.killed:
-        return *ended(done), ""
+        return *ended(done), "", ()
     reply = _reply(done.stdout, nonce)
     if reply is None:
-        return [Finding(LIMIT, f"The answer's check ended without a verdict (exit status {done.returncode}): it crashed, or needed more memory than the limit.")], "crash", ""
-    return [Finding(step, message) for step, message in reply["findings"]], "", reply.get("form", "")
+        return [Finding(LIMIT, f"The answer's check ended without a verdict (exit status {done.returncode}): it crashed, or needed more memory than the limit.")], "crash", "", ()
+    return [Finding(step, message) for step, message in reply["findings"]], "", reply.get("form", ""), reply.get("warnings", ())
 
 
 def ended(done: Completed) -> tuple[list[Finding], str]:
@@ -106,7 +108,7 @@ def _reply(printed: bytes, nonce: str) -> dict | None:
             reply = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(reply, dict) and reply.get("nonce") == nonce and _well_formed(reply.get("findings")) and FORM.fullmatch(str(reply.get("form", ""))):
+        if isinstance(reply, dict) and reply.get("nonce") == nonce and _well_formed(reply.get("findings")) and _words(reply.get("warnings", [])) and FORM.fullmatch(str(reply.get("form", ""))):
             return reply
     return None
 
@@ -114,6 +116,11 @@ def _reply(printed: bytes, nonce: str) -> dict | None:
 def _well_formed(findings: Any) -> bool:
     """True for a list of [step, message]."""
     return isinstance(findings, list) and all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in findings)
+
+
+def _words(warnings: Any) -> bool:
+    """True for a list of texts."""
+    return isinstance(warnings, list) and all(isinstance(text, str) for text in warnings)
 
 
 class _Ended(python_answers.AnswerFailed):
@@ -124,8 +131,8 @@ class _Ended(python_answers.AnswerFailed):
         super().__init__(self.findings[0].message)
 
 
-def _python(exercise: Exercise, text: str, constants: dict, key: str, hidden: bool, limits: Limits, unsafe: bool) -> tuple[Sequence[Finding], str, str]:
-    """Findings, limit and no form: cases are made and values compared here, only the function runs in the sandbox, which does not see hopperlab."""
+def _python(exercise: Exercise, text: str, constants: dict, key: str, hidden: bool, limits: Limits, unsafe: bool) -> Judged:
+    """Findings, limit, no form and no warnings: cases are made and values compared here, only the function runs in the sandbox, which does not see hopperlab."""
     stopped: list[_Ended] = []
 
     def call(answer: str, name: str, arguments: Sequence[tuple]) -> list:
@@ -136,4 +143,4 @@ def _python(exercise: Exercise, text: str, constants: dict, key: str, hidden: bo
             raise stopped[0]
         return python_answers.values(name, done.stdout.decode("utf-8", "replace"), len(arguments))
     found = check.judge(exercise, text, constants, key=key, hidden=hidden, call=call)
-    return (stopped[0].findings, stopped[0].limit, "") if stopped else (found.findings, "", "")
+    return (stopped[0].findings, stopped[0].limit, "", ()) if stopped else (found.findings, "", "", ())

@@ -21,22 +21,22 @@ def main() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    findings = judged(request)
-    json.dump({"nonce": request["nonce"], "findings": findings, "form": _form(request)}, reply_to)
+    findings, warnings = judged(request)
+    json.dump({"nonce": request["nonce"], "findings": findings, "warnings": warnings, "form": _form(request)}, reply_to)
     reply_to.write("\n")
     reply_to.close()
 
 
-def judged(request: dict) -> list[tuple[str, str]]:
-    """(step, message) of each finding. An answer on which the check itself fails is not right, and the message says so."""
+def judged(request: dict) -> tuple[list[tuple[str, str]], list[str]]:
+    """(step, message) of each finding, and the warnings that are left. An answer on which the check itself fails is not right, and the message says so."""
     try:
         found = check.judge(find(request["exercise"]), request["text"], request["constants"], key=request["key"], hidden=request["hidden"],
                             gpu=bool(request.get("gpu")))
     except MemoryError:
-        return [("limit", "The answer needed more memory than the limit.")]
+        return [("limit", "The answer needed more memory than the limit.")], []
     except Exception as problem:                # whatever an answer brought about is the grader's to read
-        return [("values", f"The check could not finish with this answer: {type(problem).__name__}: {problem}")]
-    return [(finding.step, finding.message) for finding in found.findings]
+        return [("values", f"The check could not finish with this answer: {type(problem).__name__}: {problem}")], []
+    return [(finding.step, finding.message) for finding in found.findings], list(found.warnings)
 
 
 def _form(request: dict) -> str:

@@ -5,6 +5,7 @@ A new exercise is an entry of its lesson's EXERCISES; what is said of its wrong 
 """
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -43,7 +44,8 @@ def find(name: str) -> Exercise:
 
 
 def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants: Any) -> None:
-    """Check an answer and print one line, or raise CheckFailed with what is wrong first.
+    """Check an answer and print one line, or raise CheckFailed with what is wrong first. Warnings that a right answer leaves are told on the standard error output: they do not
+    decide, and the line stays the same.
 
     exercise:  its id, such as '04.1'
     answer:    the module that a %%cuda cell made, or the function that a Python cell defined; also the cell's text
@@ -60,3 +62,5 @@ def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants:
     if not verdict.right:
         raise CheckFailed(say(str(verdict)))
     print(say(str(verdict) if hidden is None else f"{verdict} (hidden)"))
+    if verdict.warnings:
+        print(say(verdict.accepted), file=sys.stderr)

@@ -19,13 +19,16 @@ from typing import Any
 
 import hopperlab as hl
 
+from ..checking.check import accepted_with
+from ..emulator.hazards.causes import causes_first
 from ..runtime import uses
 from ..runtime.errors import HopperlabError
 from ..runtime.library import original, standing_in
-from ..show.hazard_words import explain, hazards, place
+from ..show.hazard_words import explain, hazards
 
 LANDINGS = ("lazy", "eager", "random")
 CELL = "repair.cu"                  # what messages call the cell's lines
+ASYNCHRONOUS = re.compile(r"cp_async|memcpy_async|cp_reduce|wgmma|CUtensorMap")
 Changes = tuple[tuple[str, str], ...]
 
 
@@ -42,6 +45,8 @@ class Repair:
     bug:         (old, new) pairs that break these lines, each old text there exactly once; where the file itself is broken (`mended`), the pairs mend it
     run:         (landing) -> (whether the values are right, session of a run that collects hazards); it loads the kernel from its file
     hint:        one or two sentences, which do not give it away
+    also:        (landing, session) -> '' or what else is not as the lesson asks, of a run whose values are right and that shows no hazard: bank conflicts, copies on their way, a case
+                 that the run leaves out
     """
 
     name: str
@@ -52,6 +57,7 @@ class Repair:
     run: Callable[[str], tuple[bool, Any]]
     hint: str
     mended: bool = False
+    also: Callable[[str, Any], str] = lambda landing, run: ""
 
     def _rows(self) -> list[str]:
         """The lines of the file itself, also where the learner has edited it."""
@@ -96,20 +102,34 @@ class Repair:
         return "\n".join(["#include <hopperlab/fence.cuh>", f'#line 1 "{self.file}"', *rows[:first], f'#line 1 "{CELL}"', *lines.rstrip("\n").split("\n"), f'#line {end + 1} "{self.file}"', *rows[end:]])
 
     def judge(self, lines: str) -> str:
-        """One line that says that it is right, or what is wrong first. Raises CompileError for lines that do not compile."""
+        """One line that says that it is right, or what is wrong first. Warnings do not decide, as in exercises: what is right is told one that is left.
+
+        Raises CompileError for lines that do not compile.
+        """
+        doubts: dict[str, None] = {}
         with standing_in(self.file, self.whole(lines)):
             for landing in LANDINGS:
+                head = f"Not repaired yet. Copies land {landing}: the" if self.copies else "Not repaired yet. The"
                 try:
                     right, run = self.run(landing)
                 except hl.NoteError as error:
                     return f"Not repaired yet. {error}"
                 except hl.EmulatorError as error:
-                    return f"Not repaired yet. Copies land {landing}: {str(error).splitlines()[0]}"
-                if run.hazards or run.warnings or not right:
-                    values = "right" if right else "wrong"
-                    named = hazards(run) if run.hazards or not run.warnings else f"a warning is left: {run.warnings[0].kind} at {place(run.warnings[0].where)}"
-                    return "\n".join([f"Not repaired yet. Copies land {landing}: the values are {values}; {named}", *map(explain, [*run.hazards, *run.warnings][:1])])
-        return f"Right: the values are right and nothing is named, whether copies land {', '.join(LANDINGS[:-1])} or {LANDINGS[-1]}."
+                    return f"{head[:-len(' the')]} {str(error).splitlines()[0]}"
+                if run.hazards or not right:
+                    shown = causes_first(run.hazards) or run.warnings
+                    return "\n".join([f"{head} values are {'right' if right else 'wrong'}; {hazards(run)}", *map(explain, shown[:1])])
+                if asked := self.also(landing, run):
+                    return f"Not repaired yet. The values are right and no hazard is named, but {asked}"
+                doubts |= dict.fromkeys(map(explain, run.warnings))
+        named = "no hazard is named" if doubts else "nothing is named"
+        under = ", whether copies land {} or {}" if self.copies else ", under the schedules {} and {}"
+        return "\n".join([f"Right: the values are right and {named}{under.format(', '.join(LANDINGS[:-1]), LANDINGS[-1])}.", *accepted_with(list(doubts))])
+
+    @property
+    def copies(self) -> bool:
+        """True for a kernel with asynchronous copies or products: where it has none, nothing lands."""
+        return bool(ASYNCHRONOUS.search(original(self.file)))
 
 
 BLOCK = re.compile(r"^( *)if \(!BUG_\w+\) \{\n(.*?)^\1\}(?: else \{\n.*?^\1\})?\n", re.M | re.S)

@@ -12,12 +12,19 @@ from ..emulator.hazards import render
 
 
 def hazards(run: Any) -> str:
-    """The hazards of a run (`hl.emulate(...) as run`), sorted by file, line and kind: kind and both source lines, each pair of lines once."""
-    found = sorted(run.hazards, key=lambda hazard: hazard.sort_key())
+    """The hazards of a run (`hl.emulate(...) as run`), sorted by file, line and kind: kind and both source lines, each pair of lines once; its warnings in one more line."""
+    found, doubts = _places(run.hazards), _places(run.warnings)
+    doubted = f"{len(doubts)} warning{'s' * (len(doubts) != 1)}: {'; '.join(doubts)}" if doubts else ""
     if not found:
-        return "No hazard: every access is ordered, whatever the landing order."
-    lines = dict.fromkeys(f"- {hazard.kind} at {place(hazard.where)}" + (f", against {place(hazard.other)}" if hazard.other else "") for hazard in found)
-    return "\n".join([f"{len(lines)} hazard{'s' if len(lines) > 1 else ''} named:", *lines])
+        return f"No hazard, {doubted}" if doubts else "No hazard: every access is ordered, whatever the landing order."
+    lines = [f"{len(found)} hazard{'s' * (len(found) != 1)} named:", *(f"- {one}" for one in found)]
+    return "\n".join([*lines, doubted] if doubts else lines)
+
+
+def _places(found: Sequence[Any]) -> list[str]:
+    """Kind and lines of each, in the order of lines, what reads the same once."""
+    return list(dict.fromkeys(f"{hazard.kind} at {place(hazard.where)}" + (f", against {place(hazard.other)}" if hazard.other else "")
+                              for hazard in sorted(found, key=lambda hazard: hazard.sort_key())))
 
 
 def place(site: Any) -> str:

@@ -39,6 +39,9 @@ class Row:
     sass: tuple[tuple[str, str], ...]
 
 
+WAITING = frozenset({"mbarrier", "control"})       # kinds of instructions in a loop that only asks again
+
+
 @dataclass(frozen=True)
 class SideBySide:
     """A listing of rows, a table of counts in the main loop, and `note`, which says why there is no SASS where there is none."""
@@ -98,6 +101,8 @@ def sass(kernel: Any, lines: tuple[int, int] | None = None, full: bool = False) 
         code = hl.sass(kernel)
         machine = _by_line(((i.line, i.kind if i.highlighted else "", str(i).lstrip()) for i in code.instructions if i.file == file), full)
         counts = code.counts() if code.loops else {}
+        if counts and WAITING.issuperset(counts):
+            counts, note = {}, "The machine code has no loop but those that wait for an mbarrier: where the source has others, the compiler has unrolled them."
     except hl.ToolchainError as problem:
         note = str(problem)
     numbers = sorted(n for n in {*ptx, *machine} if first <= n <= last)

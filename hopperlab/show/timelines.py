@@ -18,6 +18,9 @@ from matplotlib.ticker import MaxNLocator
 from . import style
 
 
+MOST_SPANS = 80            # that a picture's words list one by one
+
+
 @dataclass(frozen=True)
 class Span:
     """Something that lasts from `start` to `end` (virtual steps) on the row `row`, of the kind `kind` (one colour a kind)."""
@@ -31,7 +34,7 @@ class Span:
 
 def gantt(spans: Sequence[Span], heading: str, xlabel: str = "virtual time (emulator steps; order, not seconds)",
           colours: Mapping[str, str] | None = None) -> style.Picture:
-    """Rows in order of first appearance, a bar a span (a mark where start == end), one colour a kind.
+    """Rows in order of first appearance, a bar a span (a mark where start == end), one colour a kind. Its words name every row.
 
     colours: of some kinds, from `style`; the others take the palette's in order of appearance.
     """
@@ -56,8 +59,24 @@ def gantt(spans: Sequence[Span], heading: str, xlabel: str = "virtual time (emul
     axis.set_axisbelow(True)
     figure.legend(handles=_keys(spans, kinds, colours or {}), fontsize=9, frameon=False, ncols=min(4, max(1, len(kinds))), loc="outside lower center")
     style.title(axis, heading)
-    words = [heading] + [f"  {s.row}: {s.kind} {s.label} from {s.start} to {s.end}".replace("  from", " from") for s in spans[:80]]
-    return style.Picture(figure, "\n".join(words))
+    return style.Picture(figure, "\n".join([heading, *_words(spans)]))
+
+
+def _words(spans: Sequence[Span]) -> list[str]:
+    """The spans in words: a line each, or where they are more than MOST_SPANS a line a row, with how often and how long in all each kind was there."""
+    if len(spans) <= MOST_SPANS:
+        return [f"  {s.row}: {s.kind} {s.label} from {s.start} to {s.end}".replace("  from", " from") for s in spans]
+    lines = []
+    for row in dict.fromkeys(span.row for span in spans):
+        here = [span for span in spans if span.row == row]
+        kinds = {kind: [span.end - span.start for span in here if span.kind == kind] for kind in dict.fromkeys(span.kind for span in here)}
+        each = ", ".join(f"{len(lengths)} {kind}" + (f" ({_number(sum(lengths))} in all)" if any(lengths) else "") for kind, lengths in kinds.items())
+        lines.append(f"  {row}: {each}; from {_number(min(span.start for span in here))} to {_number(max(span.end for span in here))}")
+    return lines
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:,g}"
 
 
 def _keys(spans: Sequence[Span], kinds: Sequence[str], colours: Mapping[str, str]) -> list:

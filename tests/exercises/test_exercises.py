@@ -22,9 +22,25 @@ KEYS = ("autumn", "spring")
 @pytest.mark.parametrize("name", EXERCISES)
 def test_solution_is_right(name, hidden):
     verdict = check.judge(EXERCISES[name], regions.solution_without_stubs(solution_cell(name)), hidden=hidden)
-    assert verdict.right, str(verdict)
+    assert verdict.right and not verdict.warnings, f"{verdict}\n{verdict.accepted}"
     assert english_left(str(verdict)) == []
     visits.visit("exercise", name)
+
+
+@pytest.mark.parametrize("name", ["04.2", "06.2", "10.1"])
+def test_without_the_readers_fence_an_answer_is_accepted_with_a_warning(name, capsys):
+    """The same line as the solution's, which nbval compares, and the warning beside it."""
+    solved = regions.solution_without_stubs(solution_cell(name))
+    fences = re.findall(r"\n *fence_proxy_async_shared_cta\(\);.*", solved)
+    assert len(fences) == 1
+    text = solved.replace(fences[0], "")
+    verdict = check.judge(EXERCISES[name], text)
+    assert verdict.right and len(verdict.warnings) >= 1 and all(re.match(r"unfenced-overwrite \(warning\): .*\.cu:\d+", one) for one in verdict.warnings)
+    catalogue.check(name, text)
+    printed = capsys.readouterr()
+    catalogue.check(name, solved)
+    assert printed.out == capsys.readouterr().out and printed.err == verdict.accepted + "\n"
+    assert printed.err.startswith("It is accepted, and ") and verdict.warnings[0] in printed.err
 
 
 @pytest.mark.parametrize("name", EXERCISES)

@@ -50,6 +50,25 @@ def test_the_same_submissions_give_the_same_bytes(classroom):
     assert str(classroom).encode() not in b"".join(first.values()), "no place of this machine"
 
 
+def test_a_warning_of_an_accepted_answer_is_in_the_reports_and_costs_nothing(tmp_path):
+    for name, answers in (("ada", right()), ("bob", right() | {RING: right()[RING] + "\n// WRONG"})):
+        hand_in(tmp_path / "class" / name, answers)
+
+    def doubting(task):
+        outcome = quick(task)
+        for which in ("visible", "hidden"):
+            outcome[which]["warnings"] = [f"unfenced-overwrite (warning): {which}, fold.cu:9"] if task["exercise"] == "04.2" else []
+        return outcome
+    report, timing = grader.grade(Asked(tmp_path / "class", lesson(), tmp_path / "out", workers=0, unsafe=True, work=doubting, matches=lambda exercise, answer: False))
+    ada, bob = report.rows
+    assert ada.points == ada.of and [e.notes for e in ada.exercises] == [(), ("It is accepted, and one warning is left:\nunfenced-overwrite (warning): visible, fold.cu:9",)]
+    assert not any(e.notes for e in bob.exercises), "what is wrong is not accepted"
+    reports.write_all(report, timing, tmp_path / "out")
+    for page in ("findings.csv", "report.json", "learners/ada.html"):
+        assert "visible, fold.cu:9" in (tmp_path / "out" / page).read_text(), page
+    assert "one warning is left" not in (tmp_path / "out/learners/bob.html").read_text()
+
+
 def test_nothing_of_a_hidden_check_reaches_a_learner(classroom):
     report, timing = graded(classroom)
     pages = reports_html.pages(report)

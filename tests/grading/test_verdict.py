@@ -81,3 +81,11 @@ def test_an_answer_that_the_emulator_clears_goes_to_the_gpu_next(monkeypatch):
     found = verdict.verdict("04.2", "%%cuda ring\n", gpu=True, unsafe=True)
     assert not found.right and found.findings[0].message == "it hung"
     assert [request["gpu"] for request in asked] == [False, True]
+
+
+@needs_sandbox
+def test_an_accepted_answer_brings_its_warnings():
+    unfenced = right()[RING].replace("fence_proxy_async_shared_cta();", "")
+    found = verdict.verdict("04.2", unfenced)
+    assert found.right and found.warnings[0].startswith("unfenced-overwrite (warning): ") and "ring.cu:" in found.warnings[0]
+    assert not verdict.verdict("04.2", right()[RING]).warnings

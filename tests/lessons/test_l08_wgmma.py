@@ -84,6 +84,8 @@ def test_descriptor_exercise():
     assert l08_wgmma.check_descriptor({}).count("not answered yet") == 4
     assert "counts 16 bytes" in l08_wgmma.check_descriptor({**right, "start": 0x5000})
     assert "layout-mismatch" in l08_wgmma.check_descriptor({**right, "swizzle": 1, "stride": 64})
+    for code, why in ((1, "1 stands for the swizzle of 128 bytes, and this tile was written with that of 64 bytes"), (0, "0 stands for no swizzle"), (4, "the field has two bits: 0 to 3")):
+        assert f"swizzle: {code:#x} is not it ({why}" in l08_wgmma.check_descriptor({**right, "swizzle": code})
 
 
 def test_rates_are_products_a_cycle_of_what_was_recorded():

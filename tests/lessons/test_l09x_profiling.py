@@ -102,7 +102,7 @@ RIGHT = {"TMA bytes": 262144, "wgmma": 64, "wavefronts": 3072}
 
 @pytest.mark.parametrize(("change", "words"), [
     ({}, "TMA bytes: right, 262,144\nwgmma: right, 64\nwavefronts: right, 3,072"), ({"TMA bytes": 131072}, "each matrix once"), ({"wgmma": 16}, "one CTA's"),
-    ({"wgmma": 32}, "two warpgroups"), ({"wavefronts": 5}, "wavefronts: 5 is not it"), ({"wgmma": None}, "wgmma: not answered yet")])
+    ({"wgmma": 32}, "two warpgroups"), ({"wgmma": 256}, "256 is not it (that counts warps"), ({"wavefronts": 5}, "wavefronts: 5 is not it"), ({"wgmma": None}, "wgmma: not answered yet")])
 def test_the_exercise_is_checked_by_running_it(change, words):
     assert words in profiling.check_counts(RIGHT | change)
 

@@ -98,3 +98,8 @@ def test_parts_in_numpy():
     from hopperlab.measure.launches import decoding
     given = decoding.operands(np, [90], latent=True, heads=16)
     assert decoding.reference(given).shape == (1, 16, 512)
+
+
+def test_the_panel_says_that_ctas_have_no_work():
+    assert "balance 0.50 (2 of 4 CTAs have work)" in lesson.launch_decoding(1, 100, 64, "1 a row").text
+    assert "balance 1.00\n" in lesson.launch_decoding(1, 128, 64, "2 a row").text

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repair cells: the broken lines are refused and the reference is accepted, messages name the cell's lines, and the cells of the lessons are made from the same entries."""
+import re
+
 import hopperlab as hl
 import pytest
 
@@ -65,19 +67,42 @@ def test_messages_name_lines_of_the_cell():
 
 def test_a_repair_may_be_another_than_the_reference():
     repair = ALL["03", "shallow"]
-    assert repair.judge(repair.reference.replace("cp_async_wait_group<STAGES - 2>()", "cp_async_wait_all()")).startswith("Right")
+    assert repair.judge(repair.reference.replace("cp_async_wait_group<STAGES - 2>()", "cp_async_wait_group<2>()")).startswith("Right")
     assert hl.kernel_source(repair.file) == toolchain.read_source(toolchain.KERNELS / repair.file)
 
 
 def test_a_kernel_that_ends_itself_is_told(monkeypatch):
     repair = ALL["02", "swizzle"]
-    assert repair.judge(repair.reference.replace("__syncthreads();", "__trap();")).startswith("Not repaired yet. Copies land lazy: trap")
+    assert repair.judge(repair.reference.replace("__syncthreads();", "__trap();")).startswith("Not repaired yet. trap")
 
 
-def test_a_warning_that_is_left_is_told():
-    repair = ALL["00", "kernel-4"]
-    verdict = repair.judge(repair.reference.replace("fence_proxy_async_shared_cta();", ""))
-    assert verdict.startswith("Not repaired yet. Copies land lazy: the values are right; a warning is left: unfenced-overwrite at repair.cu:"), verdict
+@pytest.mark.parametrize("lesson, name", [("00", "kernel-4"), ("04", "arrive"), ("12", "counts")])
+def test_a_warning_that_is_left_is_told_and_does_not_decide(lesson, name):
+    repair = ALL[lesson, name]
+    first, second, third = repair.judge(re.sub(r"fence_proxy_async_shared_cta\(\)[,;] ?", "", repair.reference)).split("\n", 2)
+    assert first == "Right: the values are right and no hazard is named, whether copies land lazy, eager or random."
+    assert second.startswith("It is accepted, and ") and third.startswith("unfenced-overwrite (warning): cp.async.bulk")
+
+
+@pytest.mark.parametrize("lesson, name, kind", [("01", "barriers", "race"), ("04", "parity", "read-before-arrival"), ("05", "wait", "read-before-arrival"),
+                                                ("08", "wait", "register-in-flight"), ("08", "arrival", "read-before-arrival"), ("09x", "wait", "register-in-flight")])
+def test_the_hazard_that_is_explained_is_the_cause(lesson, name, kind):
+    told = ALL[lesson, name].judge(ALL[lesson, name].broken).split("\n")
+    explained = next(line for line in told[1:] if not line.startswith("- "))
+    assert explained.startswith(f"{kind}: "), told
+
+
+def test_a_race_between_warps_is_explained_before_one_of_a_warp():
+    """__syncwarp() in the first place is the wrong cure, and nothing may advise it."""
+    repair = ALL["01", "barriers"]
+    for text in (repair.broken, repair.reference.replace("__syncthreads();", "__syncwarp();", 1)):
+        told = repair.judge(text)
+        assert "__syncthreads()" in told and "__syncwarp" not in told, told
+
+
+def test_nothing_lands_in_a_kernel_without_copies():
+    assert ALL["01", "barriers"].judge(ALL["01", "barriers"].broken).startswith("Not repaired yet. The values are right; 4 hazards named:")
+    assert ALL["02", "swizzle"].judge(ALL["02", "swizzle"].reference).endswith("nothing is named, under the schedules lazy, eager and random.")
 
 
 def test_the_magic(capsys):
@@ -108,3 +133,61 @@ def test_a_repair_counts_as_solved_when_it_says_right():
     cell = {"id": "repair-x", "cell_type": "code", "source": "%%repair 02 swizzle\n", "execution_count": 3, "outputs": [{"output_type": "stream", "name": "stdout", "text": "Right: the values\n"}]}
     assert learner_progress.says_right(cell)
     assert not learner_progress.says_right(cell | {"outputs": [{"output_type": "stream", "name": "stdout", "text": "Not repaired yet. Copies land lazy\n"}]})
+
+
+def told(lesson, name, lines):
+    return " ".join(ALL[lesson, name].judge(lines).split())
+
+
+def test_a_deadlock_lists_the_arrivals_of_the_barrier_that_is_waited_for():
+    """Not those of every barrier: of a ring's `full` and `empty`, in static and in dynamic shared memory, and who has never come to an arrival."""
+    assert "mbarrier 0x1410 (empty[0]): 4 more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives (nothing arrives on it; arrivals on other " \
+           "mbarriers: repair.cu:7)" in told("04", "arrive", ALL["04", "arrive"].broken)
+    unnamed = told("12", "counts", ALL["12", "counts"].broken)
+    assert "(initialised at shared_tiles.cu:42)" in unnamed and "(initialised at shared_tiles.cu:43)" in unnamed
+    assert "mbarrier 0x8400: 1 more" in unnamed and "(arrivals on it: shared_tiles.cu:59)" in unnamed and "(arrivals on it: repair.cu:10)" in unnamed
+    never = ALL["04", "arrive"].reference.replace("if (t % 32 == 0) mbarrier_arrive", "if (tiles < 0) mbarrier_arrive")
+    assert "; nobody has come to repair.cu:18)" in told("04", "arrive", never)
+
+
+def test_arrivals_of_all_lanes_are_counted_as_a_pass_of_all_warps():
+    """4 warps x 32 lanes, not the 32 of one instruction."""
+    repair = ALL["04", "arrive"]
+    lines = repair.reference.replace("if (t % 32 == 0) mbarrier_arrive", "mbarrier_arrive")
+    assert "arrives 32 times at once, but 4 of 4 arrivals are pending" in told("04", "arrive", lines)
+    with repairs.standing_in(repair.file, repair.whole(lines)):
+        _, run = repair.run("lazy")
+    deadlock, = [str(hazard) for hazard in run.hazards if hazard.kind == "deadlock"]
+    assert "thread 0 still waits for phase 0. It was initialised for 4 at" in deadlock and "receives 128 arrivals a pass: initialise it for 128" in deadlock
+
+
+def test_a_copy_that_nobody_waits_for_names_its_mbarrier_and_phase():
+    from hopperlab.checking import check
+    from hopperlab.grading import regions
+    from hopperlab.lessons import catalogue
+    from support.answer_texts import solution_cell
+
+    solved = regions.solution_without_stubs(solution_cell("04.2"))
+    assert "ring.skip(team);" in solved
+    said = str(check.judge(catalogue.every()["04.2"], solved.replace("ring.skip(team);", "")))
+    assert "(full[1]), for phase 0 (parity 0), which its bytes complete, before the last thread returns; nobody has waited for any phase of it" in said
+
+
+def test_a_copy_that_tells_an_mbarrier_is_not_said_to_need_a_group():
+    """The pipeline of a block has no cp.async.wait_group; that of a thread has nothing else."""
+    block = told("03x", "release", ALL["03x", "release"].broken)
+    assert "the reader must wait on that mbarrier for the phase of this copy" in block and "wait_group" not in block
+    assert "must run cp.async.wait_group deep enough" in told("03", "shallow", ALL["03", "shallow"].broken)
+
+
+@pytest.mark.parametrize("lesson, name, old, new, asked", [
+    ("02", "swizzle", ", SWIZZLE)", ", false)", "992 bank conflicts are back"),
+    ("03", "shallow", "cp_async_wait_group<STAGES - 2>()", "cp_async_wait_group<0>()", "the wait leaves 0 tiles on the way, and 2 may stay with 4 stages"),
+    ("03", "shallow", "cp_async_wait_group<STAGES - 2>()", "cp_async_wait_group<1>()", "the wait leaves 1 tile on the way"),
+    ("03", "barrier", "cp_async_wait_group<STAGES - 2>()", "cp_async_wait_all()", "the wait leaves 0 tiles on the way"),
+    ("06", "address", "swizzled(start + offset)", "start + swizzled(offset)", "with the tile 128 bytes behind a multiple of 1024 the values are wrong")])
+def test_right_values_by_another_way_than_the_lessons_are_no_repair(lesson, name, old, new, asked):
+    repair = ALL[lesson, name]
+    assert old in repair.reference
+    assert repair.judge(repair.reference.replace(old, new)).startswith(f"Not repaired yet. The values are right and no hazard is named, but {asked}")
+    assert repair.judge(repair.reference).startswith("Right")

@@ -204,5 +204,9 @@ def test_check_judges_one_exercise(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOPPERLAB_LANG", "zh")
     assert exercises.check(argparse.Namespace(notebook="04.2", course=ROOT)) == 0 and "正在检查 " in (said := capsys.readouterr().out) and "04.2 正确：1 组数据\n" in said
     monkeypatch.delenv("HOPPERLAB_LANG")
+    capsys.readouterr()
+    monkeypatch.setattr(checks, "judge", lambda exercise, *rest, **more: checks.Verdict(exercise.id, (), 5, 8, 36, ("a (warning): x.cu:3", "b (warning): x.cu:4")))
+    assert exercises.check(argparse.Namespace(notebook="04.2", course=ROOT)) == 0
+    assert capsys.readouterr().out.endswith("04.2 is right: 5 shapes under 8 schedules, no hazard, 36 requirements met\nIt is accepted, and 2 warnings are left, first:\na (warning): x.cu:3\n")
     assert exercises.check(argparse.Namespace(notebook="04.3", course=ROOT)) == 2
     assert "there is no exercise 04.3; the notebook has: 04.1, 04.2" in capsys.readouterr().err

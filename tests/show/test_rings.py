@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a ring of buffers did in a run, and its hazards in words."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,18 @@ def test_hazards_in_words_name_both_lines_and_no_folder():
     with hl.emulate(hazards="collect") as quiet:
         pass
     assert show.hazards(quiet).startswith("No hazard")
+
+
+def test_a_warning_is_said_where_no_hazard_is():
+    """A run that is clean but for the reader's proxy fence is not called ordered."""
+    source = hl.kernel_source("mbarrier/ring.cu")
+    unfenced = source.replace("fence_proxy_async_shared_cta(), ", "")
+    assert unfenced != source
+    words = {}
+    for text in (source, unfenced):
+        x, y = np.zeros((16, 512), np.float32), np.zeros((16, 512), np.float32)
+        with hl.emulate(hazards="collect") as run:
+            hl.RawModule(code=text, name="ring.cu", backend="emulator").get_function("fold")((1,), (160,), (x, y, np.int32(16)))
+        words[text] = show.hazards(run)
+    assert words[source] == "No hazard: every access is ordered, whatever the landing order."
+    assert re.fullmatch(r"No hazard, \d warnings?: unfenced-overwrite at ring\.cu:\d+, against ring\.cu:\d+(; unfenced-overwrite at ring\.cu:\d+, against ring\.cu:\d+)*", words[unfenced])

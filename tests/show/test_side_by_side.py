@@ -67,3 +67,9 @@ def test_the_file_whose_lines_it_shows_is_told(kernel):
         show.sass(kernel)
         show.sass(hl.RawModule(code='extern "C" __global__ void k(int* y) { y[0] = 1; }', name="mine.cu", backend="emulator").get_function("k"))
     assert [what for kind, what in heard if kind == uses.SHOWN] == ["gemm/warp_specialized.cu"]
+
+
+def test_a_loop_that_only_waits_is_not_called_the_main_loop():
+    shown = show.sass(hl.load_kernel("wgmma/one_tile.cu", "one_tile", ("-DN=64",)))
+    assert "HGMMA" in str(shown) and "main loop" not in str(shown) + shown.html()
+    assert "no loop but those that wait for an mbarrier" in str(shown)

@@ -39,3 +39,11 @@ def test_events_keep_their_colours_and_others_get_colours_of_their_own():
     faces = {patch.get_facecolor()[:3] for patch in figure.axes[0].patches}
     from matplotlib.colors import to_rgb
     assert to_rgb(style.BLUE) in faces and to_rgb(style.FAINT) in faces and to_rgb(style.ORANGE) in faces
+
+
+def test_the_words_of_a_long_timeline_name_every_row_and_leave_nothing_out_in_silence():
+    few = [show.Span(f"warp {w}", t, t + 1, "wait") for w in range(4) for t in range(20)]
+    assert len(show.gantt(few, "few").text.split("\n")) == 1 + 80
+    many = [show.Span(f"warp {w}", 10 * t, 10 * t + 5 * (t % 2), ("issue", "mma")[t % 2]) for w in range(12) for t in range(30)]
+    words = show.gantt(many, "many").text.split("\n")
+    assert words == ["many", *(f"  warp {w}: 15 issue, 15 mma (75 in all); from 0 to 295" for w in range(12))]

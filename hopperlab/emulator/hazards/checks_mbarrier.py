@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ptx.places import Place
 from . import findings_barriers
 from .clocks import V, X
 from .mbarrier_passes import Passes, rows_of
@@ -59,6 +60,7 @@ class BarrierChecks:
         self.met = np.zeros((machine.slots * 16, 2, self.warps), np.int32)
         clocks.lanes.holders.append(lambda: (table[:, 1] for table in (self.waited, self.contributed, self.passed, self.past, self.met)))
         self.passes = Passes(machine, clocks, size)
+        self.arrivals: dict[int, np.ndarray] = {}       # by instruction: on which mbarriers of a CTA it has arrived
         self.ends = any(i.op == "mbarrier" and i.mods[0] == "inval" for i in machine.body)
 
     def reset_slots(self, slots: np.ndarray) -> None:
@@ -155,9 +157,27 @@ class BarrierChecks:
     def contribute(self, C: Cohort, ids: np.ndarray, units: Units, vec: np.ndarray, counts: np.ndarray, site: int) -> None:
         """Arrivals (ids by unit): what their threads know when they arrive (vec) belongs to the running phase."""
         clocks = self.clocks
+        self.arrived(ids, site)
         self.passes.arrive(C, ids, units, vec, self.in_time(vec, units), self.passes.seen[ids], counts, site)
         known = clocks.join(vec[:, :2, :self.warps], self.past[units.gw], MOMENT)
         clocks.join_at(self.contributed, ids, known, MOMENT)
+
+    def arrived(self, ids: np.ndarray, site: int) -> None:
+        """Instruction `site` arrives on these mbarriers."""
+        capacity, here = self.M.barriers.capacity, self.arrivals.get(site)
+        if here is None or len(here) < capacity:
+            here = self.arrivals[site] = np.concatenate([np.zeros(0, bool) if here is None else here, np.zeros(capacity - (0 if here is None else len(here)), bool)])
+        here[ids % capacity] = True
+
+    def arrivals_on(self, barrier: int, sites: list[int]) -> tuple[list[int], list[int]]:
+        """Of these instructions, those that have arrived on this mbarrier or on one of its kin (initialised at the same line, with the same count: the other slots of a ring); and
+        those that have arrived nowhere yet."""
+        b, capacity = self.M.barriers, self.M.barriers.capacity
+        first = barrier // capacity * capacity
+        ids = first + np.arange(len(b.offsets))
+        line = [Place.of(self.M.body[int(site)]).text() for site in self.init_site[ids].tolist()]
+        kin = np.array([line[k] == line[barrier - first] for k in range(len(ids))]) & (b.expected[ids] == b.expected[barrier])
+        return [site for site in sites if site in self.arrivals and self.arrivals[site][:len(ids)][kin[:len(self.arrivals[site])]].any()], [site for site in sites if site not in self.arrivals]
 
     def in_time(self, vec: np.ndarray, units: Units) -> np.ndarray:
         """(units, warps): up to which epochs other warps' pasts lie before warps that publish `vec`, also by ways that publish no memory."""
@@ -177,6 +197,7 @@ class BarrierChecks:
 
     def arrival_issued(self, barrier: int, gids: np.ndarray, site: int) -> None:
         """Lanes issue asynchronous arrivals."""
+        self.arrived(np.array([barrier]), site)
         for warp in np.unique(gids >> 5):
             here = gids[gids >> 5 == warp]
             self.passes.arrive_later(barrier, here, self.before(int(here[0])), self.passes.seen[barrier], site)

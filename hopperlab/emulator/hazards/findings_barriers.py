@@ -144,9 +144,14 @@ def cluster_out_of_turn(M: Watched, index: int, gid: int, again: bool) -> None:
 
 # --- lifetimes --------------------------------------------------------------------------------------------------------
 def exit_in_flight(M: Watched, index: int, gid: int, what: str) -> None:
-    """A CTA ended while an operation was under way in its shared memory; what: 'copy' (into it), 'store' (from it), 'copy-out' (to
-    another CTA) or 'wgmma'."""
+    """A CTA ended while an operation was under way in its shared memory; what: 'store' (from it), 'copy-out' (to another CTA) or 'wgmma'."""
     M.findings.add(f"exit-under-{what}", index, None, gid)
+
+
+def copy_not_waited_for(M: Watched, index: int, gid: int, barrier: int, phase: int, seen: int) -> None:
+    """A CTA ended, and no thread of it saw the end of the phase (counted from 0) in which this copy's bytes arrive; seen: how many phases of the barrier somebody saw end."""
+    M.findings.add("exit-under-copy", index, None, gid, **_at_barrier(M, barrier), phase=phase, parity=phase & 1,
+                   seen=f"the last phase that somebody waited for is {seen - 1}" if seen else "nobody has waited for any phase of it")
 
 
 def exited_peer(M: Watched, index: int, gid: int, rank: int) -> None:

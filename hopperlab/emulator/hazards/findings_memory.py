@@ -39,7 +39,7 @@ def unordered(M: Watched, verb: str, site: int, other_verb: str, other: int, col
             M.findings.add("barrier-overwritten", site, other, gid, **known)
     elif verb.endswith("read") and agent in ("copy", "cp.async"):
         barrier = {"barrier": M.barriers.text(M.barriers.offsets[M.findings.clocks.barrier_number(column)])} if agent == "copy" else {}
-        M.findings.add(f"read-before-{agent}", site, other, gid, **known, **barrier)
+        M.findings.add(f"read-before-{agent}{'-arrives' * (agent == 'cp.async' and _signals(M))}", site, other, gid, **known, **barrier)
     elif other_verb == "read" and (agent in ("wgmma", "bulk", "copy") or verb == "async write"):
         M.findings.add(f"overwrite-read-by-{agent}", site, other, gid, **known, spoke=_spoke(M, gid, column, epoch))
     elif other_verb == "write" and agent in ("copy", "cp.async") or verb == "async write":
@@ -50,6 +50,12 @@ def unordered(M: Watched, verb: str, site: int, other_verb: str, other: int, col
             M.findings.add("race-lanes", site, other, gid, **known, lane=gid & 31, other_lane=lane)
         else:
             M.findings.add("race-threads", site, other, gid, **known, spoke=_spoke(M, gid, column, epoch), reduction=_reduces(then), relaxed=_relaxed(M))
+
+
+def _signals(M: Watched) -> bool:
+    """True where cp.async tells mbarriers alone that it is done: nobody waits for a group of them."""
+    after = {i.mods[1] for i in M.body if i.op == "cp" and len(i.mods) > 1 and i.mods[0] == "async"}
+    return "mbarrier" in after and not after & {"wait_group", "wait_all"}
 
 
 def _spoke(M: Watched, gid: int, column: int, epoch: int) -> str:

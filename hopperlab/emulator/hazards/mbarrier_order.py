@@ -235,4 +235,4 @@ class MbarrierOrder(Listener):
             if last.slot in gone:
                 del self.copies[barrier]
                 if self.waited[barrier] < last.phase:
-                    findings_barriers.exit_in_flight(self.M, last.index, last.gid, "copy")
+                    findings_barriers.copy_not_waited_for(self.M, last.index, last.gid, barrier, last.phase - 1, int(self.waited[barrier]))

@@ -53,6 +53,7 @@ class Passes:
         for name in self.PER_BARRIER:
             setattr(self, name, np.zeros(size, bool))
         self.extra: dict[int, int] = {}                 # surplus arrivals of the running pass
+        self.flooded: dict[int, dict[int, int]] = {}    # mbarriers of which one instruction ended several phases: the lanes of each warp that have arrived in that pass
         self.surplus: dict[int, Surplus] = {}
         self.told: set[int] = set()                     # of whose surplus enough has been said
         self.astray: set[tuple[int, int]] = set()       # (barrier, warp) whose latest arrivals are all surplus
@@ -66,14 +67,15 @@ class Passes:
             setattr(self, name, wide.reshape(slots * new, *table.shape[1:]))
         self.extra = {b // old * new + b % old: count for b, count in self.extra.items()}
         self.surplus = {b // old * new + b % old: one for b, one in self.surplus.items()}
+        self.flooded = {b // old * new + b % old: lanes for b, lanes in self.flooded.items()}
         self.told = {b // old * new + b % old for b in self.told}
 
     def born(self, ids: np.ndarray) -> None:
         """mbarrier.init: a new life."""
         for name in (*self.PER_WARP, *self.PER_BARRIER[:-1]):
             getattr(self, name)[ids] = 0
-        for b in ids.tolist() if self.extra else ():
-            self.extra.pop(b, None)
+        for b in ids.tolist() if self.extra or self.flooded else ():
+            self.extra.pop(b, None), self.flooded.pop(b, None)
 
     # --- what counts in a phase -----------------------------------------------------------------------------------------
     def arrive(self, C: Cohort, ids: np.ndarray, units: Units, vec: np.ndarray, known: np.ndarray, waited: np.ndarray, counts: np.ndarray, index: int) -> None:
@@ -117,6 +119,8 @@ class Passes:
         astray = (barrier, own) in self.astray
         others = barrier in self.surplus or bool(np.delete(self.lanes[barrier], own).any())
         again = bool(self.twice[barrier] or not pending and self.lanes[barrier, own] & mask or astray and self.lanes_before[barrier, own] & mask)
+        if together > pending + expected and not again:
+            self.flooded.setdefault(barrier, {own: mask})
         if together > 1 and (not others or again and together > expected):
             findings_barriers.past_the_phase(self.M, index, int(gids[0]), barrier, together)
             self.told |= {barrier} - self.surplus.keys()
@@ -165,6 +169,11 @@ class Passes:
 
     def _in_turn(self, barrier: int, own: int, mask: int, known: np.ndarray, synced: int) -> bool:
         """Whether a warp that has not seen the phase before comes after all of its arrivals, and no bytes were to come. synced: up to which epoch its lanes know of each other."""
+        if barrier in self.flooded:                     # no phase's own arrivals tell this pass from the one before
+            if not self.flooded[barrier].get(own, 0) & mask:
+                self.flooded[barrier][own] = self.flooded[barrier].get(own, 0) | mask
+                return False
+            del self.flooded[barrier]
         before = self.before[barrier]
         if self.bytes_before[barrier]:
             return False

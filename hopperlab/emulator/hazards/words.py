@@ -71,44 +71,37 @@ NO_RACE = " in another thread, and nothing orders the two. Both are volatile or 
 STILL_READING = "{here} overwrites {where}, which {there} may still be reading. "
 
 ORDER = {
-    "read-before-copy": Case(
-        Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
+    "read-before-copy": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
         "Nothing makes this wait for the copy: the thread (or one it has synchronised with since) must wait on the mbarrier at shared address {barrier} "
         "for the phase this copy completes, with that phase's parity, before it reads."),
-    "read-before-cp.async": Case(
-        Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
+    "read-before-cp.async": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
         "The copy's thread must run cp.async.wait_group deep enough to include it, and then other threads need a __syncthreads() (or another barrier) "
         "before they read."),
-    "read-of-nothing": Case(
-        Kind.READ_BEFORE_ARRIVAL, "{here} reads {where} before {there} has written it: nothing was there yet. ",
+    "read-before-cp.async-arrives": Case(
+        Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
+        "The copy's thread runs cp.async.mbarrier.arrive behind it, and the reader must wait on that mbarrier for the phase of this copy before it reads: a stage of a pipeline whose turn has "
+        "not come, or was given back too late, is another phase."),
+    "read-of-nothing": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where} before {there} has written it: nothing was there yet. ",
         "The reader must wait for the copy first (on its mbarrier, with the parity of the phase the copy completes, or with cp.async.wait_group and a barrier)."),
-    "overwrite-read-by-copy": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "overwrite-read-by-copy": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "A copy to another CTA has read its source when it completes, and only the destination's mbarrier tells: that CTA waits for it and then "
         "arrives on a barrier here (a remote mbarrier.arrive, or barrier.cluster) before the source is written again."),
-    "overwrite-read-by-wgmma": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "overwrite-read-by-wgmma": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "Wait with wgmma.wait_group until the group that reads it is done, and only then arrive on the barrier that releases the buffer."),
-    "overwrite-read-by-bulk": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "overwrite-read-by-bulk": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "The thread that issued the store must run cp.async.bulk.wait_group.read (and tell the others by a barrier) before the buffer is written again."),
-    "overwrite-read-by-plain": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "overwrite-read-by-plain": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "The readers must arrive on the barrier that releases the buffer (after their last read), and the writer must wait for it.", (("spoke", SPOKE),)),
-    "overwrite-written": Case(
-        Kind.OVERWRITE_IN_FLIGHT, "{here} overwrites {where} while {there} may still be writing it: two writes with no order between them. ",
+    "overwrite-written": Case(Kind.OVERWRITE_IN_FLIGHT, "{here} overwrites {where} while {there} may still be writing it: two writes with no order between them. ",
         "Wait for the first one (and release the buffer) before the second starts."),
     "race-lanes": Case(Kind.RACE, LANES, "lanes of a warp need not run in step (independent thread scheduling). Put a __syncwarp() there."),
     "race-threads": Case(Kind.RACE, THREADS, "put a __syncthreads(), a named barrier or an mbarrier arrive and wait there.",
                          (("spoke", SPOKE), ("reduction", REDUCTION), ("relaxed", RELAXED))),
-    "global-read-before-bulk": Case(
-        Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing: ",
+    "global-read-before-bulk": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing: ",
         "the thread that issued the store runs cp.async.bulk.wait_group 0 (not .read), and then a barrier or a fence and a flag tell the others."),
-    "global-overwrite": Case(
-        Kind.OVERWRITE_IN_FLIGHT, "{here} writes {where}, which {there} still {other_verb}s with no order between them: ",
+    "global-overwrite": Case(Kind.OVERWRITE_IN_FLIGHT, "{here} writes {where}, which {there} still {other_verb}s with no order between them: ",
         "wait for the first (cp.async.bulk.wait_group 0, then a barrier) before the second starts."),
-    "global-race": Case(
-        Kind.RACE, "{here} {verb} {where}, which {there} {other_verb} in another thread, with nothing that orders the two: ",
+    "global-race": Case(Kind.RACE, "{here} {verb} {where}, which {there} {other_verb} in another thread, with nothing that orders the two: ",
         "inside a block use __syncthreads(); between blocks __threadfence() and an atomic or volatile flag that the other side reads first; "
         "or split the kernel.", (("spoke", SPOKE), ("reduction", REDUCTION), ("narrow", NARROW))),
     "global-race-lanes": Case(Kind.RACE, LANES, "lanes of a warp need not run in step (independent thread scheduling). Put a __syncwarp() there.",
@@ -131,14 +124,11 @@ ORDER = {
     "flag-unfenced": Case(
         Kind.UNFENCED_FLAG, "{here} sees a flag of another block, and {there} reads {where}, written before the flag was raised, with no fence between the two: it may be older than the flag. ",
         "Run __threadfence() behind the loop that polls, in its thread (or in each that reads, after the barrier), or poll with ld.acquire.gpu.", severity="warning"),
-    "stale-constant": Case(
-        Kind.RACE, "{here} reads {where} through the read-only cache, but {there} writes it in the same kernel: the cache may hold the old value. ",
+    "stale-constant": Case(Kind.RACE, "{here} reads {where} through the read-only cache, but {there} writes it in the same kernel: the cache may hold the old value. ",
         "Drop const __restrict__ or __ldg() there."),
-    "lanes-collide": Case(
-        Kind.RACE, "{here} stores different values of several lanes of a warp to {where}: one of them is kept, and which one is not defined. ",
+    "lanes-collide": Case(Kind.RACE, "{here} stores different values of several lanes of a warp to {where}: one of them is kept, and which one is not defined. ",
         "Let one lane store (if (lane == 0)), give each lane a place of its own, or use an atomic.", severity="warning"),
-    "warps-collide": Case(
-        Kind.RACE, "{here} stores different values of several warps to {where}, with no order between them: ",
+    "warps-collide": Case(Kind.RACE, "{here} stores different values of several warps to {where}, with no order between them: ",
         "let one thread of the block store (if (threadIdx.x == 0)), give each warp a place of its own, or use an atomic."),
     "scope": Case(
         Kind.RACE, "{here} reads {where}, which {there} wrote in another CTA of the cluster. What orders them is an mbarrier arrival or wait of CTA scope, "
@@ -234,7 +224,7 @@ BARRIERS = {
 
 LIFETIMES = {
     "exit-under-copy": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still writes its shared memory: ",
-                            "wait on the copy's mbarrier before the last thread returns."),
+                            "wait on the copy's mbarrier, at {where}, for phase {phase} (parity {parity}), which its bytes complete, before the last thread returns; {seen}."),
     "exit-under-store": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still reads its shared memory: ",
                              "run cp.async.bulk.wait_group.read 0 in the issuing thread before the last thread returns."),
     "exit-under-copy-out": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still reads its shared memory for another CTA: ",
@@ -325,11 +315,12 @@ MISSING = {
 COLLECTIVES = {case: Case(Kind.DIVERGENT_COLLECTIVE, "{here} is collective: {rule}, but " + missing + "{elsewhere}. ",
                           "Move it out of the branch (or narrow the mask to the threads that do come), so that the same instruction is reached by all.")
                for case, missing in MISSING.items()}
-RULES = {"warpgroup": "all 128 threads of the warpgroup run it together", "mask": "every thread its mask names runs it",
-         "warp": "all threads of the warp run it together"}
+RULES = {"warpgroup": "all 128 threads of the warpgroup run it together", "mask": "every thread its mask names runs it", "warp": "all threads of the warp run it together"}
 
+MORE = "mbarrier {barrier}: {pending} more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives"
 SITUATIONS = {
     "mbarrier": "waits in {here} for parity {parity} of the {state}",
+    "mbarrier-unnamed": "waits in {here} for parity {parity} of the {state} (initialised at {init})",
     "state": "waits in {here}: {state}",
     "meeting": "waits in {here} for the other warps of its warpgroup: all four run a wgmma together",
     "wgmma": "waits in {here}: not all four warps of the warpgroup issued this wgmma group",
@@ -339,9 +330,10 @@ SITUATIONS = {
                   "or bar.arrive with this number and count (those in this kernel: {lines}{others})",
     "bytes-without-arrival": "mbarrier {barrier}: {seen} bytes arrived but nobody announced them and {pending} arrival(s) are missing: a thread must run "
                              "mbarrier.arrive.expect_tx with the copy's bytes",
-    "arrivals-missing": "mbarrier {barrier}: {pending} more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives "
-                        "(arrivals in this kernel: {lines}{others}){counted}",
-    "passed-by": "mbarrier {barrier}: phase {phase} is running while {who} still wait for phase {wanted}. It was initialised for {expected} at {init}{received}",
+    "arrivals-missing": MORE + " (arrivals on it: {lines}{others}){counted}",
+    "arrivals-unreached": MORE + " (arrivals on it: {lines}{others}; nobody has come to {unreached}){counted}",
+    "arrivals-elsewhere": MORE + " (nothing arrives on it; arrivals on other mbarriers: {lines}{others}){counted}",
+    "passed-by": "mbarrier {barrier}: phase {phase} is running while {who} for phase {wanted}. It was initialised for {expected} at {init}{received}",
     "bytes-missing": "mbarrier {barrier}: {missing} more bytes; {seen} arrived of {expected} expected, so either a copy was never issued or "
                      "expect_tx announced too many bytes",
     "bytes-unannounced": "mbarrier {barrier}: expect_tx announced {missing} bytes too few",

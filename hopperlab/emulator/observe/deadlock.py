@@ -13,6 +13,7 @@ from ..hazards.situation import Situation
 from ..machine.events import Listener
 from ..machine.meetings import MeetingWait
 from ..machine.register_pool import RegisterWait
+from ..machine.shared_names import name_of
 from ..machine.waits import MbarrierWait, NamedWait, WgmmaWait
 from . import blame
 
@@ -55,7 +56,7 @@ def report(M: Machine, stuck: list, why: str = "") -> None:
 def _describe(M, C, wait, instr) -> list[Situation]:
     """One line for each different situation, with how many blocks are in it."""
     if type(wait) is MbarrierWait:
-        states = [(_span(M, C, wait.keys == b), "mbarrier", {"parity": int(wait.extra[k]), "state": M.barriers.describe(b)}) for b, k in _each(wait.keys)]
+        states = [(_span(M, C, wait.keys == b), *_state(M, b, int(wait.extra[k]))) for b, k in _each(wait.keys)]
     elif isinstance(wait, NamedWait):
         states = [(_span(M, C, wait.keys == b), "state", {"state": M.named.describe(b)}) for b, k in _each(wait.keys)]
     elif type(wait) is RegisterWait:
@@ -66,6 +67,15 @@ def _describe(M, C, wait, instr) -> list[Situation]:
     for (block, threads), case, facts in states:
         grouped.setdefault((threads, case, tuple(facts.items())), []).append(block)
     return [Situation(f"{_blocks(blocks)}, {threads}: ", case, End.of(instr), dict(facts)) for (threads, case, facts), blocks in grouped.items()]
+
+
+def _state(M, barrier: int, parity: int) -> tuple[str, dict]:
+    """What is known of an mbarrier; of one that has no name, as in dynamic shared memory, also where it was initialised."""
+    b, checks = M.barriers, getattr(M.findings, "barriers", None)
+    facts = {"parity": parity, "state": b.describe(barrier)}
+    if checks is None or name_of(M.layout.variables, b.offsets[barrier % b.capacity]):
+        return "mbarrier", facts
+    return "mbarrier-unnamed", {**facts, "init": tuple(places([M.body[int(checks.init_site[barrier])]]))}
 
 
 def _each(keys: np.ndarray) -> list[tuple[int, int]]:
@@ -103,7 +113,12 @@ def _named_hint(M, key: int, C, wait) -> tuple[str, dict]:
 
 def _lines(M, wanted) -> dict:
     """Source lines of some instructions, each once, as facts of a situation."""
-    found = places([i for i in M.body if wanted(i)])
+    return _shown([i for i in M.body if wanted(i)])
+
+
+def _shown(instructions: list) -> dict:
+    """The lines of these instructions, at most five."""
+    found = places(instructions)
     return {"lines": found[:5] or "none", "others": " …" if len(found) > 5 else ""}
 
 
@@ -123,11 +138,24 @@ def _passed_by(M, barrier: int, C, wait) -> dict | None:
     if gone is None:
         return None
     checks, b = M.findings.barriers, M.barriers
-    one = checks.passes.surplus.get(barrier)
+    one, who = checks.passes.surplus.get(barrier), _span(M, C, wait.keys == barrier)[1]
     received = f" and receives {one.received} arrivals a pass: initialise it for {one.received}" if one is not None and not one.again else (
         ". The arrivals of the next phase have to wait for those who wait for this one")
-    return {"phase": int(b.phase[barrier]), "wanted": gone, "who": _span(M, C, wait.keys == barrier)[1], "expected": int(b.expected[barrier]),
+    return {"phase": int(b.phase[barrier]), "wanted": gone, "who": f"{who} still wait{'' if ' to ' in who else 's'}", "expected": int(b.expected[barrier]),
             "init": places([M.body[int(checks.init_site[barrier])]])[0].line(), "received": received}
+
+
+def _arrivals(M, barrier: int) -> tuple[str, dict]:
+    """Who arrives on this mbarrier, and which arrivals nobody has come to; where nothing arrives on it, who does on others."""
+    every = [i for i in M.body if "mbarrier" in (i.op, *i.mods[:2]) and any(m.startswith("arrive") for m in i.mods)]
+    checks = getattr(M.findings, "barriers", None)
+    if checks is None:
+        return "arrivals-missing", _shown(every)
+    here, nowhere = checks.arrivals_on(barrier, [i.index for i in every])
+    unreached = [M.body[i] for i in nowhere]
+    if here or unreached:
+        return ("arrivals-unreached" if unreached else "arrivals-missing"), {**_shown([M.body[i] for i in here]), "unreached": _shown(unreached)["lines"]}
+    return "arrivals-elsewhere", _shown(every)
 
 
 def _mbarrier_hint(M, barrier: int, C, wait) -> tuple[str, dict]:
@@ -140,8 +168,8 @@ def _mbarrier_hint(M, barrier: int, C, wait) -> tuple[str, dict]:
     if pending and seen and tx < 0:
         return "bytes-without-arrival", {**facts, "seen": seen, "pending": pending}
     if pending:
-        lines = _lines(M, lambda i: "mbarrier" in (i.op, *i.mods[:2]) and any(m.startswith("arrive") for m in i.mods))
-        return "arrivals-missing", {**facts, "pending": pending, **lines, "counted": _counted(M)}
+        case, lines = _arrivals(M, barrier)
+        return case, {**facts, "pending": pending, **lines, "counted": _counted(M)}
     if tx > 0:
         return "bytes-missing", {**facts, "missing": tx, "seen": seen, "expected": seen + tx}
     if tx < 0:

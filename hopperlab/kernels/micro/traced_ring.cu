@@ -4,6 +4,7 @@
 //   full[s]   the chunk of slot s has landed   (1 arrival by the producer, and the bytes of the copy)
 //   empty[s]  slot s has been read             (1 arrival by each consumer warp)
 // Launch: any grid, block 32 * (1 + CONSUMERS), dynamic shared memory STAGES * CHUNK * 4. count: a multiple of CHUNK floats.
+#include <hopperlab/fence.cuh>
 #include <hopperlab/tma.cuh>
 #include <hopperlab/trace.cuh>
 
@@ -56,7 +57,7 @@ traced_ring(const float* x, float* y, float factor, int count) {
         trace.begin(TRACE_SCALE, i);
         #pragma unroll
         for (int j = 0; j < EACH; j++) value[j] = factor * slots[s * CHUNK + (j * CONSUMERS + warp - 1) * 32 + lane];
-        __syncwarp();
+        fence_proxy_async_shared_cta(), __syncwarp();           // my reads come before the engine writes the slot again
         trace.end(TRACE_SCALE, i);
         if (lane == 0) mbarrier_arrive(&empty[s]);              // all lanes have read (the warp is in step)
         trace.begin(TRACE_STORE, i);

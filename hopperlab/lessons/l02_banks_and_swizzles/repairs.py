@@ -20,7 +20,13 @@ def _transpose(landing: str) -> tuple[bool, Any]:
     return bool((out == numbers.T).all()), run
 
 
+def _conflicts(landing: str, run: Any) -> str:
+    """What the swizzle is there for: no conflicts."""
+    count = run.counters["shared_load_conflicts"] + run.counters["shared_store_conflicts"]
+    return f"{count} bank conflicts are back: without the XOR on both sides the columns of the tile lie in one bank." if count else ""
+
+
 REPAIRS = (
     Repair("swizzle", "banks/transpose.cu", "int x = threadIdx.x, y", "out[y * 32 + x]", bug=(("tile[place(x, y, SWIZZLE)];", "tile[place(x, y, false)];"),),
-           run=_transpose, hint="Say in words where the element of row y and column x lies after the first line. Does the last line look there?"),
+           run=_transpose, also=_conflicts, hint="Say in words where the element of row y and column x lies after the first line. Does the last line look there?"),
 )

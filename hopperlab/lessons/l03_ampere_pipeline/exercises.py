@@ -56,8 +56,8 @@ def _depth(stages: int, tiles: int) -> Requirement:
     most = min(stages - 1, tiles)
 
     def complaint(run) -> str:
-        for steps in _by_warp(run):
-            peak, least = _peak_and_least(steps)
+        for steps in by_warp_copies(run):
+            peak, least = peak_and_least(steps)
             if steps.count(1) != tiles * COPIES:
                 return f"a warp issues {steps.count(1)} cp.async, and should issue {tiles * COPIES}, {COPIES} a tile: only tiles that exist are copied, each once"
             if peak != most * COPIES:
@@ -90,7 +90,7 @@ def _number(tiles: float) -> str:
     return f"{tiles:g} tile" + ("s" if tiles != 1 else "")
 
 
-def _by_warp(run: Any) -> Iterator[list[int]]:
+def by_warp_copies(run: Any) -> Iterator[list[int]]:
     """For each warp that copied, +1 for each cp.async that it issued and -1 for each that landed, in order."""
     steps: dict[tuple[int, int], list[int]] = {}
     for event in run.timeline:
@@ -99,7 +99,7 @@ def _by_warp(run: Any) -> Iterator[list[int]]:
     return iter(steps.values())
 
 
-def _peak_and_least(steps: list[int]) -> tuple[int, int | None]:
+def peak_and_least(steps: list[int]) -> tuple[int, int | None]:
     """The most copies on their way at once, and the fewest left when copies had landed and others were still to be issued."""
     now = peak = issued = 0
     least, total = None, steps.count(1)

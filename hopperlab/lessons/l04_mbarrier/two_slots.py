@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...emulator.hazards.causes import causes_first
 from ...show.hazard_words import explain
 from .stepper import folded
 
@@ -54,7 +55,7 @@ def _in_emulator(source: str) -> str:
         with hl.emulate(schedule=schedule, seed=seed, hazards="collect") as run:
             kernel((2,), (160,), (x, y, np.int32(TILES)))
         if run.hazards:
-            worst = min(run.hazards, key=lambda hazard: (hazard.kind == "deadlock", hazard.sort_key()))
+            worst = causes_first(run.hazards)[0]
             more = f"\n({len(run.hazards) - 1} more after this one)" if len(run.hazards) > 1 else ""
             return f"Not yet. The emulator, with copies landing {schedule}:\n{explain(worst)}{more}"
         if not (y == folded(x)).all():

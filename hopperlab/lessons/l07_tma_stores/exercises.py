@@ -67,7 +67,7 @@ def _squares(rng: np.random.Generator, shape: tuple[int, int], SLOTS: int) -> Ca
         exactly("bulk_store_bytes", 4 * count, "the last tile is as long as what is left of y"),
         needless("atom or red", "bulk reductions", instead="the bulk stores bring y what it holds, all of it and at once"),
         _unread(min(SLOTS, most), SLOTS),
-        in_flight("store cp", most, "a slot is free when it has been read (wait_group.read); the writes into y need no wait in the loop")))
+        in_flight("store cp", most, f"a block stores {most} tiles here, a slot is free once it has been read (wait_group.read), and the writes into y need no wait in the loop")))
 
 
 def _draw_squares(rng: np.random.Generator) -> tuple[int, int]:

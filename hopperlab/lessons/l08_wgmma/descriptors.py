@@ -159,11 +159,20 @@ def check_descriptor(answers: Mapping[str, Any]) -> str:
     lines = []
     for name, value in right.items():
         given = answers.get(name)
-        hint = " (the field counts 16 bytes)" if given == value << 4 else ""
+        hint = _code_hint(int(given)) if name == "swizzle" and given is not None else " (the field counts 16 bytes)" if given == value << 4 else ""
         lines.append(f"{name}: not answered yet" if given is None else f"{name}: right" if given == value else f"{name}: {given:#x} is not it{hint}")
     if all(answers.get(name) is not None for name in ("stride", "swizzle")):
         lines.append(_tried(int(answers["stride"]), int(answers["swizzle"])))
     return "\n".join(lines)
+
+
+def _code_hint(code: int) -> str:
+    """What a wrong swizzle code stands for."""
+    named = next((mode for mode, own in wgmma.SWIZZLE_CODE.items() if own == code), "")
+    if not named:
+        return " (the field has two bits: 0 to 3)"
+    mode = "no swizzle" if code == 0 else f"the swizzle of {named[:-1]} bytes"
+    return f" ({code} stands for {mode}, and this tile was written with that of {QUESTION['swizzle'][:-1]} bytes)"
 
 
 def _tried(stride: int, code: int) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...emulator.hazards.causes import causes_first
 from ...hopper import limits
 from ...measure.launches import variants
 from ...measure.suites.variants import interaction
@@ -295,6 +296,7 @@ def launch_multistage(stages: int, bk: int, schedule: str, recording: Any = None
 
 ANSWERED = "Not answered yet: write all three, then run the cell again."
 WAIT, RELEASED = "wgmma_wait_group<1>()", "BUG_EARLY_RELEASE ? i : i - 1"       # what the exercise changes in gemm/multistage.cu
+ROOMY = 5                # stages in which two products in flight are never short of a slot
 SCHEDULES = (("lazy", 0), ("eager", 0), ("random", 1), ("random", 2))
 
 
@@ -313,7 +315,7 @@ def _deeper(source: str, in_flight: int, distance: int, stages: int) -> tuple[st
         with hl.emulate(schedule=schedule, seed=seed, hazards="collect") as run:
             kernel((1, 1), (256,), (*maps, c, *(np.int32(v) for v in (128, 128, 448))), shared_mem=stages * 32784)
         if run.hazards:
-            return explain(run.hazards[0]), run.hazards[0].kind == "deadlock"
+            return explain(causes_first(run.hazards)[0]), any(hazard.kind == "deadlock" for hazard in run.hazards)
         if not (c == exact).all():
             return "No hazard, but the product is wrong.", False
     return "", False
@@ -335,11 +337,12 @@ def check_later_release(wait: int | None, released: Callable[[int], int] | None,
     if not 0 <= wait <= 7 or not 2 <= least_stages <= 6:
         return "The wait takes 0 to 7 groups here, and the ring 2 to 6 stages."
     distance, source = distances.pop(), hl.kernel_source("gemm/multistage.cu")
-    for stages in (5, least_stages):
+    for stages in (ROOMY, least_stages):
         trouble, stuck = _deeper(source, wait, distance, stages)
         if trouble:
             why = "The ring is too shallow: a tile is needed before anyone may load it." if stuck else "Not safe."
-            return f"With {stages} stages: {why} The emulator:\n{trouble}"
+            where = f"With {stages} stages" if stages == least_stages else f"Even with {stages} stages, which were tried before your {least_stages}"
+            return f"{where}: {why} The emulator:\n{trouble}"
     if wait != 2:
         return f"Safe, but wgmma_wait_group<{wait}> leaves {wait} product{'s' if wait != 1 else ''} in flight, and two were asked for."
     if distance > 2:

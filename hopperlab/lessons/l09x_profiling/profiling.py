@@ -274,6 +274,7 @@ def check_counts(answers: Mapping[str, Any]) -> str:
         return "Not answered yet: write three counts, then run the cell again."
     _, run = run_counted((256, 256, 128))
     hints = {("TMA bytes", 4): "that is one CTA's", ("wgmma", 4): "that is one CTA's", ("wavefronts", 4): "that is one CTA's",
+             ("wgmma", 0.25): "that counts warps: the four of a warpgroup issue one together, and it counts once",
              ("TMA bytes", 2): "that is each matrix once, but every CTA loads its own tiles", ("wgmma", 2): "two warpgroups issue their own"}
     lines = []
     for name, counter in names.items():

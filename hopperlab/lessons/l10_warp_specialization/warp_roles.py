@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...emulator.hazards.causes import causes_first
 from ...measure.launches import launch as launches
 from ...measure.launches import variants
 from ...runtime.tables import text_table
@@ -232,7 +233,7 @@ def check_second_consumer(answers: Mapping[str, int | None]) -> str:
         for schedule, seed in SCHEDULES:
             right, run = run_roles(answers, schedule, seed)
             if run.hazards:
-                return f"Not yet. The emulator, with copies landing {schedule}:\n{explain(run.hazards[0])}"
+                return f"Not yet. The emulator, with copies landing {schedule}:\n{explain(causes_first(run.hazards)[0])}"
             if not right:
                 return f"No hazard, but the product is wrong with copies landing {schedule}."
     except hl.CompileError as error:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ...emulator.hazards.causes import causes_first
 from ...hopper import limits
 from ...measure.launches.roles import Roles, register_roles
 from ...runtime.tables import text_table
 from ...show import style
+from ...show.hazard_words import explain
 from ..l10_warp_specialization.register_budget import Budget, registers_at_entry
 
 
@@ -102,11 +104,12 @@ def launch_roles(tile: str, consumers: int, producer: int, consumer: int) -> sty
     roles = Roles(consumers, rows // 64, columns, 2, producer, consumer)
     right, run = _run(roles)
     chart = budget_chart([(producer, *[consumer] * consumers)], roles.accumulators)
-    found = run.hazards[0].kind if run.hazards else "no hazard"
+    shown = causes_first(run.hazards)[:1]
+    found = shown[0].kind if shown else "no hazard"
     style.title(chart.figure.axes[0], f"Tile {roles.rows} x {columns}: result {'right' if right else 'WRONG'}; {found}; "
                                       f"most registers held by a thread: {run.counters['peak_registers']}")
-    said = f"\n  {run.hazards[0].message.splitlines()[0]}" if run.hazards else ""
-    return style.Picture(chart.figure, f"Tile {roles.rows} x {columns}, {producer}/{consumer}: {'right' if right else 'WRONG'}; {found}{said}\n{chart.text}")
+    head = f"Tile {roles.rows} x {columns}, {producer}/{consumer}: {'right' if right else 'WRONG'}; {found}"
+    return style.Picture(chart.figure, "\n".join([head, *map(explain, shown), chart.text]))
 
 
 def check_registers(producer: int | None, consumer: int | None) -> str:
@@ -126,7 +129,7 @@ def check_registers(producer: int | None, consumer: int | None) -> str:
     except hl.CompileError as error:
         return f"The budget holds, and the tile does not: ptxas says {str(error).split(':')[1].strip()} (too few registers for 192 accumulators)."
     if run.hazards or not right:
-        return f"Not right: {run.hazards[0].kind if run.hazards else 'the product is wrong'}."
+        return f"Not right: {explain(causes_first(run.hazards)[0]) if run.hazards else 'the product is wrong.'}"
     return f"Right: {producer} + 2 x {consumer} = {sum(budget.roles)} of {budget.limit}, and the tile runs without a spill."
 
 

@@ -80,7 +80,8 @@ def launch_decoding(batch: int, length: int, page: int, splits: str, landing: st
     _alone(lengths, page, WAYS[splits])
     made = plan(lengths, 2, BLOCKS, WAYS[splits])
     loads = run.counters["tma_loads"]
-    told = f"result {'right' if right else 'WRONG'}, {run.hazards[0].kind if run.hazards else 'no hazard'}; {loads} boxes loaded, {made.slots} parts to combine, balance {made.balance:.2f}"
+    told = f"result {'right' if right else 'WRONG'}, {run.hazards[0].kind if run.hazards else 'no hazard'}; {loads} boxes loaded, {made.slots} parts to combine, "
+    told += f"balance {made.balance * made.blocks / BLOCKS:.2f}" + (f" ({made.blocks} of {BLOCKS} CTAs have work)" if made.blocks < BLOCKS else "")
     return plan_picture(lengths, 2, BLOCKS, WAYS[splits], told, step_time())
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...emulator.hazards.causes import causes_first
 from ...measure.claims import claims
 from ...measure.launches.article import REPAIRS, article
 from ...show import style
@@ -83,7 +84,7 @@ def check_repairs(repairs: Sequence[str] | None) -> str:
         right, run = run_article(repairs, schedule)
         if run.hazards:
             from ...show.hazard_words import explain
-            return f"Not yet ({schedule}): {len(run.hazards)} hazards. The first:\n{explain(run.hazards[0])}"
+            return f"Not yet ({schedule}): {len(run.hazards)} hazards. The first:\n{explain(causes_first(run.hazards)[0])}"
         if not right:
             return f"Not yet ({schedule}): no hazard, and a wrong product."
     most = loads_in_flight(run_article(repairs)[1])

@@ -1,4 +1,4 @@
-// Weights of 4 and 8 bits to bf16 in registers, by bit patterns instead of conversions. [PTX ISA 9.7.8.6 (lop3), 9.7.5 (sub, mul of bf16x2)]
+// Weights of 4 and 8 bits to bf16 in registers, by bit patterns instead of conversions. [PTX ISA 9.7.8.6 (lop3), 9.7.4 (sub, mul of bf16x2)]
 //
 // A bf16 number is the upper half of a float: 8 bits of exponent, 7 of mantissa. 0x4300 is 128, and its mantissa's lowest bit is
 // worth 1: whatever 0 <= u < 128 is put into it, 0x4300 | u is the number 128 + u, exactly. So one lop3 makes two numbers out of two
@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned lop3_and_or(unsigned a, unsigned mask, unsig
     return d;
 }
 
-// Two bf16 differences, and two products, each rounded to nearest even. [9.7.5.2, 9.7.5.3]
+// Two bf16 differences, and two products, each rounded to nearest even. [9.7.4.2, 9.7.4.3]
 __device__ __forceinline__ unsigned sub_bf16x2(unsigned a, unsigned b) {
     unsigned d;
     asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
