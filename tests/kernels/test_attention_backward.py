@@ -154,22 +154,12 @@ ORDER = {                           # of an ordered pass
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", DROPPED)
+@pytest.mark.parametrize(("dq", "name"), [*(("bulk", name) for name in DROPPED), *(("ordered", name) for name in ORDER)])
 @pytest.mark.sampled(by="name")
-def test_what_orders_the_roles_is_missed_when_it_is_gone(name, schedule):
-    changes, kinds = DROPPED[name]
+def test_what_orders_roles_and_additions_is_missed_when_it_is_gone(dq, name, schedule):
+    changes, kinds = (ORDER if dq == "ordered" else DROPPED)[name]
     for changed in ((), changes):
-        _, session, _ = run(operands(320), 320, False, Backward(), schedule, 3, hazards="collect", changes=changed)
-        assert bool(kinds & {hazard.kind for hazard in session.hazards}) == bool(changed)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", ORDER)
-@pytest.mark.sampled(by="name")
-def test_what_orders_the_additions_is_missed_when_it_is_gone(name, schedule):
-    changes, kinds = ORDER[name]
-    for changed in ((), changes):
-        _, session, _ = run(operands(320), 320, False, Backward(dq="ordered"), schedule, 3, hazards="collect", changes=changed)
+        _, session, _ = run(operands(320), 320, False, Backward(dq=dq), schedule, 3, hazards="collect", changes=changed)
         assert bool(kinds & {hazard.kind for hazard in session.hazards}) == bool(changed)
 
 

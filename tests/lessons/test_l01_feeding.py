@@ -54,21 +54,21 @@ def test_the_stored_loads_obey_the_law_at_few_bytes():
     assert l01_feeding_the_tensor_core.needs_of(measure.load("ceilings"), recorded)["tensor"] > l01_feeding_the_tensor_core.needs_of(measure.load("ceilings"), recorded)["fp32"] > 1
 
 
-NEEDS = {"fp32": 16.0, "tensor": 128.0, "bytes": 20480.0}
+NEEDS = {"fp32": 16.0, "tensor": 128.0, "bytes": 20480.0, "enough": 61440.0}
 
 
 def test_a_tile_counts_what_its_size_says():
     run, fed = feeding.run_tile(64, 64, 16)
     assert fed.right and not run.hazards and (fed.blocks, fed.spills) == (5, 0)
     assert fed.flop / fed.loaded == 64 * 64 / (64 + 64)
-    assert fed.shares(NEEDS)["bytes on their way while a tile loads"] == pytest.approx(5 * 128 * 16 * 2 / 20480)
+    assert fed.shares(NEEDS)["bytes on their way while a tile loads"] == pytest.approx(5 * 128 * 16 * 2 / 61440)
     larger = feeding.run_tile(128, 128, 8)[1]
     assert larger.flop / larger.loaded == 64 and larger.flop / larger.wavefronts == 2 * fed.flop / fed.wavefronts
 
 
 def test_panel_says_what_is_enough_and_what_is_spilled():
     text = l01_feeding_the_tensor_core.launch_tile(64, 64, 16, NEEDS).text
-    assert "product right, 32 FLOP a byte loaded" in text and "for the fp32 units: 2.00 of what is needed" in text
+    assert "product right, 32 FLOP per byte loaded" in text and "for the fp32 units: 2.00 of what is needed" in text
     assert "for the tensor core: 0.25 of what is needed" in text
     assert "SPILLED" in l01_feeding_the_tensor_core.launch_tile(256, 256, 16, NEEDS).text.split("\n")[1]
     picture = l01_feeding_the_tensor_core.launch_tile(128, 64, 16, NEEDS)
@@ -126,7 +126,8 @@ def test_needs_are_ratios_of_the_roofs():
                                            Record("ceilings", "cuBLAS product", dtype="float32", tflops=48.0)))
     needs = l01_feeding_the_tensor_core.needs_of(roofs, LOADS)
     assert (needs["fp32"], needs["tensor"]) == (12, 200) and needs["bytes"] == pytest.approx(1000 * 4000 / 132)
-    assert np.isclose(feeding.Fed(True, 2.0, 1, 1, 1, 1, 1, 0, "x").shares(needs)["FLOP a trip over shared memory, for the fp32 units"], 2 / 256)
+    assert needs["enough"] == feeding.enough_in_flight(LOADS), "the panel's last bar asks for what was enough, and not for the lower bound"
+    assert np.isclose(feeding.Fed(True, 2.0, 1, 1, 1, 1, 1, 0, "x").shares(needs)["FLOP per wavefront of loads, for the fp32 units"], 2 / 256)
 
 
 def test_the_picture_of_who_computes_what_is_the_kernels_arithmetic():

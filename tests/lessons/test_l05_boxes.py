@@ -72,7 +72,9 @@ def test_promotion_by_configuration_is_the_recording():
     table = recorded.promotion_table(recording).splitlines()
     rates = {o.removeprefix("PROMOTION="): r.tflops for r in recording.where(note="k 8 less") if r.shape[0] == 4096 and "TRIED=two share B" in r.options
              for o in r.options if o.startswith("PROMOTION=")}
-    assert next(line for line in table if line.startswith("two share B")).split()[3:] == [f"{rates[choice]:.0f}" for choice in ("none", "128B", "256B")]
-    assert len(table) == 2 + len({o for r in recording for o in r.options if o.startswith("TRIED=") and r.shape[0] == 4096 and r.note == "k 8 less"})
+    assert next(line for line in table if line.startswith("  two share B")).split()[3:] == [
+        *(f"{rates[choice]:.0f}" for choice in ("none", "128B", "256B")), f"{rates['256B'] / rates['128B']:.2f}"]
+    tried = {(r.note, o) for r in recording for o in r.options if o.startswith("TRIED=") and r.shape[0] == 4096 and r.note in recorded.PITCHES}
+    assert len(table) == 5 + len(tried) and "–" in table[-1], "a choice that was not tried has no number"
     with pytest.raises(LookupError):
         recorded.promotion_table(recording, size=17)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_BACK_EDGES = 20000                # a cohort that loops this long gives way to the others
 LOOK_UP = 251                         # after so many rounds of a loop those that wait look again; odd, as phases come round in powers of two
 IDLE_BACK_EDGES = 1024               # a cohort that loops this long while nothing changes gives way to the others, and is asked whether it comes round for ever
+GLANCE = 0.5                          # random: chance that those who poll look before a flag is raised again
 IDLE_WAITS = 32                      # the same, where its loop passes an mbarrier's wait each time
 
 
@@ -39,6 +40,7 @@ class Scheduler:
         self.polled_at = self.spurious_at = -1
         self.recurrence = Recurrence(machine.session.budget)
         self.events = 0            # what has happened that no loop repeats: CTAs begin, threads end, operations land
+        self.raised = False        # a flag may have been raised since those in `polling` looked
         self.polls = False         # some cohort in `polling` has polled, and not only looped for long
         self.converging: dict[int, list[Cohort]] = {}
         self.held: list[Cohort] = []         # they come last, at the blocks `late` (machine/altered.py)
@@ -238,7 +240,7 @@ class Scheduler:
         runs_on()
         while True:
             block = blocks[C.pc]
-            if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
+            if (block.releases or block.raises) and C.gave_way != self.rounds and self._first_others(C, block):
                 C.gave_way = self.rounds + 1
                 self.later.append(C)
                 return
@@ -252,7 +254,7 @@ class Scheduler:
                     break
             runs[block.id] += C.count_warps()
             running(C, block)
-            following = block.fn(self.M, C, R)
+            following, self.raised = block.fn(self.M, C, R), self.raised or block.raises
             if frame.base is not None:
                 frame.dirty |= block.defs
             if following.__class__ is not int:
@@ -296,6 +298,15 @@ class Scheduler:
             self.enqueue(C)
             return True
         return False
+
+    def _first_others(self, C: Cohort, block) -> bool:
+        """Whether others go before a block that arrives at an mbarrier, or raises a flag: those that poll see each value that a flag had, and use
+        what it told before it says more (under `random` half of the times), as threads do that wait at an mbarrier."""
+        if block.raises and self.raised and self.polling and (self.M.landing.schedule != "random" or self.M.rng.random() < GLANCE):
+            self.raised = False
+            self.poll_again()
+            return True
+        return block.releases and bool(self.heap) and self._others_wait(C)
 
     def _others_wait(self, C: Cohort) -> bool:
         """True when warps that are not in this cohort could run. Loops give way to them once an iteration, and so does a

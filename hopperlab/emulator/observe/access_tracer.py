@@ -94,6 +94,10 @@ class AccessTracer(Tracer):
         warps, first = np.unique(C.gids >> 5, return_index=True)
         self._record("access", "meet bar", warps, info.index, [f"bar {key % 16}" for key in keys[first].tolist()])
 
+    def cluster_left(self, C: Cohort, domain: NDArray[Any], acquire: bool) -> None:
+        """barrier.cluster.wait, which is a barrier of a block's own threads too."""
+        self._by("meet bar", C, self.M.blocks[C.pc].gate_instr.index, "the cluster's barrier")
+
     def phase_seen(self, C: Cohort, ids: NDArray[Any], info: Any) -> None:
         """Some lanes of a warp may have waited longer than the others."""
         if not self.M.whole(C):

@@ -1,6 +1,6 @@
 // One warp multiplies on the tensor core as every kernel before Hopper did: c[16 x 64] = a[16 x 64] * b[64 x 64]^T, bf16 with fp32
 // sums. All three tiles lie in shared memory in rows of 128 bytes.
-//   ldmatrix  brings 8 x 8 pieces of a and b into the fragments of the warp;
+//   ldmatrix  brings 8 x 8 matrices of a and b into the fragments of the warp;
 //   mma.sync  multiplies fragments, 16 x 8 elements of c at a time, 16 columns of k at a time;
 //   stmatrix  takes the result, as bf16, from the fragments back to shared memory.
 // Each of the three touches eight rows of 16 bytes at once, 128 bytes apart. SWIZZLE 1 moves the 16-byte pieces of row r by an XOR
@@ -15,9 +15,9 @@
 #define SWIZZLE 1
 #endif
 
-// Address of piece `chunk` (16 bytes, 0..7) of row `row` of the tile at `base`, which lies on a multiple of 1024.
-__device__ __forceinline__ unsigned place(unsigned base, int row, int chunk, bool swizzle = SWIZZLE) {
-    return base + row * 128 + (swizzle ? chunk ^ row % 8 : chunk) * 16;
+// Address of piece `piece` (16 bytes, 0..7) of row `row` of the tile at `base`, which lies on a multiple of 1024.
+__device__ __forceinline__ unsigned place(unsigned base, int row, int piece, bool swizzle = SWIZZLE) {
+    return base + row * 128 + (swizzle ? piece ^ row % 8 : piece) * 16;
 }
 
 // Rows of 128 bytes from global memory to the tile: eight neighbouring lanes take one row, so no two of them share a bank.
@@ -38,13 +38,13 @@ extern "C" __global__ void __launch_bounds__(32) product(const uint4* a, const u
     bring(b_at, b, 64);
     __syncwarp();                                               // what the other lanes brought is there
 
-    float d[8][4] = {};                                         // eight 16 x 8 pieces of c
+    float d[8][4] = {};                                         // eight 16 x 8 blocks of c
     #pragma unroll 1                                            // a loop in the machine code too, so that it stays readable
-    for (int k = 0; k < 4; k++) {                               // 16 columns of k: two chunks of a row
+    for (int k = 0; k < 4; k++) {                               // 16 columns of k: two pieces of a row
         unsigned fa[4], fb[4];
         ldmatrix_x4(fa, place(a_at, lane % 16, 2 * k + lane / 16, READ));
         #pragma unroll
-        for (int n = 0; n < 8; n += 2) {                        // two pieces of c: 16 rows of b
+        for (int n = 0; n < 8; n += 2) {                        // two blocks of c: 16 rows of b
             ldmatrix_x4(fb, place(b_at, 8 * n + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2, READ));
             mma_m16n8k16_bf16(d[n], fa, fb[0], fb[1]);
             mma_m16n8k16_bf16(d[n + 1], fa, fb[2], fb[3]);

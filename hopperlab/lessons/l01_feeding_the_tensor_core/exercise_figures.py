@@ -6,6 +6,8 @@ from __future__ import annotations
 from ...show import style
 from ...show.timelines import Span, gantt
 
+ORDER = "order of events (units of the loop, not seconds)"
+
 
 def draw_tiles_ahead(latency_ns: int, turn_ns: int, tiles: int = 9) -> style.Picture:
     """A row a tile: `latency_ns` from asking to having, then `turn_ns` in which it is used; a new tile is asked for every `turn_ns`."""
@@ -28,5 +30,6 @@ def draw_register_buffer(tiles: int = 4) -> style.Picture:
         spans.append(Span(f"buffer {tile % 2}", start - 1, start - 0.1, put, str(tile)))
         spans.append(Span(f"buffer {tile % 2}", start, start + 2, use, str(tile)))
     spans += [Span("__syncthreads()", 3 * tile, 3 * tile, "barrier") for tile in range(1, tiles + 1)]
-    return gantt(spans, "Tile t + 1 is on its way into registers while tile t is multiplied", "order of events (units of the loop, not seconds)",
-                 {load: style.SKY, put: style.ORANGE, use: style.BLUE, "barrier": style.VERMILION})
+    picture = gantt(spans, "Tile t + 1 is on its way into registers while tile t is multiplied", ORDER,
+                    {load: style.SKY, put: style.ORANGE, use: style.BLUE, "barrier": style.VERMILION})
+    return style.Picture(picture.figure, f"{picture.text}\n  from and to: {ORDER}")

@@ -23,11 +23,14 @@ FP32_LANES = 128
 
 @dataclass(frozen=True)
 class Flight:
-    """A recorded load: the kernel, the bytes that each SM keeps on their way, and the bandwidth (GB/s) of the whole GPU."""
+    """A recorded load: the kernel, the bytes that each SM keeps on their way, the bandwidth (GB/s) of the whole GPU, the tile (rows, columns of bf16) and
+    the blocks of an SM, each with four such tiles on their way."""
 
     kernel: str
     bytes_per_sm: int
     gb_s: float
+    tile: tuple[int, int] = (0, 0)
+    blocks: int = 1
 
     @property
     def latency_ns(self) -> float:
@@ -40,8 +43,8 @@ def flights(recording: Any) -> list[Flight]:
     found = []
     for record in recording:
         options = dict(option.split("=") for option in record.options)
-        box = int(options["BOX_ROWS"]) * int(options["BOX_COLS"]) * 2
-        found.append(Flight(record.kernel, int(options["STAGES"]) * box * int(options["blocks_per_sm"]), record.gb_s))
+        rows, columns, blocks = (int(options[name]) for name in ("BOX_ROWS", "BOX_COLS", "blocks_per_sm"))
+        found.append(Flight(record.kernel, int(options["STAGES"]) * rows * columns * 2 * blocks, record.gb_s, (rows, columns), blocks))
     return sorted(found, key=lambda flight: (flight.kernel, flight.bytes_per_sm))
 
 
@@ -73,8 +76,10 @@ def littles_law(recording: Any) -> style.Picture:
     kib = np.logspace(np.log10(1.6), np.log10(256), 100)
     axis.plot(kib, np.minimum(kib * 1024 * limits.SMS / latency, roof), color=style.INK, linewidth=1.5, linestyle="--", label=f"bytes in flight / {latency:.0f} ns, up to the roof")
     for index, (kernel, name) in enumerate(WHO.items()):
-        own = [flight for flight in found if flight.kernel == kernel]
-        axis.plot([f.bytes_per_sm / 1024 for f in own], [f.gb_s for f in own], style.MARKERS[index], color=style.PALETTE[index], markersize=7, label=name)
+        for alone, said in ((True, "one block per SM"), (False, "several blocks per SM")):
+            own = [flight for flight in found if flight.kernel == kernel and (flight.blocks == 1) == alone]
+            axis.plot([f.bytes_per_sm / 1024 for f in own], [f.gb_s for f in own], style.MARKERS[index], color=style.PALETTE[index], markersize=7,
+                      markerfacecolor=style.PALETTE[index] if alone else style.CARD, label=f"{name}, {said}")
     knee = bytes_in_flight(latency, roof) / limits.SMS / 1024
     axis.axvline(knee, color=style.FAINT, linewidth=1.2)
     axis.text(knee * 0.95, roof * 0.06, f"latency x bandwidth:\n{knee:.0f} KiB per SM", fontsize=9, color=style.INK, ha="right")
@@ -86,7 +91,8 @@ def littles_law(recording: Any) -> style.Picture:
     style.title(axis, "Little's law on this memory")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
     words = ["Little's law on this memory", f"  {recording.source}", f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB per SM"]
-    words += [f"  {WHO[f.kernel]}: {f.bytes_per_sm / 1024:g} KiB per SM, {f.gb_s:.0f} GB/s, so {f.latency_ns:.0f} ns each" for f in found]
+    words += [f"  {WHO[f.kernel]}: {f.bytes_per_sm / 1024:g} KiB per SM (tiles of {f.tile[0]} x {f.tile[1]} bf16, blocks per SM: {f.blocks}), {f.gb_s:.0f} GB/s, "
+              f"so each byte {f.latency_ns:.0f} ns" for f in found]
     return style.Picture(figure, "\n".join(words))
 
 
@@ -106,18 +112,18 @@ class Fed:
 
     def shares(self, needs: Mapping[str, float]) -> dict[str, float]:
         """Each count as a share of what is needed (1 is enough); `needs` as from `needs_of`."""
-        return {"FLOP a byte of global memory, for the fp32 units": self.flop / self.loaded / needs["fp32"],
-                "FLOP a byte of global memory, for the tensor core": self.flop / self.loaded / needs["tensor"],
-                "FLOP a trip over shared memory, for the fp32 units": self.flop / self.wavefronts / (2 * FP32_LANES),
-                "bytes on their way while a tile loads": self.tile_bytes * self.blocks / needs["bytes"]}
+        return {"FLOP per byte of global memory, for the fp32 units": self.flop / self.loaded / needs["fp32"],
+                "FLOP per byte of global memory, for the tensor core": self.flop / self.loaded / needs["tensor"],
+                "FLOP per wavefront of loads, for the fp32 units": self.flop / self.wavefronts / (2 * FP32_LANES),
+                "bytes on their way while a tile loads": self.tile_bytes * self.blocks / needs["enough"]}
 
 
 def needs_of(ceilings: Any, loads: Any) -> dict[str, float]:
-    """What this GPU needs, from the recordings `ceilings` and `tma_vs_cp_async`: FLOP per byte for fp32 and for the bf16 tensor core, and bytes
-    in flight per SM."""
+    """What this GPU needs, from the recordings `ceilings` and `tma_vs_cp_async`: FLOP per byte for fp32 and for the bf16 tensor core, and bytes in flight
+    per SM: `bytes` is latency x bandwidth, the least that could do, and `enough` what was measured to do on a busy memory (`enough_in_flight`)."""
     peaks, terabytes = _ceilings(ceilings)
     return {"fp32": peaks["fp32"] / terabytes, "tensor": peaks["bf16 tensor core"] / terabytes,
-            "bytes": bytes_in_flight(memory_latency(loads), max(f.gb_s for f in flights(loads))) / limits.SMS}
+            "bytes": bytes_in_flight(memory_latency(loads), max(f.gb_s for f in flights(loads))) / limits.SMS, "enough": enough_in_flight(loads)}
 
 
 def refuse_tile(bm: int, bn: int, bk: int) -> None:
@@ -172,7 +178,7 @@ def feeding_chart(fed: Fed, needs: Mapping[str, float], heading: str) -> style.P
 def launch_tile(bm: int, bn: int, bk: int, needs: Mapping[str, float]) -> style.Picture:
     """Lesson 01's panel: launch shared_tile.cu with this tile, count, and compare with what the GPU needs. Raises as `run_tile` does."""
     _, fed = run_tile(bm, bn, bk, m=max(128, bm), n=max(128, bn))
-    heading = (f"{bm} x {bn} x {bk}: product {'right' if fed.right else 'WRONG'}, {fed.flop / fed.loaded:.0f} FLOP a byte loaded\n"
-               f"{fed.registers} registers a thread" + (f" and {fed.spills} bytes SPILLED" if fed.spills else "")
-               + f"; blocks an SM: {fed.blocks}, limited by {fed.limited_by}")
+    heading = (f"{bm} x {bn} x {bk}: product {'right' if fed.right else 'WRONG'}, {fed.flop / fed.loaded:.0f} FLOP per byte loaded\n"
+               f"{fed.registers} registers per thread" + (f" and {fed.spills} bytes SPILLED" if fed.spills else "")
+               + f"; blocks per SM: {fed.blocks}, limited by {fed.limited_by}")
     return feeding_chart(fed, needs, heading)

@@ -48,13 +48,14 @@ def _timed_here() -> str:
 
     from ...measure.launches import gemm, operands
     from ...measure.machine import timing
+    from ...runtime.gpu.driver import find_gpu
 
     a, b = (operands.normal_bf16(cupy, (HERE, HERE), seed) for seed in (1, 2))
     c = cupy.empty((HERE, HERE), cupy.uint16)
     runs = {name: getattr(gemm, name)(a, b, c).bound() for name in list(STEPS)[:3]}
     samples = timing.interleaved(runs, 5)
     rows = [(STEPS[name], sample.ms, sample.least, sample.most, 2 * HERE ** 3 / sample.ms / 1e9) for name, sample in samples.items()]
-    return "\n".join([f"measured on this GPU, {HERE}³, cold L2, median of 5 (least to greatest):", *text_table(TIMES, rows)])
+    return "\n".join([f"measured on this GPU ({find_gpu().name}), {HERE}³, cold L2, median of 5 (least to greatest):", *text_table(TIMES, rows)])
 
 
 def check_flight(answers: Mapping[str, float | None], latency_ns: float, gb_s: float, tile_bytes: int) -> str:

@@ -112,7 +112,7 @@ def _peak_and_least(steps: list[int]) -> tuple[int, int | None]:
 
 
 EXERCISES = (
-    Exercise("03.1", "How deep may the wait be?", PYTHON, "waits", shapes=((1, False), (1, True), (2, True), (7, False), (8, True), (12, False)),
+    Exercise("03.1", "How many groups may stay open?", PYTHON, "waits", shapes=((1, False), (1, True), (2, True), (7, False), (8, True), (12, False)),
              draw=lambda rng: (int(rng.integers(4, 30)), bool(rng.integers(2))), case=_waits, constants={"STAGES": (3, 4, 2, 5)},
              says=lambda shape: f"{shape[0]} tiles, the copy {'before' if shape[1] else 'after'} the wait"),
     Exercise("03.2", "From two stages to many", CUDA, "multistage", shapes=((1, 1, 8), (20, 24, 72), (40, 17, 456), (33, 130, 200)),

@@ -39,5 +39,6 @@ def best_depth(recording: Any, kernel: str = "mma_multistage") -> str:
         rates = {number(r, "STAGES"): r.tflops for r in recording.where(kernel=kernel) if _label(r) == label}
         best = max(rates, key=rates.__getitem__)
         enough = min(depth for depth, rate in rates.items() if rate >= 0.98 * rates[best])
-        lines.append(f"{label}: fastest with {best} stages; {enough} are within 2 % of that")
+        least = f"the fewest stages within 2 % of that: {enough}" if enough < best else "with fewer it loses more than 2 %"
+        lines.append(f"{label}: fastest with {best} stages; {least}")
     return "\n".join(lines)

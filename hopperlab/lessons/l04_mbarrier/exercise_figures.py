@@ -16,6 +16,8 @@ from ...show.rings import ring_spans
 from ...show.timelines import Span, gantt
 from .stepper import ring_run
 
+ORDER = "order of events in the emulator (what came after what; not seconds)"
+
 
 def draw_phases(events: Sequence[Sequence], count: int) -> style.Picture:
     """Phase, pending arrivals and bytes to come after each event on a fresh barrier of `count` arrivals a phase.
@@ -68,7 +70,8 @@ def draw_ring(stages: int, tiles: int) -> style.Picture:
     """When each slot of the lesson's ring was filled and read, for one block and `tiles` tiles; the emulator's order of events, and which of two teams has each tile."""
     run, _ = ring_run(stages, tiles)
     spans = [replace(span, row=span.row.replace("buffer", "slot"), kind=_team(span)) for span in ring_spans(run, stages)]
-    return gantt(spans, f"{tiles} tiles through a ring of {stages} slots", "order of events in the emulator (what came after what; not seconds)")
+    picture = gantt(spans, f"{tiles} tiles through a ring of {stages} slots", ORDER)
+    return style.Picture(picture.figure, f"{picture.text}\n  from and to: {ORDER}")
 
 
 def _team(span: Span) -> str:

@@ -31,7 +31,10 @@ def handover_cost(recording: Any = None) -> str:
     import hopperlab as hl
 
     if hl.backend() == "gpu":
-        heading, rows = "measured on this GPU, median over the samples of a launch (least to greatest):", {way: measured(way) for way in WAYS}
+        from ...runtime.gpu.driver import find_gpu
+
+        heading = f"measured on this GPU ({find_gpu().name}), median over the samples of a launch (least to greatest):"
+        rows = {way: measured(way) for way in WAYS}
     else:
         found = [record for record in recording or () if record.kernel in WAYS and record.value is not None]
         if not found:

@@ -20,17 +20,19 @@ def _issue(micro: Any) -> float:
 
 def engine_blocks(micro: Any) -> list[tuple[str, str, str]]:
     """(block, what it is said to do, what the recording says of it) of each block, in the order in which a request passes them. micro: the recording of that name."""
-    box, bulk = latencies(micro, "tensor", "L2"), latencies(micro, "bulk", "L2")
+    box = latencies(micro, "tensor", "L2")
     uses, issue = first_uses(micro), _issue(micro)
     far = latencies(micro, "tensor", "memory")
     least, most = min(far), max(far)
-    apart = max(abs(box[size] - bulk[size]) for size in box)
+    more = {source: [latencies(micro, "tensor", source)[size] - latencies(micro, "bulk", source)[size] for size in box] for source in ("L2", "memory")}
+    apart, more_far = max(map(abs, more["L2"])), more["memory"]
     under_way = most / LINE * far[least] / far[most]            # Little's law: lines, times how long one takes, over how long all take
     return [
         ("request queue", "holds requests until the engine takes them",
          f"seen: a thread issues a box of 8 KiB in {issue:.0f} cycles and the box lands after {box[8192]:.0f}, so several wait or are under way; how many fit was not measured"),
         ("set-up block", "decodes the map and prepares the walk over the box",
-         f"not seen: with a map (tensor) and without one (bulk) the same bytes take the same time, within {apart:.0f} cycles at every size"),
+         f"not seen from the L2: with a map (tensor) and without one (bulk) the same bytes take the same time, within {apart:.0f} cycles at every size; from the memory "
+         f"the tensor copy takes {min(more_far):.0f} to {max(more_far):.0f} cycles more, in no order by size"),
         ("descriptor cache", "keeps maps that were used",
          f"seen: the first use of a map in global memory takes {uses['global memory, cold']:.0f} cycles, the second {uses['global memory, used before']:.0f}; "
          "how many maps it keeps would take a sweep over their number, which was not measured"),

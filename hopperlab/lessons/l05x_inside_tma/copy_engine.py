@@ -30,7 +30,7 @@ def latencies(recording: Any, how: str, source: str) -> dict[int, float]:
 
 
 def start_and_stream(recording: Any, how: str, source: str) -> tuple[float, float]:
-    """(cycles before the first byte, bytes a cycle afterwards): the straight line through `latencies`, by least squares."""
+    """(s, b) of the straight line cycles = s + bytes / b through `latencies`, by least squares. s is where the line meets 0 bytes, no moment of a copy."""
     found = latencies(recording, how, source)
     slope, start = np.polyfit(list(found), list(found.values()), 1)
     return float(start), float(1 / slope)
@@ -47,13 +47,13 @@ def latency_chart(recording: Any) -> style.Picture:
 
 def latency_table(recording: Any) -> str:
     """The straight line through each series in words, and the least latency beside that of an ordinary load."""
-    lines = [recording.source]
+    lines = [recording.source, "cycles until a copy has landed, by the straight line through the points:"]
     for source in ("L2", "memory"):
         for how in ("tensor", "bulk"):
             start, stream = start_and_stream(recording, how, source)
-            lines.append(f"{how:6s} copy from the {source:6s}: {start:4.0f} cycles to begin, then {stream:4.0f} bytes a cycle")
+            lines.append(f"{how:6s} copy from the {source:6s}: {start:4.0f} cycles + bytes / {stream:.0f}")
         least = {how: min(latencies(recording, how, source).values()) for how in ("tensor", "ld.global")}
-        lines.append(f"  128 bytes by the engine: {least['tensor']:.0f} cycles; an ordinary load of 4 bytes: {least['ld.global']:.0f}")
+        lines.append(f"  measured: 128 bytes by the engine: {least['tensor']:.0f} cycles; an ordinary load of 4 bytes: {least['ld.global']:.0f}")
     return "\n".join(lines)
 
 
@@ -90,7 +90,7 @@ def issue_table(recording: Any) -> str:
     for record in recording.where(suite="issue"):
         how = record.options[0].split("=")[1]
         who = "128 threads, 16 bytes each at a time" if how == "cp.async" else "one thread"
-        lines.append(f"  {how:9s} {record.value:6.1f}   {who}; {record.registers} registers a thread")
+        lines.append(f"  {how:9s} {record.value:6.1f}   {who}; {record.registers} registers per thread")
     return "\n".join(lines)
 
 
@@ -100,12 +100,13 @@ def unit_map(recording: Any) -> style.Picture:
     hit, miss = (min(latencies(recording, "tensor", source).values()) for source in ("L2", "memory"))
     maps = uses["global memory, cold"] - uses["global memory, used before"]
     figure, (axis,) = style.new_figure(3.4)
-    parts = (("warps", 0.2, 2.2, 1.5, 0.7, style.EMPTY), ("copy engine\n(TMA)", 2.5, 2.0, 1.6, 1.1, style.ORANGE), ("maps\n(cached)", 2.5, 0.55, 1.6, 0.8, style.YELLOW),
+    parts = (("warps", 0.2, 2.2, 1.5, 0.7, style.EMPTY), ("copy engine\n(TMA)", 2.5, 2.0, 1.6, 1.1, style.ORANGE), ("cache of maps\n(place unknown)", 2.3, 0.55, 1.9, 0.8, style.CARD),
              ("shared\nmemory", 0.2, 0.5, 1.5, 1.0, style.SKY), ("crossbar", 5.5, 0.6, 0.9, 2.5, style.EMPTY), ("L2", 7.4, 0.6, 1.2, 2.5, style.SKY), ("memory", 9.6, 0.6, 1.2, 2.5, style.SKY))
     axis.add_patch(Rectangle((0, 0.2), 4.4, 3.2, facecolor="none", edgecolor=style.INK, linestyle="--", linewidth=1.2))
     axis.text(0.1, 3.55, "one SM", fontsize=9, color=style.INK)
     for name, x, y, width, height, colour in parts:
-        axis.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=style.INK, linewidth=1.2))
+        known = "unknown" not in name
+        axis.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=style.INK, linewidth=1.2, linestyle="-" if known else ":"))
         axis.text(x + width / 2, y + height / 2, name, ha="center", va="center", fontsize=9, color=style.INK)
     for start, end in (((1.7, 2.55), (2.5, 2.55)), ((4.1, 2.7), (5.5, 2.7)), ((6.4, 2.7), (7.4, 2.7)), ((8.6, 2.7), (9.6, 2.7)), ((3.3, 1.35), (3.3, 2.0)),
                        ((5.5, 1.7), (4.2, 1.7)), ((7.4, 1.7), (6.4, 1.7)), ((9.6, 1.7), (8.6, 1.7)), ((2.5, 2.1), (1.75, 1.4))):
@@ -121,6 +122,7 @@ def unit_map(recording: Any) -> style.Picture:
     style.title(axis, "Where the copy engine sits")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
     return style.Picture(figure, "\n".join(["Where the copy engine sits", f"  {recording.source}", "  in each SM; warps hand it requests, it asks the L2 through the crossbar and writes shared memory",
+                                            "  it keeps maps that were used; where, no measurement here says",
                                             f"  128 bytes there and back: {hit:.0f} cycles from the L2, {miss:.0f} from the memory; a tensor map in global memory, not there yet: {maps:.0f} more"]))
 
 
@@ -153,9 +155,9 @@ def launch_queue(box: str, depth: int, how: str, recording: Any) -> style.Pictur
     size = rows * columns * 2
     said = f"{len(run.hazards)} hazards" if run.hazards else "no hazard"
     cycles = latencies(recording, how, "memory")[size]
-    told = f"{most / 1024:g} KiB in flight / {cycles:.0f} cycles (recorded: one box, from memory) = {most / cycles:.1f} bytes a cycle"
+    told = f"{most / 1024:g} KiB in flight / {cycles:.0f} cycles (recorded: one box, from memory) = {most / cycles:.1f} bytes per cycle"
     picture = gantt(spans, f"{depth} boxes of {box} bf16 in the queue, {how} copies: {said}\n{told}", ORDER, {"copy under way": style.ORANGE})
-    return style.Picture(picture.figure, f"{depth} boxes of {box}, {how}: {said}\n  {told}\n{picture.text}")
+    return picture
 
 
 def announce(counted: int, schedule: str = "lazy") -> tuple[float, Any]:
@@ -172,7 +174,7 @@ def announce(counted: int, schedule: str = "lazy") -> tuple[float, Any]:
 
 
 def needed(micro: Any, loads: Any) -> tuple[float, float]:
-    """(cycles of one 8 KiB box from the memory, bytes a cycle that one SM must read for the best recorded load bandwidth at the highest clock)."""
+    """(cycles of one 8 KiB box from the memory, bytes per cycle that one SM must read for the best recorded load bandwidth at the highest clock)."""
     best = max(record.gb_s for record in loads.where(kernel="tma_load"))
     return latencies(micro, "tensor", "memory")[8192], best * 1e9 / limits.SMS / (micro.header["clocks"]["sm_max_mhz"] * 1e6)
 
@@ -180,14 +182,14 @@ def needed(micro: Any, loads: Any) -> tuple[float, float]:
 def check_boxes(micro: Any, loads: Any, boxes: int | None) -> str:
     """Lesson 05x's exercise: the least number of 8 KiB boxes that one SM must have in flight, by Little's law and `needed`."""
     cycles, rate = needed(micro, loads)
-    told = f"one box takes {cycles:.0f} cycles alone; an SM's share of the bandwidth is {rate:.1f} bytes a cycle"
+    told = f"one box takes {cycles:.0f} cycles alone; an SM's share of the bandwidth is {rate:.1f} bytes per cycle"
     if boxes is None:
         return f"Not answered yet. Recorded: {told}."
     least = -(-int(cycles * rate) // 8192)
     if boxes < least:
-        return f"Too few: {boxes} boxes in {cycles:.0f} cycles are {boxes * 8192 / cycles:.1f} bytes a cycle, and {rate:.1f} are wanted."
+        return f"Too few: {boxes} boxes in {cycles:.0f} cycles are {boxes * 8192 / cycles:.1f} bytes per cycle, and {rate:.1f} are wanted."
     if boxes > least:
-        return f"More than needed by this sum: {boxes - 1} boxes in {cycles:.0f} cycles are already {(boxes - 1) * 8192 / cycles:.1f} bytes a cycle, and {rate:.1f} are wanted."
+        return f"More than needed by this sum: {boxes - 1} boxes in {cycles:.0f} cycles are already {(boxes - 1) * 8192 / cycles:.1f} bytes per cycle, and {rate:.1f} are wanted."
     return (f"Right: {cycles:.0f} cycles x {rate:.1f} bytes per cycle = {cycles * rate / 1024:.1f} KiB, so {least} boxes at least. {_reached(loads, 8192 * least)}")
 
 

@@ -13,6 +13,6 @@ def _columns(landing: str) -> tuple[bool, Any]:
 
 
 REPAIRS = (
-    Repair("address", "layouts/columns.cu", "unsigned start = shared_address(tile);", "    }", bug=(("swizzled(start + offset)", "start + offset"),), run=_columns,
+    Repair("address", "layouts/columns.cu", "unsigned start = shared_address(tile);", "    }", bug=(("SWIZZLE_OFFSET ? start + swizzled(offset) : swizzled(start + offset)", "start + offset"),), run=_columns,
            hint="The engine put the piece where the swizzle says. Where is that, for the piece that would lie at `start + offset`?"),
 )

@@ -61,7 +61,7 @@ def in_turn(consumers: int, tiles: list[int], each: int) -> Requirement:
 
 def tells_in_time(each: int) -> Requirement:
     """Consumers must say whose turn it is between the last of a tile's `each` wgmma and the wait for them (or before their first tile), and every word on a
-    named barrier must be heard."""
+    named barrier must be heard. Who tells goes on at once."""
     def complaint(run: Any) -> str:
         issued, landed = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
         told, heard = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
@@ -86,8 +86,23 @@ def tells_in_time(each: int) -> Requirement:
                 return (f"{count} warps of block {block} arrive on {barrier} and {heard[block, barrier]} wait there: after the last tile there "
                         f"is nobody to tell, and every "
                         "word needs one who waits for it")
-        return ""
+        return _stops_in_flight(run)
     return custom("the next consumer is told in time", complaint, accesses=True)
+
+
+def _stops_in_flight(run: Any) -> str:
+    """Who has products in flight must stop at no barrier of threads at which the other consumer stops too: what is said where one does."""
+    in_flight, stops = Counter[tuple[int, int]](), dict[tuple[int, str], set[int]]()
+    for event in run.timeline:
+        if event.what == "meet bar" and not event.opcode.startswith(ARRIVES):
+            stops.setdefault((event.block, event.detail), set()).add(event.warp // 4)
+    for event in run.timeline:
+        warp = (event.block, event.warp)
+        in_flight[warp] += (event.what == "issue wgmma") - (event.what == "land wgmma")
+        if event.what == "meet bar" and in_flight[warp] and not event.opcode.startswith(ARRIVES) and len(stops[event.block, event.detail]) > 1:
+            return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) with products in flight, where another warpgroup stops too: who tells the "
+                    "next consumer goes on at once (bar.arrive), only who is told waits (bar.sync)")
+    return ""
 
 
 def _stores_under_products(tiles: list[int], each: int) -> Carried:

@@ -8,6 +8,7 @@ from typing import Any
 from ...measure.launches import chain as chains
 from ...runtime.tables import text_table
 from ...show import style
+from ..chosen import unreadable
 from .chain_model import chain_picture
 from .recorded import chain_time
 
@@ -118,11 +119,9 @@ ABOVE = {"a": ("mbarrier_init of the ring's barriers", True), "b": ("the load of
 
 def check_above(letters: Collection[str] | None) -> str:
     """The lesson's exercise: which of ABOVE may stand above griddepcontrol.wait."""
-    if letters is None:
-        return "Not answered yet: write the letters, such as 'ab', then run the cell again."
-    unknown = sorted(set(letters) - set(ABOVE))
-    if unknown:
-        return f"There is no line {unknown[0]!r}; there are {', '.join(ABOVE)}."
+    said = unreadable(letters, ABOVE)
+    if letters is None or said:
+        return said
     for letter, (what, may) in ABOVE.items():
         if may and letter not in letters:
             return f"Not yet: {letter}, {what}, may stand above the wait: it touches nothing that the kernel in front writes or reads."

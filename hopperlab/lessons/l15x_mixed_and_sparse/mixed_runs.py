@@ -13,6 +13,7 @@ from ...measure.launches.mixed import Choice
 from ...measure.launches.operands import bf16_bits, bf16_values, normal_bf16, product_bound
 from ...runtime.tables import text_table
 from ...show import style
+from ..chosen import unreadable
 from .prepared_pictures import fields_axis, metadata_axis
 
 KINDS = {"4 bits": 4, "8 bits": 8, "2:4 sparse": 0}
@@ -122,11 +123,9 @@ ANSWERS = {"a": ("the nibbles of every byte exchanged", True), "b": ("the scales
 
 def check_wrong(letters: str | None) -> str:
     """The lesson's exercise: which of ANSWERS does the emulator not name, since nothing is out of order?"""
-    if letters is None:
-        return "Not answered yet: write the letters, such as 'ab', then run the cell again."
-    unknown = sorted(set(letters) - set(ANSWERS))
-    if unknown:
-        return f"There is no line {unknown[0]!r}; there are {', '.join(ANSWERS)}."
+    said = unreadable(letters, ANSWERS)
+    if letters is None or said:
+        return said
     for letter, (what, silent) in ANSWERS.items():
         if silent != (letter in letters):
             return f"Not yet: {letter}, {what}: " + ("every access is in order, and the numbers are wrong. Only a reference finds it." if silent else "something is read or written too early, and the emulator names it.")

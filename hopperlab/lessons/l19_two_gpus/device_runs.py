@@ -13,6 +13,7 @@ from ...measure.launches.operands import bf16_bits
 from ...measure.machine import here as machine
 from ...runtime.backend import backend
 from ...show import style
+from ..chosen import unreadable
 from .overlap_model import overlap_picture
 from .recorded import way_time
 
@@ -181,11 +182,9 @@ FLAGS = {"a": ("a counter that the CTAs of one device raise, and a producer of t
 
 def check_flags(letters: Collection[str] | None) -> str:
     """The lesson's exercise: which of FLAGS need system scope."""
-    if letters is None:
-        return "Not answered yet: write the letters, such as 'ab', then run the cell again."
-    unknown = sorted(set(letters) - set(FLAGS))
-    if unknown:
-        return f"There is no line {unknown[0]!r}; there are {', '.join(FLAGS)}."
+    said = unreadable(letters, FLAGS)
+    if letters is None or said:
+        return said
     for letter, (what, needs) in FLAGS.items():
         if needs and letter not in letters:
             return f"Not yet: {letter}, {what}: writer and reader are on two devices."

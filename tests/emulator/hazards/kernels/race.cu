@@ -577,4 +577,28 @@ KERNEL(64) k(const unsigned* x, unsigned* y, int n) {           // volatile tile
     }
     y[threadIdx.x] = sum;
 }
+//! case mail_is_written_again_before_it_was_read
+//! launch block=64 grid=2
+//! args i32[384] i32[64] u32[1] u32[1] i32[384] int:6
+//! ptx fewer ld.acquire.gpu
+KERNEL(64) k(const int* x, int* mail, unsigned* sent, unsigned* taken, int* y, int steps) {    // whoever polls sees each value that a flag had, whoever runs ahead
+    unsigned at;
+    for (int step = 0; step < steps; step++) {
+        if (blockIdx.x == 0) {
+#if !BUG
+            if (threadIdx.x == 0) do asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(at) : "l"(taken) : "memory"); while (at < step);
+            __syncthreads();
+#endif
+            mail[threadIdx.x] = x[64 * step + threadIdx.x];     // HAZARD
+            __syncthreads();
+            if (threadIdx.x == 0) asm volatile("st.release.gpu.u32 [%0], %1;" :: "l"(sent), "r"(step + 1) : "memory");
+        } else {
+            if (threadIdx.x == 0) do asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(at) : "l"(sent) : "memory"); while (at <= step);
+            __syncthreads();
+            y[64 * step + threadIdx.x] = mail[63 - threadIdx.x];        // OTHER
+            __syncthreads();
+            if (threadIdx.x == 0) asm volatile("st.release.gpu.u32 [%0], %1;" :: "l"(taken), "r"(step + 1) : "memory");
+        }
+    }
+}
 // SPDX-License-Identifier: Apache-2.0
