@@ -246,7 +246,7 @@ def _slides(given: argparse.Namespace) -> int:
 
 
 def _translation(given: argparse.Namespace) -> int:
-    from .editions import missing_strings, translation
+    from .editions import doc_pages, missing_strings, translation
 
     paths = solutions.sources(given.lessons) if given.exercises else build.sources(given.lessons)
     if given.strings:
@@ -261,7 +261,11 @@ def _translation(given: argparse.Namespace) -> int:
     found = [translation.status(path, given.lang) for path in paths]
     print("\n".join(translation.report(found)))
     print(f"{sum(one.done for one in found)} of {sum(one.cells for one in found)} cells, {sum(one.whole for one in found)} of {len(found)} files whole, {sum(len(one.stale) for one in found)} stale")
-    return 1 if any(one.stale or one.faults for one in found) else 0
+    pages = [] if given.lessons or given.exercises else doc_pages.pages(hashes.ROOT, given.lang)
+    faults = [fault for page in pages for fault in doc_pages.faults(hashes.ROOT, page, given.lang)]
+    for line in (*faults, *([f"docs/: {len(pages)} pages translated ({', '.join(pages)})"] if pages else [])):
+        print(line)
+    return 1 if faults or any(one.stale or one.faults for one in found) else 0
 
 
 def _solutions(given: argparse.Namespace) -> int:

@@ -24,12 +24,12 @@ from ...lessons.repairs import every as repairs
 from ...runtime.language import ENGLISH, STRINGS, known, say
 from ..learner import workspace
 from ..notebooks import glossary
+from . import doc_pages
 from .translation import REPAIR, Translation, digest, read
 
 NOTES = {"zh": "*（以下内容尚未翻译，暂以英文原文显示。）*"}
 PARTS = (("notebooks", "notebooks"), ("exercises", "solutions"))        # folder of notebooks, folder whose sources/zh has their translations
 KEPT_SECONDS = 24 * 3600
-FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 SOFT = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n(?:> )?(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
 
 
@@ -78,8 +78,7 @@ def _stamp(root: Path, to: str) -> str:
 def make(root: Path, to: str, place: Path) -> list[Path]:
     """Write the edition into the new folder `place`; returns its notebooks."""
     shutil.copytree(root / "docs", place / "docs", ignore=shutil.ignore_patterns(".*", to))
-    if (root / "docs" / to).is_dir():
-        shutil.copytree(root / "docs" / to, place / "docs", dirs_exist_ok=True)
+    _pages(root, to, place / "docs")
     made, page = [], root / "docs" / glossary.FILE.name
     terms = names(page) if page.is_file() else {}
     for folder, sources in PARTS:
@@ -93,6 +92,17 @@ def make(root: Path, to: str, place: Path) -> list[Path]:
     if hook.is_file():
         shutil.copyfile(hook, place / "exercises" / hook.name)
     return made
+
+
+def _pages(root: Path, to: str, docs: Path) -> None:
+    """Put the pages of docs/ that are translated, or exist in this language alone, in their places."""
+    own = {path.relative_to(root / "docs" / to).as_posix() for path in (root / "docs" / to).rglob("*.md")}
+    for path in docs.rglob("*.md"):
+        page, text = path.relative_to(docs).as_posix(), path.read_text(encoding="utf-8")
+        path.write_text(text if page in own else doc_pages.with_anchors(root, page, to, text), encoding="utf-8")
+    for page in own:
+        (docs / page).parent.mkdir(exist_ok=True)
+        (docs / page).write_text(_one_line(doc_pages.shown(root, page, to)), encoding="utf-8")
 
 
 def notebook_in(notebook: NotebookNode, text: Translation, to: str, terms: Mapping[str, str]) -> NotebookNode:
@@ -119,7 +129,7 @@ def notebook_in(notebook: NotebookNode, text: Translation, to: str, terms: Mappi
 
 def _one_line(text: str) -> str:
     """Text whose lines are broken between Chinese characters, where a browser would show a blank, as one line a paragraph; code stays."""
-    return "".join(part if part.startswith("```") else SOFT.sub("", part) for part in FENCED.split(text))
+    return "".join(part if part.startswith("```") else SOFT.sub("", part) for part in doc_pages.FENCED.split(text))
 
 
 def _output(output: NotebookNode, to: str) -> NotebookNode:
