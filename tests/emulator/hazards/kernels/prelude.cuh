@@ -45,3 +45,11 @@ __device__ __forceinline__ void wgmma_sparse_a(float (&d)[32], unsigned long lon
                  : "l"(a), "l"(b), "r"(metadata) : "memory");
 }
 // SPDX-License-Identifier: Apache-2.0
+// A flag between blocks: st.release after what was done, ld.acquire until it is at least `value`.
+__device__ __forceinline__ void release(unsigned* flag, unsigned value = 100) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory");
+}
+__device__ __forceinline__ void await(const unsigned* flag, unsigned value = 100) {
+    unsigned seen;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (seen < value);
+}
