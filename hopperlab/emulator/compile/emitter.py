@@ -40,6 +40,7 @@ class Emitter(Operands):
         if block.gate is not None and block.gate.collective:
             block.collective, block.apart = True, self.t.apart.get(block.gate_instr.index, "")
         block.releases = any(i.op == "mbarrier" and i.mods[0] == "arrive" for i in body)
+        block.publishes = any(i.index in self.t.flags for i in body)
         gathers = [op.masked for i in body if (op := self.t.ops.get(i.index)) is not None and op.collective]
         block.masked = bool(block.apart) or bool(gathers) and all(gathers) and not (block.gate is not None and block.gate.collective)
         if block.masked:

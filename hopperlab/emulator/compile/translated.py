@@ -64,6 +64,7 @@ class Block:
     apart: str = ""
     mask: int | tuple = 0xFFFFFFFF
     releases: bool = False
+    publishes: bool = False
     gate: MachineOp | None = None
     gate_instr: Instr | None = None
     gate_srcs: tuple = ()

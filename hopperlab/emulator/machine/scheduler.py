@@ -45,6 +45,8 @@ class Scheduler:
         self.late = late_stores.blocks(machine)
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
+        self.looks = 0                       # how often those who poll have looked
+        self.raised = np.full(machine.slots * machine.warps, -1, np.int64)      # … when each warp last raised a flag
 
     def threads_left(self) -> None:
         """Threads exited: lanes that wait for the rest of their warp may be whole now."""
@@ -177,6 +179,7 @@ class Scheduler:
     def poll_again(self) -> None:
         """Loops that poll look again."""
         self.polled_at = self.M.progress
+        self.looks += 1
         for C in self.polling:
             C.asked = NOBODY
             self.enqueue(C)
@@ -264,6 +267,10 @@ class Scheduler:
                 self.events += 1
                 self.M.exit(C)
                 return
+            if block.publishes and self.polling and self._ran_ahead(C):
+                C.pc = following
+                self.later.append(C)
+                return
             if following <= block.id:
                 runs_on()
                 if self._gives_way(C, following):
@@ -296,6 +303,16 @@ class Scheduler:
             self.enqueue(C)
             return True
         return False
+
+    def _ran_ahead(self, C: Cohort) -> bool:
+        """A cohort has raised a flag. Where that is its second since those who poll have looked, they look now: a producer that waits for nobody would else be
+        through before the first of them does, and what it overwrites would never be told."""
+        warps = C.warp_counts()[0]
+        again = bool((self.raised[warps] == self.looks).any())
+        self.raised[warps] = self.looks
+        if again:
+            self.poll_again()
+        return again
 
     def _others_wait(self, C: Cohort) -> bool:
         """True when warps that are not in this cohort could run. Loops give way to them once an iteration, and so does a
