@@ -16,8 +16,7 @@ from .global_words import COLUMN, SERIAL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..machine.memory import Allocation, Memory
-    from .global_order import GlobalOrder
+    from ..machine.memory import Allocation, GlobalMemory
     from .global_words import Stamped
 
     Ends = tuple[tuple[int, int], ...]        # stamps (global_words.py) of the ends that tell of a load: who (an mbarrier), when (its phase)
@@ -34,7 +33,7 @@ class Box:
     width: int
 
     @staticmethod
-    def of(memory: Memory, fields: Any, rows: Any) -> tuple[Allocation, Box] | None:
+    def of(memory: GlobalMemory, fields: Any, rows: Any) -> tuple[Allocation, Box] | None:
         """The array and the words of a tensor copy's box; None outside of every array, which the copy itself reports."""
         low, high = rows.first * fields.elem_bytes, rows.last * fields.elem_bytes
         if high <= low or not rows.inside.any():
@@ -68,7 +67,8 @@ class Place:
     def among(self, at: np.ndarray) -> np.ndarray:
         """Which of these words are here."""
         run = np.searchsorted(self.first, at, side="right") - 1
-        return (run >= 0) & (at - self.first[run] < self.width)
+        found: np.ndarray = (run >= 0) & (at - self.first[run] < self.width)
+        return found
 
 
 class Loads:
@@ -83,13 +83,13 @@ class Loads:
         self.fresh: list[Place] = []
         self.read: np.ndarray | None = None
 
-    def note(self, memory: Memory, ends: Ends, source: Any) -> None:
+    def note(self, memory: GlobalMemory, ends: Ends, source: Any) -> None:
         """A load is issued. source: its Box, or the fields and rows of a tensor copy."""
         self.noted.append((ends, source))
         if len(self.noted) >= NOTED:
             self._settle(memory)
 
-    def _settle(self, memory: Memory) -> None:
+    def _settle(self, memory: GlobalMemory) -> None:
         for ends, source in self.noted:
             found = (self.allocation, source) if isinstance(source, Box) else Box.of(memory, *source)
             if found is not None and found[0] is self.allocation:
@@ -120,7 +120,7 @@ class Loads:
         self.fresh.clear()
         return self.read
 
-    def touching(self, memory: Memory, at: np.ndarray, whole: bool) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def touching(self, memory: GlobalMemory, at: np.ndarray, whole: bool) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Words `at` (n,) are written (whole: all bytes of them). (positions in `at`, who, when) of the loads that read them since they were last written; who and when are
         (positions, alternatives): one of them is enough."""
         if self.noted:
@@ -148,13 +148,14 @@ def _pairs(here: np.ndarray, ends: list[Ends]) -> Iterator[tuple[np.ndarray, np.
     for start in range(0, len(table), step):
         some = table[start:start + step]
         positions = np.repeat(here, len(some))
-        yield positions, *(np.tile(some[:, :, k], (len(here), 1)) for k in (0, 1))
+        who, when = (np.tile(some[:, :, k], (len(here), 1)) for k in (0, 1))
+        yield positions, who, when
 
 
 class AsyncReads:
     """The loads of one launch, by array."""
 
-    def __init__(self, order: GlobalOrder, memory: Memory) -> None:
+    def __init__(self, order: Any, memory: GlobalMemory) -> None:         # order: GlobalOrder
         self.order, self.memory = order, memory
         self.of: dict[int, Loads] = {}                 # by address of an array
         self.near: dict[int, Loads | None] = {}        # by address that a tensor map names

@@ -70,7 +70,8 @@ class CopyOrder(Listener):
         ends, everywhere = self._ends(gid, barriers, index), self.everywhere
         found: Any = Box.of(self.M.memory, fields, rows) if self.M.grid is not None or everywhere.written else None
         if found is not None and (self.M.grid is not None or found[0].stamps is not None and found[0].stamps.who is not None):
-            everywhere.async_read(gid, *found, index, ends)
+            allocation, box = found
+            everywhere.async_read(gid, allocation, box, index, ends)
         everywhere.loads.note_box(ends, fields, rows)
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:

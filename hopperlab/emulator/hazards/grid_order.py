@@ -137,7 +137,8 @@ class GridOrder(GlobalOrder):
         at = box.words(allocation.nbytes)
         gids = np.full(len(at), gid)
         if len(ends) == 1:
-            self._note(gids, allocation, at, *(np.full(len(at), stamp) for stamp in ends[0]), site, "async read")
+            who, when = (np.full(len(at), stamp) for stamp in ends[0])
+            self._note(gids, allocation, at, who, when, site, "async read")
         else:
             self._touch(gids, allocation, at, 15, site, False, "async read")
         super().async_read(gid, allocation, box, site, ends)

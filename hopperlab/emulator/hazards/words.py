@@ -71,29 +71,23 @@ NO_RACE = " in another thread, and nothing orders the two. Both are volatile or 
 STILL_READING = "{here} overwrites {where}, which {there} may still be reading. "
 
 ORDER = {
-    "read-before-copy": Case(
-        Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
+    "read-before-copy": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
         "Nothing makes this wait for the copy: the thread (or one it has synchronised with since) must wait on the mbarrier at shared address {barrier} "
         "for the phase this copy completes, with that phase's parity, before it reads."),
-    "read-before-cp.async": Case(
-        Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
+    "read-before-cp.async": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
         "The copy's thread must run cp.async.wait_group deep enough to include it, and then other threads need a __syncthreads() (or another barrier) "
         "before they read."),
     "read-of-nothing": Case(
         Kind.READ_BEFORE_ARRIVAL, "{here} reads {where} before {there} has written it: nothing was there yet. ",
         "The reader must wait for the copy first (on its mbarrier, with the parity of the phase the copy completes, or with cp.async.wait_group and a barrier)."),
-    "overwrite-read-by-copy": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "overwrite-read-by-copy": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "A copy to another CTA has read its source when it completes, and only the destination's mbarrier tells: that CTA waits for it and then "
         "arrives on a barrier here (a remote mbarrier.arrive, or barrier.cluster) before the source is written again."),
-    "overwrite-read-by-wgmma": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "overwrite-read-by-wgmma": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "Wait with wgmma.wait_group until the group that reads it is done, and only then arrive on the barrier that releases the buffer."),
-    "overwrite-read-by-bulk": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "overwrite-read-by-bulk": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "The thread that issued the store must run cp.async.bulk.wait_group.read (and tell the others by a barrier) before the buffer is written again."),
-    "overwrite-read-by-plain": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "overwrite-read-by-plain": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "The readers must arrive on the barrier that releases the buffer (after their last read), and the writer must wait for it.", (("spoke", SPOKE),)),
     "overwrite-written": Case(
         Kind.OVERWRITE_IN_FLIGHT, "{here} overwrites {where} while {there} may still be writing it: two writes with no order between them. ",
@@ -107,12 +101,10 @@ ORDER = {
     "global-overwrite": Case(
         Kind.OVERWRITE_IN_FLIGHT, "{here} writes {where}, which {there} still {other_verb}s with no order between them: ",
         "wait for the first (cp.async.bulk.wait_group 0, then a barrier) before the second starts."),
-    "global-overwrite-copy": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
-        "A load has read global memory when the phase of its mbarrier (at shared address {barrier}) is complete, not when it is issued: the thread that raises the flag, or arrives on the "
-        "barrier, for which this write waits must first have waited on that mbarrier, for the phase that the load completes."),
-    "global-overwrite-cp.async": Case(
-        Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+    "global-overwrite-copy": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+        "A load has read global memory when the phase of its mbarrier (at shared address {barrier}) is complete, not when it is issued: before the flag is raised, or the "
+        "barrier arrived on, for which this write waits, somebody must wait on that mbarrier for this phase, and tell."),
+    "global-overwrite-cp.async": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "The copy's thread must run cp.async.wait_group deep enough to include it, and only then raise the flag, or arrive on the barrier, for which this write waits."),
     "global-race": Case(
         Kind.RACE, "{here} {verb} {where}, which {there} {other_verb} in another thread, with nothing that orders the two: ",
@@ -369,8 +361,7 @@ ENDS = {
 """What ends a launch: deadlocks, and faults in the words of who raised them."""
 
 ABROAD = " What is not of system scope tells other devices nothing (here: {narrow})."
-LOADING = (" The load at {loads} has read its source when the phase of its mbarrier is complete (cp.async: with cp.async.wait_group), not when it is issued: where a flag says that, wait for it first, "
-           "then raise the flag.")
+LOADING = " The load at {loads} has read its source once its mbarrier's phase (cp.async: its group) is complete, not when it is issued: wait for that before the flag is raised."
 WAITLESS = " {kernel} has no griddepcontrol.wait."
 THROUGH = " {through} is the grid in front of {kernel}, and never runs griddepcontrol.wait itself, so waiting for it is not waiting for {other}."
 

@@ -267,14 +267,8 @@ class Scheduler:
                 self.events += 1
                 self.M.exit(C)
                 return
-            if block.publishes and self.polling and self._ran_ahead(C):
-                C.pc = following
-                self.later.append(C)
+            if block.publishes and self.polling and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
                 return
-            if following <= block.id:
-                runs_on()
-                if self._gives_way(C, following):
-                    return
             C.pc = following
             if heap and (heap[0] <= following or following in ready):
                 self.enqueue(C)
@@ -283,6 +277,7 @@ class Scheduler:
     def _gives_way(self, C: Cohort, pc: int) -> bool:
         """A cohort jumps back to block `pc`: one that polls, or has looped for long while nothing changed, waits until the others have run, and any
         does once a round."""
+        self.M.tell.runs_on()
         progress = self.M.progress
         if C.changed_at != progress:
             C.changed_at, C.idle, C.waited = progress, 0, False
@@ -304,13 +299,15 @@ class Scheduler:
             return True
         return False
 
-    def _ran_ahead(self, C: Cohort) -> bool:
-        """A cohort has raised a flag. Where that is its second since those who poll have looked, they look now: a producer that waits for nobody would else be
+    def _ran_ahead(self, C: Cohort, pc: int) -> bool:
+        """A cohort has raised a flag before block `pc`. Where that is its second since those who poll have looked, they look now: a producer that waits for nobody would else be
         through before the first of them does, and what it overwrites would never be told."""
         warps = C.warp_counts()[0]
         again = bool((self.raised[warps] == self.looks).any())
         self.raised[warps] = self.looks
         if again:
+            C.pc = pc
+            self.later.append(C)
             self.poll_again()
         return again
 

@@ -437,7 +437,6 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned*
     }
     barrier_cluster_arrive(); barrier_cluster_wait();
 }
-// SPDX-License-Identifier: Apache-2.0
 //! case source_of_a_bulk_load_released_before_its_wait
 //! launch block=32 grid=2
 //! args f32[32] f32[32] u32[1]
@@ -678,3 +677,4 @@ KERNEL(64) k(const __grid_constant__ TensorMap m) {             // each block do
     }
     if (t == 0) cp_async_bulk_wait_group<0>();
 }
+// SPDX-License-Identifier: Apache-2.0

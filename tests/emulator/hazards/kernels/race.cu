@@ -577,7 +577,6 @@ KERNEL(64) k(const unsigned* x, unsigned* y, int n) {           // volatile tile
     }
     y[threadIdx.x] = sum;
 }
-// SPDX-License-Identifier: Apache-2.0
 //! case slots_filled_again_without_asking
 //! launch block=32 grid=2
 //! args f32[64] f32[32] u32[4]
@@ -647,3 +646,4 @@ KERNEL(64) k(const float* x, float* y) {                        // a counting se
     }
     if (threadIdx.x >= 32) y[t] = sum;
 }
+// SPDX-License-Identifier: Apache-2.0
