@@ -11,7 +11,8 @@ ONE = re.compile(r"(\d\d[a-z]?)\.\d+")       # an exercise's id
 
 
 def check(given: argparse.Namespace) -> int:
-    """Judge the answers saved in one exercise notebook, or one of them; prints a line or a message for each. 0: all right, 1: not yet, 2: no such notebook or exercise."""
+    """Judge the answers saved in one exercise notebook, or one of them; prints a line or a message for each, in the notebook's language. 0: all right, 1: not yet, 2: no such
+    notebook or exercise."""
     import nbformat
 
     import hopperlab as hl
@@ -20,6 +21,7 @@ def check(given: argparse.Namespace) -> int:
     from ..checking import check as checks
     from ..lessons import catalogue
     from ..grading import generate, pristine
+    from ..runtime.language import language_of, say
 
     try:
         path = _notebook(given, workspace)
@@ -29,19 +31,19 @@ def check(given: argparse.Namespace) -> int:
     except (workspace.WorkspaceError, pristine.PristineError, OSError, nbformat.reader.NotJSONError) as problem:
         print(f"hopperlab check: {problem}", file=sys.stderr)
         return 2
-    print(f"checking {path}", flush=True)
-    wrong = 0
+    wrong, to = 0, language_of(path)
+    print(say(f"checking {path}", to), flush=True)
     for cell in checked:
         role = generate.role(cell)
         number = role[1].replace(".", "-")
         text = answers.get(f"{generate.ANSWER}-{number}")
         if text is None:
             wrong += 1
-            print(f"{role[1]} has no answer cell in this notebook any more; `hopperlab restore` gives a fresh copy")
+            print(say(f"{role[1]} has no answer cell in this notebook any more; `hopperlab restore` gives a fresh copy", to))
             continue
         verdict = checks.judge(catalogue.find(role[1]), text, pristine.constants_of(cell.source), gpu=hl.backend() == "gpu")
         wrong += not verdict.right
-        print(verdict, flush=True)
+        print(say(str(verdict), to), flush=True)
     return 1 if wrong else 0
 
 

@@ -52,7 +52,11 @@ def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants:
     The emulator judges first, under every schedule; where kernels run on a GPU, a worker process then runs the answer there too.
     """
     asked = find(exercise)
-    verdict = judge(asked, text_of(asked, answer), constants, key=hidden or PUBLIC, hidden=hidden is not None, gpu=hl.backend() == "gpu")
+    try:
+        text = text_of(asked, answer)
+    except CheckFailed as failed:
+        raise CheckFailed(say(str(failed))) from None
+    verdict = judge(asked, text, constants, key=hidden or PUBLIC, hidden=hidden is not None, gpu=hl.backend() == "gpu")
     if not verdict.right:
         raise CheckFailed(say(str(verdict)))
     print(say(str(verdict) if hidden is None else f"{verdict} (hidden)"))

@@ -2,7 +2,8 @@
 """The language that a notebook speaks: what figures, panels, questions and checks say, looked up in tables of strings (strings/LANGUAGE/*.toml).
 
 English is the key and what is shown where a table has nothing, so that code is written once. A key may hold places, {0} to {9}: `"{0} of {1} judged rightly."`
-is found in the text "3 of 4 judged rightly.". `say` is asked where something is shown; hashes of drawing code do not see it (authoring/stamps/drawing.py).
+is found in the text "3 of 4 judged rightly.". What stands in a place is looked up as well, and where "; " joins several strings there, each of them.
+`say` is asked where something is shown; hashes of drawing code do not see it (authoring/stamps/drawing.py).
 """
 from __future__ import annotations
 
@@ -27,6 +28,9 @@ STRINGS = Path(__file__).with_name("strings")
 PLACE = re.compile(r"\{(\d)\}")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 WORDS = re.compile(r"[A-Za-z]{2}")
+WHOLE = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))+?"
+"""What may stand in a place, in a regular expression: no half of a pair of parentheses, which may be nested once."""
+JOINT = "; "
 
 
 class LanguageError(HopperlabError, ValueError):
@@ -42,8 +46,13 @@ def known(name: str) -> str:
 
 def language() -> str:
     """'en' or 'zh': what HOPPERLAB_LANG says, else the language of the notebook that this kernel belongs to. Raises LanguageError for a language without tables."""
+    return language_of(os.environ.get(SESSION, ""))
+
+
+def language_of(notebook: str | Path) -> str:
+    """What HOPPERLAB_LANG says, else the language of this notebook's file; English for one that says nothing. Raises LanguageError for a language without tables."""
     given = os.environ.get(VARIABLE, "").strip().lower().replace("-", "_").split("_")[0]
-    return known(given) if given else _of_notebook(os.environ.get(SESSION, ""))
+    return known(given) if given else _of_notebook(str(notebook))
 
 
 @cache
@@ -94,10 +103,10 @@ def _whole(text: str, to: str) -> str | None:
         return exact[text]
     if not WORDS.search(text):
         return text
-    for begin, pattern, instead in patterns:
+    for begin, pattern, whole, instead in patterns:
         found = pattern.fullmatch(text) if text.startswith(begin) else None
         if found:
-            return _filled(instead, found, to)
+            return _filled(instead, whole.fullmatch(text) or found, to)
     return None
 
 
@@ -107,9 +116,24 @@ def _filled(text: str, found: re.Match[str], to: str) -> str:
 
 
 def _part(text: str, to: str) -> str:
-    """What stands in a place, translated where it is a string of the table by itself."""
-    found = _whole(text, to)
-    return text if found is None else found
+    """What stands in a place, translated where it is a string of the table by itself, or several that "; " joins."""
+    if text not in table(to) and (found := _joined(text, to)):
+        return found
+    return _whole(text, to) or text
+
+
+def _joined(text: str, to: str) -> str:
+    """The translations of two strings or more that "; " joins; '' where one of them has none, and where there are no words."""
+    said, open_ = list[str](), ""
+    if JOINT not in text or not WORDS.search(text):
+        return ""
+    for piece in text.split(JOINT):
+        open_ += (JOINT if open_ else "") + piece
+        found = _whole(open_, to)
+        if found is not None:
+            said.append(found)
+            open_ = ""
+    return "" if open_ or len(said) < 2 else "；".join(said)
 
 
 @cache
@@ -130,19 +154,19 @@ def table(to: str) -> Mapping[str, str]:
 
 
 @cache
-def _patterns(to: str) -> list[tuple[str, re.Pattern[str], str]]:
-    """(beginning, pattern, translation) of each string with places, those with most fixed text first."""
-    found = []
-    for key, value in table(to).items():
-        if not PLACE.search(key):
-            continue
-        parts, seen = PLACE.split(key), set[str]()
-        pattern = ""
-        for index, part in enumerate(parts):
-            pattern += re.escape(part) if index % 2 == 0 else f"(?P=p{part})" if part in seen else f"(?P<p{part}>.+?)"
-            seen |= {part} if index % 2 else set()
-        found.append((parts[0], re.compile(pattern), value))
-    return sorted(found, key=lambda row: -len(PLACE.sub("", row[1].pattern)))
+def _patterns(to: str) -> list[tuple[str, re.Pattern[str], re.Pattern[str], str]]:
+    """(beginning, pattern, the same with whole parentheses in its places, translation) of each string with places, the longest first."""
+    found = [(PLACE.split(key)[0], re.compile(_pattern(key, ".+?")), re.compile(_pattern(key, WHOLE)), value) for key, value in table(to).items() if PLACE.search(key)]
+    return sorted(found, key=lambda row: -len(row[1].pattern))
+
+
+def _pattern(key: str, anything: str) -> str:
+    """The regular expression of a string with places; `anything` is that of one place."""
+    pattern, seen = "", set[str]()
+    for index, part in enumerate(PLACE.split(key)):
+        pattern += re.escape(part) if index % 2 == 0 else f"(?P=p{part})" if part in seen else f"(?P<p{part}>{anything})"
+        seen |= {part} if index % 2 else set()
+    return pattern
 
 
 def _note(text: str) -> None:

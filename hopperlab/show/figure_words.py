@@ -39,12 +39,12 @@ def in_language(figure: Figure) -> Figure:
 
 
 def _ticks(axis, family: str) -> None:
-    """Labels of ticks come from a formatter whenever the figure is drawn, so it is the formatter that is translated."""
+    """Labels of ticks come from a formatter whenever the figure is drawn, so it is the formatter that is translated. A label may be a number."""
     formatter = axis.get_major_formatter()
     if isinstance(formatter, FixedFormatter):
-        axis.set_major_formatter(FixedFormatter([say(label) for label in formatter.seq]))
+        axis.set_major_formatter(FixedFormatter([say(str(label)) for label in formatter.seq]))
     elif isinstance(formatter, FuncFormatter):
-        axis.set_major_formatter(FuncFormatter(lambda value, position: say(formatter(value, position))))
+        axis.set_major_formatter(FuncFormatter(lambda value, position: say(str(formatter(value, position)))))
     else:
         return
     axis.set_tick_params(labelfontfamily=[*font_manager.FontProperties().get_family(), family])

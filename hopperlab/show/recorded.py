@@ -25,6 +25,12 @@ def ceilings(recording: Any, dtypes: tuple[str, ...] = ("bfloat16", "float32")) 
     return {PEAKS[dtype]: products[dtype] for dtype in dtypes if dtype in products}, copied
 
 
+def highest_clock(recording: Any) -> list[str]:
+    """The board's highest SM clock in words, from a recording's header: one line, or none where the header has no clocks."""
+    clocks = recording.header.get("clocks")
+    return [f"the board's highest clock: {clocks['sm_max_mhz']:.0f} MHz"] if isinstance(clocks, dict) else []
+
+
 def option(record: Any, name: str) -> str:
     """What stands after `name=` in the record's options; '' where it has no such option."""
     return next((words.split("=")[1] for words in record.options if words.startswith(name + "=")), "")

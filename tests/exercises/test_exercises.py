@@ -7,7 +7,7 @@ import re
 
 import pytest
 from support import visits
-from support.answer_texts import edited, entries, solution_cell
+from support.answer_texts import edited, english_left, entries, solution_cell
 
 from hopperlab.checking import check
 from hopperlab.lessons import catalogue
@@ -23,6 +23,7 @@ KEYS = ("autumn", "spring")
 def test_solution_is_right(name, hidden):
     verdict = check.judge(EXERCISES[name], regions.solution_without_stubs(solution_cell(name)), hidden=hidden)
     assert verdict.right, str(verdict)
+    assert english_left(str(verdict)) == []
     visits.visit("exercise", name)
 
 
@@ -39,6 +40,7 @@ def test_wrong_answer_fails_and_the_message_helps(entry):
     verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
     assert not verdict.right, f"{entry['why']}: not noticed"
     assert re.search(entry["says"], str(verdict)), f"expected {entry['says']!r} in:\n{verdict}"
+    assert english_left(str(verdict)) == [], "runtime/strings/zh/exercises.toml lacks a translation"
 
 
 @pytest.mark.parametrize("name", EXERCISES)

@@ -102,3 +102,9 @@ def test_the_exercise_names_the_first_wrong_element(change, words):
 
 def test_the_exercise_says_when_nothing_is_answered():
     assert operand_kinds.check_mn_descriptor(dict.fromkeys(ANSWER)).count("not answered yet") == 5
+
+
+@pytest.mark.parametrize(("options", "warned"), [((), set()), (("-DBUG_NO_READER_FENCE=1",), {"unfenced-overwrite"})])
+def test_readers_of_a_fence_before_the_slot_is_filled_again(options, warned):
+    made = operand_kinds.multiply_operands("bf16", "RS", numbers=operand_kinds.operand_numbers("bf16", tiles=6), options=options)
+    assert made.right and not made.run.hazards and {warning.kind for warning in made.run.warnings} == warned

@@ -120,3 +120,13 @@ def test_profiles_are_told_with_how_busy_shared_memory_was():
     made = recordings.parse("profiles", {"header": header, "records": [{"suite": "profiles", "kernel": "fp8", "options": ["8"], "value": v, "note": k} for k, v in values.items()]})
     line = profiling.profiles_table(made, [("fp8", "8")]).split("\n")[-1]
     assert line.split() == ["fp8", "8", "10.0", "1000", "80.0", "%", "20.0", "%", "55.0", "%", "5.00", "TB/s"]
+
+
+def test_the_diagnosis_has_a_column_a_launch():
+    launches = {"8192": ("final", "8192"), "k = 8184": ("final", "8192", "8192", "8184")}
+    lines = profiling.diagnosis_table(measure.load("profiles"), launches).split("\n")
+    busy = next(line for line in lines if line.startswith("tensor cores: tensor pipe busy"))
+    assert "recorded on NVIDIA H200" in lines[0] and lines[-1] == "the board's highest clock: 1980 MHz" and len(lines) == 3 + len(profiling.DIAGNOSIS) and len(re.findall(r"\d+\.\d", busy)) == 2
+    assert all(title in TITLES for title in profiling.DIAGNOSIS)
+    with pytest.raises(LookupError, match="no launch final 1"):
+        profiling.diagnosis_table(measure.load("profiles"), {"1": ("final", "1")})

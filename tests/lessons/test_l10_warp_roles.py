@@ -2,6 +2,7 @@
 """Lesson 10: tables and timelines in words, loads counted in flight, the panel's launch, planted bugs, and the exercise's verdicts."""
 import pytest
 
+from hopperlab import measure
 from hopperlab.lessons import l09_multistage, l10_warp_specialization
 from hopperlab.lessons.l10_warp_specialization import warp_roles
 from hopperlab.measure import timelines
@@ -59,6 +60,15 @@ def test_time_by_warp_adds_up_spans_of_a_warps_own_life():
 def test_the_share_of_waiting_is_no_more_exact_than_marks_are():
     share = warp_roles.waiting_share(timelines.load())
     assert isinstance(share, int) and 0 < share < 100
+
+
+def test_what_marks_cost_is_told_by_the_starts_of_products():
+    found = timelines.load()
+    told = warp_roles.cost_of_marks(found, measure.load("variants"))
+    starts = [row.start for row in found if (row.block, row.warp, row.event) == (0, 4, "mma")]
+    rate = measure.load("variants").one(suite="roles", kernel="warp_specialized", options=("STAGES=4",), shape=(4096,) * 3).tflops
+    marked, free = (starts[-1] - starts[0]) / (len(starts) - 1), 2 * 128 * 128 * 64 * 132 / (rate * 1e12) * 1e9
+    assert told.startswith(f"a k-block takes {marked:.0f} ns here") and told.endswith(f"{free:.0f} ns: {marked / free:.2f} times as long")
 
 
 def test_lead_counts_tiles_that_the_slowest_consumer_has_not_done():

@@ -31,6 +31,14 @@ def test_counts_setmaxnreg_does_not_take(count):
         l11_setmaxnreg.launch_roles("64x128", 2, count, 240)
 
 
+@pytest.mark.parametrize(("consumers", "producer", "consumer", "words"), [
+    (1, 24, 240, "255 registers at entry, and setmaxnreg.inc to 240"), (2, 176, 168, "168 registers at entry, and setmaxnreg.dec to 176"),
+    (2, 24, 160, "setmaxnreg.inc to 160")])
+def test_dec_only_lowers_and_inc_only_raises(consumers, producer, consumer, words):
+    with pytest.raises(ValueError, match=words):
+        l11_setmaxnreg.launch_roles("64x128", consumers, producer, consumer)
+
+
 def test_the_wide_tile_spills_without_setmaxnreg_and_the_usual_one_does_not():
     assert "128 accumulators, 0 spill instructions, no notes" in l11_setmaxnreg.role_build(Roles(producer=0, consumer=0))
     spilled = l11_setmaxnreg.role_build(Roles(blocks=3, bn=128, producer=0, consumer=0))

@@ -200,5 +200,9 @@ def test_check_judges_one_exercise(tmp_path, monkeypatch, capsys):
     for asked, found in (("04.2", ["04.2"]), ("04.1", ["04.1"]), ("04", ["04.1", "04.2"])):
         judged.clear()
         assert exercises.check(argparse.Namespace(notebook=asked, course=ROOT)) == 0 and judged == found
+        assert f"{found[-1]} is right: 1 case\n" in capsys.readouterr().out
+    monkeypatch.setenv("HOPPERLAB_LANG", "zh")
+    assert exercises.check(argparse.Namespace(notebook="04.2", course=ROOT)) == 0 and "正在检查 " in (said := capsys.readouterr().out) and "04.2 正确：1 组数据\n" in said
+    monkeypatch.delenv("HOPPERLAB_LANG")
     assert exercises.check(argparse.Namespace(notebook="04.3", course=ROOT)) == 2
     assert "there is no exercise 04.3; the notebook has: 04.1, 04.2" in capsys.readouterr().err

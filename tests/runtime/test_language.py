@@ -39,6 +39,14 @@ def test_the_variable_decides(given, monkeypatch):
     assert language.language() == "zh"
 
 
+def test_a_notebooks_file_says_its_language(tmp_path, monkeypatch):
+    path = tmp_path / "n.ipynb"
+    path.write_text(json.dumps({"metadata": {"hopperlab": {"language": "zh"}}}))
+    assert language.language_of(path) == "zh" and language.language() == "en"
+    monkeypatch.setenv(language.VARIABLE, "en")
+    assert language.language_of(path) == "en"
+
+
 def test_an_unknown_language_is_named_with_those_there_are(monkeypatch):
     monkeypatch.setenv(language.VARIABLE, "fr")
     with pytest.raises(LanguageError, match=r"'fr'; there are: en \(English\), zh"):
@@ -66,6 +74,21 @@ def test_places_lines_and_strings_within_strings(tables):
     assert say("a\nb", "zh") == "整"
     assert say("12: 34", "zh") == "12: 34"
     assert language.named(["kernel", "other", 3]) == ["kernel", "other", 3]
+
+
+def test_what_a_semicolon_joins_in_a_place_is_translated_one_by_one_or_not_at_all(tables):
+    (tables / "a.toml").write_text('"The values are right, but: {0}." = "共：{0}。"\n"{0} is {1}: {2}" = "{0} 是 {1}：{2}"\n"why" = "因"\n"one; and two" = "一又二"\n')
+    assert say("The values are right, but: a is 1: why; b is 2: why; why.", "zh") == "共：a 是 1：因；b 是 2：因；因。"
+    assert say("The values are right, but: why; one; and two; a is 1: why.", "zh") == "共：因；一又二；a 是 1：因。"
+    assert say("The values are right, but: why; because.", "zh") == "共：why; because。"
+    assert say("The values are right, but: 1 -> 2; 3 -> 4.", "zh") == "共：1 -> 2; 3 -> 4。"
+
+
+def test_a_place_takes_no_half_of_a_pair_of_parentheses_where_it_need_not(tables):
+    (tables / "a.toml").write_text('"not so: {0} ({1})." = "不是：{0}（{1}）。"\n"few words (of {0})" = "少（{0}）"\n"at {0}" = "在 {0}"\n')
+    assert say("not so: few words (of 3) (at 5).", "zh") == "不是：少（3）（在 5）。"
+    assert say("not so: few words (of f(3)) (at 5).", "zh") == "不是：少（f(3)）（在 5）。"
+    assert say("not so: a :( b (at 5).", "zh") == "不是：a :( b（在 5）。"
 
 
 def test_the_longer_fixed_text_wins(tables):
@@ -114,6 +137,10 @@ def test_the_tables_of_the_course_can_be_read(to):
      "y[1]：2，应为 3；9 个元素里有 4 个不对（m, n = 3, 3；调度 lazy）。每个错误的元素放在别处都是对的：y[1] 里是属于 y[2] 的值。"),
     ("The values are right, but not by what was asked for: global_load_requests is 8, and should be 0: the copy engine reads x, no thread does (m, n = 3, 3; schedule lazy).",
      "结果是对的，但不是用要求的方法得到的：global_load_requests 是 8，应当是 0：读 x 的是拷贝引擎，不是线程（m, n = 3, 3；调度 lazy）。"),
+    ("The values are right, but not by what was asked for: there are atom or red (global_atomic_requests is 8), which this exercise has no use for: x comes by bulk copies, and "
+     "consumers read it from the ring; warp 1 of block 0 arrives 0 times, and should 1: each warp hands back for itself, none for another (1 tiles, 1 blocks; schedule lazy).",
+     "结果是对的，但不是用要求的方法得到的：用了 atom 或 red（global_atomic_requests 是 8），本练习用不着它：x 由批量拷贝搬来，消费者从环里读；"
+     "block 0 的 warp 1 arrive 了 0 次，应当是 1 次：每个 warp 替自己交还，不替别人（1 个 tile，1 个 block；调度 lazy）。"),
     ("column(7296, 3, 1) returned 5 at [0], the address of piece 3 of row 0, expected 7.", "column(7296, 3, 1) 返回的 [0] 处（第 0 行小块 3 的地址）是 5，应为 7。")])
 def test_what_a_check_of_an_exercise_says(english, chinese):
     assert say(f"02.2 is not right yet. {english}", "zh") == f"02.2 还不对。{chinese}"

@@ -46,6 +46,15 @@ def test_words_and_labels_of_ticks_are_translated_where_a_font_has_them(chinese,
     assert repr(shown) == "标题\nx 的文字"
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_labels_of_ticks_may_be_numbers(chinese, monkeypatch):
+    monkeypatch.setattr(figure_words, "font", lambda: "DejaVu Sans")
+    shown = picture()
+    shown.figure.axes[0].set_xticks([0, 1], range(3, 5))
+    shown._repr_mimebundle_()
+    assert words_of(shown.figure) == ["标题", "速率 (TFLOP/s)", "3", "4"]
+
+
 def test_without_a_font_the_figure_stays_english_and_its_words_do_not(chinese, monkeypatch):
     monkeypatch.setattr(figure_words, "font", lambda: None)
     shown = picture()

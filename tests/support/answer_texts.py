@@ -2,6 +2,7 @@
 """Texts of answers for tests: the solutions' own, and those that a .toml file of tests/exercises gives as edits of them or whole."""
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -11,8 +12,11 @@ import nbformat
 import pytest
 
 from hopperlab.grading import generate, regions
+from hopperlab.runtime.language import say
 
 ROOT = Path(__file__).resolve().parents[2]
+SENTENCE = re.compile(r"(?:\b[a-z][a-z']*\b ){3,}[a-z']+")
+REPORT = re.compile(r"\b(?:a hazard|stopped it|as written) ?[^\n]*:\n")
 
 
 @cache
@@ -38,3 +42,9 @@ def entries(pattern: str, table: str) -> list[Any]:
     """A pytest parameter for each entry of the files tests/exercises/`pattern`."""
     return [pytest.param(entry, id=f"{entry['exercise']}-{entry['name']}") for path in sorted((ROOT / "tests/exercises").glob(pattern))
             for entry in tomllib.loads(path.read_text(encoding="utf-8"))[table]]
+
+
+def english_left(verdict: str) -> list[str]:
+    """Four words and more of English that stay in the Chinese of a verdict. Not asked of what other programs say: hazards, the compiler's text, Python's exceptions."""
+    own = verdict[:found.end()] if (found := REPORT.search(verdict) or re.search("does not compile:\n", verdict)) else verdict
+    return SENTENCE.findall(re.sub(r" 抛出 .*", "", say(own, "zh")))

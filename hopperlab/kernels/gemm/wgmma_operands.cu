@@ -12,6 +12,7 @@
 // Macros: the above, STAGES (2 to 6). Launch: grid (ceil(n/128), ceil(m/128)), block 288, dynamic shared memory STAGES * 32768 +
 // 16 * STAGES bytes. Tensor maps, swizzle 128B, fill zero: K-major box 128 rows x 128 bytes, MN-major box 64 rows of k x 64
 // columns. Rows of every matrix in global memory are multiples of 16 bytes. Measured in recordings/variants.json.
+#include <hopperlab/fence.cuh>
 #include <hopperlab/mma.cuh>
 #include <hopperlab/ring.cuh>
 #include <hopperlab/tma.cuh>
@@ -34,6 +35,9 @@
 #endif
 #ifndef BUG_TRANSPOSED                  // 1: the instruction reads B in the other major than the tile and its descriptor have
 #define BUG_TRANSPOSED 0
+#endif
+#ifndef BUG_NO_READER_FENCE             // 1: RS reads A's slot by ldmatrix and hands it back to TMA without a proxy fence
+#define BUG_NO_READER_FENCE 0
 #endif
 
 #define QUOTED(x) #x
@@ -138,6 +142,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, A
 #if A_SOURCE
         #pragma unroll
         for (int step = 0; step < 4; step++) load_fragment(fragments[step], a_tile, step);
+        if (!BUG_NO_READER_FENCE) fence_proxy_async_shared_cta();       // this thread has read A's slot: before TMA writes it again
 #endif
         wgmma_fence();
         #pragma unroll

@@ -34,7 +34,7 @@ def reduction_rates(recording: Any | None) -> str:
     places: dict[str, list[float]] = {}
     for record in chosen:
         places.setdefault(option(record, "into"), []).append(record.gb_s)
-    lines = [recording.source, "reductions, GB/s of source data (tensor: on uint32; the others: every operation and type that exists):"]
+    lines = [recording.source, "reductions, GB/s of source data (tensor: on uint32; the others: every form of the instruction):"]
     return "\n".join(lines + text_table("  into {:34} {:2d} kinds, {:.0f} to {:.0f}", [(place, len(rates), min(rates), max(rates)) for place, rates in places.items()]))
 
 

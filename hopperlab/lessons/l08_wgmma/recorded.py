@@ -24,7 +24,7 @@ def wgmma_rates(recording: Any | None) -> Picture | Words:
         row = series.setdefault(f"{many} warpgroup{'s' if many != '1' else ''}", [None] * len(widths))
         row[widths.index(record.shape[1])] = record.shape[0] * record.shape[1] * record.shape[2] / record.value
     return charts.lines(range(len(widths)), series, "N of the instruction (columns of D)", "multiply-adds a cycle and multiprocessor",
-                        "Rate of bf16 wgmma by its width", recording.source, ticks=[str(n) for n in widths])
+                        f"Rate of bf16 wgmma by its width, {option(chosen[0], 'IN_FLIGHT')} groups in flight", recording.source, ticks=[str(n) for n in widths])
 
 
 def wgmma_groups(recording: Any | None) -> str:

@@ -16,6 +16,7 @@ from ...measure.suites.variants import interaction
 from ...runtime.tables import text_table
 from ...show import charts, style
 from ...show.hazard_words import explain
+from ...show.recorded import highest_clock
 from ...show.rings import ring_timeline
 from ...show.timelines import Span, gantt
 
@@ -50,7 +51,7 @@ def _instructions(counted: Any) -> dict[tuple[str, str], float]:
 
 
 def halves_table(recording: Any, counted: Any = None, stages: int = 3) -> str:
-    """The 2x2 in words: rate, joules a product, power, registers a thread, and warp instructions (of 4096³) of each combination.
+    """The 2x2 in words: rate, joules a product, power, clock and what held it back, registers a thread, and warp instructions (of 4096³) of each combination.
 
     recording: `variants`; counted: `micro`, for the instructions, or None.
     """
@@ -59,9 +60,9 @@ def halves_table(recording: Any, counted: Any = None, stages: int = 3) -> str:
     for pair in HALVES:
         record = four[pair]
         count = f"{issued[pair] / 1e6:12.1f} million" if pair in issued else "           –"
-        rows.append((" + ".join(pair), record.tflops, record.joules, record.watts, record.registers, count))
-    head = ("", "TFLOP/s", "joules", "watts", "registers", " warp instructions")
-    return "\n".join([recording.source, *text_table("{:21} {:7.0f}  {:6.2f}  {:5.0f}  {:9d} {}", rows, head)])
+        rows.append((" + ".join(pair), record.tflops, record.joules, record.watts, record.clock_mhz or 0, record.limited or "–", record.registers, count))
+    head = ("", "TFLOP/s", "joules", "watts", "MHz", "held by", "registers", " warp instructions")
+    return "\n".join([recording.source, *text_table("{:21} {:7.0f}  {:6.2f}  {:5.0f}  {:5.0f}  {:7}  {:9d} {}", rows, head), *highest_clock(recording)])
 
 
 def halves_gains(recording: Any) -> str:

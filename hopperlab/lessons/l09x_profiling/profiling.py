@@ -21,6 +21,7 @@ from ...measure.launches.variants import TWO_BY_TWO
 from ...measure.profile import counters, lesson_metrics
 from ...runtime.tables import text_table
 from ...show import style
+from ...show.recorded import highest_clock
 
 MULTIPROCESSORS = 132                   # of an H200
 HALVES = tuple(TWO_BY_TWO)              # (copy, multiply) of the four products
@@ -34,9 +35,9 @@ PRODUCTS = {f"{copied} + {multiplied}": (copied, multiplied) for copied, multipl
 KERNELS = (*TRANSPOSES, *PRODUCTS)
 SYMPTOMS: tuple[tuple[str, str, str, str], ...] = (
     ("the tensor cores wait", "tensor cores: tensor pipe busy", "are tiles late, or the instructions?", "09"),
-    ("… because tiles come late", "traffic: memory bandwidth", "more stages; order of tiles, multicast", "09, 12, 13"),
-    ("… because no product is in flight", "stall reasons: barrier", "leave one wgmma group in flight", "08, 09"),
-    ("… because a warp loads and multiplies", "stall reasons: branch", "a producer warp", "10"),
+    ("… and memory is busy", "traffic: memory bandwidth", "order of tiles, multicast", "12, 13"),
+    ("… and nothing before them is busy", "traffic: memory bandwidth", "a timeline: stages, groups, roles, the ends", "08, 09, 10, 13"),
+    ("they are busy, but it is slow", "time: SM clock", "power: fewer bytes, fewer instructions", "13, 14"),
     ("many instructions for few products", "issue slots: instructions", "TMA for the copies, wgmma for the products", "05, 08"),
     ("schedulers full, tensor cores not", "issue slots: issue slots used", "less address arithmetic in the loop; TMA", "03, 05"),
     ("a fragment is late", "stall reasons: shared memory", "load the next fragment before it is needed", "03"),
@@ -87,6 +88,7 @@ def machine_map() -> style.Picture:
         short = [title.split(": ")[-1] for title in titles]
         axis.text(x + width / 2, y + height - 0.72, "\n".join(short), ha="center", va="top", fontsize=8.5, color=ink, linespacing=1.5)
         words.append(f"  {name}: {', '.join(short)}")
+    words.append("  the way of a tile: L2 and memory -> TMA unit -> shared memory -> tensor cores; orders: four schedulers -> TMA unit, tensor cores")
     for start, end in ARROWS:
         axis.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": style.INK, "linewidth": 1.6})
     axis.set(xlim=(-0.1, 9.3), ylim=(-0.1, 5.1), xticks=[], yticks=[])
@@ -137,6 +139,24 @@ def profile_chart(micro: Any) -> style.Picture:
     figure.suptitle("What the profiler says of four products on equal tiles", fontsize=11, color=style.INK, x=0.01, ha="left", fontweight="bold")
     figure.supxlabel(micro.source, fontsize=8, color=style.INK, x=0.01, ha="left")
     return style.Picture(figure, profile_table(micro))
+
+
+DIAGNOSIS = ("time: duration", "time: SM clock", "tensor cores: tensor pipe busy", "issue slots: issue slots used", "traffic: memory bandwidth", "traffic: L2 hit rate",
+             "traffic: TMA into shared memory", "shared memory: wgmma conflicts", "occupancy: waves", "stall reasons: barrier", "stall reasons: memory",
+             "stall reasons: fixed latency", "stall reasons: branch", "stall reasons: sleeping")
+"""What one asks a profile, in this order: time, engine, slots, what comes before the engine, then who waits for what."""
+
+
+def diagnosis_table(recording: Any, launches: Mapping[str, Sequence[str]]) -> str:
+    """A line a metric of DIAGNOSIS, a column a launch, from the recording `profiles`. launches: heading -> (kernel, sizes …). Raises LookupError for one that is not there."""
+    columns = []
+    for kernel, *sizes in launches.values():
+        columns.append({record.note: record.value for record in recording.where(kernel=kernel, options=tuple(sizes))})
+        if not columns[-1]:
+            raise LookupError(f"recordings/profiles.json has no launch {kernel} {' '.join(sizes)}")
+    units = {lesson_metrics.title(metric): metric.unit for metric in lesson_metrics.METRICS}
+    rows = [(name, units[name], *(f"{column[name]:.{2 if name.startswith(('stall', 'occupancy')) else 0 if column[name] >= 1000 else 1}f}" for column in columns)) for name in DIAGNOSIS]
+    return "\n".join([recording.source, *text_table("{:<*}  {:<*}" + "  {:>*}" * len(columns), rows, ("metric", "", *launches)), *highest_clock(recording)])
 
 
 def _bars(axis: Axes, names: Sequence[str], values: Sequence[float], label: str) -> None:

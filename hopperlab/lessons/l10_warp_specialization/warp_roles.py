@@ -105,6 +105,18 @@ def time_by_warp(found: Any, block: int = 0, producer: int = 0) -> str:
     return "\n".join(lines)
 
 
+def cost_of_marks(found: Any, recording: Any, warp: int = 4, size: int = 4096, stages: int = 4) -> str:
+    """How long a k-block of gemm/warp_specialized.cu takes with marks, and without: from the starts of a warp's products, and from the unmarked kernel's rate.
+
+    found: its timeline on a GPU; recording: `variants`, whose time at size³ has the ends of each tile in it.
+    """
+    starts = [row.start for row in found if (row.block, row.warp, row.event) == (0, warp, "mma")]
+    marked, rate = (starts[-1] - starts[0]) / (len(starts) - 1), _rates(recording, size)["warp_specialized"][stages]
+    free = 2 * 128 * 128 * 64 * 132 / rate / 1e3                # ns of a k-block on one of 132 SMs
+    return (f"a k-block takes {marked:.0f} ns here; at the rate of the kernel without marks ({rate:.0f} TFLOP/s at {size}³, "
+            f"{stages} stages) {free:.0f} ns: {marked / free:.2f} times as long")
+
+
 def waiting_share(found: Any, block: int = 0, warp: int = 0) -> float:
     """Per cent of a warp's time, from its first mark to its last, in which it waited on a barrier; a whole number, since marks cost time themselves."""
     own = [row for row in found if row.block == block and row.warp == warp]

@@ -89,11 +89,15 @@ def _run(roles: Roles, schedule: str = "lazy"):
 
 def launch_roles(tile: str, consumers: int, producer: int, consumer: int) -> style.Picture:
     """The panel: run one tile with these registers in the emulator. tile: rows a consumer x columns, such as '64x256'. Raises
-    ValueError for a count setmaxnreg does not take, NoteError when ptxas cannot hold the tile in them."""
+    ValueError for a count that setmaxnreg does not take or that lies on the wrong side of what there is at entry, NoteError when ptxas cannot hold the tile in them."""
     low, high = limits.SETMAXNREG_RANGE
     for count in (producer, consumer):
         if count % 8 or not low <= count <= high:
             raise ValueError(f"setmaxnreg takes multiples of 8 from {low} to {high}, not {count}")
+    entry = registers_at_entry(128 * (1 + consumers))
+    if producer > entry or consumer < entry:
+        asked, what = ("dec", producer) if producer > entry else ("inc", consumer)
+        raise ValueError(f"a thread has {entry} registers at entry, and setmaxnreg.{asked} to {what} would be undefined: dec only lowers the count, inc only raises it")
     rows, columns = (int(part) for part in tile.split("x"))
     roles = Roles(consumers, rows // 64, columns, 2, producer, consumer)
     right, run = _run(roles)
