@@ -174,13 +174,13 @@ class Recorder(Listener):
         if allocation is not None:
             table.setdefault(allocation.address, [0.0, float(allocation.nbytes)])[0] += nbytes
 
-    def box_read(self, gid: int, fields: Any, rows: Any, index: int) -> None:
+    def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
         """A tensor load."""
         nbytes = len(rows.address) * max(0, rows.last - rows.first) * fields.elem_bytes
         self._touch(self.read, int(rows.address[0]), nbytes)
         self.warps[gid >> 5].append((LOAD, index, nbytes, []))
 
-    def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int) -> None:
+    def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load."""
         self._touch(self.read, allocation.address, nbytes)
         self.warps[gid >> 5].append((LOAD, index, nbytes, []))

@@ -40,7 +40,7 @@ class Emitter(Operands):
         if block.gate is not None and block.gate.collective:
             block.collective, block.apart = True, self.t.apart.get(block.gate_instr.index, "")
         block.releases = any(i.op == "mbarrier" and i.mods[0] == "arrive" for i in body)
-        block.raises = any(_raises_flag(i) for i in body)
+        block.publishes = any(i.index in self.t.flags for i in body)
         gathers = [op.masked for i in body if (op := self.t.ops.get(i.index)) is not None and op.collective]
         block.masked = bool(block.apart) or bool(gathers) and all(gathers) and not (block.gate is not None and block.gate.collective)
         if block.masked:
@@ -238,13 +238,6 @@ class Emitter(Operands):
         exec(compile(text, f"<emulator {self.function.name}>", "exec"), self.names)
         for b in blocks:
             b.fn = self.names[f"b{b.id}"]
-
-
-def _raises_flag(instr: Instr) -> bool:
-    """Whether an instruction may tell others something through a word that they poll: a store that synchronises, or an atomic (a lock's atom.cas is a poll itself)."""
-    if instr.op in ("atom", "red"):
-        return not {"async", "cas"} & set(instr.mods)
-    return instr.op == "st" and bool({"release", "relaxed", "volatile", "mmio"} & set(instr.mods))
 
 
 def _flat_dsts(instr: Instr) -> list:

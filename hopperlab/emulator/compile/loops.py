@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ..ptx.ir import Function
 
 
+STRONG = frozenset(("volatile", "relaxed", "release", "mmio"))
+
+
 @dataclass(frozen=True)
 class Loop:
     """blocks: the loop's; deciding: registers that branches, addresses and values for others depend on; watched: instructions
@@ -43,6 +46,14 @@ def polling(function: Function, ops: dict, graph: Cfg) -> list[Loop]:
             watched = {i.index for i in instrs if i.index in ops and any(r.name in deciding for r in i.dsts())} - clocks
             found.append(Loop(frozenset(part), frozenset(deciding), frozenset(watched), frozenset(deciding & _timed(instrs, ops, clocks))))
     return found
+
+
+def flags(function: Function, found: list[Loop]) -> frozenset[int]:
+    """Strong stores and atomics that are no polls themselves, where a loop looks at memory again and again."""
+    watched = frozenset().union(*(loop.watched for loop in found))
+    if not any(function.body[i].op in ("ld", "atom") for i in watched):
+        return frozenset()
+    return frozenset(i.index for i in function.body if i.index not in watched and (i.op in ("atom", "red") or i.op == "st" and STRONG.intersection(i.mods)))
 
 
 def _timed(instrs: list, ops: dict, clocks: set[int]) -> set[str]:

@@ -42,6 +42,9 @@ class Translation:
         arrivals = {i for i, op in self.ops.items() if op.collective and function.body[i].op in ("bar", "barrier") and function.body[i].mods[-1] == "arrive"}
         heads = gates | masks.splits(self.masks) | self.meetings | arrivals
         graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates)
+        self.flags = loops.flags(function, loops.polling(function, self.ops, graph))
+        if self.flags:                                  # somebody polls, and whoever raises a flag lets him look: a boundary behind each
+            graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates | self.flags)
         self.times.extend_live(graph)
         extra = [name + register_times.TIME for name in sorted(self.times.tracked)]
         self.successors = [b.succs for b in graph.blocks]

@@ -52,7 +52,7 @@ class MachineOp:
 @dataclass
 class Block:
     """A translated basic block. apart: it is one instruction whose lanes may meet others of their warp that stand at another one of this kind ('': it is not).
-    gate_types: dtypes in which such an instruction wants its sources. releases, raises: it arrives at an mbarrier, or may raise a flag."""
+    gate_types: dtypes in which such an instruction wants its sources."""
 
     id: int
     fn: Callable | None
@@ -64,7 +64,7 @@ class Block:
     apart: str = ""
     mask: int | tuple = 0xFFFFFFFF
     releases: bool = False
-    raises: bool = False
+    publishes: bool = False
     gate: MachineOp | None = None
     gate_instr: Instr | None = None
     gate_srcs: tuple = ()

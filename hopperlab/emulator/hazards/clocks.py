@@ -377,6 +377,14 @@ class Clocks:
             mine |= same & (column == self.cp0 + warp) & (epoch <= self.cp_done[gids])
         return mine
 
+    def own_groups(self, gids: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray) -> np.ndarray:
+        """True where the asking thread itself has waited for the group, of bulk stores (that they are written) or of cp.async."""
+        warp, mine = (gids >> 5) % self.warps, np.zeros(len(gids), bool)
+        for present, first, done in ((self.has_bulk, self.written0, self.bulk_written), (self.has_cp, self.cp0, self.cp_done)):
+            if present:
+                mine |= (lane == (gids & 31)) & (column == first + warp) & (epoch <= done[gids])
+        return mine
+
 
 def lane_masks(cohort: Cohort, units: Units) -> np.ndarray:
     """A bit for each lane of every unit."""

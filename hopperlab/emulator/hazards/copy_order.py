@@ -9,14 +9,17 @@ import numpy as np
 from ..machine.events import Listener
 from ..machine.in_flight import BarrierOp
 from . import findings_barriers
+from .async_reads import Box
+from .global_words import COLUMN, SERIAL
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort
+    from .async_reads import Ends
     from .checks_wgmma import TileMarks
     from .clocks import Clocks
     from .findings import Watched
     from .global_order import GlobalOrder
-    from .global_words import Part, Stamped
+    from .global_words import Part
     from .mbarrier_order import MbarrierOrder
     from .shared_order import SharedOrder
 
@@ -33,11 +36,12 @@ class CopyOrder(Listener):
     # --- groups -----------------------------------------------------------------------------------------------------
     def cp_async(self, C: Cohort, live: Cohort, address: np.ndarray, parts: list[Part], flat: np.ndarray, size: int, index: int) -> None:
         """Reads of global memory by its lanes, and a write that belongs to their groups."""
-        for allocation, lanes, offset in parts:
-            self.everywhere.read(C.gids[lanes], allocation, offset, size, index)
         clocks = self.clocks
+        groups = clocks.cp.open(C.gids)
+        for allocation, lanes, offset in parts:
+            self.everywhere.read(C.gids[lanes], allocation, offset, size, index, groups=groups[lanes])
         clocks.touched = C.unsynced = True
-        self.shared.store(C.gids, flat, size, index, clocks.cp0 + (C.gids >> 5) % clocks.warps, clocks.cp.open(C.gids))
+        self.shared.store(C.gids, flat, size, index, clocks.cp0 + (C.gids >> 5) % clocks.warps, groups)
 
     def committed(self, C: Cohort, bulk: bool) -> None:
         """commit_group."""
@@ -61,15 +65,25 @@ class CopyOrder(Listener):
         """A tensor map in global memory may have been changed by the kernel."""
         self.everywhere.maps.used(gid, allocation, offset, index)
 
-    def box_read(self, gid: int, fields: Any, rows: Any, index: int) -> None:
-        """The words of a tensor load's box, where this launch has written anything, or others may have."""
-        found = self._words(fields, rows) if self.M.grid is not None or self.everywhere.written else None
+    def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
+        """A read that these barriers end: of the words of a tensor load's box, which are worked out where this launch has written anything, or others may have."""
+        ends, everywhere = self._ends(gid, barriers, index), self.everywhere
+        found: Any = Box.of(self.M.memory, fields, rows) if self.M.grid is not None or everywhere.written else None
         if found is not None and (self.M.grid is not None or found[0].stamps is not None and found[0].stamps.who is not None):
-            self.everywhere.async_read(gid, found[0], 0, 0, index, _flat(*found))
+            allocation, box = found
+            everywhere.async_read(gid, allocation, box, index, ends)
+        everywhere.loads.note_box(ends, fields, rows)
 
-    def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int) -> None:
+    def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """The bytes of a bulk load."""
-        self.everywhere.async_read(gid, allocation, first, first + nbytes, index)
+        ends, box = self._ends(gid, barriers, index), Box.span(first, nbytes)
+        self.everywhere.async_read(gid, allocation, box, index, ends)
+        self.everywhere.loads.note(ends, allocation, box)
+
+    def _ends(self, gid: int, barriers: list[int], index: int) -> Ends:
+        """The phases of barriers that say that a load is over, as stamps of global memory."""
+        who, phase = int(self.everywhere.serial[(gid >> 5) // self.clocks.warps]) << SERIAL | 15, self.M.barriers.phase
+        return tuple((who | self.clocks.barrier_column(barrier) << COLUMN, int(phase[barrier]) + 1 << 20 | index) for barrier in barriers)
 
     def load_issued(self, gid: int, barrier: int, spans: list[tuple[int, int]], nbytes: int, index: int, slot: int, tile: tuple[Any, Any] | None) -> None:
         """A write that is known by the phase it completes."""
@@ -99,24 +113,14 @@ class CopyOrder(Listener):
 
     def box_written(self, gid: int, fields: Any, rows: Any, index: int, reduction: bool) -> None:
         """The words of a tensor store's box."""
-        found = self._words(fields, rows)
+        found: Any = Box.of(self.M.memory, fields, rows)
         if found is not None:
-            self.everywhere.async_write(gid, found[0], _flat(*found), int(self.clocks.bulk_issued[gid]), index, reduction)
+            allocation, box = found
+            self.everywhere.async_write(gid, allocation, box.words(allocation.nbytes), int(self.clocks.bulk_issued[gid]), index, reduction)
 
     def span_written(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, reduction: bool) -> None:
         """The bytes of a bulk store."""
         self.everywhere.async_write(gid, allocation, np.arange(first >> 2, (first + nbytes) >> 2), int(self.clocks.bulk_issued[gid]), index, reduction)
-
-    def _words(self, fields: Any, rows: Any) -> tuple[Stamped, np.ndarray, int] | None:
-        """(allocation, first words of the rows, words a row) that a box covers; None outside of every array, which the copy itself reports."""
-        low, high = rows.first * fields.elem_bytes, rows.last * fields.elem_bytes
-        if high <= low or not rows.inside.any():
-            return None
-        address = rows.address[rows.inside] + low
-        allocation = self.M.memory.find(int(address.min()))
-        if allocation is None or int(address.max()) + high - low > allocation.end:
-            return None
-        return allocation, (address - allocation.address) >> 2, (high - low + 3) >> 2
 
     # --- between CTAs -----------------------------------------------------------------------------------------------
     def copy_out(self, gid: int, first: int, nbytes: int, barrier: int, index: int, reduction: bool) -> None:
@@ -145,9 +149,3 @@ class CopyOrder(Listener):
                     findings_barriers.exit_in_flight(M, index, gid, "store")
         if self.shared.outgoing.copies:
             self.shared.outgoing.cta_ends(slots)
-
-
-def _flat(allocation: Stamped, first: np.ndarray, count: int) -> np.ndarray:
-    """Word indices of a box."""
-    words = (first[:, None] + np.arange(count)).reshape(-1)
-    return np.minimum(words, -(-allocation.nbytes // 4) - 1)

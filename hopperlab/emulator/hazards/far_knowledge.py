@@ -116,7 +116,7 @@ class FarKnowledge:
             vec = e.known.get(serial)
             if vec is None:
                 continue
-            hit = ~ok & clocks.ordered(vec[None], np.zeros(len(gids), np.int64), np.minimum(column, vec.shape[1] - 1), lane, epoch, planes=planes)
+            hit = ~ok & (column < vec.shape[1]) & clocks.ordered(vec[None], np.zeros(len(gids), np.int64), np.minimum(column, vec.shape[1] - 1), lane, epoch, planes=planes)
             if hit.any():
                 mine = (gids >> 5 == e.warp) & ((gids & 31 == e.lane) | (e.lane == WHOLE_WARP))
                 row, own = clocks.row_of[gids], e.warp % clocks.warps

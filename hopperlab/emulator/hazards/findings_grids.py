@@ -68,6 +68,7 @@ def _tell(M: Watched, later: Access, earlier: Access, allocation: Allocation, of
     else:
         case = "race-of-grids"
         facts |= {"narrow": _below(later, earlier, ("cta",)), "reduction": earlier.instr.op in ("atom", "red")}
+    facts["loads"] = places([one.instr for one in (later, earlier) if one.verb == "read" and one.instr.op == "cp"])
     _add(M.findings.hazards, M.grid.table.told, case, later, earlier, facts, in_array(allocation, offset))
 
 

@@ -91,7 +91,10 @@ def global_race(M: Watched, verb: str, site: int, other_verb: str, other: int, c
     """Two accesses to the same bytes of global memory with no order between them. column, lane, epoch: of the other access; near: in the same cluster."""
     agent, then = agent_kind(M, column), M.body[other]
     known = {"agent": agent, **in_array(allocation, offset)}
-    if agent == "bulk" and verb.endswith("read"):
+    if agent in ("copy", "cp.async"):
+        barrier = {"barrier": M.barriers.text(M.barriers.offsets[M.findings.clocks.barrier_number(column)])} if agent == "copy" else {}
+        M.findings.add(f"global-overwrite-{agent}", site, other, gid, **known, **barrier)
+    elif agent == "bulk" and verb.endswith("read"):
         M.findings.add("global-read-before-bulk", site, other, gid, **known)
     elif agent == "bulk" or verb == "async write":
         M.findings.add("global-overwrite", site, other, gid, **known, other_verb=other_verb)

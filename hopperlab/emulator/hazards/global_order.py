@@ -15,6 +15,7 @@ import numpy as np
 from ..machine.cohort import Cohort
 from ..machine.units import Units
 from . import findings_memory
+from .async_reads import AsyncReads
 from .clocks import V, X, lane_masks
 from .findings import in_array
 from .far_knowledge import WHOLE_WARP, FarKnowledge, codes_of, merge_known
@@ -27,6 +28,7 @@ from .global_words import COLUMN, LANE, SERIAL, SYNC, Words, same_bytes, words_a
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .async_reads import Box, Ends
     from .clocks import Clocks
     from .far_knowledge import Known
     from .findings import Watched
@@ -51,6 +53,7 @@ class GlobalOrder:
         self._last: tuple[Any, ...] = (None,)              # of the latest access: its threads, their part of `who`, their warps, and how many stand together
         self.maps = MapFences(self)
         self.written = False                               # has anybody written global memory?
+        self.loads = AsyncReads(self, machine.memory)
 
     def admit(self, domains: np.ndarray) -> None:
         """New clusters move in."""
@@ -73,17 +76,20 @@ class GlobalOrder:
         return np.zeros(who.shape, bool)
 
     # --- stamps -----------------------------------------------------------------------------------------------------
-    def _stamps(self, gids: np.ndarray, site: int, mask: np.ndarray | int, sync: bool) -> tuple[np.ndarray, np.ndarray]:
-        return self._stamping(gids, site, mask, sync)()
+    def _stamps(self, gids: np.ndarray, site: int, mask: np.ndarray | int, sync: bool, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        return self._stamping(gids, site, mask, sync, groups)()
 
-    def _stamping(self, gids: np.ndarray, site: int, mask: np.ndarray | int, sync: bool) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
-        """What gives the stamps of an access that is made now, whenever they are asked for."""
+    def _stamping(self, gids: np.ndarray, site: int, mask: np.ndarray | int, sync: bool, groups: np.ndarray | None) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+        """What gives the stamps of an access that is made now (groups: or is over with these cp.async groups of its threads), whenever they are asked for."""
         if self._last[0] is not gids:
             together = 32 if len(gids) % 32 == 0 and (gids.reshape(-1, 32) == (gids[::32, None] & -32) + LANES).all() else 1
             warp = gids[::together] >> 5
             who = (self.serial[warp // self.clocks.warps] << SERIAL | (warp % self.clocks.warps) << COLUMN).repeat(together) | (gids & 31) << LANE
             self._last = (gids, who, warp, together)
         _, who, warp, together = self._last
+        if groups is not None:
+            cp0, groups = self.clocks.cp0 << COLUMN, groups.astype(np.int64)
+            return lambda: (who + cp0 | mask, groups << 20 | site)
         epoch = self.clocks.epoch[warp]
         return lambda: (who | (int(sync) << SYNC | mask), (epoch.astype(np.int64) << 20 | site).repeat(together))
 
@@ -92,16 +98,16 @@ class GlobalOrder:
 
     # --- accesses by lanes ------------------------------------------------------------------------------------------
     def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, nbytes: int, site: int, sync: bool = False,
-             constant: bool = False) -> None:
-        """Lanes read. sync: volatile, relaxed, acquire or atomic. constant: ld.global.nc."""
+             constant: bool = False, groups: np.ndarray | None = None) -> None:
+        """Lanes read. sync: volatile, relaxed, acquire or atomic. constant: ld.global.nc. groups: cp.async groups that the reads belong to."""
         words = self._of(allocation)
         at, mask = words_at(offset, nbytes)
         if words.who is None:
             if words.logged < LOG_LIMIT:
                 words.logged += at.size
-                words.log.append((at, self._stamping(gids, site, mask, sync)))
+                words.log.append((at, self._stamping(gids, site, mask, sync, groups)))
             return
-        who, when = self._stamps(gids, site, mask, sync)
+        who, when = self._stamps(gids, site, mask, sync, groups)
         self._check(gids, allocation, (words.who, words.when), at, who, site, "read", "write")
         if sync:
             words.earlier.forget(at)
@@ -148,6 +154,8 @@ class GlobalOrder:
         self._check(gids, allocation, (words.who, words.when), at, who, site, "write", "write", same)
         for readers in words.readers():
             self._check(gids, allocation, readers, at, who, site, "write", "read")
+        if allocation.address in self.loads.of:
+            self.loads.written(gids, allocation, at, site, "write", nbytes >= 4)
         if not sync:
             self._check_earlier(gids, allocation, words, at, who, site, "write")
         old: Any = (words.who[at], words.when[at]) if blind else None
@@ -214,7 +222,7 @@ class GlobalOrder:
             else:
                 known = clocks.ordered(clocks.K, clocks.row_of[gids[near]], column[near], lane[near], epoch[near])
                 own = (column[near] == (gids[near] >> 5) % clocks.warps) & (lane[near] == (gids[near] & 31))
-                known = known | own | self._own_bulk(gids[near], column[near], lane[near], epoch[near])
+                known = known | own | clocks.own_groups(gids[near], column[near], lane[near], epoch[near])
             ok[near] = known
         far = ~here & ~ok
         if far.any():
@@ -225,13 +233,6 @@ class GlobalOrder:
         """Does a proxy fence lie on the way from the write to these threads?"""
         clocks, planes = self.clocks, self.clocks.fenced_global
         return np.zeros(len(gids), bool) if planes is None else clocks.ordered(clocks.K, clocks.row_of[gids], column, lane, epoch, planes=planes)
-
-    def _own_bulk(self, gids: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray) -> np.ndarray | bool:
-        clocks = self.clocks
-        if not clocks.has_bulk:
-            return False
-        own: np.ndarray = (column == clocks.written0 + (gids >> 5) % clocks.warps) & (lane == (gids & 31)) & (epoch <= clocks.bulk_written[gids])
-        return own
 
     def _known_far(self, gids: np.ndarray, domain: np.ndarray, serial: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray,
                    P_needed: bool) -> np.ndarray:
@@ -258,12 +259,12 @@ class GlobalOrder:
                                         int(who[bad][k] >> LANE & 31), int(when[bad][k] >> 20), bool(near[pick]))
 
     # --- the async proxy --------------------------------------------------------------------------------------------
-    def async_read(self, gid: int, allocation: Stamped, first: int, last: int, site: int, pieces: np.ndarray | None = None) -> None:
-        """A copy by the engine reads bytes first..last (or `pieces` word indices) of an allocation."""
+    def async_read(self, gid: int, allocation: Stamped, box: Box, site: int, ends: Ends) -> None:
+        """A copy by the engine reads words of an allocation, and is over with one of `ends` (async_reads.py, which keeps it for later writes)."""
         words = allocation.stamps
         if words is None or words.who is None:
             return
-        at = np.arange(first >> 2, (last + 3) >> 2) if pieces is None else pieces
+        at = box.words(allocation.nbytes)
         who, when = words.who[at], words.when[at]
         hit = who != 0
         if not hit.any():
@@ -301,6 +302,8 @@ class GlobalOrder:
                 ok |= (old >> SYNC) & 1 == 1
             if not ok.all():
                 self._report(gids, allocation, old, old_when, at, ~ok, site, "async write", kind)
+        if allocation.address in self.loads.of:
+            self.loads.written(gids, allocation, at, site, "async write", True)
         words.who[at], words.when[at] = who, group << 20 | site
         if reduction:
             words.reductions.add(at, who >> LANE, who, group << 20 | site)

@@ -78,7 +78,7 @@ class GridKnowledge:
             table = e.known.get(key)
             if table is None:
                 continue
-            hit = ~ok & (table[plane, np.minimum(column, table.shape[1] - 1)] >= epoch)
+            hit = ~ok & (column < table.shape[1]) & (table[plane, np.minimum(column, table.shape[1] - 1)] >= epoch)
             if hit.any():
                 mine = (gids >> 5 == e.warp) & ((gids & 31 == e.lane) | (e.lane == WHOLE_WARP))
                 at = np.full(len(gids), e.warp % clocks.warps)

@@ -22,6 +22,7 @@ from .grid_table import ALL, GridTable, device_key, mark, system_key
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort
+    from .async_reads import Box, Ends
     from .clocks import Clocks
     from .findings import Watched
     from .global_words import Part, Stamped
@@ -97,7 +98,7 @@ class GridOrder(GlobalOrder):
                 ok[pick] = True
             elif s in self.inherited:
                 told = self.inherited[s][plane]
-                ok[pick] = told[np.minimum(column[pick], len(told) - 1)] >= epoch[pick]
+                ok[pick] = (column[pick] < len(told)) & (told[np.minimum(column[pick], len(told) - 1)] >= epoch[pick])
             if d in self.across.events and not ok[pick].all():
                 nought = np.zeros(int(pick.sum()), np.int64)
                 ok[pick] |= self.across.covers(gids[pick], s, column[pick], epoch[pick], plane)
@@ -117,11 +118,12 @@ class GridOrder(GlobalOrder):
             self.across.fenced(domain)
 
     # --- accesses: what each grid did in an array is kept apart -------------------------------------------------------
-    def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, nbytes: int, site: int, sync: bool = False, constant: bool = False) -> None:
+    def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, nbytes: int, site: int, sync: bool = False, constant: bool = False,
+             groups: np.ndarray | None = None) -> None:
         """Lanes read."""
         at, mask = words_at(offset, nbytes)
-        self._touch(gids, allocation, at, mask, site, sync, "read")
-        super().read(gids, allocation, offset, nbytes, site, sync, constant)
+        self._touch(gids, allocation, at, mask, site, sync, "read", groups)
+        super().read(gids, allocation, offset, nbytes, site, sync, constant, groups)
 
     def write(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, nbytes: int, site: int, sync: bool = False,
               value: Callable[[Any], np.ndarray] | None = None, blind: bool = False) -> None:
@@ -130,11 +132,16 @@ class GridOrder(GlobalOrder):
         self._touch(gids, allocation, at, mask, site, sync, "write")
         super().write(gids, allocation, offset, nbytes, site, sync, value, blind)
 
-    def async_read(self, gid: int, allocation: Stamped, first: int, last: int, site: int, pieces: np.ndarray | None = None) -> None:
-        """A copy by the engine reads."""
-        at = np.arange(first >> 2, (last + 3) >> 2) if pieces is None else pieces
-        self._touch(np.full(len(at), gid), allocation, at, 15, site, False, "async read")
-        super().async_read(gid, allocation, first, last, site, pieces)
+    def async_read(self, gid: int, allocation: Stamped, box: Box, site: int, ends: Ends) -> None:
+        """A copy by the engine reads. A multicast, which several barriers end, other grids take for a read that is over at once."""
+        at = box.words(allocation.nbytes)
+        gids = np.full(len(at), gid)
+        if len(ends) == 1:
+            who, when = (np.full(len(at), stamp) for stamp in ends[0])
+            self._note(gids, allocation, at, who, when, site, "async read")
+        else:
+            self._touch(gids, allocation, at, 15, site, False, "async read")
+        super().async_read(gid, allocation, box, site, ends)
 
     def async_write(self, gid: int, allocation: Stamped, at: np.ndarray, group: int, site: int, reduction: bool = False) -> None:
         """A bulk or tensor store writes."""
@@ -143,8 +150,9 @@ class GridOrder(GlobalOrder):
         self._note(np.full(len(at), gid), allocation, at, np.full(len(at), who), np.full(len(at), group << 20 | site), site, "async write")
         super().async_write(gid, allocation, at, group, site, reduction)
 
-    def _touch(self, gids: np.ndarray, allocation: Stamped, at: np.ndarray, mask: np.ndarray | int, site: int, sync: bool, verb: str) -> None:
-        who, when = self._stamps(gids, site, mask, sync)
+    def _touch(self, gids: np.ndarray, allocation: Stamped, at: np.ndarray, mask: np.ndarray | int, site: int, sync: bool, verb: str,
+               groups: np.ndarray | None = None) -> None:
+        who, when = self._stamps(gids, site, mask, sync, groups)
         if at.ndim == 2:
             gids, who, when = (np.broadcast_to(a[:, None], at.shape) for a in (gids, who, when))
         self._note(gids, allocation, at, who, when, site, verb)

@@ -101,6 +101,11 @@ ORDER = {
         "the thread that issued the store runs cp.async.bulk.wait_group 0 (not .read), and then a barrier or a fence and a flag tell the others."),
     "global-overwrite": Case(Kind.OVERWRITE_IN_FLIGHT, "{here} writes {where}, which {there} still {other_verb}s with no order between them: ",
         "wait for the first (cp.async.bulk.wait_group 0, then a barrier) before the second starts."),
+    "global-overwrite-copy": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+        "A load has read global memory when the phase of its mbarrier (at shared address {barrier}) is complete, not when it is issued: before the flag is raised, or the "
+        "barrier arrived on, for which this write waits, somebody must wait on that mbarrier for this phase, and tell."),
+    "global-overwrite-cp.async": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
+        "The copy's thread must run cp.async.wait_group deep enough to include it, and only then raise the flag, or arrive on the barrier, for which this write waits."),
     "global-race": Case(Kind.RACE, "{here} {verb} {where}, which {there} {other_verb} in another thread, with nothing that orders the two: ",
         "inside a block use __syncthreads(); between blocks __threadfence() and an atomic or volatile flag that the other side reads first; "
         "or split the kernel.", (("spoke", SPOKE), ("reduction", REDUCTION), ("narrow", NARROW))),
@@ -354,6 +359,7 @@ ENDS = {
 """What ends a launch: deadlocks, and faults in the words of who raised them."""
 
 ABROAD = " What is not of system scope tells other devices nothing (here: {narrow})."
+LOADING = " The load at {loads} has read its source once its mbarrier's phase (cp.async: its group) is complete, not when it is issued: wait for that before the flag is raised."
 WAITLESS = " {kernel} has no griddepcontrol.wait."
 THROUGH = " {through} is the grid in front of {kernel}, and never runs griddepcontrol.wait itself, so waiting for it is not waiting for {other}."
 
@@ -370,11 +376,11 @@ GRIDS = {
         Kind.RACE, "{here} of {kernel} {verb} {where}, which {there} of {other} {other_verb} on another stream, and nothing orders the two grids: ",
         "record an event behind {other} (event = stream.record()) and let the other stream wait for it (stream.wait_event(event)) before {kernel} is launched; "
         "or launch both on one stream. Grids that run side by side on purpose need a flag: __threadfence() and an atomic or volatile store, which the other side "
-        "reads first.", (("reduction", REDUCTION), ("narrow", NARROW))),
+        "reads first.", (("loads", LOADING), ("reduction", REDUCTION), ("narrow", NARROW))),
     "race-of-devices": Case(
         Kind.RACE, "{here} of {kernel} on device {device} {verb} {where}, which {there} of {other} on device {other_device} {other_verb}, and nothing orders the two: ",
         "let the stream of one device wait for an event of the other, or raise a flag of system scope at both ends: st.release.sys (or __threadfence_system() and "
-        "a volatile store), and ld.acquire.sys (or a volatile load and __threadfence_system()).", (("narrow", ABROAD),)),
+        "a volatile store), and ld.acquire.sys (or a volatile load and __threadfence_system()).", (("loads", LOADING), ("narrow", ABROAD))),
     "proxy-fence-of-grids": Case(
         Kind.MISSING_PROXY_FENCE, "{here} of {kernel} reads {where} through the async proxy, but {there} of {other} wrote it through the generic proxy, and no "
         "fence.proxy.async lies between them. ", "Once the flag has been seen, and before the copy starts, run fence.proxy.async; or let the writer run it after its "

@@ -122,10 +122,10 @@ class Listener:
     def map_used(self, gid: int, allocation: Any, offset: int, index: int) -> None:
         """A copy takes a tensor map in global memory."""
 
-    def box_read(self, gid: int, fields: TensorMapFields, rows: GlobalRows, index: int) -> None:
-        """A tensor load reads the rows of its box in global memory."""
+    def box_read(self, gid: int, fields: TensorMapFields, rows: GlobalRows, index: int, barriers: list[int]) -> None:
+        """A tensor load reads the rows of its box in global memory; these barriers will hear of its end."""
 
-    def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int) -> None:
+    def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load reads bytes of global memory."""
 
     def load_issued(self, gid: int, barrier: int, spans: list, nbytes: int, index: int, slot: int, tile: tuple[Any, Any] | None) -> None:

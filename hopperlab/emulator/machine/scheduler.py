@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MAX_BACK_EDGES = 20000                # a cohort that loops this long gives way to the others
 LOOK_UP = 251                         # after so many rounds of a loop those that wait look again; odd, as phases come round in powers of two
 IDLE_BACK_EDGES = 1024               # a cohort that loops this long while nothing changes gives way to the others, and is asked whether it comes round for ever
-GLANCE = 0.5                          # random: chance that those who poll look before a flag is raised again
 IDLE_WAITS = 32                      # the same, where its loop passes an mbarrier's wait each time
 
 
@@ -40,13 +39,14 @@ class Scheduler:
         self.polled_at = self.spurious_at = -1
         self.recurrence = Recurrence(machine.session.budget)
         self.events = 0            # what has happened that no loop repeats: CTAs begin, threads end, operations land
-        self.raised = False        # a flag may have been raised since those in `polling` looked
         self.polls = False         # some cohort in `polling` has polled, and not only looped for long
         self.converging: dict[int, list[Cohort]] = {}
         self.held: list[Cohort] = []         # they come last, at the blocks `late` (machine/altered.py)
         self.late = late_stores.blocks(machine)
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
+        self.looks = 0                       # how often those who poll have looked
+        self.raised = np.full(machine.slots * machine.warps, -1, np.int64)      # … when each warp last raised a flag
 
     def threads_left(self) -> None:
         """Threads exited: lanes that wait for the rest of their warp may be whole now."""
@@ -179,6 +179,7 @@ class Scheduler:
     def poll_again(self) -> None:
         """Loops that poll look again."""
         self.polled_at = self.M.progress
+        self.looks += 1
         for C in self.polling:
             C.asked = NOBODY
             self.enqueue(C)
@@ -240,7 +241,7 @@ class Scheduler:
         runs_on()
         while True:
             block = blocks[C.pc]
-            if (block.releases or block.raises) and C.gave_way != self.rounds and self._first_others(C, block):
+            if block.releases and heap and C.gave_way != self.rounds and self._others_wait(C):
                 C.gave_way = self.rounds + 1
                 self.later.append(C)
                 return
@@ -254,7 +255,7 @@ class Scheduler:
                     break
             runs[block.id] += C.count_warps()
             running(C, block)
-            following, self.raised = block.fn(self.M, C, R), self.raised or block.raises
+            following = block.fn(self.M, C, R)
             if frame.base is not None:
                 frame.dirty |= block.defs
             if following.__class__ is not int:
@@ -266,10 +267,8 @@ class Scheduler:
                 self.events += 1
                 self.M.exit(C)
                 return
-            if following <= block.id:
-                runs_on()
-                if self._gives_way(C, following):
-                    return
+            if block.publishes and self.polling and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
+                return
             C.pc = following
             if heap and (heap[0] <= following or following in ready):
                 self.enqueue(C)
@@ -278,6 +277,7 @@ class Scheduler:
     def _gives_way(self, C: Cohort, pc: int) -> bool:
         """A cohort jumps back to block `pc`: one that polls, or has looped for long while nothing changed, waits until the others have run, and any
         does once a round."""
+        self.M.tell.runs_on()
         progress = self.M.progress
         if C.changed_at != progress:
             C.changed_at, C.idle, C.waited = progress, 0, False
@@ -299,14 +299,17 @@ class Scheduler:
             return True
         return False
 
-    def _first_others(self, C: Cohort, block) -> bool:
-        """Whether others go before a block that arrives at an mbarrier, or raises a flag: those that poll see each value that a flag had, and use
-        what it told before it says more (under `random` half of the times), as threads do that wait at an mbarrier."""
-        if block.raises and self.raised and self.polling and (self.M.landing.schedule != "random" or self.M.rng.random() < GLANCE):
-            self.raised = False
+    def _ran_ahead(self, C: Cohort, pc: int) -> bool:
+        """A cohort has raised a flag before block `pc`. Where that is its second since those who poll have looked, they look now: a producer that waits for nobody would else be
+        through before the first of them does, and what it overwrites would never be told."""
+        warps = C.warp_counts()[0]
+        again = bool((self.raised[warps] == self.looks).any())
+        self.raised[warps] = self.looks
+        if again:
+            C.pc = pc
+            self.later.append(C)
             self.poll_again()
-            return True
-        return block.releases and bool(self.heap) and self._others_wait(C)
+        return again
 
     def _others_wait(self, C: Cohort) -> bool:
         """True when warps that are not in this cohort could run. Loops give way to them once an iteration, and so does a

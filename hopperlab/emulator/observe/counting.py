@@ -256,7 +256,7 @@ class Counting(Listener):
             counts[name] = counts.get(name, 0) + amount
 
     # --- copies, barriers, products ---------------------------------------------------------------------------------
-    def box_read(self, gid: int, fields: TensorMapFields, rows: GlobalRows, index: int) -> None:
+    def box_read(self, gid: int, fields: TensorMapFields, rows: GlobalRows, index: int, barriers: list[int]) -> None:
         """A tensor load."""
         self.add("tma_loads", 1, index)
 

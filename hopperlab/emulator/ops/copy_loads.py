@@ -46,7 +46,7 @@ def tensor_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value
         offset = shared_offset(M, C, info, lane, int(target[lane]), smem_bytes(fields), 128)
         rows = rows_of(M, C, info, lane, fields, tuple(int(c[lane]) for c in coords), tuple(int(o[lane]) for o in offsets))
         fetch = _fetcher(M, C, info, lane, fields, rows)
-        M.tell.box_read(gid, fields, rows, info.index)
+        M.tell.box_read(gid, fields, rows, info.index, [barrier for _, barrier in where_to[lane]])
         for slot, target_barrier in where_to[lane]:
             place = Tile(M, fields, slot, offset)
             M.tell.load_issued(gid, target_barrier, place.spans, place.nbytes, info.index, slot, (fields, place))
@@ -89,7 +89,7 @@ def bulk_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value, 
             where = M.memory.nearest(address if allocation is None else address + nbytes - 1)
             raise M.fault(C, info.index, lane, f"{nbytes} bytes at global address {address:#x}: {where}", "out-of-bounds", address)
         first = address - allocation.address
-        M.tell.span_read(gid, allocation, first, nbytes, info.index)
+        M.tell.span_read(gid, allocation, first, nbytes, info.index, [barrier for _, barrier in where_to[lane]])
         for slot, target_barrier in where_to[lane]:
             place = start + slot * M.stride
 

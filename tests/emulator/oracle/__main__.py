@@ -10,9 +10,10 @@ import time
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from .compare import disagreements, shrink
-from .generate import FAMILIES, mutants, programs
+from .generate import FAMILIES, programs
 from .known import KNOWN, set_aside
 from .model import Oracle, TooManyStates
+from .mutants import mutants
 
 
 def arguments(given_arguments=None):

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .programs import (ELECTED, REST, TILE, Arrive, BulkCopy, BulkLoad, BulkStore, BulkWait, BulkCommit, CpArrive, CpAsync, CpCommit, CpWait, Init, Load,
-                       Program, Store)
+                       Program, SourceStore, Store)
 
 LANES = 4
+SOURCE = -1                                             # the CTA of what lies in global memory
 
 
 @dataclass
@@ -115,6 +116,7 @@ class ThreadEvents:
 
     def __init__(self, layout: Layout, agent: Agent, lane: int):
         self.event, self.cta, self.lane = layout.event, agent.cta, lane
+        self.sources = layout.program.number(SourceStore, "source") > 0      # else reads of global memory conflict with nothing
         self.open, self.groups = {"cp": 0, "bulk": 0}, {"cp": [], "bulk": []}
 
     def of(self, line: int, op) -> Step:
@@ -145,6 +147,14 @@ class ThreadEvents:
 
     def _cp_async(self, here: Step, line: int, op) -> None:
         self._in_group(here, self.event(line, self.cta, self._chunk(op, self.cta), True, late=True), "cp")
+        if self.sources:
+            self._in_group(here, self.event(line, SOURCE, self._source_chunk(op), False, late=True), "cp")
+
+    def _source_chunk(self, op) -> frozenset:
+        return frozenset([(SOURCE, op.source, (self.lane + op.shift) % LANES)])
+
+    def _source_store(self, here: Step, line: int, op) -> None:
+        here.begins.append(self.event(line, SOURCE, self._source_chunk(op), True))
 
     def _cp_commit(self, here: Step, line: int, op) -> None:
         self._commit("cp")
@@ -165,10 +175,12 @@ class ThreadEvents:
         here.learns = self._over("bulk", op.pending)
 
     def _bulk_load(self, here: Step, line: int, op) -> None:
+        read = self.event(line, SOURCE, _span(SOURCE, op.source, op.tiles), False, "async", late=True) if self.sources else 0
+        here.begins += [read] if read else []
         for cta in (self.cta,) if op.ctas is None else op.ctas:
             bit = self.event(line, cta, _span(cta, op.tile, op.tiles), True, "async", late=True)
             here.begins.append(bit)
-            here.landings.append(Landing(cta, op.bar, TILE * op.tiles, bit))
+            here.landings.append(Landing(cta, op.bar, TILE * op.tiles, bit | read))
 
     def _bulk_copy(self, here: Step, line: int, op) -> None:
         read = self.event(line, self.cta, _span(self.cta, op.tile, 1), False, "async", late=True)
@@ -185,7 +197,7 @@ class ThreadEvents:
         here.begins.append(self.event(line, self.cta, frozenset([(self.cta, "mbarrier", op.bar)]), True))
 
 
-FOLLOW = {Store: ThreadEvents._plain, Load: ThreadEvents._plain, CpAsync: ThreadEvents._cp_async, CpCommit: ThreadEvents._cp_commit, CpWait: ThreadEvents._cp_wait,
+FOLLOW = {Store: ThreadEvents._plain, SourceStore: ThreadEvents._source_store, Load: ThreadEvents._plain, CpAsync: ThreadEvents._cp_async, CpCommit: ThreadEvents._cp_commit, CpWait: ThreadEvents._cp_wait,
           CpArrive: ThreadEvents._cp_arrive, BulkStore: ThreadEvents._bulk_store, BulkCommit: ThreadEvents._bulk_commit, BulkWait: ThreadEvents._bulk_wait,
           BulkLoad: ThreadEvents._bulk_load, BulkCopy: ThreadEvents._bulk_copy, Arrive: ThreadEvents._arrive, Init: ThreadEvents._init}
 """What each operation does for the thread that runs it; others touch nothing."""

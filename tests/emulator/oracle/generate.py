@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs drawn by Hypothesis: flows of data through tiles, rings, pipelines, epilogues and clusters, correct as drawn, and what mutations make of them.
+"""Programs drawn by Hypothesis: flows of data through tiles, rings, pipelines, epilogues and clusters and sources in global memory, correct as drawn.
 
 Whether a program is correct is the model's business (it is asked anyway): a drawn program may hold more synchronisation than it needs.
 """
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
 
 from .programs import (REST, TILE, Arrive, Barrier, BulkCommit, BulkCopy, BulkLoad, BulkStore, BulkWait, ClusterArrive, ClusterWait, CpArrive, CpAsync, CpCommit,
-                       CpWait, Init, Load, Poll, Program, ProxyFence, Raise, Step, Store, SyncWarp, Wait, lanes)
+                       CpWait, Init, Load, Poll, Program, ProxyFence, Raise, SourceStore, Store, SyncWarp, Wait, lanes)
 
 
 class Builder:
@@ -45,13 +43,15 @@ class Builder:
 class Flow(Builder):
     """Actions on tiles one after the other; before each one, everybody whose access it must follow hands over to it."""
 
+    READS: tuple[str, ...] = ("load", "lane load", "bulk store")
+
     def __init__(self, draw, warps: int, tiles: int):
         super().__init__(draw, warps)
         self.writer = [None] * tiles                    # (warp, lane, action, mbarrier) of the last write of each tile
         self.readers = [[] for _ in range(tiles)]
 
     def act(self, warp: int, tile: int, action: str) -> None:
-        reads = action in ("load", "lane load", "bulk store")
+        reads = action in self.READS
         before = [self.writer[tile], *([] if reads else self.readers[tile])]
         lane = self.choose(0, 0, 1) if action in ("lane load", "lane store", "bulk load", "bulk store") else None
         for past in filter(None, before):
@@ -332,53 +332,44 @@ def _remote_arrive(b, cta, k, full, empty, back):
         b.add(0, Arrive(back, cta=1), lane=0)
 
 
-FAMILIES = {"flow": flows, "ring": rings, "pipeline": pipelines, "epilogue": epilogues, "cluster": clusters}
+class Sources(Flow):
+    """Actions on tiles in global memory: loads, each into a tile of its own, and stores."""
+
+    READS = ("bulk load", "cp.async")
+
+    def __init__(self, draw, warps: int, sources: int):
+        super().__init__(draw, warps, sources)
+        self.taken = 0
+
+    def emit(self, here: list, tile: int) -> None:
+        warp, lane, action, _ = here
+        if action in self.READS:
+            to, self.taken = self.taken, self.taken + 1
+            if action == "bulk load":
+                here[3] = bar = self.bar(1)
+                self.add(warp, Arrive(bar, TILE), BulkLoad(to, bar, source=tile), lane=lane)
+            else:
+                self.add(warp, CpAsync(to, self.choose(0, 1), tile), CpCommit())
+        else:
+            self.add(warp, SourceStore(tile, self.choose(0, 0, 1) if lane is None else 0), lane=lane)
+
+
+@st.composite
+def sources(draw) -> Program:
+    """1 to 4 warps load from 1 or 2 tiles in global memory, and store into them."""
+    warps, count = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    flow = Sources(draw, warps, count)
+    actions = st.tuples(st.integers(0, warps - 1), st.integers(0, count - 1), st.sampled_from(["bulk load", "bulk load", "cp.async", "store", "lane store"]))
+    for warp, tile, action in draw(st.lists(actions, min_size=2, max_size=5)):
+        flow.act(warp, tile, action)
+    for past in [past for readers in flow.readers for past in readers]:
+        flow.finish(past)
+    return flow.program("sources")
+
+
+FAMILIES = {"flow": flows, "ring": rings, "pipeline": pipelines, "epilogue": epilogues, "cluster": clusters, "source": sources}
 
 
 def programs(families=tuple(FAMILIES)):
     """A program of one of the families."""
     return st.one_of(*(FAMILIES[f]() for f in families))
-
-
-def mutants(program: Program):
-    """(what was done, line, mutant): each synchronisation dropped, and each that can be weakened weakened."""
-    yield from _without_a_meeting(program)
-    for line, *_, step in program.steps():
-        if step.op.sync:
-            yield f"dropped {step}", line, program.without(line)
-        for new in weaker(step.op):
-            yield f"{step} became {new}", line, program.with_step(line, Step(new, step.lane))
-
-
-def _without_a_meeting(program: Program):
-    """Barriers that all who take part leave out: the n-th one of each CTA's named barrier, or of the cluster."""
-    places = {}
-    for line, cta, warp, _, step in program.steps():
-        op = step.op
-        if isinstance(op, (Barrier, ClusterArrive, ClusterWait)):
-            kind = ("cluster", type(op)) if op.collective and not isinstance(op, Barrier) else (cta, op.id)
-            mine = [k for k, lines_ in places.items() if k[:2] == kind and (cta, warp) in lines_]
-            places.setdefault((*kind, len(mine)), {})[cta, warp] = line
-    for key, lines_ in places.items():
-        if key[:2] == ("cluster", ClusterWait):
-            continue
-        gone = [*lines_.values(), *(places.get(("cluster", ClusterWait, key[2]), {}).values() if key[0] == "cluster" else ())]
-        mutant = program
-        for line in sorted(gone, reverse=True):
-            mutant = mutant.without(line)
-        if any(mutant.warps):
-            yield f"dropped a barrier everywhere (lines {sorted(gone)})", min(gone), mutant
-
-
-def weaker(op):
-    """Weaker forms of an operation."""
-    if isinstance(op, Arrive) and op.expect:
-        yield replace(op, expect=op.expect // 2)
-    if isinstance(op, (BulkWait, CpWait)):
-        yield replace(op, pending=op.pending + 1)
-    if isinstance(op, Raise) and op.release:
-        yield replace(op, release=False)
-    if isinstance(op, Init) and op.count > 1:
-        yield replace(op, count=op.count - 1)
-    if isinstance(op, Wait):
-        yield replace(op, phase=op.phase - 1)

@@ -12,7 +12,7 @@ import operator
 import sys
 
 from .dependence import objects, remaining
-from .events import Layout, bits
+from .events import SOURCE, Layout, bits
 from .programs import (Arrive, Barrier, BulkCopy, BulkLoad, ClusterArrive, ClusterWait, CpArrive, Init, Load, Poll, Program, ProxyFence, Raise, Store, SyncWarp, Wait)
 from .state import Finding, State, TooManyStates, Verdict
 
@@ -386,7 +386,7 @@ class Oracle:
                 known[agent.cta] |= state.knows[t]
         for bit in bits(state.begun):
             event = self.L.of_bit[bit]
-            if not known[event.cta] & bit and (event.proxy == "async" or not event.late):     # of cp.async at the end the ISA says nothing
+            if event.cta != SOURCE and not known[event.cta] & bit and (event.proxy == "async" or not event.late):     # of cp.async at the end the ISA says nothing
                 yield Finding("exit" if event.late else "lifetime", event.line)
 
 

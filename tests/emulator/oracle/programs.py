@@ -40,11 +40,20 @@ class Load(Op):
 
 
 @dataclass(frozen=True)
+class SourceStore(Op):
+    """st.global into tile `source` of what copies load."""
+
+    source: int
+    shift: int = 0
+
+
+@dataclass(frozen=True)
 class CpAsync(Op):
-    """cp.async of 16 bytes a lane."""
+    """cp.async of 16 bytes a lane, from the same chunk of tile `source` in global memory."""
 
     tile: int
     shift: int = 0
+    source: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,12 +81,13 @@ class CpArrive(Op):
 
 @dataclass(frozen=True)
 class BulkLoad(Op):
-    """cp.async.bulk from global memory into `tiles` tiles, reported to mbarrier `bar`; ctas: ranks of a multicast."""
+    """cp.async.bulk from global memory, from tile `source` on, into `tiles` tiles, reported to mbarrier `bar`; ctas: ranks of a multicast."""
 
     tile: int
     bar: int
     tiles: int = 1
     ctas: tuple[int, ...] | None = None
+    source: int = 0
 
 
 @dataclass(frozen=True)

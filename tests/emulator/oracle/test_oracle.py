@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 
 from emulator.oracle.compare import disagreements
-from emulator.oracle.generate import FAMILIES, mutants, programs
+from emulator.oracle.generate import FAMILIES, programs
 from emulator.oracle.known import set_aside
 from emulator.oracle.model import Oracle, TooManyStates
+from emulator.oracle.mutants import mutants
 
 pytestmark = pytest.mark.emulator_only
 LIMIT = 1500                                            # states of the model; larger programs are left to the command

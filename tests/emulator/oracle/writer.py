@@ -6,7 +6,7 @@ import hopperlab as hl
 import numpy as np
 
 from .programs import (ELECTED, REST, TILE, Arrive, Barrier, BulkCommit, BulkCopy, BulkLoad, BulkStore, BulkWait, ClusterArrive, ClusterWait, CpArrive, CpAsync,
-                       CpCommit, CpWait, Init, Load, Poll, Program, ProxyFence, Raise, Step, Store, SyncWarp, Wait)
+                       CpCommit, CpWait, Init, Load, Poll, Program, ProxyFence, Raise, SourceStore, Step, Store, SyncWarp, Wait)
 
 FILE = "program"
 SCHEDULES = ("lazy", "eager", "random")
@@ -76,13 +76,21 @@ def _chunk(op) -> str:
     return rows if cta is None else rows + f"mapa.shared::cluster.u32 %r8, %r8, {cta};\n"
 
 
+def _source(op) -> str:
+    """%rd3: where the lane's chunk lies in the source in global memory."""
+    return (f"add.u32 %r12, %r1, {op.shift % 32};\nand.b32 %r12, %r12, 31;\nshl.b32 %r12, %r12, 4;\nadd.u32 %r12, %r12, {op.source * TILE};\n"
+            "mov.b64 %rd3, {%r12, 0};\nadd.u64 %rd3, %rd3, %rd0;\n")
+
+
 def _body(line: int, op, ctas: int, stores: int) -> str:
     wide = "cluster" if ctas == 2 else "cta"
     if isinstance(op, (Store, Load)):
         space = "shared" if op.cta is None else "shared::cluster"
         return _chunk(op) + (f"st.{space}.v4.b32 [%r8], {{%r1, %r1, %r1, %r1}};" if isinstance(op, Store) else f"ld.{space}.v4.b32 {{%r16, %r17, %r18, %r19}}, [%r8];")
     if isinstance(op, CpAsync):
-        return _chunk(op) + "cp.async.cg.shared.global [%r8], [%rd0], 16;"
+        return _chunk(op) + _source(op) + "cp.async.cg.shared.global [%r8], [%rd3], 16;"
+    if isinstance(op, SourceStore):
+        return _source(op) + "st.global.v4.b32 [%rd3], {%r1, %r1, %r1, %r1};"
     if isinstance(op, Arrive):
         word = f".expect_tx.release.{wide}" if op.expect else f".release.{wide}"
         amount = f", {op.expect}" if op.expect else ""
@@ -109,7 +117,7 @@ def _body(line: int, op, ctas: int, stores: int) -> str:
 def _bulk_load(op: BulkLoad) -> str:
     cast = ".multicast::cluster" if op.ctas is not None else ""
     mask = f"mov.b16 %h0, {sum(1 << c for c in op.ctas)};\n" if op.ctas is not None else ""
-    return (f"{mask}cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{cast} [%r4+{op.tile * TILE}], [%rd0], {op.tiles * TILE}, "
+    return (f"{mask}cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{cast} [%r4+{op.tile * TILE}], [%rd0+{op.source * TILE}], {op.tiles * TILE}, "
             f"[%r5+{op.bar * 8}]{', %h0' if mask else ''};")
 
 

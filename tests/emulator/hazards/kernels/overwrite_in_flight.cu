@@ -437,4 +437,244 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned*
     }
     barrier_cluster_arrive(); barrier_cluster_wait();
 }
+//! case source_of_a_bulk_load_released_before_its_wait
+//! launch block=32 grid=2
+//! args f32[32] f32[32] u32[1]
+KERNEL(32) k(float* x, float* y, unsigned* flag) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full;
+    if (blockIdx.x == 0) {
+        if (threadIdx.x == 0) {
+            mbarrier_init(&full, 1);
+            mbarrier_arrive_expect_tx(&full, 128);
+            cp_async_bulk_load(s, x, 128, &full);               // OTHER
+            if (BUG) release(flag);
+        }
+        __syncwarp();
+        mbarrier_wait_parity(&full, 0);
+        if (!BUG && threadIdx.x == 0) release(flag);            // it has come, so it has been read
+        y[threadIdx.x] = s[threadIdx.x];
+    } else {
+        await(flag);
+        x[threadIdx.x] = 7;                                     // HAZARD
+    }
+}
+//! case source_of_a_tensor_load_released_before_its_wait
+//! launch block=64 grid=2
+//! args map:f32:64x64:8x32:128B f32[64x64] u32[1]
+KERNEL(64) k(const __grid_constant__ TensorMap m, float* x, unsigned* flag) {
+    __shared__ __align__(1024) float s[256];                    // the second argument stands for the results; the tile is stored back by its map
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    if (blockIdx.x == 0) {
+        if (threadIdx.x == 0) {
+            mbarrier_arrive_expect_tx(&full, 1024);
+            cp_async_bulk_tensor_2d_load(s, &m, &full, 32, 8);  // OTHER
+        }
+        if (BUG && threadIdx.x == 63) release(flag);            // the flag is another warp's
+        mbarrier_wait_parity(&full, 0);
+        if (!BUG && threadIdx.x == 63) release(flag);
+        x[threadIdx.x] = s[threadIdx.x];
+    } else {
+        s[threadIdx.x] = s[threadIdx.x + 64] = s[threadIdx.x + 128] = s[threadIdx.x + 192] = 7;
+        fence_proxy_async_shared_cta();
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            await(flag);
+            cp_async_bulk_tensor_2d_store(&m, s, 32, 12);       // HAZARD
+            cp_async_bulk_commit_group();
+            cp_async_bulk_wait_group<0>();
+        }
+    }
+}
+//! case source_of_a_cp_async_released_before_its_wait
+//! launch block=32 grid=2
+//! args f32[128] f32[128] u32[1]
+KERNEL(32) k(float* x, float* y, unsigned* flag) {
+    __shared__ __align__(16) float s[128];
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        cp_async_cg_16(s + 4 * t, x + 4 * t);                   // OTHER
+        cp_async_commit_group();
+        if (BUG) { __syncwarp(); if (t == 0) release(flag); }
+        cp_async_wait_group<0>();
+        __syncwarp();
+        if (!BUG && t == 0) release(flag);
+        y[t] = s[127 - t];
+    } else {
+        await(flag);
+        x[4 * t + 1] = 7;                                       // HAZARD
+    }
+}
+//! case own_source_overwritten_without_a_wait
+//! launch block=64
+//! args f32[256] f32[64]
+KERNEL(64) k(float* x, float* y) {
+    __shared__ __align__(16) float s[256];
+    int t = threadIdx.x;
+    cp_async_cg_16(s + 4 * t, x + 4 * t);                       // OTHER
+    cp_async_commit_group();
+    if (!BUG) cp_async_wait_group<0>();
+    *(float4*)(x + 4 * t) = make_float4(1, 2, 3, 4);            // HAZARD
+    if (BUG) cp_async_wait_group<0>();
+    y[t] = s[4 * t];
+}
+//! case source_overwritten_behind_a_barrier_of_the_block
+//! launch block=64
+//! args f32[64] f32[64]
+KERNEL(64) k(float* x, float* y) {
+    __shared__ __align__(128) float s[64];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_arrive_expect_tx(&full, 256);
+        cp_async_bulk_load(s, x, 256, &full);                   // OTHER
+        if (!BUG) mbarrier_wait_parity(&full, 0);
+    }
+    __syncthreads();
+    x[threadIdx.x] = 7;                                         // HAZARD
+    mbarrier_wait_parity(&full, 0);
+    y[threadIdx.x] = s[threadIdx.x];
+}
+//! case source_overwritten_by_an_atomic_in_the_second_pass
+//! launch block=32 grid=2
+//! args u32[32] u32[64] u32[2]
+KERNEL(32) k(unsigned* x, unsigned* y, unsigned* flag) {
+    __shared__ __align__(128) unsigned s[2][32];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        if (t == 0) mbarrier_init(&full, 1);
+        __syncwarp();
+        for (int i = 0; i < 2; i++) {                           // the first pass is waited for, the second is not
+            if (t == 0) {
+                mbarrier_arrive_expect_tx(&full, 128);
+                cp_async_bulk_load(s[i], x, 128, &full);        // OTHER
+            }
+            if (!BUG || i == 0) mbarrier_wait_parity(&full, i);
+            __syncwarp();
+        }
+        if (t == 0) release(flag);
+        if (BUG) mbarrier_wait_parity(&full, 1);
+        for (int i = 0; i < 2; i++) y[32 * i + t] = s[i][t];
+    } else {
+        await(flag);
+        atomicAdd(x + t, 1);                                    // HAZARD
+    }
+}
+//! case sources_written_again_by_turns
+//! clean
+//! launch block=64 grid=2
+//! args f32[64] f32[256] u32[2]
+KERNEL(64) k(float* x, float* y, unsigned* flag) {              // mail of one slot: block 1 fills it, block 0 loads it, four times
+    __shared__ __align__(128) float s[64];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    for (unsigned step = 1; step <= 4; step++) {
+        if (blockIdx.x == 1) {
+            await(flag + 1, step - 1);
+            x[t] = 10 * step + t;
+            fence_proxy_async();
+            __syncthreads();
+            if (t == 0) release(flag, step);
+        } else {
+            if (t == 0) {
+                await(flag, step);
+                fence_proxy_async();
+                mbarrier_arrive_expect_tx(&full, 256);
+                cp_async_bulk_load(s, x, 256, &full);
+            }
+            mbarrier_wait_parity(&full, step & 1 ^ 1);
+            if (t == 40) release(flag + 1, step);               // not the thread that loaded
+            y[64 * (step - 1) + t] = s[t];
+            fence_proxy_async_shared_cta();
+            __syncthreads();
+        }
+    }
+}
+//! case a_multicast_is_over_for_who_has_one_of_its_tiles
+//! clean
+//! launch block=64 grid=4
+//! args map:f32:32x32:8x32:128B f32[1024] u32[1]
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(64) k(const __grid_constant__ TensorMap m, float* y, unsigned* flag) {
+    __shared__ __align__(1024) float s[256];
+    __shared__ mbarrier_t full;
+    unsigned rank = cluster_ctarank(), t = threadIdx.x;
+    if (t == 0) { mbarrier_init(&full, 1); fence_mbarrier_init_release_cluster(); }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+    if (blockIdx.x < 2) {
+        if (t == 0) mbarrier_arrive_expect_tx(&full, 1024);
+        if (rank == 0 && t == 0)
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
+                         :: "r"(shared_address(s)), "l"(&m), "r"(shared_address(&full)), "r"(0), "r"(16), "h"((unsigned short)3) : "memory");
+        mbarrier_wait_parity(&full, 0);
+        if (rank == 1 && t == 0) release(flag);
+        y[256 * rank + t] = s[t];
+    } else if (rank == 0) {
+        s[t] = s[t + 64] = s[t + 128] = s[t + 192] = 7;
+        fence_proxy_async_shared_cta();
+        __syncthreads();
+        if (t == 0) {
+            await(flag);
+            cp_async_bulk_tensor_2d_store(&m, s, 0, 16);
+            cp_async_bulk_commit_group();
+            cp_async_bulk_wait_group<0>();
+        }
+    }
+    barrier_cluster_arrive(); barrier_cluster_wait();
+}
+//! case sources_that_an_mbarrier_of_cp_async_releases
+//! clean
+//! launch block=64 grid=2
+//! args f32[128] f32[128] u32[1]
+KERNEL(64) k(float* x, float* y, unsigned* flag) {
+    __shared__ __align__(16) float s[128];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 0) mbarrier_init(&full, 32);
+    __syncthreads();
+    if (blockIdx.x == 0) {
+        if (t < 32) {
+            cp_async_cg_16(s + 4 * t, x + 4 * t);
+            asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(shared_address(&full)) : "memory");
+        }
+        mbarrier_wait_parity(&full, 0);
+        if (t == 50) release(flag);
+        y[t] = s[t];
+        cp_async_wait_all();
+    } else {
+        await(flag);
+        x[t] = x[t + 64] = 7;
+    }
+}
+//! case tiles_stored_back_where_they_came_from
+//! clean
+//! launch block=64 grid=3
+//! args map:f32:64x96:32x32:128B
+KERNEL(64) k(const __grid_constant__ TensorMap m) {             // each block doubles its tiles in place
+    __shared__ __align__(1024) float s[1024];
+    __shared__ mbarrier_t full;
+    int t = threadIdx.x;
+    if (t == 0) mbarrier_init(&full, 1);
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        if (t == 0) {
+            if (i) cp_async_bulk_wait_group<0>();
+            mbarrier_arrive_expect_tx(&full, 4096);
+            cp_async_bulk_tensor_2d_load(s, &m, &full, 32 * blockIdx.x, 32 * i);
+        }
+        mbarrier_wait_parity(&full, i);
+        for (int j = t; j < 1024; j += 64) s[j] *= 2;
+        fence_proxy_async_shared_cta();
+        __syncthreads();
+        if (t == 0) {
+            cp_async_bulk_tensor_2d_store(&m, s, 32 * blockIdx.x, 32 * i);
+            cp_async_bulk_commit_group();
+        }
+    }
+    if (t == 0) cp_async_bulk_wait_group<0>();
+}
 // SPDX-License-Identifier: Apache-2.0

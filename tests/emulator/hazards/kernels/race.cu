@@ -601,4 +601,73 @@ KERNEL(64) k(const int* x, int* mail, unsigned* sent, unsigned* taken, int* y, i
         }
     }
 }
+//! case slots_filled_again_without_asking
+//! launch block=32 grid=2
+//! args f32[64] f32[32] u32[4]
+KERNEL(32) k(float* mail, float* y, unsigned* flags) {          // two slots; each flag counts the passes
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        #pragma unroll 1
+        for (int i = 0; i < 6; i++) {
+            if (!BUG && i >= 2) await(flags + 2 + i % 2, i / 2);
+            mail[32 * (i % 2) + t] = i + t;                     // HAZARD OTHER
+            __syncwarp();
+            if (t == 0) release(flags + i % 2, i / 2 + 1);
+        }
+    } else {
+        float sum = 0;
+        #pragma unroll 1
+        for (int i = 0; i < 6; i++) {
+            await(flags + i % 2, i / 2 + 1);
+            sum += mail[32 * (i % 2) + 31 - t];                 // HAZARD OTHER
+            __syncwarp();
+            if (t == 0) release(flags + 2 + i % 2, i / 2 + 1);
+        }
+        y[t] = sum;
+    }
+}
+//! case slots_filled_again_without_asking_by_one_thread_at_a_stretch
+//! launch block=32 grid=2
+//! args f32[4] f32[1] u32[4]
+KERNEL(32) k(float* mail, float* y, unsigned* flags) {          // the loops are unrolled: no branch lies between two flags
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) {
+        #pragma unroll
+        for (int i = 0; i < 6; i++) {
+            if (!BUG && i >= 2) await(flags + 2 + i % 2, i / 2);
+            mail[i % 2] = i;                                    // HAZARD OTHER
+            release(flags + i % 2, i / 2 + 1);
+        }
+    } else {
+        float sum = 0;
+        #pragma unroll
+        for (int i = 0; i < 6; i++) {
+            await(flags + i % 2, i / 2 + 1);
+            sum += mail[i % 2];                                 // HAZARD OTHER
+            release(flags + 2 + i % 2, i / 2 + 1);
+        }
+        y[0] = sum;
+    }
+}
+//! case slots_in_shared_memory_filled_again_without_asking
+//! launch block=64
+//! args f32[192] f32[32]
+KERNEL(64) k(const float* x, float* y) {                        // a counting semaphore of two slots, and a producer that never asks it
+    __shared__ float slot[2][32];
+    __shared__ int full, empty;
+    int t = threadIdx.x % 32;
+    if (threadIdx.x == 0) { full = 0; empty = 2; }
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < 6; i++) {
+        int* mine = threadIdx.x < 32 ? &empty : &full;
+        if (t == 0 && !(BUG && threadIdx.x < 32)) { while (*(volatile int*)mine == 0) {} atomicSub(mine, 1); __threadfence_block(); }
+        __syncwarp();
+        if (threadIdx.x < 32) slot[i % 2][t] = x[32 * i + t];   // HAZARD OTHER
+        else sum += slot[i % 2][31 - t];                        // HAZARD OTHER
+        __syncwarp();
+        if (t == 0) { __threadfence_block(); atomicAdd(threadIdx.x < 32 ? &full : &empty, 1); }
+    }
+    if (threadIdx.x >= 32) y[t] = sum;
+}
 // SPDX-License-Identifier: Apache-2.0

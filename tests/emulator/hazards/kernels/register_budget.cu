@@ -25,6 +25,33 @@ extern "C" __global__ void __launch_bounds__(384, 1) k(int* y) {
     if (threadIdx.x < 128 && BUG) setmaxnreg_dec<64>();         // HAZARD
     y[threadIdx.x] = 1;
 }
+//! case inc_to_less_than_at_entry
+//! launch block=384
+//! args i32[384]
+extern "C" __global__ void __launch_bounds__(384, 1) k(int* y) {
+    if (threadIdx.x < 128) setmaxnreg_dec<40>();
+    else if (threadIdx.x < 256 && BUG) setmaxnreg_inc<120>();   // HAZARD
+    else setmaxnreg_inc<232>();
+    y[threadIdx.x] = 1;
+}
+//! case dec_to_more_than_at_entry
+//! launch block=512
+//! args i32[512]
+extern "C" __global__ void __launch_bounds__(512, 1) k(int* y) {
+    if (threadIdx.x < 128) setmaxnreg_dec<24>();
+    else if (threadIdx.x < 256) setmaxnreg_inc<208>();
+    else setmaxnreg_dec<BUG ? 136 : 88>();                      // HAZARD
+    y[threadIdx.x] = 1;
+}
+//! case inc_to_what_the_kernel_has_at_entry
+//! clean
+//! launch block=256
+//! args i32[256]
+extern "C" __global__ void __launch_bounds__(256, 1) k(int* y) {    // ptxas gives it 168, the most that any setmaxnreg names, not 255
+    if (threadIdx.x < 128) setmaxnreg_dec<24>();
+    else setmaxnreg_inc<168>();
+    y[threadIdx.x] = 1;
+}
 //! case ignored_by_the_compiler
 //! launch block=128
 //! args i32[128]
