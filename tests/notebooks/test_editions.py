@@ -17,6 +17,7 @@ from hopperlab.authoring.notebooks import build, mutations
 from hopperlab.grading import nbval_run
 from hopperlab.runtime import language
 
+SPEAKS = "from hopperlab.lessons.magic import translated_print as print"          # as magic.register does in a kernel
 BEGUN = [path for path in build.lesson_sources() if translation.status(path, "zh").done]
 
 
@@ -35,7 +36,9 @@ def test_every_compared_cell_comes_out_the_same_in_chinese(path, chinese, monkey
     monkeypatch.setenv(language.VARIABLE, "zh")
     cells = build.code_cells(nbformat.read(chinese / f"{path.stem}.ipynb", as_version=4))
     differ = {}
-    for cell, outputs in zip(cells, mutations.run_each(cell.source for cell in cells), strict=True):
+    ran = mutations.run_each([SPEAKS, *(cell.source for cell in cells)])
+    assert next(ran) == []
+    for cell, outputs in zip(cells, ran, strict=True):
         if "nbval-ignore-output" not in cell.metadata.get("tags", []):
             differ[cell.id] = mutations.compare(outputs, cell.outputs)
         pyplot.close("all")
