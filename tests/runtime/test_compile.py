@@ -149,6 +149,18 @@ def test_templates_by_name_expression():
     assert compile_source(Source(code, name_expressions=("fill<7>",))) == result
 
 
+@pytest.mark.parametrize("debug", ["-G", "--device-debug"])
+def test_a_debug_build_leaves_nothing_behind(debug):
+    """NVRTC keeps what -G switches on for later programs of the process, so such a build has a process of its own."""
+    text = toolchain.read_source(toolchain.KERNELS / "copy/tma_copy.cu")
+    before = compile_source(Source(text, "copy/tma_copy.cu"), use_cache=False).ptx
+    built = compile_source(Source(ADD, "k.cu", (debug,)), use_cache=False)
+    assert ".target sm_90a, debug" in built.ptx and built.cubin
+    assert compile_source(Source(text, "copy/tma_copy.cu"), use_cache=False).ptx == before
+    with pytest.raises(CompileError, match="identifier"):
+        compile_source(Source("int x = y;", "k.cu", (debug,)), use_cache=False)
+
+
 def test_precompiled_headers_give_the_same_ptx():
     code = "#include <cuda/std/cstdint>\n" + ADD
     cold = compile_source(Source(code), use_cache=False)

@@ -10,15 +10,15 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from .. import uses
 from ..errors import CompileError, NoteError
 from . import cache, headers, precompiled_headers, precompiled_ptx, shims, toolchain
 from .clang import compiler as clang
+from .nvrtc_program import Program, Result, compile_program
 from .ptxas import PtxasInfo, parse, without_ptxas
 
 ARCH = "sm_90a"
@@ -174,8 +174,7 @@ def _run_nvrtc(source: Source, folders: list[str], texts: Sequence[str]) -> Comp
     log = _shown(_tidy(log), names, folders)
     if result is None:
         raise CompileError(f"{source.name} does not compile:", (without_ptxas(log) or log) + _advice(log))
-    ptx, cubin, lowered = result
-    return Compiled(_shown(ptx, names, folders), cubin, log, lowered, source.name)
+    return Compiled(_shown(result.ptx, names, folders), result.cubin, log, result.lowered, source.name)
 
 
 def _advice(log: str) -> str:
@@ -188,36 +187,10 @@ def _advice(log: str) -> str:
     return ""
 
 
-def _compile_once(source: Source, options: list[str], shimmed: bool = False) -> tuple[tuple[str, bytes, dict[str, str]] | None, str]:
-    """One NVRTC program: ((ptx, cubin, lowered names) or None when it failed, log). shimmed: with the headers that NVRTC lacks."""
-    nvrtc = toolchain.nvrtc()
+def _compile_once(source: Source, options: list[str], shimmed: bool = False) -> tuple[Result | None, str]:
+    """(result, or None when it failed; log). shimmed: with the headers that NVRTC lacks."""
     extra = {**(shims.HEADERS if shimmed else {}), **dict(source.headers)}
-    status, program = nvrtc.nvrtcCreateProgram(source.code.encode(), source.name.encode(), len(extra), [text.encode() for text in extra.values()],
-                                               [name.encode() for name in extra])
-    if status.value:
-        raise CompileError(f"NVRTC refused {source.name}: {status.name}")
-    try:
-        for expression in source.name_expressions:
-            nvrtc.nvrtcAddNameExpression(program, expression.encode())
-        status, = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
-        log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace")
-        if status.value:
-            return None, log or f"NVRTC reports {status.name}"
-        ptx = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode()
-        cubin = _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, strip=False)
-        lowered = {e: nvrtc.nvrtcGetLoweredName(program, e.encode())[1].decode() for e in source.name_expressions}
-        return (ptx, cubin, lowered), log
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-
-
-def _text(program: Any, size: Callable[[Any], tuple[Any, int]], read: Callable[[Any, bytes], object], strip: bool = True) -> bytes:
-    status, count = size(program)
-    if status.value or not count:
-        return b""
-    buffer = b" " * count
-    read(program, buffer)
-    return buffer.rstrip(b"\0 ") if strip else buffer
+    return compile_program(Program(source.code, source.name, tuple(options), tuple(source.name_expressions), tuple(extra.items())))
 
 
 def _tidy(log: str) -> str:
