@@ -90,7 +90,8 @@ def _cuda(exercise: Exercise, text: str, constants: dict, key: str, hidden: bool
         return *ended(done), ""
     reply = _reply(done.stdout, nonce)
     if reply is None:
-        return [Finding(LIMIT, f"The answer's check ended without a verdict (exit status {done.returncode}): it crashed, or needed more memory than the limit.")], "crash", ""
+        return [Finding(LIMIT, f"The answer's check ended without a verdict (exit status {done.returncode}): it crashed, or needed more memory than the "
+                               f"limit.")], "crash", ""
     return [Finding(step, message) for step, message in reply["findings"]], "", reply.get("form", "")
 
 

@@ -93,7 +93,8 @@ class Repair:
         """The kernel with these lines in their place, and with fences at hand; messages name those of the cell as lines of CELL, counted from its second."""
         rows = self._rows()
         first, end = self.span()
-        return "\n".join(["#include <hopperlab/fence.cuh>", f'#line 1 "{self.file}"', *rows[:first], f'#line 1 "{CELL}"', *lines.rstrip("\n").split("\n"), f'#line {end + 1} "{self.file}"', *rows[end:]])
+        return "\n".join(["#include <hopperlab/fence.cuh>", f'#line 1 "{self.file}"', *rows[:first], f'#line 1 "{CELL}"', *lines.rstrip("\n").split("\n"),
+                          f'#line {end + 1} "{self.file}"', *rows[end:]])
 
     def judge(self, lines: str) -> str:
         """One line that says that it is right, or what is wrong first. Raises CompileError for lines that do not compile."""

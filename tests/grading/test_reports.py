@@ -21,7 +21,8 @@ SECRET = "secret shape"                  # stands in each message of a hidden ch
 
 
 def graded(folder: Path, **changes):
-    return grader.grade(Asked(folder / "class", lesson(), folder / "out", workers=0, unsafe=True, work=quick, matches=lambda exercise, answer: "PUBLIC" in answer, **changes))
+    return grader.grade(Asked(folder / "class", lesson(), folder / "out", workers=0, unsafe=True, work=quick, matches=lambda exercise,
+                              answer: "PUBLIC" in answer, **changes))
 
 
 @pytest.fixture

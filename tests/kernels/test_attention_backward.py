@@ -131,7 +131,8 @@ def test_nothing_spills_and_nothing_is_serialised(d, causal, dq):
 
 
 EARLY = ("        release(&do_empty[slot]);\n", ""), ("        wgmma_values<BM>(dv, p, do_tile, Q_PANEL, i > 0);\n        wgmma_commit_group();\n",
-                                                     "        wgmma_values<BM>(dv, p, do_tile, Q_PANEL, i > 0);\n        wgmma_commit_group();\n        release(&do_empty[slot]);\n")
+                                                     "        wgmma_values<BM>(dv, p, do_tile, Q_PANEL, i > 0);\n        wgmma_commit_group();\n        "
+                                                     "release(&do_empty[slot]);\n")
 READS = ("                    if (lane == 0 && w < CONSUMERS - 1) cp_async_bulk_wait_group_read<CONSUMERS - 1>();\n"
          "                    else if (lane == 0) cp_async_bulk_wait_group_read<0>();\n")
 DROPPED = {                         # what is gone -> changes, kinds of which one must be named
@@ -140,7 +141,8 @@ DROPPED = {                         # what is gone -> changes, kinds of which on
     "q has arrived": ((("        if (!AHEAD) mbarrier_wait_parity(&q_full[slot], ring.phase);\n", ""),), {"read-before-arrival"}),
     "do has arrived": ((("        mbarrier_wait_parity(&do_full[slot], ring.phase);\n", ""),), {"read-before-arrival"}),
     "the slot of do is read": (EARLY, {"overwrite-in-flight"}),
-    "the slot of q is read": ((("        wgmma_wait_group<0>();\n        release(&q_empty[slot]);\n", "        release(&q_empty[slot]);\n        wgmma_wait_group<0>();\n"),), {"overwrite-in-flight"}),
+    "the slot of q is read": ((("        wgmma_wait_group<0>();\n        release(&q_empty[slot]);\n",
+                                "        release(&q_empty[slot]);\n        wgmma_wait_group<0>();\n"),), {"overwrite-in-flight"}),
     "ds of all keys": ((("        bar_sync(DS_READY, ALL); ", "        bar_sync(OWN + me, 128); "),), {"race", "overwrite-in-flight"}),
     "the tensor core sees ds": ((("        fence_proxy_async_shared_cta();\n        bar_sync(DS_READY", "        bar_sync(DS_READY"),), {"missing-proxy-fence"}),
     "the engine sees dq": ((("            fence_proxy_async_shared_cta();\n            bar_arrive(FULL", "            bar_arrive(FULL"),), {"missing-proxy-fence"}),

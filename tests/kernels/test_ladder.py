@@ -132,12 +132,14 @@ TURNED = Final(bm=64, bn=48, swapped=1, consumers=1, stagger=0, cluster_m=1, c_s
 DROPPED = {                         # choice, header (None: the kernel itself), lines taken out (or exchanged), one of the kinds that name it
     "all rings are idle": (PARTS, None, "                barrier_cluster_arrive();                       // nobody in the cluster needs its ring any more\n"
                                         "                barrier_cluster_wait();\n", "", "overwrite-in-flight"),
-    "the mail has arrived": (PARTS, None, "                barrier_cluster_arrive();                       // the mail has arrived; nobody writes to another CTA after this\n"
+    "the mail has arrived": (PARTS, None, "                barrier_cluster_arrive();                       // the mail has arrived; nobody writes to another "
+                                          "CTA after this\n"
                                           "                barrier_cluster_wait();\n", "", "race"),
     "sums are sent before the flag": (DEALT, "mailbox.cuh", "    bar_sync(barrier, 128);\n    if (thread == 0) asm", "    if (thread == 0) asm", "race"),
     "the flag publishes": (DEALT, "mailbox.cuh", "st.release.gpu", "st.relaxed.gpu", "race"),
     "all have seen the flag": (DEALT, "mailbox.cuh", "        *flag = 0;\n    }\n    bar_sync(barrier, 128);", "        *flag = 0;\n    }", "race"),
-    "the slots are free": (TURNED, "tile_store.cuh", "            bar_sync(barrier, 128);                             // the slots are free\n", "", "overwrite-in-flight"),
+    "the slots are free": (TURNED, "tile_store.cuh", "            bar_sync(barrier, 128);                             // the slots are free\n", "",
+                           "overwrite-in-flight"),
     "the slots have been read": (TURNED, "tile_store.cuh", "            if (BY_TMA && thread == 0) cp_async_bulk_wait_group_read<0>();\n", "", "overwrite-in-flight"),
     "the engine sees the slots": (TURNED, "tile_store.cuh", "            if (BY_TMA) fence_proxy_async_shared_cta();\n", "", "missing-proxy-fence"),
     "the slots are complete": (TURNED, "tile_store.cuh", "            bar_sync(barrier, 128);                             // the slots are complete\n", "", "race")}

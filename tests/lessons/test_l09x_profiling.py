@@ -112,11 +112,14 @@ def test_an_exercise_without_answers_runs_nothing():
 
 
 def test_profiles_are_told_with_how_busy_shared_memory_was():
-    values = {"time: duration": 10.0, "time: SM clock": 1000.0, "tensor cores: tensor pipe busy": 80.0, "issue slots: issue slots used": 20.0, "traffic: L2 to the SMs": 50.0,
-              "traffic: TMA into shared memory": 128 * 132e-3, "traffic: TMA out of shared memory": 0.0, "shared memory: wgmma operands": 132 * 5000.0, "shared memory: loads": 132 * 500.0,
+    values = {"time: duration": 10.0, "time: SM clock": 1000.0, "tensor cores: tensor pipe busy": 80.0, "issue slots: issue slots used": 20.0,
+              "traffic: L2 to the SMs": 50.0,
+              "traffic: TMA into shared memory": 128 * 132e-3, "traffic: TMA out of shared memory": 0.0, "shared memory: wgmma operands": 132 * 5000.0,
+              "shared memory: loads": 132 * 500.0,
               "shared memory: stores": 0.0}
     assert profiling.shared_memory_busy(values) == pytest.approx((5000 + 500) / 10000)          # what TMA writes goes beside
     header = dict.fromkeys(recordings.HEADER_FIELDS, "x")
-    made = recordings.parse("profiles", {"header": header, "records": [{"suite": "profiles", "kernel": "fp8", "options": ["8"], "value": v, "note": k} for k, v in values.items()]})
+    made = recordings.parse("profiles", {"header": header, "records": [{"suite": "profiles", "kernel": "fp8", "options": ["8"], "value": v, "note": k} for k,
+                                                                       v in values.items()]})
     line = profiling.profiles_table(made, [("fp8", "8")]).split("\n")[-1]
     assert line.split() == ["fp8", "8", "10.0", "1000", "80.0", "%", "20.0", "%", "55.0", "%", "5.00", "TB/s"]

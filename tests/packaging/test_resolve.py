@@ -29,7 +29,8 @@ HOSTED = (("3.11.0", "numpy==2.0.2 ipython==7.34.0 ipykernel==6.17.1 ipywidgets=
 def resolve(python: str, system: str, *what: str, **environment: str) -> dict[str, str]:
     """Name and version of every package that an installation of `what` takes there. Fails with uv's explanation, skips without an index."""
     done = subprocess.run([index.uv(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--no-python-downloads",
-                           "--python-version", python, "--python-platform", system, *index.arguments(), *what], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240 * PATIENCE, env={**os.environ, **environment})
+                           "--python-version", python, "--python-platform", system, *index.arguments(), *what], cwd=ROOT, capture_output=True, text=True,
+                           check=False, timeout=240 * PATIENCE, env={**os.environ, **environment})
     if done.returncode and index.UNREACHABLE.search(done.stderr) and "No solution found" not in done.stderr:
         index.unreachable(done.stderr)
     assert done.returncode == 0, f"Python {python} on {system}:\n{done.stderr}"

@@ -104,12 +104,14 @@ def test_what_workers_share_is_made_once_and_a_failure_is_told_to_all(monkeypatc
 
 
 def test_the_time_is_told_by_file():
-    assert timing.told([report("tests/a.py::one"), report("tests/a.py::two"), report("tests/b.py::one")]) == "tests took 4 s in all, of which tests/a.py 3 s, tests/b.py 2 s"
+    assert timing.told([report("tests/a.py::one"), report("tests/a.py::two"),
+                        report("tests/b.py::one")]) == "tests took 4 s in all, of which tests/a.py 3 s, tests/b.py 2 s"
 
 
 def run(folder, *arguments, **variables):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{ROOT}:{TESTS}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables})
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{ROOT}:{TESTS}",
+                                                                                  "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables})
 
 
 @pytest.fixture

@@ -45,7 +45,8 @@ def test_an_unknown_language_is_named_with_those_there_are(monkeypatch):
         language.language()
 
 
-@pytest.mark.parametrize(("metadata", "expected"), [({"hopperlab": {"language": "zh"}}, "zh"), ({"hopperlab": {"language": "xx"}}, "en"), ({"hopperlab": {}}, "en"), ({}, "en")])
+@pytest.mark.parametrize(("metadata", "expected"), [({"hopperlab": {"language": "zh"}}, "zh"), ({"hopperlab": {"language": "xx"}}, "en"),
+                                                    ({"hopperlab": {}}, "en"), ({}, "en")])
 def test_without_the_variable_the_notebook_of_the_kernel_decides(metadata, expected, tmp_path, monkeypatch):
     path = tmp_path / "n.ipynb"
     path.write_text(json.dumps({"metadata": metadata}))
@@ -112,7 +113,8 @@ def test_the_tables_of_the_course_can_be_read(to):
      "y[0, 3]：从未写过，应为 7；64 个元素里有 5 个不对（1 个 tile，2 个 block；调度 random(3)）。"),
     ("y[1] is 2, expected 3; 4 of 9 elements are wrong (m, n = 3, 3; schedule lazy). Every wrong element is right elsewhere: y[1] holds what belongs to y[2].",
      "y[1]：2，应为 3；9 个元素里有 4 个不对（m, n = 3, 3；调度 lazy）。每个错误的元素放在别处都是对的：y[1] 里是属于 y[2] 的值。"),
-    ("The values are right, but not by what was asked for: global_load_requests is 8, and should be 0: the copy engine reads x, no thread does (m, n = 3, 3; schedule lazy).",
+    ("The values are right, but not by what was asked for: global_load_requests is 8, and should be 0: the copy engine reads x, no thread does (m, n = 3, 3; "
+     "schedule lazy).",
      "结果是对的，但不是用要求的方法得到的：global_load_requests 是 8，应当是 0：读 x 的是拷贝引擎，不是线程（m, n = 3, 3；调度 lazy）。"),
     ("column(7296, 3, 1) returned 5 at [0], the address of piece 3 of row 0, expected 7.", "column(7296, 3, 1) 返回的 [0] 处（第 0 行小块 3 的地址）是 5，应为 7。")])
 def test_what_a_check_of_an_exercise_says(english, chinese):

@@ -71,7 +71,8 @@ def littles_law(recording: Any) -> style.Picture:
     latency, roof = memory_latency(recording), max(flight.gb_s for flight in found)
     figure, (axis,) = style.new_figure(3.8)
     kib = np.logspace(np.log10(1.6), np.log10(256), 100)
-    axis.plot(kib, np.minimum(kib * 1024 * limits.SMS / latency, roof), color=style.INK, linewidth=1.5, linestyle="--", label=f"bytes in flight / {latency:.0f} ns, up to the roof")
+    axis.plot(kib, np.minimum(kib * 1024 * limits.SMS / latency, roof), color=style.INK, linewidth=1.5, linestyle="--",
+              label=f"bytes in flight / {latency:.0f} ns, up to the roof")
     for index, (kernel, name) in enumerate(WHO.items()):
         own = [flight for flight in found if flight.kernel == kernel]
         axis.plot([f.bytes_per_sm / 1024 for f in own], [f.gb_s for f in own], style.MARKERS[index], color=style.PALETTE[index], markersize=7, label=name)
@@ -85,7 +86,8 @@ def littles_law(recording: Any) -> style.Picture:
     axis.legend(fontsize=9, frameon=False, loc="lower right")
     style.title(axis, "Little's law on this memory")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    words = ["Little's law on this memory", f"  {recording.source}", f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB per SM"]
+    words = ["Little's law on this memory", f"  {recording.source}",
+             f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB per SM"]
     words += [f"  {WHO[f.kernel]}: {f.bytes_per_sm / 1024:g} KiB per SM, {f.gb_s:.0f} GB/s, so {f.latency_ns:.0f} ns each" for f in found]
     return style.Picture(figure, "\n".join(words))
 

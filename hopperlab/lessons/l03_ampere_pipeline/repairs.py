@@ -28,7 +28,8 @@ def _ring(landing: str) -> tuple[bool, Any]:
 
 REPAIRS = (
     Repair("shallow", "gemm/mma_multistage.cu", "auto wait_for_tile", "cp_async_wait_all();", bug=((WAIT, "        cp_async_wait_group<STAGES - 1>();\n"),), run=_ring,
-           hint="Count the groups that are committed when the wait is reached in the first turn of the loop. How many of them may still be open, if the next tile has to be there?"),
+           hint="Count the groups that are committed when the wait is reached in the first turn of the loop. How many of them may still be open, if the next "
+                "tile has to be there?"),
     Repair("barrier", "gemm/mma_multistage.cu", "auto wait_for_tile", "cp_async_wait_all();", bug=((BARRIER, ""),), run=_ring,
            hint="One line is missing. It has to say two things at once: that others' copies have landed, and that others have read."),
 )

@@ -132,7 +132,8 @@ def profile_chart(micro: Any) -> style.Picture:
     found = profiled(micro)
     names = [" + ".join(pair) for pair in found]
     figure, axes = style.new_figure(2.7, 3, (1.35, 1, 1))
-    for axis, (metric, scale, label) in zip(axes, ((CYCLES, 1e-3, "cycles (thousands)"), (INSTRUCTIONS, 1e-6, "warp instructions (millions)"), (ISSUED, 1, "issue slots used (%)")), strict=True):
+    for axis, (metric, scale, label) in zip(axes, ((CYCLES, 1e-3, "cycles (thousands)"), (INSTRUCTIONS, 1e-6, "warp instructions (millions)"),
+                                                   (ISSUED, 1, "issue slots used (%)")), strict=True):
         _bars(axis, names if axis is axes[0] else [""] * len(names), [values[metric] * scale for values in found.values()], label)
     figure.suptitle("What the profiler says of four products on equal tiles", fontsize=11, color=style.INK, x=0.01, ha="left", fontweight="bold")
     figure.supxlabel(micro.source, fontsize=8, color=style.INK, x=0.01, ha="left")

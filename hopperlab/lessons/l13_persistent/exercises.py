@@ -91,7 +91,8 @@ def tells_in_time(each: int) -> Requirement:
 
 
 def _stores_under_products(tiles: list[int], each: int) -> Carried:
-    """In a run in which stores come last, the first product of block b's tile i + 1 (of tiles[b], `each` wgmma of a tile) must have been issued before tile i is stored."""
+    """In a run in which stores come last, the first product of block b's tile i + 1 (of tiles[b], `each` wgmma of a tile) must have been issued
+    before tile i is stored."""
     def judged(run: Any) -> str:
         issued, begun = Counter[int](), dict[tuple[int, int], int]()
         for event in run.timeline:
@@ -105,7 +106,8 @@ def _stores_under_products(tiles: list[int], each: int) -> Carried:
                     return (f"consumer {who[1]} of block {event.block} stored tile {following - 1} of the block, and no product of tile {following} had been issued")
         return "; ".join(f"{hazard.kind}" for hazard in run.hazards)
     return Carried("late stores", judged=judged, says=(
-        "whoever stores to global memory had to wait until nobody else could go on, and the next tile waited with it. The next consumer must need nothing of the one before but the "
+        "whoever stores to global memory had to wait until nobody else could go on, and the next tile waited with it. The next consumer must need nothing of "
+        "the one before but the "
         "word on the named barrier, so that its first product runs beside those stores"))
 
 
