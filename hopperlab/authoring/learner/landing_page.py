@@ -124,7 +124,7 @@ def machine() -> Table:
         ("kernels of the lessons", f"on the GPU ({name})" if on_gpu else f"in the emulator ({name})"),
         ("CUDA that you write or edit", compiler),
         ("hazards, counters and timelines", "in the emulator, on every machine"),
-        ("times", "measured here" if on_gpu else "recorded on an H200, and labelled so"),
+        ("times of kernels", "measured here" if on_gpu else "recorded on an H200, and labelled so"),
         ("planted bugs", "in the emulator; what a GPU does with them was recorded, and can be tried in a worker process" if on_gpu
          else "in the emulator; what a GPU does with them was recorded on an H200"),
     )
