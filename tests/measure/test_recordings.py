@@ -104,7 +104,7 @@ def test_stored_recording_keeps_the_schema(name):
         # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. One fp8 configuration
         # that is only tried spills more.
         most = 8 if name == "attention" else 32 if name == "attention_fp8" and measured.kernel != "final" else 0
-        assert measured.spills <= most or name == "roles"
+        assert not measured.spills or measured.spills <= most or name == "roles"
 
 
 def written(recording) -> str:
