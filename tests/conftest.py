@@ -18,6 +18,8 @@ MUST_RUN = (("ui", "HOPPERLAB_REQUIRE_BROWSER", "browser tests"), ("grading", "H
 
 os.environ.setdefault("PYTEST_TIMEOUT", str(300 * PATIENCE))        # pytest-timeout's limit of one test, in seconds
 os.environ.setdefault("HOPPERLAB_CACHE_MB", "1024")     # the suite compiles thousands of kernels: with a learner's limit it would throw away what it needs again
+for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")        # products here are small, and each worker has a core of its own: BLAS's threads only wait for one another
 
 
 def pytest_addoption(parser):
@@ -48,6 +50,7 @@ def pytest_collection():
     yield
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)            # the emulator makes and drops objects by the million, nearly none of them in circles
     gc.enable()
 
 

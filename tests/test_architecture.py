@@ -32,10 +32,13 @@ AUTHORING = {"learner": set(), "stamps": set(), "notebooks": {"learner", "stamps
 SAME = {
     "attention": "attention's products", "attention_fp8": "attention in fp8", "copies": "copies", "counters": "what a run counted",
     "decoding": "attention of one query", "errors": "exceptions", "fp8": "products of fp8",
-    "fp8_grouped": "products of fp8 by groups", "ir": "an intermediate representation", "launch": "starting a kernel", "loops": "loops of machine code or PTX", "magic": "a cell magic",
-    "mbarrier": "mbarriers", "meetings": "where the warps of a warpgroup meet", "micro": "micro-experiments", "mixed": "products with smaller weights", "progress": "how far something is", "readme": "README's tables",
+    "fp8_grouped": "products of fp8 by groups", "ir": "an intermediate representation", "launch": "starting a kernel", "loops": "loops of machine code or PTX",
+    "magic": "a cell magic",
+    "mbarrier": "mbarriers", "meetings": "where the warps of a warpgroup meet", "micro": "micro-experiments", "mixed": "products with smaller weights",
+    "progress": "how far something is", "readme": "README's tables",
     "checks": "what a lesson asks of its learner", "exercise_figures": "pictures of exercises", "exercise_words": "words of exercises", "exercises": "exercises",
-    "recorded": "what recordings say", "register_budget": "registers by role", "repairs": "repair cells", "register_times": "when registers of wgmma were computed", "roles": "lesson 11's roles", "session": "hl.emulate and what it leaves behind",
+    "recorded": "what recordings say", "register_budget": "registers by role", "repairs": "repair cells",
+    "register_times": "when registers of wgmma were computed", "roles": "lesson 11's roles", "session": "hl.emulate and what it leaves behind",
     "timelines": "timelines", "variables": "variables of a module", "variants": "products as controls", "wgmma": "wgmma", "worker": "a worker process",
 }
 """Names that files of several rooms have, and the one thing that each of them means."""

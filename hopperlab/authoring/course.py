@@ -59,7 +59,8 @@ class Chapter:
 CHAPTERS = (
     Chapter("Before Hopper", "What a tensor core eats, how a tile lies in shared memory, and copies in flight as Ampere has them.", "00", "03"),
     Chapter("Hopper's mechanisms", "A barrier that counts bytes, tiles by TMA, stores and their fences, and a tensor core that reads shared memory itself.", "04", "08"),
-    Chapter("One product, step by step", "Stages, warps with roles, registers, clusters, persistent kernels: each removes the limit that the step before measured.", "09", "14"),
+    Chapter("One product, step by step", "Stages, warps with roles, registers, clusters, persistent kernels: each removes the limit that the step before measured.",
+            "09", "14"),
     Chapter("Beyond the product", "fp8, attention, what articles claim, and what comes after Hopper.", "15", "99"),
 )
 

@@ -42,16 +42,19 @@ def above_zero(kind: Callable[[str], float]) -> Callable[[str], float]:
 WHERE = {"--backend": {"choices": ("gpu", "emulator"), "help": "where to run (default: HOPPERLAB_BACKEND, else automatic)"}}
 VOUCH = {"--backend": {"choices": ("gpu", "emulator"), "default": "emulator", "help": "where to run (default: emulator); on a GPU everything stale is stored"},
          "--vouch": {"action": "store_true", "help": "you say that ignored outputs from a GPU are still right where no kernel changed"},
-         "--all": {"action": "store_true", "help": "run and compare every compared cell, stale or not: after a change in words that lessons show, such as those of hazards"},
+         "--all": {"action": "store_true", "help": "run and compare every compared cell, stale or not: after a change in words that lessons show, such as "
+                                                   "those of hazards"},
          "--take": {"action": "store_true", "help": "you say that compared texts which differ are right as they are now: store them"}}
 
 LAUNCHES = {"--seconds": {"type": above_zero(float), "metavar": "S", "help": "stop after so many seconds, small panels first; the next call goes on (default: no limit)"},
             "--jobs": {"type": above_zero(int), "metavar": "N", "help": "so many panels at once (default: one a processor)"}}
 
 
-EDITION = {"--lang": {"choices": tuple(LANGUAGES), "default": ENGLISH, "help": "write the edition in this language, all of it, below build/editions (default: en, the notebooks of the repository)"}}
+EDITION = {"--lang": {"choices": tuple(LANGUAGES), "default": ENGLISH,
+                      "help": "write the edition in this language, all of it, below build/editions (default: en, the notebooks of the repository)"}}
 TRANSLATED = {"--lang": {"choices": tuple(code for code in LANGUAGES if code != ENGLISH), "default": "zh", "help": "the language (default: %(default)s)"},
-              "--stub": {"action": "store_true", "help": "write a block for every cell of these lessons into their translations, the English of what is to do in a comment"},
+              "--stub": {"action": "store_true", "help": "write a block for every cell of these lessons into their translations, the English of what is to do "
+                                                         "in a comment"},
               "--strings": {"action": "store_true", "help": "run these lessons in the emulator and print the strings they show that no table has, as lines of TOML"},
               "--exercises": {"action": "store_true", "help": "the exercises of these lessons instead (solutions/sources)"}}
 
@@ -260,7 +263,8 @@ def _translation(given: argparse.Namespace) -> int:
             print(f"wrote {file.relative_to(hashes.ROOT)}")
     found = [translation.status(path, given.lang) for path in paths]
     print("\n".join(translation.report(found)))
-    print(f"{sum(one.done for one in found)} of {sum(one.cells for one in found)} cells, {sum(one.whole for one in found)} of {len(found)} files whole, {sum(len(one.stale) for one in found)} stale")
+    print(f"{sum(one.done for one in found)} of {sum(one.cells for one in found)} cells, {sum(one.whole for one in found)} of {len(found)} files whole, "
+          f"{sum(len(one.stale) for one in found)} stale")
     pages = [] if given.lessons or given.exercises else doc_pages.pages(hashes.ROOT, given.lang)
     faults = [fault for page in pages for fault in doc_pages.faults(hashes.ROOT, page, given.lang)]
     for line in (*faults, *([f"docs/: {len(pages)} pages translated ({', '.join(pages)})"] if pages else [])):

@@ -141,7 +141,8 @@ def nobody_stops() -> Requirement:
             if event.what == "issue wgmma":
                 begun.add(warp)
             elif event.what == "meet bar" and warp in begun and place < last[warp] and met.setdefault((event.block, event.detail), event.warp // 4) != event.warp // 4:
-                return (f"warp {event.warp} stops at {event.opcode} ({event.detail}) between its products, where another warpgroup stops too: the warpgroup that is ahead must not "
+                return (f"warp {event.warp} stops at {event.opcode} ({event.detail}) between its products, where another warpgroup stops too: the warpgroup "
+                        f"that is ahead must not "
                         "wait for the other one; what they owe each other goes by the mbarriers")
         return ""
     return custom("no barrier of threads in the loop", complaint, accesses=True)

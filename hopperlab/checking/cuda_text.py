@@ -11,7 +11,8 @@ import re
 from . import macros
 
 HEADER = re.compile(r"<(?:hopperlab/[a-z0-9_]+\.cuh|cuda/std/[a-z_]+)>")
-KNOWN = {f"<{name}>" for name in ("algorithm array cfloat climits cmath cstddef cstdint limits tuple type_traits utility math.h stddef.h stdint.h cooperative_groups.h cuda.h "
+KNOWN = {f"<{name}>" for name in ("algorithm array cfloat climits cmath cstddef cstdint limits tuple type_traits utility math.h stddef.h stdint.h "
+                                  "cooperative_groups.h cuda.h "
                                   "cuda_bf16.h cuda_fp16.h cuda_fp8.h cuda_pipeline.h cuda_runtime.h mma.h cuda/atomic cuda/barrier cuda/pipeline cuda/ptx").split()}
 """Headers of CUDA and of the standard library that an answer may include."""
 HEADERS_OWN = re.compile(r"_+(?:CCCL|LIBCUDACXX|LIBCPP)_\w*|__CUDA_\w*PRAGMA\w*")
@@ -156,6 +157,7 @@ def _check_line(line: str) -> None:
         raise NotTaken(f"#{word} is not taken")
     if word not in DIRECTIVES or word == "include" and not HEADER.fullmatch(rest) and rest not in KNOWN:
         angles = f"; write it with angle brackets: <{rest[1:-1]}>" if HEADER.fullmatch(f"<{rest[1:-1]}>") or f"<{rest[1:-1]}>" in KNOWN else ""
-        raise NotTaken(f"#{word} {rest}: only the course's own headers, <hopperlab/….cuh>, and some of CUDA and C++, such as <cuda/ptx> and <cstdint>, may be included{angles}")
+        raise NotTaken(f"#{word} {rest}: only the course's own headers, <hopperlab/….cuh>, and some of CUDA and C++, such as <cuda/ptx> and <cstdint>, may be "
+                       f"included{angles}")
     if word == "pragma" and not PRAGMAS.fullmatch(rest):
         raise NotTaken(f"#pragma {rest}: of pragmas only unroll and nounroll are taken")

@@ -8,14 +8,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-IMPORTS = {"__future__", "abc", "bisect", "collections", "collections.abc", "copy", "dataclasses", "enum", "fractions", "functools", "heapq", "itertools", "math", "numpy", "operator", "struct",
+IMPORTS = {"__future__", "abc", "bisect", "collections", "collections.abc", "copy", "dataclasses", "enum", "fractions", "functools", "heapq", "itertools",
+           "math", "numpy", "operator", "struct",
            "typing"}
-TAKEN = ("an answer holds imports of " + ", ".join(sorted(IMPORTS - {"__future__", "typing"})) + " or typing, constants, functions and classes, nothing else (print and assert are left "
+TAKEN = ("an answer holds imports of " + ", ".join(sorted(IMPORTS - {"__future__", "typing"}))
+         + " or typing, constants, functions and classes, nothing else (print and assert are left "
          "out); what must be computed goes into a function")
 DECORATORS = {"functools": {"cache", "lru_cache", "cached_property", "total_ordering", "wraps"}, "dataclasses": {"dataclass"}, "abc": {"abstractmethod"}}
 OWN = {"staticmethod", "classmethod", "property"}
 ACCESSORS = {"getter", "setter", "deleter"}
-CALLED = {"range", "len", "tuple", "list", "dict", "set", "frozenset", "zip", "enumerate", "min", "max", "sum", "abs", "int", "float", "round", "divmod", "reversed", "bool", "str",
+CALLED = {"range", "len", "tuple", "list", "dict", "set", "frozenset", "zip", "enumerate", "min", "max", "sum", "abs", "int", "float", "round", "divmod",
+          "reversed", "bool", "str",
           "sorted", "pow", "hex", "bin", "ord", "chr", "all", "any"}
 """Builtins that a constant may call: none of them calls what it is given."""
 MAKERS = {"collections": {"namedtuple", "defaultdict", "deque", "Counter", "OrderedDict"}, "functools": {"partial"}, "operator": {"itemgetter", "attrgetter"},
@@ -25,7 +28,8 @@ MAPPINGS = {"dict", "Counter", "OrderedDict"}
 """Of these, and of builtins, what calls the method `keys` of its argument, where that has one."""
 CALCULATING = {
     "fractions": {"Fraction"}, "itertools": {"chain", "combinations", "count", "cycle", "islice", "pairwise", "permutations", "product", "repeat", "zip_longest"},
-    "numpy": set("arange array asarray concatenate dtype exp2 eye float16 float32 float64 full int8 int16 int32 int64 linspace log2 ones outer sqrt stack tile uint8 uint16 uint32 "
+    "numpy": set("arange array asarray concatenate dtype exp2 eye float16 float32 float64 full int8 int16 int32 int64 linspace log2 ones outer sqrt stack "
+                 "tile uint8 uint16 uint32 "
                  "uint64 zeros".split())}
 """Functions by module, beside those of math, that a constant may call: none of them calls what it is given, or asks it more than its numbers."""
 METHODS = set("bit_count bit_length copy count find get index items join keys lower replace rsplit split splitlines strip upper values".split())
@@ -39,7 +43,8 @@ SAID = {"__str__", "__repr__"}
 HOOKS = {"__init_subclass__", "__set_name__", "__class_getitem__", "__prepare__", "__mro_entries__"}
 """Methods that run while classes are made."""
 PLAIN = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Name, ast.Subscript, ast.Slice, ast.Call,
-         ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Starred, ast.JoinedStr, ast.FormattedValue, ast.comprehension, ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+         ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Starred, ast.JoinedStr, ast.FormattedValue, ast.comprehension, ast.keyword,
+         ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 TYPES = (ast.Constant, ast.Tuple, ast.List, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.BitOr, ast.expr_context)
 
 
@@ -87,7 +92,8 @@ def _names(target: ast.expr) -> list[str]:
 
 def _makes_a_class(node: ast.ClassDef, tree: ast.Module) -> bool:
     """A class whose making runs nothing of the answer's: plain bases, no metaclass, no hooks, and nothing called by a name that the class gives another meaning."""
-    if node.keywords or not all(isinstance(base, ast.Name) or _imported(base, tree)[0] in IMPORTS for base in node.bases) or not all(_decorates(one, tree) for one in node.decorator_list):
+    if node.keywords or not all(isinstance(base, ast.Name) or _imported(base, tree)[0] in IMPORTS for base in node.bases) or not all(_decorates(one, tree)
+            for one in node.decorator_list):
         return False
     names = {name for part in node.body for name in bound(part)}
     if names & HOOKS or any(word in names for part in node.body for word in _called_at_once(part)):
@@ -107,7 +113,8 @@ def _is_enum(node: ast.ClassDef, tree: ast.Module) -> bool:
 def _belongs_to_enum(base: ast.expr, tree: ast.Module) -> bool:
     """A base that an enumeration may have: one of enum's, an enumeration of the answer's, a builtin. Others could bring methods that run while it is made."""
     known = _class(base, tree)
-    return _imported(base, tree)[0] == "enum" or known is not None and _is_enum(known, tree) or isinstance(base, ast.Name) and base.id in MIXED and not any(_origins(base.id, tree))
+    return _imported(base, tree)[0] == "enum" or known is not None and _is_enum(known, tree) or isinstance(base,
+            ast.Name) and base.id in MIXED and not any(_origins(base.id, tree))
 
 
 def _class(named: ast.expr, tree: ast.Module) -> ast.ClassDef | None:
@@ -229,7 +236,8 @@ def _calculates(node: ast.Call, tree: ast.Module) -> bool:
     if module == "math":
         return not node.keywords
     names = [part for one in (*node.args, *node.keywords) for part in ast.walk(one) if isinstance(part, ast.Name)]
-    return name in CALCULATING.get(module, ()) and all(key.arg for key in node.keywords) and all(_is_data(part, tree) or _is_no_definition(part.id, tree) for part in names)
+    return name in CALCULATING.get(module, ()) and all(key.arg for key in node.keywords) and all(_is_data(part, tree) or _is_no_definition(part.id, tree)
+            for part in names)
 
 
 def _is_no_definition(word: str, tree: ast.Module) -> bool:

@@ -183,7 +183,8 @@ def _course(parser: argparse.ArgumentParser) -> None:
 
 
 def _lang(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--lang", choices=tuple(LANGUAGES), help=f"the language: {', '.join(f'{code} ({own})' for code, own in LANGUAGES.items())} (default: the folder's own, else en)")
+    parser.add_argument("--lang", choices=tuple(LANGUAGES),
+                        help=f"the language: {', '.join(f'{code} ({own})' for code, own in LANGUAGES.items())} (default: the folder's own, else en)")
 
 
 def _lab_arguments(parser: argparse.ArgumentParser) -> None:
@@ -227,7 +228,8 @@ COMMANDS = (
             "For any script that uses hopperlab.RawModule or hl.from_triton, and for one launch of a .cu or .ptx file: hopperlab sanitize FILE.cu --grid 4 "
             "--block 128 --args f32[512] i32=512 (hopperlab sanitize FILE.cu --help tells all; docs/your-kernels.md has an example of each). Needs no GPU. "
             "It runs once under each schedule, in a process of its own. A script that makes CuPy arrays itself needs a GPU and HOPPERLAB_BACKEND=gpu; its kernels run in "
-            "the emulator nevertheless. Exit code 0: clean; 1: findings; 2: the script itself failed or launched nothing, or something is wrong with the command line or the file.",
+            "the emulator nevertheless. Exit code 0: clean; 1: findings; 2: the script itself failed or launched nothing, or something is wrong with the "
+            "command line or the file.",
             _script_arguments(_sanitize_options, SANITIZED), _sanitize),
     Command("profile", "what Nsight Compute says of a script's kernels, in the lessons' words or beside the emulator's counters",
             "Launch by launch: --metrics counters compares wavefronts, bank conflicts, sectors and bytes with the emulator's; --metrics lessons "
@@ -250,7 +252,8 @@ COMMANDS = (
 def parser() -> argparse.ArgumentParser:
     """The command line's parser."""
     top = argparse.ArgumentParser(prog="hopperlab", description="A course in asynchronous programming on NVIDIA Hopper.",
-                                  epilog="HOPPERLAB_BACKEND=gpu|emulator|auto says where kernels run, HOPPERLAB_COMPILER=nvrtc|clang|auto what compiles them for the emulator. "
+                                  epilog="HOPPERLAB_BACKEND=gpu|emulator|auto says where kernels run, HOPPERLAB_COMPILER=nvrtc|clang|auto what compiles them "
+                                         "for the emulator. "
                                          "`hopperlab COMMAND --help` tells more.")
     top.add_argument("--version", action="version", version=f"hopperlab {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -7,8 +7,10 @@ import json
 import sys
 
 DETAILS = (
-    "WHAT is a step of the product ladder with its size (hopperlab estimate final 8192, or 4096x7168x2048), or a .cu or .ptx file with its launch, as `hopperlab sanitize` takes it "
-    "(hopperlab estimate FILE.cu --grid 4 --block 128 --args f32[512] i32=512). A few CTAs run in the emulator and a model of the SM says how long they take; nothing is measured, "
+    "WHAT is a step of the product ladder with its size (hopperlab estimate final 8192, or 4096x7168x2048), or a .cu or .ptx file with its launch, as "
+    "`hopperlab sanitize` takes it "
+    "(hopperlab estimate FILE.cu --grid 4 --block 128 --args f32[512] i32=512). A few CTAs run in the emulator and a model of the SM says how long they take; "
+    "nothing is measured, "
     "and the error that such estimates had against measurements stands beside each (docs/estimates.md). Exit code 0: estimated; 2: no estimate, with the reason.")
 EXAMPLES = """examples:
   hopperlab estimate final 8192
@@ -25,7 +27,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shape", nargs="?", default="4096", metavar="SIZE", help="of a step: 4096 (a cube) or 4096x7168x2048 (m x n x k); default 4096")
     parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="a macro of the step's kernel")
     parser.add_argument("--json", action="store_true", help="print numbers as JSON instead of sentences")
-    parser.add_argument("--judge", action="store_true", help="instead: estimate everything that was recorded, store the errors and write the tables of docs/estimates.md (many minutes)")
+    parser.add_argument("--judge", action="store_true", help="instead: estimate everything that was recorded, store the errors and write the tables of "
+                                                             "docs/estimates.md (many minutes)")
 
 
 def run(given: argparse.Namespace) -> int:

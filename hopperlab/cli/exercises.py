@@ -11,7 +11,8 @@ ONE = re.compile(r"(\d\d[a-z]?)\.\d+")       # an exercise's id
 
 
 def check(given: argparse.Namespace) -> int:
-    """Judge the answers saved in one exercise notebook, or one of them; prints a line or a message for each, in the notebook's language. 0: all right, 1: not yet, 2: no such
+    """Judge the answers saved in one exercise notebook, or one of them; prints a line or a message for each, in the notebook's language. 0: all
+    right, 1: not yet, 2: no such
     notebook or exercise."""
     import nbformat
 
@@ -50,7 +51,8 @@ def check(given: argparse.Namespace) -> int:
 
 
 def _notebook(given: argparse.Namespace, workspace) -> Path:
-    """The file that is named, or the saved notebook of that lesson: your copy, else the one in exercises/ here, also where that is a plain copy of the folder outside of the course."""
+    """The file that is named, or the saved notebook of that lesson: your copy, else the one in exercises/ here, also where that is a plain copy of
+    the folder outside of the course."""
     lesson = ONE.fullmatch(given.notebook)
     name = lesson[1] if lesson else given.notebook
     if given.notebook.endswith(".ipynb"):
@@ -121,5 +123,6 @@ def assign_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", help="the class's secret, of at least 128 bits such as 32 hexadecimal digits: constants, inputs and hidden checks are drawn from it "
                                       "(default: a random one, which instructor/edition.json keeps)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="a new or empty folder")
-    parser.add_argument("--rekey", type=Path, metavar="DIR", help="give the edition in DIR a new random key instead: constants and learners' notebooks stay, hidden checks change")
+    parser.add_argument("--rekey", type=Path, metavar="DIR",
+                        help="give the edition in DIR a new random key instead: constants and learners' notebooks stay, hidden checks change")
     parser.add_argument("--course", type=Path, metavar="FOLDER", help="the course's folder (default: found from here upwards)")

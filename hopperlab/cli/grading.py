@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 from ..runtime.progress import Bar
 
-DETAILS = ("SUBMISSIONS is a folder or a zip as nbgrader, Canvas or Moodle give it, one folder or file a learner, or a single notebook. Only the texts of answer cells are "
+DETAILS = ("SUBMISSIONS is a folder or a zip as nbgrader, Canvas or Moodle give it, one folder or file a learner, or a single notebook. Only the texts of "
+           "answer cells are "
            "taken; they are put into the pristine notebook, which runs in a sandbox without network. Grades, reasons and a page for each learner go to --out. "
            "A run that was stopped goes on where it was when the same command is given again. Exit code 0: graded; 1: graded, but the grader itself failed on some "
            "answers (run it again); 2: nothing was graded, and a message says why; 3: a disk is full: free some, and give the same command again. See docs/grading.md.")
@@ -34,7 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, default=Path("report"), metavar="DIR", help="where reports and finished results go (default report/)")
     add("--roster", type=Path, metavar="CSV", help="who is in the class: columns such as id, name, email, as Canvas and Moodle export them")
     add("--deadline", metavar="TIME", help="2026-11-03T23:59, in this machine's zone unless it names another, such as +01:00")
-    add("--late-penalty", default="", metavar="PERCENT", help="points lost for each day begun after the deadline, such as 10, or `refuse` (default: late is flagged, and costs nothing)")
+    add("--late-penalty", default="", metavar="PERCENT", help="points lost for each day begun after the deadline, such as 10, or `refuse` (default: late is "
+                                                              "flagged, and costs nothing)")
     add("--overrides", type=Path, metavar="CSV", help="points that a person decided: columns learner, exercise (or a cell's grade_id), points, reason")
     add("--regrade", action="append", default=[], metavar="LEARNER[/EXERCISE]", help="grade this again, although there is a result; may be given more than once")
     add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes that grade side by side (default: one a CPU)")

@@ -23,7 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="where the server listens (default: HOPPERLAB_QUEUE, else hopperlab-queue.sock among temporary files)")
     parser.add_argument("--limit", type=float, default=20.0, metavar="SECONDS", help="most seconds a launch may run (default 20)")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="launches that run side by side (default 1)")
-    parser.add_argument("--spares", type=int, default=None, metavar="N", help="workers that stand ready for the next launches (default 4 on a GPU, as many as --at-once in the emulator)")
+    parser.add_argument("--spares", type=int, default=None, metavar="N",
+                        help="workers that stand ready for the next launches (default 4 on a GPU, as many as --at-once in the emulator)")
     parser.add_argument("--names", action="store_true", help="tell users apart by the name they give (JUPYTERHUB_USER), not by their uid")
 
 

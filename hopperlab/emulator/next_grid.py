@@ -215,7 +215,8 @@ class Overlap:
 def _stands(grid: Grid) -> str:
     """How far a grid is, in a deadlock."""
     if grid.machine is None:
-        return "has not begun: it comes after another grid of its stream, or after an event" if grid.front is None else "has not begun: the grid in front of it has not let it"
+        return "has not begun: it comes after another grid of its stream, or after an event" if grid.front is None else ("has not begun: the grid in front of "
+                                                                                                                         "it has not let it")
     if not grid.machine.next_cta:
         return "has not begun: its blocks find no place on the GPU beside those that wait"
     return "waits too"

@@ -26,7 +26,8 @@ class Session:
     pairing: 'late-wgmma' (copies at once, wgmma as late as possible), 'late-copies' (the converse).
     hazards:  'raise' ends a launch that showed hazards with HazardError; 'collect' only records them.
     warnings: what is legal and suspicious, of severity 'warning'. It ends no launch; with 'raise' it is a Python warning.
-    by_compiler: what a compiler of another language made and its users cannot mend (hazards/compiler_made.py); it ends no launch, and `compiler_note` is one line about it.
+    by_compiler: what a compiler of another language made and its users cannot mend (hazards/compiler_made.py); it ends no launch, and
+    `compiler_note` is one line about it.
     trace:    True records the timeline, False does not, 'print' also prints each event as it happens, 'accesses' also records what warps load,
               store and multiply themselves.
     budget:   rounds that loops which poll may run alone before they count as endless (None: see recurrence.py).

@@ -85,7 +85,8 @@ def _mma_cycles(instr: Instr, board: Board) -> float:
 def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     """ld, st, ldmatrix and the like, with what they cost on average where they ran."""
     shared = counts.get("shared_load_wavefronts", 0) + counts.get("shared_store_wavefronts", 0)
-    requests = counts.get("shared_load_requests", 0) + counts.get("shared_store_requests", 0) + counts.get("matrix_load_requests", 0) + counts.get("matrix_store_requests", 0)
+    requests = counts.get("shared_load_requests", 0) + counts.get("shared_store_requests", 0) + counts.get("matrix_load_requests",
+            0) + counts.get("matrix_store_requests", 0)
     if requests:
         return Cost(1, board.number("shared_latency") + shared / requests if instr.dsts() else 0, port=shared / requests)
     for way, field in (("load", "loaded"), ("store", "stored")):

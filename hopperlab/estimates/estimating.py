@@ -99,7 +99,8 @@ def of_sample(found: Sample, name: str, board: str = "h200") -> Estimate:
     us = run.cycles / mhz + table.number("launch_us")
     kind = measured(family_of(run.busy))
     shares = used(run, table, mhz)
-    return Estimate(name, table.title, run.cycles, us, us / (1 + kind.most), us / max(0.05, 1 - kind.most), mhz, shares["tensor cores"], shares["tensor cores by mma.sync"],
+    return Estimate(name, table.title, run.cycles, us, us / (1 + kind.most), us / max(0.05, 1 - kind.most), mhz, shares["tensor cores"],
+                    shares["tensor cores by mma.sync"],
                     shares["issue slots"], shares["the port of shared memory"], shares["the L2"], shares["memory"], bound(shares), _how(found, run), _words(kind))
 
 
@@ -121,7 +122,8 @@ def bound(shares: dict[str, float]) -> str:
 
 def _how(found: Sample, run: chip.Run) -> str:
     part = "" if found.whole else f", {run.share:.0%} of their work, the rest at the pace of the tiles seen"
-    return (f"{len(found.ctas)} of {found.total} CTAs ran in the emulator{part}; {run.places} SMs at work, {found.resident} CTA{'s' * (found.resident > 1)} at a time on each, "
+    return (f"{len(found.ctas)} of {found.total} CTAs ran in the emulator{part}; {run.places} SMs at work, {found.resident} CTA{'s' * (found.resident > 1)} "
+            f"at a time on each, "
             f"{run.waves:.1f} waves")
 
 

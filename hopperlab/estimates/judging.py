@@ -30,7 +30,8 @@ def judge(case: Case, board: Board = H200) -> Row | None:
     run = simulate(sample.typical(planned), board)
     us = run.cycles / megahertz(run.busy, board) + board.number("launch_us")
     shape = "x".join(map(str, case.record.shape))
-    return Row(case.name, case.recording, accuracy.family_of(run.busy), f"{case.recording} {shape} {case.record.dtype}", case.fitted, round(1000 * case.ms, 3), round(us, 3))
+    return Row(case.name, case.recording, accuracy.family_of(run.busy), f"{case.recording} {shape} {case.record.dtype}", case.fitted, round(1000 * case.ms, 3),
+               round(us, 3))
 
 
 def judged(cases: Iterable[Case] | None = None, say: Callable[[str], object] = lambda line: None) -> Iterator[Row]:
@@ -55,7 +56,8 @@ def pages() -> dict[str, str]:
     head = "| measurements | count | mean error | nine of ten within | share within 12 % |\n|---|---|---|---|---|\n"
     lines = [f"| {name} | {count} | {mean:.1%} | {most:.1%} | {within:.0%} |" for name, count, mean, most, within in accuracy.table()]
     right, pairs = accuracy.ranking(row for row in accuracy.rows() if not row.fitted)
-    ranked = f"\n\nOf {counted(pairs, 'pair')} of held-out configurations (same recording, shape and type) whose times differ by more than 5 %, {right} are ranked rightly: {right / max(1, pairs):.0%}."
+    ranked = (f"\n\nOf {counted(pairs, 'pair')} of held-out configurations (same recording, shape and type) whose times differ by more than 5 %, {right} are "
+              f"ranked rightly: {right / max(1, pairs):.0%}.")
     constants = "\n".join(f"| `{name}` | {constant.value:g} | {constant.unit} | {constant.source} |" for name, constant in H200.constants.items())
     misses = "\n".join(f"| {_short(row.name)} | {row.measured:.1f} | {row.estimated:.1f} | {row.error:+.0%} |" for row in accuracy.worst())
     return {"errors": head + "\n".join(lines) + ranked, "constants": "| constant | value | unit | from |\n|---|---|---|---|\n" + constants,

@@ -46,7 +46,8 @@ def told(size: int, steps: Iterable[str] = tuple(gemm.LADDER)) -> list[str]:
             rows.append((step, "–", "", f"{measured:.3f}" if measured else "–", "", str(problem).splitlines()[0][:90]))
             continue
         error = f"{found.us / 1000 / measured - 1:+.0%}" if measured else ""
-        rows.append((step, f"{found.us / 1000:.3f}", f"{found.low_us / 1000:.3f} to {found.high_us / 1000:.3f}", f"{measured:.3f}" if measured else "–", error, found.bound))
+        rows.append((step, f"{found.us / 1000:.3f}", f"{found.low_us / 1000:.3f} to {found.high_us / 1000:.3f}", f"{measured:.3f}" if measured else "–",
+                     error, found.bound))
     head = ("step", "estimated ms", "range", "recorded ms", "off by", "bound by")
     return [f"An estimate for {size} cubed on an H200, by a model of the SM on what the emulator saw; recorded: measured on one.",
             *text_table("{:<*}  {:>*}  {:<*}  {:>*}  {:>*}  {}", rows, head)]

@@ -14,7 +14,8 @@ import hopperlab as hl
 from ..checking import answers
 from ..checking.exercise import Exercise
 
-SPECIAL = re.compile(r"%(?:tid|ntid|ctaid|nctaid|laneid|warpid|cluster\w*|clock\w*|globaltimer\w*|smid|nsmid|gridid|dynamic_smem\w*|total_smem\w*|lanemask\w*)(?:\.[xyz])?$")
+SPECIAL = re.compile(r"%(?:tid|ntid|ctaid|nctaid|laneid|warpid|cluster\w*|clock\w*|globaltimer\w*|smid|nsmid|gridid"
+                     r"|dynamic_smem\w*|total_smem\w*|lanemask\w*)(?:\.[xyz])?$")
 
 
 def digest(lines: Iterable[str]) -> str:
@@ -39,7 +40,8 @@ def _instruction(words: str) -> str:
     opcode, operands = [*rest.split(None, 1), "", ""][:2]
     if not re.match(r"[a-z]", opcode):
         return ""
-    operands = re.sub(r"[%$]?[A-Za-z_$][\w$]*(?:\.[xyz])?", lambda found: found[0] if SPECIAL.match(found[0]) else "_", re.sub(r"\b0[fFdD]([0-9a-fA-F]+)", r"0\1", operands))
+    operands = re.sub(r"[%$]?[A-Za-z_$][\w$]*(?:\.[xyz])?", lambda found: found[0] if SPECIAL.match(found[0]) else "_",
+                      re.sub(r"\b0[fFdD]([0-9a-fA-F]+)", r"0\1", operands))
     return f"{'@' + guard[1] if guard else ''} {opcode} {''.join(operands.split())}"
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""exercises/ from solutions/ (which authoring/notebooks/solutions.py makes of solutions/sources): the same notebooks without solutions and hidden checks, with the outputs that a right answer prints.
+"""exercises/ from solutions/ (which authoring/notebooks/solutions.py makes of solutions/sources): the same notebooks without solutions and hidden
+checks, with the outputs that a right answer prints.
 
 `make exercises` writes them; a test fails on drift. A class's own edition (assign.py) goes through the same functions.
 """

@@ -79,7 +79,8 @@ class _Child:
     def __init__(self, work: Work):
         self.pipe, theirs = multiprocessing.Pipe()
         with theirs:
-            self.process = subprocess.Popen([sys.executable, "-c", START, str(theirs.fileno())], pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True)
+            self.process = subprocess.Popen([sys.executable, "-c", START, str(theirs.fileno())], pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
+                                            start_new_session=True)
         with contextlib.suppress(OSError):                   # it ended at once, which the first task finds out
             self.pipe.send(sys.path)
             self.pipe.send(work)

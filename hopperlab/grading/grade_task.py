@@ -43,7 +43,8 @@ def sandboxed(unsafe: bool) -> Runners:
 def perform(task: Mapping[str, Any], runners: Runners | None = None) -> dict[str, Any]:
     """Grade the answer of a task (grader.task_of). The outcome holds findings, what nbval passed, and seconds; never the answer itself.
 
-    What runs out of time once is not run again: an answer that sleeps costs one cell's limit. nbval runs only where a verdict is right: without one no check cell earns anything. Hidden checks run in processes of their own, outside
+    What runs out of time once is not run again: an answer that sleeps costs one cell's limit. nbval runs only where a verdict is right: without one
+    no check cell earns anything. Hidden checks run in processes of their own, outside
     the notebook's kernel, so the notebook that nbval runs holds none.
     """
     run = runners or sandboxed(task["unsafe"])

@@ -79,7 +79,8 @@ def grade(asked: Asked, tell: Tell = lambda done, all: None) -> tuple[Report, di
         results.forget(exercise, digest)
     outcomes = _run(asked, list({task["digest"]: task for task in tasks.values()}.values()), results, tell)
     report = marks.report(submissions, asked.edition, {key: outcomes[task["digest"]] for key, task in tasks.items()}, asked.overrides,
-                          isolation=isolation, version=__version__, all_sheets=asked.all_sheets, matches=asked.matches or _matcher(asked.edition), warnings=handed_in.warnings, public_forms=_public_forms(asked.edition))
+                          isolation=isolation, version=__version__, all_sheets=asked.all_sheets, matches=asked.matches or _matcher(asked.edition),
+                          warnings=handed_in.warnings, public_forms=_public_forms(asked.edition))
     return report, marks.timing(tasks, outcomes)
 
 

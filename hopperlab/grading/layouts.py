@@ -129,12 +129,14 @@ def decide(found: Iterable[tuple[str, ...]], path: Path, stems: Collection[str] 
     warnings: list[str] = []
     wrapper = _wrapper(paths, path, known)
     if wrapper:
-        warnings.append(f"{readable(path.name)} holds one folder, {readable(wrapper)!r}, with folders in it: it is taken as a folder around everything, not as a learner's")
+        warnings.append(f"{readable(path.name)} holds one folder, {readable(wrapper)!r}, with folders in it: it is taken as a folder around everything, not "
+                        f"as a learner's")
         depth = 1
     names = list(dict.fromkeys(parts[depth] for parts in paths if len(parts) > depth))
     folders = {parts[depth] for parts in paths if len(parts) > depth + 1}
     if folders and all(map(EXCHANGE.match, folders)):
-        raise InputError(f"{path} is the inbound folder of nbgrader's exchange. `nbgrader collect` looks who owns each folder in it: run that, and give the course's {SUBMITTED}")
+        raise InputError(f"{path} is the inbound folder of nbgrader's exchange. `nbgrader collect` looks who owns each folder in it: run that, and give the "
+                         f"course's {SUBMITTED}")
     if SUBMITTED in folders:
         others = [name for name in names if name not in {SUBMITTED, *COURSES_OWN}]
         if others:
@@ -149,7 +151,8 @@ def decide(found: Iterable[tuple[str, ...]], path: Path, stems: Collection[str] 
     for name in names:
         like = next((other for other in (CANVAS_EXPORT, MOODLE_EXPORT) if _like(name, other)), "")
         if kind == PLAIN and like:
-            warnings.append(f"{readable(name)!r} is named in {like.title()}'s manner in a folder that is not {like.title()}'s: it is taken as a name, and names nobody else")
+            warnings.append(f"{readable(name)!r} is named in {like.title()}'s manner in a folder that is not {like.title()}'s: it is taken as a name, and "
+                            f"names nobody else")
         elif kind == CANVAS_EXPORT and CANVAS.match(name) and _of_platform(name, kind) is None:
             warnings.append(f"{readable(name)!r} can be read as the work of two: it holds more than two of Canvas's numbers, so it names nobody. "
                             "Look in Canvas whose it is, and take the numbers that are not Canvas's out of its name")

@@ -101,7 +101,8 @@ def _cuda_statements(exercise: Exercise, cell: str) -> list[str]:
 def _course_names() -> frozenset[str]:
     """Names that an answer may use and not choose: functions of the course's headers, CUDA's own (with two underscores, or of coordinates)."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(HEADERS.glob("*.cuh")))
-    return frozenset(re.findall(r"__device__[^;{}()=]*?\b(\w+_\w+)\s*\(", text)) | {"threadIdx", "blockIdx", "blockDim", "gridDim", "x", "y", "z", *re.findall(r"\b__\w+", text)}
+    return frozenset(re.findall(r"__device__[^;{}()=]*?\b(\w+_\w+)\s*\(", text)) | {"threadIdx", "blockIdx", "blockDim", "gridDim", "x", "y", "z",
+                                                                                    *re.findall(r"\b__\w+", text)}
 
 
 def _python_statements(exercise: Exercise, cell: str) -> list[str]:

@@ -183,7 +183,8 @@ def report(submissions: list[Submission], edition: Edition, outcomes: Mapping[tu
     exercises = tuple((name, sheet.titles.get(name, ""), sum(p.points for p in sheet.parts if p.exercise == name and p.kind != MANUAL))
                       for sheet in sheets for name in sheet.exercises)
     title = sheets[0].title if len(sheets) == 1 else f"{len(sheets)} exercise notebooks"
-    return Report(title, tuple(sheet.stem for sheet in sheets), sum(sheet.points for sheet in sheets), isolation, isolation.startswith("none"), version, rows, exercises, warnings=warnings, groups=groups)
+    return Report(title, tuple(sheet.stem for sheet in sheets), sum(sheet.points for sheet in sheets), isolation, isolation.startswith("none"), version,
+                  rows, exercises, warnings=warnings, groups=groups)
 
 
 def _groups(submissions: Iterable[Submission], edition: Edition, outcomes: Mapping[tuple[str, str], Mapping]) -> tuple[Group, ...]:

@@ -128,8 +128,10 @@ def _write(folder: Path, notebook: NotebookNode, connections: Path, limits: Limi
 
 
 def _pytest(folder: Path, limits: Limits) -> list[str]:
-    return [sys.executable, "-c", START, "-p", "nbval.plugin", "--nbval", f"--nbval-cell-timeout={limits.cell_seconds:g}", f"--nbval-kernel-startup-timeout={START_SECONDS:g}",
-            "-p", "hopperlab.grading.nbval_plugin", f"--sandboxed-kernel={folder / 'settings.json'}", "-p", "no:cacheprovider", "-q", "--tb=no", "--color=no", "-c", os.devnull, f"--rootdir={folder}", str(folder / "notebook.ipynb")]
+    return [sys.executable, "-c", START, "-p", "nbval.plugin", "--nbval", f"--nbval-cell-timeout={limits.cell_seconds:g}",
+            f"--nbval-kernel-startup-timeout={START_SECONDS:g}",
+            "-p", "hopperlab.grading.nbval_plugin", f"--sandboxed-kernel={folder / 'settings.json'}", "-p", "no:cacheprovider", "-q", "--tb=no", "--color=no",
+            "-c", os.devnull, f"--rootdir={folder}", str(folder / "notebook.ipynb")]
 
 
 def environment() -> dict[str, str]:

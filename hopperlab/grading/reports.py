@@ -26,7 +26,8 @@ def write_all(report: Report, timing: Mapping[str, Any], out: Path) -> list[Path
     texts = {
         **reports_html.pages(report),
         "grades.csv": grades(report), "findings.csv": findings(report), "report.json": json.dumps(marks.as_data(report), indent=1, ensure_ascii=False) + "\n",
-        "junit.xml": junit(report), "gradebook-canvas.csv": canvas(report), "gradebook-moodle.csv": moodle(report), "to-grade.csv": to_grade(report), "groups.csv": groups(report),
+        "junit.xml": junit(report), "gradebook-canvas.csv": canvas(report), "gradebook-moodle.csv": moodle(report), "to-grade.csv": to_grade(report),
+        "groups.csv": groups(report),
         "timing.json": json.dumps(timing, indent=1) + "\n", "timing.csv": timing_table(timing),
     }
     if report.leaderboard:

@@ -18,7 +18,8 @@ from .marks import Exercise, Report, Row
 
 TEMPLATES = Path(__file__).with_name("templates")
 TOPS = sorted({*"""home root Users tmp var opt srv mnt media usr etc dev proc boot lib lib64 data scratch run private work workspace app content export exports net nfs gpfs
-               lustre cluster afs nix snap""".split(), *(path.parts[1] for path in (Path.home(), Path.cwd(), Path(tempfile.gettempdir()), Path(sys.prefix), Path(sys.base_prefix), TEMPLATES)
+               lustre cluster afs nix snap""".split(), *(path.parts[1] for path in (Path.home(), Path.cwd(), Path(tempfile.gettempdir()), Path(sys.prefix),
+                                                                                    Path(sys.base_prefix), TEMPLATES)
                                                          if len(path.parts) > 1)})
 PLACE = re.compile(rf"(?:file://|(?<![\w./<]))/(?:{'|'.join(map(re.escape, TOPS))})(?:/[^\s:'\"(),;<>|]+)+/?")
 STATUS = {
@@ -60,14 +61,16 @@ def learner_view(report: Report, row: Row) -> Mapping[str, Any]:
     """All that a learner's page may say. Built here rather than in the template, so that nothing else can get onto it."""
     return {
         "title": report.title, "name": row.learner.name, "points": row.points, "of": row.of, "open": row.open, "unsafe": report.unsafe,
-        "files": [{"path": s.path.rsplit("/", 1)[-1], "error": no_places(s.error), "earlier": len(s.others), "days_late": s.days_late, "notes": [no_places(n) for n in s.notes]} for s in row.files],
+        "files": [{"path": s.path.rsplit("/", 1)[-1], "error": no_places(s.error), "earlier": len(s.others), "days_late": s.days_late,
+                   "notes": [no_places(n) for n in s.notes]} for s in row.files],
         "exercises": [_exercise_view(exercise) for exercise in row.exercises],
         "manual": [{"cell": m.cell, "exercise": m.exercise, "points": m.points, "of": m.of, "reason": m.reason, "text": m.text} for m in row.manual],
     }
 
 
 def _exercise_view(exercise: Exercise) -> Mapping[str, Any]:
-    checks = [{"kind": c.kind, "points": c.points, "of": c.of, "passed": c.passed, "messages": [no_places(message) for _, message in c.for_learner()]} for c in exercise.checks]
+    checks = [{"kind": c.kind, "points": c.points, "of": c.of, "passed": c.passed, "messages": [no_places(message) for _, message in c.for_learner()]}
+              for c in exercise.checks]
     return {"exercise": exercise.exercise, "title": exercise.title, "status": exercise.status, "points": exercise.points, "of": exercise.of, "checks": checks,
             "notes": [no_places(note) for note in exercise.notes], "reason": exercise.reason, "answer": exercise.answer}
 

@@ -92,7 +92,8 @@ def _cuda(exercise: Exercise, text: str, constants: dict, key: str, hidden: bool
         return *ended(done), "", ()
     reply = _reply(done.stdout, nonce)
     if reply is None:
-        return [Finding(LIMIT, f"The answer's check ended without a verdict (exit status {done.returncode}): it crashed, or needed more memory than the limit.")], "crash", "", ()
+        return [Finding(LIMIT, f"The answer's check ended without a verdict (exit status {done.returncode}): it crashed, or needed more memory than the "
+                               f"limit.")], "crash", "", ()
     return [Finding(step, message) for step, message in reply["findings"]], "", reply.get("form", ""), reply.get("warnings", ())
 
 
@@ -108,7 +109,8 @@ def _reply(printed: bytes, nonce: str) -> dict | None:
             reply = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(reply, dict) and reply.get("nonce") == nonce and _well_formed(reply.get("findings")) and _words(reply.get("warnings", [])) and FORM.fullmatch(str(reply.get("form", ""))):
+        if isinstance(reply, dict) and reply.get("nonce") == nonce and _well_formed(reply.get("findings")) and _words(reply.get("warnings",
+                [])) and FORM.fullmatch(str(reply.get("form", ""))):
             return reply
     return None
 

@@ -44,7 +44,8 @@ def find(name: str) -> Exercise:
 
 
 def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants: Any) -> None:
-    """Check an answer and print one line, or raise CheckFailed with what is wrong first. Warnings that a right answer leaves are told on the standard error output: they do not
+    """Check an answer and print one line, or raise CheckFailed with what is wrong first. Warnings that a right answer leaves are told on the
+    standard error output: they do not
     decide, and the line stays the same.
 
     exercise:  its id, such as '04.1'

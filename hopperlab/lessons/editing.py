@@ -63,7 +63,8 @@ def kernel(line: str, cell: str | None = None) -> None:
     library.edit(path, cell)
     forget()
     changed = diff(text, cell).changed
-    print(f"{path}: {changed} line{'' if changed == 1 else 's'} of code changed. Lessons, panels and hl.load_kernel take this text now; %kernel --original {path} gives the course's back")
+    print(f"{path}: {changed} line{'' if changed == 1 else 's'} of code changed. Lessons, panels and hl.load_kernel take this text now; %kernel --original "
+          f"{path} gives the course's back")
 
 
 def _listed_or_given_back(given: list[str]) -> None:

@@ -45,7 +45,8 @@ class Repair:
     bug:         (old, new) pairs that break these lines, each old text there exactly once; where the file itself is broken (`mended`), the pairs mend it
     run:         (landing) -> (whether the values are right, session of a run that collects hazards); it loads the kernel from its file
     hint:        one or two sentences, which do not give it away
-    also:        (landing, session) -> '' or what else is not as the lesson asks, of a run whose values are right and that shows no hazard: bank conflicts, copies on their way, a case
+    also:        (landing, session) -> '' or what else is not as the lesson asks, of a run whose values are right and that shows no hazard: bank
+    conflicts, copies on their way, a case
                  that the run leaves out
     """
 
@@ -99,7 +100,8 @@ class Repair:
         """The kernel with these lines in their place, and with fences at hand; messages name those of the cell as lines of CELL, counted from its second."""
         rows = self._rows()
         first, end = self.span()
-        return "\n".join(["#include <hopperlab/fence.cuh>", f'#line 1 "{self.file}"', *rows[:first], f'#line 1 "{CELL}"', *lines.rstrip("\n").split("\n"), f'#line {end + 1} "{self.file}"', *rows[end:]])
+        return "\n".join(["#include <hopperlab/fence.cuh>", f'#line 1 "{self.file}"', *rows[:first], f'#line 1 "{CELL}"', *lines.rstrip("\n").split("\n"),
+                          f'#line {end + 1} "{self.file}"', *rows[end:]])
 
     def judge(self, lines: str) -> str:
         """One line that says that it is right, or what is wrong first. Warnings do not decide, as in exercises: what is right is told one that is left.

@@ -69,7 +69,8 @@ def rivals(load: Load) -> list[str]:
     words = [f"{100 * one.mean:.1f}% of {name} ({100 * one.least:.0f} to {100 * one.most:.0f}%)" for name, one in found.items()]
     shapes = " and ".join(dict.fromkeys(str(one.count) for one in found.values()))
     return [f"In one process with every peer (`hopperlab bench gemm`; cuBLAS is the fastest of both layouts through cublasGemmEx and PyTorch, Triton the "
-            f"best configuration of a persistent kernel with TMA), the last step reached {' and '.join(words)}, geometric means over {shapes} shapes, with the configurations searched for them ({load('bench_gemm').header['date']})."]
+            f"best configuration of a persistent kernel with TMA), the last step reached {' and '.join(words)}, geometric means over {shapes} shapes, with "
+            f"the configurations searched for them ({load('bench_gemm').header['date']})."]
 
 
 def products(load: Load) -> list[str]:
@@ -78,9 +79,11 @@ def products(load: Load) -> list[str]:
     one, ratios = summaries.of_records(found), sorted(record.ratio or 0 for record in found)
     low, middle, high = quantiles(ratios, n=4)
     worst = min(found, key=lambda record: record.ratio or 0)
-    return [f"At {one.count} shapes that nobody chose (drawn from a seed of the recording's date; m from 16 to 16384, n and k from 256; `hopperlab bench gemm --random`; the cost model "
+    return [f"At {one.count} shapes that nobody chose (drawn from a seed of the recording's date; m from 16 to 16384, n and k from 256; `hopperlab bench gemm "
+            f"--random`; the cost model "
             f"was fitted on others), beside the fastest of cuBLAS's layouts and entry points: geometric mean {100 * one.mean:.1f}%, quartiles {100 * low:.1f}, "
-            f"{100 * middle:.1f} and {100 * high:.1f}%, least {100 * one.least:.1f}% at {_product(worst.shape)}; {sum(ratio >= 1 for ratio in ratios)} of {one.count} not slower."]
+            f"{100 * middle:.1f} and {100 * high:.1f}%, least {100 * one.least:.1f}% at {_product(worst.shape)}; {sum(ratio >= 1 for ratio in ratios)} of "
+            f"{one.count} not slower."]
 
 
 def fp8(load: Load) -> list[str]:

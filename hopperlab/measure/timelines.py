@@ -146,7 +146,8 @@ def _emulated_target(kernel: RawKernel, words: int, blocks: int, marks: int):
 
 
 def gpu_target(kernel: RawKernel, words: int, blocks: int, marks: int) -> Any:
-    """A CuPy buffer of `words` into which the launches of this kernel's module write from now on: its first `blocks` blocks, `marks` a warp. It must stay while they run."""
+    """A CuPy buffer of `words` into which the launches of this kernel's module write from now on: its first `blocks` blocks, `marks` a warp. It must
+    stay while they run."""
     import cupy
     buffer = cupy.zeros(max(words, 1), np.uint64)
     described = np.frombuffer(_described(buffer.data.ptr, blocks, marks), np.uint8)

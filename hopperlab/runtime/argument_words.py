@@ -18,7 +18,8 @@ from .tensor_map import TensorMap
 HELP = """each one argument of the kernel, in order: f32[512] (an array of small whole numbers), f32[64,64]=zeros (or ones, arange, nan, random, or a file: =@x.npy), i32=5 (a number), \
 map:bf16[64,64]:64x64:128B (a tensor map of an array: box, swizzle), bytes=0a1b (a structure by value), null. Types: i8 to i64, u8 to u64, f16, bf16, f32, f64, e4m3, e5m2"""
 NAMES = {**{f"{letter}{bits}": f"{word}{bits}" for letter, word in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
-         "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "b8": "uint8", "b16": "uint16", "b32": "uint32", "b64": "uint64"}
+         "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "b8": "uint8",
+         "b16": "uint16", "b32": "uint32", "b64": "uint64"}
 _ARRAY = re.compile(r"(?P<type>\w+)\[(?P<shape>[\dx,* ]+)\](?:=(?P<fill>.+))?")
 _NUMBER = re.compile(r"(?P<type>\w+)=(?P<value>[^@]+)")
 
@@ -66,7 +67,8 @@ def _array(word: str, dtype: np.dtype[Any], shape: tuple[int, ...], fill: str, p
         "zeros": lambda: np.zeros(shape), "ones": lambda: np.ones(shape), "arange": lambda: np.arange(np.prod(shape)).reshape(shape),
         "nan": lambda: np.full(shape, np.nan), "random": lambda: np.random.default_rng(place).integers(0, 8, shape)}
     if fill not in fills or fill == "nan" and dtype.kind in "iu":
-        raise LaunchError(f"{word}: an array{' of whole numbers' if dtype.kind in 'iu' else ''} is filled with {', '.join(f for f in fills if f != 'nan' or dtype.kind not in 'iu')}, "
+        raise LaunchError(f"{word}: an array{' of whole numbers' if dtype.kind in 'iu' else ''} is filled with "
+                          f"{', '.join(f for f in fills if f != 'nan' or dtype.kind not in 'iu')}, "
                           "or from a file (=@x.npy)")
     return fills[fill]().astype(dtype)
 

@@ -138,7 +138,8 @@ def _joined(text: str, to: str) -> str:
 
 @cache
 def table(to: str) -> Mapping[str, str]:
-    """Every string of a language, by its English. Raises LanguageError for a file that is no TOML, for one key with two translations, and for a place that the English has not."""
+    """Every string of a language, by its English. Raises LanguageError for a file that is no TOML, for one key with two translations, and for a
+    place that the English has not."""
     found: dict[str, str] = {}
     for path in sorted((STRINGS / known(to)).glob("*.toml")):
         try:

@@ -130,7 +130,8 @@ def _written(module: RawModule) -> str:
     """What to say of kernels that stand in the source and were not compiled."""
     compiled = {readable_name(name).rsplit("::", 1)[-1] for name in module.kernel_names}
     written = [name for name in dict.fromkeys(_WRITTEN.findall(module.source or "")) if name not in compiled]
-    return f" Its source writes {', '.join(written)}: a template's instance is named, --kernel \"{written[0]}<4>\"; a static kernel that nothing calls is left out" if written else ""
+    return (f" Its source writes {', '.join(written)}: a template's instance is named, --kernel \"{written[0]}<4>\"; a static kernel that nothing calls is "
+            f"left out") if written else ""
 
 
 def _only(module: RawModule) -> str:

@@ -194,7 +194,8 @@ class RawKernel:
         Raises LaunchError before anything runs; HazardError, DeadlockError or MemoryFault from the emulator.
         """
         grid, block = arguments.check_launch(self.signature, self.use, grid, block, shared_mem)
-        attributes = launch_attributes.checked(self.signature, self.use, grid, block, int(shared_mem), cluster, self.meets_in_grid if cooperative is None else cooperative, dependent)
+        attributes = launch_attributes.checked(self.signature, self.use, grid, block, int(shared_mem), cluster, self.meets_in_grid if cooperative is None
+                                               else cooperative, dependent)
         checked = arguments.check_arguments(self.signature, args, self.backend)
         if shared_mem > self._max_dynamic:
             self._max_dynamic = int(shared_mem)

@@ -47,7 +47,8 @@ class Difference:
 
 
 def diff(first: Any, second: Any, context: int = 3) -> Difference:
-    """What is different between two kernels: files below hopperlab/kernels/ ("gemm/multistage.cu"), modules or kernels (of %%cuda, load_kernel), or texts of several lines.
+    """What is different between two kernels: files below hopperlab/kernels/ ("gemm/multistage.cu"), modules or kernels (of %%cuda, load_kernel), or
+    texts of several lines.
 
     context: unchanged lines shown around a change. Raises FileNotFoundError for a file that is not there, TypeError for what has no source.
     """

@@ -12,7 +12,8 @@ from ..emulator.hazards import render
 
 
 def hazards(run: Any) -> str:
-    """The hazards of a run (`hl.emulate(...) as run`), sorted by file, line and kind: kind and both source lines, each pair of lines once; its warnings in one more line."""
+    """The hazards of a run (`hl.emulate(...) as run`), sorted by file, line and kind: kind and both source lines, each pair of lines once; its
+    warnings in one more line."""
     found, doubts = _places(run.hazards), _places(run.warnings)
     doubted = f"{len(doubts)} warning{'s' * (len(doubts) != 1)}: {'; '.join(doubts)}" if doubts else ""
     if not found:

@@ -109,7 +109,8 @@ class Panel:
         metadata: dict = {}
         if self.picture is not None:
             fallback, metadata = self.picture._repr_mimebundle_()
-            fallback["text/plain"] = say("A panel: run the notebook to move its controls. First launch:\n" + self.picture.text + (f"\n{self.on_gpu}" if self.on_gpu else ""))
+            fallback["text/plain"] = say("A panel: run the notebook to move its controls. First launch:\n" + self.picture.text
+                                         + (f"\n{self.on_gpu}" if self.on_gpu else ""))
         return merged_bundle(self._box, fallback), metadata
 
 

@@ -2,7 +2,8 @@
 """The look of every figure: palette, fonts, the card a figure is drawn on, and `Picture`, which carries it to a notebook.
 
 Figures are drawn on an opaque pale card, so that they read the same in a light and in a dark theme.
-Change colours and sizes of figures here. Listings, which are text of a page, name those of their themes themselves (listings.py, side_by_side.py), stages.py one of its own.
+Change colours and sizes of figures here. Listings, which are text of a page, name those of their themes themselves (listings.py, side_by_side.py),
+stages.py one of its own.
 """
 
 from __future__ import annotations

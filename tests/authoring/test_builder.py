@@ -80,7 +80,8 @@ def test_cells_ids_and_tags(lesson):
 
 @pytest.mark.parametrize("old, new, message", [
     ("title: A lesson\n", "", "title"), ("minutes: 20", "minutes: soon", "minutes"), ("id=two", "id=one", "two cells have the id 'one'"),
-    ("ignore hide", "ignore hid", "unknown flag"), ("## Next\n\n```python\nnot_a_cell()\n```\n\n```cpp\n# include \"not a heading\"\n```", "```python id=x\nopen", "never closed")])
+    ("ignore hide", "ignore hid", "unknown flag"), ("## Next\n\n```python\nnot_a_cell()\n```\n\n```cpp\n# include \"not a heading\"\n```",
+                                                    "```python id=x\nopen", "never closed")])
 def test_bad_sources_are_named(lesson, old, new, message):
     lesson.write_text(TEXT.replace(old, new))
     with pytest.raises(lesson_source.SourceError, match=message):

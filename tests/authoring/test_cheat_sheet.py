@@ -42,7 +42,8 @@ def of(row):
 
 def test_the_headers_are_read():
     assert len(WRAPPERS) > 70 and WRAPPERS["mbarrier_init"] == ["mbarrier.init.shared::cta.b64"] and "CP_REDUCE_ASYNC_BULK_CLUSTER" in WRAPPERS
-    assert WRAPPERS["wgmma_wait_group"] == ["wgmma.wait_group.sync.aligned"] and "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64" in WRAPPERS["mbarrier_try_wait_parity"]
+    assert WRAPPERS["wgmma_wait_group"] == ["wgmma.wait_group.sync.aligned"]
+    assert "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64" in WRAPPERS["mbarrier_try_wait_parity"]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.does.replace(" ", "-"))

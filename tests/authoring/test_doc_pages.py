@@ -106,7 +106,8 @@ def test_a_table_that_is_written_anew_makes_nothing_stale(root):
 
 
 @pytest.mark.parametrize(("old", "new", "fault"), [
-    ("<!-- of {} -->\n\n", "", "does not say of which text"), ("(../other.md#first)", "(../other.md)", "link 'other.md#first'"), ("(#第二-部分)", "(#第三)", "link '#second-part'"),
+    ("<!-- of {} -->\n\n", "", "does not say of which text"), ("(../other.md#first)", "(../other.md)", "link 'other.md#first'"),
+    ("(#第二-部分)", "(#第三)", "link '#second-part'"),
     ("`make`", "make", "code 'make'"), ("3 次", "几次", "number '3'"), ("f[0](y)", "f[0](z)", "a listing differs"), ("## 第二 部分", "第二部分", "1 headings, 2 in English"),
     ("<!-- sums: table -->", "", "the table 'sums'")])
 def test_what_a_page_lost_is_named(old, new, fault, root):

@@ -129,7 +129,8 @@ def test_the_checks_of_the_lessons_say_right_in_a_way_that_progress_reads():
     from hopperlab.lessons import l00_start_here, l03_ampere_pipeline
     right = [l00_start_here.check_intensities({"axpy": 2 / 12, "sum": 0.5, "thin product": 15.94}),
              l03_ampere_pipeline.check_ring(lambda s: s - 1, lambda s: s - 2, lambda s, i: (i + s - 1) % s)]
-    wrong = [l00_start_here.check_intensities({"axpy": 2 / 12}), l03_ampere_pipeline.check_ring(None, None, None), l03_ampere_pipeline.check_ring(lambda s: s - 1, lambda s: s - 1, lambda s, i: i % s)]
+    wrong = [l00_start_here.check_intensities({"axpy": 2 / 12}), l03_ampere_pipeline.check_ring(None, None, None),
+             l03_ampere_pipeline.check_ring(lambda s: s - 1, lambda s: s - 1, lambda s, i: i % s)]
     def cell(text):
         return {"execution_count": 3, "outputs": [{"output_type": "stream", "text": text}]}
     assert [learner_progress.says_right(cell(text)) for text in right + wrong] == [True, True, False, False, False]

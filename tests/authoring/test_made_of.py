@@ -19,8 +19,10 @@ CELLS = {"setup": "from hopperlab import measure, show\nxp = hl.array_module()\n
 
 
 def test_a_text_of_which_lines_are_shown_counts_although_its_kernel_was_compiled():
-    noted = {"launched": [], "recordings": [], "place": set(), "compiled": [{"name": "copy/bulk_copy.cu", "code": toolchain.read_source(toolchain.KERNELS / "copy/bulk_copy.cu"),
-                                                                                "options": (), "name_expressions": (), "arch": kernel_uses.ARCH}], "read": {"copy/bulk_copy.cu"}}
+    noted = {"launched": [], "recordings": [], "place": set(), "compiled": [{"name": "copy/bulk_copy.cu",
+                                                                             "code": toolchain.read_source(toolchain.KERNELS / "copy/bulk_copy.cu"),
+                                                                                "options": (), "name_expressions": (), "arch": kernel_uses.ARCH}],
+                                                                                "read": {"copy/bulk_copy.cu"}}
     assert "texts" not in made_of.uses(noted, {}) and made_of.uses(noted | {"shown": {"copy/bulk_copy.cu"}}, {})["texts"] == ["copy/bulk_copy.cu"]
 
 
@@ -45,7 +47,8 @@ ROOM = {"show/__init__.py": "from .charts import bars\nfrom .style import Pictur
                           "def bars(values):\n    '''Bars.'''\n    return style.Picture(_scaled(values), style.INK)\n\n"
                           "def _scaled(values):\n    return [WIDTH * v for v in values]\n\ndef lines(values):\n    return UNUSED\n",
         "show/style.py": "INK = 'black'\nPAPER = 'white'\nclass Picture:\n    def __init__(self, values, colour):\n        self.paper = PAPER\n",
-        "lessons/__init__.py": "", "lessons/l05_tiles/__init__.py": "from ..rooms import offer\n\n__getattr__, __dir__, __all__ = offer(__name__, {'.boxes': 'explore other'})\n",
+        "lessons/__init__.py": "", "lessons/l05_tiles/__init__.py": "from ..rooms import offer\n\n__getattr__, __dir__, __all__ = offer(__name__, {'.boxes': "
+                                                                    "'explore other'})\n",
         "lessons/l05_tiles/boxes.py": "from ...show import bars\n\ndef explore():\n    from ...show.charts import lines\n    return lines(1), bars\n",
         "lessons/l05_tiles/exercises.py": "EXERCISES = [1]\n"}
 
@@ -72,7 +75,8 @@ def edit(package, name, old, new):
 
 
 @pytest.mark.parametrize("source", ["show.bars(x)", "hl.show.bars(x)", "lesson.explore()", "from hopperlab.show.charts import bars as b\nb(x)", "f = show.bars"])
-@pytest.mark.parametrize("name, old, new", [("show/charts.py", "WIDTH = 3", "WIDTH = 5"), ("show/charts.py", "WIDTH * v", "WIDTH + v"), ("show/style.py", "'white'", "'grey'"),
+@pytest.mark.parametrize("name, old, new", [("show/charts.py", "WIDTH = 3", "WIDTH = 5"), ("show/charts.py", "WIDTH * v", "WIDTH + v"),
+                                            ("show/style.py", "'white'", "'grey'"),
                                             ("show/style.py", "'black'", "'blue'")])
 def test_a_change_that_is_reached_changes_the_hash(package, source, name, old, new):
     before = digest(package, source)
@@ -83,7 +87,8 @@ def test_a_change_that_is_reached_changes_the_hash(package, source, name, old, n
 @pytest.mark.parametrize("name, old, new", [("show/charts.py", "UNUSED = 4", "UNUSED = 5"), ("show/charts.py", "'''Bars.'''", "'''Other words.'''"),
                                             ("show/charts.py", "WIDTH = 3", "# a comment\n\nWIDTH = 3   # inches"), ("show/charts.py", "'''Charts.'''", "'''Plots.'''"),
                                             ("show/charts.py", "def bars(values):", "def bars(values: list[style.Picture]) -> float:"),
-                                            ("show/charts.py", "import numpy", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .style import Other\nimport numpy"),
+                                            ("show/charts.py", "import numpy",
+                                             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .style import Other\nimport numpy"),
 
                                             ("lessons/l05_tiles/boxes.py", "return lines(1)", "return lines(2)")])
 def test_what_is_not_reached_comments_and_docstrings_change_nothing(package, name, old, new):
@@ -112,7 +117,8 @@ def test_a_kernel_is_written_down_as_its_file_an_edit_of_it_or_its_text():
     assert kernel_uses.reference(noted(text, options=("-DSTAGES=3",)), True, {}) == {"name": FILE, "options": ["-DSTAGES=3"], "launched": True}
     edited = text.replace("#define STAGES 4", "#define STAGES 8").replace("int s = j % STAGES;", "int s = 0;")
     cells = {"answer": "%%cuda mine\n" + edited.rstrip("\n"), "other": "x = 1"}
-    for code, name, given, kind in ((edited, FILE, {}, "edits"), (edited, "mine.cu", cells, "cell"), (edited.replace("int s = 0;", "int s = 1;"), "mine.cu", cells, "edits"),
+    for code, name, given, kind in ((edited, FILE, {}, "edits"), (edited, "mine.cu", cells, "cell"), (edited.replace("int s = 0;", "int s = 1;"), "mine.cu",
+            cells, "edits"),
                                     ("__global__ void k() {}", "k.cu", cells, "code")):
         stored = kernel_uses.reference(noted(code, name), False, given)
         assert kind in stored and len(str(stored)) < 1000 and kernel_uses.source(stored, given) == Source(code, name), stored

@@ -181,7 +181,8 @@ def test_a_panel_takes_the_place_of_its_stored_picture(lesson, tmp_path):
     (html / "_images" / "a1.png").write_bytes(b"stored")
     (html / "_images" / "b2.png").write_bytes(b"another")
     page = html / "notebooks" / "05_rows.html"
-    page.write_text('<p>1<img alt="x" src="../_images/b2.png"></p>2<div><a class="r" href="../_images/a1.png"><img alt="y" src="../_images/a1.png" width="3">\n</a></div>3')
+    page.write_text('<p>1<img alt="x" src="../_images/b2.png"></p>2<div><a class="r" href="../_images/a1.png"><img alt="y" src="../_images/a1.png" '
+                    'width="3">\n</a></div>3')
     assert moving_panels.move(lesson, html).startswith("1 of 1 panels move on their pages (0.0 MB)")
     text = page.read_text()
     assert text.startswith('<p>1<img alt="x" src="../_images/b2.png"></p>2<div><div class="hl-panel"') and text.endswith("</script></div>3") and "a1.png" not in text
@@ -235,6 +236,7 @@ def test_a_film_without_a_browser_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_launching_asks_for_the_emulator_whatever_the_machine_has():
-    asked = subprocess.run([sys.executable, "-c", "from hopperlab.authoring.panels import panel_run; panel_run._emulator(); import hopperlab as hl; print(hl.array_module().__name__)"],
+    asked = subprocess.run([sys.executable, "-c", "from hopperlab.authoring.panels import panel_run; panel_run._emulator(); import hopperlab as hl; "
+                                                  "print(hl.array_module().__name__)"],
                            env={"PATH": "", "HOPPERLAB_BACKEND": "gpu", "PYTHONPATH": str(hashes.ROOT)}, capture_output=True, text=True, check=False)
     assert asked.stdout.split("\n")[-2] == "numpy", asked.stderr

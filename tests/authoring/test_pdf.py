@@ -17,10 +17,12 @@ PAGE = '<html><article role="main" id="m"><nav class="page-bar"><a href="x.html"
 def rendered(tmp_path):
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "docs").mkdir()
-    (tmp_path / "index.html").write_text('<link rel="stylesheet" href="_static/site.css" /><style>body { --a: b }</style><img src="_images/p.png" alt="a picture of tiles">')
+    (tmp_path / "index.html").write_text('<link rel="stylesheet" href="_static/site.css" /><style>body { --a: b }</style><img src="_images/p.png" alt="a '
+                                         'picture of tiles">')
     (tmp_path / "notebooks" / "05.html").write_text(PAGE.format(
         '<section id="one"><h1>05 · One<a class="headerlink" href="#one">#</a></h1><img src="../_images/y.png" alt="y">'
-        '<a class="r" href="#one">1</a><a href="../docs/g.html#tma">2</a><a href="../docs/g.html">3</a><a href="../docs/other.html#x">4</a><a href="https://a.b/#c">5</a></section>'))
+        '<a class="r" href="#one">1</a><a href="../docs/g.html#tma">2</a><a href="../docs/g.html">3</a><a href="../docs/other.html#x">4</a><a '
+        'href="https://a.b/#c">5</a></section>'))
     (tmp_path / "docs" / "g.html").write_text(PAGE.format('<section id="one"><h1>Words</h1><dl id="tma"></dl></section>'))
     return tmp_path
 

@@ -43,7 +43,8 @@ def python(code: str, env: dict) -> subprocess.CompletedProcess:
 @pytest.mark.thorough           # below, a solution from the same archives
 def test_lesson_05_runs_from_stored_ptx_and_prints_what_is_stored(without_nvrtc, tmp_path):
     (tmp_path / "05_tma_tiles.ipynb").write_bytes((ROOT / "notebooks" / "05_tma_tiles.ipynb").read_bytes())
-    done = subprocess.run([sys.executable, "-m", "pytest", "--nbval", f"--nbval-cell-timeout={120 * PATIENCE:.0f}", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir",
+    done = subprocess.run([sys.executable, "-m", "pytest", "--nbval", f"--nbval-cell-timeout={120 * PATIENCE:.0f}", "-q", "-p", "no:cacheprovider", "-p",
+                           "no:xdist", "--rootdir",
                            str(tmp_path), str(tmp_path / "05_tma_tiles.ipynb")], cwd=tmp_path, env=without_nvrtc, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]
     assert not list(tmp_path.glob("cache/*/*")), "something was compiled"
@@ -70,7 +71,8 @@ def test_an_edited_header_counts_as_an_edit(monkeypatch):
     texts = {"/a/hopperlab/tma.cuh": "one"}
     same = precompiled_ptx.key_of("code", "k.cu", ("-DX",), (), "sm_90a", {"/elsewhere/tma.cuh": "one"})
     assert precompiled_ptx.key_of("code", "k.cu", ("-DX",), (), "sm_90a", texts) == same
-    for other in (("code2", "k.cu", ("-DX",), (), "sm_90a", texts), ("code", "k.cu", ("-DY",), (), "sm_90a", texts), ("code", "k.cu", ("-DX",), ("k<1>",), "sm_90a", texts),
+    for other in (("code2", "k.cu", ("-DX",), (), "sm_90a", texts), ("code", "k.cu", ("-DY",), (), "sm_90a", texts),
+                  ("code", "k.cu", ("-DX",), ("k<1>",), "sm_90a", texts),
                   ("code", "k.cu", ("-DX",), (), "sm_90", texts), ("code", "k.cu", ("-DX",), (), "sm_90a", {"tma.cuh": "two"})):
         assert precompiled_ptx.key_of(*other) != same
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the site is made of: pages, chapters, links and texts, alt text on every image, and a check that finds what is broken. test_site_built.py looks at a whole build."""
+"""What the site is made of: pages, chapters, links and texts, alt text on every image, and a check that finds what is broken. test_site_built.py
+looks at a whole build."""
 
 import html
 import re
@@ -90,7 +91,8 @@ def test_the_reference_names_everything_public(pages):
 
 def test_the_check_finds_missing_words_pages_and_headings(tmp_path):
     (tmp_path / "a.html").write_text('<img src="x.png"><img src="y.png" alt="_images/y.png"><img src="z.png" alt="a picture of z">'
-                                     '<a href="b.html#there">1</a><a href="b.html#gone">2</a><a href="c.html">3</a><a href="https://d">4</a><a href="#up">5</a><p id="up">')
+                                     '<a href="b.html#there">1</a><a href="b.html#gone">2</a><a href="c.html">3</a><a href="https://d">4</a><a '
+                                     'href="#up">5</a><p id="up">')
     (tmp_path / "b.html").write_text('<p id="there">')
     faults = "\n".join(sorted(sphinx_build.check(tmp_path)))
     assert faults.count("without alt text") == 2 and "b.html#gone, where" in faults and "c.html, which does not exist" in faults
@@ -102,7 +104,8 @@ def test_links_to_files_outside_the_site_become_words(tmp_path):
     page.parent.mkdir()
     (page.parent / "b.md").write_text("")
     text = "[b](b.md#x) [k](../hopperlab/kernels/x.cu) [w](https://x.y) [n](../notebooks/05.ipynb) ![i](gone.png)"
-    assert sphinx_build._links_to_files_as_words(text, page, tmp_path) == "[b](b.md#x) k (`hopperlab/kernels/x.cu`) [w](https://x.y) [n](../notebooks/05.ipynb) ![i](gone.png)"
+    assert sphinx_build._links_to_files_as_words(text, page,
+                                                 tmp_path) == "[b](b.md#x) k (`hopperlab/kernels/x.cu`) [w](https://x.y) [n](../notebooks/05.ipynb) ![i](gone.png)"
 
 
 @pytest.mark.thorough
@@ -148,7 +151,8 @@ def test_the_ladders_chart_is_that_of_the_recording():
     assert all((width / 100 > peer) == (step.share > 1) for width, step in zip(widths, told.steps) if abs(step.share - 1) > 0.01)
 
 
-SETTINGS = {"repository": "https://github.com/someone/course", "branch": "main", "files": ["notebooks/05_tma_tiles.ipynb", "exercises/05_tma_tiles.ipynb", "docs/hazards/race.md"]}
+SETTINGS = {"repository": "https://github.com/someone/course", "branch": "main", "files": ["notebooks/05_tma_tiles.ipynb", "exercises/05_tma_tiles.ipynb",
+        "docs/hazards/race.md"]}
 PAGES = {"notebooks/05_tma_tiles", "exercises/05_tma_tiles", "notebooks/18_after_hopper"}
 
 
@@ -168,12 +172,14 @@ def test_other_pages_link_to_their_source_or_the_repository():
 
 def test_without_an_address_nothing_is_invented_and_colab_needs_github():
     assert [link["words"] for link in sphinx_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": ""}, PAGES)] == ["Exercises", "Notebook"]
-    assert [link["words"] for link in sphinx_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": "https://git.example.org/a/b"}, PAGES)] == ["Exercises", "Notebook", "Repository"]
+    assert [link["words"] for link in sphinx_pages.links("notebooks/05_tma_tiles", {**SETTINGS, "repository": "https://git.example.org/a/b"},
+                                                         PAGES)] == ["Exercises", "Notebook", "Repository"]
 
 
 @pytest.mark.parametrize("origin, address", [
     ("https://github.com/someone/course.git", "https://github.com/someone/course"), ("git@github.com:someone/course.git", "https://github.com/someone/course"),
-    ("ssh://git@git.example.org/group/sub/course", "https://git.example.org/group/sub/course"), ("https://name:word@github.com/someone/course", "https://github.com/someone/course"),
+    ("ssh://git@git.example.org/group/sub/course", "https://git.example.org/group/sub/course"), ("https://name:word@github.com/someone/course",
+            "https://github.com/someone/course"),
     ("/srv/git/course.git", ""), ("file:///srv/course", ""), ("../course", ""), (None, "")])
 def test_the_address_is_that_of_the_origin_where_a_browser_can_open_it(origin, address, tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)

@@ -13,7 +13,8 @@ from hopperlab.authoring.site import slides
 DECKS = sorted((hashes.ROOT / "notebooks" / "slides").glob("*.md"))
 LESSON = nbformat.v4.new_notebook(metadata={"hopperlab": {"title": "Tiles", "minutes": 30}}, cells=[
     nbformat.v4.new_code_cell("", id="printed", outputs=[nbformat.v4.new_output("stream", name="stdout", text="one\ntwo\nthree\n")]),
-    nbformat.v4.new_code_cell("", id="drawn", outputs=[nbformat.v4.new_output("display_data", {"image/png": base64.b64encode(b"png").decode(), "text/plain": "a [tile]"})])])
+    nbformat.v4.new_code_cell("", id="drawn", outputs=[nbformat.v4.new_output("display_data", {"image/png": base64.b64encode(b"png").decode(),
+            "text/plain": "a [tile]"})])])
 
 
 @pytest.fixture

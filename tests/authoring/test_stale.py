@@ -14,6 +14,7 @@ import pytest
 from support.patience import PATIENCE
 
 from hopperlab.authoring import hashes
+from hopperlab.authoring.stamps import made_of
 
 SOURCE = '''---
 title: A small lesson
@@ -205,24 +206,42 @@ def dated(root, date):
     (root / RECORDING).write_text(json.dumps(data))
 
 
-@pytest.mark.thorough           # test_what_is_stale_is_restamped_without_a_gpu_where_it_can_be makes this change among others
-def test_a_moved_line_stales_what_names_lines_of_kernels(small):
-    change(small / HEADER, "#pragma once\n", "#pragma once\n// a remark of a line of its own\n")
-    assert stale(small) == {"hazards": ["lines"]}
+def named_by_check(root):
+    """What `authoring check` says of stale cells: {cell: what changed}."""
+    done = authoring(root, "check")
+    found = dict(re.findall(r"^99_small\.ipynb: cell '([\w-]+)' is stale: (.*) changed since its output was stored", done.stdout, re.MULTILINE))
+    assert done.returncode == bool(found) and f"{len(found)} findings" in done.stdout, done.stdout + done.stderr
+    return found
 
 
-@pytest.mark.thorough           # test_what_is_stale_is_restamped_without_a_gpu_where_it_can_be makes this change among others
-def test_a_changed_constant_of_a_figure_stales_what_it_draws(small):
-    change(small / FIGURES, "HEIGHT = 2.0", "HEIGHT = 3.0")
-    assert stale(small) == {"figure": ["drawing"]}
+SINGLE = {                          # one change -> how it is made, and the cells that check then names
+    "a line of a header moves": (lambda root: change(root / HEADER, "#pragma once\n", "#pragma once\n// a remark of a line of its own\n"), {"hazards": "lines"}),
+    "a comment in a line of a header": (lambda root: change(root / HEADER, "#pragma once\n", "#pragma once    // a remark\n"), {}),
+    "a constant of a figure": (lambda root: change(root / FIGURES, "HEIGHT = 2.0", "HEIGHT = 3.0"), {"figure": "drawing"}),
+    "a drawing function of the lesson": (lambda root: change(root / FIGURES, "axes.bar(range(len(values)), values)", "axes.bar(range(len(values)), values, width=0.5)"),
+                                         {"figure": "drawing"}),
+    "a drawing function of all lessons": (lambda root: change(root / "hopperlab/show/charts.py", "height=0.7", "height=0.6"), {"other-figure": "drawing"}),
+    "the call that draws a figure": (lambda root: rebuilt(root, "lesson.figure([3, 1, 2])", "lesson.figure([3, 1, 4])"), {"figure": "source"}),
+    "a recording": (lambda root: dated(root, "2031-01-01"), {"setup": "recordings", "reads": "recordings"}),
+    "a kernel": (lambda root: change(root / KERNEL, "if (threadIdx.x != 0)", "if (threadIdx.x != 0 || blockIdx.y != 0)"),
+                 {"values": "kernels", "shown": "kernels", "timed": "kernels", "listing": "texts"}),
+}
 
 
-@pytest.mark.thorough           # test_what_is_stale_is_restamped_without_a_gpu_where_it_can_be makes this change among others
-def test_a_changed_recording_stales_what_reads_it(small):
-    dated(small, "2031-01-01")
-    assert stale(small) == {"setup": ["recordings"], "reads": ["recordings"]}
+def rebuilt(root, old, new):
+    """A changed cell of the lesson's source, and the notebook built of it."""
+    change(root / "notebooks/sources/99_small.md", old, new)
+    assert authoring(root, "build").returncode == 0
 
 
+@pytest.mark.parametrize("what", SINGLE)
+def test_a_single_change_is_named_at_exactly_the_cells_that_it_reaches(small, what):
+    make, cells = SINGLE[what]
+    make(small)
+    assert named_by_check(small) == {cell: made_of.WORDS[part] for cell, part in cells.items()}
+
+
+@pytest.mark.thorough           # what is restamped and what is left is shown by test_a_changed_kernel_stales_its_cells_and_the_timed_one_needs_a_gpu too
 def test_what_is_stale_is_restamped_without_a_gpu_where_it_can_be(small):
     change(small / HEADER, "#pragma once\n", "#pragma once\n// a remark of a line of its own\n")
     change(small / FIGURES, "HEIGHT = 2.0", "HEIGHT = 3.0")
@@ -257,7 +276,8 @@ def test_a_changed_kernel_stales_its_cells_and_the_timed_one_needs_a_gpu(small):
 def test_words_of_hazards_are_compared_and_taken_on_request(small):
     """Nothing that hashes see has changed: the sentences of hazards are no part of a cell."""
     file = small / "hopperlab/emulator/hazards/words.py"
-    word = next(word for word in ("which had not been waited for", "no wait lies between", "Wait", "wait") if word in str(outputs(small)["hazards"]) and word in file.read_text())
+    word = next(word for word in ("which had not been waited for", "no wait lies between", "Wait", "wait") if word in str(outputs(small)["hazards"])
+                and word in file.read_text())
     file.write_text(file.read_text().replace(word, word + " indeed"))
     assert stale(small) == {}
     done = authoring(small, "restamp", "--all")

@@ -11,7 +11,8 @@ from hopperlab.authoring import hashes
 from hopperlab.authoring.site import stored_listings, wrapping
 
 KERNELS = hashes.ROOT / "hopperlab" / "kernels"
-LINE = re.compile(r'<span class="ln(?P<marked> marked)?"(?: data-n="(?P<number>\d+)")?(?: style="--h:(?P<wide>\d+);--d:(?P<narrow>\d+)")?>(?P<code>.*?\n)</span>(?=<span class="ln|</pre>|$)', re.DOTALL)
+LINE = re.compile(r'<span class="ln(?P<marked> marked)?"(?: data-n="(?P<number>\d+)")?(?: '
+                  r'style="--h:(?P<wide>\d+);--d:(?P<narrow>\d+)")?>(?P<code>.*?\n)</span>(?=<span class="ln|</pre>|$)', re.DOTALL)
 BACKGROUNDS = {"light": "#f0f0f0", "dark": "#272822"}
 """Of code, in the themes that conf.py names (friendly, monokai)."""
 
@@ -37,7 +38,8 @@ def test_colours_become_classes_and_marks_stay():
     listing = show.listing('#include <a.h>\nint x = 7;   // seven\n/* two\nlines */ f("s");\n', "a.cu", mark=(2,))
     page = stored_listings.with_classes(listing._repr_mimebundle_()["text/html"])
     assert "color:" not in page and "<table" not in page
-    for kind, text in (("comment-preproc", "#include"), ("keyword", "int"), ("literal-number", "7"), ("comment", "// seven"), ("comment", "/* two"), ("comment", "lines */"), ("literal-string", '"s"')):
+    for kind, text in (("comment-preproc", "#include"), ("keyword", "int"), ("literal-number", "7"), ("comment", "// seven"), ("comment", "/* two"),
+                       ("comment", "lines */"), ("literal-string", '"s"')):
         assert re.search(rf'<span class="hl-{kind}">{re.escape(html.escape(text, quote=False))}', page), (kind, text)
     assert [bool(line["marked"]) for line in shown(listing)] == [False, True, False, False]
 

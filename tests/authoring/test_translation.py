@@ -80,7 +80,8 @@ def test_a_cell_that_changed_is_stale_and_named(lesson):
 def test_a_title_that_changed_is_stale(lesson):
     write(lesson, WHOLE)
     lesson.write_text(SOURCE.replace("title: A lesson", "title: Another"))
-    assert not translation.status(lesson, "zh").title and f"no title (of: {translation.digest('Another')})" in "\n".join(translation.report([translation.status(lesson, "zh")]))
+    assert not translation.status(lesson, "zh").title and f"no title (of: {translation.digest('Another')})" in "\n".join(translation.report([translation.status(lesson,
+            "zh")]))
 
 
 def test_a_cell_whose_code_changed_is_not_stale(lesson):
@@ -90,7 +91,8 @@ def test_a_cell_whose_code_changed_is_not_stale(lesson):
 
 
 @pytest.mark.parametrize(("old", "new", "fault"), [
-    ("(02_x.ipynb)", "(03_x.ipynb)", "link '02_x.ipynb'"), ("`cp.async`", "cp.async", "code 'cp.async'"), ("16 行", "很多行", "number '16'"), ("$x^2$", "x²", "formula 'x^2'"),
+    ("(02_x.ipynb)", "(03_x.ipynb)", "link '02_x.ipynb'"), ("`cp.async`", "cp.async", "code 'cp.async'"), ("16 行", "很多行", "number '16'"),
+    ("$x^2$", "x²", "formula 'x^2'"),
     ("```text\na -> b\n```", "a -> b", "block 'text'"), ("16 行", "16 行 `made_up`", "code 'made_up' is not in the English"),
     ("文字，", "**文字，**又", "is not shown as emphasis")])
 def test_what_a_translation_lost_is_named(old, new, fault, lesson):

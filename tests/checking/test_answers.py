@@ -22,7 +22,8 @@ extern "C" __global__ void fold(const float* x, float* y, int tiles) {{ }}
 
 
 @pytest.mark.parametrize("before, after", [("COUNT = 2\n", ""), ("COUNT = 2\n", 'print(phases([["arrive", 1]]))\n'), ("PLACES = dict(a=1, b=(2, 3))\nCOUNT = 2\n", ""),
-                                           ("COUNT = len(range(2))\nSEEN = set([1])\n", "assert phases([]) == []\n"), ("COUNT = 2\nNAMES = {1, 2}\n", "print(\n  phases([])\n)\n")])
+                                           ("COUNT = len(range(2))\nSEEN = set([1])\n", "assert phases([]) == []\n"),
+                                           ("COUNT = 2\nNAMES = {1, 2}\n", "print(\n  phases([])\n)\n")])
 def test_harmless_habits_are_taken(before, after):
     verdict = check.judge(catalogue.find("04.1"), before + PHASES + after)
     assert verdict.right, str(verdict)
@@ -33,8 +34,10 @@ def test_what_only_tries_an_answer_never_runs():
     assert "open" not in text and text.split("\n")[1] == "COUNT = 2"
 
 
-@pytest.mark.parametrize("line, why", [("print(1); COUNT = 2", "lines of their own"), ("COUNT = int(open('x').read())", "nothing else"), ("COUNT = dict.fromkeys([1])", "nothing else"),
-                                       ("COUNT = dict(a=print(1))", "nothing else"), ("phases([])", "print and assert are left out"), ("dict = print", "not the answer's to define"),
+@pytest.mark.parametrize("line, why", [("print(1); COUNT = 2", "lines of their own"), ("COUNT = int(open('x').read())", "nothing else"),
+                                       ("COUNT = dict.fromkeys([1])", "nothing else"),
+                                       ("COUNT = dict(a=print(1))", "nothing else"), ("phases([])", "print and assert are left out"),
+                                       ("dict = print", "not the answer's to define"),
                                        ("COUNT = len([x() for x in [phases]])", "nothing else")])
 def test_what_would_run_is_refused(line, why):
     with pytest.raises(answers.Refused, match=why):
@@ -56,7 +59,8 @@ def test_headers_of_cuda_and_of_the_language_are_taken(head):
 
 @pytest.mark.parametrize("head, why", [('#include "cstdint"', r'#include "cstdint": only the course\'s own headers, .* write it with angle brackets: <cstdint>'),
                                        ('#include "hopperlab/tma.cuh"', "<hopperlab/tma.cuh>"), ('#include "mine.h"', r'#include "mine\.h": only the course'),
-                                       ("#include <vector>", "#include <vector>: only"), ("#include <cuda/ptx>\n_CCCL_PRAGMA(once)", "_CCCL_PRAGMA belongs to the headers"),
+                                       ("#include <vector>", "#include <vector>: only"), ("#include <cuda/ptx>\n_CCCL_PRAGMA(once)",
+                                                                                          "_CCCL_PRAGMA belongs to the headers"),
                                        ("#define P(a, b) a##b\nP(_CC, CL_PRAGMA)(once)", "a macro makes _CCCL_PRAGMA")])
 def test_other_headers_are_named_and_refused(head, why):
     with pytest.raises(answers.Refused, match=why):

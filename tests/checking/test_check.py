@@ -12,8 +12,10 @@ NUMBERS = np.random.default_rng(7).permutation(64 * 64).reshape(64, 64)
 ROW, COLUMN = np.indices((64, 64))
 
 
-@pytest.mark.parametrize("got, said", [(NUMBERS.T, "rows and columns have changed places"), (NUMBERS[ROW, COLUMN ^ ROW % 8 * 8], "one side of shared memory swizzles and the other does not"),
-                                       (np.roll(NUMBERS, 1, axis=1), "axis 1 by 1 behind"), (np.roll(NUMBERS, -4, axis=0), "axis 0 by 4 ahead"), (NUMBERS[:, ::-1], "reverse order")])
+@pytest.mark.parametrize("got, said", [(NUMBERS.T, "rows and columns have changed places"),
+                                       (NUMBERS[ROW, COLUMN ^ ROW % 8 * 8], "one side of shared memory swizzles and the other does not"),
+                                       (np.roll(NUMBERS, 1, axis=1), "axis 1 by 1 behind"), (np.roll(NUMBERS, -4, axis=0), "axis 0 by 4 ahead"),
+                                       (NUMBERS[:, ::-1], "reverse order")])
 def test_right_numbers_in_other_places_say_whence(got, said):
     case = Case({"out": NUMBERS}, outputs={"out": got})
     message, = [finding.message for finding in check._values(case, "(somewhere)")]
@@ -39,7 +41,8 @@ def test_long_arguments_are_cut_and_values_are_pythons():
     assert value_words.sentence(value_words.Wrong((2,), True, None)) == "returned True at [2], expected None"
 
 
-@pytest.mark.parametrize("value, expected, said", [(1024, 64, "16 times as much; bytes where units of 16 bytes"), (64, 128, "2 times too little; elements of 2 bytes"), (8, 16, ""), (65, 66, ""), (-32, 32, "")])
+@pytest.mark.parametrize("value, expected, said", [(1024, 64, "16 times as much; bytes where units of 16 bytes"),
+                                                   (64, 128, "2 times too little; elements of 2 bytes"), (8, 16, ""), (65, 66, ""), (-32, 32, "")])
 def test_whole_numbers_that_are_a_multiple_apart_say_so(value, expected, said):
     words = value_words.sentence(value_words.Wrong((), value, expected))
     assert said in words and (said or words.endswith(str(expected)))

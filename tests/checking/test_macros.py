@@ -35,16 +35,21 @@ def test_what_macros_build_is_seen(text, says):
 
 
 @pytest.mark.parametrize("text", [
-    PASTE + "void f() { int J(x, 1) = 0; }", '#define REG(t) ".reg ." #t " r;"\nvoid f() { asm(REG(u32)); }', "#define LOAD(n, ...) load_##n(__VA_ARGS__)\nvoid g() { LOAD(2d, 1, 2); }",
-    '#define UNROLL _Pragma("unroll")\nvoid f() { UNROLL for (;;); }', "#define U(n) _Pragma(#n)\nU(unroll 4)", '#define LOG(f, ...) printf(f, ##__VA_ARGS__)\nvoid f() { LOG("x"); LOG("y", 1); }',
-    '#define MMA(x) asm volatile("wgmma.mma_async.sync.aligned." x ".f32 %0;")\nvoid f() { MMA("m64n8k16"); }', "#define SELF SELF + 1\nint x = SELF;", "#define F(x) x\nint y = F;",
-    "#ifdef A\n#define N 1\n#else\n#define N 2\n#endif\nint x = N;", "struct T { int file; };\nint f(T t) { return t.file; }", "#define F(file) t.file\nint f(T t) { return F(file); }"])
+    PASTE + "void f() { int J(x, 1) = 0; }", '#define REG(t) ".reg ." #t " r;"\nvoid f() { asm(REG(u32)); }',
+    "#define LOAD(n, ...) load_##n(__VA_ARGS__)\nvoid g() { LOAD(2d, 1, 2); }",
+    '#define UNROLL _Pragma("unroll")\nvoid f() { UNROLL for (;;); }', "#define U(n) _Pragma(#n)\nU(unroll 4)",
+    '#define LOG(f, ...) printf(f, ##__VA_ARGS__)\nvoid f() { LOG("x"); LOG("y", 1); }',
+    '#define MMA(x) asm volatile("wgmma.mma_async.sync.aligned." x ".f32 %0;")\nvoid f() { MMA("m64n8k16"); }', "#define SELF SELF + 1\nint x = SELF;",
+    "#define F(x) x\nint y = F;",
+    "#ifdef A\n#define N 1\n#else\n#define N 2\n#endif\nint x = N;", "struct T { int file; };\nint f(T t) { return t.file; }",
+    "#define F(file) t.file\nint f(T t) { return F(file); }"])
 def test_macros_of_honest_answers_are_taken(text):
     cuda_text.check(text)
 
 
 @pytest.mark.parametrize("text", [
-    "#define A0(x) x x\n" + "".join(f"#define A{i + 1}(x) A{i}(x x)\n" for i in range(40)) + "A40(q)", "#define f(x) x\n" + "f(" * 15_000, "#define f(x) x\n" + "f(" * 9_000 + ")" * 9_000,
+    "#define A0(x) x x\n" + "".join(f"#define A{i + 1}(x) A{i}(x x)\n" for i in range(40)) + "A40(q)", "#define f(x) x\n" + "f(" * 15_000,
+    "#define f(x) x\n" + "f(" * 9_000 + ")" * 9_000,
     "".join(f"#if {i}\n#define M{i} a\n#else\n#define M{i} b\n#endif\n" for i in range(12)), "#define B(x) x B(x x)\n" + "B(q) " * 4000])
 def test_macros_without_end_are_bounded(text):
     began = time.process_time()
@@ -56,8 +61,10 @@ def test_macros_without_end_are_bounded(text):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("#define f(x, y) x + y\nf(1, (2, 3))", "1 + ( 2 , 3 )"), ("#define a b\n#define b a\na b", "a b"), ("#define x 1\n#define c(p, q) p ## q\nc(x, 2) c(,3) c(4,)", "x2 3 4"),
-    ("#define s(x) #x\ns( a   b ) s(\"q\\n\")", '"a b" "\\"q\\\\n\\""'), ("#define v(...) <__VA_ARGS__>\nv(1, 2) v()", "< 1 , 2 > < >"), ("#define o {\n#define e }\no 1 e", "{ 1 }")])
+    ("#define f(x, y) x + y\nf(1, (2, 3))", "1 + ( 2 , 3 )"), ("#define a b\n#define b a\na b", "a b"),
+    ("#define x 1\n#define c(p, q) p ## q\nc(x, 2) c(,3) c(4,)", "x2 3 4"),
+    ("#define s(x) #x\ns( a   b ) s(\"q\\n\")", '"a b" "\\"q\\\\n\\""'), ("#define v(...) <__VA_ARGS__>\nv(1, 2) v()", "< 1 , 2 > < >"),
+    ("#define o {\n#define e }\no 1 e", "{ 1 }")])
 def test_expansion_is_that_of_the_standard(text, words):
     assert list(macros.expanded(text)) == [words.split(" ") if '"' not in words else ['"a b"', '"\\"q\\\\n\\""']]
 

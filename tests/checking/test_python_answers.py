@@ -18,7 +18,8 @@ def test_values_of_any_depth_are_compared_or_refused(depth):
         assert python_answers.difference(value, 1).startswith("returned ")
 
 
-@pytest.mark.parametrize("value, expected, tolerance", [(10**400, 1.0, 0.1), (10**400, 1, 0), (float("nan"), 1.0, 0.5), (float("inf"), 1.0, 0.5), (True, 1, 0), (1, True, 0),
+@pytest.mark.parametrize("value, expected, tolerance", [(10**400, 1.0, 0.1), (10**400, 1, 0), (float("nan"), 1.0, 0.5), (float("inf"), 1.0, 0.5), (True, 1, 0),
+                                                        (1, True, 0),
                                                         ("1", 1, 0), (None, 0, 0), ([], 0, 0), (0, [], 0), ([1, [2]], [1, 2], 0)])
 def test_values_that_are_not_the_expected_ones(value, expected, tolerance):
     assert python_answers.difference(value, expected, tolerance)

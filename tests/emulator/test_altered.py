@@ -139,7 +139,8 @@ extern "C" __global__ void words(const __grid_constant__ TensorMap map, const __
 }"""
 
 
-@pytest.mark.parametrize(("read", "loaded"), [("out[threadIdx.x] = map.words[1];", 32 * 8), ("const unsigned long long* w = map.words; out[threadIdx.x] = w[i + threadIdx.x % 4];", 32 * 8),
+@pytest.mark.parametrize(("read", "loaded"), [("out[threadIdx.x] = map.words[1];", 32 * 8),
+                                              ("const unsigned long long* w = map.words; out[threadIdx.x] = w[i + threadIdx.x % 4];", 32 * 8),
                                               ("out[threadIdx.x] = plain; prefetch_tensormap(&map);", 0)])
 def test_loads_of_a_tensor_maps_words_are_counted(read, loaded):
     out = np.zeros(32, np.uint64)

@@ -120,7 +120,8 @@ y[t] = tile[t];"""
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("wait", ["mbarrier_try_wait_parity(full + 1, 0);", "mbarrier_test_wait_parity(full + 1, 0);", "bool done = mbarrier_try_wait_parity(full + 1, 0); (void)done;"])
+@pytest.mark.parametrize("wait", ["mbarrier_try_wait_parity(full + 1, 0);", "mbarrier_test_wait_parity(full + 1, 0);",
+                                  "bool done = mbarrier_try_wait_parity(full + 1, 0); (void)done;"])
 def test_a_wait_whose_answer_nobody_reads(wait, schedule):
     session, found = launch(WAIT.replace("WAIT", wait), schedule=schedule)
     assert ("wait-unread", 5, 0) in found and ("read-before-copy", 6, 4) in found, told(session)
@@ -217,7 +218,8 @@ def test_turns_by_named_barriers(schedule):
 
 
 # --- clusters ----------------------------------------------------------------------------------------------------------------
-CLUSTER = ('extern "C" __global__ void __cluster_dims__(2, 1, 1) k(const float* x, float* y) {\n    int t = threadIdx.x, w = t / 32; unsigned rank = cluster_ctarank();\n')
+CLUSTER = ('extern "C" __global__ void __cluster_dims__(2, 1, 1) k(const float* x, float* y) {\n    int t = threadIdx.x, w = t / 32; unsigned rank = '
+           'cluster_ctarank();\n')
 
 
 def in_cluster(body, schedule="lazy", block=32):
@@ -287,12 +289,16 @@ def test_endless_loops_are_named_after_few_rounds(body):
 
 
 LEGAL = {
-    "a flag that a later block raises": "if (blockIdx.x == 0) { if (t == 0) { while (!atomicAdd((int*)y, 0)) {} } }\nelse { if (t == 0) { __threadfence(); atomicExch((int*)y, 1); } }\n__syncthreads();",
+    "a flag that a later block raises": "if (blockIdx.x == 0) { if (t == 0) { while (!atomicAdd((int*)y, 0)) {} } }\nelse { if (t == 0) { __threadfence(); "
+                                        "atomicExch((int*)y, 1); } }\n__syncthreads();",
     "a lock that is released": "if (t == 0) { while (atomicCAS((int*)y, 0, 1) != 0) __nanosleep(10);\nx2[0] += 1; __threadfence(); atomicExch((int*)y, 0); }",
-    "a wait with a time hint": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 32);\n__syncthreads();\nif (w) mbarrier_arrive(&full); else mbarrier_wait_parity_hint(&full, 0, 5);",
-    "a long loop, and others who wait": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 1);\n__syncthreads();\nif (t == 32) { float a = x[0];\n#pragma unroll 1\nfor (int i = 0; i < 5000; i++) "
+    "a wait with a time hint": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 32);\n__syncthreads();\nif (w) mbarrier_arrive(&full); else "
+                               "mbarrier_wait_parity_hint(&full, 0, 5);",
+    "a long loop, and others who wait": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 1);\n__syncthreads();\nif (t == 32) { float a = "
+                                        "x[0];\n#pragma unroll 1\nfor (int i = 0; i < 5000; i++) "
                                        "a = a * 1.5f + 1.0f;\ny[8] = a; mbarrier_arrive(&full); }\nmbarrier_wait_parity(&full, 0);",
-    "many rounds of passing waits": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 1);\n__syncthreads();\nfloat a = 0;\n#pragma unroll 1\nfor (int i = 0; i < 3000; i++) { mbarrier_wait_parity(&full, 1); "
+    "many rounds of passing waits": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 1);\n__syncthreads();\nfloat a = 0;\n#pragma unroll 1\nfor "
+                                    "(int i = 0; i < 3000; i++) { mbarrier_wait_parity(&full, 1); "
                                    "a += x[i % 64]; }\ny[t + 8] = a;",
 }
 

@@ -109,7 +109,8 @@ extern "C" __global__ void take(const float* data, int* flag, float* out) {
 
 
 @pytest.mark.parametrize("two", [False, True])
-@pytest.mark.parametrize("raises, awaits, right", [("release.sys", "acquire.sys", True), ("fence.sys and volatile", "volatile and fence.sys", True), ("no fence", "acquire.sys", False)])
+@pytest.mark.parametrize("raises, awaits, right", [("release.sys", "acquire.sys", True), ("fence.sys and volatile", "volatile and fence.sys", True),
+                                                   ("no fence", "acquire.sys", False)])
 def test_one_thread_hands_to_one_thread(two, raises, awaits, right):
     """No barrier is needed where one thread writes and raises the flag, and the one that awaits it reads."""
     source = ALONE.replace("RAISES", RAISE[raises][0].replace("t == 0", "true").replace("__syncthreads();", "")).replace("AWAITS", AWAIT[awaits][0])

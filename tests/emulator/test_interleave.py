@@ -44,7 +44,8 @@ def image(array, pixel, box, steps, interleave, swizzle):
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.float32])
 @pytest.mark.parametrize("interleave, swizzle", [("16B", "none"), ("16B", "32B"), ("16B", "64B"), ("16B", "128B"), ("32B", "32B")])
-@pytest.mark.parametrize("box, steps, at", [((8, 3, 2, 2), (1, 1, 1, 1), (0, 0, 0, 0)), ((8, 3, 1, 2), (1, 1, 1, 1), (-2, 4, 1, 0)), ((24, 2, 1, 1), (1, 1, 1, 1), (3, 0, 3, 2)),
+@pytest.mark.parametrize("box, steps, at", [((8, 3, 2, 2), (1, 1, 1, 1), (0, 0, 0, 0)), ((8, 3, 1, 2), (1, 1, 1, 1), (-2, 4, 1, 0)),
+                                            ((24, 2, 1, 1), (1, 1, 1, 1), (3, 0, 3, 2)),
                                             ((8, 3, 1, 2), (4, 2, 1, 1), (1, 0, 0, 0)), ((8, 3, 1, 2), (8, 1, 1, 1), (1, 1, 2, 1))])
 def test_pixels(dtype, interleave, swizzle, box, steps, at):
     pixel = int(interleave[:-1])

@@ -15,7 +15,8 @@ WRITERS = {                     # what the writing warp does between its stores 
     "lane 31 first in the text": ("if (lane != 31) { y[200 + lane] = 1; } else { __threadfence(); atomicAdd(flag, 1); }", False),
     "lane 0 first in the text": ("if (lane == 0) { __threadfence(); atomicAdd(flag, 1); } else { y[200 + lane] = 1; }", False),
     "lane 0 releases": ("if (lane == 0) asm volatile(\"st.release.gpu.global.u32 [%0], 1;\" :: \"l\"(flag) : \"memory\");", False),
-    "lane 0 releases after a shuffle": ("__shfl_xor_sync(~0u, lane, 1); if (lane == 0) asm volatile(\"st.release.gpu.global.u32 [%0], 1;\" :: \"l\"(flag) : \"memory\");", True),
+    "lane 0 releases after a shuffle": ("__shfl_xor_sync(~0u, lane, 1); if (lane == 0) asm volatile(\"st.release.gpu.global.u32 [%0], 1;\" :: \"l\"(flag) : "
+                                        "\"memory\");", True),
     "halves of the warp": ("__syncwarp(lane < 16 ? 0xffffu : 0xffff0000u); if (lane == 0) { __threadfence(); atomicAdd(flag, 1); }", False),
     "others have ended": ("if (lane != 0) return; __threadfence(); atomicAdd(flag, 1);", False),
 }
@@ -228,7 +229,8 @@ extern "C" __global__ void __launch_bounds__(64) k(float* y) {
 }"""
 
 
-@pytest.mark.parametrize("partner, words", [("t ^ 1", "__syncwarp()"), ("63 - t", "__syncthreads(), a named barrier"), ("t < 40 ? t ^ 1 : 0", "__syncthreads(), a named barrier")])
+@pytest.mark.parametrize("partner, words", [("t ^ 1", "__syncwarp()"), ("63 - t", "__syncthreads(), a named barrier"),
+                                            ("t < 40 ? t ^ 1 : 0", "__syncthreads(), a named barrier")])
 def test_what_a_race_asks_for(partner, words):
     session = run(RACE, (np.zeros(64, np.float32),), block=(64,), options=(f"-DPARTNER={partner}",))
     (hazard,) = session.hazards

@@ -177,15 +177,18 @@ extern "C" __global__ void k(const int* in, int* out) {
 }"""
 MEET = {
     "after_an_early_return": "if (lane >= 20) return; if (lane < 10) { s[t] = in[t]; __syncwarp(); out[t] = 1; } else { __syncwarp(); out[t] = s[t - 10]; }",
-    "mask_names_lanes_that_ended": "if (lane >= 20) return; if (lane < 10) { s[t] = in[t]; __syncwarp(0xffffff); out[t] = 1; } else { __syncwarp(0xffffff); out[t] = s[t - 10]; }",
+    "mask_names_lanes_that_ended": "if (lane >= 20) return; if (lane < 10) { s[t] = in[t]; __syncwarp(0xffffff); out[t] = 1; } else { __syncwarp(0xffffff); "
+                                   "out[t] = s[t - 10]; }",
     "in_registers": "unsigned m = lane < 24 ? 0xffffff : 0xff000000; if (in[0] == 777) m = 0;"
                     "if (lane < 8) { s[t] = in[t]; __syncwarp(m); out[t] = s[t + 8]; } else if (lane < 16) { s[t] = in[t]; __syncwarp(m); out[t] = s[t - 8]; }"
                     "else if (lane < 24) { __syncwarp(m); out[t] = s[t - 16]; } else { s[t] = 2; __syncwarp(m); out[t] = s[t ^ 1]; }",
     "one_side_waits_for_a_flag": "if (t >= 32) { if (t == 40) { __threadfence_block(); *(volatile int*)&flag = 1; } return; }"
-                                 "if (lane < 16) { s[t] = in[t]; __syncwarp(); out[t] = 1; } else { if (lane == 16) while (!*(volatile int*)&flag); __syncwarp(); out[t] = s[t - 16]; }",
+                                 "if (lane < 16) { s[t] = in[t]; __syncwarp(); out[t] = 1; } else { if (lane == 16) while (!*(volatile int*)&flag); "
+                                 "__syncwarp(); out[t] = s[t - 16]; }",
     "one_side_ends_after_two_rounds": "for (int i = 0; i < 3; i++) if (lane < 16) { s[t] = in[t] + i; __syncwarp(); __syncwarp(); }"
                                       "else { if (i == 2) return; __syncwarp(); out[t] = s[t - 16]; __syncwarp(); }",
-    "a_ring_in_both": "for (int i = 0; i < 3; i++) if (lane < 16) { s[t] = in[t] + i; __syncwarp(); __syncwarp(); } else { __syncwarp(); out[t] = s[t - 16]; __syncwarp(); }",
+    "a_ring_in_both": "for (int i = 0; i < 3; i++) if (lane < 16) { s[t] = in[t] + i; __syncwarp(); __syncwarp(); } else { __syncwarp(); out[t] = s[t - 16]; "
+                      "__syncwarp(); }",
 }
 
 
@@ -213,7 +216,8 @@ def test_syncwarp_at_two_instructions_orders_what_lies_before_and_behind_and_no_
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_lanes_that_are_named_and_go_by_or_sync_with_another_mask(schedule):
     """Others wait for them at two instructions."""
-    by = "if (lane < 16) { s[t] = in[t]; if (t == 0) *(volatile int*)&flag = 1; __syncwarp(); out[t] = 1; } else if (lane < 24) { __syncwarp(); out[t] = s[t - 16]; } else { while (!*(volatile int*)&flag); out[t] = 2; }"
+    by = ("if (lane < 16) { s[t] = in[t]; if (t == 0) *(volatile int*)&flag = 1; __syncwarp(); out[t] = 1; } else if (lane < 24) { __syncwarp(); out[t] = s[t "
+          "- 16]; } else { while (!*(volatile int*)&flag); out[t] = 2; }")
     for body in ("if (t < 32) {" + by + "}",
                  "if (lane < 16) { s[t] = in[t]; __syncwarp(); out[t] = 1; } else { __syncwarp(0xffffff00); out[t] = s[t - 8]; }"):
         session = run(ARMS.replace("BODY", body), (np.arange(64, dtype=np.int32), np.zeros(64, np.int32)), block=(64,), schedule=schedule)
@@ -225,7 +229,8 @@ VALUES = {
     "shfl_xor": ("v * 2", "v + 100", "__shfl_xor_sync(M, {}, 16)"), "shfl_idx": ("v", "v ^ 1", "__shfl_sync(M, {}, lane ^ 24)"),
     "shfl_down": ("v", "v * v", "__shfl_down_sync(M, {}, 5)"), "ballot": ("v & 1", "v & 2", "(int)__ballot_sync(M, {})"),
     "any": ("v == 5", "v == 99", "__any_sync(M, {})"), "all": ("v < 16", "v >= 16", "__all_sync(M, {})"), "uni": ("v < 16", "v >= 16", "__uni_sync(M, {})"),
-    "match_any": ("v & 3", "v >> 2 & 3", "(int)__match_any_sync(M, {})"), "match_any_64": ("(long long)(v & 3) << 33", "(long long)(v >> 2 & 3) << 33", "(int)__match_any_sync(M, {})"),
+    "match_any": ("v & 3", "v >> 2 & 3", "(int)__match_any_sync(M, {})"), "match_any_64": ("(long long)(v & 3) << 33", "(long long)(v >> 2 & 3) << 33",
+            "(int)__match_any_sync(M, {})"),
     "reduce_add": ("v", "-v * 3", "__reduce_add_sync(M, {})"), "reduce_min": ("v - 40", "-v", "__reduce_min_sync(M, {})"),
     "constant": ("-1", "v", "__reduce_min_sync(M, {})"),
 }
@@ -263,14 +268,18 @@ CROSSING = {
                            "int r; if (lane < 8) { r = __shfl_xor_sync(m, v, 8) + 1; in2[0] = 1; } else if (lane < 24) { r = __shfl_xor_sync(m, v * 10, 8); in2[1] = 1; }"
                            "else { r = __shfl_xor_sync(m, v, 4) * 2; in2[0] = 3; } if (lane < 24 || lane >= 24) out[t] = r;",
                            [*(10 * v + 1 for v in range(8, 16)), *range(8), *(10 * v for v in range(24, 32))][:16]),
-    "three rounds": ("int r = v; for (int i = 0; i < 3; i++) if (lane < 16) { r = __shfl_xor_sync(~0u, r + 1, 16); in2[0] = i; } else { r = __shfl_xor_sync(~0u, r * 2, 16); in2[1] = i; } out[t] = r;",
+    "three rounds": ("int r = v; for (int i = 0; i < 3; i++) if (lane < 16) { r = __shfl_xor_sync(~0u, r + 1, 16); in2[0] = i; } else { r = "
+                     "__shfl_xor_sync(~0u, r * 2, 16); in2[1] = i; } out[t] = r;",
                      None),
-    "the others have ended": ("if (lane >= 20) return; if (lane < 10) { out[t] = __shfl_sync(~0u, v, lane + 10); in2[0] = 1; } else { out[t] = __shfl_sync(~0u, v, lane - 10) + 5; in2[1] = 1; }",
+    "the others have ended": ("if (lane >= 20) return; if (lane < 10) { out[t] = __shfl_sync(~0u, v, lane + 10); in2[0] = 1; } else { out[t] = "
+                              "__shfl_sync(~0u, v, lane - 10) + 5; in2[1] = 1; }",
                               [*range(10, 20), *range(5, 15)]),
-    "a predicate on one side": ("int r; if (lane < 16) { asm volatile(\"{ .reg .pred p; .reg .b32 s; shfl.sync.down.b32 s|p, %1, 16, 31, -1; selp.b32 %0, s, 1000, p; }\" : \"=r\"(r) : \"r\"(v)); in2[0] = 1; }"
+    "a predicate on one side": ("int r; if (lane < 16) { asm volatile(\"{ .reg .pred p; .reg .b32 s; shfl.sync.down.b32 s|p, %1, 16, 31, -1; selp.b32 %0, s, "
+                                "1000, p; }\" : \"=r\"(r) : \"r\"(v)); in2[0] = 1; }"
                                 "else { asm volatile(\"shfl.sync.down.b32 %0, %1, 16, 31, -1;\" : \"=r\"(r) : \"r\"(v)); in2[1] = 1; } out[t] = r;",
                                 [*range(16, 32), *range(16, 32)]),
-    "a float": ("float f = v * 0.5f, g; if (lane < 16) { g = __shfl_xor_sync(~0u, f, 16); in2[0] = 1; } else { g = __shfl_xor_sync(~0u, f + 1, 16); in2[1] = 1; } out[t] = (int)(g * 2);",
+    "a float": ("float f = v * 0.5f, g; if (lane < 16) { g = __shfl_xor_sync(~0u, f, 16); in2[0] = 1; } else { g = __shfl_xor_sync(~0u, f + 1, 16); in2[1] = "
+                "1; } out[t] = (int)(g * 2);",
                 [*(v + 2 for v in range(16, 32)), *range(16)]),
 }
 
@@ -291,14 +300,16 @@ def test_shuffles_that_meet_at_two_instructions(name, schedule):
 
 
 def test_a_shuffle_in_both_branches_orders_memory():
-    body = "__shared__ int s[32]; int r; if (lane < 16) { s[t] = v; r = __shfl_xor_sync(~0u, v, 16); SYNC } else { r = __shfl_xor_sync(~0u, v + 1, 16); r += s[t - 16]; } out[t] = r;"
+    body = ("__shared__ int s[32]; int r; if (lane < 16) { s[t] = v; r = __shfl_xor_sync(~0u, v, 16); SYNC } else { r = __shfl_xor_sync(~0u, v + 1, 16); r += "
+            "s[t - 16]; } out[t] = r;")
     for after, found in (("", []), ("s[t] = r;", ["race"])):
         session = run(SHELL.replace("BODY", body.replace("SYNC", after)), (np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(2, np.int32)))
         assert kinds(session) == found, told(session)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("other", ["__shfl_up_sync(~0u, v, 1)", "__shfl_xor_sync(0xffff0001, v, 16)", "__shfl_xor_sync(0xffff0000, v, 16)", "(int)__ballot_sync(~0u, v)", "v"])
+@pytest.mark.parametrize("other", ["__shfl_up_sync(~0u, v, 1)", "__shfl_xor_sync(0xffff0001, v, 16)", "__shfl_xor_sync(0xffff0000, v, 16)",
+                                   "(int)__ballot_sync(~0u, v)", "v"])
 def test_another_mask_or_other_qualifiers_do_not_meet(other, schedule):
     body = f"int r; if (lane < 16) {{ r = __shfl_xor_sync(~0u, v, 16); in2[0] = 1; }} else {{ r = {other}; in2[1] = 1; }} __syncthreads(); out[t] = r;"
     session = run(SHELL.replace("BODY", body), (np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(2, np.int32)), schedule=schedule)
@@ -308,7 +319,8 @@ def test_another_mask_or_other_qualifiers_do_not_meet(other, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_flag_that_one_lane_polls_and_hands_on_in_each_branch(schedule):
     """The loop looks at memory again and again, by a shuffle in either branch; without the flag it is named."""
-    body = ("if (t < 32) { int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_sync(~0u, 0, 0); asm volatile(\"\"); } } while (!seen); out[t] = seen; }"
+    body = ("if (t < 32) { int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_sync(~0u, 0, 0); asm "
+            "volatile(\"\"); } } while (!seen); out[t] = seen; }"
             "else if (t == 40 && in[0] == SET) in2[0] = 7;")
     for value, found in ((0, []), (1, ["deadlock"])):
         out = np.zeros(64, np.int32)
@@ -318,6 +330,7 @@ def test_a_flag_that_one_lane_polls_and_hands_on_in_each_branch(schedule):
 
 
 def test_a_polling_loop_whose_shuffles_do_not_meet_is_named_and_ends():
-    body = "int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_up_sync(~0u, 0, 0); asm volatile(\"\"); } } while (!seen); out[t] = seen;"
+    body = ("int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_up_sync(~0u, 0, 0); asm volatile(\"\"); } "
+            "} while (!seen); out[t] = seen;")
     session = run(SHELL.replace("BODY", body), (np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(2, np.int32)))
     assert {"deadlock", "divergent-collective"} <= set(kinds(session)), told(session)

@@ -76,7 +76,8 @@ def test_products(kind, d_kind, k, selector):
         for (int i = 0; i < {count}; i++) out[32 * i + t] = d[i];
     }}"""
     if d_kind == "f32":
-        source = source.replace("unsigned d[4] = {};", "float d[4] = {};").replace('"+r"', '"+f"').replace("out[32 * i + t] = d[i]", "out[32 * i + t] = __float_as_uint(d[i])")
+        source = source.replace("unsigned d[4] = {};", "float d[4] = {};").replace('"+r"', '"+f"').replace("out[32 * i + t] = d[i]",
+                "out[32 * i + t] = __float_as_uint(d[i])")
     out = np.zeros((count, 32), np.uint32)
     hl.RawModule(code=source, backend="emulator").get_function("k")((1,), (32,), (a_regs, b_regs, words(kind, k, meta, selector), out))
     expected, lane = dense @ b.T, np.arange(32)

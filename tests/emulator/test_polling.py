@@ -104,7 +104,8 @@ LIMIT = 'extern "C" __global__ void f(volatile int* flag, int* out) { int i = 0;
 
 
 def test_a_loop_that_might_end_by_itself_has_a_budget():
-    with pytest.raises(hl.DeadlockError, match=r"(?s)501 rounds in which only these loops ran, and nobody changes memory .*hl.emulate\(budget=…\) or HOPPERLAB_POLLING_BUDGET.*kernel.cu:2"):
+    with pytest.raises(hl.DeadlockError, match=r"(?s)501 rounds in which only these loops ran, and nobody changes memory .*hl.emulate\(budget=…\) or "
+                                               r"HOPPERLAB_POLLING_BUDGET.*kernel.cu:2"):
         with hl.emulate(budget=500):
             launch(LIMIT, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
 
@@ -128,7 +129,8 @@ def test_a_loop_that_changes_memory_and_watches_a_clock_has_a_budget():
 ENDING = {
     "an atomic counter": "while (atomicAdd(a, 1) < 3000) { } out[0] = a[0] > 3000;",
     "a counter in memory": "while (++*(volatile int*)a < 4000) { } out[0] = 1;",
-    "one thread counts, the others wait": "if (threadIdx.x == 0) { for (int i = 0; i < 4000; i++) ((volatile int*)a)[0] += 1; __threadfence(); ((volatile int*)a)[1] = 1; } else while (!((volatile int*)a)[1]) { } out[0] = 1;",
+    "one thread counts, the others wait": "if (threadIdx.x == 0) { for (int i = 0; i < 4000; i++) ((volatile int*)a)[0] += 1; __threadfence(); ((volatile "
+                                          "int*)a)[1] = 1; } else while (!((volatile int*)a)[1]) { } out[0] = 1;",
     "every hundredth time": "while (((volatile int*)a)[1] < 12) { if (++((volatile int*)a)[0] % 100 == 0) ((volatile int*)a)[1]++; } out[0] = 1;",
 }
 

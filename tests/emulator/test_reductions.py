@@ -256,7 +256,8 @@ def test_every_warp_waits_for_its_own_reduction(waits):
 
 def test_reductions_into_different_places_are_apart():
     """Of a tensor map's boxes too: who reads one tile waits for those who add to it."""
-    code = TENSOR.replace("OP", "add").replace("int x, int y", "float* all, float* out, int x, int y").replace("if (threadIdx.x == 0) {", "if (threadIdx.x == 0 && blockIdx.x < 2) {", 1)
+    code = TENSOR.replace("OP", "add").replace("int x, int y", "float* all, float* out, int x, int y").replace("if (threadIdx.x == 0) {",
+            "if (threadIdx.x == 0 && blockIdx.x < 2) {", 1)
     code = code.replace('"r"(x), "r"(y), "r"(s)', '"r"(x + (int)blockIdx.x * 8), "r"(y), "r"(s)')
     code = code.rstrip()[:-1] + "if (blockIdx.x == 2 && threadIdx.x == 0) out[0] = all[PLACE];\n}"
     value, seen = np.ones((8, 8), np.float32), {}

@@ -29,8 +29,12 @@ def test_newer_instructions_are_refused_by_name(instruction, where):
         run_ptx(instruction, (), version="8.8")
 
 
-@pytest.mark.parametrize("instruction", ["frobnicate.b32 %r1, %r2;", "ld.global.purple.b32 %r1, [%rd1];", "bar.warp.dance %r1;", "cp.async.bulk.global.global [%rd1], [%rd2], 16;",
-                                         "cp.async.bulk.weird.global.shared::cta.bulk_group [%rd1], [%r1], 16;", "fence.proxy.unknown;", "red.async.relaxed.cluster.global.add.u32 [%r1], %r2, [%r3];", "st.async.mmio.release.sys.global.b32 [%rd1], %r1;", "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 64;", "fence.proxy.tensormap::generic.release.moon;", "atom.global.add.blue.u32 %r1, [%rd1], %r2;"])
+@pytest.mark.parametrize("instruction", ["frobnicate.b32 %r1, %r2;", "ld.global.purple.b32 %r1, [%rd1];", "bar.warp.dance %r1;",
+                                         "cp.async.bulk.global.global [%rd1], [%rd2], 16;",
+                                         "cp.async.bulk.weird.global.shared::cta.bulk_group [%rd1], [%r1], 16;", "fence.proxy.unknown;",
+                                         "red.async.relaxed.cluster.global.add.u32 [%r1], %r2, [%r3];", "st.async.mmio.release.sys.global.b32 [%rd1], %r1;",
+                                         "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 64;", "fence.proxy.tensormap::generic.release.moon;",
+                                         "atom.global.add.blue.u32 %r1, [%rd1], %r2;"])
 def test_unknown_words_are_never_ignored(instruction):
     with pytest.raises(emulator.EmulatorError):
         run_ptx(instruction, (), version="8.8")

@@ -18,7 +18,8 @@ from support.emulated import run_ptx
 
 ROOT = Path(emulator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-LISTENERS = sorted({*watch.checks(), *(one for module in (watch, access_tracer, counting, deadlock, progress, tracer, work) for _, one in inspect.getmembers(module, inspect.isclass)
+LISTENERS = sorted({*watch.checks(), *(one for module in (watch, access_tracer, counting, deadlock, progress, tracer, work) for _,
+                                       one in inspect.getmembers(module, inspect.isclass)
                                        if issubclass(one, events.Listener) and one is not events.Listener)}, key=lambda one: one.__name__)
 
 
@@ -52,7 +53,8 @@ def test_every_listener_of_hazards_hears_a_launch(monkeypatch):
     alone = sorted(type(one).__name__ for one in hearing)
     hearing.clear()
     with hl.emulate():
-        hl.RawModule(code='extern "C" __global__ void k(const int* x, int* y) { int v; asm volatile("ld.volatile.u32 %0, [%1];" : "=r"(v) : "l"(x)); *y = v; }', backend="emulator").get_function("k")((1,), (1,), (np.zeros(1, np.int32), np.zeros(1, np.int32)), stream=hl.Stream(backend="emulator"))
+        hl.RawModule(code='extern "C" __global__ void k(const int* x, int* y) { int v; asm volatile("ld.volatile.u32 %0, [%1];" : "=r"(v) : "l"(x)); *y = v; }',
+                     backend="emulator").get_function("k")((1,), (1,), (np.zeros(1, np.int32), np.zeros(1, np.int32)), stream=hl.Stream(backend="emulator"))
         hl.synchronize("emulator")
     beside = sorted(type(one).__name__ for one in hearing)
     assert beside == sorted(one.__name__ for one in written) and beside == sorted([*alone, "GridFlags"])

@@ -143,7 +143,8 @@ def test_values_that_no_map_can_hold(instruction):
 
 FIELDS = ("global_address", "rank", "global_dim 0", "global_dim 1", "global_stride 0", "box_dim 0", "box_dim 1", "element_stride 0", "element_stride 1", "elemtype",
           "interleave_layout", "swizzle_mode", "fill_mode")
-VALUES = {"rank": 1, "global_dim 0": 16, "global_dim 1": 10, "global_stride 0": "64ull", "box_dim 0": 8, "box_dim 1": 8, "elemtype": 7, "element_stride 0": 1, "element_stride 1": 1}
+VALUES = {"rank": 1, "global_dim 0": 16, "global_dim 1": 10, "global_stride 0": "64ull", "box_dim 0": 8, "box_dim 1": 8, "elemtype": 7, "element_stride 0": 1,
+          "element_stride 1": 1}
 
 
 def from_zeros(fields, start="if (t < 16) edited.words[t] = 0;"):
@@ -153,7 +154,8 @@ def from_zeros(fields, start="if (t < 16) edited.words[t] = 0;"):
         name, _, ordinal = field.partition(" ")
         bits = 64 if name in ("global_address", "global_stride") else 32
         value = "%1" if name == "global_address" else str(VALUES.get(field, 0)).removesuffix("ull")
-        lines.append(f'asm volatile("tensormap.replace.tile.{name}.shared::cta.b1024.b{bits} [%0], {ordinal + ", " if ordinal else ""}{value};" :: "r"(m), "l"(other) : "memory");')
+        lines.append(f'asm volatile("tensormap.replace.tile.{name}.shared::cta.b1024.b{bits} [%0], {ordinal + ", " if ordinal else ""}{value};" :: "r"(m), '
+                     f'"l"(other) : "memory");')
     before, _, rest = EDIT.partition("    if (t < 16) edited.words[t] = start.words[t];")
     middle, _, after = rest.partition("    if (t == 0) {")
     return before + start + middle + "    if (t == 0) {\n" + "\n".join(lines) + after[after.index("\n    }\n"):]

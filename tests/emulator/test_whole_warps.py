@@ -96,7 +96,8 @@ extern "C" __global__ void __launch_bounds__(32) k(const __grid_constant__ Tenso
     'asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 256;" :: "l"(y), "r"(shared_address(s)) : "memory")'])
 def test_reductions_happen_once_a_lane(copy):
     y = np.zeros((8, 8), np.float32)
-    session = run(EVERY_LANE.replace("COPY", copy + "; cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>()"), (hl.TensorMap.tiled(y, box=(8, 8)), y, y), block=(32,))
+    session = run(EVERY_LANE.replace("COPY", copy + "; cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>()"), (hl.TensorMap.tiled(y, box=(8, 8)), y, y),
+                  block=(32,))
     assert (y == 32).all() and not session.hazards, told(session)       # measured on an H100: 32 lanes add 32
 
 

@@ -13,19 +13,23 @@ PAGE = ROOT / "docs" / "estimates.md"
 
 EFFECTS = {
     "stages: three instead of two (lesson 09)": ("variants", "multistage STAGES=2 BK=64 4096x4096x4096", "multistage STAGES=3 BK=64 4096x4096x4096"),
-    "stages: three instead of two, mma.sync (lesson 03)": ("stages", "mma_multistage STAGES=2 BM=128 BN=256 4096x4096x4096", "mma_multistage STAGES=3 BM=128 BN=256 4096x4096x4096"),
+    "stages: three instead of two, mma.sync (lesson 03)": ("stages", "mma_multistage STAGES=2 BM=128 BN=256 4096x4096x4096",
+                                                           "mma_multistage STAGES=3 BM=128 BN=256 4096x4096x4096"),
     "deeper k-blocks at equal stages (lesson 09)": ("variants", "multistage STAGES=2 BK=32 4096x4096x4096", "multistage STAGES=2 BK=64 4096x4096x4096"),
     "wgmma instead of mma.sync (lesson 08)": ("variants", "tma_mma copy=TMA multiply=mma.sync STAGES=3 blocks_per_sm=2 8192x8192x8192",
                                             "multistage copy=TMA multiply=wgmma STAGES=3 blocks_per_sm=2 8192x8192x8192"),
     "TMA instead of cp.async (lesson 05)": ("variants", "cp_async_wgmma copy=cp.async multiply=wgmma STAGES=3 blocks_per_sm=2 8192x8192x8192",
                                           "multistage copy=TMA multiply=wgmma STAGES=3 blocks_per_sm=2 8192x8192x8192"),
-    "a producer that runs ahead (lesson 10)": ("variants", "producer_warp STAGES=4 PRODUCER_WARPS=1 WAIT_FOR_OWN_LOAD=1 4096x4096x4096", "producer_warp STAGES=4 PRODUCER_WARPS=1 4096x4096x4096"),
-    "roles cost registers: two CTAs of one kind, one with a producer's warpgroup (lesson 10)": ("stages", "warp_specialized STAGES=2 4096x4096x4096", "tma_wgmma STAGES=2 4096x4096x4096"),
+    "a producer that runs ahead (lesson 10)": ("variants", "producer_warp STAGES=4 PRODUCER_WARPS=1 WAIT_FOR_OWN_LOAD=1 4096x4096x4096",
+                                               "producer_warp STAGES=4 PRODUCER_WARPS=1 4096x4096x4096"),
+    "roles cost registers: two CTAs of one kind, one with a producer's warpgroup (lesson 10)": ("stages", "warp_specialized STAGES=2 4096x4096x4096",
+            "tma_wgmma STAGES=2 4096x4096x4096"),
     "a larger tile (lesson 11)": ("ladder", "warp_specialized 8192x8192x8192", "two_consumers_128x256 8192x8192x8192"),
     "two CTAs share B (lesson 12)": ("ladder", "two_consumers_128x256 8192x8192x8192", "cluster_multicast 8192x8192x8192"),
     "CTAs that stay (lesson 13)": ("ladder", "cluster_multicast 8192x8192x8192", "persistent 8192x8192x8192"),
     "C by TMA under the next tile (lesson 07, 14)": ("ladder", "persistent 8192x8192x8192", "overlapped_store 8192x8192x8192"),
-    "bytes instead of halves (lesson 15)": ("variants", "wgmma_operands A=SS A_major=K B_major=K 4096x4096x4096 bf16", "wgmma_operands A=SS A_major=K B_major=K 4096x4096x4096 e4m3"),
+    "bytes instead of halves (lesson 15)": ("variants", "wgmma_operands A=SS A_major=K B_major=K 4096x4096x4096 bf16",
+                                            "wgmma_operands A=SS A_major=K B_major=K 4096x4096x4096 e4m3"),
 }
 """What a lesson changes, and two recorded measurements, before and after: the later is faster."""
 
@@ -78,7 +82,8 @@ def test_errors_of_hand_made_rows():
 
 
 def test_ranking_counts_pairs_of_a_group_that_differ():
-    rows = [Row("a", "r", "f", "g", False, 100.0, 90.0), Row("b", "r", "f", "g", False, 103.0, 80.0), Row("c", "r", "f", "g", False, 120.0, 85.0), Row("d", "r", "f", "h", False, 500.0, 1.0)]
+    rows = [Row("a", "r", "f", "g", False, 100.0, 90.0), Row("b", "r", "f", "g", False, 103.0, 80.0), Row("c", "r", "f", "g", False, 120.0, 85.0),
+            Row("d", "r", "f", "h", False, 500.0, 1.0)]
     assert accuracy.ranking(rows) == (1, 2), "a and b are too near; c after b, rightly, before a, wrongly; d is alone"
 
 

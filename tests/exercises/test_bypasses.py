@@ -65,11 +65,14 @@ def test_values_that_claim_to_be_equal_or_are_looked_for_in_frames_are_not_right
     function = EXERCISES[name].name
     claims = f"class Any(list):\n    def __eq__(self, other):\n        return True\n\n\ndef {function}(*given):\n    return Any()\n"
     looks = (f"def {function}(*given):\n    import sys\n    frame = sys._getframe()\n    while frame:\n        for place in (frame.f_locals, frame.f_globals):\n"
-             "            for word in ('expected', 'case', 'cases'):\n                if word in place:\n                    return getattr(place[word], 'expected', place[word])\n"
+             "            for word in ('expected', 'case', 'cases'):\n                if word in place:\n                    return getattr(place[word], "
+             "'expected', place[word])\n"
              "        frame = frame.f_back\n    return None\n")
-    prints = (f"def {function}(*given):\n    import os\n    for channel in range(1, 20):\n        try:\n            os.write(channel, b'\\n{{\"values\": [[]], \"right\": true}}\\n')\n"
+    prints = (f"def {function}(*given):\n    import os\n    for channel in range(1, 20):\n        try:\n            os.write(channel, b'\\n{{\"values\": "
+              f"[[]], \"right\": true}}\\n')\n"
               "        except OSError:\n            pass\n    os._exit(0)\n")
-    lies = (f"class Number(float):\n    def tolist(self):\n        return self\n\n    def __sub__(self, other):\n        return 0.0\n    __rsub__ = __sub__\n\n    def __eq__(self, other):\n"
+    lies = (f"class Number(float):\n    def tolist(self):\n        return self\n\n    def __sub__(self, other):\n        return 0.0\n    __rsub__ = "
+            f"__sub__\n\n    def __eq__(self, other):\n"
             f"        return True\n    __hash__ = None\n\n\ndef {function}(*given):\n    return Number(1)\n")
     for text in (claims, looks, prints, lies):
         verdict = check.judge(EXERCISES[name], text)

@@ -12,7 +12,8 @@ from hopperlab.show import panel_on_gpu
 PANELS = {                      # a launch of each kind: plain arrays, tensor maps, im2col, reductions in place, clusters, wgmma
     "copies": lambda: l00_start_here.launch_on_roof(128, 64, "fp32 scaling", {"bf16": 1e15}, 4e12),
     "im2col": lambda: l06x_im2col_interleave.launch_im2col(3, 2, 1, 12, "NC/8HWC8", "last"), "reduce": lambda: l07_tma_stores.launch_reduce("add", "float32"),
-    "cluster": lambda: l12_clusters.launch_cluster(2, 1, 2, "lazy"), "groups": lambda: l08_wgmma.launch_groups(64, 1, 2, "lazy"), "columns": lambda: l06_tma_layouts.launch_columns("128B", 128, 3, 5, 0)}
+    "cluster": lambda: l12_clusters.launch_cluster(2, 1, 2, "lazy"), "groups": lambda: l08_wgmma.launch_groups(64, 1, 2, "lazy"),
+    "columns": lambda: l06_tma_layouts.launch_columns("128B", 128, 3, 5, 0)}
 
 
 @pytest.mark.parametrize("name", PANELS)

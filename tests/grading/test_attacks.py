@@ -138,7 +138,8 @@ def test_a_notebook_that_only_looks_right_to_nbval_earns_nothing():
     wrong, right_ = {"right": False, "findings": [], "limit": ""}, {"right": True, "findings": [], "limit": ""}
     passed = {"cells": {"a": True, "c": True, "h": True}, "error": ""}
     assert not any(grade_task.credited({"visible": wrong, "hidden": wrong, "nbval": passed}, cells).values())
-    assert not any(grade_task.credited({"visible": right_, "hidden": right_, "nbval": {"cells": {}, "error": "The notebook printed more than the limit."}}, cells).values())
+    assert not any(grade_task.credited({"visible": right_, "hidden": right_, "nbval": {"cells": {}, "error": "The notebook printed more than the limit."}},
+                                       cells).values())
     assert all(grade_task.credited({"visible": right_, "hidden": right_, "nbval": passed}, cells).values())
 
 

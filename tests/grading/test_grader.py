@@ -67,8 +67,10 @@ def test_without_isolation_nothing_is_graded_unless_told(tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize("words, says", [
-    (["nowhere"], "no such folder"), (["."], "no notebook"), ([".", "--assignment", "99"], "there is no assignment '99'"), ([".", "--deadline", "soon"], "--deadline soon"),
-    ([".", "--late-penalty", "10"], "needs a --deadline"), ([".", "--deadline", "2026-01-01", "--late-penalty", "200"], "percent"), ([".", "--roster", "no.csv"], "no.csv"),
+    (["nowhere"], "no such folder"), (["."], "no notebook"), ([".", "--assignment", "99"], "there is no assignment '99'"),
+    ([".", "--deadline", "soon"], "--deadline soon"),
+    ([".", "--late-penalty", "10"], "needs a --deadline"), ([".", "--deadline", "2026-01-01", "--late-penalty", "200"], "percent"),
+    ([".", "--roster", "no.csv"], "no.csv"),
     ([".", "--workers", "0"], "at least 1"), ([".", "--assignment", "exercises/04_mbarrier.ipynb"], "no such notebook")])
 def test_bad_input_is_exit_code_2_with_a_reason(tmp_path, monkeypatch, capsys, words, says):
     monkeypatch.chdir(tmp_path)
@@ -131,7 +133,8 @@ def test_overrides_replace_points_and_mistakes_in_them_are_refused(tmp_path):
     whole = graded("bob,04.1,2.5,nearly right")
     assert whole.exercises[0].points == 2.5 and whole.exercises[0].reason == "nearly right" and whole.exercises[0].computed == 0
     assert graded("bob,hidden-04-1,1,ok").exercises[0].points == 1
-    for line, says in (("rob,04.1,1,", "no learner 'rob'"), ("bob,04.9,1,", "no exercise or cell"), ("bob,04.1,99,", "only 3"), ("bob,04.1,many,", "line 2"), ("bob,04.1,-1,", "line 2"),
+    for line, says in (("rob,04.1,1,", "no learner 'rob'"), ("bob,04.9,1,", "no exercise or cell"), ("bob,04.1,99,", "only 3"), ("bob,04.1,many,", "line 2"),
+                       ("bob,04.1,-1,", "line 2"),
                        ("bob,04.1,nan,", "line 2")):
         with pytest.raises(InputError, match=says):
             graded(line)

@@ -76,9 +76,11 @@ def test_nothing_inside_a_learners_folder_or_zip_names_another(tmp_path, name, w
 
 @pytest.mark.parametrize("export", ["canvas", "moodle", "nbgrader"])
 def test_in_an_export_only_the_platforms_part_of_a_name_counts(tmp_path, export):
-    forged = {"canvas": f"mallorym_666_2_lovelaceada_12345_99999_{STEM}.ipynb", "moodle": f"Mallory M_666_assignsubmission_file_/Ada_12345_assignsubmission_file_/{STEM}.ipynb",
+    forged = {"canvas": f"mallorym_666_2_lovelaceada_12345_99999_{STEM}.ipynb",
+              "moodle": f"Mallory M_666_assignsubmission_file_/Ada_12345_assignsubmission_file_/{STEM}.ipynb",
               "nbgrader": f"submitted/mallory/04/submitted/ada/04/{STEM}.ipynb"}[export]
-    mine = {"canvas": f"lovelaceada_12345_1_{STEM}.ipynb", "moodle": f"Ada Lovelace_12345_assignsubmission_file_/{STEM}.ipynb", "nbgrader": f"submitted/ada/04/{STEM}.ipynb"}[export]
+    mine = {"canvas": f"lovelaceada_12345_1_{STEM}.ipynb", "moodle": f"Ada Lovelace_12345_assignsubmission_file_/{STEM}.ipynb",
+            "nbgrader": f"submitted/ada/04/{STEM}.ipynb"}[export]
     put(tmp_path / "class", {mine: data(MINE), forged: data(FORGED)})
     os.utime(tmp_path / "class" / mine, (1_000_000_000,) * 2)
     assert taken(collected(tmp_path / "class", lesson(), roster(tmp_path))) == {"12345": "mine", "666": "forged", "4711": None}
@@ -101,10 +103,13 @@ def test_a_chosen_name_that_imitates_moodles_mark_names_nobody(tmp_path):
     assert taken(found)["4711"] is None and taken(found)["666"] == "mine" and any("Bob Babbage" in warning for warning in found.warnings)
 
 
-@pytest.mark.parametrize("forged", [f"lovelaceada_12345_99_{STEM}.ipynb", f"Lovelace Ada_12345_assignsubmission_file_/{STEM}.ipynb", f"ADA/{STEM}.ipynb", f"ada /{STEM}.ipynb",
-                                    f"\uff41\uff44\uff41/{STEM}.ipynb", f"12345/{STEM}.ipynb", f"Ada Lovelace/{STEM}.ipynb", f"ada@x.org/{STEM}.ipynb", f"{STEM}-ada.ipynb"])
+@pytest.mark.parametrize("forged", [f"lovelaceada_12345_99_{STEM}.ipynb", f"Lovelace Ada_12345_assignsubmission_file_/{STEM}.ipynb", f"ADA/{STEM}.ipynb",
+                                    f"ada /{STEM}.ipynb",
+                                    f"\uff41\uff44\uff41/{STEM}.ipynb", f"12345/{STEM}.ipynb", f"Ada Lovelace/{STEM}.ipynb", f"ada@x.org/{STEM}.ipynb",
+                                    f"{STEM}-ada.ipynb"])
 def test_two_sources_of_one_learner_are_a_conflict_and_neither_counts(tmp_path, forged):
-    put(tmp_path / "class", {f"ada/{STEM}.ipynb": data(MINE), f"bob/{STEM}.ipynb": data(MINE), f"mallory/{STEM}.ipynb": data(MINE), f"cai/{STEM}.ipynb": data(MINE), forged: data(FORGED)})
+    put(tmp_path / "class", {f"ada/{STEM}.ipynb": data(MINE), f"bob/{STEM}.ipynb": data(MINE), f"mallory/{STEM}.ipynb": data(MINE),
+                             f"cai/{STEM}.ipynb": data(MINE), forged: data(FORGED)})
     found = collected(tmp_path / "class", lesson(), roster(tmp_path))
     assert "forged" not in {text for key, text in taken(found).items() if key == "12345"}
     assert taken(found)["4711"] == taken(found)["666"] == "mine"
@@ -224,13 +229,15 @@ def test_canvass_mark_in_a_folder_that_is_not_canvass_is_a_name(tmp_path):
 
 def test_layout_is_decided_by_top_components():
     stems = (STEM,)
-    for top, kind in ((f"a_1_2_{STEM}.ipynb", layouts.CANVAS_EXPORT), ("A_1_assignsubmission_file_", layouts.MOODLE_EXPORT), ("submitted", layouts.NBGRADER), ("ada", layouts.PLAIN)):
+    for top, kind in ((f"a_1_2_{STEM}.ipynb", layouts.CANVAS_EXPORT), ("A_1_assignsubmission_file_", layouts.MOODLE_EXPORT), ("submitted", layouts.NBGRADER),
+                      ("ada", layouts.PLAIN)):
         parts = (top, "ada", "04", "x.ipynb") if kind != layouts.CANVAS_EXPORT else (top,)
         assert layouts.decide([parts], Path("class"), stems).kind == kind
 
 
 CANVAS_NAMES = [                          # as content_zipper.rb makes them: SORTABLE NAME, LATE, USER ID, ATTACHMENT ID, FILE
-    ("lovelaceada_12345_67890_{}.ipynb", "12345", False), ("lovelaceada_LATE_12345_67890_{}-1.ipynb", "12345", True), ("de_la_cruz_12345_67890_my file.ipynb", "12345", False),
+    ("lovelaceada_12345_67890_{}.ipynb", "12345", False), ("lovelaceada_LATE_12345_67890_{}-1.ipynb", "12345", True),
+    ("de_la_cruz_12345_67890_my file.ipynb", "12345", False),
     ("smithjones_12345_67890_14_beat_cublas.ipynb", "12345", False), ("anon_Ab3x9_67890_{}.ipynb", "Ab3x9", False), ("LATE_anon_Ab3x9_67890_{}-2.ipynb", "Ab3x9", True)]
 
 
@@ -263,7 +270,8 @@ def test_files_that_name_one_learner_in_two_ways_are_a_conflict_and_lessons_and_
     assert "2 sources name this learner" in found.submissions[0].error and not found.submissions[0].answers and found.warnings
 
 
-@pytest.mark.parametrize("names", [["ada+04+2026-02-02 15:58:23.948203 UTC+cmFuZG9t", "bob+04+2026-02-02 15:58:23.948203 UTC"], ["a+b+04+2026-02-02 15:58:23.948203 CEST+c-_9t"]])
+@pytest.mark.parametrize("names", [["ada+04+2026-02-02 15:58:23.948203 UTC+cmFuZG9t", "bob+04+2026-02-02 15:58:23.948203 UTC"],
+                                   ["a+b+04+2026-02-02 15:58:23.948203 CEST+c-_9t"]])
 def test_nbgraders_exchange_is_not_a_class(tmp_path, names):
     put(tmp_path / "inbound", {f"{name}/{STEM}.ipynb": data(MINE) for name in names})
     with pytest.raises(InputError, match="nbgrader collect"):

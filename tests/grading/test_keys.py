@@ -36,8 +36,10 @@ def test_long_keys_are_taken(key):
     assert keys.check(key) == key
 
 
-@pytest.mark.parametrize("key", ["0123456789abcdef" * 2, "fedcba98765432100123456789abcdef", "00112233445566778899aabbccddeeff", "31415926535897932384626433832795", "password" * 8,
-                                 "the quick brown fox jumps over the lazy dog", "seven long words that nobody else would put in this order", "GPU-Programming-Course-Autumn-2026", "qwertyuiopasdfghjklzxcvbnm1234567890", "0f9A" * 16])
+@pytest.mark.parametrize("key", ["0123456789abcdef" * 2, "fedcba98765432100123456789abcdef", "00112233445566778899aabbccddeeff",
+                                 "31415926535897932384626433832795", "password" * 8,
+                                 "the quick brown fox jumps over the lazy dog", "seven long words that nobody else would put in this order",
+                                 "GPU-Programming-Course-Autumn-2026", "qwertyuiopasdfghjklzxcvbnm1234567890", "0f9A" * 16])
 def test_long_keys_that_a_person_thought_of_are_refused(key):
     with pytest.raises(keys.WeakKey, match="128"):
         keys.check(key)

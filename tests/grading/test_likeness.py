@@ -148,7 +148,8 @@ def formed(task):
 
 
 def graded(folder, **changes):
-    return grader.grade(Asked(folder / "class", lesson(), folder / "out", workers=0, unsafe=True, work=formed, **({"matches": lambda exercise, answer: False} | changes)))[0]
+    return grader.grade(Asked(folder / "class", lesson(), folder / "out", workers=0, unsafe=True, work=formed,
+                              **({"matches": lambda exercise, answer: False} | changes)))[0]
 
 
 def test_learners_with_equal_answers_are_grouped_once(tmp_path, monkeypatch):
@@ -181,8 +182,10 @@ def test_a_form_of_the_published_solution_is_flagged(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("disguise", [
-    "def f(events):\n    zz = 5\n    word = start(COUNT)\n    return [word + one for one in events]", "def f(events):\n    if True:\n        word = start(COUNT)\n        return [word + one for one in events]",
-    "def f(events):\n    word = start(COUNT)\n    found = [word + one for one in events]\n    return found", "def f(events):\n    word = start(COUNT)\n    return [one + word for one in events]"])
+    "def f(events):\n    zz = 5\n    word = start(COUNT)\n    return [word + one for one in events]",
+    "def f(events):\n    if True:\n        word = start(COUNT)\n        return [word + one for one in events]",
+    "def f(events):\n    word = start(COUNT)\n    found = [word + one for one in events]\n    return found",
+    "def f(events):\n    word = start(COUNT)\n    return [one + word for one in events]"])
 def test_python_that_does_nothing_more_is_the_same_program(disguise):
     asked = catalogue.find("04.1")
     plain = "def f(events):\n    word = start(COUNT)\n    return [word + one for one in events]"

@@ -51,7 +51,8 @@ def test_what_runs_out_of_time_is_not_run_again_and_has_a_cells_time():
 
 @pytest.mark.thorough
 @pytest.mark.skipif(sandbox.kind() is None, reason="no sandbox (bubblewrap, podman or docker) works on this machine")
-@pytest.mark.parametrize("line", ["import time; time.sleep(600)", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", "import threading; threading.Event().wait()"])
+@pytest.mark.parametrize("line", ["import time; time.sleep(600)", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
+                                  "import threading; threading.Event().wait()"])
 def test_an_answer_that_sleeps_or_stops_costs_one_cells_limit(line):
     seconds = 3.0 * PATIENCE
     real = replace(grade_task.sandboxed(False), limits=lambda: Limits(seconds=4 * seconds, cell_seconds=seconds))
@@ -177,13 +178,15 @@ def test_a_learners_page_shows_no_path_of_the_grader(tmp_path, work):
     assert ("Not graded yet" in page and "key.json" in pages["index.html"]) if work is broken else "x.py" in page and "notebook.ipynb" in page
 
 
-@pytest.mark.parametrize("text, left", [("a / b", "a / b"), ("x/y.py", "x/y.py"), ("https://x.org/srv/a", "https://x.org/srv/a"), ("#include </etc/x>", "#include </etc/x>"),
+@pytest.mark.parametrize("text, left", [("a / b", "a / b"), ("x/y.py", "x/y.py"), ("https://x.org/srv/a", "https://x.org/srv/a"),
+                                        ("#include </etc/x>", "#include </etc/x>"),
                                         ("'/srv/a b'", "'a b'"), ("/srv/ada", "ada"), ("(/opt/x.so)", "(x.so)")])
 def test_paths_lose_their_folders_and_nothing_else(text, left):
     assert reports_html.no_places(text) == left
 
 
-@pytest.mark.parametrize("text", ["at line 3:/opt/class/x.py", "ring.cu:12:/srv/a/ring.cu", "file:///media/t/class.ipynb", "/nix/store/a/x.py", "/workspace/course/a.py", "/export/u/a.cu(3)",
+@pytest.mark.parametrize("text", ["at line 3:/opt/class/x.py", "ring.cu:12:/srv/a/ring.cu", "file:///media/t/class.ipynb", "/nix/store/a/x.py",
+                                  "/workspace/course/a.py", "/export/u/a.cu(3)",
                                   "/gpfs/people/t/a.py", f"{sys.prefix}/lib/x.py"])
 def test_wherever_a_path_stands_its_folders_go(text):
     assert "/" not in reports_html.no_places(text)
@@ -195,7 +198,8 @@ def test_an_empty_word_is_no_folder(capsys):
     assert ended.value.code == 2 and "this is empty" in capsys.readouterr().err
 
 
-NASTY = ["=1+1", "a;=cmd|' /C calc'!A1", "a\t=1", "a\n=1", "a; @x", "x|+1", " =1", "'=1", "''=1", "\uff1d1", "a;'-1", '";=1', "\t=1", "\r-1", "plain; text", "3 - 1", "it's", "a=b", "-", ";"]
+NASTY = ["=1+1", "a;=cmd|' /C calc'!A1", "a\t=1", "a\n=1", "a; @x", "x|+1", " =1", "'=1", "''=1", "\uff1d1", "a;'-1", '";=1', "\t=1", "\r-1", "plain; text",
+         "3 - 1", "it's", "a=b", "-", ";"]
 
 
 @pytest.mark.parametrize("text", NASTY)

@@ -131,7 +131,8 @@ def worker(code):
 
 
 def test_the_request_reaches_the_worker_and_its_times_come_back():
-    echo = "asked = json.load(sys.stdin); json.dump({'times': [[shape, {'answer': [asked['rounds'], asked['constants']['ALPHA']], 'x': [1, 1]}] for shape in asked['shapes']]}, sys.stdout)"
+    echo = ("asked = json.load(sys.stdin); json.dump({'times': [[shape, {'answer': [asked['rounds'], asked['constants']['ALPHA']], 'x': [1, 1]}] for shape in "
+            "asked['shapes']]}, sys.stdout)")
     assert rank.in_worker(job(), worker(echo)) == {SMALL: {"answer": [2, 2], "x": [1, 1]}}
 
 

@@ -21,7 +21,8 @@ SECRET = "secret shape"                  # stands in each message of a hidden ch
 
 
 def graded(folder: Path, **changes):
-    return grader.grade(Asked(folder / "class", lesson(), folder / "out", workers=0, unsafe=True, work=quick, matches=lambda exercise, answer: "PUBLIC" in answer, **changes))
+    return grader.grade(Asked(folder / "class", lesson(), folder / "out", workers=0, unsafe=True, work=quick, matches=lambda exercise,
+                              answer: "PUBLIC" in answer, **changes))
 
 
 @pytest.fixture
@@ -61,7 +62,8 @@ def test_a_warning_of_an_accepted_answer_is_in_the_reports_and_costs_nothing(tmp
         return outcome
     report, timing = grader.grade(Asked(tmp_path / "class", lesson(), tmp_path / "out", workers=0, unsafe=True, work=doubting, matches=lambda exercise, answer: False))
     ada, bob = report.rows
-    assert ada.points == ada.of and [e.notes for e in ada.exercises] == [(), ("It is accepted, and one warning is left:\nunfenced-overwrite (warning): visible, fold.cu:9",)]
+    assert ada.points == ada.of and [e.notes for e in ada.exercises] == [(),
+                                                                         ("It is accepted, and one warning is left:\nunfenced-overwrite (warning): visible, fold.cu:9",)]
     assert not any(e.notes for e in bob.exercises), "what is wrong is not accepted"
     reports.write_all(report, timing, tmp_path / "out")
     for page in ("findings.csv", "report.json", "learners/ada.html"):

@@ -35,7 +35,8 @@ def printed(code, **how):
 def test_home_submissions_and_solutions_are_not_there(tmp_path):
     (tmp_path / "submission.ipynb").write_text("{}")
     root = PACKAGE.parent
-    places = [str(tmp_path), str(Path.home() / ".bashrc"), str(root / "solutions"), str(root / "tests"), str(PACKAGE), "/etc/passwd", "/etc/shadow", "/var", "/run", "/sys"]
+    places = [str(tmp_path), str(Path.home() / ".bashrc"), str(root / "solutions"), str(root / "tests"), str(PACKAGE), "/etc/passwd", "/etc/shadow", "/var",
+              "/run", "/sys"]
     assert printed(f"import os; print([p for p in {places!r} if os.path.exists(p)])") == "[]"
     assert printed("import os; print(os.listdir('/tmp'), sorted(os.listdir(os.path.expanduser('~'))))") == f"{MOUNTED} {MOUNTED}"
 
@@ -137,7 +138,8 @@ def test_memory_of_one_process_ends_it():
 
 @needs_sandbox
 def test_memory_of_many_processes_together_ends_them():
-    done = inside("import os, time\nfor _ in range(3): os.fork()\nx = b'x' * (1 << 28)\ntime.sleep(30)", limits=Limits(seconds=20.0 * PATIENCE, memory_bytes=1 << 29, processes=16))
+    done = inside("import os, time\nfor _ in range(3): os.fork()\nx = b'x' * (1 << 28)\ntime.sleep(30)",
+                  limits=Limits(seconds=20.0 * PATIENCE, memory_bytes=1 << 29, processes=16))
     assert done.killed == "memory" and done.seconds < 10 * PATIENCE
 
 
@@ -254,7 +256,8 @@ def test_bubblewrap_shares_no_namespace_and_binds_nothing_writable():
     bound = [inner[i + 1] for i, word in enumerate(inner) if word == "--ro-bind"]
     assert str(PACKAGE) in bound and not {"/", "/etc", "/home", "/root", "/var", "/tmp", str(Path.home()), str(PACKAGE.parent)} & set(bound)
     after = inner[inner.index("prlimit"):]
-    assert after[1:7] == [f"--cpu={2 * math.ceil(SMALL.seconds)}", f"--as={1 << 30}", "--nproc=16", f"--fsize={2 << 20}", "--nofile=256", "--core=0"] and after[-1] == "python"
+    assert after[1:7] == [f"--cpu={2 * math.ceil(SMALL.seconds)}", f"--as={1 << 30}", "--nproc=16", f"--fsize={2 << 20}", "--nofile=256",
+                          "--core=0"] and after[-1] == "python"
 
 
 @pytest.mark.parametrize("name", ["podman", "docker"])

@@ -296,7 +296,8 @@ def test_rosters_that_cannot_be_used(tmp_path, text, says):
 DEADLINE = datetime(2026, 11, 3, 23, 59, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("after, days, factor", [(timedelta(0), 0, 1.0), (timedelta(seconds=1), 1, 0.9), (timedelta(days=1), 1, 0.9), (timedelta(days=1, seconds=1), 2, 0.8),
+@pytest.mark.parametrize("after, days, factor", [(timedelta(0), 0, 1.0), (timedelta(seconds=1), 1, 0.9), (timedelta(days=1), 1, 0.9),
+                                                 (timedelta(days=1, seconds=1), 2, 0.8),
                                                  (timedelta(days=30), 30, 0.0)])
 def test_the_late_rule_counts_begun_days(after, days, factor):
     rule = LateRule(DEADLINE, 0.1)

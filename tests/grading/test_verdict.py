@@ -51,7 +51,8 @@ def test_nothing_is_judged_without_isolation(monkeypatch):
     assert verdict.verdict("04.1", right()[PHASES], unsafe=True).right
 
 
-@pytest.mark.parametrize("printed", [b"", b"\xff\xfe", b"[]", b"null", b"[" * 100_000, b'{"nonce": "n"}', b'{"nonce": "other", "findings": []}', b'{"nonce": "n", "findings": {}}',
+@pytest.mark.parametrize("printed", [b"", b"\xff\xfe", b"[]", b"null", b"[" * 100_000, b'{"nonce": "n"}', b'{"nonce": "other", "findings": []}',
+                                     b'{"nonce": "n", "findings": {}}',
                                      b'{"nonce": "n", "findings": [1]}', b'{"nonce": "n", "findings": [["a"]]}', b'{"nonce": "n", "findings": [["a", 1]]}'])
 def test_only_a_well_formed_reply_with_the_nonce_counts(printed):
     assert verdict._reply(printed, "n") is None

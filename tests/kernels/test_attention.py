@@ -12,7 +12,8 @@ from hopperlab.measure.launches.attention import Forward
 from hopperlab.measure.launches.operand_checks import OperandError
 
 BF16 = ml_dtypes.bfloat16
-SEQUENCES = {"one each": ([1], [1]), "odd": ([67, 130], [131, 33]), "prime": ([197], [211]), "more queries": ([150], [70]), "whole": ([128], [256]), "none": ([64, 3], [0, 5])}
+SEQUENCES = {"one each": ([1], [1]), "odd": ([67, 130], [131, 33]), "prime": ([197], [211]), "more queries": ([150], [70]), "whole": ([128], [256]),
+             "none": ([64, 3], [0, 5])}
 
 
 def packed(q_lengths, k_lengths, heads, kv_heads, d, seed=0, size=1.0):
@@ -54,8 +55,10 @@ def test_every_head_size(d, causal):
     run(([130, 67], [130, 300]), d=d, heads=4, kv_heads=2, causal=causal)
 
 
-@pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1), Forward(blocks=4, overlap=0), Forward(blocks=2, staged=0, chains=4), Forward(blocks=2, chains=2),
-                                    Forward(bn=176, blocks=2), Forward(q_slots=2, consumers=3, blocks=2), Forward(q_slots=2, overlap=0, blocks=1), Forward(q_slots=2, staged=0, blocks=1)], ids=str)
+@pytest.mark.parametrize("choice", [Forward(bn=192, blocks=3), Forward(consumers=3, blocks=2), Forward(bn=64, stages=3, blocks=5), Forward(group=3, blocks=1),
+                                    Forward(blocks=4, overlap=0), Forward(blocks=2, staged=0, chains=4), Forward(blocks=2, chains=2),
+                                    Forward(bn=176, blocks=2), Forward(q_slots=2, consumers=3, blocks=2), Forward(q_slots=2, overlap=0, blocks=1),
+                                    Forward(q_slots=2, staged=0, blocks=1)], ids=str)
 @pytest.mark.sampled(every=11)
 def test_other_configurations(choice):
     run(([400, 30], [100, 250]), heads=4, kv_heads=4, causal=True, choice=choice)

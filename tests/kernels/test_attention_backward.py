@@ -2,6 +2,7 @@
 """Attention's backward pass: every step gives float64's gradients at awkward lengths, causal or not, whatever lands when, and nothing is named; in order, the
 result is the same to the bit; each synchronisation is missed when it is gone."""
 from dataclasses import replace
+from functools import cache, partial
 
 import ml_dtypes
 import numpy as np
@@ -65,7 +66,7 @@ def test_every_step_at_awkward_lengths(step, length, causal):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("d", backward.HEAD_SIZES)
 @pytest.mark.parametrize("dq", backward.DQ)
-@pytest.mark.sampled(by="dq")
+@pytest.mark.sampled(every=6)
 def test_several_heads_and_sequences(dq, d, causal):
     check(140, causal, Backward(dq=dq), d=d, batch=2, heads=2)
     check(140, causal, Backward(dq=dq, group=2, stages=1), "random", 3, d=d, batch=1, heads=3)
@@ -93,14 +94,15 @@ def test_five_products_a_block_and_nothing_else():
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("d", backward.HEAD_SIZES)
-@pytest.mark.sampled(by="d")
+@pytest.mark.sampled(every=4)
 def test_in_order_means_the_same_bits_whatever_lands_when(d, causal):
     given = operands(500, d=d, causal=causal)
     results = [run(given, 500, causal, Backward(dq="ordered"), schedule, seed)[0] for schedule, seed in (("lazy", 0), ("eager", 0), *(("random", s) for s in range(3)))]
     assert right(given, results[0], 500, causal)
     assert all((a.view(np.uint16) == b.view(np.uint16)).all() for one in results[1:] for a, b in zip(results[0], one, strict=True))
-    sums = [run(given, 500, causal, Backward(), "random", seed)[2].sums for seed in range(6)]
-    assert any((sums[0] != other).any() for other in sums[1:])                       # without an order: other bits in some run
+    first, *others = (partial(run, given, 500, causal, Backward(), "random", seed) for seed in range(6))
+    sums = first()[2].sums
+    assert any((sums != other()[2].sums).any() for other in others)                  # without an order: other bits in some run
 
 
 def test_counters_say_how_many_have_added():
@@ -129,7 +131,8 @@ def test_nothing_spills_and_nothing_is_serialised(d, causal, dq):
 
 
 EARLY = ("        release(&do_empty[slot]);\n", ""), ("        wgmma_values<BM>(dv, p, do_tile, Q_PANEL, i > 0);\n        wgmma_commit_group();\n",
-                                                     "        wgmma_values<BM>(dv, p, do_tile, Q_PANEL, i > 0);\n        wgmma_commit_group();\n        release(&do_empty[slot]);\n")
+                                                     "        wgmma_values<BM>(dv, p, do_tile, Q_PANEL, i > 0);\n        wgmma_commit_group();\n        "
+                                                     "release(&do_empty[slot]);\n")
 READS = ("                    if (lane == 0 && w < CONSUMERS - 1) cp_async_bulk_wait_group_read<CONSUMERS - 1>();\n"
          "                    else if (lane == 0) cp_async_bulk_wait_group_read<0>();\n")
 DROPPED = {                         # what is gone -> changes, kinds of which one must be named
@@ -138,7 +141,8 @@ DROPPED = {                         # what is gone -> changes, kinds of which on
     "q has arrived": ((("        if (!AHEAD) mbarrier_wait_parity(&q_full[slot], ring.phase);\n", ""),), {"read-before-arrival"}),
     "do has arrived": ((("        mbarrier_wait_parity(&do_full[slot], ring.phase);\n", ""),), {"read-before-arrival"}),
     "the slot of do is read": (EARLY, {"overwrite-in-flight"}),
-    "the slot of q is read": ((("        wgmma_wait_group<0>();\n        release(&q_empty[slot]);\n", "        release(&q_empty[slot]);\n        wgmma_wait_group<0>();\n"),), {"overwrite-in-flight"}),
+    "the slot of q is read": ((("        wgmma_wait_group<0>();\n        release(&q_empty[slot]);\n",
+                                "        release(&q_empty[slot]);\n        wgmma_wait_group<0>();\n"),), {"overwrite-in-flight"}),
     "ds of all keys": ((("        bar_sync(DS_READY, ALL); ", "        bar_sync(OWN + me, 128); "),), {"race", "overwrite-in-flight"}),
     "the tensor core sees ds": ((("        fence_proxy_async_shared_cta();\n        bar_sync(DS_READY", "        bar_sync(DS_READY"),), {"missing-proxy-fence"}),
     "the engine sees dq": ((("            fence_proxy_async_shared_cta();\n            bar_arrive(FULL", "            bar_arrive(FULL"),), {"missing-proxy-fence"}),
@@ -153,14 +157,19 @@ ORDER = {                           # of an ordered pass
 }
 
 
+@cache
+def named(choice, schedule, changes=()):
+    """Kinds of what the emulator names; of the unchanged kernel it is asked once a schedule."""
+    _, session, _ = run(operands(320), 320, False, choice, schedule, 3, hazards="collect", changes=changes)
+    return {hazard.kind for hazard in session.hazards}
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("dq", "name"), [*(("bulk", name) for name in DROPPED), *(("ordered", name) for name in ORDER)])
-@pytest.mark.sampled(by="name")
+@pytest.mark.sampled(every=5)
 def test_what_orders_roles_and_additions_is_missed_when_it_is_gone(dq, name, schedule):
     changes, kinds = (ORDER if dq == "ordered" else DROPPED)[name]
-    for changed in ((), changes):
-        _, session, _ = run(operands(320), 320, False, Backward(dq=dq), schedule, 3, hazards="collect", changes=changed)
-        assert bool(kinds & {hazard.kind for hazard in session.hazards}) == bool(changed)
+    assert kinds & named(Backward(dq=dq), schedule, changes) and not kinds & named(Backward(dq=dq), schedule)
 
 
 @pytest.mark.parametrize("change, says", [

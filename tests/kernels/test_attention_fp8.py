@@ -69,7 +69,8 @@ def test_every_head_size(d):
     run(([130, 3], [140, 60]), d=d, heads=4, kv_heads=2, causal=True)
 
 
-@pytest.mark.parametrize("choice", [ForwardFp8(bn=160, stages=3, blocks=3), ForwardFp8(bn=128, consumers=3, promoted=0, blocks=2), ForwardFp8(bn=224, promoted=0, blocks=1),
+@pytest.mark.parametrize("choice", [ForwardFp8(bn=160, stages=3, blocks=3), ForwardFp8(bn=128, consumers=3, promoted=0, blocks=2),
+                                    ForwardFp8(bn=224, promoted=0, blocks=1),
                                     ForwardFp8(bn=64, group=3, turns=0, blocks=5)], ids=str)
 @pytest.mark.sampled(every=4)
 def test_other_configurations(choice):

@@ -14,10 +14,12 @@ SHAPES = ((1, 8, 16), (64, 64, 128), (130, 264, 144), (200, 136, 400))
 TALL = replace(fp8.TALL, blocks=4)
 CONFIGURATIONS = {
     "multicast, double": fp8.BlockScaled(blocks=4), "alone, double": fp8.BlockScaled(cluster_n=1, blocks=3), "single": fp8.BlockScaled(parts=1, blocks=4),
-    "tall pair": TALL, "tall pair, unrolled": replace(TALL, unroll=8), "tall": replace(TALL, cluster_n=1, blocks=2), "tall, a slot": replace(TALL, cluster_n=1, stages=4, c_slots=1),
+    "tall pair": TALL, "tall pair, unrolled": replace(TALL, unroll=8), "tall": replace(TALL, cluster_n=1, blocks=2),
+    "tall, a slot": replace(TALL, cluster_n=1, stages=4, c_slots=1),
     "tall, one consumer": replace(TALL, cluster_n=1, consumers=1, blocks=3), "tall pair a tile": replace(TALL, group=0), "64 wide": fp8.BlockScaled(bn=64, blocks=4),
     "one consumer": fp8.BlockScaled(consumers=1, cluster_n=1, group=0), "a CTA a tile": fp8.BlockScaled(group=0),
-    "B once": fp8.BlockScaled(bn=64, cluster_n=1, group=0, stream_b=1), "B once, few CTAs": fp8.BlockScaled(consumers=1, cluster_n=1, stages=8, stream_b=1, blocks=2), "two stages": fp8.BlockScaled(stages=2, blocks=2),
+    "B once": fp8.BlockScaled(bn=64, cluster_n=1, group=0, stream_b=1), "B once, few CTAs": fp8.BlockScaled(consumers=1, cluster_n=1, stages=8, stream_b=1,
+            blocks=2), "two stages": fp8.BlockScaled(stages=2, blocks=2),
     "four clustered": fp8.BlockScaled(cluster_n=4, blocks=4),
 }
 
@@ -134,7 +136,8 @@ def test_unrolled_code_holds_eight_k_blocks_and_does_not_ask_for_the_next_tile()
 @pytest.mark.parametrize(("shape", "expected"), [
     ((64, 4096, 1000), {"consumers": 1, "bn": 128, "stream_b": 1, "group": 0}), ((100, 4096, 1000), {"consumers": 2, "bn": 64, "stream_b": 1, "group": 0}),
     ((1000, 1000, 1000), {"bn": 64, "stream_b": 0, "group": 0}), ((1500, 1000, 1000), {"bn": 128, "stream_b": 0, "group": 0, "rows": 1}),
-    ((64, 50000, 1000), {"consumers": 1, "stream_b": 1, "group": 8}), ((200, 50000, 1000), {"rows": 2, "cluster_n": 2}), ((5000, 5000, 1000), {"rows": 2, "cluster_n": 2, "unroll": 8, "c_slots": 4})])
+    ((64, 50000, 1000), {"consumers": 1, "stream_b": 1, "group": 8}), ((200, 50000, 1000), {"rows": 2, "cluster_n": 2}),
+    ((5000, 5000, 1000), {"rows": 2, "cluster_n": 2, "unroll": 8, "c_slots": 4})])
 def test_a_shape_that_was_not_measured_gets_tiles_by_its_size(shape, expected):
     choice = fp8.choose(*shape)
     assert {name: getattr(choice, name) for name in expected} == expected

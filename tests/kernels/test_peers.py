@@ -203,16 +203,20 @@ def test_planted_bugs_are_named(path, bug, schedule, neighbours):
     assert right or not clean
 
 
-DROPPED = {                 # program, header (None: the kernel itself), lines taken out or exchanged, one of the kinds that name it (wrong: nothing there is ordered by time, so the result tells)
+# program, header (None: the kernel itself), lines taken out or exchanged, one of the kinds that name it (wrong: nothing there is ordered by time, so the result tells)
+DROPPED = {
     "a chunk has come": (GATHER, "peer_copy.cuh", "            mbarrier_wait_parity(&full[stored % SLOTS], stored / SLOTS % 2);\n", "", "read-before-arrival"),
     "a piece's flag publishes": (GATHER, "grid_flag.cuh", "red.release.gpu", "red.relaxed.gpu", "race"),
     "a piece is waited for": (GATHER, None, "                    wait_for_count(&pieces[piece], step * piece_chunks);\n", "", "wrong"),
     "a shard is complete": (GATHER, None, "                await_flag(flags.of<unsigned>(rank) + READY + shard, step);\n", "", "race"),
-    "all pieces are here": (GATHER, None, "                for (int i = 0; i < shard_pieces; i++) wait_for_count(&pieces[shard * shard_pieces + i], step * piece_chunks);\n", "", "race"),
+    "all pieces are here": (GATHER, None, "                for (int i = 0; i < shard_pieces; i++) wait_for_count(&pieces[shard * shard_pieces + i], step * "
+                                          "piece_chunks);\n", "", "race"),
     "C may be added to": (SCATTER, None, "                await_flag(here + OPEN + owner, step);\n", "", "race"),
     "additions publish": (SCATTER, "peers.cuh", "red.release.gpu", "red.relaxed.gpu", "race"),
     "all additions are waited for": (SCATTER, None, "            wait_for_count(done, step * tiles * CLUSTER_M * CONSUMERS);\n", "", "race"),
-    "the others' additions are waited for": (SCATTER, None, "            for (int other = 1; other < devices; other++) await_flag(here + ADDED + (rank + other) % devices, step);\n", "", "race"),
+    "the others' additions are waited for": (SCATTER, None,
+                                             "            for (int other = 1; other < devices; other++) await_flag(here + ADDED + (rank + other) % devices, step);\n",
+                                             "", "race"),
     "a flag of the system publishes": (REDUCE, "peers.cuh", "st.release.sys", "st.relaxed.sys", "race"),
     "a flag of the system is acquired": (REDUCE, "peers.cuh", "ld.acquire.sys", "ld.relaxed.sys", "race"),
     "mail is complete": (REDUCE, None, "    if (!BUG_FLAG_BEFORE_DATA) __syncthreads();", "    //", "race"),

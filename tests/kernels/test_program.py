@@ -80,6 +80,7 @@ def test_a_call_that_needs_the_drivers_library_would_not_link(tmp_path):
     asked = 'reinterpret_cast<Encode>(driver_function("cuTensorMapEncodeTiled"))'
     assert text.count(asked) == 1
     source = tmp_path / "by_name.cu"
-    source.write_text(text.replace(asked, "static_cast<Encode>(cuTensorMapEncodeTiled)").replace("static void* driver_function", "[[maybe_unused]] static void* driver_function"))
+    source.write_text(text.replace(asked, "static_cast<Encode>(cuTensorMapEncodeTiled)").replace("static void* driver_function",
+            "[[maybe_unused]] static void* driver_function"))
     with pytest.raises(AssertionError, match="undefined reference to `cuTensorMapEncodeTiled'"):
         nvcc.build(source, tmp_path / "by_name")

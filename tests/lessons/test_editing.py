@@ -32,7 +32,8 @@ def test_an_edited_kernel_is_the_one_that_everything_loads(capsys):
     changed = text.replace("out[t] = add_mirrored(in[t], in[t ^ 31]);", "out[t] = add_mirrored(in[t], in[t ^ 31]), out[t].x += 1;")
     assert changed != text
     editing.kernel(PATH, changed)
-    assert capsys.readouterr().out == f"{PATH}: 1 line of code changed. Lessons, panels and hl.load_kernel take this text now; %kernel --original {PATH} gives the course's back\n"
+    assert capsys.readouterr().out == (f"{PATH}: 1 line of code changed. Lessons, panels and hl.load_kernel take this text now; %kernel --original {PATH} "
+                                       f"gives the course's back\n")
     assert hl.kernel_source(PATH) == changed and (folded() - course).reshape(-1, 4).tolist() == [[1, 0, 0, 0]] * (len(course) // 4)
     editing.kernel("")
     assert capsys.readouterr().out == f"{PATH}: 1 line of code changed\n"
@@ -101,7 +102,8 @@ def test_the_text_comes_in_a_cell_below(monkeypatch, capsys):
 
 def test_differences_of_two_kernels():
     found = hl.diff("gemm/tma_wgmma.cu", "gemm/multistage.cu")
-    assert found.changed > 5 and str(found).startswith("--- gemm/tma_wgmma.cu\n+++ gemm/multistage.cu\n@@") and "display: grid" in found._repr_html_() and len(found._repr_html_()) < 20_000
+    assert found.changed > 5 and str(found).startswith("--- gemm/tma_wgmma.cu\n+++ "
+                                                       "gemm/multistage.cu\n@@") and "display: grid" in found._repr_html_() and len(found._repr_html_()) < 20_000
     assert str(diff("a\nb\n", "a\nb\n")) == "text (first) and text (second) are the same" and diff("a\nb\n", "a\nb\n").changed == 0
     one = diff("x = 1;\n// why\n\ny = 2;\n", "x = 1;   // a remark\n// another\n\ny = 3;\nz = 4;\n")
     assert one.changed == 3, "the first line too: its text is another"

@@ -51,7 +51,8 @@ def test_the_stored_loads_obey_the_law_at_few_bytes():
     few = [flight for flight in feeding.flights(recorded) if flight.bytes_per_sm <= 4096]
     latency = feeding.memory_latency(recorded)
     assert few and all(0.9 * latency < flight.latency_ns < 1.3 * latency for flight in few)
-    assert l01_feeding_the_tensor_core.needs_of(measure.load("ceilings"), recorded)["tensor"] > l01_feeding_the_tensor_core.needs_of(measure.load("ceilings"), recorded)["fp32"] > 1
+    assert l01_feeding_the_tensor_core.needs_of(measure.load("ceilings"), recorded)["tensor"] > l01_feeding_the_tensor_core.needs_of(measure.load("ceilings"),
+            recorded)["fp32"] > 1
 
 
 NEEDS = {"fp32": 16.0, "tensor": 128.0, "bytes": 20480.0, "enough": 61440.0}

@@ -33,7 +33,8 @@ def test_rules_and_run_count_the_same_and_lanes_get_their_rows(stride, shape, mo
 
 
 def test_what_layouts_are_good_for():
-    assert [l02_banks_and_swizzles.access_wavefronts(pitch, "ldmatrix.x4", mode) for pitch, mode in ((128, "none"), (144, "none"), (128, "128B"), (144, "128B"))] == [32, 4, 4, 20]
+    assert [l02_banks_and_swizzles.access_wavefronts(pitch, "ldmatrix.x4", mode) for pitch, mode in ((128, "none"), (144, "none"), (128, "128B"),
+            (144, "128B"))] == [32, 4, 4, 20]
     assert l02_banks_and_swizzles.access_wavefronts(132, "4 bytes a lane") == 1 and l02_banks_and_swizzles.access_wavefronts(128, "4 bytes a lane", "128B") == 4
     assert [bank_maps.least(shape) for shape in l02_banks_and_swizzles.ACCESS_SHAPES] == [1, 2, 4, 4]
 
@@ -45,7 +46,8 @@ def test_panel_refuses_what_cannot_be(choice, told):
         l02_banks_and_swizzles.launch_access(*choice)
 
 
-@pytest.mark.parametrize("draw", [lambda: l02_banks_and_swizzles.access_map(128), lambda: l02_banks_and_swizzles.access_map(144, "ldmatrix.x4"), lambda: l02_banks_and_swizzles.launch_access(128, "128B", "8 bytes a lane"),
+@pytest.mark.parametrize("draw", [lambda: l02_banks_and_swizzles.access_map(128), lambda: l02_banks_and_swizzles.access_map(144, "ldmatrix.x4"),
+                                  lambda: l02_banks_and_swizzles.launch_access(128, "128B", "8 bytes a lane"),
                                   lambda: l02_banks_and_swizzles.mma_map("A"), lambda: l02_banks_and_swizzles.mma_map("C", 31)])
 @pytest.mark.sampled(every=4)
 def test_pictures_are_deterministic_small_labelled_and_have_words(draw):

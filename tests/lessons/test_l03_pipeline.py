@@ -17,7 +17,8 @@ def stage(depth, rate, bn=128):
     return Record("stages", "mma_multistage", (f"STAGES={depth}", "BM=128", f"BN={bn}"), (64, 64, 64), tflops=rate)
 
 
-STAGES = recording(stage(2, 50.0), stage(3, 99.0), stage(4, 100.0), stage(2, 40.0, 256), stage(4, 80.0, 256), Record("stages", "cuBLAS", tflops=200.0, shape=(64, 64, 64)))
+STAGES = recording(stage(2, 50.0), stage(3, 99.0), stage(4, 100.0), stage(2, 40.0, 256), stage(4, 80.0, 256),
+                   Record("stages", "cuBLAS", tflops=200.0, shape=(64, 64, 64)))
 
 
 @pytest.fixture(autouse=True)

@@ -72,7 +72,8 @@ def test_the_exercise():
     for boxes, words in ((least, "Right"), (least - 1, "Too few"), (least + 1, "More than needed")):
         assert copy_engine.check_boxes(MICRO, LOADS, boxes).startswith(words)
     said = copy_engine.check_boxes(MICRO, LOADS, least)
-    assert re.search(r"not enough for a busy memory.* 16 KiB on their way in each SM \d\d % of the best bandwidth were recorded", said), "the sum's result is a lower bound"
+    assert re.search(r"not enough for a busy memory.* 16 KiB on their way in each SM \d\d % of the best bandwidth were recorded",
+                     said), "the sum's result is a lower bound"
 
 
 def test_each_block_of_the_patent_has_what_the_recording_says_of_it():
@@ -80,7 +81,8 @@ def test_each_block_of_the_patent_has_what_the_recording_says_of_it():
     assert list(found) == ["request queue", "set-up block", "descriptor cache", "request generator", "response tracking", "address translation"]
     cold = copy_engine.first_uses(MICRO)["global memory, cold"]
     assert f"takes {cold:.0f} cycles" in found["descriptor cache"]
-    apart = max(abs(copy_engine.latencies(MICRO, "tensor", "L2")[size] - copy_engine.latencies(MICRO, "bulk", "L2")[size]) for size in (128, 1024, 8192, 16384, 32768, 65536))
+    apart = max(abs(copy_engine.latencies(MICRO, "tensor", "L2")[size] - copy_engine.latencies(MICRO, "bulk", "L2")[size]) for size in (128, 1024, 8192,
+            16384, 32768, 65536))
     assert f"within {apart:.0f} cycles" in found["set-up block"]
     lines = int(re.search(r"of their 512 lines some (\d+) were", found["request generator"])[1])
     assert 1 < lines < 512

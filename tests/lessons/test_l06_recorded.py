@@ -20,8 +20,10 @@ def test_reads_reductions_and_exchange_are_what_was_recorded():
     def read(mode, rows, access, cycles, pad=0):
         return Record("swizzled_reads", "swizzle_reads", (f"swizzle={mode}", f"ROW_BYTES={rows}", f"PAD={pad}", f"access={access}"), value=cycles, unit="cycles")
     micro = Recording("micro", HEADER, (
-        read("none", 128, "column, 16 bytes", 31.9), read("none", 128, "row, 16 bytes", 4.0), read("128B", 128, "column, 16 bytes", 4.0), read("none", 128, "column, 4 bytes", 1.0, 4),
-        Record("reductions", "tma_reduce", ("into=L2, tensor", "op=add.u32"), gb_s=100.0), Record("reductions", "tma_reduce", ("into=L2, tensor", "op=min.u32"), gb_s=90.0),
+        read("none", 128, "column, 16 bytes", 31.9), read("none", 128, "row, 16 bytes", 4.0), read("128B", 128, "column, 16 bytes", 4.0),
+        read("none", 128, "column, 4 bytes", 1.0, 4),
+        Record("reductions", "tma_reduce", ("into=L2, tensor", "op=add.u32"), gb_s=100.0), Record("reductions", "tma_reduce", ("into=L2, tensor", "op=min.u32"),
+                gb_s=90.0),
         Record("exchange", "exchange", ("how=st.async",), value=600.0, unit="cycles")))
     rows = l06_tma_layouts.swizzle_reads(micro).split("\n")
     assert rows[3].split()[-4:] == ["–", "–", "31.9", "–"] and rows[4].split()[-2:] == ["4.0", "–"] and "+ 4" in rows[5]

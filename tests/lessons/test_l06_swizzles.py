@@ -44,7 +44,8 @@ def test_picture_is_deterministic_small_and_has_labels(mode, row_bytes, base):
     assert all(axis.get_xlabel() and axis.get_ylabel() for axis in first.figure.axes)
 
 
-@pytest.mark.parametrize("values, message", [(("64B", 128, 0, 0), "at most the span"), (("128B", 32, 0, 32), "not in a row"), (("128B", 128, 0, 0, 64), "multiple of 128")])
+@pytest.mark.parametrize("values, message", [(("64B", 128, 0, 0), "at most the span"), (("128B", 32, 0, 32), "not in a row"),
+                                             (("128B", 128, 0, 0, 64), "multiple of 128")])
 def test_what_cannot_be_followed_is_explained(values, message):
     with pytest.raises(ValueError, match=message):
         followed_element.follow_path(*values)

@@ -94,7 +94,8 @@ def test_split_k_exercise():
 
 
 def test_store_table_lists_what_was_recorded():
-    words = l07_tma_stores.store_table(Recording("copy", HEADER, (Record("copy", "tma_copy", ("A=1",), (8, 8), gb_s=100.0, ratio=0.5, peer="p"), Record("copy", "other", gb_s=1.0))), ("tma_copy",))
+    words = l07_tma_stores.store_table(Recording("copy", HEADER, (Record("copy", "tma_copy", ("A=1",), (8, 8), gb_s=100.0, ratio=0.5, peer="p"),
+                                                                  Record("copy", "other", gb_s=1.0))), ("tma_copy",))
     assert "tma_copy" in words and "100 GB/s, 0.500 of p" in words and "other" not in words
     assert "nothing recorded" in l07_tma_stores.store_table(Recording("copy", HEADER, ()), ("tma_copy",))
 

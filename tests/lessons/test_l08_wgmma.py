@@ -29,7 +29,8 @@ def test_descriptor_words_are_the_fields():
     assert "stride offset (SBO)       64 = 1024 bytes" in words and "swizzle                    1 = 128B" in words
 
 
-@pytest.mark.parametrize("descriptor, rows", [(wgmma.encode(0x2020, 16, 1024, "128B"), 8), (wgmma.encode(0x400, 16, 512, "64B"), 64), (wgmma.encode(0, 128, 256, "none"), 16)])
+@pytest.mark.parametrize("descriptor, rows", [(wgmma.encode(0x2020, 16, 1024, "128B"), 8), (wgmma.encode(0x400, 16, 512, "64B"), 64),
+                                              (wgmma.encode(0, 128, 256, "none"), 16)])
 def test_descriptor_map_draws_every_piece_it_reads(descriptor, rows):
     first, second = (l08_wgmma.descriptor_map(descriptor, rows) for _ in range(2))
     assert first.png() == second.png() and len(first.png()) < 60_000
@@ -84,14 +85,16 @@ def test_descriptor_exercise():
     assert l08_wgmma.check_descriptor({}).count("not answered yet") == 4
     assert "counts 16 bytes" in l08_wgmma.check_descriptor({**right, "start": 0x5000})
     assert "layout-mismatch" in l08_wgmma.check_descriptor({**right, "swizzle": 1, "stride": 64})
-    for code, why in ((1, "1 stands for the swizzle of 128 bytes, and this tile was written with that of 64 bytes"), (0, "0 stands for no swizzle"), (4, "the field has two bits: 0 to 3")):
+    for code, why in ((1, "1 stands for the swizzle of 128 bytes, and this tile was written with that of 64 bytes"), (0, "0 stands for no swizzle"),
+                      (4, "the field has two bits: 0 to 3")):
         assert f"swizzle: {code:#x} is not it ({why}" in l08_wgmma.check_descriptor({**right, "swizzle": code})
 
 
 def test_rates_are_products_a_cycle_of_what_was_recorded():
     def rate(suite, n, cycles, groups=1, source="SS"):
         return Record(suite, "wgmma_rate", (f"N={n}", f"A={source}", f"warpgroups={groups}", "IN_FLIGHT=1"), (64, n, 16), "bf16", value=cycles, unit="cycles")
-    micro = Recording("micro", HEADER, (rate("wgmma_rate", 64, 32.0), rate("wgmma_rate", 256, 128.0, 2), rate("wgmma_rate", 64, 1.0, 1, "RS"), rate("wgmma_groups", 64, 64.0)))
+    micro = Recording("micro", HEADER, (rate("wgmma_rate", 64, 32.0), rate("wgmma_rate", 256, 128.0, 2), rate("wgmma_rate", 64, 1.0, 1, "RS"),
+                                        rate("wgmma_groups", 64, 64.0)))
     words = l08_wgmma.wgmma_rates(micro).text
     assert "64 | 2048 | –" in words and "256 | – | 2048" in words
     assert "N =  64, 1 warpgroup(s), 1 in flight:  1024" in l08_wgmma.wgmma_groups(micro)

@@ -102,7 +102,8 @@ RIGHT = {"TMA bytes": 262144, "wgmma": 64, "wavefronts": 3072}
 
 @pytest.mark.parametrize(("change", "words"), [
     ({}, "TMA bytes: right, 262,144\nwgmma: right, 64\nwavefronts: right, 3,072"), ({"TMA bytes": 131072}, "each matrix once"), ({"wgmma": 16}, "one CTA's"),
-    ({"wgmma": 32}, "two warpgroups"), ({"wgmma": 256}, "256 is not it (that counts warps"), ({"wavefronts": 5}, "wavefronts: 5 is not it"), ({"wgmma": None}, "wgmma: not answered yet")])
+    ({"wgmma": 32}, "two warpgroups"), ({"wgmma": 256}, "256 is not it (that counts warps"), ({"wavefronts": 5}, "wavefronts: 5 is not it"),
+    ({"wgmma": None}, "wgmma: not answered yet")])
 def test_the_exercise_is_checked_by_running_it(change, words):
     assert words in profiling.check_counts(RIGHT | change)
 
@@ -112,12 +113,15 @@ def test_an_exercise_without_answers_runs_nothing():
 
 
 def test_profiles_are_told_with_how_busy_shared_memory_was():
-    values = {"time: duration": 10.0, "time: SM clock": 1000.0, "tensor cores: tensor pipe busy": 80.0, "issue slots: issue slots used": 20.0, "traffic: L2 to the SMs": 50.0,
-              "traffic: TMA into shared memory": 128 * 132e-3, "traffic: TMA out of shared memory": 0.0, "shared memory: wgmma operands": 132 * 5000.0, "shared memory: loads": 132 * 500.0,
+    values = {"time: duration": 10.0, "time: SM clock": 1000.0, "tensor cores: tensor pipe busy": 80.0, "issue slots: issue slots used": 20.0,
+              "traffic: L2 to the SMs": 50.0,
+              "traffic: TMA into shared memory": 128 * 132e-3, "traffic: TMA out of shared memory": 0.0, "shared memory: wgmma operands": 132 * 5000.0,
+              "shared memory: loads": 132 * 500.0,
               "shared memory: stores": 0.0}
     assert profiling.shared_memory_busy(values) == pytest.approx((5000 + 500) / 10000)          # what TMA writes goes beside
     header = dict.fromkeys(recordings.HEADER_FIELDS, "x")
-    made = recordings.parse("profiles", {"header": header, "records": [{"suite": "profiles", "kernel": "fp8", "options": ["8"], "value": v, "note": k} for k, v in values.items()]})
+    made = recordings.parse("profiles", {"header": header, "records": [{"suite": "profiles", "kernel": "fp8", "options": ["8"], "value": v, "note": k} for k,
+                                                                       v in values.items()]})
     line = profiling.profiles_table(made, [("fp8", "8")]).split("\n")[-1]
     assert line.split() == ["fp8", "8", "10.0", "1000", "80.0", "%", "20.0", "%", "55.0", "%", "5.00", "TB/s"]
 
@@ -126,7 +130,8 @@ def test_the_diagnosis_has_a_column_a_launch():
     launches = {"8192": ("final", "8192"), "k = 8184": ("final", "8192", "8192", "8184")}
     lines = profiling.diagnosis_table(measure.load("profiles"), launches).split("\n")
     busy = next(line for line in lines if line.startswith("tensor cores: tensor pipe busy"))
-    assert "recorded on NVIDIA H200" in lines[0] and lines[-1] == "the board's highest clock: 1980 MHz" and len(lines) == 3 + len(profiling.DIAGNOSIS) and len(re.findall(r"\d+\.\d", busy)) == 2
+    assert "recorded on NVIDIA H200" in lines[0] and lines[-1] == ("the board's highest clock: 1980 "
+                                                                   "MHz") and len(lines) == 3 + len(profiling.DIAGNOSIS) and len(re.findall(r"\d+\.\d", busy)) == 2
     assert all(title in TITLES for title in profiling.DIAGNOSIS)
     with pytest.raises(LookupError, match="no launch final 1"):
         profiling.diagnosis_table(measure.load("profiles"), {"1": ("final", "1")})

@@ -17,7 +17,8 @@ def test_schedules_are_right_and_silent(kernel, landing):
     assert (schedules.turns(run) == whole) == (kernel == "pingpong")
 
 
-@pytest.mark.parametrize(("bug", "kinds"), [("NO_ORDER", set()), ("OWN_ORDER", {"deadlock"}), ("OUT_OF_ORDER", {"barrier-misuse", "deadlock", "phase-overrun", "read-before-arrival"})])
+@pytest.mark.parametrize(("bug", "kinds"), [("NO_ORDER", set()), ("OWN_ORDER", {"deadlock"}),
+                                            ("OUT_OF_ORDER", {"barrier-misuse", "deadlock", "phase-overrun", "read-before-arrival"})])
 def test_planted_orders_are_named(bug, kinds):
     right, run = schedules.run_schedule("pingpong", 2, 4, options=(f"-DBUG_{bug}=1",))
     assert {hazard.kind for hazard in run.hazards} == kinds and right == (not kinds)

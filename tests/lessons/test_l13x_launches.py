@@ -41,7 +41,8 @@ def test_the_pictures_say_what_they_show():
 
 @pytest.mark.parametrize("landing", SCHEDULES)
 def test_runs_are_right_and_silent(landing):
-    for right, run in (lesson.run_chain(2, landing=landing), lesson.run_chain(1, dependent=False, landing=landing), lesson.run_persistent(2, landing=landing), lesson.forked(True, landing)):
+    for right, run in (lesson.run_chain(2, landing=landing), lesson.run_chain(1, dependent=False, landing=landing), lesson.run_persistent(2, landing=landing),
+                       lesson.forked(True, landing)):
         assert right and not run.hazards
 
 
@@ -68,13 +69,15 @@ def test_the_panel(way):
     assert "no time is recorded" in recorded.chain_time(chain_runs.WAYS[way], 5)
 
 
-@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("abef", "Right"), ("ab", "e, prefetch"), ("abefc", "c, the load of a tile of x"), ("z", "no line 'z'"), ("abefg", "g, the arrival")])
+@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("abef", "Right"), ("ab", "e, prefetch"), ("abefc", "c, the load of a tile of x"),
+                                            ("z", "no line 'z'"), ("abefg", "g, the arrival")])
 def test_the_exercise_inside_the_lesson(letters, words):
     assert words in lesson.check_above(letters)
 
 
 def test_without_a_recording_it_is_said():
-    for table in (lesson.ways_table, lesson.gains_table, lesson.placement_table, lesson.length_chart, lesson.starts_table, lesson.clusters_table, lesson.bugs_table, lesson.when_picture):
+    for table in (lesson.ways_table, lesson.gains_table, lesson.placement_table, lesson.length_chart, lesson.starts_table, lesson.clusters_table,
+                  lesson.bugs_table, lesson.when_picture):
         assert "Nothing is recorded for this yet" in repr(table(None))
 
 

@@ -61,7 +61,8 @@ def test_the_panel(kind):
     assert "values WRONG, no hazard" in lesson.launch_mixed(kind, 64, 1, "exchanged", "random").text
 
 
-@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("abd", "Right"), ("ab", "d, each lane holding"), ("abcd", "c, wgmma_fence"), ("z", "no line 'z'"), ("abde", "e, a slot")])
+@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("abd", "Right"), ("ab", "d, each lane holding"), ("abcd", "c, wgmma_fence"),
+                                            ("z", "no line 'z'"), ("abde", "e, a slot")])
 def test_the_exercise_inside_the_lesson(letters, words):
     assert words in lesson.check_wrong(letters)
 
@@ -72,17 +73,22 @@ def test_without_a_recording_it_is_said():
 
 
 def _record(suite, kernel, dtype, shape, ms, ratio, **more):
-    return Record(suite, kernel, more.pop("options", ()), shape, dtype, ms=ms, ms_min=ms, ms_max=ms, tflops=1.0, gb_s=2.0, peer="cuBLAS", peer_value=1.0, ratio=ratio, ratio_min=ratio, ratio_max=ratio, mode="cold L2", **more)
+    return Record(suite, kernel, more.pop("options", ()), shape, dtype, ms=ms, ms_min=ms, ms_max=ms, tflops=1.0, gb_s=2.0, peer="cuBLAS", peer_value=1.0,
+                  ratio=ratio, ratio_min=ratio, ratio_max=ratio, mode="cold L2", **more)
 
 
 def test_tables_of_a_recording():
     """Made-up numbers: what the tables do with them."""
     few, many, macros = (16, 8192, 8192), (1024, 8192, 8192), ("weights=int4", "GROUP=64", "BM=16", "ROWS=2", "BK=64", "SPLIT=4", "STAGES=12")
     recording = Recording("mixed", {"gpu": "a board", "driver": "1", "cuda": "13.0", "date": "2026-01-01"}, (
-        _record("few", "cublasGemmEx TN", "bfloat16", few, 0.03, 1.0), _record("few", "int_weights", "int4", few, 0.01, 3.0, options=macros), _record("few", "torch int4", "int4", few, 0.02, 1.5),
-        _record("many", "int_weights", "int4", many, 0.2, 0.9), _record("many", "sparse", "sparse", many, 0.15, 1.2), _record("groups", "int_weights", "int4", few, 0.01, 3.0, options=macros),
-        _record("configurations", "int_weights", "int4", few, 0.02, 1.5, options=macros), _record("configurations", "int_weights", "int4", few, 0.01, 3.0, options=(*macros[:-1], "STAGES=4")),
-        _record("energy", "cublasGemmEx TN", "bfloat16", few, 0.03, 1.0, joules=0.02, watts=500.0), _record("energy", "int_weights", "int4", few, 0.01, 3.0, joules=0.005, watts=400.0)))
+        _record("few", "cublasGemmEx TN", "bfloat16", few, 0.03, 1.0), _record("few", "int_weights", "int4", few, 0.01, 3.0, options=macros),
+        _record("few", "torch int4", "int4", few, 0.02, 1.5),
+        _record("many", "int_weights", "int4", many, 0.2, 0.9), _record("many", "sparse", "sparse", many, 0.15, 1.2),
+        _record("groups", "int_weights", "int4", few, 0.01, 3.0, options=macros),
+        _record("configurations", "int_weights", "int4", few, 0.02, 1.5, options=macros), _record("configurations", "int_weights", "int4", few, 0.01,
+                3.0, options=(*macros[:-1], "STAGES=4")),
+        _record("energy", "cublasGemmEx TN", "bfloat16", few, 0.03, 1.0, joules=0.02, watts=500.0), _record("energy", "int_weights", "int4", few, 0.01,
+                3.0, joules=0.005, watts=400.0)))
     table = lesson.products_table(recording, "few").splitlines()
     assert len(table) == 5 and "4 bits, torch int4" in table[4] and table[3].split()[-1] == "3.00"
     assert lesson.speedup(recording) == 3.0 and lesson.speedup(recording, many, "sparse") == 1.2

@@ -64,7 +64,8 @@ def test_the_early_slot_is_named_under_every_schedule(landing):
     assert {hazard.kind for hazard in found.run.hazards} == {"overwrite-in-flight"}
 
 
-@pytest.mark.parametrize(("queries", "keys", "causal", "consumers"), [(256, 256, False, 2), (256, 256, True, 2), (300, 100, True, 2), (100, 300, True, 2), (1, 1, True, 2),
+@pytest.mark.parametrize(("queries", "keys", "causal", "consumers"), [(256, 256, False, 2), (256, 256, True, 2), (300, 100, True, 2), (100, 300, True, 2),
+                                                                      (1, 1, True, 2),
                                                                       (200, 200, True, 3)])
 def test_every_warpgroup_multiplies_the_blocks_it_sees(queries, keys, causal, consumers):
     found = attention_panels.run_attention("persistent", (queries,), (keys,), causal=causal, consumers=consumers)

@@ -27,7 +27,8 @@ def test_the_output_is_rescaled_only_when_no_product_adds_to_it():
         assert softmax[0] < product[1] and product[0] < softmax[1]
 
 
-@pytest.mark.parametrize("picture", [lambda: l16_attention.draw_running_maximum([1.0, 2.0, 0.5], 2), lambda: l16_attention.draw_attention_turns(1), l16_attention.draw_attention_turns])
+@pytest.mark.parametrize("picture", [lambda: l16_attention.draw_running_maximum([1.0, 2.0, 0.5], 2), lambda: l16_attention.draw_attention_turns(1),
+                                     l16_attention.draw_attention_turns])
 def test_picture_has_labels_and_words(picture):
     made = picture()
     axis = made.figure.axes[0]

@@ -60,7 +60,8 @@ def test_everybody_adds_once_and_in_order_one_at_a_time(dq, causal):
 
 
 def test_pictures_have_words():
-    for picture in (backward_charts.adds_map(512, 128, True), backward_panels.backward_order(128), exercise_figures.draw_row(), exercise_figures.draw_starts_of_products()):
+    for picture in (backward_charts.adds_map(512, 128, True), backward_panels.backward_order(128), exercise_figures.draw_row(),
+                    exercise_figures.draw_starts_of_products()):
         assert isinstance(picture, style.Picture) and len(picture.text) > 60
     assert "keys 1:  .  .  0  1" in backward_charts.adds_map(256, 128, True).text
 
@@ -72,14 +73,16 @@ def test_registers_and_cycles():
 
 
 def recorded():
-    made, cell = [], {"shape": (4, 4096, 16, 128), "dtype": "bfloat16", "ratio_min": 0.9, "ratio_max": 1.1, "peer": "cuDNN", "peer_value": 400.0, "ms": 1.0, "ms_min": 0.9, "ms_max": 1.1}
+    made, cell = [], {"shape": (4, 4096, 16, 128), "dtype": "bfloat16", "ratio_min": 0.9, "ratio_max": 1.1, "peer": "cuDNN", "peer_value": 400.0, "ms": 1.0,
+                      "ms_min": 0.9, "ms_max": 1.1}
     chosen = attention_backward.Backward().named
     for mask in ("full", "causal"):
         for name, tflops, ratio in (("two_consumers", 200.0, 0.5), ("final", 420.0, 1.05), ("ordered", 380.0, 0.95), ("cuDNN", 400.0, 1.0)):
             made.append(Record("backward", name, ("D=128", mask, *(chosen if name in ("final", "ordered") else ())), tflops=tflops, ratio=ratio, **cell))
         made.append(Record("backward", "backward", ("D=128", mask), tflops=500.0, ratio=1.2, note="bulk", **cell))
     made += [Record("backward", "part", ("D=128", "full", "attention_backward"), (4, 4096, 16, 128), "bfloat16", ms=0.5, ms_min=0.4, ms_max=0.6),
-             Record("backward", "accuracy", ("D=128", "causal", "ordered", "dq"), (1, 2048, 16, 128), "bfloat16", value=1e-3, value_max=2e-2, unit="of the results' root mean square"),
+             Record("backward", "accuracy", ("D=128", "causal", "ordered", "dq"), (1, 2048, 16, 128), "bfloat16", value=1e-3, value_max=2e-2,
+                    unit="of the results' root mean square"),
              Record("backward", "bits", ("D=128", "full", "DQ=bulk"), (1, 4096, 16, 128), "bfloat16", value=20.0, unit="of 20 runs differ")]
     header = {"gpu": "a stand-in", "driver": "0", "cuda": "0", "date": "never"}
     return Recording("backward", header, tuple(made))
@@ -91,7 +94,8 @@ def test_tables_read_what_was_recorded():
     assert table[2].split() == ["128", "full", "4096", "420", "380", "400", "-", "-", "1.050", "0.950"] and len(table) == 4
     steps = backward_charts.steps_table(found)
     assert "200 (0.50)" in steps and "420 (1.05)" in steps and "500" not in steps
-    assert "500.0" in backward_charts.parts_table(found) and "1.00e-03" in backward_charts.accuracy_table(found) and "20 of 20 runs differ" in backward_charts.bits_table(found)
+    assert "500.0" in backward_charts.parts_table(found) and "1.00e-03" in backward_charts.accuracy_table(found) and ("20 of 20 runs "
+                                                                                                                      "differ") in backward_charts.bits_table(found)
     assert isinstance(backward_charts.backward_chart(found), style.Picture)
     forward = Recording("attention", found.header, (Record("attention", "final", ("D=128", "full"), (4, 4096, 16, 128), "bfloat16", tflops=630.0),))
     assert backward_charts.times_as_long(found, forward) == 3.75

@@ -62,7 +62,8 @@ def test_the_panel(batch, splits):
     assert "result right, no hazard" in picture.text and "CTA 0" in picture.text
 
 
-@pytest.mark.parametrize("answer, words", [(None, "Not answered"), ([15, 1, 7], "Right"), ([15, 1], "three numbers"), ([1, 1, 7], "6% of the SMs"), ([15, 2, 7], "fewer are too"), ([15, 1, 0], "at least 1")])
+@pytest.mark.parametrize("answer, words", [(None, "Not answered"), ([15, 1, 7], "Right"), ([15, 1], "three numbers"), ([1, 1, 7], "6% of the SMs"),
+                                           ([15, 2, 7], "fewer are too"), ([15, 1, 0], "at least 1")])
 def test_the_exercise_inside_the_lesson(answer, words):
     assert words in lesson.check_splits(answer)
 
@@ -70,10 +71,13 @@ def test_the_exercise_inside_the_lesson(answer, words):
 def a_recording():
     header = {"gpu": "a GPU", "driver": "1", "cuda": "13", "date": "today"}
     cell, facts = (32, 8192, 64, 8, 128), dict(ms=0.25, ms_min=0.24, ms_max=0.3, peer="read, 1", peer_value=4500.0, ratio_min=0.8, ratio_max=1.0)
-    made = [("cells", "decode", "decode", cell, 0.9), ("cells", "cuDNN", "cuDNN", cell, 0.5), ("cells", "bulk_read", "read, 1", cell, 1.0), ("pages", "decode", "gathered by cp.async", cell, 0.7),
-            ("splits", "decode", "in a line", cell, 0.9), ("splits", "decode", "4 pieces a row", cell, 0.8), ("mixed", "decode", "in a line", cell, 0.9), ("mixed", "decode", "1 pieces a row", cell, 0.4),
+    made = [("cells", "decode", "decode", cell, 0.9), ("cells", "cuDNN", "cuDNN", cell, 0.5), ("cells", "bulk_read", "read, 1", cell, 1.0),
+            ("pages", "decode", "gathered by cp.async", cell, 0.7),
+            ("splits", "decode", "in a line", cell, 0.9), ("splits", "decode", "4 pieces a row", cell, 0.8), ("mixed", "decode", "in a line", cell, 0.9),
+            ("mixed", "decode", "1 pieces a row", cell, 0.4),
             ("depth", "decode", "2 tiles, 1 warpgroups", cell, 0.6), ("latent", "latent", "latent", (32, 16384, 16, 1, 576), 0.8)]
-    records = [Record(suite, kernel, ("page=64",), shape, "bfloat16", gb_s=round(4500 * ratio, 1), ratio=ratio, note=note, **facts) for suite, kernel, note, shape, ratio in made]
+    records = [Record(suite, kernel, ("page=64",), shape, "bfloat16", gb_s=round(4500 * ratio, 1), ratio=ratio, note=note, **facts) for suite, kernel,
+               note, shape, ratio in made]
     return Recording("decoding", header, (*records, Record("bugs", "combine", ("size=60", "BUG_NO_MAXIMUM=1"), cell, "bfloat16", runs=30, wrong=30)))
 
 

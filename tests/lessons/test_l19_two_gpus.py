@@ -40,7 +40,8 @@ def test_tables_are_counted_from_the_kernels():
 
 @pytest.mark.parametrize("landing", SCHEDULES)
 def test_runs_are_right_and_silent(landing):
-    for right, run in (lesson.run_reduce(landing=landing), lesson.run_gathered(landing=landing), lesson.run_scattered(landing=landing), lesson.handed_over(landing=landing)):
+    for right, run in (lesson.run_reduce(landing=landing), lesson.run_gathered(landing=landing), lesson.run_scattered(landing=landing),
+                       lesson.handed_over(landing=landing)):
         assert right and not run.hazards
     assert lesson.copied(landing=landing).count("right: True") == 2
 
@@ -50,7 +51,8 @@ def test_what_the_lesson_breaks_is_named(landing):
     for _, run in (lesson.run_reduce(landing=landing, options=("-DBUG_GPU_SCOPE=1",)), lesson.run_scattered(landing=landing, options=("-DBUG_FLAG_BEFORE_DATA=1",)),
                    lesson.run_reduce(landing=landing, options=("-DBUG_OVERWRITTEN=1",)), lesson.handed_over(True, landing)):
         assert {str(hazard.kind) for hazard in run.hazards} == {"race"}
-    assert "mail of device" in str(lesson.run_reduce(landing=landing, options=("-DBUG_GPU_SCOPE=1",))[1].hazards[0]), "memory that only a table of pointers names has a name"
+    assert "mail of device" in str(lesson.run_reduce(landing=landing,
+                                                     options=("-DBUG_GPU_SCOPE=1",))[1].hazards[0]), "memory that only a table of pointers names has a name"
 
 
 def test_this_place_and_the_panel():
@@ -85,10 +87,12 @@ def test_what_is_shown_of_a_recording():
     shape, records = (256, 64, 64), []
     for name, kernel, ms in (("all CTAs copy", "gathered_product", 1.25), ("66 CTAs copy", "gathered_product", 1.6)):
         records += [timed("gather", kernel, name, shape, ms, peer, 1 / ms) for peer in ("alone: cuBLAS", "NCCL, then cuBLAS")]
-    records += [timed("gather", name, name, shape, ms, "alone: cuBLAS", 1 / ms) for name, ms in (("alone: cuBLAS", 1.0), ("alone: final", 1.1), ("NCCL, then cuBLAS", 2.0))]
+    records += [timed("gather", name, name, shape, ms, "alone: cuBLAS", 1 / ms) for name, ms in (("alone: cuBLAS", 1.0), ("alone: final", 1.1),
+            ("NCCL, then cuBLAS", 2.0))]
     records += [timed("ways", "gathered_product", name, shape, 2.0, "alone: cuBLAS", 0.5) for name in two_gpus.WAYS]
     records += [timed("link", "bulk_copy", f"{way}, {count} CTAs", (64,), 1.0, "copy engine", 1.0, gb_s=count) for way in ("pull", "push") for count in (1, 2)]
-    records += [timed("link", "cudaMemcpyPeer", "copy engine", (64,), 1.0, "copy engine", 1.0, gb_s=3.0), Record("flag", "round_trip", value=7.0, value_min=6.0, value_max=8.0, unit="cycles")]
+    records += [timed("link", "cudaMemcpyPeer", "copy engine", (64,), 1.0, "copy engine", 1.0, gb_s=3.0), Record("flag", "round_trip", value=7.0, value_min=6.0,
+            value_max=8.0, unit="cycles")]
     records += [timed("all_reduce", how, how, (size,), 0.01, "NCCL", 2.0) for how in ("one-shot", "NCCL") for size in (1024, 4096)]
     recording = Recording("two_gpus", HEADER, tuple(records))
     table = lesson.products_table(recording, "gather").splitlines()
@@ -97,9 +101,11 @@ def test_what_is_shown_of_a_recording():
     assert lesson.link_chart(recording).png()[:4] == b"\x89PNG" and lesson.reduce_chart(recording).png()[:4] == b"\x89PNG"
 
 
-@pytest.mark.parametrize("order, copiers, name", [("own first", 132, "all CTAs copy"), ("own first", 16, "16 CTAs copy"), ("as they lie", 132, "tiles as they lie"), ("own last", 132, "own tiles last")])
+@pytest.mark.parametrize("order, copiers, name", [("own first", 132, "all CTAs copy"), ("own first", 16, "16 CTAs copy"),
+                                                  ("as they lie", 132, "tiles as they lie"), ("own last", 132, "own tiles last")])
 def test_the_panel_finds_what_is_recorded(monkeypatch, order, copiers, name):
-    found = Recording("two_gpus", HEADER, tuple(timed("ways", "gathered_product", way, (256, 64, 64), 2.0 + number, "alone: cuBLAS", 0.5) for number, way in enumerate(two_gpus.WAYS)))
+    found = Recording("two_gpus", HEADER, tuple(timed("ways", "gathered_product", way, (256, 64, 64), 2.0 + number, "alone: cuBLAS", 0.5) for number,
+                                                way in enumerate(two_gpus.WAYS)))
     monkeypatch.setattr(recorded.measure, "load", lambda wanted: found)
     assert f"{2000.0 + 1000 * list(two_gpus.WAYS).index(name):.1f} us, 0.500 of the product alone" in recorded.way_time(order, copiers)
     assert "no time is recorded" in recorded.way_time("as they lie", 16)

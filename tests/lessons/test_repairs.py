@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repair cells: the broken lines are refused and the reference is accepted, messages name the cell's lines, and the cells of the lessons are made from the same entries."""
+"""Repair cells: the broken lines are refused and the reference is accepted, messages name the cell's lines, and the cells of the lessons are made
+from the same entries."""
 import re
 
 import hopperlab as hl
@@ -28,7 +29,8 @@ def test_broken_lines_are_refused_and_the_reference_is_accepted(lesson, name):
 
 
 def test_nearly_every_break_of_a_lesson_can_be_repaired():
-    assert len(ALL) >= 40 and {lesson for lesson, _ in ALL} >= {"00", "01", "02", "03", "03x", "04", "05", "06", "07", "08", "09", "10", "12", "13", "13x", "14", "15", "16", "16d", "16x"}
+    assert len(ALL) >= 40 and {lesson for lesson, _ in ALL} >= {"00", "01", "02", "03", "03x", "04", "05", "06", "07", "08", "09", "10", "12", "13", "13x",
+                                                                "14", "15", "16", "16d", "16x"}
 
 
 @pytest.mark.parametrize("lesson", sorted({lesson for lesson, _ in ALL}))
@@ -49,8 +51,10 @@ def test_the_lines_without_switches_are_the_same_program(path):
 
 
 @pytest.mark.parametrize("switched, plain", [
-    ("    if (!BUG_A) f();   // why\n", "    f();   // why\n"), ("    if (BUG_A && x % 2 == 0) f(x);\n    g();\n", "    g();\n"), ("if (x && !BUG_A) f();", "if (x) f();"),
-    ("i < (BUG_A ? S : n);", "i < n;"), ("wait(BUG_A ? p ^ 1 : p);", "wait(p);"), ("wait<S - 2 + BUG_A>();", "wait<S - 2>();"), ("if (!BUG_A && (BUG_B || t == 0)) f();", "if (t == 0) f();"),
+    ("    if (!BUG_A) f();   // why\n", "    f();   // why\n"), ("    if (BUG_A && x % 2 == 0) f(x);\n    g();\n", "    g();\n"),
+    ("if (x && !BUG_A) f();", "if (x) f();"),
+    ("i < (BUG_A ? S : n);", "i < n;"), ("wait(BUG_A ? p ^ 1 : p);", "wait(p);"), ("wait<S - 2 + BUG_A>();", "wait<S - 2>();"),
+    ("if (!BUG_A && (BUG_B || t == 0)) f();", "if (t == 0) f();"),
     ("  if (!BUG_A) {\n      f();\n      g();\n  } else {\n      h();\n  }\n", "  f();\n  g();\n")])
 def test_switches_leave_no_trace(switched, plain):
     assert repairs.without_bugs(switched) == plain
@@ -114,7 +118,8 @@ def test_the_magic(capsys):
 
 
 def test_an_entry_that_does_not_fit_its_kernel_is_named():
-    entry = dict(name="x", file="mbarrier/ring.cu", begin="Ring<STAGES> ring;", end="ring.advance();", bug=(("no such text", ""),), run=lambda landing: (True, None), hint="")
+    entry = dict(name="x", file="mbarrier/ring.cu", begin="Ring<STAGES> ring;", end="ring.advance();", bug=(("no such text", ""),),
+                 run=lambda landing: (True, None), hint="")
     with pytest.raises(repairs.RepairError, match="has 0 places with 'no such text'"):
         repairs.Repair(**entry).broken  # noqa: B018 - the lines are worked out when asked for
     with pytest.raises(repairs.RepairError, match="no lines from 'nowhere'"):
@@ -130,7 +135,8 @@ def test_a_source_with_a_wrong_repair_is_named(tmp_path, fence, message):
 
 
 def test_a_repair_counts_as_solved_when_it_says_right():
-    cell = {"id": "repair-x", "cell_type": "code", "source": "%%repair 02 swizzle\n", "execution_count": 3, "outputs": [{"output_type": "stream", "name": "stdout", "text": "Right: the values\n"}]}
+    cell = {"id": "repair-x", "cell_type": "code", "source": "%%repair 02 swizzle\n", "execution_count": 3,
+            "outputs": [{"output_type": "stream", "name": "stdout", "text": "Right: the values\n"}]}
     assert learner_progress.says_right(cell)
     assert not learner_progress.says_right(cell | {"outputs": [{"output_type": "stream", "name": "stdout", "text": "Not repaired yet. Copies land lazy\n"}]})
 

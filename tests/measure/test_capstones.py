@@ -104,4 +104,5 @@ def test_the_last_lines_are_the_means_over_the_shapes():
     cell = dict(shape=(8, 8, 8), dtype="e4m3", ms=1.0, ms_min=1.0, ms_max=1.0, tflops=2.0, ratio_min=1.0, ratio_max=2.0, peer="cuBLASLt block-scaled")
     final = [Record("fp8", "final", ratio=ratio, **{**cell, "shape": (size,) * 3}) for ratio, size in ((1.0, 8), (4.0, 16))]
     assert fp8.shown(final).endswith("final, geometric mean: 2.000 (1.000 to 4.000) over 2 cells of cuBLASLt block-scaled")
-    assert fp8.shown([*final, Record("fp8", "DeepGEMM", ratio=0.5, **cell)]).endswith("DeepGEMM, geometric mean: 0.500 (0.500 to 0.500) over 1 cell of cuBLASLt block-scaled")
+    assert fp8.shown([*final, Record("fp8", "DeepGEMM", ratio=0.5, **cell)]).endswith("DeepGEMM, geometric mean: 0.500 (0.500 to 0.500) over 1 cell of "
+                                                                                      "cuBLASLt block-scaled")

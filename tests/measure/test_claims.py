@@ -37,7 +37,8 @@ def set_value(kernel, value, *options):
     (1, HOLDS, "micro", set_value("cp_async_load", 50.0, "step=box of 64 x 64", "class=all"), FALSE),
     (13, "holds when", "micro", set_value("descriptor_fetch", 392.0), FALSE),
     (14, "holds when", "micro", set_value("tma_latency", 100.0, "HOW=bulk"), HOLDS),
-    (14, "holds when", "micro", lambda r: replace(r, value=1000.0 * r.shape[0] * r.shape[1]) if r.kernel == "tma_latency" and "from=memory" in r.options and r.shape else None, FALSE),
+    (14, "holds when", "micro", lambda r: replace(r, value=1000.0 * r.shape[0] * r.shape[1]) if r.kernel == "tma_latency" and "from=memory" in r.options
+     and r.shape else None, FALSE),
     (3, "holds when", "micro", set_value("tma_load", 400.0, "step=box of 64 x 64", "class=integer"), FALSE),
     (8, "holds when", "micro", lambda r: replace(r, outcome="wrong") if r.kernel == "tma_landing" else None, FALSE),
     (9, "holds when", "micro", lambda r: replace(r, outcome="wrong") if r.kernel == "tma_landing" else None, FALSE),

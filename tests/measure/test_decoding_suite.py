@@ -44,7 +44,8 @@ def test_a_record_is_told_beside_the_faster_read(a_gpu, monkeypatch):
     assert set(found) == set(ms) and given.cache_bytes == 192 * 512
     ours = found["decode"]
     assert ours.ratio == 0.625 and ours.peer == "read, 4 slots of 16 KiB, 2 blocks an SM" and ours.kernel == "decode" and ours.shape == (2, 128, 8, 1, 128)
-    assert ours.gb_s == round(192 * 512 / 0.4 / 1e6, 1) and ours.registers and ours.grid == (2,) and ours.options == ("page=64", f"slots={step.plan.slots}", f"balance={step.plan.balance:.3f}")
+    assert ours.gb_s == round(192 * 512 / 0.4 / 1e6, 1) and ours.registers and ours.grid == (2,) and ours.options == ("page=64", f"slots={step.plan.slots}",
+            f"balance={step.plan.balance:.3f}")
     assert found["PyTorch"].ratio == 0.25 and found["PyTorch"].kernel == "PyTorch" and found[ours.peer].ratio == 1
     lines = decoding.shown(list(found.values())).splitlines()
     assert len(lines) == 4 and "0.625 (0.625 to 0.625) of a read" in lines[0]
@@ -54,7 +55,8 @@ def test_the_roof_reads_all_of_the_cache(a_gpu):
     given = a_step().given
     for launch in decoding.roofs(given).values():
         launch()
-        words, (stages, chunk) = given.memory.reshape(-1).view(np.uint32), (launch.shared_mem // (32768 if launch.grid[0] == 132 else 16384), 32768 if launch.grid[0] == 132 else 16384)
+        words, (stages, chunk) = given.memory.reshape(-1).view(np.uint32), (launch.shared_mem // (32768 if launch.grid[0] == 132 else 16384),
+                                                                            32768 if launch.grid[0] == 132 else 16384)
         assert stages in (4, 6) and launch.args[2] == given.memory.nbytes and launch.args[1][0] == words[:chunk // 4].sum(dtype=np.uint32)
 
 
@@ -70,7 +72,8 @@ def test_bugs_are_counted(a_gpu, monkeypatch):
     monkeypatch.setattr(decoding, "_operands", lambda lengths, **more: steps.operands(xp, [200], **more))
     monkeypatch.setattr(decoding.steps, "decode", lambda given, options=(), inner=steps.decode: inner(given, Choice(blocks=2), options, "emulator"))
     found = decoding.bugs(1)
-    assert [(r.options, r.outcome) for r in found] == [(("size=1",), "right"), (("size=1", "BUG_NO_MAXIMUM=1"), "right"), (("size=60",), "right"), (("size=60", "BUG_NO_MAXIMUM=1"), "wrong")]
+    assert [(r.options, r.outcome) for r in found] == [(("size=1",), "right"), (("size=1", "BUG_NO_MAXIMUM=1"), "right"), (("size=60",), "right"),
+                                                       (("size=60", "BUG_NO_MAXIMUM=1"), "wrong")]
     assert decoding.shown(found).count(" of 3 wrong") == 4
 
 
@@ -87,9 +90,11 @@ def test_every_experiment_measures_its_shapes(monkeypatch):
     monkeypatch.setattr(decoding, "timed", lambda suite, made, rounds, peers=False: asked.append((suite, made)) or [suite])
     for name in ("cells", "pages", "splits", "depth", "latent"):
         assert decoding.EXPERIMENTS[name](2)
-    assert {suite for suite, _ in asked} == {"cells", "pages", "splits", "mixed", "depth", "latent"} and len(asked) == len(decoding.CELLS) + 5 + 4 + 1 + len(decoding.LATENT_CELLS)
+    assert {suite for suite, _ in asked} == {"cells", "pages", "splits", "mixed", "depth",
+                                             "latent"} and len(asked) == len(decoding.CELLS) + 5 + 4 + 1 + len(decoding.LATENT_CELLS)
     largest = max(sum(lengths) for suite, made in asked for (lengths, _, _), _ in made.values() if suite == "cells")
-    assert largest * 2 * decoding.KV_HEADS * decoding.D * 2 == 2 << 30 and all(choice.gather for suite, made in asked for (_, page, _), choice in made.values() if page == 1)
+    assert largest * 2 * decoding.KV_HEADS * decoding.D * 2 == 2 << 30 and all(choice.gather for suite, made in asked for (_, page, _),
+                                                                               choice in made.values() if page == 1)
 
 
 def test_peers_that_are_missing_or_wrong_are_left_out(monkeypatch, a_gpu):

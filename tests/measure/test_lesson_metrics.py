@@ -113,7 +113,8 @@ def test_a_name_that_ncu_refuses_is_left_out_at_a_second_try(ncu, capsys):
     assert "stalled_gmma" in first and "stalled_gmma" not in second and "stalled_barrier" in second
 
 
-@pytest.mark.parametrize(("code", "message"), [(0, "no kernel was profiled: the script launches none whose name matches 'gemm'"), (3, "the script failed under the profiler")])
+@pytest.mark.parametrize(("code", "message"), [(0, "no kernel was profiled: the script launches none whose name matches 'gemm'"),
+                                               (3, "the script failed under the profiler")])
 def test_nothing_measured_says_why(ncu, capsys, code, message):
     script, _ = ncu(silent=True, code=code)
     assert cli.main(["profile", "--metrics", "lessons", "--kernel", "gemm", str(script)]) == 2

@@ -25,7 +25,8 @@ def stand_in(monkeypatch):
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_all_blocks=lambda: None)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(Launch, "bound", lambda self: self)
-    monkeypatch.setattr(mixed.peers, "products", lambda names, a, b, c: {"cublasGemmEx TN": ("cuBLAS", lambda: None), "torch TN": ("cuBLAS", lambda: None), "torch NN": ("cuBLAS", lambda: None)})
+    monkeypatch.setattr(mixed.peers, "products", lambda names, a, b, c: {"cublasGemmEx TN": ("cuBLAS", lambda: None), "torch TN": ("cuBLAS", lambda: None),
+                                                                         "torch NN": ("cuBLAS", lambda: None)})
     monkeypatch.setattr(mixed, "interleaved", lambda runs, rounds: {name: Sample((0.001 * (1 + place),) * rounds) for place, name in enumerate(runs)})
     monkeypatch.setattr(mixed, "load", lambda run, seconds: {"watts": 500.0, "joules": 0.25})
     monkeypatch.setattr(mixed, "compile_ahead", lambda wanted: [])
@@ -45,7 +46,8 @@ def test_every_experiment_makes_records(stand_in):
         assert record.peer == "cuBLAS" and record.mode == "cold L2" and record.tflops > 0 and record.gb_s > 0
         assert (record.joules == 0.25) == (record.suite == "energy")
     few = [record for record in found if record.suite == "few" and record.shape == SHAPES[0]]
-    assert [record.kernel for record in few] == ["cublasGemmEx TN", "torch TN", "int_weights", "int_weights", "sparse"] and [record.ratio for record in few] == [1, 0.5, 0.3333, 0.25, 0.2]
+    assert [record.kernel for record in few] == ["cublasGemmEx TN", "torch TN", "int_weights", "int_weights", "sparse"] and [record.ratio
+            for record in few] == [1, 0.5, 0.3333, 0.25, 0.2]
     assert few[2].options[:2] == ("weights=int4", "GROUP=128") and any(option.startswith("STAGES=") for option in few[4].options) and few[2].registers == 168
     shown = mixed.shown(found).splitlines()
     assert len(shown) == len(found) and any(line.endswith("0.2500 J, 500 W") for line in shown)

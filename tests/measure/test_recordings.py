@@ -101,8 +101,10 @@ def test_stored_recording_keeps_the_schema(name):
             assert measured.ratio_min <= measured.ratio <= measured.ratio_max
         if measured.wrong is not None:
             assert measured.outcome == ("right" if measured.wrong == 0 else "wrong" if measured.wrong == measured.runs else "sometimes wrong")
-        # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. One fp8 configuration that is only tried spills more.
-        assert not measured.spills or name == "roles" or name == "attention" and measured.spills <= 8 or name == "attention_fp8" and measured.kernel != "final" and measured.spills <= 32
+        # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. One fp8 configuration
+        # that is only tried spills more.
+        most = 8 if name == "attention" else 32 if name == "attention_fp8" and measured.kernel != "final" else 0
+        assert not measured.spills or measured.spills <= most or name == "roles"
 
 
 def written(recording) -> str:

@@ -24,7 +24,8 @@ def test_random_shapes_are_asked_for():
 
 
 @pytest.mark.parametrize(("request_", "words"), [
-    (Request("gemm", seed=5), "--seed draws shapes for --random"), (Request("gemm", random=0), "1 to 1000"), (Request("gemm", random=2, seed=-1), "0 or more"), (Request("gemm", random=2, shapes=["64"]), "leave --shapes out"),
+    (Request("gemm", seed=5), "--seed draws shapes for --random"), (Request("gemm", random=0), "1 to 1000"), (Request("gemm", random=2, seed=-1), "0 or more"),
+    (Request("gemm", random=2, shapes=["64"]), "leave --shapes out"),
     (Request("copy", random=2), "copy has none"), (Request("fp8", random=2), "takes no --random")])
 def test_what_random_cannot_do_is_told(request_, words):
     with pytest.raises(RequestError, match=words):
@@ -32,7 +33,8 @@ def test_what_random_cannot_do_is_told(request_, words):
 
 
 def test_many_cells_are_told_with_quartiles_and_the_worst():
-    records = [Record("gemm", "final", (), (16 * i, 8, 8), "bfloat16", ms=1.0, tflops=1.0, peer="cuBLAS", ratio=0.80 + i / 50, ratio_min=0.8, ratio_max=1.3, mode="cold L2") for i in range(1, 21)]
+    records = [Record("gemm", "final", (), (16 * i, 8, 8), "bfloat16", ms=1.0, tflops=1.0, peer="cuBLAS", ratio=0.80 + i / 50, ratio_min=0.8, ratio_max=1.3,
+                      mode="cold L2") for i in range(1, 21)]
     told = report.table(records)
     assert "quartiles 0.905, 1.010, 1.115; 11 of 20 not slower" in told and "the worst: 16x8x8 0.820, 32x8x8 0.840" in told
     assert "quartiles" not in report.table(records[:5])

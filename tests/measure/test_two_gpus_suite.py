@@ -84,7 +84,8 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(two_gpus, "COPY_BYTES", 1 << 16)
     monkeypatch.setattr(two_gpus, "ROUND_TRIPS", 3)
     monkeypatch.setattr(two_gpus, "IN_A_ROW", 2)
-    monkeypatch.setattr(two_gpus, "WAYS", {name: {key: 128 if key == "piece_rows" else value for key, value in choices.items() if key != "copiers"} for name, choices in two_gpus.WAYS.items()})
+    monkeypatch.setattr(two_gpus, "WAYS", {name: {key: 128 if key == "piece_rows" else value for key, value in choices.items() if key != "copiers"} for name,
+                                           choices in two_gpus.WAYS.items()})
     return across.world(2, "emulator")
 
 

@@ -26,7 +26,8 @@ def empty(tmp_path, monkeypatch):
 
 
 def test_it_holds_the_course_and_how_to_start(empty):
-    for name in ("notebooks/05_tma_tiles.ipynb", "notebooks/index.ipynb", "hopperlab/kernels/copy/tma_copy.cu", "docs/glossary.md", "install.py", "START.md", "constraints.txt",
+    for name in ("notebooks/05_tma_tiles.ipynb", "notebooks/index.ipynb", "hopperlab/kernels/copy/tma_copy.cu", "docs/glossary.md", "install.py", "START.md",
+                 "constraints.txt",
                  "hopperlab/recordings/gemm.json", "hopperlab/precompiled/05_tma_tiles.xz", "LICENSE"):
         assert (empty / name).is_file(), name
     assert not list(empty.rglob("__pycache__"))
@@ -69,7 +70,8 @@ def test_lesson_05_runs_from_it_with_the_network_off(tmp_path):
     where = subprocess.run([python, "-c", "import hopperlab; print(hopperlab.__file__)"], env=home, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert where.startswith(str(folder)), f"the package comes from {where}"
     lesson = folder / "notebooks" / "05_tma_tiles.ipynb"
-    ran = subprocess.run(offline([python, "-m", "pytest", "--nbval", f"--nbval-cell-timeout={120 * PATIENCE:.0f}", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder / "notebooks"),
+    ran = subprocess.run(offline([python, "-m", "pytest", "--nbval", f"--nbval-cell-timeout={120 * PATIENCE:.0f}", "-q", "-p", "no:cacheprovider", "--rootdir",
+                                  str(folder / "notebooks"),
                                   str(lesson)]), cwd=folder / "notebooks", env=home, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-4000:]
     again = subprocess.run(offline([sys.executable, str(folder / "install.py")]), env=home, capture_output=True, text=True, check=True)

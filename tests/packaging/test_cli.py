@@ -121,7 +121,8 @@ def test_doctor_says_where_lessons_and_copies_are_and_misses_a_course(tmp_path, 
     assert missing.state == "bad" and "no course found" in missing.text and missing.remedy == installing.course()
 
 
-@pytest.mark.parametrize("clone, expected", [(True, ("-c constraints.txt -e .[lab]", "-c constraints.txt numpy")), (False, ('install "hopperlab[lab]"', "install numpy"))])
+@pytest.mark.parametrize("clone, expected", [(True, ("-c constraints.txt -e .[lab]", "-c constraints.txt numpy")),
+                                             (False, ('install "hopperlab[lab]"', "install numpy"))])
 def test_remedies_name_what_is_there(tmp_path, monkeypatch, clone, expected):
     from hopperlab.runtime import installing
     monkeypatch.setattr(installing, "ROOT", ROOT if clone else tmp_path)
@@ -133,7 +134,8 @@ def test_installation_says_how_far_it_is():
     times = iter(range(0, 100, 2))
     lines = ["Collecting a", "  Downloading a-1.0-py3-none-any.whl (12.0 MB)", "Collecting b", "Collecting c", "  Downloading nvidia_nvrtc-13.0.88-py3.whl (90.2 MB)",
              "Collecting d", "Installing collected packages: a, b, c, d", "Successfully installed a b c d"]
-    assert list(pip_progress.told(lines, clock=lambda: next(times))) == ["    2 packages found so far", "    downloading nvidia_nvrtc, 90.2 MB", "    unpacking 4 packages"]
+    assert list(pip_progress.told(lines, clock=lambda: next(times))) == ["    2 packages found so far", "    downloading nvidia_nvrtc, 90.2 MB",
+                                                                         "    unpacking 4 packages"]
 
 
 def test_installation_ends_as_pip_does(capfd):
@@ -158,7 +160,8 @@ def test_options_of_the_scripts_own_are_passed_on(tmp_path):
 @pytest.mark.parametrize("command", ["sanitize", "profile"])
 def test_usage_errors_name_the_script(command):
     result = run(command)
-    assert result.returncode == 2 and re.search(rf"usage: hopperlab {command} \[-m\] SCRIPT.py\S* \[its arguments\] \[options\]", result.stderr) and "which script?" in result.stderr
+    assert result.returncode == 2 and re.search(rf"usage: hopperlab {command} \[-m\] SCRIPT.py\S* \[its arguments\] \[options\]",
+                                                result.stderr) and "which script?" in result.stderr
 
 
 def test_doctor_notices_a_full_disk(tmp_path, monkeypatch):
@@ -207,6 +210,7 @@ def test_check_judges_one_exercise(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     monkeypatch.setattr(checks, "judge", lambda exercise, *rest, **more: checks.Verdict(exercise.id, (), 5, 8, 36, ("a (warning): x.cu:3", "b (warning): x.cu:4")))
     assert exercises.check(argparse.Namespace(notebook="04.2", course=ROOT)) == 0
-    assert capsys.readouterr().out.endswith("04.2 is right: 5 shapes under 8 schedules, no hazard, 36 requirements met\nIt is accepted, and 2 warnings are left, first:\na (warning): x.cu:3\n")
+    assert capsys.readouterr().out.endswith("04.2 is right: 5 shapes under 8 schedules, no hazard, 36 requirements met\nIt is accepted, and 2 warnings are "
+                                            "left, first:\na (warning): x.cu:3\n")
     assert exercises.check(argparse.Namespace(notebook="04.3", course=ROOT)) == 2
     assert "there is no exercise 04.3; the notebook has: 04.1, 04.2" in capsys.readouterr().err

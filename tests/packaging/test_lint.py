@@ -13,6 +13,7 @@ import hopperlab as hl
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "hopperlab"
+MOST_COLUMNS = 170
 NOT_YET: set[str] = set()
 """Folders whose public functions are not all annotated."""
 
@@ -50,6 +51,32 @@ def test_git_keeps_line_ends_and_never_merges_built_files(path, wanted):
     assert {line.split(": ")[1]: line.split(": ")[2] for line in lines} == wanted
 
 
+def too_long(path: Path) -> list[str]:
+    """Places of lines longer than MOST_COLUMNS. A line inside a text of several lines is that text's: PTX, a page's template, CUDA."""
+    source = path.read_text(encoding="utf-8")
+    rows = {row for row, line in enumerate(source.splitlines(), 1) if len(line) > MOST_COLUMNS}
+    if rows:
+        tree = ast.parse(source)
+        words = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}          # docstrings are prose that wraps
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) or isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))]
+        rows -= {row for node in texts if id(node) not in words and '"""' in "".join(source.splitlines()[node.lineno - 1:node.end_lineno])
+                 for row in range(node.lineno, node.end_lineno + 1) if node.end_lineno > node.lineno}
+    return [f"{path.relative_to(ROOT)}:{row}" for row in sorted(rows)]
+
+
+@pytest.mark.parametrize("folder", ["hopperlab", "tests", "benchmarks", "docs", "solutions", "notebooks"])
+def test_lines_fit(folder):
+    found = [place for path in sorted((ROOT / folder).rglob("*.py")) if not {"build", ".venv"} & set(path.parts) for place in too_long(path)]
+    assert not found, f"longer than {MOST_COLUMNS} characters: {', '.join(found)}"
+
+
+def test_a_long_line_is_found_unless_it_is_inside_a_text(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    long = "x " * MOST_COLUMNS
+    (tmp_path / "a.py").write_text(f'y = 1  # {long}\nz = """\n{long}\n"""\ndef f():\n    """One.\n\n    {long}\n    """\n')
+    assert too_long(tmp_path / "a.py") == ["a.py:1", "a.py:8"]
+
+
 def public_functions(path: Path):
     """Functions of a module and methods of its classes whose names, and whose class's name, have no leading underscore. Kernels in Triton are
     left out: its compiler reads their annotations as its own (tl.constexpr)."""
@@ -64,7 +91,10 @@ def unannotated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")] + (["its result"] if node.returns is None else [])
 
 
-@pytest.mark.parametrize("path", [p for p in sorted(PACKAGE.rglob("*.py")) if not any(p.is_relative_to(PACKAGE / folder) for folder in NOT_YET)], ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_public_functions_are_annotated(path):
-    lacking = {node.name: found for node in public_functions(path) if (found := unannotated(node))}
+@pytest.mark.parametrize("room", sorted({path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}))
+def test_public_functions_are_annotated(room):
+    """A case a room: hundreds of cases would take longer to count than to try."""
+    lacking = {(path.relative_to(PACKAGE).as_posix(), node.name): found for path in sorted((PACKAGE / room).rglob("*.py") if (PACKAGE / room).is_dir()
+            else [PACKAGE / room])
+               if not any(path.is_relative_to(PACKAGE / folder) for folder in NOT_YET) for node in public_functions(path) if (found := unannotated(node))}
     assert not lacking, f"no types for {lacking}"

@@ -80,7 +80,8 @@ def test_what_is_installed_is_what_is_pinned():
     assert not wrong, "install with: pip install -c constraints.txt"
 
 
-@pytest.mark.parametrize("extra, constraints", [(None, "constraints.txt"), ("lab", "constraints.txt"), ("test", "constraints.txt"), ("grading", "constraints.txt"), ("site", "constraints.txt"), ("triton", "constraints.txt"),
+@pytest.mark.parametrize("extra, constraints", [(None, "constraints.txt"), ("lab", "constraints.txt"), ("test", "constraints.txt"),
+                                                ("grading", "constraints.txt"), ("site", "constraints.txt"), ("triton", "constraints.txt"),
                                                 ("cuda13", "constraints.txt"), ("cuda12", "constraints-cuda12.txt")])
 def test_every_requirement_admits_its_pin(extra, constraints):
     needs = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
@@ -93,7 +94,8 @@ def test_every_requirement_admits_its_pin(extra, constraints):
 
 def test_reading_a_notebook_builds_no_grammar():
     """jsonschema's later versions bring one of addresses, which costs every process more than a second (constraints.txt)."""
-    asked = subprocess.run([sys.executable, "-c", "import sys, nbformat; print(sorted({'lark', 'rfc3987_syntax'} & set(sys.modules)))"], capture_output=True, text=True, check=True)
+    asked = subprocess.run([sys.executable, "-c", "import sys, nbformat; print(sorted({'lark', 'rfc3987_syntax'} & set(sys.modules)))"], capture_output=True,
+                           text=True, check=True)
     assert asked.stdout == "[]\n", "install with: pip install -c constraints.txt"
 
 

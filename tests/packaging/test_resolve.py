@@ -5,16 +5,14 @@ Only wheels count, as a learner has no compiler, and whatever is resolved must b
 skipped (a failure where HOPPERLAB_REQUIRE_INDEX is set, as in CI).
 """
 import os
-import re
-import shutil
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from support import index
 from support.patience import PATIENCE
 
 pytestmark = pytest.mark.thorough
@@ -22,36 +20,22 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.11.0", "3.12.0", "3.13.0", "3.14.0")
 SYSTEMS = ("linux", "aarch64-apple-darwin", "windows")
 COURSE = ("lab", "test", "site", "grading")
-UNREACHABLE = re.compile(r"failed to fetch|error sending request|network connectivity|dns error|timed out|connection (refused|reset)", re.IGNORECASE)
 # What a hosted notebook has loaded before the first cell runs: an older NumPy and IPython than ours, and a newer set.
 HOSTED = (("3.11.0", "numpy==2.0.2 ipython==7.34.0 ipykernel==6.17.1 ipywidgets==7.7.1 psutil==5.9.5 tqdm==4.67.1 matplotlib==3.10.0 platformdirs==4.3.6"),
           ("3.12.0", "numpy==2.0.2 ipython==7.34.0 ipykernel==6.17.1 ipywidgets==7.7.1 psutil==5.9.5 tqdm==4.67.1 matplotlib==3.10.0 platformdirs==4.3.6"),
           ("3.12.0", "numpy==2.2.6 ipython==8.30.0 ipykernel==6.29.5 psutil==6.1.1"), ("3.13.0", "numpy==2.4.6 ipython==9.18.1 ipykernel==7.4.0 psutil==7.2.2"))
 
 
-def index_arguments() -> list[str]:
-    """The index that pip uses here, which uv does not look up by itself; none where pip uses its own default."""
-    asked = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True, check=False).stdout.strip()
-    index = os.environ.get("PIP_INDEX_URL") or asked
-    return ["--default-index", index] if index else []
-
-
 def resolve(python: str, system: str, *what: str, **environment: str) -> dict[str, str]:
     """Name and version of every package that an installation of `what` takes there. Fails with uv's explanation, skips without an index."""
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
-    assert uv, "uv comes with the test extra"
-    done = subprocess.run([uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--no-python-downloads",
-                           "--python-version", python, "--python-platform", system, *index_arguments(), *what], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240 * PATIENCE, env={**os.environ, **environment})
-    if done.returncode and UNREACHABLE.search(done.stderr) and "No solution found" not in done.stderr:
-        unreachable(done.stderr)
+    done = subprocess.run([index.uv(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--no-python-downloads",
+                           "--python-version", python, "--python-platform", system, *index.arguments(), *what], cwd=ROOT, capture_output=True, text=True,
+                           check=False, timeout=240 * PATIENCE, env={**os.environ, **environment})
+    if done.returncode and index.UNREACHABLE.search(done.stderr) and "No solution found" not in done.stderr:
+        index.unreachable(done.stderr)
     assert done.returncode == 0, f"Python {python} on {system}:\n{done.stderr}"
     found = [Requirement(line) for line in done.stdout.splitlines() if line.strip() and not line.startswith(("#", "-e", "."))]
     return {each.name.lower().replace("_", "-"): str(each.specifier)[2:] for each in found}
-
-
-def unreachable(why: str) -> None:
-    """Skip, or fail where the tests must run."""
-    (pytest.fail if os.environ.get("HOPPERLAB_REQUIRE_INDEX") == "1" else pytest.skip)(f"no package index can be reached: {why.strip().splitlines()[-1]}")
 
 
 def pinned(*files: str) -> dict[str, str]:
@@ -118,7 +102,7 @@ def test_a_pin_that_an_old_python_cannot_take_is_found(tmp_path):
 
 
 def test_without_an_index_the_tests_say_so(monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "index_arguments", lambda: ["--default-index", "http://127.0.0.1:9/simple", "--no-cache"])
+    monkeypatch.setattr(index, "arguments", lambda: ["--default-index", "http://127.0.0.1:9/simple", "--no-cache"])
     monkeypatch.delenv("HOPPERLAB_REQUIRE_INDEX", raising=False)
     with pytest.raises(pytest.skip.Exception, match="no package index can be reached"):
         resolve("3.12.0", "linux", "pyproject.toml", UV_HTTP_RETRIES="0")

@@ -74,7 +74,8 @@ def both(bounds, taken=256, given=24):
 @pytest.mark.skipif(assemble.ptxas() is None, reason="this machine has no ptxas")
 def test_launch_bounds_say_what_ptxas_says():
     for threads in (32, 96, 128, 192, 256, 288, 384, 416, 512, 640, 672, 768, 800, 1024):
-        for bounds in (f".maxntid {threads}", *(f".maxntid {threads} .minnctapersm {blocks}" for blocks in range(1, 5)), f".reqntid {threads // 2}, 2, 1 .minnctapersm 1"):
+        for bounds in (f".maxntid {threads}", *(f".maxntid {threads} .minnctapersm {blocks}" for blocks in range(1, 5)),
+                       f".reqntid {threads // 2}, 2, 1 .minnctapersm 1"):
             notes, own, real, mine = both(bounds)
             assert notes == own and (notes or real == mine), (bounds, real, mine)
     for bounds in (".maxntid 384 .minnctapersm 1", ".maxntid 512 .minnctapersm 1", ".maxntid 256 .minnctapersm 1", ".maxnreg 168"):
@@ -86,7 +87,8 @@ def test_launch_bounds_say_what_ptxas_says():
 
 @pytest.mark.skipif(assemble.ptxas() is None, reason="this machine has no ptxas")
 def test_ptx_that_ptxas_refuses_is_said_so_once_and_still_runs():
-    made = hl.RawModule(ptx=TEXT.replace("BOUNDS", ".maxntid 128 .minnctapersm 1").replace("TAKEN", "256").replace("GIVEN", "24").replace(".version 8.6", ".version 99.0"), backend="emulator", name="new.ptx")
+    made = hl.RawModule(ptx=TEXT.replace("BOUNDS", ".maxntid 128 .minnctapersm 1").replace("TAKEN", "256").replace("GIVEN", "24").replace(".version 8.6",
+            ".version 99.0"), backend="emulator", name="new.ptx")
     with pytest.warns(hl.PtxasWarning, match="new.ptx: ptxas does not take this PTX, so its registers are not known here and no GPU runs it: .*99.0"):
         kernel = made.get_function("k")
     assert kernel.num_regs == 255

@@ -72,6 +72,7 @@ def test_the_summary_adds_up_what_the_workers_report():
     reports = [SimpleNamespace(when="teardown", user_properties=[("differential", counts), ("differential_kernels", names)])
                for counts, names in (([1, 0, 2], ["b/c.cu", "kernel.cu"]), ([3, 1, 0], ["a/b.cu"]))]
     lines = []
-    for _ in suite.pytest_terminal_summary(SimpleNamespace(stats={"": reports}, write_line=lines.append), SimpleNamespace(differential=object(), getoption=lambda name: False)):
+    for _ in suite.pytest_terminal_summary(SimpleNamespace(stats={"": reports}, write_line=lines.append),
+                                           SimpleNamespace(differential=object(), getoption=lambda name: False)):
         assert not lines, "pytest's own summary stands above"
     assert lines == ["differential: 4 launches equal in both places, 1 repetitions, 2 left out for their hazards", "kernels on the GPU: a/b.cu, b/c.cu"]

@@ -48,7 +48,8 @@ class Kernel:
         self.launched.append(shared_mem)
 
 
-@pytest.mark.parametrize(("static", "dynamic", "asked"), [(0, 0, None), (40, 1000, None), (0, 49152, None), (40, 49152, 49152), (40960, 20000, 20000), (40, 100_000, 100_000)])
+@pytest.mark.parametrize(("static", "dynamic", "asked"), [(0, 0, None), (40, 1000, None), (0, 49152, None), (40, 49152, 49152), (40960, 20000, 20000),
+                                                          (40, 100_000, 100_000)])
 def test_static_and_dynamic_shared_memory_are_opted_into_together(static, dynamic, asked, monkeypatch):
     monkeypatch.setattr(gpu, "guarded", lambda what, function, *args, **named: function(*args, **named))
     kernel = Kernel(static)

@@ -86,8 +86,10 @@ def test_a_program_compiles_and_its_lines_stay(tmp_path):
 
 def test_host_code_of_ones_own_headers_goes_too(tmp_path):
     (tmp_path / "steps").mkdir()
-    (tmp_path / "steps" / "one.cuh").write_text('#pragma once\n#include "two.cuh"\nnamespace one {\nvoid run(float* x) { kernel<<<1, 1>>>(x); }\n__global__ void kernel(float* x) { x[0] = two(); }\n}\nusing one::run;\n')
-    (tmp_path / "steps" / "two.cuh").write_text("#pragma once\ncublasHandle_t handle;\n__device__ float two() { return 2.0f; }\nstatic void host() { std::vector<int> v; }\n")
+    (tmp_path / "steps" / "one.cuh").write_text('#pragma once\n#include "two.cuh"\nnamespace one {\nvoid run(float* x) { kernel<<<1, 1>>>(x); }\n__global__ '
+                                                'void kernel(float* x) { x[0] = two(); }\n}\nusing one::run;\n')
+    (tmp_path / "steps" / "two.cuh").write_text("#pragma once\ncublasHandle_t handle;\n__device__ float two() { return 2.0f; }\nstatic void host() { "
+                                                "std::vector<int> v; }\n")
     (tmp_path / "mine.cu").write_text('#include <cublas_v2.h>\n#include "steps/one.cuh"\nint main() { one::run(nullptr); }\n')
     module, x = hl.RawModule(path=tmp_path / "mine.cu", backend="emulator"), np.zeros(1, np.float32)
     module.get_function(module.kernel_names[0])((1,), (1,), (x,))
@@ -99,17 +101,22 @@ def test_host_code_of_ones_own_headers_goes_too(tmp_path):
 
 
 @pytest.mark.parametrize("text", [
-    "__global__ void k(int* a) { a[0] = 1; }", "#define HOST_DEVICE\n__device__ int f() { return 1; }", "CUTE_HOST_DEVICE int f() { return 1; }", "struct A { int x; };", "int a = 3;", "enum { A, B };",
-    "template <class T> struct S;", "__device__ auto f = [](int x) { return x; };", "using T = int;", "template <> __device__ int g<1>() { return 2; }", "// int main() {\n", 'const char* s = "int main() {";',
+    "__global__ void k(int* a) { a[0] = 1; }", "#define HOST_DEVICE\n__device__ int f() { return 1; }", "CUTE_HOST_DEVICE int f() { return 1; }",
+    "struct A { int x; };", "int a = 3;", "enum { A, B };",
+    "template <class T> struct S;", "__device__ auto f = [](int x) { return x; };", "using T = int;", "template <> __device__ int g<1>() { return 2; }",
+    "// int main() {\n", 'const char* s = "int main() {";',
     "namespace n = m;", "extern __shared__ int tile[];", "__constant__ int c[] = {1, 2};", "#if 0\nint main() {\n#endif\n__global__ void k() {}", "int main() { {", ""])
 def test_what_has_no_host_function_stays_as_it_is(text):
     assert without_host_code(text) == text
 
 
 @pytest.mark.parametrize("text, kept", [
-    ("int main() { return 0; }\n__global__ void k() {}", "\n__global__ void k() {}"), ("static inline void f(int x) { }", ""), ("struct A { void f() { } __device__ void g() {} };", "struct A { void f() ; __device__ void g() {} };"),
-    ("std::string s;\nint x;", "\nint x;"), ("__host__ void f() { }", ""), ("__host__ __device__ void f() { }", "__host__ __device__ void f() { }"), ("A::A() : x(1), y{2} { z(); }", ""),
-    ("template <typename T, typename U = X<T>> void f(T t) { }", ""), ("auto f() -> int { return 1; }", ""), ('#include "helper_cuda.h"\nint x;', "\nint x;"), ("bool operator==(A a, A b) { return true; }", "")])
+    ("int main() { return 0; }\n__global__ void k() {}", "\n__global__ void k() {}"), ("static inline void f(int x) { }", ""),
+    ("struct A { void f() { } __device__ void g() {} };", "struct A { void f() ; __device__ void g() {} };"),
+    ("std::string s;\nint x;", "\nint x;"), ("__host__ void f() { }", ""), ("__host__ __device__ void f() { }", "__host__ __device__ void f() { }"),
+    ("A::A() : x(1), y{2} { z(); }", ""),
+    ("template <typename T, typename U = X<T>> void f(T t) { }", ""), ("auto f() -> int { return 1; }", ""), ('#include "helper_cuda.h"\nint x;', "\nint x;"),
+    ("bool operator==(A a, A b) { return true; }", "")])
 def test_host_functions_go(text, kept):
     assert without_host_code(text) == kept
 

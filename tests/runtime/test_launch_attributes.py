@@ -93,7 +93,8 @@ def test_what_the_ptx_says_of_clusters_counts():
     assert attributes(explicit_cluster=True, cluster=(2, 1, 1)) == LaunchAttributes()
     with pytest.raises(LaunchError, match="has 4 CTAs, but the kernel was compiled for at most 2"):
         attributes(max_cluster=2, asked=4)
-    found = read_signatures(".entry k() .explicitcluster .maxclusterrank 4 .maxnreg 128 .minnctapersm 2 .maxntid 64 { ret; } .entry none() .reqnctapercluster 0, 1, 1 { ret; }")
+    found = read_signatures(".entry k() .explicitcluster .maxclusterrank 4 .maxnreg 128 .minnctapersm 2 .maxntid 64 { ret; } .entry none() .reqnctapercluster "
+                            "0, 1, 1 { ret; }")
     assert (found["k"].explicit_cluster, found["k"].max_cluster, found["k"].cluster) == (True, 4, None) and found["none"].cluster is None
     assert (found["k"].max_registers, found["k"].min_blocks) == (128, 2)
 

@@ -71,7 +71,8 @@ def test_faults_are_one_message_and_exit_code_2(file, words, message, capfd):
     assert message in found.err and "Traceback" not in found.err and not found.out, found.err
 
 
-@pytest.mark.parametrize("words, message", [("--grid x", "one to three whole numbers, such as 4 or 4,2"), ("--nonsense 3", "unrecognized arguments: --nonsense"), ("--shared much", "invalid int value")])
+@pytest.mark.parametrize("words, message", [("--grid x", "one to three whole numbers, such as 4 or 4,2"), ("--nonsense 3", "unrecognized arguments: --nonsense"),
+                                            ("--shared much", "invalid int value")])
 def test_options_that_are_none_end_with_code_2(file, words, message, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(["sanitize", file, *words.split()])
@@ -84,7 +85,8 @@ def test_a_file_that_is_no_source(tmp_path, monkeypatch, capfd):
     (tmp_path / "b.ptx").write_text("this is no PTX")
     (tmp_path / "c.ptx").write_text(".version 8.0\n.target sm_90a\n.address_size 64\n.func f() { ret; }\n")
     (tmp_path / "d.cu").write_text("template <int N> __global__ void fill(int* y) { y[0] = N; }\n")
-    for name, message in (("a.cubin", "the emulator runs PTX, not machine code"), ("b.ptx", "b.ptx has no kernel"), ("c.ptx", "c.ptx has no kernel"), ("d.cu", 'Its source writes fill: a template\'s instance is named, --kernel "fill<4>"')):
+    for name, message in (("a.cubin", "the emulator runs PTX, not machine code"), ("b.ptx", "b.ptx has no kernel"), ("c.ptx", "c.ptx has no kernel"),
+                          ("d.cu", 'Its source writes fill: a template\'s instance is named, --kernel "fill<4>"')):
         assert cli.main(["sanitize", name, "--grid", "1", "--block", "1"]) == 2
         assert message in capfd.readouterr().err, name
 
@@ -108,7 +110,8 @@ def test_words(tmp_path):
     assert argument("f16[2,3]=ones", 1).shape == (2, 3) and argument("bf16[4]", 1).dtype == ml_dtypes.bfloat16
     assert (argument("i32[4x2]", 3) == argument("i32[4,2]", 3)).all() and (argument("f32[64]", 1) != argument("f32[64]", 2)).any()
     assert np.isnan(argument("f32[3]=nan", 1)).all() and argument("e4m3[2]=ones", 1).dtype == ml_dtypes.float8_e4m3fn
-    assert argument("u64=0x10", 1) == np.uint64(16) and argument("f32=-1.5", 1) == np.float32(-1.5) and argument("null", 1) == 0 and argument("bytes=0a0b", 1).tobytes() == b"\x0a\x0b"
+    assert argument("u64=0x10", 1) == np.uint64(16) and argument("f32=-1.5", 1) == np.float32(-1.5) and argument("null", 1) == 0 and argument("bytes=0a0b",
+            1).tobytes() == b"\x0a\x0b"
     assert argument("map:bf16[64,64]:64x32:64B", 1).fields.swizzle == "64B"
     np.save(tmp_path / "x.npy", np.arange(6).reshape(2, 3))
     assert argument(f"f32[2,3]=@{tmp_path / 'x.npy'}", 1)[1, 2] == 5

@@ -183,7 +183,8 @@ def test_a_worker_that_dies_and_a_client_that_leaves_cost_nobody_else(server, mo
 
 def test_the_servers_limit_holds_whatever_the_client_asks_for(server, tmp_path):
     sleeper = tmp_path / "worker.py"
-    sleeper.write_text("import sys, time\nfrom hopperlab.runtime.queue import wire as w\nsys.stdout.buffer.write(w.pack({'ready': True}))\nsys.stdout.flush()\ntime.sleep(60)\n")
+    sleeper.write_text("import sys, time\nfrom hopperlab.runtime.queue import wire as w\nsys.stdout.buffer.write(w.pack({'ready': "
+                       "True}))\nsys.stdout.flush()\ntime.sleep(60)\n")
     made, path = server(limit=0.3, worker=(sys.executable, str(sleeper)))
     with pytest.raises(hl.IsolatedError, match="k did not finish in 0.3 s"):
         client.ask(path, {"kernel": "k"}, 1000)
@@ -271,7 +272,8 @@ def test_the_shortest_launch_is_charged_and_too_many_are_refused():
 def test_values_travel_and_come_back_the_same():
     fields = hl.TensorMap.tiled(np.zeros((8, 16), np.float32), box=(4, 8)).fields
     sent = {"a": np.arange(6).reshape(2, 3), "f": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "b": np.ones(3, ml_dtypes.bfloat16), "v": np.zeros(2, "V128"),
-            "e": np.zeros((0, 4), np.int8), "bytes": b"\0\xff", "args": [("map", 0, 16, fields), ("scalar", "float32", b"abcd")], "none": None, "grid": (1, np.int32(2)), "x": 1.5}
+            "e": np.zeros((0, 4), np.int8), "bytes": b"\0\xff", "args": [("map", 0, 16, fields), ("scalar", "float32", b"abcd")], "none": None,
+            "grid": (1, np.int32(2)), "x": 1.5}
     back = wire.unpack(wire.pack(sent)[wire.LENGTH:])
     for name in "afbve":
         assert back[name].dtype == sent[name].dtype and back[name].shape == sent[name].shape and back[name].tobytes("A") == sent[name].tobytes("A"), name
@@ -299,7 +301,8 @@ def test_a_message_runs_no_code_and_its_damage_is_named():
 def test_the_command_serves_tells_its_state_and_stops(tmp_path, module, monkeypatch):
     path = str(tmp_path / "q.sock")
     env = {**os.environ, "HOPPERLAB_BACKEND": "emulator"}
-    process = subprocess.Popen([sys.executable, "-u", "-m", "hopperlab", "queue", "serve", "--socket", path, "--limit", "5", "--names"], stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen([sys.executable, "-u", "-m", "hopperlab", "queue", "serve", "--socket", path, "--limit", "5", "--names"], stdout=subprocess.PIPE,
+                               text=True, env=env)
     try:
         assert "in the emulator, at most 5 s" in process.stdout.readline() and f"HOPPERLAB_QUEUE={path}" in process.stdout.readline()
         deadline = time.monotonic() + 20 * PATIENCE
@@ -308,7 +311,8 @@ def test_the_command_serves_tells_its_state_and_stops(tmp_path, module, monkeypa
         monkeypatch.setenv("HOPPERLAB_QUEUE", path)
         monkeypatch.setenv("JUPYTERHUB_USER", "ann")
         hl.run_isolated(module.get_function("scale"), (1,), (4,), (np.zeros(4, np.float32), np.float32(1)))
-        shown = subprocess.run([sys.executable, "-m", "hopperlab", "queue", "state"], capture_output=True, text=True, env={**os.environ, "HOPPERLAB_QUEUE": path}, check=True).stdout
+        shown = subprocess.run([sys.executable, "-m", "hopperlab", "queue", "state"], capture_output=True, text=True,
+                               env={**os.environ, "HOPPERLAB_QUEUE": path}, check=True).stdout
         assert "1 launch so far, 0 ended" in shown and "ann" in shown
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()
     finally:

@@ -52,16 +52,19 @@ def test_what_nvcc_includes_by_itself_needs_no_include():
     assert y[0] == 2 and "griddepcontrol.wait" in module.ptx and "griddepcontrol.launch_dependents" in module.ptx
 
 
-@pytest.mark.parametrize("head", ["#include <cuda.h>", "#include <cudaTypedefs.h>", "#include <cuda/barrier>", "#include <cuda/barrier>\n#include <cuda.h>", "#include <cuda.h>\n#include <cuda/ptx>", ""])
+@pytest.mark.parametrize("head", ["#include <cuda.h>", "#include <cudaTypedefs.h>", "#include <cuda/barrier>", "#include <cuda/barrier>\n#include <cuda.h>",
+                                  "#include <cuda.h>\n#include <cuda/ptx>", ""])
 def test_cutensormap_is_a_type_of_128_bytes(head):
-    module = hl.RawModule(code=head + '\nextern "C" __global__ void k(const __grid_constant__ CUtensorMap map, int* y) { y[0] = sizeof(CUtensorMap) + (int)((size_t)&map % 64); }', backend="emulator")
+    module = hl.RawModule(code=head + ('\nextern "C" __global__ void k(const __grid_constant__ CUtensorMap map, int* y) { y[0] = sizeof(CUtensorMap) + '
+                                       '(int)((size_t)&map % 64); }'), backend="emulator")
     y = np.zeros(1, np.int32)
     module.get_function("k")((1,), (1,), (hl.TensorMap.tiled(np.zeros((8, 8), np.float32), box=(8, 8)), y))
     assert y[0] == 128
 
 
 def test_enumerations_of_cuda_h_are_the_drivers():
-    code = '#include <cuda.h>\nextern "C" __global__ void k(int* y) { y[0] = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16; y[1] = CU_TENSOR_MAP_SWIZZLE_128B; y[2] = CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ; y[3] = CUDA_SUCCESS; }'
+    code = ('#include <cuda.h>\nextern "C" __global__ void k(int* y) { y[0] = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16; y[1] = CU_TENSOR_MAP_SWIZZLE_128B; y[2] = '
+            'CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ; y[3] = CUDA_SUCCESS; }')
     y = np.zeros(4, np.int32)
     hl.RawModule(code=code, backend="emulator").get_function("k")((1,), (1,), (y,))
     assert y.tolist() == [9, 3, 12, 0]
@@ -81,7 +84,8 @@ def test_sources_without_them_are_compiled_as_before():
         hl.RawModule(code='extern "C" __global__ void k(uint32_t* y) { y[0] = mine; }', backend="emulator")
 
 
-@pytest.mark.parametrize("code, words", [('#include "absent/header.h"\n', r'options=\("-IFOLDER",\)'), ("int main() { return 0; }\n", "path="), ("#include <vector>\nstd::vector<int> v;\n", "path=")])
+@pytest.mark.parametrize("code, words", [('#include "absent/header.h"\n', r'options=\("-IFOLDER",\)'), ("int main() { return 0; }\n", "path="),
+                                         ("#include <vector>\nstd::vector<int> v;\n", "path=")])
 def test_compile_errors_of_strangers_say_what_to_do(code, words):
     with pytest.raises(hl.CompileError, match=words):
         hl.RawModule(code=code + 'extern "C" __global__ void k() {}', backend="emulator")

@@ -81,7 +81,8 @@ def test_names_and_what_is_said_of_those_that_are_missing(module):
         module.get_global("nothing")
     with pytest.raises(VariableNotFound, match=r'no kernel uses is left out by the compiler.*name_expressions=\("&deep",\)'):
         module.get_global("deep")
-    text = ".version 8.0\n.target sm_90a\n.address_size 64\n.const .align 4 .b8 c[16];\n.visible .global .align 8 .u64 g = 5;\n.extern .shared .b8 s[];\n.global .f32 plain;\n"
+    text = (".version 8.0\n.target sm_90a\n.address_size 64\n.const .align 4 .b8 c[16];\n.visible .global .align 8 .u64 g = 5;\n.extern .shared .b8 "
+            "s[];\n.global .f32 plain;\n")
     assert variables.names(text) == ["c", "g", "plain"]
     foreign = hl.RawModule(ptx=text, backend="emulator")
     assert xp.ndarray((1,), np.uint64, foreign.get_global("g"))[0] == 5

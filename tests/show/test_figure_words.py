@@ -11,7 +11,8 @@ from hopperlab.show import figure_words, panels, style, voting
 @pytest.fixture
 def chinese(tmp_path, monkeypatch):
     (tmp_path / "zh").mkdir()
-    (tmp_path / "zh" / "a.toml").write_text('"rate (TFLOP/s)" = "速率 (TFLOP/s)"\n"A heading" = "标题"\n"slow" = "慢"\n"Rows" = "行"\n"words of {0}" = "{0} 的文字"\n"which?" = "哪个？"\n'
+    (tmp_path / "zh" / "a.toml").write_text('"rate (TFLOP/s)" = "速率 (TFLOP/s)"\n"A heading" = "标题"\n"slow" = "慢"\n"Rows" = "行"\n"words of {0}" = "{0} '
+                                            '的文字"\n"which?" = "哪个？"\n'
                                             '"<b>Predict.</b> {0}" = "<b>预测。</b>{0}"\n"Launches: {0}. Not launched: {1}" = "未启动：{1}"\n')
     monkeypatch.setattr(language, "STRINGS", tmp_path)
     monkeypatch.setenv(language.VARIABLE, "zh")

@@ -21,7 +21,8 @@ def panel(monkeypatch):
         if rows > 256:
             raise ValueError("a box has at most 256 rows")
         return Picture()
-    return panels.panel(launch, rows=Slider("rows", (64, 256, 512), 64), kind=Choice("kind", ("a", "b"), "a"), elements=Slider("a row of the tile", (8, 16), 8, "elements"))
+    return panels.panel(launch, rows=Slider("rows", (64, 256, 512), 64), kind=Choice("kind", ("a", "b"), "a"),
+                        elements=Slider("a row of the tile", (8, 16), 8, "elements"))
 
 
 def visibility(panel) -> set[str]:

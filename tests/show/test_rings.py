@@ -74,4 +74,5 @@ def test_a_warning_is_said_where_no_hazard_is():
             hl.RawModule(code=text, name="ring.cu", backend="emulator").get_function("fold")((1,), (160,), (x, y, np.int32(16)))
         words[text] = show.hazards(run)
     assert words[source] == "No hazard: every access is ordered, whatever the landing order."
-    assert re.fullmatch(r"No hazard, \d warnings?: unfenced-overwrite at ring\.cu:\d+, against ring\.cu:\d+(; unfenced-overwrite at ring\.cu:\d+, against ring\.cu:\d+)*", words[unfenced])
+    assert re.fullmatch(r"No hazard, \d warnings?: unfenced-overwrite at ring\.cu:\d+, against ring\.cu:\d+(; unfenced-overwrite at ring\.cu:\d+, against "
+                        r"ring\.cu:\d+)*", words[unfenced])

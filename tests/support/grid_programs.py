@@ -197,4 +197,5 @@ def peer_atomics(name):
 
 
 PROGRAMS = {"event": (1, event), "chain": (1, chain), "side by side": (1, side_by_side), "peer event": (2, peer_event), "peer atomics": (2, peer_atomics),
-            **{f"{writer} to {reader}, data on {home}": (2, _between(writer, reader, home)) for writer in ("put", "push") for reader in ("take", "pull") for home in (0, 1)}}
+            **{f"{writer} to {reader}, data on {home}": (2, _between(writer, reader, home)) for writer in ("put", "push") for reader in ("take", "pull")
+               for home in (0, 1)}}

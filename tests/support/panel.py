@@ -17,7 +17,8 @@ LIMIT = 60 * PATIENCE  # seconds until a moved control has launched
 
 
 class PanelDriver:
-    """The last panel of the page, or the one with a control called `label`. Controls are numbered among their kind, sliders and lists apart, in the order they stand in."""
+    """The last panel of the page, or the one with a control called `label`. Controls are numbered among their kind, sliders and lists apart, in the
+    order they stand in."""
 
     def __init__(self, page, label: str = ""):
         self.page = page

@@ -24,7 +24,8 @@ def first(tmp_path_factory):
     for name in ("index.ipynb", "00_start_here.ipynb"):
         shutil.copy(ROOT / "notebooks" / name, course / "notebooks")
     env = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY", "PYTEST"))}
-    env |= {"JUPYTER_CONFIG_DIR": str(home / "config"), "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime"), "HOPPERLAB_BACKEND": "emulator",
+    env |= {"JUPYTER_CONFIG_DIR": str(home / "config"), "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+            "HOPPERLAB_BACKEND": "emulator",
             "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-u", "-m", "hopperlab", "lab", "--course", str(course), "--no-browser"], env=env, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

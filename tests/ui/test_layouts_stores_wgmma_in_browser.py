@@ -44,7 +44,8 @@ def _until(page, condition, what: str) -> None:
 
 
 def _picture(page) -> str:
-    return _panel(page).locator("details pre").inner_text(timeout=10_000 * PATIENCE) if _panel(page).locator("details[open]").count() else _panel(page).locator("details pre").text_content()
+    words = _panel(page).locator("details pre")
+    return words.inner_text(timeout=10_000 * PATIENCE) if _panel(page).locator("details[open]").count() else words.text_content()
 
 
 def _moved(page, act) -> None:

@@ -76,6 +76,7 @@ def test_keyboard_moves_the_box(ran, shots):
     shots(ran, "lesson_05_panel_keyboard.png")
 
 
+@pytest.mark.thorough
 def test_mouse_moves_the_box(ran, shots):
     browser.scroll_to(ran, "panel")
     launches, figure = _launches(ran), _figure(ran)
@@ -90,6 +91,7 @@ def test_mouse_moves_the_box(ran, shots):
     shots(ran, "lesson_05_panel_mouse.png")
 
 
+@pytest.mark.thorough
 def test_an_illegal_box_is_explained_and_not_launched(ran, shots):
     browser.scroll_to(ran, "panel")
     launches = _launches(ran)
@@ -108,6 +110,7 @@ def test_an_illegal_box_is_explained_and_not_launched(ran, shots):
     _wait_for_more(ran, launches)
 
 
+@pytest.mark.thorough
 def test_dark_theme_is_readable(ran, shots):
     browser.look_at(ran, ("panel", "first-picture", "kernel-source", "measure-plot"), shots, "lesson_05")
     browser.change_theme(ran, "JupyterLab Dark")

@@ -22,7 +22,8 @@ LESSONS = {
     "09x_profiling": ([("list", 0, "transpose, XOR")], [], ""),
     "13x_launches_that_overlap": ([("slider", 0, -60), ("list", 0, "ordinary launches"), ("list", 1, "multiplied"), ("list", 2, "start"), ("list", 3, "eager")], [], ""),
     "16d_decoding": ([("slider", 0, 60), ("list", 1, "2 a row"), ("list", 0, "16"), ("slider", 1, -60), ("list", 1, "in a line")], [], ""),
-    "16x_fp8_attention": ([("list", 0, "128"), ("slider", 0, 60), ("list", 1, "yes"), ("list", 2, "128")], [("list", 0, "256"), ("list", 2, "192")], "together more than"),
+    "16x_fp8_attention": ([("list", 0, "128"), ("slider", 0, 60), ("list", 1, "yes"), ("list", 2, "128")], [("list", 0, "256"), ("list", 2, "192")],
+                          "together more than"),
 }
 
 

@@ -17,7 +17,8 @@ from hopperlab.authoring import course, hashes
 from hopperlab.authoring.site import pdf
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
-PAGES = ("index", "search", "notebooks/00_start_here", "notebooks/05_tma_tiles", "notebooks/09x_profiling", "notebooks/17_claims_measured", "exercises/08_wgmma", "docs/cheat-sheet",
+PAGES = ("index", "search", "notebooks/00_start_here", "notebooks/05_tma_tiles", "notebooks/09x_profiling", "notebooks/17_claims_measured", "exercises/08_wgmma",
+         "docs/cheat-sheet",
          "docs/glossary", "docs/hazards/race", "reference/hopperlab")
 WIDTHS = (390, 1024, 1440)
 # Lines of code that reach out of their block, with how far; text in columns may, on a phone.
@@ -27,6 +28,9 @@ CUT = """() => [...document.querySelectorAll('pre:not(.table-in-text) .ln')].fil
     return [...range.getClientRects()].some(part => part.width && part.right > block.right + 1);
 }).map(line => line.textContent.slice(0, 120))"""
 COLOURS = "selector => { const style = getComputedStyle(document.querySelector(selector)); return [style.color, style.backgroundColor, style.filter]; }"
+
+TURNED_OVER = """() => [...document.querySelectorAll('.text_html [style*="FBFBF8"]')].every(
+    e => getComputedStyle(e.closest('.text_html > div')).filter !== 'none')"""
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +98,7 @@ def test_figures_and_listings_are_dark_in_the_dark_theme(open_page):
         ink = [int(part) for part in re.findall(r"\d+", page.evaluate(COLOURS, ".listing pre")[0])[:3]]
         assert (max(background) < 70 and min(ink) > 200) if dark else (min(background) > 220 and max(ink) < 60)
         assert (page.evaluate(COLOURS, ".cell_output img")[2] != "none") == dark
-        assert page.evaluate("""() => [...document.querySelectorAll('.text_html [style*="FBFBF8"]')].every(e => getComputedStyle(e.closest('.text_html > div')).filter !== 'none')""") or not dark
+        assert page.evaluate(TURNED_OVER) or not dark
 
 
 def test_the_theme_button_turns_figures_over_too(open_page):

@@ -86,9 +86,11 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
     ("TMA: stores, and the two proxies", (
         _row("order ordinary accesses before TMA and wgmma", "fence.proxy.async", "fence_proxy_async fence_proxy_async_shared_cta",
              "Every thread that wrote (or read), after its accesses and before the barrier; then one thread issues.", "07",
-             (Kind.MISSING_PROXY_FENCE, "the engine may read what was there before"), (Kind.UNFENCED_OVERWRITE, "a load overwrites what ordinary loads have read (a warning)")),
+             (Kind.MISSING_PROXY_FENCE, "the engine may read what was there before"),
+             (Kind.UNFENCED_OVERWRITE, "a load overwrites what ordinary loads have read (a warning)")),
         _row("write fragments to shared memory", "stmatrix", "stmatrix_x4 stmatrix_x4_trans",
-             "An ordinary store of a whole warp: proxy fence and barrier before a bulk store.", "13", (Kind.MISSING_PROXY_FENCE, "no proxy fence before the store by TMA")),
+             "An ordinary store of a whole warp: proxy fence and barrier before a bulk store.", "13",
+             (Kind.MISSING_PROXY_FENCE, "no proxy fence before the store by TMA")),
         _row("store a box or a range", "cp.async.bulk.tensor cp.async.bulk.global", "cp_async_bulk_tensor_*d_store cp_async_bulk_store",
              "One thread issues and goes on; the store is in that thread's bulk group.", "07", (Kind.EXIT_IN_FLIGHT, "the CTA ends before its shared memory is read")),
         _row("combine with what is there", "cp.reduce.async.bulk", "cp_reduce_async_bulk_tensor_2d_* CP_REDUCE_ASYNC_BULK_*",
@@ -121,16 +123,19 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
         _row("meet at a named barrier", "bar.sync", "bar_sync",
              "As many threads as it names wait for one another.", "04", (Kind.RACE, "one side does not wait"), (Kind.DEADLOCK, "not all come")),
         _row("arrive at a named barrier", "bar.arrive", "bar_arrive",
-             "Those in bar.sync wait for this warp; it goes on.", "13", (Kind.DEADLOCK, "they wait for ever"), (Kind.BARRIER_MISUSE, "nobody takes the arrival (a warning)")),
+             "Those in bar.sync wait for this warp; it goes on.", "13", (Kind.DEADLOCK, "they wait for ever"),
+             (Kind.BARRIER_MISUSE, "nobody takes the arrival (a warning)")),
         _row("move registers between warpgroups", "setmaxnreg.dec setmaxnreg.inc", "setmaxnreg_dec setmaxnreg_inc",
-             "inc waits until others have given back enough; all four warps of a warpgroup run it.", "11", (Kind.REGISTER_BUDGET, "the pool never holds enough, or ptxas ignores it")),
+             "inc waits until others have given back enough; all four warps of a warpgroup run it.", "11",
+             (Kind.REGISTER_BUDGET, "the pool never holds enough, or ptxas ignores it")),
     )),
     ("Clusters", (
         _row("meet in the cluster", "barrier.cluster.arrive barrier.cluster.wait", "barrier_cluster_arrive barrier_cluster_arrive_relaxed barrier_cluster_wait",
              "Every thread of the cluster waits for all: before the first remote access, and after the last.", "12",
              (Kind.CLUSTER_LIFETIME, "a peer has not begun, or has ended")),
         _row("publish new barriers", "fence.mbarrier_init", "fence_mbarrier_init_release_cluster",
-             "The thread's mbarrier.init are visible in the cluster after the next cluster barrier.", "12", (Kind.BARRIER_MISUSE, "a peer uses a barrier that is not there for it")),
+             "The thread's mbarrier.init are visible in the cluster after the next cluster barrier.", "12",
+             (Kind.BARRIER_MISUSE, "a peer uses a barrier that is not there for it")),
         _row("load for several CTAs", "cp.async.bulk.tensor", "cp_async_bulk_tensor_*_multicast",
              "The bytes count on each CTA's own barrier; the issuer first waits until the slot is free in all of them.", "12",
              (Kind.OVERWRITE_IN_FLIGHT, "a neighbour still reads the slot")),
@@ -138,9 +143,11 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
              "Who waits there waits for this thread: so a consumer frees its slot for the CTA that loads it.", "12",
              (Kind.OVERWRITE_IN_FLIGHT, "the empty barrier counts one CTA only"), (Kind.CLUSTER_LIFETIME, "that CTA has ended")),
         _row("wait for other CTAs", "mbarrier.try_wait.parity.acquire.cluster", "mbarrier_wait_parity_cluster",
-             "As a wait for a phase; what other CTAs released for the cluster is visible.", "07", (Kind.RACE, "an acquire of CTA scope promises nothing between CTAs (a warning)")),
+             "As a wait for a phase; what other CTAs released for the cluster is visible.", "07",
+             (Kind.RACE, "an acquire of CTA scope promises nothing between CTAs (a warning)")),
         _row("read or write a neighbour's shared memory", "ld.shared::cluster st.shared::cluster", "ld_shared_cluster* st_shared_cluster_v4",
-             "Ordered by cluster barriers, or by an mbarrier of cluster scope.", "12", (Kind.RACE, "nothing between the two CTAs"), (Kind.CLUSTER_LIFETIME, "the neighbour has ended")),
+             "Ordered by cluster barriers, or by an mbarrier of cluster scope.", "12", (Kind.RACE, "nothing between the two CTAs"),
+             (Kind.CLUSTER_LIFETIME, "the neighbour has ended")),
         _row("send to a neighbour", "st.async cp.async.bulk.shared::cluster.shared::cta mbarrier.arrive.expect_tx",
              "st_async_v4 cp_async_bulk_to_cta mbarrier_arrive_expect_tx_remote",
              "The bytes count on a barrier of the receiver, who waits for its phase.", "12", (Kind.READ_BEFORE_ARRIVAL, "the receiver does not wait"),
@@ -150,8 +157,10 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
         _row("let the next grid begin", "griddepcontrol.launch_dependents", "griddepcontrol_launch_dependents",
              "Nobody waits: a hint. When all CTAs have said so, or have ended, a dependent launch may begin.", "13x", (None, "nothing but time")),
         _row("wait for the grid in front", "griddepcontrol.wait", "griddepcontrol_wait",
-             "Its thread, and whom that meets afterwards, waits until that grid has ended.", "13x", (Kind.READ_BEFORE_ARRIVAL, "a dependent launch reads what that grid still writes")),
-        _row("raise and await a flag in global memory", "red.release.gpu ld.acquire.gpu atom.acq_rel.gpu", "red_release_gpu_add_one ld_acquire_gpu atom_acq_rel_gpu_add_one",
+             "Its thread, and whom that meets afterwards, waits until that grid has ended.", "13x",
+             (Kind.READ_BEFORE_ARRIVAL, "a dependent launch reads what that grid still writes")),
+        _row("raise and await a flag in global memory", "red.release.gpu ld.acquire.gpu atom.acq_rel.gpu",
+             "red_release_gpu_add_one ld_acquire_gpu atom_acq_rel_gpu_add_one",
              "Who acquires the count sees what was released into it; a barrier of the block stands before and behind. All CTAs are on the GPU at once.", "13x",
              (Kind.RACE, "read or reset by one whom nothing orders"), (Kind.UNFENCED_FLAG, "polled by relaxed loads, and no fence behind the poll (a warning)")),
         _row("raise and await a flag of another device", "st.release.sys ld.acquire.sys", "st_release_sys ld_acquire_sys",
@@ -170,7 +179,8 @@ def rows() -> Iterator[Mechanism]:
 
 
 def lines(_root: Path | None = None) -> list[str]:
-    """The page's lines: a heading and a table a group, with links to docs/hazards. Lessons are numbers, as in the glossary: where they stand differs between a clone, work/ and the site."""
+    """The page's lines: a heading and a table a group, with links to docs/hazards. Lessons are numbers, as in the glossary: where they stand differs
+    between a clone, work/ and the site."""
     out: list[str] = []
     for title, group in GROUPS:
         out += [f"## {title}", "", "| to | instruction | wrapper | who waits for whom | forgotten | lesson |", "|---|---|---|---|---|---|"]

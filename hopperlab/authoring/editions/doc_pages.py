@@ -82,7 +82,8 @@ def _as_in_english(root: Path, page: str, to: str, link: tuple[str, str]) -> str
 def _twins(root: Path, page: str, to: str) -> dict[str, str]:
     """Anchor in the translation by anchor in English; empty for a page that has none."""
     own = root / "docs" / to / page
-    return dict(zip(anchors(_read(root / "docs" / page)), anchors(_read(own)), strict=False)) if page.endswith(".md") and own.is_file() and (root / "docs" / page).is_file() else {}
+    return dict(zip(anchors(_read(root / "docs" / page)), anchors(_read(own)),
+                    strict=False)) if page.endswith(".md") and own.is_file() and (root / "docs" / page).is_file() else {}
 
 
 def _moved(link: tuple[str, str], page: str, to: str) -> str:

@@ -106,7 +106,8 @@ def _pages(root: Path, to: str, docs: Path) -> None:
 
 
 def notebook_in(notebook: NotebookNode, text: Translation, to: str, terms: Mapping[str, str]) -> NotebookNode:
-    """A notebook in the language `to`: text by its blocks, words of outputs by the tables. terms: anchors of the glossary by name; the first mention of each leads there."""
+    """A notebook in the language `to`: text by its blocks, words of outputs by the tables. terms: anchors of the glossary by name; the first mention
+    of each leads there."""
     made = copy.deepcopy(notebook)
     facts = made.metadata["hopperlab"]
     facts["title"], facts["language"] = text.title_for(facts["title"]) or facts["title"], to

@@ -111,7 +111,8 @@ def status(path: Path, to: str) -> Status:
     missing = tuple(cell for cell in cells if not made.blocks.get(digest(cell.text)))
     faults = tuple(f"cell {cell.id!r}: {fault}" for cell in cells if cell not in missing for fault in differences(cell.text, made.blocks[digest(cell.text)]))
     stale = tuple(name for name in made.blocks if name not in hashes)
-    return Status(path.stem, len(cells), len(cells) - len(missing), missing, stale, faults, made.title_for(lesson.title) not in (None, lesson.title), digest(lesson.title))
+    return Status(path.stem, len(cells), len(cells) - len(missing), missing, stale, faults, made.title_for(lesson.title) not in (None, lesson.title),
+                  digest(lesson.title))
 
 
 def report(found: Iterable[Status]) -> Iterator[str]:

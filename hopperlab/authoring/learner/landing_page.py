@@ -116,7 +116,8 @@ def machine() -> Table:
     gpu, on_gpu = find_gpu(), hl.backend() == "gpu"
     name = gpu.name if gpu else "no NVIDIA GPU"
     try:
-        compiler = "compiled here by clang, for the emulator" if toolchain.compiler() == "clang" else f"compiled here by NVRTC {'.'.join(map(str, toolchain.nvrtc_version()))}, for sm_90a"
+        compiler = "compiled here by clang, for the emulator" if toolchain.compiler() == "clang" else (f"compiled here by NVRTC "
+                                                                                                       f"{'.'.join(map(str, toolchain.nvrtc_version()))}, for sm_90a")
     except hl.ToolchainError:
         compiler = f"not compiled here (no NVRTC, no clang): the lessons' own kernels come ready compiled; to compile edited ones: {toolchain.CLANG}"
     rows = (

@@ -2,7 +2,8 @@
 """How far a learner is, read from the saved copies in work/: which lessons were run, and which exercises are solved.
 
 A copy begins with no execution counts (`workspace.fill` takes them out), so a count says that the learner ran the cell. A
-repair, or a lesson's small exercise, is solved when its check (a cell `exercise…` that calls a `check_…`, or one of %%repair) says "Right…" or "…: right" on every line; an exercise notebook, when every compared cell
+repair, or a lesson's small exercise, is solved when its check (a cell `exercise…` that calls a `check_…`, or one of %%repair) says "Right…" or "…:
+right" on every line; an exercise notebook, when every compared cell
 was run and prints what the pristine one has stored.
 """
 

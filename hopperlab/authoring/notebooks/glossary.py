@@ -63,7 +63,8 @@ def linked(texts: list[str], known: Mapping[str, str] | None = None, flags: int 
     """The Markdown cells of one notebook with the first mention of each term linked.
 
     known: anchor by name in lower case (None: the English names); flags: further ones for the patterns, such as re.ASCII where words of other scripts touch names.
-    Headings, tables, block quotes, what to read on (it names chapters of documents), fenced code, formulas, HTML and what is a link already stay as they are, and count as no mention.
+    Headings, tables, block quotes, what to read on (it names chapters of documents), fenced code, formulas, HTML and what is a link already stay as
+    they are, and count as no mention.
     """
     known = names() if known is None else known
     plain = sorted((name for name in known if name.removesuffix("s") not in COMMON), key=len, reverse=True)

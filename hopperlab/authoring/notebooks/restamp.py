@@ -3,7 +3,8 @@
 
 With `every`, all compared cells are run and judged, also where nothing that they are made of changed: what their words come from may have (emulator/hazards/words.py).
 
-A compared text must be equal, as nbval compares; where only lines of kernels moved, it may name other lines and is stored anew. An output that nbval ignores stays when it came out the same (but for a panel's times on a GPU); it is
+A compared text must be equal, as nbval compares; where only lines of kernels moved, it may name other lines and is stored anew. An output that nbval
+ignores stays when it came out the same (but for a panel's times on a GPU); it is
 drawn anew when nothing in it depends on the place; else a GPU has to make it, unless its author vouches for it. On a GPU everything stale is stored.
 """
 
@@ -44,7 +45,8 @@ def restamp(path: Path, backend: str | None = "emulator", vouched: bool = False,
     """Bring the stamps of one notebook up to date and write it; None when nothing in it is stale.
 
     vouched: the author says that ignored outputs from a GPU, which nothing here can make, are still right where no kernel changed; also where nobody
-    noted what they were made of. accepted: the author says that compared texts which differ are right as they are now. Raises CellExecutionError, with the stored file as it was, when a cell raises.
+    noted what they were made of. accepted: the author says that compared texts which differ are right as they are now. Raises CellExecutionError,
+    with the stored file as it was, when a cell raises.
     """
     notebook = nbformat.read(path, as_version=4)
     stale = made_of.stale(notebook)

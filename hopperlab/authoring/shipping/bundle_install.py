@@ -29,7 +29,7 @@ def main() -> int:
     if not (folder / "installed").exists():
         print("Installing from wheels/ into .venv; a minute or two, once", flush=True)
         venv.create(folder, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--find-links", str(HERE / "wheels"),
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile", "--no-index", "--find-links", str(HERE / "wheels"),
                "-c", str(HERE / "constraints.txt")]
         subprocess.run([*pip, "hatchling", "editables"], check=True)
         extras = ",".join(["lab", *made_for["extras"]])

@@ -12,7 +12,8 @@ from ...runtime.language import ENGLISH, say
 from .. import course
 
 PICTURE = Path("docs/images/pipeline.png")
-WORDS_OF_PICTURE = ("A warp-specialised product in the emulator: copies of ten tiles under way in four buffers, and each buffer in use by the tensor cores, cycle by cycle")
+WORDS_OF_PICTURE = ("A warp-specialised product in the emulator: copies of ten tiles under way in four buffers, and each buffer in use by the tensor cores, "
+                    "cycle by cycle")
 HOME = """# hopperlab
 
 {picture}
@@ -55,7 +56,8 @@ MENU = """```{{toctree}}
 {pages}
 ```
 """
-LOOK_UP = ("docs/cheat-sheet", "docs/glossary", "docs/troubleshooting", "docs/emulator", "docs/your-kernels", "docs/oracle", "docs/hazards/README", "docs/running", "docs/teaching")
+LOOK_UP = ("docs/cheat-sheet", "docs/glossary", "docs/troubleshooting", "docs/emulator", "docs/your-kernels", "docs/oracle", "docs/hazards/README",
+           "docs/running", "docs/teaching")
 
 
 def home(root: Path, every: list[course.Entry], exercises: Iterable[str], reference: Iterable[str], pdfs: Iterable[tuple[str, str]] = (), to: str = ENGLISH) -> str:
@@ -68,7 +70,8 @@ def home(root: Path, every: list[course.Entry], exercises: Iterable[str], refere
     menus = [("Look up", [*look_up, *(page for page in docs if page not in LOOK_UP)]), ("Reference", [f"reference/{name}" for name in reference])]
     lessons = [(chapter.name, [f"notebooks/{entry.notebook.stem}" for entry in course.in_chapter(chapter, every)]) for chapter in course.CHAPTERS]
     words = [MENU.format(caption=say(caption, to), pages="\n".join(pages)) for caption, pages in (*lessons, ("Exercises", list(exercises)), *menus) if pages]
-    return say(HOME, to).format(picture=f"![{say(WORDS_OF_PICTURE, to)}]({PICTURE})" if (root / PICTURE).is_file() else "", buttons=_buttons(root, every, pdfs, to), ladder=ladder(story.tell(story.read()), to),
+    return say(HOME, to).format(picture=f"![{say(WORDS_OF_PICTURE, to)}]({PICTURE})" if (root / PICTURE).is_file() else "",
+                                buttons=_buttons(root, every, pdfs, to), ladder=ladder(story.tell(story.read()), to),
                        chapters="\n\n".join(_chapter(chapter, every, to) for chapter in course.CHAPTERS if course.in_chapter(chapter, every)),
                        paths="\n".join(_path(way, every, to) for way in course.WAYS), menus="\n".join(words))
 
@@ -97,10 +100,13 @@ def ladder(told: story.Story, to: str = ENGLISH) -> str:
     top = max(told.peer_tflops, *(step.tflops for step in told.steps)) * 1.02
     first, last = told.steps[0], told.steps[-1]
     rows = [f'<tr><th scope="row"><code>{html.escape(step.name)}</code></th><td class="idea">{html.escape(say(step.idea, to))}</td>'
-            f'<td class="bar"><span style="width: {100 * step.tflops / top:.1f}%"></span></td><td class="rate">{step.tflops:.0f}</td><td class="rate">{100 * step.share:.0f}%</td></tr>'
+            f'<td class="bar"><span style="width: {100 * step.tflops / top:.1f}%"></span></td><td class="rate">{step.tflops:.0f}</td><td '
+            f'class="rate">{100 * step.share:.0f}%</td></tr>'
             for step in told.steps]
-    head = f'<tr><th scope="col">{say("step", to)}</th><th scope="col" class="idea">{say("what is new", to)}</th><th scope="col" class="bar"></th><th scope="col" class="rate">TFLOP/s</th><th scope="col" class="rate">{say("of cuBLAS", to)}</th></tr>'
-    words = (f"The ladder that the lessons climb: one bf16 product, {told.size}³, from {100 * first.share:.0f}% to {100 * last.share:.0f}% of cuBLAS (the line, {told.peer_tflops:.0f} TFLOP/s); "
+    head = (f'<tr><th scope="col">{say("step", to)}</th><th scope="col" class="idea">{say("what is new", to)}</th><th scope="col" class="bar"></th><th '
+            f'scope="col" class="rate">TFLOP/s</th><th scope="col" class="rate">{say("of cuBLAS", to)}</th></tr>')
+    words = (f"The ladder that the lessons climb: one bf16 product, {told.size}³, from {100 * first.share:.0f}% to {100 * last.share:.0f}% of cuBLAS (the "
+             f"line, {told.peer_tflops:.0f} TFLOP/s); "
              f"{told.source}.")
     return (f'<figure class="ladder" style="--peer: {told.peer_tflops / top:.4f}"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
             f"<figcaption>{html.escape(say(words, to))}</figcaption></figure>")

@@ -91,7 +91,8 @@ def block(name: str, panel: Panel, to: str = ENGLISH) -> str:
     """The HTML of one panel, for a page in a folder below the site's first; without a script it is the picture of the start with its words."""
     first = panel.outcomes[_start(panel)]
     fewer = [f"{control.label} has {len(control.values)} of {control.of} values" for control in panel.controls if len(control.values) < control.of]
-    words = {"name": name, "place": f"{'../' if to == ENGLISH else '../../'}{PLACE}", "launched": say(LAUNCHED, to), "refused": say(REFUSED, to), "fixed": say(FIXED, to), "words": say(WORDS, to),
+    words = {"name": name, "place": f"{'../' if to == ENGLISH else '../../'}{PLACE}", "launched": say(LAUNCHED, to), "refused": say(REFUSED, to),
+             "fixed": say(FIXED, to), "words": say(WORDS, to),
              "picture": first.picture, "width": first.width,
              "group": say("Controls of this panel", to), "alt": " ".join(say(first.words, to).split())[:400], "text": say(first.words, to),
              "note": say((SOME if fewer else ALL).format(settings=panel.settings, fewer=", ".join(fewer)), to)}

@@ -42,7 +42,8 @@ def find_browser(purpose: str = "PDFs are printed by") -> str:
         raise RuntimeError(f"CHROMIUM={given} is no program")
     found = next((path for path in (*map(shutil.which, NAMES), *(place for place in PLACES if Path(place).is_file())) if path), None)
     if found is None:
-        raise RuntimeError(f"{purpose} a browser, and there is none: install Chromium (Debian, Ubuntu: apt install chromium), Chrome or Edge, or set CHROMIUM to its path")
+        raise RuntimeError(f"{purpose} a browser, and there is none: install Chromium (Debian, Ubuntu: apt install chromium), Chrome or Edge, or set CHROMIUM "
+                           f"to its path")
     return found
 
 
@@ -62,7 +63,8 @@ def write(browser: str, rendered: Path, lessons: list[course.Entry], to: str = E
 def to_pdf(browser: str, page: Path, out: Path) -> None:
     """Print one HTML file. Raises RuntimeError with the browser's words when it prints nothing."""
     with tempfile.TemporaryDirectory() as profile:
-        command = [browser, "--headless", "--disable-gpu", "--no-first-run", "--disable-extensions", "--no-pdf-header-footer", "--generate-pdf-document-outline", f"--user-data-dir={profile}",
+        command = [browser, "--headless", "--disable-gpu", "--no-first-run", "--disable-extensions", "--no-pdf-header-footer", "--generate-pdf-document-outline",
+                   f"--user-data-dir={profile}",
                    f"--print-to-pdf={out}", page.resolve().as_uri()]
         if sys.platform == "linux" and os.geteuid() == 0:
             command.insert(1, "--no-sandbox")           # Chromium's sandbox refuses to work for root; the page is our own
@@ -82,7 +84,8 @@ def order(rendered: Path, lessons: Iterable[course.Entry]) -> list[str]:
 
 
 def whole(rendered: Path, pages: list[str], front: bool = True, to: str = ENGLISH) -> str:
-    """Rendered pages as one body: anchors carry the page's name, links between these pages lead inside, others within the site become words. front: a title page with contents, in the language `to`."""
+    """Rendered pages as one body: anchors carry the page's name, links between these pages lead inside, others within the site become words. front:
+    a title page with contents, in the language `to`."""
     parts, contents = [], []
     for page in pages:
         text = (rendered / f"{page}.html").read_text(encoding="utf-8")

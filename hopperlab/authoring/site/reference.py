@@ -40,7 +40,8 @@ def _room(dotted: str, title: str, words: str) -> str:
 
 def _hopper() -> str:
     package = importlib.import_module("hopperlab.hopper")
-    parts = ["# hopperlab.hopper: the architecture's formulas", "Pure functions over ints and NumPy arrays; the emulator, the figures and the checks call these same formulas."]
+    parts = ["# hopperlab.hopper: the architecture's formulas",
+             "Pure functions over ints and NumPy arrays; the emulator, the figures and the checks call these same formulas."]
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
         module = importlib.import_module(f"hopperlab.hopper.{info.name}")
         own = [(name, value) for name, value in vars(module).items()

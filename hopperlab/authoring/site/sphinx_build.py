@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -86,10 +87,14 @@ def build(reference: Mapping[str, str], root: Path = hashes.ROOT, out: Path | No
     out = out or root / "build" / "site"
     rendered = out / "html"
     shutil.rmtree(rendered, ignore_errors=True)
-    for part in _parts(root, reference, settings):
+
+    def render(part: Part) -> None:
         english = part.language == ENGLISH
         folder = "" if english else part.language
         _render(reference if english else {}, part, out / f"source{folder}", rendered / folder, settings, browser)
+
+    with ThreadPoolExecutor() as pool:          # each edition in a Sphinx of its own, which one core works on
+        list(pool.map(render, _parts(root, reference, settings)))
     faults = list(check(rendered))
     if faults:
         raise RuntimeError("the site has faults:\n" + "\n".join(faults))

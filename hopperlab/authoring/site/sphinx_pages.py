@@ -52,7 +52,8 @@ def links(page: str, settings: dict[str, Any], pages: set[str]) -> list[dict[str
     folder, _, stem = page.partition("/")
     twin = {"notebooks": "exercises", "exercises": "notebooks"}.get(folder)
     if twin and f"{twin}/{stem}" in pages:
-        found.append({"words": say("Exercises" if twin == "exercises" else "Lesson", to), "href": f"{up}{twin}/{stem}.html", "title": say("The page that belongs to this one", to)})
+        found.append({"words": say("Exercises" if twin == "exercises" else "Lesson", to), "href": f"{up}{twin}/{stem}.html",
+                      "title": say("The page that belongs to this one", to)})
     if twin:
         found.append({"words": say("Notebook", to), "href": f"{up}{page}.ipynb", "title": say("Download this page's notebook", to), "download": f"{stem}.ipynb"})
     repository, branch = settings.get("repository"), settings.get("branch", "main")
@@ -63,7 +64,8 @@ def links(page: str, settings: dict[str, Any], pages: set[str]) -> list[dict[str
         place = repository.removeprefix("https://github.com/")
         found.append({"words": "Colab", "href": f"https://colab.research.google.com/github/{place}/blob/{branch}/{page}.ipynb",
                       "title": say(f"Run it in Google Colab: write {repository} into the field of the first cell", to)})
-    found.append({"words": say("Repository", to), "href": f"{repository}/blob/{branch}/{file}" if file else repository, "title": say(f"{file or 'The course'} in the repository", to)})
+    found.append({"words": say("Repository", to), "href": f"{repository}/blob/{branch}/{file}" if file else repository,
+                  "title": say(f"{file or 'The course'} in the repository", to)})
     return found
 
 

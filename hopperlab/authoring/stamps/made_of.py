@@ -44,7 +44,8 @@ def uses(noted: Mapping[str, Any], cells: Mapping[str, str]) -> dict[str, Any]:
     launched = noted["launched"]
     kernels = [kernel_uses.reference(one, one in launched, cells) for one in [*launched, *(one for one in noted["compiled"] if one not in launched)]]
     edited = {kernel["name"] for kernel in kernels}
-    found = {"kernels": kernels, "recordings": noted["recordings"], "texts": sorted(set(noted["read"]) - edited | set(noted.get("shown", ()))), "place": bool(noted["place"])}
+    found = {"kernels": kernels, "recordings": noted["recordings"], "texts": sorted(set(noted["read"]) - edited | set(noted.get("shown", ()))),
+             "place": bool(noted["place"])}
     return {key: value for key, value in found.items() if value}
 
 

@@ -157,7 +157,8 @@ class Emitter(Operands):
             self.lines.extend(f"M.watch(r{self.t.slots[d.name]})" for d, _ in op.dsts if type(d) is Reg)
 
     def _alu(self, instr: Instr) -> None:
-        if instr.op == "mov" and type(instr.operands[1]) is Reg and type(instr.operands[0]) is Reg and instr.guard is None and instr.mods[1:] == () and instr.mods[0] in HOME:
+        between_registers = instr.op == "mov" and type(instr.operands[1]) is Reg and type(instr.operands[0]) is Reg
+        if between_registers and instr.guard is None and instr.mods[1:] == () and instr.mods[0] in HOME:
             source, target = instr.operands[1], instr.operands[0]
             if HOME[source.type] == HOME[target.type] or source.name in self.t.tainted and HOME[target.type] in ("u32", "f32"):
                 self.write(target, self._register(source, None, use=False), HOME[target.type])

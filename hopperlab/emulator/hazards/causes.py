@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of several hazards is explained first: what the others mostly follow from. Checks, repairs and lessons that explain one ask here; lists stay in the order of lines."""
+"""Which of several hazards is explained first: what the others mostly follow from. Checks, repairs and lessons that explain one ask here; lists stay
+in the order of lines."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -9,10 +10,12 @@ if TYPE_CHECKING:
     from .hazard import Hazard
 
 FIRST = {"read-before-arrival": 0, "exit-in-flight": 2, "phase-overrun": 3, "deadlock": 4}
-"""Causes (0) before others (1); then what mostly follows: who waits for the wrong phase also ends with the copy under way and is passed by, and both say so of one barrier."""
+"""Causes (0) before others (1); then what mostly follows: who waits for the wrong phase also ends with the copy under way and is passed by, and both
+say so of one barrier."""
 
 
 def causes_first(hazards: Iterable[Hazard]) -> list[Hazard]:
-    """The hazards, causes first. Of races those between warps or blocks come before those between lanes of a warp: the barrier that mends the first mends the lanes' too, and no
+    """The hazards, causes first. Of races those between warps or blocks come before those between lanes of a warp: the barrier that mends the first
+    mends the lanes' too, and no
     __syncwarp() mends the first. What is equal keeps the order of lines."""
     return sorted(hazards, key=lambda hazard: (FIRST.get(hazard.kind, 1), hazard.case.endswith("-lanes"), hazard.sort_key()))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be wrong with an mbarrier although every instruction on it is legal: initialisation that others have not seen,
 phases that overrun a waiter, byte counts that do not match. Tables beside those of machine/mbarriers.py, indexed by barrier id.
-mbarrier_order.py asks them; sync_order.py, cluster_order.py and product_order.py where other barriers, fences and products matter to mbarriers. Sources: PTX ISA 9.7.13.15; docs of each rule at its method.
+mbarrier_order.py asks them; sync_order.py, cluster_order.py and product_order.py where other barriers, fences and products matter to mbarriers.
+Sources: PTX ISA 9.7.13.15; docs of each rule at its method.
 """
 from __future__ import annotations
 
@@ -170,14 +171,16 @@ class BarrierChecks:
         here[ids % capacity] = True
 
     def arrivals_on(self, barrier: int, sites: list[int]) -> tuple[list[int], list[int]]:
-        """Of these instructions, those that have arrived on this mbarrier or on one of its kin (initialised at the same line, with the same count: the other slots of a ring); and
+        """Of these instructions, those that have arrived on this mbarrier or on one of its kin (initialised at the same line, with the same count:
+        the other slots of a ring); and
         those that have arrived nowhere yet."""
         b, capacity = self.M.barriers, self.M.barriers.capacity
         first = barrier // capacity * capacity
         ids = first + np.arange(len(b.offsets))
         line = [Place.of(self.M.body[int(site)]).text() for site in self.init_site[ids].tolist()]
         kin = np.array([line[k] == line[barrier - first] for k in range(len(ids))]) & (b.expected[ids] == b.expected[barrier])
-        return [site for site in sites if site in self.arrivals and self.arrivals[site][:len(ids)][kin[:len(self.arrivals[site])]].any()], [site for site in sites if site not in self.arrivals]
+        return [site for site in sites if site in self.arrivals and self.arrivals[site][:len(ids)][kin[:len(self.arrivals[site])]].any()], [site
+                for site in sites if site not in self.arrivals]
 
     def in_time(self, vec: np.ndarray, units: Units) -> np.ndarray:
         """(units, warps): up to which epochs other warps' pasts lie before warps that publish `vec`, also by ways that publish no memory."""
@@ -255,7 +258,8 @@ class BarrierChecks:
             self.past[units.gw] = clocks.join(self.past[units.gw], self.met[keys[units.starts]], MOMENT)
 
     def completed(self, done: np.ndarray, site: int | None, copies: dict[int, Any]) -> None:
-        """Phases have ended (copies: barrier -> its newest copy, mbarrier_order.py). A wait on the phase before is safe if and only if something in this phase came after that wait;
+        """Phases have ended (copies: barrier -> its newest copy, mbarrier_order.py). A wait on the phase before is safe if and only if something in
+        this phase came after that wait;
         else this phase could have ended before the waiter looked, and its parity test would have gone wrong. Where the mbarrier counts too few arrivals, that is why."""
         at = rows_of(done)
         late, heard = self._late(self.waited[at], self.contributed[at])

@@ -103,7 +103,8 @@ class Clocks:
         self.bars *= 2
         pad = [(0, 0), (0, 0), (0, old * self.ctas)]
         self.columns += old * self.ctas
-        self.K, self.named, self.named_done, self.cluster, self.cluster_done = (np.pad(a, pad) for a in (self.K, self.named, self.named_done, self.cluster, self.cluster_done))
+        self.K, self.named, self.named_done, self.cluster, self.cluster_done = (np.pad(a, pad) for a in (self.K, self.named, self.named_done, self.cluster,
+                self.cluster_done))
         self.barrier_now, self.barrier_done = (self._regrow(a, old, pad) for a in (self.barrier_now, self.barrier_done))
 
     def _regrow(self, table: np.ndarray, old: int, pad: list[tuple[int, int]]) -> np.ndarray:
@@ -364,7 +365,8 @@ class Clocks:
 
     def times(self, table: np.ndarray, rows: np.ndarray, plane: int, column: np.ndarray | int) -> np.ndarray:
         """table[rows, plane, column], quicker where they are many."""
-        found: np.ndarray = table[rows, plane, column] if rows.size * np.size(column) < MANY else table.reshape(-1).take(rows * table[0].size + (plane * table.shape[2] + column))
+        found: np.ndarray = table[rows, plane, column] if rows.size * np.size(column) < MANY else table.reshape(-1).take(rows * table[0].size
+                + (plane * table.shape[2] + column))
         return found
 
     def own_access(self, gids: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray) -> np.ndarray:

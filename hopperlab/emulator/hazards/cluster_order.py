@@ -90,7 +90,8 @@ class ClusterOrder(Listener):
                 continue
             gw = slot * self.M.warps + np.arange(self.M.warps)
             known = clocks.past(clocks.rows.of_warps(gw)).max(axis=0)
-            known[:clocks.warps] = np.maximum(known[:clocks.warps], clocks.newest(self.barriers.past[gw]).max(axis=0))        # bytes that arrived tell that they were sent
+            # bytes that arrived tell that they were sent
+            known[:clocks.warps] = np.maximum(known[:clocks.warps], clocks.newest(self.barriers.past[gw]).max(axis=0))
             for column, (epoch, index, gid) in touched.items():
                 if known[column] < epoch:
                     findings_barriers.exited_peer(self.M, index, gid, slot % self.M.cluster)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 class CopyOrder(Listener):
     """Hears copies and their groups. marks: TileMarks; barriers: MbarrierOrder; last_store: thread -> instruction of its newest bulk store;
-    together: warps that have run a store which was one for several of their lanes. Allocations are Stamped ones, of which the events know no more than the machine does."""
+    together: warps that have run a store which was one for several of their lanes. Allocations are Stamped ones, of which the events know no more
+    than the machine does."""
 
     def __init__(self, machine: Watched, clocks: Clocks, shared: SharedOrder, everywhere: GlobalOrder, barriers: MbarrierOrder, marks: TileMarks) -> None:
         self.M, self.clocks, self.shared, self.everywhere, self.barriers, self.marks = machine, clocks, shared, everywhere, barriers, marks

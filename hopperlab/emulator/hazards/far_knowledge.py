@@ -58,7 +58,8 @@ class FarKnowledge:
         """A thread (or whole warp) of global number `warp` acquires what was published somewhere (site: by a load that wants a fence after it)."""
         events = self.events.setdefault(domain, [])
         last = next((e for e in reversed(events) if e.warp == warp and e.lane == lane), None)
-        if last is not None and (site is not None or last.site is None or last.fences) and all(s in last.known and self._covers(last.known[s], v) for s, v in known.items()):
+        if last is not None and (site is not None or last.site is None or last.fences) and all(s in last.known and self._covers(last.known[s], v) for s,
+                v in known.items()):
             return
         both = {} if last is None else {s: v.copy() for s, v in last.known.items()}
         merge_known(self.clocks, both, known)
@@ -109,14 +110,16 @@ class FarKnowledge:
             found |= (gids >> 5 == warp) & (lanes >> (gids & 31) & 1 == 1) | (clocks.K[row, V, own] >= at) | (clocks.lanes.newest(clocks.K[row, X, own]) >= at)
         return found
 
-    def covers(self, gids: np.ndarray, domain: int, serial: int, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray, planes: Planes, strict: bool = False) -> np.ndarray:
+    def covers(self, gids: np.ndarray, domain: int, serial: int, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray, planes: Planes,
+               strict: bool = False) -> np.ndarray:
         """True where threads `gids` of a cluster know of accesses (column, lane, epoch) of the cluster `serial` (strict: with the fences that this wants)."""
         clocks, ok = self.clocks, np.zeros(len(gids), bool)
         for e in reversed(self.events.get(domain, ())):
             vec = e.known.get(serial)
             if vec is None:
                 continue
-            hit = ~ok & (column < vec.shape[1]) & clocks.ordered(vec[None], np.zeros(len(gids), np.int64), np.minimum(column, vec.shape[1] - 1), lane, epoch, planes=planes)
+            hit = ~ok & (column < vec.shape[1]) & clocks.ordered(vec[None], np.zeros(len(gids), np.int64), np.minimum(column, vec.shape[1] - 1), lane,
+                                                                 epoch, planes=planes)
             if hit.any():
                 mine = (gids >> 5 == e.warp) & ((gids & 31 == e.lane) | (e.lane == WHOLE_WARP))
                 row, own = clocks.row_of[gids], e.warp % clocks.warps

@@ -31,7 +31,8 @@ WIDER = {"race-threads": "race-lanes", "global-race": "global-race-lanes"}     #
 
 
 class Findings:
-    """`hazards` of the launch; warnings go to its session. clocks: what the columns of the checkers mean (None without them). told: (kind, line, opcode, other line, other opcode) of every one."""
+    """`hazards` of the launch; warnings go to its session. clocks: what the columns of the checkers mean (None without them). told: (kind, line,
+    opcode, other line, other opcode) of every one."""
 
     def __init__(self, machine: Watched, clocks: Clocks | None = None) -> None:
         self.M = machine

@@ -149,7 +149,8 @@ def exit_in_flight(M: Watched, index: int, gid: int, what: str) -> None:
 
 
 def copy_not_waited_for(M: Watched, index: int, gid: int, barrier: int, phase: int, seen: int) -> None:
-    """A CTA ended, and no thread of it saw the end of the phase (counted from 0) in which this copy's bytes arrive; seen: how many phases of the barrier somebody saw end."""
+    """A CTA ended, and no thread of it saw the end of the phase (counted from 0) in which this copy's bytes arrive; seen: how many phases of the
+    barrier somebody saw end."""
     M.findings.add("exit-under-copy", index, None, gid, **_at_barrier(M, barrier), phase=phase, parity=phase & 1,
                    seen=f"the last phase that somebody waited for is {seen - 1}" if seen else "nobody has waited for any phase of it")
 

@@ -99,7 +99,8 @@ def global_race(M: Watched, verb: str, site: int, other_verb: str, other: int, c
     elif agent == "bulk" or verb == "async write":
         M.findings.add("global-overwrite", site, other, gid, **known, other_verb=other_verb)
     elif near and column == (gid >> 5) % M.findings.clocks.warps:
-        M.findings.add("global-race-lanes", site, other, gid, **known, verb=READS[verb], other_verb=DID[other_verb], lane=gid & 31, other_lane=lane, reduction=_reduces(then))
+        M.findings.add("global-race-lanes", site, other, gid, **known, verb=READS[verb], other_verb=DID[other_verb], lane=gid & 31, other_lane=lane,
+                       reduction=_reduces(then))
     else:
         M.findings.add("global-race", site, other, gid, **known, verb=READS[verb], other_verb=DID[other_verb], spoke=_spoke(M, gid, column, epoch) if near else "",
                        reduction=_reduces(then), narrow=_narrow(M))

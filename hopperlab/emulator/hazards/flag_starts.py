@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags in shared memory that somebody may look at before they have their first value: shared memory begins with what was there before.
 
-Volatile, relaxed and acquiring loads race with no strong store (shared_order.py), so the order that matters here is that of each word's first store alone, strong or ordinary
+Volatile, relaxed and acquiring loads race with no strong store (shared_order.py), so the order that matters here is that of each word's first store
+alone, strong or ordinary
 (the constructor of a cuda::semaphore).
 """
 from __future__ import annotations
@@ -44,7 +45,8 @@ class FlagStarts(Listener):
             return
         clocks, at = self.clocks, words_of(flat, info.nbytes)
         stamps = self.first[at]
-        stamps = np.where((stamps > 0) & ((stamps >> W_COLUMN) & W_COLUMN_MASK < clocks.wgmma0) & (stamps >> W_EPOCH < NEVER) & ~np.isin(stamps & W_SITE_MASK, list(self.memory.atomics)), stamps, 0)
+        stamps = np.where((stamps > 0) & ((stamps >> W_COLUMN) & W_COLUMN_MASK < clocks.wgmma0) & (stamps >> W_EPOCH < NEVER) & ~np.isin(stamps & W_SITE_MASK,
+                list(self.memory.atomics)), stamps, 0)
         if not stamps.any():
             return
         gids = C.gids if at.ndim == 1 else np.broadcast_to(C.gids[:, None], at.shape)

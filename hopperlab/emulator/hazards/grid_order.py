@@ -2,7 +2,8 @@
 """Order of accesses to global memory between launches that may overlap.
 
 A grid knows all of the grids that were over before it started, and what those had learned; its threads learn of those in front of it by griddepcontrol.wait, and of
-running ones by flags, which tell all that the other one knows. Between devices a flag needs system scope at both ends. reference: PTX ISA 8.7 to 8.10 and griddepcontrol; CUDA Programming Guide, Streams, Events,
+running ones by flags, which tell all that the other one knows. Between devices a flag needs system scope at both ends. reference: PTX ISA 8.7 to
+8.10 and griddepcontrol; CUDA Programming Guide, Streams, Events,
 Programmatic Dependent Launch.
 """
 from __future__ import annotations
@@ -69,7 +70,8 @@ class GridOrder(GlobalOrder):
 
     # --- what is known of other grids ---------------------------------------------------------------------------------
     def _inherit(self) -> Known:
-        """What all threads know from the start, as far as it still matters: grids that are over, and what their threads had learned. A launch's start is a proxy fence too."""
+        """What all threads know from the start, as far as it still matters: grids that are over, and what their threads had learned. A launch's
+        start is a proxy fence too."""
         noted, found = {number for grids in self.table.touched.values() for number in grids}, {}  # type: ignore[var-annotated]
         for number in self.grid.known_before:
             if number in noted:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volatile and relaxed words that nobody waits for: letters, whose value goes into results, beside the flags that say when to read them.
 
-Strong accesses are no data race (PTX ISA 8.7), so a letter that is read before it has come, or overwritten before it was read, breaks no rule: the reader gets the one before, or
+Strong accesses are no data race (PTX ISA 8.7), so a letter that is read before it has come, or overwritten before it was read, breaks no rule: the
+reader gets the one before, or
 the one after. It is told as a warning where nothing orders the two accesses. Which loads read letters follows from the kernel: their result decides about
 nothing (no branch, comparison, address or atomic). A word that some deciding load has read as well is a flag.
 """
@@ -121,7 +122,8 @@ class Letters(Listener):
             flags = self.flags[allocation.address] = np.zeros(-(-allocation.nbytes // 4) + 4, bool)
         return flags
 
-    def _compare(self, gids: np.ndarray, allocation: Any, at: np.ndarray, mask: Any, stamps: tuple[np.ndarray, np.ndarray], sites: np.ndarray, site: int, case: str) -> None:
+    def _compare(self, gids: np.ndarray, allocation: Any, at: np.ndarray, mask: Any, stamps: tuple[np.ndarray, np.ndarray], sites: np.ndarray, site: int,
+                 case: str) -> None:
         who, when = stamps[0][at], stamps[1][at]
         if at.ndim == 2:
             gids, mask = gids[:, None], mask if np.isscalar(mask) else mask[:, None]
@@ -181,7 +183,8 @@ class Letters(Listener):
             self.written = np.zeros(len(self.memory.writes), np.int64)
         self.written[at] = self._stamps(C, at, info.index)
 
-    def _check(self, gids: np.ndarray, at: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray, others: np.ndarray, bad: np.ndarray, site: int, case: str) -> None:
+    def _check(self, gids: np.ndarray, at: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray, others: np.ndarray, bad: np.ndarray, site: int,
+               case: str) -> None:
         bad = bad if self.polled is None else bad & ~self.polled[at]
         if bad.any():
             clocks, who = self.clocks, gids[bad]

@@ -168,7 +168,8 @@ class Passes:
         return bool(((waited > 0) & (known >= waited)).any())
 
     def _in_turn(self, barrier: int, own: int, mask: int, known: np.ndarray, synced: int) -> bool:
-        """Whether a warp that has not seen the phase before comes after all of its arrivals, and no bytes were to come. synced: up to which epoch its lanes know of each other."""
+        """Whether a warp that has not seen the phase before comes after all of its arrivals, and no bytes were to come. synced: up to which epoch
+        its lanes know of each other."""
         if barrier in self.flooded:                     # no phase's own arrivals tell this pass from the one before
             if not self.flooded[barrier].get(own, 0) & mask:
                 self.flooded[barrier][own] = self.flooded[barrier].get(own, 0) | mask
@@ -201,7 +202,8 @@ class Passes:
         return one is not None and not one.again
 
     def report(self, saw: np.ndarray, init_site: np.ndarray) -> None:
-        """The launch is over: name the mbarriers of which somebody has waited for a phase (saw: which ones), and those whose phases hold fewer than arrive together. Who arrives again without having waited has mostly overwritten something by that, and then
+        """The launch is over: name the mbarriers of which somebody has waited for a phase (saw: which ones), and those whose phases hold fewer than
+        arrive together. Who arrives again without having waited has mostly overwritten something by that, and then
         that has been said."""
         errors = any(h.kind != Kind.DEADLOCK for h in self.M.findings.hazards)
         for barrier, one in sorted(self.surplus.items()):

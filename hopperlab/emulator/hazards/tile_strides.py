@@ -92,7 +92,8 @@ class TileStrides:
                 read.update(((self.patterns[site, operand, value] + first) // LINE).tolist())
         for skip in self.skips:
             if read.isdisjoint(skip.lines.tolist()):
-                findings_registers.strides(self.M, "rows-skipped", skip.site, skip.writer, skip.gid, skip.operand, _fields(skip.desc), _normal(skip.desc), skip.first * 16)
+                findings_registers.strides(self.M, "rows-skipped", skip.site, skip.writer, skip.gid, skip.operand, _fields(skip.desc), _normal(skip.desc),
+                                           skip.first * 16)
 
 
 def _fields(desc: layout.Descriptor) -> str:
@@ -105,5 +106,6 @@ def _normal(desc: layout.Descriptor) -> str:
     if desc.swizzle == "none":
         return "Without a swizzle the leading offset goes from one core matrix (8 rows x 16 bytes) to the next along k, the stride offset along m or n"
     rows = 8 * SPANS[desc.swizzle]
-    return (f"With the swizzle of {desc.swizzle[:-1]} bytes 8 rows take {rows} bytes, which is the stride offset; the leading offset goes from one panel to the next where the "
+    return (f"With the swizzle of {desc.swizzle[:-1]} bytes 8 rows take {rows} bytes, which is the stride offset; the leading offset goes from one panel to "
+            f"the next where the "
             "tile is MN-major, and counts nowhere else")

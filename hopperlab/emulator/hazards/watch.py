@@ -60,7 +60,8 @@ def listeners(machine: Watched) -> list[Listener]:
     sync = SyncOrder(machine, clocks, shared, everywhere, barriers.checks)
     machine.findings.barriers = barriers.checks
     before = [*flag_starts.listeners(machine, clocks, shared), *flag_fences.listeners(machine, everywhere)]
-    return [*before, AccessOrder(machine, shared, everywhere), *letters.listeners(machine, clocks, shared, everywhere), ClusterOrder(machine, clocks, barriers.checks), barriers,
+    return [*before, AccessOrder(machine, shared, everywhere), *letters.listeners(machine, clocks, shared, everywhere),
+            ClusterOrder(machine, clocks, barriers.checks), barriers,
             CopyOrder(machine, clocks, shared, everywhere, barriers, marks), *[check(machine) for check in checks()], RegisterTimes(machine),
             ProductOrder(machine, clocks, shared, marks, barriers.checks), RegisterBudget(machine, clocks), sync, End(machine, shared), *beside]
 

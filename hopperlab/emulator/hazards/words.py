@@ -60,7 +60,8 @@ class Case:
 REDUCTION = " An atomic orders nothing but its own word, and that it came before another atomic there is chance: a plain access needs the barrier or the fence as well."
 RELAXED = " What is .relaxed orders no ordinary reads and writes (here: {relaxed}): drop it or write .release and .acquire."
 NARROW = " What is of CTA scope tells other blocks nothing (here: {narrow}): __threadfence(), or .release.gpu."
-SPOKE = " {spoke} of that warp has been heard of since, but speaks for itself alone: put a __syncwarp() before it arrives (or fences, or raises a flag), or let all lanes do so."
+SPOKE = (" {spoke} of that warp has been heard of since, but speaks for itself alone: put a __syncwarp() before it arrives (or fences, or raises a flag), or "
+         "let all lanes do so.")
 LANES = "{here} {verb} {where} in lane {lane}, which {there} {other_verb} in lane {other_lane} of the same warp, with nothing between them: "
 THREADS = "{here} {verb} {where}, which {there} {other_verb} in another thread, with no barrier between them: "
 MAP = "{here} uses the tensor map at byte {address} of {map}, which {there} changed in this kernel"
@@ -79,7 +80,8 @@ ORDER = {
         "before they read."),
     "read-before-cp.async-arrives": Case(
         Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
-        "The copy's thread runs cp.async.mbarrier.arrive behind it, and the reader must wait on that mbarrier for the phase of this copy before it reads: a stage of a pipeline whose turn has "
+        "The copy's thread runs cp.async.mbarrier.arrive behind it, and the reader must wait on that mbarrier for the phase of this copy before it reads: a "
+        "stage of a pipeline whose turn has "
         "not come, or was given back too late, is another phase."),
     "read-of-nothing": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where} before {there} has written it: nothing was there yet. ",
         "The reader must wait for the copy first (on its mbarrier, with the parity of the phase the copy completes, or with cp.async.wait_group and a barrier)."),
@@ -102,7 +104,8 @@ ORDER = {
     "global-overwrite": Case(Kind.OVERWRITE_IN_FLIGHT, "{here} writes {where}, which {there} still {other_verb}s with no order between them: ",
         "wait for the first (cp.async.bulk.wait_group 0, then a barrier) before the second starts."),
     "global-overwrite-copy": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
-        "A load has read global memory when the phase of its mbarrier (at shared address {barrier}) is complete, not when it is issued: before the flag is raised, or the "
+        "A load has read global memory when the phase of its mbarrier (at shared address {barrier}) is complete, not when it is issued: before the flag is "
+        "raised, or the "
         "barrier arrived on, for which this write waits, somebody must wait on that mbarrier for this phase, and tell."),
     "global-overwrite-cp.async": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "The copy's thread must run cp.async.wait_group deep enough to include it, and only then raise the flag, or arrive on the barrier, for which this write waits."),
@@ -113,21 +116,25 @@ ORDER = {
                               (("reduction", REDUCTION),)),
     "letter-early": Case(Kind.RACE, "{here} reads {where}, which {there} wrote" + NO_RACE + "nothing waits for this value: it may be the one before, or the one after. ",
                          LETTER, severity="warning"),
-    "letter-lost": Case(Kind.RACE, "{here} overwrites {where}, which {there} read" + NO_RACE + "the reader may get this value in place of its own. ", LETTER, severity="warning"),
+    "letter-lost": Case(Kind.RACE, "{here} overwrites {where}, which {there} read" + NO_RACE + "the reader may get this value in place of its own. ",
+                        LETTER, severity="warning"),
     "global-proxy-fence": Case(
         Kind.MISSING_PROXY_FENCE, "{here} reads {where} through the async proxy, but {there} wrote it in this kernel through the generic proxy and no "
-        "fence.proxy.async lies between them. ", "After the writes (or after the barrier that follows them) run fence.proxy.async, then start the copy.", (("several", ONE_FENCE),)),
+        "fence.proxy.async lies between them. ", "After the writes (or after the barrier that follows them) run fence.proxy.async, then start the copy.",
+        (("several", ONE_FENCE),)),
     "shared-proxy-fence": Case(
         Kind.MISSING_PROXY_FENCE, "{here} {verb} {where} through the async proxy, but {there} wrote it through the generic proxy and no fence.proxy.async lies "
         "between them. A barrier alone does not order the two proxies: ",
         "each writing thread runs fence.proxy.async.shared::cta after its writes and before the barrier.", (("several", ONE_FENCE),)),
     "overwrite-unfenced": Case(
-        Kind.UNFENCED_OVERWRITE, "{here} overwrites {where}, which {there} has read through the generic proxy, and no fence.proxy.async lies between them: the threads are in order, the "
+        Kind.UNFENCED_OVERWRITE, "{here} overwrites {where}, which {there} has read through the generic proxy, and no fence.proxy.async lies between them: "
+                                 "the threads are in order, the "
         "proxies are not. The PTX ISA asks for the fence: without it, 3.4 million of 35 billion words that an H200 read in one ring came from the tile after. ",
-        "Each thread that reads runs fence.proxy.async.shared::cta after its last read and before it hands the buffer back (or the thread that issues the copy runs it after its wait).",
-        severity="warning"),
+        "Each thread that reads runs fence.proxy.async.shared::cta after its last read and before it hands the buffer back (or the thread that issues the "
+        "copy runs it after its wait).", severity="warning"),
     "flag-unfenced": Case(
-        Kind.UNFENCED_FLAG, "{here} sees a flag of another block, and {there} reads {where}, written before the flag was raised, with no fence between the two: it may be older than the flag. ",
+        Kind.UNFENCED_FLAG, "{here} sees a flag of another block, and {there} reads {where}, written before the flag was raised, with no fence between the "
+                            "two: it may be older than the flag. ",
         "Run __threadfence() behind the loop that polls, in its thread (or in each that reads, after the barrier), or poll with ld.acquire.gpu.", severity="warning"),
     "stale-constant": Case(Kind.RACE, "{here} reads {where} through the read-only cache, but {there} writes it in the same kernel: the cache may hold the old value. ",
         "Drop const __restrict__ or __ldg() there."),
@@ -150,7 +157,8 @@ ORDER = {
         Kind.UNINITIALISED_READ, "{here} reads {where}, and in the whole launch it never read a byte that anyone had written: shared memory holds leftovers of "
         "earlier kernels, not zeros. ", "Check the address (which buffer, which stage, which offset), or write before reading."),
     "flag-not-begun": Case(
-        Kind.UNINITIALISED_READ, "{here} looks at a flag, {where}, and nothing orders the store that gives it its value before, {there} in another thread: it may find leftovers there. ",
+        Kind.UNINITIALISED_READ, "{here} looks at a flag, {where}, and nothing orders the store that gives it its value before, {there} in another thread: it "
+                                 "may find leftovers there. ",
         "Put a __syncthreads() (or another barrier) between that store and whoever polls; a flag that is raised by an ordinary store needs a volatile or releasing one."),
 }
 """Accesses to memory that nothing orders."""
@@ -183,8 +191,9 @@ BARRIERS = {
     "init-by-several": Case(
         Kind.BARRIER_MISUSE, "{here} initialises the mbarrier at {where}, but more than one thread runs it. ", INIT_ONCE),
     "init-too-few": Case(
-        Kind.BARRIER_MISUSE, "{here} arrives in phase {phase} of the mbarrier at {where}, and nothing makes it come after the end of phase {last}: it was initialised for "
-        "{expected} ({there}) and receives {received} a pass, so phases end before all have arrived. ", "Initialise it for {received} arrivals, or let only {expected} of them arrive.",
+        Kind.BARRIER_MISUSE, "{here} arrives in phase {phase} of the mbarrier at {where}, and nothing makes it come after the end of phase {last}: it was "
+                             "initialised for {expected} ({there}) and receives {received} a pass, so phases end before all have arrived. ",
+        "Initialise it for {received} arrivals, or let only {expected} of them arrive.",
         (("together", " The lanes of a warp arrive together: here {together} times, where fewer are pending, and an H200 fails the launch."),
          ("asynchronous", " Every lane that runs cp.async.mbarrier.arrive.noinc is one arrival of the count; without .noinc it is none."),)),
     "arrives-again": Case(
@@ -200,20 +209,23 @@ BARRIERS = {
         "Something in each phase (an arrival, or the copy whose bytes it counts) must come after every wait for the phase before: let the waiters arrive "
         "on an 'empty' barrier, and wait for that one before the next phase starts."),
     "lanes-overrun": Case(
-        Kind.PHASE_OVERRUN, "{here} waits in several lanes of a warp for a phase of the mbarrier at {where}, but the next phase, which {there} ends, comes after the wait of "
+        Kind.PHASE_OVERRUN, "{here} waits in several lanes of a warp for a phase of the mbarrier at {where}, but the next phase, which {there} ends, comes "
+                            "after the wait of "
         "some of them only: both phases may be over before the others look, the parity is then the old one again, and they wait for a phase that is past. ",
         "A lane that arrives (or issues a copy) speaks for itself alone: put a __syncwarp() between the wait and what that lane does, or let all lanes arrive."),
     "thread-counts": Case(
         Kind.BARRIER_MISUSE, "{here} meets at barrier {barrier} with a count of {count}, but {there}, waiting there, said {before}. ",
         "All threads that meet at a named barrier name the same count: those that wait (bar.sync) and those that only arrive (bar.arrive) together."),
     "barrier-shared": Case(
-        Kind.BARRIER_MISUSE, "{here} (warp {warp}) arrives at barrier {barrier}, where warp {other_warp} met others by {there}, and nothing makes the one come after the other: it "
+        Kind.BARRIER_MISUSE, "{here} (warp {warp}) arrives at barrier {barrier}, where warp {other_warp} met others by {there}, and nothing makes the one "
+                             "come after the other: it "
         "counts whoever comes. ", "Give each group of warps that meets a barrier of its own (bar.sync 1, bar.sync 2 …), or let one group come after the other."),
     "cluster-again": Case(
         Kind.BARRIER_MISUSE, "{here} arrives at the cluster barrier again, before this thread has waited for its last arrival: what a second one does is undefined. ",
         "Every barrier.cluster.arrive has its barrier.cluster.wait, in every thread, before the next arrive."),
     "cluster-unarrived": Case(
-        Kind.BARRIER_MISUSE, "{here} waits at the cluster barrier, where this thread has not arrived since its last wait. ", "Every thread runs barrier.cluster.arrive before it."),
+        Kind.BARRIER_MISUSE, "{here} waits at the cluster barrier, where this thread has not arrived since its last wait. ",
+        "Every thread runs barrier.cluster.arrive before it."),
     "odd-count": Case(Kind.BARRIER_MISUSE, "{here} names {count} threads: ", "whole warps arrive, so the count is a multiple of 32."),
     "released-by-exit": Case(
         Kind.BARRIER_MISUSE, "{here} waits for all threads of the block, but {missing} of them have ended without coming here. The hardware lets the others "
@@ -229,7 +241,8 @@ BARRIERS = {
 
 LIFETIMES = {
     "exit-under-copy": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still writes its shared memory: ",
-                            "wait on the copy's mbarrier, at {where}, for phase {phase} (parity {parity}), which its bytes complete, before the last thread returns; {seen}."),
+                            "wait on the copy's mbarrier, at {where}, for phase {phase} (parity {parity}), which its bytes complete, before the last thread "
+                            "returns; {seen}."),
     "exit-under-store": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still reads its shared memory: ",
                              "run cp.async.bulk.wait_group.read 0 in the issuing thread before the last thread returns."),
     "exit-under-copy-out": Case(Kind.EXIT_IN_FLIGHT, "the CTA ends while {here} still reads its shared memory for another CTA: ",
@@ -274,8 +287,7 @@ REGISTERS = {
         "earlier work, not zeros. ", "Set all of them first: zero them (float c[...] = {{}}) before the first product."),
     "layouts-differ": Case(
         Kind.LAYOUT_MISMATCH, "{here} reads {operand} at {where} as {reader}, but {there} wrote it as {writer}: the rows it sees are made of pieces of other "
-        "columns. ", "Use one swizzle in both places (tensor map: CU_TENSOR_MAP_SWIZZLE_128B, 64B, 32B; descriptor bits 63:62: 1, 2, 3) and rows as wide as "
-        "its span."),
+        "columns. ", "Use one swizzle in both places (tensor map: CU_TENSOR_MAP_SWIZZLE_128B, 64B, 32B; descriptor bits 63:62: 1, 2, 3) and rows as wide as its span."),
     "rows-repeated": Case(
         Kind.LAYOUT_MISMATCH, "{here} reads bytes of {operand} (from {where} on) twice: {fields}. ", "{normal}.", severity="warning"),
     "rows-skipped": Case(
@@ -296,8 +308,7 @@ REGISTERS = {
         Kind.REGISTER_BUDGET, "{here} runs again in one warp before the other warps of its warpgroup are known to have run the last one: ",
         "put a bar.sync of the warpgroup between two setmaxnreg."),
     "setmaxnreg-apart": Case(
-        Kind.REGISTER_BUDGET, "{here} is not the one that other warps of its warpgroup ran: ",
-        "all four warps run the same instruction, so move it out of the branch."),
+        Kind.REGISTER_BUDGET, "{here} is not the one that other warps of its warpgroup ran: ", "all four warps run the same instruction, so move it out of the branch."),
     "setmaxnreg-never": Case(
         Kind.REGISTER_BUDGET, "{here} can never be satisfied: {state}. ", "The counts of all warpgroups together may be at most {entry} (at entry) times {groups} "
         "warpgroups = {total}: lower some of them, for example 40, 232, 232."),
@@ -305,14 +316,10 @@ REGISTERS = {
 """Registers, descriptors and tiles of wgmma, and the register pool."""
 
 MISSING = {
-    "lanes-stay-away": "{count} lanes of this warp do not come here",
-    "warps-stay-away": "warp {warps} of the block did not issue these wgmma",
-    "warps-did-not-run": "warp {warps} of the block did not run it",
-    "uneven-commits": "the four warps of warpgroup {group} committed {counts} groups",
-    "mask-passed-by": "the mask {mask:#x} names {count} lanes that have passed it by",
-    "mask-without-caller": "lane {caller} runs it with the mask {mask:#x}, which does not name it",
-    "mask-not-here": "the mask {mask:#x} names {count} lanes that do not come here",
-    "torn-warp": "parts of one warp arrive at different places",
+    "lanes-stay-away": "{count} lanes of this warp do not come here", "warps-stay-away": "warp {warps} of the block did not issue these wgmma",
+    "warps-did-not-run": "warp {warps} of the block did not run it", "uneven-commits": "the four warps of warpgroup {group} committed {counts} groups",
+    "mask-passed-by": "the mask {mask:#x} names {count} lanes that have passed it by", "mask-not-here": "the mask {mask:#x} names {count} lanes that do not come here",
+    "mask-without-caller": "lane {caller} runs it with the mask {mask:#x}, which does not name it", "torn-warp": "parts of one warp arrive at different places",
     "part-of-a-warp": "only {count} of {living} lanes of the warp come here",
 }
 """Who is missing at a collective instruction."""
@@ -320,7 +327,8 @@ MISSING = {
 COLLECTIVES = {case: Case(Kind.DIVERGENT_COLLECTIVE, "{here} is collective: {rule}, but " + missing + "{elsewhere}. ",
                           "Move it out of the branch (or narrow the mask to the threads that do come), so that the same instruction is reached by all.")
                for case, missing in MISSING.items()}
-RULES = {"warpgroup": "all 128 threads of the warpgroup run it together", "mask": "every thread its mask names runs it", "warp": "all threads of the warp run it together"}
+RULES = {"warpgroup": "all 128 threads of the warpgroup run it together", "mask": "every thread its mask names runs it",
+         "warp": "all threads of the warp run it together"}
 
 MORE = "mbarrier {barrier}: {pending} more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives"
 SITUATIONS = {
@@ -328,8 +336,7 @@ SITUATIONS = {
     "mbarrier-unnamed": "waits in {here} for parity {parity} of the {state} (initialised at {init})",
     "state": "waits in {here}: {state}",
     "meeting": "waits in {here} for the other warps of its warpgroup: all four run a wgmma together",
-    "wgmma": "waits in {here}: not all four warps of the warpgroup issued this wgmma group",
-    "stands": "stands at {here}: spinning, or waiting for the rest of its warp",
+    "wgmma": "waits in {here}: not all four warps of the warpgroup issued this wgmma group", "stands": "stands at {here}: spinning, or waiting for the rest of its warp",
     "more": "… and {count} more like these",
     "named-hint": "barrier {barrier}: the missing threads have ended, or wait somewhere else; all that its count includes must come to bar.sync "
                   "or bar.arrive with this number and count (those in this kernel: {lines}{others})",
@@ -349,17 +356,16 @@ SITUATIONS = {
 STUCK = (("absent", "\n{absent} of {ctas} blocks have not started: they need the place of one that ends, so no block may wait for all blocks of this grid. "
           "Launch fewer, or give each more work"), ("beside", "\nBeside it: {beside}"), ("hints", "\nWhat would release them:{hints}"))
 ENDS = {
-    "deadlock": Case(
-        Kind.DEADLOCK, "no thread can run and no operation is in flight. Waiting:{waiting}", "", STUCK, seen=False),
-    "endless-loops": Case(
-        Kind.DEADLOCK, "only loops that wait still run, and no operation is in flight: {why}. Waiting:{waiting}", "", STUCK, seen=False),
+    "deadlock": Case(Kind.DEADLOCK, "no thread can run and no operation is in flight. Waiting:{waiting}", "", STUCK, seen=False),
+    "endless-loops": Case(Kind.DEADLOCK, "only loops that wait still run, and no operation is in flight: {why}. Waiting:{waiting}", "", STUCK, seen=False),
     **{f"fault-{kind}": Case(kind, "{here}, block {block}, thread {thread}: {detail}", seen=False) for kind in Kind},
     **{f"refused-{kind}": Case(kind, "{detail}", seen=False) for kind in Kind},
 }
 """What ends a launch: deadlocks, and faults in the words of who raised them."""
 
 ABROAD = " What is not of system scope tells other devices nothing (here: {narrow})."
-LOADING = " The load at {loads} has read its source once its mbarrier's phase (cp.async: its group) is complete, not when it is issued: wait for that before the flag is raised."
+LOADING = (" The load at {loads} has read its source once its mbarrier's phase (cp.async: its group) is complete, not when it is issued: wait for that before "
+           "the flag is raised.")
 WAITLESS = " {kernel} has no griddepcontrol.wait."
 THROUGH = " {through} is the grid in front of {kernel}, and never runs griddepcontrol.wait itself, so waiting for it is not waiting for {other}."
 

@@ -2,7 +2,8 @@
 """Lanes of one warp that meet although they stand at different instructions: __syncwarp(), or a shuffle, in both branches of an if, for instance.
 
 bar.warp.sync waits until all lanes that its mask names have executed a bar.warp.sync with the same mask; shfl, vote, match and redux the same, with the same qualifiers
-too; below sm_70 it had to be the same instruction (PTX ISA 9.7.13.2, 9.7.9.6). Lanes that wait at one block only meet in gates.py; compile/masks.py says which blocks may need this.
+too; below sm_70 it had to be the same instruction (PTX ISA 9.7.13.2, 9.7.9.6). Lanes that wait at one block only meet in gates.py; compile/masks.py
+says which blocks may need this.
 """
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ MET = "met"             # Cohort.resume of lanes that have met others elsewhere:
 
 
 def meet(S: Any, others: np.ndarray | None = None) -> bool:
-    """Let those lanes go on whose masks name nobody who is missing at all of these blocks together; True when there were any. `S` is the Scheduler; others: threads that have
+    """Let those lanes go on whose masks name nobody who is missing at all of these blocks together; True when there were any. `S` is the Scheduler;
+    others: threads that have
     not ended and wait elsewhere, where that is known: then a mask that is not full may name lanes that have ended."""
     kinds = sorted({S.blocks[pc].apart for pc in S.converging} - {""})
     return any(_meet(S, [(S.blocks[pc], C) for pc in S.converging if S.blocks[pc].apart == kind for C in S.converging[pc]], others) for kind in kinds)

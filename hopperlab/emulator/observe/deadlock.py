@@ -127,7 +127,8 @@ def _counted(M) -> str:
     asynchronous = [i for i in M.body if i.op == "cp" and i.mods[:2] == ("async", "mbarrier")]
     raising = places([i for i in asynchronous if "noinc" not in i.mods])
     counted = places([i for i in asynchronous if "noinc" in i.mods])
-    text = f"; cp.async.mbarrier.arrive without .noinc ({', '.join(p.line() for p in raising)}) is no arrival of the count: it adds one to what is pending before it takes one away" if raising else ""
+    text = (f"; cp.async.mbarrier.arrive without .noinc ({', '.join(p.line() for p in raising)}) is no arrival of the count: it adds one to what is pending "
+            f"before it takes one away") if raising else ""
     return text + (f"; of cp.async.mbarrier.arrive.noinc ({', '.join(p.line() for p in counted)}) every lane is one arrival of the count" if counted else "")
 
 

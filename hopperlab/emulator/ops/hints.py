@@ -24,7 +24,8 @@ POLICY = np.uint64(0x10F0_0000_0000_0000)      # opaque: what createpolicy retur
 DESTROYED = 0xCD
 PREFETCH = {
     ("L1",), ("L2",), ("global", "L1"), ("global", "L2"), ("local", "L1"), ("local", "L2"), ("global", "L2::evict_last"),
-    ("global", "L2::evict_normal"), ("L2::evict_last",), ("L2::evict_normal",), ("tensormap",), ("const", "tensormap"), ("param", "tensormap"), ("param::entry", "tensormap"),
+    ("global", "L2::evict_normal"), ("L2::evict_last",), ("L2::evict_normal",), ("tensormap",), ("const", "tensormap"), ("param", "tensormap"),
+    ("param::entry", "tensormap"),
 }
 PRIORITIES = ("L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged")
 

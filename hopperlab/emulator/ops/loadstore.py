@@ -178,7 +178,8 @@ def _load_window(M, C, info, address):
     raw = np.frombuffer(M.params, np.uint8)
     if (start + info.nbytes > len(raw)).any():
         lane = int(np.argmax(start))
-        raise M.fault(C, info.index, lane, f"{info.nbytes} bytes at byte {int(start[lane])} of the kernel's {len(raw)} bytes of parameters", "out-of-bounds", int(address[lane]))
+        raise M.fault(C, info.index, lane, f"{info.nbytes} bytes at byte {int(start[lane])} of the kernel's {len(raw)} bytes of parameters", "out-of-bounds",
+                      int(address[lane]))
     if any(((start + info.nbytes > first) & (start < end)).any() for first, end in M.layout.maps):
         M.tell.map_words_read(C, info.nbytes, info.index)
     rows = raw[start[:, None] + np.arange(info.nbytes)]

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from ..ptx.ir import Instr
 
 SHAPES = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "s8": (32, 64), "u8": (32, 64), "s4": (64, 128), "u4": (64, 128), "e4m3": (64,), "e5m2": (64,)}
-ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "s4": ("s32",), "u4": ("s32",), "e4m3": ("f32",), "e5m2": ("f32",)}
+ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "s4": ("s32",), "u4": ("s32",), "e4m3": ("f32",),
+                "e5m2": ("f32",)}
 NIBBLES = ("s4", "u4")
 WORDS = ("sp", "sp::ordered_metadata", "sync", "aligned", "row", "col", "satfinite")
 

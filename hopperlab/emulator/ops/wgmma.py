@@ -107,7 +107,8 @@ def _mma_async(instr) -> MachineOp:
     info = Info(instr.index, n, k, (a_type, b_type), tuple(majors), rs, sign, dtype, registers, "satfinite" in instr.mods, _selector(instr, metadata, a_type))
     sources = [(r, None) for r in d.items] + ([(r, "u32") for r in a.items] if rs else [(a, "u64")]) + [(m, "u32") for m in metadata[:1]]
     sources += [(b, "u64"), (scale, "pred")]
-    return MachineOp(issue, info, tuple(sources), tuple((r, home) for r in d.items), collective=True, raw=True, meets=MachineOp(meet, instr.index, gate=True, collective=True))
+    return MachineOp(issue, info, tuple(sources), tuple((r, home) for r in d.items), collective=True, raw=True,
+                     meets=MachineOp(meet, instr.index, gate=True, collective=True))
 
 
 def _check_constants(instr, values: list, a_type: str, in_registers: bool) -> None:

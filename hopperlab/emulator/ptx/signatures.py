@@ -23,7 +23,8 @@ FOUND = {
 # What an instruction takes: the letters of FOUND that fit, and how that is said.
 KINDS = {
     "d": ("r", "a register"), "o": ("r_", "a register or _"), "p": ("p_", "a predicate"), "P": ("p!", "a predicate"), "q": ("p2_", "a predicate or a pair p|q"),
-    "h": ("r2_", "a register or a pair d|p"), "2": ("2", "a pair d|p"), "s": ("rif", "a register or constant"), "j": ("ri", "a register or integer"), "n": ("i", "an integer constant"),
+    "h": ("r2_", "a register or a pair d|p"), "2": ("2", "a pair d|p"), "s": ("rif", "a register or constant"), "j": ("ri", "a register or integer"),
+    "n": ("i", "an integer constant"),
     "e": ("rifS", "a register, constant or special register"), "x": ("rv_", "a register or vector"), "y": ("rifvc", "a register, constant or vector"),
     "w": ("rv", "a register or vector"), "v": ("v", "a vector"), "V": ("vc", "a vector"), "a": ("a", "an address"), "t": ("t", "[map, {coordinates}]"),
     "A": ("rYai", "a register or variable"), "u": ("ripf!", "a register, constant or predicate"), "k": ("p!i", "a predicate or constant"),
@@ -57,29 +58,36 @@ TABLE: dict[str, list[tuple[Any, str]]] = {
     "tensormap": [({"cp_fenceproxy"}, "a a n"), ({"replace"}, "a j j?")],
     # barriers, fences, warps
     "mbarrier": [({"init"}, "a j"), ({"inval"}, "a"), ({"pending_count"}, "d j"), ({"test_wait"}, "p a j"), ({"try_wait"}, "p a j j?"),
-                 ({"arrive", "expect_tx"}, "o a j"), ({"arrive_drop", "expect_tx"}, "o a j"), ({"noComplete"}, "o a j"), ({"arrive"}, "o a j?"), ({"arrive_drop"}, "o a j?"),
+                 ({"arrive", "expect_tx"}, "o a j"), ({"arrive_drop", "expect_tx"}, "o a j"), ({"noComplete"}, "o a j"), ({"arrive"}, "o a j?"),
+                 ({"arrive_drop"}, "o a j?"),
                  ({"expect_tx"}, "a j"), ({"complete_tx"}, "a j")],
-    **dict.fromkeys(("bar", "barrier"), [({"warp"}, "j?"), ({"cluster"}, ""), ({"red", "popc"}, "d j j? P"), ({"red"}, "p j j? P"), ({"arrive"}, "j j"), ({"sync"}, "j j?")]),
+    **dict.fromkeys(("bar", "barrier"), [({"warp"}, "j?"), ({"cluster"}, ""), ({"red", "popc"}, "d j j? P"), ({"red"}, "p j j? P"), ({"arrive"}, "j j"),
+                                         ({"sync"}, "j j?")]),
     **dict.fromkeys(("fence", "membar"), [({"tensormap::generic", "acquire"}, "a n"), ((), "")]),
     "griddepcontrol": [((), "")], "nanosleep": [((), "j")], "setmaxnreg": [((), "n")], "pmevent": [((), "n")],
     "shfl": [((), "h j j j j?")], "vote": [({"ballot"}, "d P j?"), ((), "p P j?")], "match": [((), "h j j")], "redux": [((), "d j j")],
     "elect": [((), "2 j")], "activemask": [((), "d")],
     # copies
-    "cp": [({"commit_group"}, ""), ({"wait_all"}, ""), ({"wait_group"}, "n"), ({"mbarrier"}, "a"), ({"prefetch", "tensor", *_HINT}, "t V? j"), ({"prefetch", "tensor"}, "t V?"),
+    "cp": [({"commit_group"}, ""), ({"wait_all"}, ""), ({"wait_group"}, "n"), ({"mbarrier"}, "a"), ({"prefetch", "tensor", *_HINT}, "t V? j"),
+           ({"prefetch", "tensor"}, "t V?"),
            ({"prefetch", *_HINT}, "a j j"), ({"prefetch"}, "a j"), ({"tensor", "bulk_group", *_HINT}, "t a j"), ({"tensor", "bulk_group"}, "t a"),
-           ({"tensor", "multicast::cluster", *_HINT}, "a t a V? j j"), ({"tensor", "multicast::cluster"}, "a t a V? j"), ({"tensor", *_HINT}, "a t a V? j"), ({"tensor"}, "a t a V?"),
-           ({"bulk", "bulk_group", "cp_mask"}, "a a j j j?"), ({"bulk", "bulk_group", *_HINT}, "a a j j"), ({"bulk", "bulk_group"}, "a a j"), ({"ignore_oob"}, "a a j j j a j?"),
+           ({"tensor", "multicast::cluster", *_HINT}, "a t a V? j j"), ({"tensor", "multicast::cluster"}, "a t a V? j"), ({"tensor", *_HINT}, "a t a V? j"),
+           ({"tensor"}, "a t a V?"),
+           ({"bulk", "bulk_group", "cp_mask"}, "a a j j j?"), ({"bulk", "bulk_group", *_HINT}, "a a j j"), ({"bulk", "bulk_group"}, "a a j"),
+           ({"ignore_oob"}, "a a j j j a j?"),
            ({"bulk", "multicast::cluster", *_HINT}, "a a j a j j"), ({"bulk", "multicast::cluster"}, "a a j a j"), ({"bulk", *_HINT}, "a a j a j"), ({"bulk"}, "a a j a"),
            (_HINT, "a a n u? j"), ((), "a a n u?")],
     # matrices
-    "ldmatrix": [((), "w a")], "stmatrix": [((), "a w")], "mma": [({"block_scale"}, "w w w w y y y y y? y?"), ({"sp"}, "w w w w j n"), ({"sp::ordered_metadata"}, "w w w w j n"), ((), "w w w w")],
+    "ldmatrix": [((), "w a")], "stmatrix": [((), "a w")], "mma": [({"block_scale"}, "w w w w y y y y y? y?"), ({"sp"}, "w w w w j n"),
+                                                                  ({"sp::ordered_metadata"}, "w w w w j n"), ((), "w w w w")],
     "wmma": [({"load"}, "w a j?"), ({"store"}, "a w j?"), ({"mma"}, "w w w w")],
     "wgmma": [({"fence"}, ""), ({"commit_group"}, ""), ({"wait_group"}, "n"), ({"mma_async", "sp"}, "v y j j n k n? n? n? n?"), ({"mma_async"}, "v y j k n? n? n? n?")],
     # control
     "bra": [((), "l")], "brx": [((), "d l")], "call": [((), "g? f g? l?")],
     **dict.fromkeys(("ret", "exit", "trap", "brkpt"), [((), "")]),
 }
-# Constants that an instruction allows: (words, position, what may stand there, in words); of each position the first row whose words it has. A register there is another's business.
+# Constants that an instruction allows: (words, position, what may stand there, in words); of each position the first row whose words it has. A
+# register there is another's business.
 _NAMED = [({"warp"}, 0, lambda n: True, ""), ({"red"}, 1, lambda n: 0 <= n <= 15, "a CTA has barriers 0 to 15"), ({"red"}, 0, lambda n: True, ""),
           ((), 0, lambda n: 0 <= n <= 15, "a CTA has barriers 0 to 15")]
 RANGES: dict[str, list[tuple[Any, int, Callable[[int], bool], str]]] = {
@@ -96,10 +104,13 @@ _BARRIER = "sync arrive red popc and or pred u32 cta aligned warp cluster wait a
 _COUNTS = "x1 x2 x4 m8n8 m16n16 m16n8 m8n16 sync aligned trans shared shared::cta b16 b8 b8x16 b6x16_p32 b4x16_p64"
 _FENCE = ("sc acq_rel acquire release cta cluster gpu sys gl proxy alias async async::generic tensormap::generic mbarrier_init global shared::cta shared::cluster "
           "sync_restrict::shared::cta sync_restrict::shared::cluster")
-_FRAGMENT = ("load store mma a b c d sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128 shared shared::cta shared::cluster global satfinite rn rz rm rp xor and popc "
+_FRAGMENT = ("load store mma a b c d sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128 shared shared::cta shared::cluster "
+             "global satfinite rn rz rm rp xor and popc "
              "f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32")
-_COPY = ("async ca cg bulk tensor reduce prefetch mbarrier arrive noinc b64 commit_group wait_group wait_all read shared shared::cta shared::cluster global L2 L2::cache_hint L2::64B L2::128B L2::256B "
-         "mbarrier::complete_tx::bytes multicast::cluster bulk_group 1d 2d 3d 4d 5d tile im2col im2col_no_offs tile::gather4 tile::scatter4 im2col::w im2col::w::128 cta_group::1 cta_group::2 cp_mask "
+_COPY = ("async ca cg bulk tensor reduce prefetch mbarrier arrive noinc b64 commit_group wait_group wait_all read shared shared::cta shared::cluster global "
+         "L2 L2::cache_hint L2::64B L2::128B L2::256B "
+         "mbarrier::complete_tx::bytes multicast::cluster bulk_group 1d 2d 3d 4d 5d tile im2col im2col_no_offs tile::gather4 tile::scatter4 im2col::w "
+         "im2col::w::128 cta_group::1 cta_group::2 cp_mask "
          "ignore_oob add min max inc dec and or xor noftz b32 u32 s32 u64 s64 f16 bf16 f16x2 bf16x2 f32 f64")
 WORDS = {op: frozenset(words.split()) for op, words in {
     "fence": _FENCE, "membar": _FENCE, "wmma": _FRAGMENT, "cp": _COPY,

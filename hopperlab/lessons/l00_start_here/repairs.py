@@ -27,9 +27,11 @@ def _fold(number: int, landing: str) -> tuple[bool, Any]:
 
 REPAIRS = (
     Repair("kernel-1", "start_here/kernel_1.cu", "for (int tile = blockIdx.x", "if (t == 0) cp_async_bulk_wait_group<0>();", mended=True, bug=(
-        ("        out[t] = sum;\n", "        out[t] = sum;\n        fence_proxy_async_shared_cta();                     // what I stored comes before what the engine reads\n"),),
+        ("        out[t] = sum;\n", "        out[t] = sum;\n        fence_proxy_async_shared_cta();                     // what I stored comes before what "
+                                    "the engine reads\n"),),
         run=lambda landing: _fold(1, landing),
-        hint="All 128 threads fill the tile with ordinary stores, and the copy engine reads it. Which fence orders the two kinds of access, who has to run it, and where?"),
+        hint="All 128 threads fill the tile with ordinary stores, and the copy engine reads it. Which fence orders the two kinds of access, who has to run "
+             "it, and where?"),
     Repair("kernel-2", "start_here/kernel_2.cu", "for (int tile = blockIdx.x", "s ^= 1;", mended=True, bug=(
         ("        cp_async_wait_group<1>();                           // this tile has landed, the next may still be under way\n",
          "        cp_async_wait_group<1>();                           // my part of this tile has landed, the next may still be under way\n"

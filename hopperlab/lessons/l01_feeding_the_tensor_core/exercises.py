@@ -44,7 +44,8 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
     warps = rows * columns * TILE * TILE // WARP
     return Case({"c": a @ b}, run, {"c": c}, carried=(Carried("st.shared", expected={"c": 4 * (a @ b)}), _beside(rng, shape, TILE)) if tiles > 2 else (), requires=(
         exactly("global_load_bytes", 4 * (columns * m * k + rows * k * n), "a block loads each number of its rows of a and columns of b once, and nothing outside"),
-        at_most("warp_instructions_barrier", warps * (tiles + 1), f"tiles of k: {tiles}, warps: {warps}; with two buffers one __syncthreads() a tile is enough, and one before"),
+        at_most("warp_instructions_barrier", warps * (tiles + 1),
+                f"tiles of k: {tiles}, warps: {warps}; with two buffers one __syncthreads() a tile is enough, and one before"),
         at_most("shared_load_bytes", warps * WARP * tiles * 2 * TILE * 4, "a product needs two numbers of shared memory, and nothing else is read from there"),
         needless("atom or red", "cp.async", "cp.async.bulk loads", "ldmatrix", instead="ld brings the next tile into registers, and st puts it into shared memory"),
         in_each_block(rows * columns, None, PUT, "stores to shared memory", accesses=True),
@@ -62,9 +63,11 @@ def _beside(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) ->
 
     def judged(_run) -> str:
         found, asked = (float(c.min()) - k) / 3, (tiles - 1) * TILE / ENOUGH
-        return "" if found >= asked else f"of {tiles} tiles of {TILE} columns, {found:.4g} products of an element were computed beside a load, and it should be {asked:.4g} at least"
+        return "" if found >= asked else (f"of {tiles} tiles of {TILE} columns, {found:.4g} products of an element were computed beside a load, and it should "
+                                          f"be {asked:.4g} at least")
     return Carried("ld.shared", beside=True, own=Case({}, run, {"c": c}), judged=judged, says=(
-        "all numbers were 1, and those that a warp reads while it holds a tile in its registers were doubled: few or no products changed. What is read between the load of a tile "
+        "all numbers were 1, and those that a warp reads while it holds a tile in its registers were doubled: few or no products changed. What is read "
+        "between the load of a tile "
         "and its way into shared memory must be multiplied"))
 
 

@@ -74,7 +74,8 @@ def littles_law(recording: Any) -> style.Picture:
     latency, roof = memory_latency(recording), max(flight.gb_s for flight in found)
     figure, (axis,) = style.new_figure(3.8)
     kib = np.logspace(np.log10(1.6), np.log10(256), 100)
-    axis.plot(kib, np.minimum(kib * 1024 * limits.SMS / latency, roof), color=style.INK, linewidth=1.5, linestyle="--", label=f"bytes in flight / {latency:.0f} ns, up to the roof")
+    axis.plot(kib, np.minimum(kib * 1024 * limits.SMS / latency, roof), color=style.INK, linewidth=1.5, linestyle="--",
+              label=f"bytes in flight / {latency:.0f} ns, up to the roof")
     for index, (kernel, name) in enumerate(WHO.items()):
         for alone, said in ((True, "one block per SM"), (False, "several blocks per SM")):
             own = [flight for flight in found if flight.kernel == kernel and (flight.blocks == 1) == alone]
@@ -90,7 +91,8 @@ def littles_law(recording: Any) -> style.Picture:
     axis.legend(fontsize=9, frameon=False, loc="lower right")
     style.title(axis, "Little's law on this memory")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    words = ["Little's law on this memory", f"  {recording.source}", f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB per SM"]
+    words = ["Little's law on this memory", f"  {recording.source}",
+             f"  latency at few bytes in flight: {latency:.0f} ns; roof: {roof:.0f} GB/s; their product: {knee:.0f} KiB per SM"]
     words += [f"  {WHO[f.kernel]}: {f.bytes_per_sm / 1024:g} KiB per SM (tiles of {f.tile[0]} x {f.tile[1]} bf16, blocks per SM: {f.blocks}), {f.gb_s:.0f} GB/s, "
               f"so each byte {f.latency_ns:.0f} ns" for f in found]
     return style.Picture(figure, "\n".join(words))

@@ -25,5 +25,6 @@ REPAIRS = (
     Repair("barriers", "gemm/shared_tile.cu", "for (int k0 = 0;", "// everyone has read it", bug=(
         ("        __syncthreads();              // the tile is there\n", ""), ("\n        __syncthreads();             // everyone has read it", "")),
         run=_shared_tile,
-        hint="Two things are wrong at once. Who wrote the numbers that a thread reads from `a_tile`? And who may still be reading them when the next turn of the loop writes?"),
+        hint="Two things are wrong at once. Who wrote the numbers that a thread reads from `a_tile`? And who may still be reading them when the next turn of "
+             "the loop writes?"),
 )

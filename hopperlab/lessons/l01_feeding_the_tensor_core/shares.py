@@ -50,7 +50,8 @@ def who_computes(thread: int = THREAD) -> style.Picture:
         axis.set(xlim=(-1.5 * wide, edge + 0.5), ylim=(1.25 * edge, -1.5 * wide), aspect="equal")
         axis.axis("off")
         axis.set_title(f"{share.kernel}\nblock {rows} x {columns}, thread {elements}", fontsize=10, loc="left", color=style.INK)
-        axis.text(0, rows + 0.06 * edge, f"{numbers} numbers for {elements} product{'s' if elements > 1 else ''},\n{share.reads}", fontsize=8.5, color=style.INK, va="top")
+        axis.text(0, rows + 0.06 * edge, f"{numbers} numbers for {elements} product{'s' if elements > 1 else ''},\n{share.reads}", fontsize=8.5, color=style.INK,
+                  va="top")
         lines.append(f"{share.kernel}: a block computes {rows} x {columns} elements of C, thread {thread} of it {elements}; "
                      f"for each column of k it reads {numbers} numbers for {elements} product{'s' if elements > 1 else ''}, {share.reads.replace(chr(10), ' ')}")
     return style.Picture(figure, "\n".join(lines))

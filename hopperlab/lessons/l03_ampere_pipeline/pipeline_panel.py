@@ -14,7 +14,8 @@ from ..l00_start_here.on_roof import exact_operands
 def launch_pipeline(stages: int, tile: str, k: int, cache: str, schedule: str) -> Picture:
     """Lesson 03's panel: run the multistage product of one tile ('128x128' or '128x256') and k columns in the emulator, and draw its ring.
 
-    cache: begins with the cache operator of cp.async, 'cg' or 'ca'. The heading says whether the result was right, what was copied and what the ring costs. Raises LaunchError when the ring does not fit.
+    cache: begins with the cache operator of cp.async, 'cg' or 'ca'. The heading says whether the result was right, what was copied and what the ring
+    costs. Raises LaunchError when the ring does not fit.
     """
     import hopperlab as hl
 

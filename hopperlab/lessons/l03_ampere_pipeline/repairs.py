@@ -33,12 +33,15 @@ def _drained(landing: str, run: Any) -> str:
     left = [least / (steps.count(1) / TILES) for steps in by_warp_copies(run) for _, least in [peak_and_least(steps)] if least is not None] if landing == "lazy" else []
     if not left or min(left) >= 2:
         return ""
-    return f"the wait leaves {min(left):g} tile{'s' * (min(left) != 1)} on the way, and 2 may stay with 4 stages: it waits for more than the next tile, and copies run under fewer products."
+    return (f"the wait leaves {min(left):g} tile{'s' * (min(left) != 1)} on the way, and 2 may stay with 4 stages: it waits for more than the next tile, and "
+            f"copies run under fewer products.")
 
 
 REPAIRS = (
-    Repair("shallow", "gemm/mma_multistage.cu", "auto wait_for_tile", "cp_async_wait_all();", bug=((WAIT, "        cp_async_wait_group<STAGES - 1>();\n"),), run=_ring, also=_drained,
-           hint="Count the groups that are committed when the wait is reached in the first turn of the loop. How many of them may still be open, if the next tile has to be there?"),
+    Repair("shallow", "gemm/mma_multistage.cu", "auto wait_for_tile", "cp_async_wait_all();", bug=((WAIT, "        cp_async_wait_group<STAGES - 1>();\n"),),
+           run=_ring, also=_drained,
+           hint="Count the groups that are committed when the wait is reached in the first turn of the loop. How many of them may still be open, if the next "
+                "tile has to be there?"),
     Repair("barrier", "gemm/mma_multistage.cu", "auto wait_for_tile", "cp_async_wait_all();", bug=((BARRIER, ""),), run=_ring, also=_drained,
            hint="One line is missing. It has to say two things at once: that others' copies have landed, and that others have read."),
 )

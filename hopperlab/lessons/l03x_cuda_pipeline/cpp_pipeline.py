@@ -58,7 +58,8 @@ _WAYS = {
 WAYS = tuple(_WAYS)
 FAMILIES = {"cp.async": r"cp\.async\.c[ag]\.", "cp.async.commit_group": r"cp\.async\.commit_group", "cp.async.wait_group": r"cp\.async\.wait_(?:group|all)",
             "cp.async.mbarrier.arrive": r"cp\.async\.mbarrier\.arrive", "mbarrier.arrive": r"(?<!async\.)mbarrier\.arrive",
-            "mbarrier…expect_tx": r"mbarrier\.[a-z_.]*expect_tx", "mbarrier.try_wait": r"mbarrier\.t[a-z]+_wait", "cp.async.bulk": r"cp\.async\.bulk\.(?!tensor)[a-z:_]+\.global",
+            "mbarrier…expect_tx": r"mbarrier\.[a-z_.]*expect_tx", "mbarrier.try_wait": r"mbarrier\.t[a-z]+_wait",
+            "cp.async.bulk": r"cp\.async\.bulk\.(?!tensor)[a-z:_]+\.global",
             "cp.async.bulk.tensor": r"cp\.async\.bulk\.tensor"}
 
 

@@ -10,7 +10,8 @@ REPAIRS = (
         run=lambda landing: _pipeline(landing), hint="What does a producer have to do before it may write into a slot?"),
     Repair("release", "gemm/cuda_pipeline.cu", "mma_k_block_128(d, stage", "    }", bug=(
         ("        pipeline.consumer_release();       // I have read tile i\n", ""),),
-        run=lambda landing: _pipeline(landing), hint="The producers wait for a slot to be free: who tells them? And a tile is read before it has landed, since the next `consumer_wait` asked for the first stage again: "
+        run=lambda landing: _pipeline(landing), hint="The producers wait for a slot to be free: who tells them? And a tile is read before it has landed, "
+                                                     "since the next `consumer_wait` asked for the first stage again: "
            "which of the four calls moves a consumer on to the next stage?"),
 )
 

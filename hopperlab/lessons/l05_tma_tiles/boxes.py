@@ -51,7 +51,8 @@ def inside(shape: Sequence[int], start: Sequence[int], box: Sequence[int], eleme
 
 def box_explorer(tensor: np.ndarray, start: Sequence[int], box: Sequence[int], landed: np.ndarray,
                  heading: str = "What lands where", element_strides: Sequence[int] | None = None) -> style.Picture:
-    """Left: the tensor (its last two dimensions, at the slice the box starts in) with the box outlined. Right: `landed`, the shared-memory bytes as the kernel read them back.
+    """Left: the tensor (its last two dimensions, at the slice the box starts in) with the box outlined. Right: `landed`, the shared-memory bytes as
+    the kernel read them back.
 
     tensor: rank 1 to 5; start, box: array order; landed: array of the box's shape. Filled elements stand on the bare card, in red.
     """

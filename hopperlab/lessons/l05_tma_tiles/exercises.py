@@ -61,7 +61,8 @@ def _stencil(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int, H
         in_each_block(blocks, 1, "issue cp", "tensor copies"),
         exactly("tma_load_bytes", blocks * box_bytes, "each block loads one box, the part outside the volume included"),
         exactly("mbarrier_expected_bytes", blocks * box_bytes, "the bytes of the whole box are announced, whatever hangs over an edge"),
-        needless("atom or red", "cp.async", "cp.async.bulk loads", "loads of the tensor map's words", instead="the box brings the tile and its halo, and the map is the engine's to read"),
+        needless("atom or red", "cp.async", "cp.async.bulk loads", "loads of the tensor map's words",
+                 instead="the box brings the tile and its halo, and the map is the engine's to read"),
         none_of("global_load_requests", "the copy engine reads x, no thread does")))
 
 

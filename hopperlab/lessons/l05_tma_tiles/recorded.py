@@ -62,6 +62,7 @@ def promotion_table(recording: Any, size: int = 4096) -> str:
                 pitch = int(words["A_PITCH"])
         if not found:
             raise LookupError(f"the recording has no promotion at {size}")
-        rows = [(name, *(f"{rates[choice]:.0f}" if choice in rates else "–" for choice in CHOICES), f"{rates['256B'] / rates['128B']:.2f}") for name, rates in found.items()]
+        rows = [(name, *(f"{rates[choice]:.0f}" if choice in rates else "–" for choice in CHOICES), f"{rates['256B'] / rates['128B']:.2f}") for name,
+                rates in found.items()]
         lines += [f"rows {pitch} bytes apart, {where}:", *text_table("  {:26} {:>6} {:>8} {:>8} {:>13}", rows, ("configuration", *CHOICES, "256B / 128B"))]
     return "\n".join(lines)

@@ -30,6 +30,8 @@ def _repair(name: str, right: str, wrong: str, hint: str) -> Repair:
 
 
 REPAIRS = (
-    _repair("expect", EXPECT, "", "Nobody has arrived on the barrier, and it was told of no bytes. Which one call does both? (Before the copy is where the course puts it. Behind it is right too: until that one arrival the phase cannot end, and the tx-count may be negative meanwhile.)"),
-    _repair("wait", WAIT, "", "The store reads the tile. What has to have happened before? And which phase of a fresh barrier is that: which parity blocks until it has happened, and which passes at once?"),
+    _repair("expect", EXPECT, "", "Nobody has arrived on the barrier, and it was told of no bytes. Which one call does both? (Before the copy is where the "
+                                  "course puts it. Behind it is right too: until that one arrival the phase cannot end, and the tx-count may be negative meanwhile.)"),
+    _repair("wait", WAIT, "", "The store reads the tile. What has to have happened before? And which phase of a fresh barrier is that: which parity blocks "
+                              "until it has happened, and which passes at once?"),
 )

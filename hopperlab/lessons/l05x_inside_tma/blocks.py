@@ -29,7 +29,8 @@ def engine_blocks(micro: Any) -> list[tuple[str, str, str]]:
     under_way = most / LINE * far[least] / far[most]            # Little's law: lines, times how long one takes, over how long all take
     return [
         ("request queue", "holds requests until the engine takes them",
-         f"seen: a thread issues a box of 8 KiB in {issue:.0f} cycles and the box lands after {box[8192]:.0f}, so several wait or are under way; how many fit was not measured"),
+         f"seen: a thread issues a box of 8 KiB in {issue:.0f} cycles and the box lands after {box[8192]:.0f}, so several wait or are under way; how many fit "
+         f"was not measured"),
         ("set-up block", "decodes the map and prepares the walk over the box",
          f"not seen from the L2: with a map (tensor) and without one (bulk) the same bytes take the same time, within {apart:.0f} cycles at every size; from the memory "
          f"the tensor copy takes {min(more_far):.0f} to {max(more_far):.0f} cycles more, in no order by size"),
@@ -37,7 +38,8 @@ def engine_blocks(micro: Any) -> list[tuple[str, str, str]]:
          f"seen: the first use of a map in global memory takes {uses['global memory, cold']:.0f} cycles, the second {uses['global memory, used before']:.0f}; "
          "how many maps it keeps would take a sweep over their number, which was not measured"),
         ("request generator", "cuts the box into requests to the L2",
-         f"seen: {least} bytes from memory take {far[least]:.0f} cycles and {most // 1024} KiB {far[most]:.0f}, so that of their {most // LINE} lines some {under_way:.0f} "
+         f"seen: {least} bytes from memory take {far[least]:.0f} cycles and {most // 1024} KiB {far[most]:.0f}, so that of their {most // LINE} lines some "
+         f"{under_way:.0f} "
          "were under way at a time"),
         ("response tracking", "counts what came back, in any order, and tells the barrier",
          "seen: complete_tx comes in pieces (below); in which order the pieces land was not measured"),

@@ -100,8 +100,10 @@ def unit_map(recording: Any) -> style.Picture:
     hit, miss = (min(latencies(recording, "tensor", source).values()) for source in ("L2", "memory"))
     maps = uses["global memory, cold"] - uses["global memory, used before"]
     figure, (axis,) = style.new_figure(3.4)
-    parts = (("warps", 0.2, 2.2, 1.5, 0.7, style.EMPTY), ("copy engine\n(TMA)", 2.5, 2.0, 1.6, 1.1, style.ORANGE), ("cache of maps\n(place unknown)", 2.3, 0.55, 1.9, 0.8, style.CARD),
-             ("shared\nmemory", 0.2, 0.5, 1.5, 1.0, style.SKY), ("crossbar", 5.5, 0.6, 0.9, 2.5, style.EMPTY), ("L2", 7.4, 0.6, 1.2, 2.5, style.SKY), ("memory", 9.6, 0.6, 1.2, 2.5, style.SKY))
+    parts = (("warps", 0.2, 2.2, 1.5, 0.7, style.EMPTY), ("copy engine\n(TMA)", 2.5, 2.0, 1.6, 1.1, style.ORANGE),
+             ("cache of maps\n(place unknown)", 2.3, 0.55, 1.9, 0.8, style.CARD),
+             ("shared\nmemory", 0.2, 0.5, 1.5, 1.0, style.SKY), ("crossbar", 5.5, 0.6, 0.9, 2.5, style.EMPTY), ("L2", 7.4, 0.6, 1.2, 2.5, style.SKY),
+             ("memory", 9.6, 0.6, 1.2, 2.5, style.SKY))
     axis.add_patch(Rectangle((0, 0.2), 4.4, 3.2, facecolor="none", edgecolor=style.INK, linestyle="--", linewidth=1.2))
     axis.text(0.1, 3.55, "one SM", fontsize=9, color=style.INK)
     for name, x, y, width, height, colour in parts:
@@ -121,9 +123,11 @@ def unit_map(recording: Any) -> style.Picture:
         axis.spines[side].set_visible(False)
     style.title(axis, "Where the copy engine sits")
     figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    return style.Picture(figure, "\n".join(["Where the copy engine sits", f"  {recording.source}", "  in each SM; warps hand it requests, it asks the L2 through the crossbar and writes shared memory",
+    return style.Picture(figure, "\n".join(["Where the copy engine sits", f"  {recording.source}",
+                                            "  in each SM; warps hand it requests, it asks the L2 through the crossbar and writes shared memory",
                                             "  it keeps maps that were used; where, no measurement here says",
-                                            f"  128 bytes there and back: {hit:.0f} cycles from the L2, {miss:.0f} from the memory; a tensor map in global memory, not there yet: {maps:.0f} more"]))
+                                            f"  128 bytes there and back: {hit:.0f} cycles from the L2, {miss:.0f} from the memory; a tensor map in global "
+                                            f"memory, not there yet: {maps:.0f} more"]))
 
 
 def run_queue(rows: int, columns: int, depth: int, how: str = "tensor", schedule: str = "lazy") -> tuple[list[Span], int, Any]:
@@ -189,7 +193,8 @@ def check_boxes(micro: Any, loads: Any, boxes: int | None) -> str:
     if boxes < least:
         return f"Too few: {boxes} boxes in {cycles:.0f} cycles are {boxes * 8192 / cycles:.1f} bytes per cycle, and {rate:.1f} are wanted."
     if boxes > least:
-        return f"More than needed by this sum: {boxes - 1} boxes in {cycles:.0f} cycles are already {(boxes - 1) * 8192 / cycles:.1f} bytes per cycle, and {rate:.1f} are wanted."
+        return (f"More than needed by this sum: {boxes - 1} boxes in {cycles:.0f} cycles are already {(boxes - 1) * 8192 / cycles:.1f} bytes per cycle, and "
+                f"{rate:.1f} are wanted.")
     return (f"Right: {cycles:.0f} cycles x {rate:.1f} bytes per cycle = {cycles * rate / 1024:.1f} KiB, so {least} boxes at least. {_reached(loads, 8192 * least)}")
 
 

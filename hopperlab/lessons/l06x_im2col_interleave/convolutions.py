@@ -56,7 +56,8 @@ def convolve(image: np.ndarray, filters: np.ndarray, padding: int = 0, stride: i
 
 def load_matrix(image: Any, edges: Sequence[int], padding: int = 0, stride: int = 1, pixels: int = 128,
                 lower: Sequence[int] | None = None, upper: Sequence[int] | None = None) -> np.ndarray:
-    """The same matrix laid out by TMA (copy/im2col_load.cu): in the emulator for a NumPy image, else where the image lies. lower, upper: other corners than the right ones, for breaking it.
+    """The same matrix laid out by TMA (copy/im2col_load.cu): in the emulator for a NumPy image, else where the image lies. lower, upper: other
+    corners than the right ones, for breaking it.
 
     Raises ValueError when the filter does not fit, TensorMapError for corners that the driver refuses.
     """
@@ -140,7 +141,8 @@ def walk_picture(image: Any, edges: Sequence[int], padding: int = 0, stride: int
     heading = heading or f"Filter element {tap} of {edges[0]} x {edges[1]}, padding {padding}, stride {stride}"
     style.title(axis, heading)
     outside = sum(not (0 <= y < height and 0 <= x < width) for y, x in visited)
-    words = [heading, f"  image {height} x {width}; bounding box of the first element: rows {low[0]} to {height - 1 + high[0]}, columns {low[1]} to {width - 1 + high[1]}",
+    words = [heading, f"  image {height} x {width}; bounding box of the first element: rows {low[0]} to {height - 1 + high[0]}, columns {low[1]} to "
+                      f"{width - 1 + high[1]}",
              f"  {len(visited)} pixels land, {outside} of them outside (zeros); the first are read at {visited[:4]}"]
     return style.Picture(figure, "\n".join(words))
 

@@ -35,7 +35,8 @@ def _unread(amount: int, slots: int) -> Requirement:
         if found != amount:
             return f"at most {found} stores had not yet read their slot at once, and it should be {amount}: {why}"
         block, turn, unread = next(((b, i, n) for b, before in unread_before(run).items() for i, n in enumerate(before) if n != min(i, slots - 1)), (0, 0, -1))
-        return "" if unread < 0 else (f"when store {turn + 1} of block {block} is issued, {unread} had not yet read their slot, and it should be {min(turn, slots - 1)}, in every "
+        return "" if unread < 0 else (f"when store {turn + 1} of block {block} is issued, {unread} had not yet read their slot, and it should be "
+                                      f"{min(turn, slots - 1)}, in every "
                                       f"turn: {why}")
     return custom(f"stores that have not yet read: {amount}", complaint)
 
@@ -67,7 +68,8 @@ def _squares(rng: np.random.Generator, shape: tuple[int, int], SLOTS: int) -> Ca
         exactly("bulk_store_bytes", 4 * count, "the last tile is as long as what is left of y"),
         needless("atom or red", "bulk reductions", instead="the bulk stores bring y what it holds, all of it and at once"),
         _unread(min(SLOTS, most), SLOTS),
-        in_flight("store cp", most, f"a block stores {most} tiles here, a slot is free once it has been read (wait_group.read), and the writes into y need no wait in the loop")))
+        in_flight("store cp", most, f"a block stores {most} tiles here, a slot is free once it has been read (wait_group.read), and the writes into y need no "
+                                    f"wait in the loop")))
 
 
 def _draw_squares(rng: np.random.Generator) -> tuple[int, int]:

@@ -123,7 +123,8 @@ def handover_diagram(scope: str) -> style.Picture:
     path = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)] if right else [(1, 2), (2, 3), (4, 5), (5, 6), (6, 7)]
     verdict = "ordered: a path leads\nfrom the write to the read" if right else "not ordered: the scope does\nnot reach the other block"
     figure = _draw(steps, edges, path, right, HANDOVER, f"From block to block, release and acquire at scope .{scope}", verdict)
-    words = [f"From block to block, scope .{scope}"] + [f"  {HANDOVER[steps[a].column]}: {steps[a].words}  ->  {HANDOVER[steps[b].column]}: {steps[b].words}" for a, b in sorted(edges)]
+    words = [f"From block to block, scope .{scope}"] + [f"  {HANDOVER[steps[a].column]}: {steps[a].words}  ->  {HANDOVER[steps[b].column]}: {steps[b].words}"
+                                                        for a, b in sorted(edges)]
     return style.Picture(figure, "\n".join([*words, "  " + verdict.replace("\n", " ")]))
 
 
@@ -149,7 +150,8 @@ def _draw(steps: list[Step], edges: list[tuple[int, int]], path: list[tuple[int,
 
 def _box(axis: Axes, step: Step, x: dict[int, int]) -> None:
     colour = {"generic": style.SKY, "async": style.ORANGE, "fence": style.GREEN, "barrier": style.EMPTY}[step.kind]
-    axis.add_patch(FancyBboxPatch((x[step.column] - 0.42, step.row - 0.26), 0.84, 0.52, boxstyle="round,pad=0.02", facecolor=colour, edgecolor=style.INK, linewidth=0.8, zorder=3))
+    axis.add_patch(FancyBboxPatch((x[step.column] - 0.42, step.row - 0.26), 0.84, 0.52, boxstyle="round,pad=0.02", facecolor=colour, edgecolor=style.INK,
+                                  linewidth=0.8, zorder=3))
     axis.text(x[step.column], step.row, step.words, ha="center", va="center", fontsize=8, color=style.ink_on(colour), zorder=4)
 
 

@@ -81,7 +81,8 @@ def launch_reduce(operation: str, dtype: str) -> style.Picture:
     """Lesson 07's panel: one reduction, launched in the chosen place, with the upper left of the three tiles drawn: memory before, the tile, memory after."""
     before, source, after, right = reduce_tile(operation, dtype)
     figure, axes = style.new_figure(2.7, columns=3)
-    for axis, name, tile, colour in zip(axes, ("global memory before", f"tile: {operation}", "global memory after"), (before, source, after), (style.EMPTY, style.SKY, style.YELLOW)):
+    for axis, name, tile, colour in zip(axes, ("global memory before", f"tile: {operation}", "global memory after"), (before, source, after),
+                                        (style.EMPTY, style.SKY, style.YELLOW)):
         for row in range(SHOWN[0]):
             for column in range(SHOWN[1]):
                 axis.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor=style.CARD, linewidth=1))
@@ -92,12 +93,14 @@ def launch_reduce(operation: str, dtype: str) -> style.Picture:
         style.title(axis, name)
     heading = f"{operation} of {dtype}: as the reference says: {right}"
     figure.suptitle(heading, fontsize=11, color=style.INK)
-    words = [heading] + [f"  {name}, row 0: " + " ".join(f"{float(v):g}" for v in tile[0, :SHOWN[1]]) for name, tile in (("before", before), ("tile", source), ("after", after))]
+    words = [heading] + [f"  {name}, row 0: " + " ".join(f"{float(v):g}" for v in tile[0, :SHOWN[1]]) for name,
+                         tile in (("before", before), ("tile", source), ("after", after))]
     return style.Picture(figure, "\n".join(words))
 
 
 def write_groups(rows: Sequence[int]) -> tuple[np.ndarray, Any]:
-    """stores/grouped.cu on matrices of these numbers of rows, one behind the other, then 8 rows of zeros. Returns (all rows, float32, as the chosen place wrote them; the emulator's run)."""
+    """stores/grouped.cu on matrices of these numbers of rows, one behind the other, then 8 rows of zeros. Returns (all rows, float32, as the chosen
+    place wrote them; the emulator's run)."""
     import hopperlab as hl
 
     xp = hl.array_module()

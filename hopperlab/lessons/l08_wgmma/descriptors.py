@@ -71,7 +71,8 @@ def _draw_fields(axis: Axes, descriptor: int) -> None:
         if width > 3:
             axis.text(left + width / 2, 0.5, f"{name}\n{values[name]}", ha="center", va="center", fontsize=8, color=style.ink_on(colour))
         else:
-            axis.annotate(f"{name}: {values[name]}", (left + width / 2, 0), (left + width / 2, -0.25), ha="left" if low > 60 else "center", va="bottom", fontsize=8, color=style.INK)
+            axis.annotate(f"{name}: {values[name]}", (left + width / 2, 0), (left + width / 2, -0.25), ha="left" if low > 60 else "center", va="bottom",
+                          fontsize=8, color=style.INK)
     axis.set(xlim=(0, 64), ylim=(1, -0.9), xlabel="bit of the descriptor (grey: no meaning, zero)")
     edges = sorted({edge for _, low, high in FIELDS for edge in (low, high)} - {62})       # 62 stands too close to 63
     axis.set_xticks([63.5 - bit for bit in edges], [str(bit) for bit in edges], fontsize=8)
@@ -124,7 +125,8 @@ def fragment_map(row: int = 21, column: int = 13, columns: int = 16, n: int = 64
             at = c + 1 if (r, c) != (row, column // 2 * 2) else c + (0.5 if column % 2 else 1.5)    # beside the outline
             axis.text(at, r + 0.53, str(owners[r, c]), ha="center", va="center", fontsize=8, color=style.ink_on(colour), fontweight="bold" if mine else "normal")
     axis.add_patch(Rectangle((column, row), 1, 1, facecolor="none", edgecolor=style.VERMILION, linewidth=2.5, zorder=5))
-    axis.set(xlim=(left, left + columns), ylim=(top + 16, top), xlabel="column of D (label: thread of the warpgroup that holds the pair)", ylabel=f"row of D (warp {row // 16} of 0 to 3)")
+    axis.set(xlim=(left, left + columns), ylim=(top + 16, top), xlabel="column of D (label: thread of the warpgroup that holds the pair)",
+             ylabel=f"row of D (warp {row // 16} of 0 to 3)")
     axis.set_xticks([c + 0.5 for c in range(left, left + columns, 2)], [str(c) for c in range(left, left + columns, 2)])
     axis.set_yticks([r + 0.5 for r in range(top, top + 16, 2)], [str(r) for r in range(top, top + 16, 2)])
     found = "" if value is None else f" = {value:g}"

@@ -141,7 +141,8 @@ def step_map(step: int = 1, lines: int = 32) -> style.Picture:
         _draw_lines(axis, major, base, lines, read)
         found = [line for line in range(64) if any(base + 128 * line + 16 * p in read for p in range(8))]
         d = wgmma.decode(desc)
-        words.append(f"  {major}-major: start {d.start:#x}; reads of {len(found)} lines ({found[0]} to {found[-1]}), {len(read) // len(found)} pieces of 16 bytes each; a line is one "
+        words.append(f"  {major}-major: start {d.start:#x}; reads of {len(found)} lines ({found[0]} to {found[-1]}), {len(read) // len(found)} pieces of 16 "
+                     f"bytes each; a line is one "
                      f"{'row n, its pieces are eight k' if major == 'K' else 'k, its pieces are eight n'}")
     figure.suptitle(f"k-step {step}: the pieces that one wgmma reads (coloured)", fontsize=11, color=style.INK, fontweight="bold", x=0.01, ha="left")
     return style.Picture(figure, "\n".join(words))
@@ -157,7 +158,8 @@ def _draw_lines(axis: Axes, major: str, base: int, lines: int, read: set[int]) -
             axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=style.CARD, linewidth=0.8))
             if at in read:
                 axis.text(x + 0.5, y + 0.54, f"{along}{8 * piece}", ha="center", va="center", fontsize=7, color=style.INK)
-    axis.set(xlim=(0, 8), ylim=(lines, 0), xlabel=f"16-byte piece of the line (label: its first {along})", ylabel=f"line of 128 bytes: one {'row n' if major == 'K' else 'k'}")
+    axis.set(xlim=(0, 8), ylim=(lines, 0), xlabel=f"16-byte piece of the line (label: its first {along})",
+             ylabel=f"line of 128 bytes: one {'row n' if major == 'K' else 'k'}")
     axis.set_xticks([i + 0.5 for i in range(8)], [str(i) for i in range(8)])
     axis.set_yticks([i + 0.5 for i in range(0, lines, 4)], [str(i) for i in range(0, lines, 4)])
     style.title(axis, f"{major}-major" + (": +32 bytes a k-step" if major == "K" else ": +2048 bytes a k-step"))
@@ -214,7 +216,8 @@ def major_rates(variants: Any) -> str:
     lines = [variants.source]
     for record in variants.where(suite="operands", dtype="bf16"):
         source, a, b = (option.split("=")[1] for option in record.options)
-        lines.append(f"  {source}, A {a}-major, B {b}-major: {record.tflops:4.0f} TFLOP/s, {record.ratio:.3f} of the first ({record.ratio_min:.3f} to {record.ratio_max:.3f})")
+        lines.append(f"  {source}, A {a}-major, B {b}-major: {record.tflops:4.0f} TFLOP/s, {record.ratio:.3f} of the first ({record.ratio_min:.3f} to "
+                     f"{record.ratio_max:.3f})")
     return "\n".join(lines)
 
 
@@ -225,7 +228,8 @@ def _recorded_rate(kind: str, source: str, a_major: str, b_major: str) -> str:
     except FileNotFoundError:
         return ""
     found = variants.where(suite="operands", dtype=kind, options=(f"A={source}", f"A_major={a_major}", f"B_major={b_major}"))
-    return f"{found[0].tflops:.0f} TFLOP/s for {' x '.join(map(str, found[0].shape))}, {variants.source}" if found else f"no rate of this choice was recorded ({variants.source})"
+    return f"{found[0].tflops:.0f} TFLOP/s for {' x '.join(map(str, found[0].shape))}, {variants.source}" if found else (f"no rate of this choice was recorded "
+                                                                                                                         f"({variants.source})")
 
 
 def launch_operands(kind: str, source: str, a_major: str, b_major: str) -> style.Picture:
@@ -237,7 +241,8 @@ def launch_operands(kind: str, source: str, a_major: str, b_major: str) -> style
     fragments = 32 if source == "RS" else 0
     registers = {"sums": ACCUMULATORS, "fragments of A": fragments, "the rest": made.registers - ACCUMULATORS - fragments}
     figure, axes = style.new_figure(2.5, 2)
-    for axis, parts, label, heading in ((axes[0], reads, "wavefronts of 128 bytes", "Read from shared memory"), (axes[1], registers, "registers a thread", "Registers, by the compiler's count")):
+    for axis, parts, label, heading in ((axes[0], reads, "wavefronts of 128 bytes", "Read from shared memory"),
+                                        (axes[1], registers, "registers a thread", "Registers, by the compiler's count")):
         left = 0
         for (name, amount), colour in zip(parts.items(), (style.SKY, style.BLUE, style.ORANGE), strict=True):
             if amount:
@@ -252,7 +257,8 @@ def launch_operands(kind: str, source: str, a_major: str, b_major: str) -> style
                f"{count['wgmma']} wgmma of m64 n128 k{wgmma.K_BY_DTYPE[kind]}")
     rate = _recorded_rate(kind, source, a_major, b_major)
     figure.suptitle(f"{heading}\n{rate}", fontsize=9, color=style.INK, x=0.01, ha="left", fontweight="bold")
-    words = [heading, f"  columns of k: {k}", *(f"  shared memory, {n}: {v} wavefronts" for n, v in reads.items()), *(f"  registers, {n}: {v}" for n, v in registers.items()), f"  {rate}"]
+    words = [heading, f"  columns of k: {k}", *(f"  shared memory, {n}: {v} wavefronts" for n, v in reads.items()),
+             *(f"  registers, {n}: {v}" for n, v in registers.items()), f"  {rate}"]
     return style.Picture(figure, "\n".join(words))
 
 

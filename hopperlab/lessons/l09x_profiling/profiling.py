@@ -134,7 +134,8 @@ def profile_chart(micro: Any) -> style.Picture:
     found = profiled(micro)
     names = [" + ".join(pair) for pair in found]
     figure, axes = style.new_figure(2.7, 3, (1.35, 1, 1))
-    for axis, (metric, scale, label) in zip(axes, ((CYCLES, 1e-3, "cycles (thousands)"), (INSTRUCTIONS, 1e-6, "warp instructions (millions)"), (ISSUED, 1, "issue slots used (%)")), strict=True):
+    for axis, (metric, scale, label) in zip(axes, ((CYCLES, 1e-3, "cycles (thousands)"), (INSTRUCTIONS, 1e-6, "warp instructions (millions)"),
+                                                   (ISSUED, 1, "issue slots used (%)")), strict=True):
         _bars(axis, names if axis is axes[0] else [""] * len(names), [values[metric] * scale for values in found.values()], label)
     figure.suptitle("What the profiler says of four products on equal tiles", fontsize=11, color=style.INK, x=0.01, ha="left", fontweight="bold")
     figure.supxlabel(micro.source, fontsize=8, color=style.INK, x=0.01, ha="left")
@@ -148,14 +149,16 @@ DIAGNOSIS = ("time: duration", "time: SM clock", "tensor cores: tensor pipe busy
 
 
 def diagnosis_table(recording: Any, launches: Mapping[str, Sequence[str]]) -> str:
-    """A line a metric of DIAGNOSIS, a column a launch, from the recording `profiles`. launches: heading -> (kernel, sizes …). Raises LookupError for one that is not there."""
+    """A line a metric of DIAGNOSIS, a column a launch, from the recording `profiles`. launches: heading -> (kernel, sizes …). Raises LookupError for
+    one that is not there."""
     columns = []
     for kernel, *sizes in launches.values():
         columns.append({record.note: record.value for record in recording.where(kernel=kernel, options=tuple(sizes))})
         if not columns[-1]:
             raise LookupError(f"recordings/profiles.json has no launch {kernel} {' '.join(sizes)}")
     units = {lesson_metrics.title(metric): metric.unit for metric in lesson_metrics.METRICS}
-    rows = [(name, units[name], *(f"{column[name]:.{2 if name.startswith(('stall', 'occupancy')) else 0 if column[name] >= 1000 else 1}f}" for column in columns)) for name in DIAGNOSIS]
+    rows = [(name, units[name], *(f"{column[name]:.{2 if name.startswith(('stall', 'occupancy')) else 0 if column[name] >= 1000 else 1}f}" for column in columns))
+            for name in DIAGNOSIS]
     return "\n".join([recording.source, *text_table("{:<*}  {:<*}" + "  {:>*}" * len(columns), rows, ("metric", "", *launches)), *highest_clock(recording)])
 
 

@@ -22,7 +22,8 @@ def _consumer(name: str, right: str, wrong: str, hint: str) -> Repair:
 
 
 REPAIRS = (
-    Repair("leaves", "gemm/warp_specialized.cu", "for (int i = 0; i < (BUG_PRODUCER_LEAVES", "trace.mark(TRACE_ISSUE, i);", bug=(("i < k_tiles;", "i < STAGES;"),), run=_roles,
+    Repair("leaves", "gemm/warp_specialized.cu", "for (int i = 0; i < (BUG_PRODUCER_LEAVES", "trace.mark(TRACE_ISSUE, i);",
+           bug=(("i < k_tiles;", "i < STAGES;"),), run=_roles,
            hint="How many tiles does the producer bring, and how many do the consumers wait for?"),
     _consumer("arrive", "            if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[s]);", "            mbarrier_arrive(&empty[s]);",
               "`empty` was initialised for two arrivals. How many arrive?"),

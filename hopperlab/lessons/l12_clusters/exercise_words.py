@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...checking.value_words import Told, Wrong, binary
 
-NAMES = ("the mask of its part of A", "the mask of its part of B", "the arrivals of its empty barrier", "the bytes that its full barrier expects", "the bytes that it asks of the L2")
+NAMES = ("the mask of its part of A", "the mask of its part of B", "the arrivals of its empty barrier", "the bytes that its full barrier expects",
+         "the bytes that it asks of the L2")
 
 
 def shares(wrong: Wrong) -> Told:

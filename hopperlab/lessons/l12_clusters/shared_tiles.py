@@ -32,7 +32,8 @@ def traffic_table(shapes: Sequence[tuple[int, int]] = SHAPES, bm: int = 128, bn:
     lines = []
     for rows, cols in shapes:
         arrive, asked = tile_traffic(rows, cols, bm, bn)
-        lines.append(f"cluster {rows} x {cols}: {asked // 1024:2d} of {arrive // 1024} KiB a k-block come from the L2 to this CTA's account; saved {100 * (1 - asked / arrive):2.0f} %")
+        lines.append(f"cluster {rows} x {cols}: {asked // 1024:2d} of {arrive // 1024} KiB a k-block come from the L2 to this CTA's account; saved "
+                     f"{100 * (1 - asked / arrive):2.0f} %")
     return "\n".join(lines)
 
 

@@ -100,13 +100,15 @@ def _stops_in_flight(run: Any) -> str:
         warp = (event.block, event.warp)
         in_flight[warp] += (event.what == "issue wgmma") - (event.what == "land wgmma")
         if event.what == "meet bar" and in_flight[warp] and not event.opcode.startswith(ARRIVES) and len(stops[event.block, event.detail]) > 1:
-            return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) with products in flight, where another warpgroup stops too: who tells the "
+            return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) with products in flight, where another warpgroup "
+                    f"stops too: who tells the "
                     "next consumer goes on at once (bar.arrive), only who is told waits (bar.sync)")
     return ""
 
 
 def _stores_under_products(tiles: list[int], each: int) -> Carried:
-    """In a run in which stores come last, the first product of block b's tile i + 1 (of tiles[b], `each` wgmma of a tile) must have been issued before tile i is stored."""
+    """In a run in which stores come last, the first product of block b's tile i + 1 (of tiles[b], `each` wgmma of a tile) must have been issued
+    before tile i is stored."""
     def judged(run: Any) -> str:
         issued, begun = Counter[int](), dict[tuple[int, int], int]()
         for event in run.timeline:
@@ -120,7 +122,8 @@ def _stores_under_products(tiles: list[int], each: int) -> Carried:
                     return (f"consumer {who[1]} of block {event.block} stored tile {following - 1} of the block, and no product of tile {following} had been issued")
         return "; ".join(f"{hazard.kind}" for hazard in run.hazards)
     return Carried("late stores", judged=judged, says=(
-        "whoever stores to global memory had to wait until nobody else could go on, and the next tile waited with it. The next consumer must need nothing of the one before but the "
+        "whoever stores to global memory had to wait until nobody else could go on, and the next tile waited with it. The next consumer must need nothing of "
+        "the one before but the "
         "word on the named barrier, so that its first product runs beside those stores"))
 
 

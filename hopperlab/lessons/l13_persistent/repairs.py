@@ -12,7 +12,8 @@ def _schedule(kernel: str, landing: str) -> tuple[bool, Any]:
 
 
 REPAIRS = (
-    Repair("order", "gemm/pingpong.cu", "if (me == 1 && !BUG_OUT_OF_ORDER)", "for (int i = 0;", bug=(("        if (me == 1) ring.skip(k_tiles);   // the first tile is the other's\n", ""),),
+    Repair("order", "gemm/pingpong.cu", "if (me == 1 && !BUG_OUT_OF_ORDER)", "for (int i = 0;",
+           bug=(("        if (me == 1) ring.skip(k_tiles);   // the first tile is the other's\n", ""),),
            run=lambda landing: _schedule("pingpong", landing),
            hint="The producer fills the ring with the k-blocks of tile after tile. Which of them belong to the second consumer?"),
     Repair("own", "gemm/pingpong.cu", "if (index != blockIdx.x && !BUG_NO_ORDER)", "// the other's turn", bug=(("bar_arrive(2 - me, 256);", "bar_arrive(1 + me, 256);"),),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lesson 13x, Launches that overlap: what a kernel's start costs, and who hides it. Its figures, panels, checks and exercises; the notebook imports this room as `lesson`."""
+"""Lesson 13x, Launches that overlap: what a kernel's start costs, and who hides it. Its figures, panels, checks and exercises; the notebook imports
+this room as `lesson`."""
 from ..rooms import offer
 
 __getattr__, __dir__, __all__ = offer(__name__, {

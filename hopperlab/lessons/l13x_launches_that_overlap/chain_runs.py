@@ -27,7 +27,8 @@ def _fresh() -> Any:
 
 def run_chain(products: int = 2, dependent: bool = True, launch_at: Places = "loaded", wait_at: Places = "x", landing: str = "lazy",
               options: Sequence[str] = ()) -> tuple[bool, Any]:
-    """(right, session) of a chain of 64 x 128 in the emulator. launch_at, wait_at: as measure's chain takes them; options: for NVRTC, such as '-DBUG_X_BEFORE_GRID_WAIT=1'."""
+    """(right, session) of a chain of 64 x 128 in the emulator. launch_at, wait_at: as measure's chain takes them; options: for NVRTC, such as
+    '-DBUG_X_BEFORE_GRID_WAIT=1'."""
     import hopperlab as hl
 
     given = chains.operands(_fresh(), M, N, products)
@@ -112,7 +113,8 @@ def _heading(words: str, right: bool, run: Any) -> str:
     return f"{words}: result {'right' if right else 'WRONG'}, {found}"
 
 
-ABOVE = {"a": ("mbarrier_init of the ring's barriers", True), "b": ("the load of a tile of w, the weights", True), "c": ("the load of a tile of x, which the kernel in front writes", False),
+ABOVE = {"a": ("mbarrier_init of the ring's barriers", True), "b": ("the load of a tile of w, the weights", True),
+         "c": ("the load of a tile of x, which the kernel in front writes", False),
          "d": ("the store of a tile of y, which the kernel in front reads", False), "e": ("prefetch_tensormap of the map of x", True),
          "f": ("griddepcontrol.launch_dependents", True), "g": ("the arrival that hands the consumers a slot with x in it", False)}
 

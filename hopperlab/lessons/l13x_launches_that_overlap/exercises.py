@@ -46,9 +46,11 @@ def _waits_late(first: int) -> Requirement:
             elif event.what == "wait griddepcontrol" and event.opcode == "griddepcontrol.wait" and event.warp == PRODUCER:
                 waited.setdefault(event.block, asked[event.block])
         if not waited:
-            return "the producer never has to wait for the kernel in front: let that one say griddepcontrol_launch_dependents() at its start, and wait in the thread that loads x"
+            return ("the producer never has to wait for the kernel in front: let that one say griddepcontrol_launch_dependents() at its start, and wait in the "
+                    "thread that loads x")
         block, found = next(((block, found) for block, found in sorted(waited.items()) if found != first), (0, first))
-        return "" if found == first else (f"when the producer of block {block} waits for the kernel in front, it has asked for {found} tiles, and it should be {first}: the weights of as "
+        return "" if found == first else (f"when the producer of block {block} waits for the kernel in front, it has asked for {found} tiles, and it should "
+                                          f"be {first}: the weights of as "
                                           "many k-blocks as the ring has slots, which that kernel does not write")
     return custom(f"weights of {first} k-blocks before the wait", complaint, accesses=True)
 
@@ -64,7 +66,8 @@ def _refilled(slots: int, k_blocks: int) -> Requirement:
                 over[event.block] += 1
                 wanted = min(k_blocks, (over[event.block] - 1) // 4 + slots - 1)
                 if asked[event.block] < 2 * wanted:
-                    return (f"when k-block {(over[event.block] - 1) // 4} of block {event.block} has been multiplied, {asked[event.block] // 2} have been asked for, and it should be "
+                    return (f"when k-block {(over[event.block] - 1) // 4} of block {event.block} has been multiplied, {asked[event.block] // 2} have been "
+                            f"asked for, and it should be "
                             f"{wanted}: a slot is filled again as soon as it has been handed back")
         return ""
     return custom(f"{slots} slots are filled again at once", complaint)
@@ -81,7 +84,8 @@ def _lets_begin(blocks: int) -> Requirement:
             elif event.what == "load global" and event.block not in told:
                 late.add(event.block)
         missing = next((block for block in range(blocks) if block not in told), None)
-        return "" if missing is None else f"block {missing} of `signs` reads before it has let the next kernel begin: what that one does above its wait needs nothing of this one"
+        return "" if missing is None else (f"block {missing} of `signs` reads before it has let the next kernel begin: what that one does above its wait needs "
+                                           f"nothing of this one")
     return custom("the kernel in front lets the next one begin at once", complaint, accesses=True)
 
 
@@ -113,7 +117,8 @@ def _overlap(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: int)
 EXERCISES = (
     Exercise("13x.1", "When does each kernel begin?", PYTHON, "times", draw=_some_kernels, case=_times, constants={"GAP": (1000, 800, 1500)},
              shapes=(((900, 2000, True, True), (900, 2000, True, True), (500, 700, True, True)), ((900, 2000, False, True), (900, 2000, False, True)),
-                     ((900, 2000, True, False), (900, 2000, True, False)), ((2500, 300, True, True), (2500, 300, True, True), (100, 100, False, False), (700, 100, True, True))),
+                     ((900, 2000, True, False), (900, 2000, True, False)), ((2500, 300, True, True), (2500, 300, True, True), (100, 100, False, False),
+                                                                            (700, 100, True, True))),
              says=lambda shape: f"{len(shape)} kernels"),
     Exercise("13x.2", "The latest wait", CUDA, "overlap", shapes=((40, 72, 264), (9, 64, 64), (65, 8, 136)), draw=lambda rng: (
         int(rng.integers(1, 66)), 8 * int(rng.integers(1, 10)), 8 * int(rng.integers(9, 35))), case=_overlap, constants={"STAGES": (3, 2, 4)},

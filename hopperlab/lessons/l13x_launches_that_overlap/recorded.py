@@ -64,7 +64,8 @@ def placement_table(recording: Any, shape: tuple[int, int, int] = (128, 1024, 4)
     """A line for each place of the two instructions: microseconds, and how much faster than the graph of ordinary launches."""
     if recording is None:
         return NONE
-    rows = [(recorded.option(r, "LAUNCH_AT") or "-", recorded.option(r, "WAIT_AT") or "-", _told(r), f"{r.ratio:.3f}") for r in recording.where(suite="placement", shape=shape, mode=mode)]
+    rows = [(recorded.option(r, "LAUNCH_AT") or "-", recorded.option(r, "WAIT_AT") or "-", _told(r), f"{r.ratio:.3f}")
+            for r in recording.where(suite="placement", shape=shape, mode=mode)]
     return "\n".join([f"{mode}; {recording.source}", *text_table("{:20} {:8} {:>22} {:>13}", rows, ("launch_dependents at", "wait at", "us", "beside graph"))])
 
 
@@ -124,7 +125,8 @@ def when_picture(recording: Any, way: str = DEPENDENT, launch_at: str = "loaded"
 def chain_time(way: str, products: int) -> str:
     """What was recorded for a chain of so many products, in a line that says so."""
     recording = recorded.if_recorded(lambda: measure.load("launches"))
-    found = [] if recording is None else [r for r in recording if r.suite in ("chain", "length") and r.mode == "cold L2" and r.shape == (128, 1024, products) and _way(r) == way]
+    found = [] if recording is None else [r for r in recording if r.suite in ("chain", "length") and r.mode == "cold L2" and r.shape == (128, 1024, products)
+                                          and _way(r) == way]
     if not found:
         return "no time is recorded for a chain of this length"
     return f"recorded at 128 x 1024, cold L2: {1e3 * found[0].ms:.1f} us, {found[0].ratio:.2f} of the graph's speed; {recording.source}"

@@ -24,7 +24,8 @@ def draw_waves(m: int, n: int, tiles: Sequence[tuple[int, int]], sms: int) -> st
         for wave in range(waves):
             full = (sms if wave < waves - 1 else last) / sms
             axis.add_patch(Rectangle((wave * length, row + 0.1), length, 0.8, facecolor=style.EMPTY, edgecolor=style.CARD, linewidth=1.5))
-            axis.add_patch(Rectangle((wave * length, row + 0.1 + 0.8 * (1 - full)), length, 0.8 * full, facecolor=style.PALETTE[row], edgecolor=style.CARD, linewidth=1.5))
+            axis.add_patch(Rectangle((wave * length, row + 0.1 + 0.8 * (1 - full)), length, 0.8 * full, facecolor=style.PALETTE[row], edgecolor=style.CARD,
+                                     linewidth=1.5))
         axis.text(waves * length + 0.1, row + 0.5, f"{count} tiles, last wave {last} of {sms}", va="center", fontsize=9, color=style.INK)
         words.append(f"  {bm} x {bn}: {count} tiles, {waves} waves, the last with {last} of {sms}; {waves * length:g} times a tile of 128 x 128")
     longest = max(math.ceil(math.ceil(m / bm) * math.ceil(n / bn) / sms) * bm * bn / unit for bm, bn in tiles)
@@ -57,5 +58,6 @@ def draw_contract() -> style.Picture:
     for side in ("left", "bottom"):
         axis.spines[side].set_visible(False)
     style.title(axis, "Blue is yours: plan says how gemm is to be launched")
-    return style.Picture(figure, "plan(launch, m, n, k, sms) writes grid, threads, shared bytes and the rows of three boxes; the check makes the tensor maps and launches "
+    return style.Picture(figure, "plan(launch, m, n, k, sms) writes grid, threads, shared bytes and the rows of three boxes; the check makes the tensor maps "
+                                 "and launches "
                                  "gemm(a, b, c_map, c, m, n, k) so.")

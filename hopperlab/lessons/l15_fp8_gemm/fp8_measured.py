@@ -152,14 +152,16 @@ def fp8_table(recording: Any) -> str:
         cells = [f"{r.tflops:.0f}" + ("" if name.startswith("cuBLASLt") else f"  {r.ratio:.3f} ({r.ratio_min:.3f} to {r.ratio_max:.3f})") if r else "–" for r in found]
         rows.append((name, *cells))
     lines = text_table("{:24}" + "{:>30}" * len(shapes), rows, ("TFLOP/s (share of cuBLASLt)", *(f"{shape[0]}³" for shape in shapes)))
-    return "\n".join([recording.source, *lines, "tensor_scale is compared with cuBLASLt's tensor-wise product, which has one scale too;", "the others with its block-scaled one."])
+    return "\n".join([recording.source, *lines, "tensor_scale is compared with cuBLASLt's tensor-wise product, which has one scale too;",
+                      "the others with its block-scaled one."])
 
 
 def fp8_chart(recording: Any, size: int = 8192) -> style.Picture:
     """A bar a step at size³, in climbing order, between the product with one scale and cuBLASLt's block-scaled one."""
     found = {name: _at(recording, name, (size,) * 3) for name in ("tensor_scale", *LADDER, PEER)}
     names = {"tensor_scale": "tensor_scale (one scale)", PEER: f"{PEER} (peer)"}
-    return charts.bars({names.get(name, name): r.tflops for name, r in found.items() if r}, "rate (TFLOP/s)", f"e4m3 product of {size}³", recording.source, best=names[PEER])
+    return charts.bars({names.get(name, name): r.tflops for name, r in found.items() if r}, "rate (TFLOP/s)", f"e4m3 product of {size}³", recording.source,
+                       best=names[PEER])
 
 
 def tiles_table(recording: Any, shape: tuple[int, int, int] = (8192,) * 3) -> str:

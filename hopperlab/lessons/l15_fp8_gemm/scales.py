@@ -158,7 +158,8 @@ def launch_scales(scales: str, where: str, power: int, k: int) -> style.Picture:
     right.set_yticks(range(0, 129, 32))
     right.grid(True, axis="x", color=style.EMPTY)
     shares = [(fate == i).mean() for i in range(3)]
-    keys = [Patch(facecolor=colour, edgecolor=style.FAINT, label=f"{name} ({100 * share:.1f} %)") for colour, name, share in zip(FATE_COLOURS, FATES, shares, strict=True)]
+    keys = [Patch(facecolor=colour, edgecolor=style.FAINT, label=f"{name} ({100 * share:.1f} %)") for colour, name,
+            share in zip(FATE_COLOURS, FATES, shares, strict=True)]
     figure.legend(handles=keys, fontsize=9, frameon=False, ncols=3, loc="outside lower center", columnspacing=1.0, handletextpad=0.5)
     style.title(left, "What e4m3 keeps of A")
     style.title(right, f"C: typical {_percent(np.median(error))}, worst {_percent(error.max())}")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lesson 15x, Mixed and sparse: weights of 4 and 8 bits, two kinds of fp8, and 2:4 sparse weights. Its figures, panels, checks and exercises; the notebook imports this room as `lesson`."""
+"""Lesson 15x, Mixed and sparse: weights of 4 and 8 bits, two kinds of fp8, and 2:4 sparse weights. Its figures, panels, checks and exercises; the
+notebook imports this room as `lesson`."""
 from ..rooms import offer
 
 __getattr__, __dir__, __all__ = offer(__name__, {

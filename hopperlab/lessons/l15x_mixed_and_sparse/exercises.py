@@ -33,15 +33,18 @@ def _words(rng: np.random.Generator, varied: int, FIRST: int) -> Case:
 
 
 def _whole_loads(threads: int, words: int) -> Requirement:
-    """threads: those of all blocks, once for each k-block. `product` reads its weights from shared memory in pieces of 16 bytes, each once, without conflicts, without global loads and without passing bytes from lane to lane."""
+    """threads: those of all blocks, once for each k-block. `product` reads its weights from shared memory in pieces of 16 bytes, each once, without
+    conflicts, without global loads and without passing bytes from lane to lane."""
     def complaint(run) -> str:
         mine = [one for one in run.counters.by_instruction() if one.kernel == "product"]
         found = sum(one["shared_load_requests"] for one in mine)
         if found != threads // LANES * words:
-            return (f"`product` runs {found:,} shared loads, and should run {threads // LANES * words:,}: for each k-block a thread's share of the weights is {words} times 16 bytes, and each "
+            return (f"`product` runs {found:,} shared loads, and should run {threads // LANES * words:,}: for each k-block a thread's share of the weights is "
+                    f"{words} times 16 bytes, and each "
                     "of them is one load")
         if sum(one["shared_load_conflicts"] for one in mine):
-            return f"{sum(one['shared_load_conflicts'] for one in mine):,} bank conflicts of `product`'s shared loads, and there should be none: lanes that follow each other read 16 bytes that follow each other"
+            return (f"{sum(one['shared_load_conflicts'] for one in mine):,} bank conflicts of `product`'s shared loads, and there should be none: lanes that "
+                    f"follow each other read 16 bytes that follow each other")
         if sum(one["global_load_requests"] for one in mine):
             return "`product` loads from global memory itself; the bulk copy brings the weights"
         passed = next((one.opcode for one in mine if one.opcode.startswith(("shfl", "movmatrix", "ldmatrix"))), "")

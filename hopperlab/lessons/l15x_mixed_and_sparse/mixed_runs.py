@@ -45,7 +45,8 @@ def run_int(bits: int = 4, group: int = 128, m: int = 16, landing: str = "lazy",
     made = prepare.prepared(q, scales, bits, group)
     weights = prepare.IntWeights(xp.asarray(made.words), xp.asarray(made.scales), bits, group, N, K)
     x, y = normal_bf16(xp, (m, K), m), xp.asarray(np.full((m, N), 0x7FC0, np.uint16))
-    return _run(lambda: mixed.int_weights(x, weights, y, choice or Choice(_rows(m), split=2), options, backend="emulator"), x, y, prepare.dequantised(q, scales, group), landing)
+    return _run(lambda: mixed.int_weights(x, weights, y, choice or Choice(_rows(m), split=2), options, backend="emulator"), x, y,
+                prepare.dequantised(q, scales, group), landing)
 
 
 def run_sparse(m: int = 16, landing: str = "lazy", choice: Choice | None = None, options: Sequence[str] = ()) -> tuple[bool, Any]:
@@ -64,7 +65,8 @@ def _rows(m: int) -> int:
 
 def weights_table(m: int, n: int, k: int, group: int = 128) -> str:
     """Bytes that a product reads and writes with each kind of weights, how many times fewer than in bf16, and operations per byte. Computed."""
-    weights, sides = {"bf16": 2 * n * k, "8 bits": n * k + 2 * n * k // group, "4 bits": n * k // 2 + 2 * n * k // group, "2:4 sparse bf16": n * k + n * k // 8}, 2 * m * (n + k)
+    weights, sides = {"bf16": 2 * n * k, "8 bits": n * k + 2 * n * k // group, "4 bits": n * k // 2 + 2 * n * k // group, "2:4 sparse bf16": n * k
+                      + n * k // 8}, 2 * m * (n + k)
     rows = [(name, f"{size / 2**20:.1f}", f"{(weights['bf16'] + sides) / (size + sides):.2f}", f"{2 * m * n * k / (size + sides):.0f}") for name, size in weights.items()]
     return "\n".join([f"{m} rows of x, {n} x {k} weights, a scale for {group} columns", *text_table("{:16} {:>14} {:>24} {:>19}", rows, (
         "weights", "MiB of weights", "times fewer bytes in all", "operations per byte"))])
@@ -117,7 +119,8 @@ def launch_mixed(kind: str, group: int, m: int, order: str, landing: str) -> sty
     return style.Picture(figure, "\n".join([heading, f"  {told}", *words]))
 
 
-ANSWERS = {"a": ("the nibbles of every byte exchanged", True), "b": ("the scales of rows g and g + 8 exchanged", True), "c": ("wgmma_fence between the conversion and the product left out", False),
+ANSWERS = {"a": ("the nibbles of every byte exchanged", True), "b": ("the scales of rows g and g + 8 exchanged", True),
+           "c": ("wgmma_fence between the conversion and the product left out", False),
            "d": ("each lane holding the word of a lane that the other selector names", True), "e": ("a slot handed back before wait_group", False)}
 
 
@@ -128,5 +131,6 @@ def check_wrong(letters: str | None) -> str:
         return said
     for letter, (what, silent) in ANSWERS.items():
         if silent != (letter in letters):
-            return f"Not yet: {letter}, {what}: " + ("every access is in order, and the numbers are wrong. Only a reference finds it." if silent else "something is read or written too early, and the emulator names it.")
+            return f"Not yet: {letter}, {what}: " + ("every access is in order, and the numbers are wrong. Only a reference finds it." if silent
+                                                     else "something is read or written too early, and the emulator names it.")
     return "Right: what stands in the wrong place is no race. A reference in NumPy, not a hazard checker, finds it."

@@ -37,7 +37,8 @@ def products_table(recording: Any, suite: str = "few") -> str:
     if recording is None:
         return NONE
     rows = [(_shape(r), _kind(r), _told(r), f"{r.tflops:.0f}", f"{r.gb_s:.0f}", f"{r.ratio:.2f}") for r in recording.where(suite=suite)]
-    return "\n".join([f"cold L2; {recording.source}", *text_table("{:20} {:28} {:>26} {:>8} {:>6} {:>12}", rows, ("m x n x k", "weights", "us, median (least to most)", "TFLOP/s", "GB/s", "beside bf16"))])
+    return "\n".join([f"cold L2; {recording.source}", *text_table("{:20} {:28} {:>26} {:>8} {:>6} {:>12}", rows,
+                                                                  ("m x n x k", "weights", "us, median (least to most)", "TFLOP/s", "GB/s", "beside bf16"))])
 
 
 def speedup(recording: Any, shape: tuple[int, int, int] = (16, 8192, 8192), kind: str = "int4") -> float:
@@ -63,7 +64,8 @@ def groups_table(recording: Any) -> str:
     if recording is None:
         return NONE
     rows = [(_shape(r), recorded.option(r, "GROUP"), _told(r), f"{r.ratio:.2f}") for r in recording.where(suite="groups") if r.kernel in OURS]
-    return "\n".join([f"cold L2; {recording.source}", *text_table("{:20} {:>7} {:>26} {:>12}", rows, ("m x n x k", "columns", "us, median (least to most)", "beside bf16"))])
+    return "\n".join([f"cold L2; {recording.source}", *text_table("{:20} {:>7} {:>26} {:>12}", rows, ("m x n x k", "columns", "us, median (least to most)",
+            "beside bf16"))])
 
 
 def configurations_table(recording: Any, shape: tuple[int, int, int] = (16, 8192, 8192), kind: str = "int4") -> str:
@@ -71,7 +73,8 @@ def configurations_table(recording: Any, shape: tuple[int, int, int] = (16, 8192
     if recording is None:
         return NONE
     found = [r for r in recording.where(suite="configurations", shape=shape) if r.dtype == kind and r.kernel in OURS]
-    rows = [(f"{recorded.option(r, 'BM')} x {128 * recorded.number(r, 'ROWS')}", recorded.option(r, "BK"), recorded.option(r, "SPLIT"), recorded.option(r, "STAGES"), _told(r), f"{r.ratio:.2f}")
+    rows = [(f"{recorded.option(r, 'BM')} x {128 * recorded.number(r, 'ROWS')}", recorded.option(r, "BK"), recorded.option(r, "SPLIT"),
+             recorded.option(r, "STAGES"), _told(r), f"{r.ratio:.2f}")
             for r in sorted(found, key=lambda r: r.ms)]
     return "\n".join([f"{' x '.join(map(str, shape))}, {kind}; {recording.source}", *text_table("{:>17} {:>8} {:>6} {:>7} {:>26} {:>12}", rows, (
         "tile of y (m x n)", "k-block", "split", "stages", "us, median (least to most)", "beside bf16"))])
@@ -87,4 +90,5 @@ def energy_table(recording: Any) -> str:
             continue
         base = next((one.joules for one in recording.where(suite="energy", shape=r.shape) if one.dtype == "bfloat16" and one.joules), None)
         rows.append((_shape(r), _kind(r), f"{1e3 * r.ms:.1f}", f"{1e3 * r.joules:.2f}", f"{r.watts:.0f}", f"{base / r.joules:.2f}" if base else "-"))
-    return "\n".join([recording.source, *text_table("{:20} {:28} {:>8} {:>10} {:>5} {:>15}", rows, ("m x n x k", "weights", "us, cold", "millijoule", "W", "times fewer J"))])
+    return "\n".join([recording.source, *text_table("{:20} {:28} {:>8} {:>10} {:>5} {:>15}", rows, ("m x n x k", "weights", "us, cold", "millijoule",
+            "W", "times fewer J"))])

@@ -18,9 +18,11 @@ def _sparse(landing: str) -> tuple[bool, Any]:
 
 
 REPAIRS = (
-    Repair("order", "mixed/int_weights.cu", "uint4 word = words[j * 128];", "#else", bug=(("word.x, low, high), dequantise_4(a[b][4 * j + 1], word.y", "word.y, low, high), dequantise_4(a[b][4 * j + 1], word.x"),), run=_int,
+    Repair("order", "mixed/int_weights.cu", "uint4 word = words[j * 128];", "#else",
+           bug=(("word.x, low, high), dequantise_4(a[b][4 * j + 1], word.y", "word.y, low, high), dequantise_4(a[b][4 * j + 1], word.x"),), run=_int,
            hint="A thread's 16 bytes are four words, one a k-step, in order. Which word belongs to which of the four fragments?"),
-    Repair("thread", "mixed/sparse.cu", "for (int part = 0; part < ROWS * HALVES", "for (int part = 0; part < ROWS * HALVES", bug=(("part * 128 + thread]", "part * 128 + (thread ^ 2)]"),), run=_sparse,
+    Repair("thread", "mixed/sparse.cu", "for (int part = 0; part < ROWS * HALVES", "for (int part = 0; part < ROWS * HALVES",
+           bug=(("part * 128 + thread]", "part * 128 + (thread ^ 2)]"),), run=_sparse,
            hint="A lane has the metadata of its own q, and the selector of the k-step names the lanes. What does a lane read here, and whose is it?"),
     Repair("wait", "mixed/int_weights.cu", "wgmma_commit_group();", "last = ring.slot;", bug=(("wgmma_wait_group<1>();", "wgmma_wait_group<2>();"),), run=_int,
            hint="The next k-block but one is converted into the registers of the one before this. How many products may be in flight by then?"),

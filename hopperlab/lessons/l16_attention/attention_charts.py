@@ -63,7 +63,8 @@ def exponential_roofline(recording: Any, ceilings: Any = None, length: int = 163
     for index, d in enumerate(HEAD_SIZES):
         record = next(r for r in recording.where(kernel="final", shape=(16384 // length, length, 2048 // d, d)) if r.options[1] == "full")
         axis.plot([d], [record.tflops], "o", color=style.INK, markersize=8, label=None if index else "the last step")
-        words.append(f"  head size {d}: by turns at most {share_by_turns(d) * peak:.0f}, together at most {min(1, d / 64) * peak:.0f}, recorded {record.tflops:.0f} TFLOP/s")
+        words.append(f"  head size {d}: by turns at most {share_by_turns(d) * peak:.0f}, together at most {min(1, d / 64) * peak:.0f}, recorded "
+                     f"{record.tflops:.0f} TFLOP/s")
     axis.set_xscale("log", base=2)
     axis.set_xticks([16, 64, 128, 256, 512], ["16", "64", "128", "256", "512"])
     axis.set_yticks([0, 250, 500, 750, 1000])
@@ -170,7 +171,8 @@ def attention_chart(recording: Any) -> style.Picture:
             records = _final(recording, d, mask)
             x = [r.shape[1] for r in records]
             axis.plot(x, [100 * r.ratio for r in records], line, color=style.PALETTE[index], marker=style.MARKERS[index], linewidth=2, label=f"{d}, {mask}")
-            words.append(f"  {mask}, head size {d}: " + ", ".join(f"{r.shape[1]}: {100 * r.ratio:.1f} ({100 * r.ratio_min:.1f} to {100 * r.ratio_max:.1f})" for r in records))
+            words.append(f"  {mask}, head size {d}: " + ", ".join(f"{r.shape[1]}: {100 * r.ratio:.1f} ({100 * r.ratio_min:.1f} to {100 * r.ratio_max:.1f})"
+                                                                  for r in records))
     axis.axhline(100, color=style.INK, linewidth=1)
     axis.set_xscale("log", base=2)
     axis.set_xticks(x, [f"{v // 1024}k" for v in x])

@@ -181,7 +181,8 @@ def finish_bands(figure: Any, axis: Any, names: Sequence[tuple[float, str]], lon
 
     axis.set(xlim=(-0.5, longest + 1), ylim=(names[-1][0] + 0.6, names[0][0] - 1), xlabel=xlabel)
     axis.set_yticks([at for at, _ in names], [name for _, name in names])
-    figure.legend(handles=[Patch(facecolor=colour, label=kind) for kind, colour in COLOURS.items() if kind in kinds], fontsize=9, frameon=False, ncols=4, loc="outside lower center")
+    figure.legend(handles=[Patch(facecolor=colour, label=kind) for kind, colour in COLOURS.items() if kind in kinds], fontsize=9, frameon=False, ncols=4,
+                  loc="outside lower center")
 
 
 def attention_timeline(found: Attended, heading: str, block: int = 0, below: str = "") -> style.Picture:
@@ -250,7 +251,8 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
     below = (f"blocks of 64 queries x {keys} keys: {blocks} multiplied, {every - blocks} left out\nof {counts['blocks']} softmaxes {counts['under the other']} "
              f"beside the other's product, {counts['under its own']} beside its own\n{recorded_step(step, d, 'causal' if masked else 'full')}")
     picture = attention_timeline(found, heading, below=below)
-    return style.Picture(picture.figure, f"{picture.text}\n  blocks loaded for each tile of {choice.bm} queries: {', '.join(map(str, tiles))}\n  {measure.load('attention').source}", style.FEWER)
+    return style.Picture(picture.figure, f"{picture.text}\n  blocks loaded for each tile of {choice.bm} queries: {', '.join(map(str, tiles))}\n  "
+                                         f"{measure.load('attention').source}", style.FEWER)
 
 
 def recorded_step(step: str, d: int, mask: str, length: int = 4096) -> str:

@@ -65,7 +65,8 @@ def softmax_under_product(blocks: int, keys: int) -> Requirement:
 
 
 def _without_weights(launched: Callable[[Launch, np.ndarray, np.ndarray], None], queries: int, columns: int) -> Case:
-    """Queries of zeros: all scores are 0, below the sink, so that each weight is exp(-SINK). Where exponentials of anything but 0 become 0, nothing is left but the sink."""
+    """Queries of zeros: all scores are 0, below the sink, so that each weight is exp(-SINK). Where exponentials of anything but 0 become 0, nothing
+    is left but the sink."""
     q, o = np.zeros((queries, columns), np.float32), np.empty((queries, columns), np.float32)
     return Case({"o": np.zeros_like(o)}, lambda launch: launched(launch, q, o), {"o": o})
 

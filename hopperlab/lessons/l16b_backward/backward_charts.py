@@ -44,7 +44,8 @@ def registers_table(shapes: Sequence[tuple[int, int, int]] = ((64, 128, 2), (128
     rows = []
     for d, queries, consumers in shapes:
         sums, scores, half, dq = d, queries // 2, queries // 4, queries * d // (128 * consumers)
-        rows.append((f"{d:9} {queries:7} {consumers:9}", sums, sums + 2 * scores + half, sums + scores + half + half, sums + 2 * half + dq, 240 if consumers == 2 else 160))
+        rows.append((f"{d:9} {queries:7} {consumers:9}", sums, sums + 2 * scores + half, sums + scores + half + half, sums + 2 * half + dq,
+                     240 if consumers == 2 else 160))
     head = ("head size queries consumers", "dk, dv", "+ s, dp, p as bf16", "+ dp, p, ds as bf16", "+ p, ds as bf16, dq", "may have")
     return "\n".join(text_table("{:27} {:>7} {:>19} {:>20} {:>20} {:>9}", rows, head))
 
@@ -86,7 +87,8 @@ def adds_map(length: int = 1024, d: int = 64, causal: bool = False, dq: str = "o
             axis.add_patch(Rectangle((m - 0.46, number - 0.46), 0.92, 0.92, facecolor=style.SKY, alpha=0.1 + 0.6 * step / max(1, last), edgecolor="none", zorder=0))
         at = {m: step for step, m in row}
         words.append(f"  keys {number}: " + " ".join(f"{at[m]:2}" if m in at else " ." for m in range(tiles)))
-    axis.set(xlim=(-0.6, tiles - 0.4), ylim=(blocks - 0.4, -0.6), xlabel=f"block of {bm} queries", ylabel=f"block of {bn} keys", xticks=range(tiles), yticks=range(blocks))
+    axis.set(xlim=(-0.6, tiles - 0.4), ylim=(blocks - 0.4, -0.6), xlabel=f"block of {bm} queries", ylabel=f"block of {bn} keys", xticks=range(tiles),
+             yticks=range(blocks))
     style.title(axis, f"dq {dq}{', causal' if causal else ''}: the step in which each CTA adds")
     return style.Picture(figure, "\n".join(words))
 
@@ -117,7 +119,8 @@ def backward_table(recording: Any) -> str:
     for last in recording.where(kernel="final"):
         same = {r.kernel: r for r in recording if not r.note and r.options[:2] == last.options[:2] and r.shape == last.shape and r.tflops}
         told = lambda name, same=same: f"{same[name].tflops:.0f}" if name in same else "-"
-        rows.append((last.options[0][2:], _mask(last), last.shape[1], told("final"), told("ordered"), told("cuDNN"), told("FlashAttention 2"), told("FlashAttention 3"), f"{last.ratio:.3f}",
+        rows.append((last.options[0][2:], _mask(last), last.shape[1], told("final"), told("ordered"), told("cuDNN"), told("FlashAttention 2"),
+                     told("FlashAttention 3"), f"{last.ratio:.3f}",
                      f"{same['ordered'].ratio:.3f}" if "ordered" in same else "-"))
     head = ("head", "mask", "length", "final", "ordered", "cuDNN", "FA 2", "FA 3", "final/cuDNN", "ordered/cuDNN")
     return "\n".join([f"TFLOP/s; {recording.source}", *text_table("{:>4} {:>7} {:>7} {:>6} {:>8} {:>6} {:>6} {:>6} {:>12} {:>14}", rows, head)])
@@ -127,9 +130,11 @@ def backward_chart(recording: Any, d: int = 128) -> style.Picture | Note:
     """TFLOP/s by length, causal, of one head size."""
     if recording is None:
         return NONE
-    mine = [r for r in recording if not r.note and r.tflops and r.options[:2] == (f"D={d}", "causal") and r.kernel in ("final", "ordered", "cuDNN", "FlashAttention 2", "FlashAttention 3")]
+    mine = [r for r in recording if not r.note and r.tflops and r.options[:2] == (f"D={d}", "causal") and r.kernel in ("final", "ordered", "cuDNN",
+            "FlashAttention 2", "FlashAttention 3")]
     lengths = sorted({r.shape[1] for r in mine})
-    series = {name: [next((r.tflops for r in mine if r.kernel == name and r.shape[1] == length), None) for length in lengths] for name in dict.fromkeys(r.kernel for r in mine)}
+    series = {name: [next((r.tflops for r in mine if r.kernel == name and r.shape[1] == length), None) for length in lengths]
+              for name in dict.fromkeys(r.kernel for r in mine)}
     return charts.lines(lengths, series, "queries and keys", "TFLOP/s", f"Backward, causal, heads of {d}", recording.source)
 
 
@@ -146,7 +151,8 @@ def accuracy_table(recording: Any) -> str:
     if recording is None:
         return NONE
     rows = [(r.options[0][2:], r.options[3], r.options[2], f"{r.value:.2e}", f"{r.value_max:.2e}") for r in recording.where(kernel="accuracy")]
-    return "\n".join([f"errors as a share of the results' root mean square; {recording.source}", *text_table("{:>4} {:4} {:18} {:>12} {:>12}", rows, ("head", "of", "by", "mean", "worst"))])
+    return "\n".join([f"errors as a share of the results' root mean square; {recording.source}", *text_table("{:>4} {:4} {:18} {:>12} {:>12}", rows,
+            ("head", "of", "by", "mean", "worst"))])
 
 
 def bits_table(recording: Any) -> str:
@@ -158,7 +164,8 @@ def bits_table(recording: Any) -> str:
 
 
 def times_as_long(recording: Any, forward: Any, d: int = 128, length: int = 4096) -> float:
-    """How many times the forward pass's time the backward pass takes, of one cell without a mask, from both recordings' rates. Raises LookupError where one is missing."""
+    """How many times the forward pass's time the backward pass takes, of one cell without a mask, from both recordings' rates. Raises LookupError
+    where one is missing."""
     rates = [next((r.tflops for r in one if r.kernel == "final" and r.options[:2] == (f"D={d}", "full") and r.shape[1] == length), None) for one in (recording, forward)]
     if None in rates:
         raise LookupError(f"no `final` of heads of {d} at length {length}")

@@ -145,7 +145,8 @@ def launch_backward(d: int, causal: str, dq: str, length: int, landing: str = "l
     blocks, tiles = -(-length // found.choice.bn), -(-length // found.choice.bm(d))
     heading = f"D = {d}{', causal' if causal == 'yes' else ''}, dq {dq}: {'right' if found.right else 'WRONG'}, {told}"
     below = (f"{blocks} blocks of {found.choice.bn} keys, {tiles} of {found.choice.bm(d)} queries; order of events in the emulator (not seconds)\n"
-             f"{counts['wgmma']} wgmma, {counts['tma_stores'] + counts['bulk_stores']} bulk stores, {counts['bulk_reduces']} bulk adds, {counts['tma_load_bytes'] // 1024} KiB loaded")
+             f"{counts['wgmma']} wgmma, {counts['tma_stores'] + counts['bulk_stores']} bulk stores, {counts['bulk_reduces']} bulk adds, "
+             f"{counts['tma_load_bytes'] // 1024} KiB loaded")
     picture = gantt(product_spans(found), heading, below, COLOURS)
     return style.Picture(picture.figure, "\n".join([picture.text, *(f"  {line}" for line in below.split("\n"))]))
 

@@ -27,8 +27,11 @@ RELEASE, WAITED = "release(&do_empty[slot]);", "wgmma_wait_group<AHEAD ? 2 : OVE
 GAP = "\n        "
 
 REPAIRS = (
-    Repair("order", "attention_backward/backward.cu", "float* target = sums + tile * BM * D + w * PART / 4;", "else cp_reduce_async_bulk_add_f32(target, dqs + w * PART, PART);", ((WAIT, ""),), _ordered,
+    Repair("order", "attention_backward/backward.cu", "float* target = sums + tile * BM * D + w * PART / 4;",
+           "else cp_reduce_async_bulk_add_f32(target, dqs + w * PART, PART);", ((WAIT, ""),), _ordered,
            "The first CTA stores and the others add. How does a CTA know that it is its turn, and where does that number lie?"),
-    Repair("slot", "attention_backward/backward.cu", "wgmma_dq<BN>(dq, ds_tile + (D == 64 ? me * KV_PANEL : 0), k_tile + (D == 64 ? 0 : me * KV_PANEL));", "release(&do_empty[slot]);",
-           ((WAITED + GAP + RELEASE, RELEASE + GAP + WAITED),), _overlapped, "All lines are there. Which product still reads this slot of do, and which line waits for it?"),
+    Repair("slot", "attention_backward/backward.cu", "wgmma_dq<BN>(dq, ds_tile + (D == 64 ? me * KV_PANEL : 0), k_tile + (D == 64 ? 0 : me * KV_PANEL));",
+           "release(&do_empty[slot]);",
+           ((WAITED + GAP + RELEASE, RELEASE + GAP + WAITED),), _overlapped,
+           "All lines are there. Which product still reads this slot of do, and which line waits for it?"),
 )

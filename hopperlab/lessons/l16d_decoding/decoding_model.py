@@ -15,8 +15,10 @@ READ_TB_S, PRODUCT_TFLOPS = 4.8, 989.4      # H200, data sheet: memory, and dens
 def intensity_table() -> str:
     """Multiplications and additions for each byte of the cache, by how many query heads share it, beside what the board has to do with a byte."""
     rows = []
-    for what, heads, keyed, valued, cached in (("each head its own k and v", 1, 128, 128, 256), ("4 query heads share k and v", 4, 128, 128, 256), ("8 query heads share k and v", 8, 128, 128, 256),
-                                               ("latent, 16 heads", 16, 576, 512, 576), ("latent, 128 heads", 128, 576, 512, 576), ("prefill: 128 queries of 8 heads", 1024, 128, 128, 256)):
+    for what, heads, keyed, valued, cached in (("each head its own k and v", 1, 128, 128, 256), ("4 query heads share k and v", 4, 128, 128, 256),
+                                               ("8 query heads share k and v", 8, 128, 128, 256),
+                                               ("latent, 16 heads", 16, 576, 512, 576), ("latent, 128 heads", 128, 576, 512, 576),
+                                               ("prefill: 128 queries of 8 heads", 1024, 128, 128, 256)):
         operations = 2 * heads * (keyed + valued) / (2 * cached)
         rows.append((what, f"{operations:.0f}", f"{READ_TB_S * operations:.0f}", f"{READ_TB_S * operations / PRODUCT_TFLOPS:.1%}"))
     ridge = f"An H200 reads {READ_TB_S} TB/s and multiplies {PRODUCT_TFLOPS:.0f} TFLOP/s (data sheet): {PRODUCT_TFLOPS / READ_TB_S:.0f} operations a byte keep both busy."
@@ -39,7 +41,8 @@ def plan_table(cases: Sequence[tuple[str, Sequence[int]]], heads: int = 8, block
         for count in splits:
             made = plan(lengths, heads, blocks, count)
             rows.append((name, "in a line" if count == 0 else f"{count} a row", made.blocks, max(made.tiles), f"{made.balance * made.blocks / blocks:.0%}", made.slots))
-    return "\n".join(text_table("{:34} {:>10} {:>6} {:>18} {:>14} {:>8}", rows, (f"{heads} KV heads, {blocks} SMs", "splits", "CTAs", "tiles of busiest", "SMs at work", "parts")))
+    return "\n".join(text_table("{:34} {:>10} {:>6} {:>18} {:>14} {:>8}", rows, (f"{heads} KV heads, {blocks} SMs", "splits", "CTAs", "tiles of busiest",
+                                                                                 "SMs at work", "parts")))
 
 
 def spans(made: Plan) -> list[Span]:

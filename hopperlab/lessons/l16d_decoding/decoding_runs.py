@@ -36,7 +36,8 @@ def _run(step: steps.Decoding, landing: str) -> tuple[bool, Any]:
     return step.right(), run
 
 
-def run_decoding(lengths: Sequence[int] = (200, 70), page: int = 64, splits: int = 0, gather: int = 0, landing: str = "lazy", options: Sequence[str] = (), blocks: int = BLOCKS,
+def run_decoding(lengths: Sequence[int] = (200, 70), page: int = 64, splits: int = 0, gather: int = 0, landing: str = "lazy", options: Sequence[str] = (),
+                 blocks: int = BLOCKS,
                  **given: Any) -> tuple[bool, Any]:
     """(right, session) of a step in the emulator: 8 query heads over one of k and v, unless `given` (what measure's `operands` takes) says otherwise."""
     made = steps.operands(_fresh(), lengths, page=page, **given)
@@ -69,7 +70,8 @@ def pages_table(length: int = 200) -> str:
     for page, gather in ((16, 0), (32, 0), (64, 0), (128, 0), (64, 1), (5, 1), (1, 1)):
         right, run = run_decoding((length,), page, gather=gather, blocks=1)
         counts = run.counters
-        rows.append((page, "gather, cp.async" if gather else "boxes of a tensor map", counts["tma_loads"], counts["cp_async_requests"], "yes" if right else "no", len(run.hazards)))
+        rows.append((page, "gather, cp.async" if gather else "boxes of a tensor map", counts["tma_loads"], counts["cp_async_requests"], "yes" if right else "no",
+                     len(run.hazards)))
     return "\n".join(text_table("{:>12} {:22} {:>10} {:>18} {:>6} {:>8}", rows, ("keys a page", "fetched as", "TMA loads", "cp.async of warps", "right", "hazards")))
 
 
@@ -95,7 +97,8 @@ def _alone(lengths: Sequence[int], page: int, splits: int) -> None:
 
 
 def check_splits(answer: Sequence[int] | None) -> str:
-    """The lesson's exercise: pieces a row for [one sequence; 32 sequences; 17 sequences] of equal length, 8 KV heads and 132 SMs, so that at least nine of ten SMs always work."""
+    """The lesson's exercise: pieces a row for [one sequence; 32 sequences; 17 sequences] of equal length, 8 KV heads and 132 SMs, so that at least
+    nine of ten SMs always work."""
     if answer is None:
         return "Not answered yet: write three numbers, such as [4, 4, 4], then run the cell again."
     if len(answer) != 3 or any(not isinstance(count, int) or count < 1 for count in answer):

@@ -59,8 +59,10 @@ def _combine(rng: np.random.Generator, shape: tuple[int, ...], DIM: int, SLOTS: 
 
 
 EXERCISES = (
-    Exercise("16d.1", "Into how many pieces?", PYTHON, "choose", shapes=((2, 40), (5, 300), (40, 60), (1, 7)), draw=lambda rng: (int(rng.integers(1, 48)), int(rng.integers(2, 400))),
+    Exercise("16d.1", "Into how many pieces?", PYTHON, "choose", shapes=((2, 40), (5, 300), (40, 60), (1, 7)),
+             draw=lambda rng: (int(rng.integers(1, 48)), int(rng.integers(2, 400))),
              case=_choose, constants={"SMS": (16, 12, 20), "COST": (3, 2, 5)}, says=lambda shape: f"{shape[0]} rows of at most {shape[1]} tiles"),
-    Exercise("16d.2", "Parts of a softmax", CUDA, "combine", shapes=((9, 1, 3), (5,), (2, 0, 13, 4)), draw=lambda rng: tuple(int(n) for n in rng.integers(1, 14, int(rng.integers(1, 5)))),
+    Exercise("16d.2", "Parts of a softmax", CUDA, "combine", shapes=((9, 1, 3), (5,), (2, 0, 13, 4)),
+             draw=lambda rng: tuple(int(n) for n in rng.integers(1, 14, int(rng.integers(1, 5)))),
              case=_combine, constants={"DIM": (128, 64), "SLOTS": (4, 3, 5)}, says=lambda shape: f"rows of {', '.join(map(str, shape))} parts", seeds=2),
 )

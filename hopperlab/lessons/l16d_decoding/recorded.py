@@ -103,7 +103,8 @@ def latent_table(recording: Any) -> str:
     if recording is None:
         return NONE
     rows = [(*row, f"{r.gb_s * r.shape[2] * 2 * (576 + 512) / 1152 / 1e3:.0f}") for r in recording.where(suite="latent") if r.kernel == "latent" for row in _rows([r])]
-    return "\n".join([recording.source, *text_table("{:38} {:>10} {:>10} {:>8} {:>24} {:>10}", rows, ("sequences x keys", "", "us", "GB/s", "of a read's rate", "TFLOP/s"))])
+    return "\n".join([recording.source, *text_table("{:38} {:>10} {:>10} {:>8} {:>24} {:>10}", rows, ("sequences x keys", "", "us", "GB/s", "of a read's rate",
+            "TFLOP/s"))])
 
 
 def bugs_table(recording: Any) -> str:

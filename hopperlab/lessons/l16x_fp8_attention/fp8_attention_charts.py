@@ -33,7 +33,8 @@ def attention_fp8_table(recording: Any) -> str:
     lines = [recording.source, "TFLOP/s; length times sequences is 16384, heads times head size 2048",
              *text_table("{:>24} {:6.0f} {:6.0f} {:6.0f} {:7.0f} % {:7.0f} %", rows, head)]
     gains, shares = summaries.summary(list(_gains(recording).values())), summaries.summary(ratios)
-    return "\n".join([*lines, f"{gains.count} cells: {gains.least:.2f} to {gains.most:.2f} of our bf16, geometric mean {gains.mean:.2f}; of cuDNN's bf16 {shares.mean:.2f}"])
+    return "\n".join([*lines, f"{gains.count} cells: {gains.least:.2f} to {gains.most:.2f} of our bf16, geometric mean {gains.mean:.2f}; of cuDNN's bf16 "
+                              f"{shares.mean:.2f}"])
 
 
 def gain_over_bf16(recording: Any, d: int = 128, mask: str = "full", length: int = 16384) -> float:

@@ -17,7 +17,8 @@ STORED = Path(__file__).with_name("triton_ptx")
 SHARED = {"product": 49176, "tma_copy_without_wait": 8200}              # bytes, as Triton's compiler says
 SIZE = (128, 128, 128)                                                  # m, n, k of the product
 COUNTED = (("TMA loads", "tma_loads"), ("bytes they bring", "tma_load_bytes"), ("wgmma", "wgmma"), ("bytes stored by TMA", "tma_store_bytes"))
-WRITTEN = (("barriers that are initialised", "mbarrier.init"), ("waits on a barrier", "mbarrier.try_wait"), ("loads", "cp.async.bulk.tensor.2d.shared"), ("wgmma", "wgmma.mma_async"),
+WRITTEN = (("barriers that are initialised", "mbarrier.init"), ("waits on a barrier", "mbarrier.try_wait"), ("loads", "cp.async.bulk.tensor.2d.shared"),
+           ("wgmma", "wgmma.mma_async"),
            ("wgmma.wait_group", "wgmma.wait_group"), ("proxy fences", "fence.proxy.async"))
 
 

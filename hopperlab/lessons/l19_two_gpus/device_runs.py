@@ -175,7 +175,8 @@ def _copies_alone(copiers: int) -> None:
         launch.bulk_copy(data, data.copy(), 4, 1024, copiers, backend="emulator")()
 
 
-FLAGS = {"a": ("a counter that the CTAs of one device raise, and a producer of the same device awaits", False), "b": ("'my shard is complete', read by a copying thread of another device", True),
+FLAGS = {"a": ("a counter that the CTAs of one device raise, and a producer of the same device awaits", False),
+         "b": ("'my shard is complete', read by a copying thread of another device", True),
          "c": ("'I have read your shard', which a kernel of the other device awaits before it ends", True), "d": ("an mbarrier in shared memory", False),
          "e": ("'you may add to my C'", True), "f": ("the step inside a word of 8 bytes that a device writes into another's mail", True)}
 

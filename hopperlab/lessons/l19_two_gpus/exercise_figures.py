@@ -21,11 +21,13 @@ def draw_share() -> style.Picture:
         axis.text(x + 1.7, 3.65, name, ha="center", va="center", fontsize=10)
         for row, text in enumerate(lines):
             axis.text(x + 1.7, 2.85 - row, text, ha="center", va="center", fontsize=10)
-    for y, text, (first, last) in ((1.85, "1. the tile, by a bulk copy", (3.4, 6.0)), (0.95, "2. the flag: step", (3.4, 6.0)), (0.35, "3. has been read: step", (6.0, 3.4))):
+    for y, text, (first, last) in ((1.85, "1. the tile, by a bulk copy", (3.4, 6.0)), (0.95, "2. the flag: step", (3.4, 6.0)),
+                                   (0.35, "3. has been read: step", (6.0, 3.4))):
         axis.add_patch(FancyArrowPatch((first, y), (last, y), arrowstyle="-|>", mutation_scale=12, color=style.BLUE if y > 0.5 else style.ORANGE))
         axis.text(4.7, y + 0.16, text, ha="center", va="bottom", fontsize=9)
     axis.set(xlim=(-0.1, 9.5), ylim=(0, 4.1), xticks=[], yticks=[])
     style.title(axis, "A message to another device, and the answer")
     for side in axis.spines.values():
         side.set_visible(False)
-    return style.Picture(figure, "Two devices: give doubles x into a tile and pushes it into mail on device 1 by a bulk copy; then raises full[b] there; take copies the tile to out and raises read[b] on device 0")
+    return style.Picture(figure, "Two devices: give doubles x into a tile and pushes it into mail on device 1 by a bulk copy; then raises full[b] there; take "
+                                 "copies the tile to out and raises read[b] on device 0")

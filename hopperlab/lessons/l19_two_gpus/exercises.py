@@ -38,7 +38,8 @@ def _one_copy_each(blocks: int, steps: int, tile: int) -> Requirement:
     def complaint(run) -> str:
         stores = run.counters.get("bulk_store_bytes", 0)
         wanted = 4 * tile * blocks * steps
-        return "" if stores == wanted else f"bulk copies have stored {stores} bytes, and it should be {wanted}: one copy of {4 * tile} bytes a tile and step, and nothing else"
+        return "" if stores == wanted else (f"bulk copies have stored {stores} bytes, and it should be {wanted}: one copy of {4 * tile} bytes a tile and step, "
+                                            f"and nothing else")
     return custom("a bulk copy a tile", complaint)
 
 
@@ -72,6 +73,7 @@ def _message(rng: np.random.Generator, shape: tuple[int, int], TILE: int) -> Cas
 EXERCISES = (
     Exercise("19.1", "Nobody waits", PYTHON, "plan", draw=_some_plan, case=_plan, constants={"PIECE": (300, 500, 100), "TILE": (200, 70, 400)},
              shapes=((0, 2, 2, 2), (1, 2, 2, 1), (2, 4, 1, 3), (7, 8, 2, 1)), says=lambda shape: "device {} of {}, {} pieces a shard, {} tiles a piece".format(*shape)),
-    Exercise("19.2", "A message to another device", CUDA, "message", shapes=((1, 3), (3, 2), (2, 4)), draw=lambda rng: (int(rng.integers(1, 4)), int(rng.integers(2, 5))), case=_message,
+    Exercise("19.2", "A message to another device", CUDA, "message", shapes=((1, 3), (3, 2), (2, 4)), draw=lambda rng: (int(rng.integers(1, 4)),
+            int(rng.integers(2, 5))), case=_message,
              constants={"TILE": (256, 128, 512)}, says=lambda shape: "{} tiles, {} steps".format(*shape), seeds=2),
 )

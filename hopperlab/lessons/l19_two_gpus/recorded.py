@@ -44,7 +44,8 @@ def flag_line(recording: Any) -> str:
 
 
 def products_table(recording: Any, suite: str = "gather") -> str:
-    """A line a shape: the product alone, ours, and the same with a collective before or after it, in microseconds, and shares of the product alone. suite: 'gather' or 'scatter'."""
+    """A line a shape: the product alone, ours, and the same with a collective before or after it, in microseconds, and shares of the product alone.
+    suite: 'gather' or 'scatter'."""
     if recording is None:
         return NONE
     rows = []
@@ -82,8 +83,10 @@ def reduce_chart(recording: Any) -> style.Picture | Note:
         return NONE
     found = recording.where(suite="all_reduce")
     sizes = sorted({r.shape[0] for r in found})
-    series = {way: [next(1e3 * r.ms for r in found if r.options[0] == way and r.shape[0] == size) for size in sizes] for way in dict.fromkeys(r.options[0] for r in found)}
-    return charts.lines([size / 1024 for size in sizes], series, "size of the vector (KiB)", "all-reduce (us)", "All-reduces of small vectors on two GPUs", recording.source)
+    series = {way: [next(1e3 * r.ms for r in found if r.options[0] == way and r.shape[0] == size) for size in sizes]
+              for way in dict.fromkeys(r.options[0] for r in found)}
+    return charts.lines([size / 1024 for size in sizes], series, "size of the vector (KiB)", "all-reduce (us)", "All-reduces of small vectors on two GPUs",
+                        recording.source)
 
 
 def way_time(order: str, copiers: int) -> str:

@@ -18,7 +18,8 @@ def _conflicts(data: Data) -> Finding:
 
 
 def _padding(data: Data) -> Finding:
-    padded, swizzled, narrow = (_read(data, "none", 128, "column, 16 bytes", 16), _read(data, "128B", 128, "column, 16 bytes"), _read(data, "none", 128, "column, 4 bytes", 4))
+    padded, swizzled, narrow = (_read(data, "none", 128, "column, 16 bytes", 16), _read(data, "128B", 128, "column, 16 bytes"),
+                                _read(data, "none", 128, "column, 4 bytes", 4))
     return Finding(f"columns of 16 bytes: {padded:.0f} cycles padded, {swizzled:.0f} swizzled; of 4 bytes, padded by 4: {narrow:.0f}. But a tensor copy leaves no "
                    "gaps in a box, and a wgmma descriptor has no field for them",
                    when("ordinary loads write and read the tile; with TMA and wgmma it cannot") if padded < 1.2 * swizzled else FALSE)
@@ -32,7 +33,8 @@ def _bytes(data: Data) -> Finding:
 def _overhead(data: Data) -> Finding:
     trip, block = data.value("micro", "mbarrier_round_trip", "threads=64"), data.value("micro", "syncthreads", "threads=256")
     product = 4 * data.value("micro", "wgmma_rate", "N=256", "A=SS", "warpgroups=2", "IN_FLIGHT=3", suite="wgmma_rate")
-    return Finding(f"full and back on empty: {trip:.0f} cycles; __syncthreads of 256 threads {block:.0f}; the products of one k-block of 64 x 256 x 64 last {product:.0f}",
+    return Finding(f"full and back on empty: {trip:.0f} cycles; __syncthreads of 256 threads {block:.0f}; the products of one k-block of 64 x 256 x 64 last "
+                   f"{product:.0f}",
                    when("a product runs meanwhile that lasts longer") if block < trip < product else HOLDS if trip <= block else FALSE)
 
 

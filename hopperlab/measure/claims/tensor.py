@@ -35,9 +35,12 @@ def _density(data: Data) -> Finding:
 
 def _ldmatrix(data: Data) -> Finding:
     ss, rs = (data.find("variants", "wgmma_operands", f"A={source}", "A_major=K", "B_major=K", dtype="bf16").ratio for source in ("SS", "RS"))
-    loads = {kernel: sum(r.value or 0 for r in data.all("micro", kernel, "step=k-tile of 128 x 128 x 64", "class=memory")) for kernel in ("cp_async_mma", "warp_specialized")}
-    return Finding(f"loads from shared memory into registers for a k-tile: {loads['cp_async_mma']:.0f} warp instructions with mma.sync, {loads['warp_specialized']:.0f} with wgmma, which reads B, "
-                   f"and A where it is not in registers, through descriptors. With A brought to registers by ldmatrix the same product runs at {rs / ss:.2f} of the speed",
+    loads = {kernel: sum(r.value or 0 for r in data.all("micro", kernel, "step=k-tile of 128 x 128 x 64", "class=memory")) for kernel in ("cp_async_mma",
+            "warp_specialized")}
+    return Finding(f"loads from shared memory into registers for a k-tile: {loads['cp_async_mma']:.0f} warp instructions with mma.sync, "
+                   f"{loads['warp_specialized']:.0f} with wgmma, which reads B, "
+                   f"and A where it is not in registers, through descriptors. With A brought to registers by ldmatrix the same product runs at {rs / ss:.2f} "
+                   f"of the speed",
                    HOLDS if loads["warp_specialized"] else FALSE)
 
 
@@ -51,7 +54,8 @@ def _shapes(data: Data) -> Finding:
 def _inputs(data: Data) -> Finding:
     registers = {source: data.find("variants", "wgmma_operands", f"A={source}", "A_major=K", "B_major=K", dtype="bf16").registers for source in ("SS", "RS")}
     more, sums = registers["RS"] - registers["SS"], 64 * 128 // 128              # accumulators of 64 x 128 in a thread
-    return Finding(f"for its inputs an instruction needs none (two descriptors of 64 bits) or, with A in registers, 4 a thread for 16-bit types. The kernels have {registers['SS']} and "
+    return Finding(f"for its inputs an instruction needs none (two descriptors of 64 bits) or, with A in registers, 4 a thread for 16-bit types. The kernels "
+                   f"have {registers['SS']} and "
                    f"{registers['RS']} registers a thread: {more} for the fragments that are in flight, beside {sums} accumulators", HOLDS if more >= sums else FALSE)
 
 
@@ -60,12 +64,14 @@ def _sgemm(data: Data) -> Finding:
     products = 64 * 256 * 16 / half, 64 * 256 * 8 / single
     error = data.find("variants", "wgmma_operands", "A=SS", "A_major=K", "B_major=K", dtype="tf32").value
     return Finding(f"wgmma takes fp32 data as tf32: {products[1]:.0f} multiply-adds a cycle and SM ({products[1] / products[0]:.2f} of bf16), relative error "
-                   f"{error:.1e} where fp32 would have some 1e-6: 13 bits of the mantissa are dropped", when("tf32's 10 bits of mantissa are enough") if error > 1e-5 else HOLDS)
+                   f"{error:.1e} where fp32 would have some 1e-6: 13 bits of the mantissa are dropped", when("tf32's 10 bits of mantissa are enough")
+                   if error > 1e-5 else HOLDS)
 
 
 def _release(data: Data) -> Finding:
     record = data.find("bugs", "warp_specialized", "BUG_EARLY_RELEASE")
-    return Finding(f"a stage released before wgmma.wait_group: wrong in {record.wrong} of {record.runs} launches on an H200, in up to {100 * (record.worst or 0):.2g} % of the elements",
+    return Finding(f"a stage released before wgmma.wait_group: wrong in {record.wrong} of {record.runs} launches on an H200, in up to "
+                   f"{100 * (record.worst or 0):.2g} % of the elements",
                    FALSE if record.wrong else HOLDS)
 
 
@@ -73,7 +79,8 @@ def _occupancy(data: Data) -> Finding:
     record = next(r for r in data["roles"] if r.note == "128x256, as at entry")
     alone, two = (data.value("micro", "wgmma_rate", "N=256", "A=SS", f"warpgroups={w}", "IN_FLIGHT=0", suite="wgmma_groups") for w in (1, 2))
     share = 128 / record.registers
-    return Finding(f"128 accumulators are {share:.0%} of the {record.registers} registers of a 128 x 256 tile, so one block fits on an SM: 12 warps. Two warpgroups that wait "
+    return Finding(f"128 accumulators are {share:.0%} of the {record.registers} registers of a 128 x 256 tile, so one block fits on an SM: 12 warps. Two "
+                   f"warpgroups that wait "
                    f"after each product reach {alone / two:.2f} times the rate of one; asynchrony hides the rest", HOLDS if share >= 0.5 else FALSE)
 
 

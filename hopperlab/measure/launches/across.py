@@ -84,7 +84,8 @@ def world(count: int = 2, backend: str | None = None) -> World:
 
 
 def pointers(arrays: Sequence[Array], name: str = "an array") -> np.void:
-    """`Peers` of peers.cuh, by value: the address of each device's array. The arrays have to outlive what is launched with it. name: what the emulator's messages call them."""
+    """`Peers` of peers.cuh, by value: the address of each device's array. The arrays have to outlive what is launched with it. name: what the
+    emulator's messages call them."""
     table = np.zeros(MOST_DEVICES, np.uint64)
     for number, array in enumerate(arrays):
         named = isinstance(array, np.ndarray)
@@ -130,7 +131,8 @@ class Step:
                 args = tuple(arg.value if isinstance(arg, TensorMap) else arg for arg in (*launch.args, np.uint32(self.number)))
                 stream = self.world.streams[rank].cupy
                 with self.world.devices[rank]:
-                    runs.append((self.world.devices[rank], launch_ex.prepared(launch.kernel.cupy, launch.kernel.name, launch.grid, launch.block, args, launch.shared_mem, stream, LaunchAttributes())))
+                    runs.append((self.world.devices[rank], launch_ex.prepared(launch.kernel.cupy, launch.kernel.name, launch.grid, launch.block, args,
+                                                                              launch.shared_mem, stream, LaunchAttributes())))
 
         def run() -> None:
             for device, one in runs:

@@ -72,11 +72,13 @@ class Copiers:
         return (f"-DCOPY_SLOTS={self.slots}", f"-DCOPY_BYTES={self.chunk}", f"-DDEDICATED={int(self.dedicated)}")
 
 
-def gathered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array], tile: Tile | None = None, copiers: Copiers | None = None, piece_rows: int | None = None,
+def gathered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array], tile: Tile | None = None, copiers: Copiers | None = None,
+             piece_rows: int | None = None,
              order: str = "own first", blocks: int = SMS, options: Sequence[str] = ()) -> Step:
     """c[d] = A * b[d]^T on every device d, by peers/gathered_product.cu. bf16 or their bits.
 
-    a: the gathered A (m x k) of each device, in which its own m / devices rows are set and the others arrive; b: n x k; c: m x n; n a multiple of 64. piece_rows: rows that
+    a: the gathered A (m x k) of each device, in which its own m / devices rows are set and the others arrive; b: n x k; c: m x n; n a multiple of
+    64. piece_rows: rows that
     one flag tells of; None: a cluster tile's. Raises OperandError.
     """
     m, n, k = _shapes(here, a, b, c, a[0].shape[0])
@@ -90,7 +92,8 @@ def gathered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Ar
     size, launches = tile.shared_bytes + (0 if copiers.dedicated else copiers.slots * copiers.chunk), []
     for rank in range(here.count):
         numbers = (rank, here.count, m, n, k, piece_rows, copiers.count, _start(order, rank, here, m, tile))
-        args = (_map(a[rank], tile.bm), _map(b[rank], tile.bn // tile.cluster_m), _map(c[rank], 64), pointers(a, "A"), pointers(flags, "flags"), pieces[rank], *map(np.int32, numbers))
+        args = (_map(a[rank], tile.bm), _map(b[rank], tile.bn // tile.cluster_m), _map(c[rank], 64), pointers(a, "A"), pointers(flags, "flags"), pieces[rank],
+                *map(np.int32, numbers))
         launches.append(Launch(kernel, (grid,), (384,), args, size))
     return Step(here, tuple(launches), (tuple(a), tuple(b), tuple(c), flags, pieces))
 
@@ -138,7 +141,8 @@ class Gather:
     def right(self) -> bool:
         """Whether every device has all of A and its product, exact for operands of small integers."""
         whole = bf16_values(self.whole)
-        return all(bool((_host(a) == self.whole).all()) and bool((_host(c) == bf16_bits(whole @ bf16_values(_host(b)).T)).all()) for a, b, c in zip(self.a, self.b, self.c, strict=True))
+        return all(bool((_host(a) == self.whole).all()) and bool((_host(c) == bf16_bits(whole @ bf16_values(_host(b)).T)).all()) for a, b,
+                   c in zip(self.a, self.b, self.c, strict=True))
 
 
 def gather_operands(here: World, m: int, n: int, k: int, seed: int = 19) -> Gather:
@@ -205,7 +209,8 @@ def _shapes(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Arr
 
 def _shards(here: World, m: int, tile: Tile, piece_rows: int) -> None:
     if m % here.count or (m // here.count) % piece_rows or piece_rows % tile.rows:
-        raise checks.OperandError("size", f"m is {m}, of {here.count} devices, in pieces of {piece_rows} rows, with tiles of {tile.rows}: a shard (m / devices) is a whole number of pieces, "
+        raise checks.OperandError("size", f"m is {m}, of {here.count} devices, in pieces of {piece_rows} rows, with tiles of {tile.rows}: a shard (m / "
+                                          f"devices) is a whole number of pieces, "
                                           "and a piece of cluster tiles")
 
 
@@ -221,7 +226,8 @@ def _copiers(copiers: Copiers, tile: Tile, grid: int) -> Copiers:
     most = grid - tile.cluster_m if copiers.dedicated else grid
     count = min(copiers.count, most)
     if count < 1 or copiers.dedicated and count % tile.cluster_m:
-        raise checks.OperandError("size", f"{copiers.count} CTAs copy, of {grid}: at least one, and dedicated ones leave a cluster and are a multiple of {tile.cluster_m}")
+        raise checks.OperandError("size", f"{copiers.count} CTAs copy, of {grid}: at least one, and dedicated ones leave a cluster and are a multiple of "
+                                          f"{tile.cluster_m}")
     return Copiers(count, copiers.dedicated, copiers.slots, copiers.chunk)
 
 
@@ -234,6 +240,7 @@ def _start(order: str, rank: int, here: World, m: int, tile: Tile) -> int:
 
 
 def _map(array: Array, rows: int) -> TensorMap:
-    return TensorMap.tiled(array, box=(rows, 64), swizzle="128B", dtype="bfloat16" if array.dtype == np.uint16 else None, l2_promotion="256B" if array.shape[-1] % 64 == 0 else "128B")
+    return TensorMap.tiled(array, box=(rows, 64), swizzle="128B", dtype="bfloat16" if array.dtype == np.uint16 else None, l2_promotion="256B"
+                           if array.shape[-1] % 64 == 0 else "128B")
 
 

@@ -57,7 +57,8 @@ class Backward:
 
     def options(self, d: int, causal: bool) -> tuple[str, ...]:
         """NVRTC options of backward.cu."""
-        return (f"-DD={d}", f"-DCAUSAL={int(causal)}", f"-DCONSUMERS={self.consumers}", f"-DSTAGES={self.stages}", f"-DOVERLAP={self.overlap}", f"-DAHEAD={self.ahead}", f"-DDQ={DQ[self.dq]}",
+        return (f"-DD={d}", f"-DCAUSAL={int(causal)}", f"-DCONSUMERS={self.consumers}", f"-DSTAGES={self.stages}", f"-DOVERLAP={self.overlap}",
+                f"-DAHEAD={self.ahead}", f"-DDQ={DQ[self.dq]}",
                 f"-DROTATED={self.rotated}")
 
     def shared_bytes(self, d: int) -> int:
@@ -135,7 +136,8 @@ def sizes(arrays: Mapping[str, Array], lse: Array, length: int) -> tuple[int, in
 
 def _map(array: Array, length: int, rows: int) -> TensorMap:
     tokens, heads, d = array.shape
-    return TensorMap.tiled(array.reshape(tokens // length, length, heads, d), box=(1, rows, 1, 64), swizzle="128B", dtype="bfloat16" if array.dtype == np.uint16 else None)
+    return TensorMap.tiled(array.reshape(tokens // length, length, heads, d), box=(1, rows, 1, 64), swizzle="128B", dtype="bfloat16" if array.dtype == np.uint16
+                           else None)
 
 
 def _between(like: Array, units: int, rows: int, tiles: int, d: int) -> tuple[Array, Array, Array, Array]:
@@ -146,7 +148,8 @@ def _between(like: Array, units: int, rows: int, tiles: int, d: int) -> tuple[Ar
     return (xp.empty(units * rows * d, np.float32), xp.empty((units, rows), np.float32), xp.empty((units, rows), np.float32), xp.zeros(units * tiles + 1, np.uint32))
 
 
-def backward(q: Array, k: Array, v: Array, o: Array, d_o: Array, lse: Array, dq: Array, dk: Array, dv: Array, length: int, causal: bool = False, scale: float | None = None,
+def backward(q: Array, k: Array, v: Array, o: Array, d_o: Array, lse: Array, dq: Array, dk: Array, dv: Array, length: int, causal: bool = False,
+             scale: float | None = None,
              choice: Backward | None = None, backend: str | None = None) -> BackwardPass:
     """dq, dk, dv of attention in one configuration. length: of every sequence; scale: of the scores, 1 / sqrt(D) unless given. Raises OperandError."""
     arrays = dict(zip((*GIVEN, *MADE), (q, k, v, o, d_o, dq, dk, dv), strict=True))
@@ -164,8 +167,10 @@ def backward(q: Array, k: Array, v: Array, o: Array, d_o: Array, lse: Array, dq:
     end = load_kernel("attention_backward/end.cu", "attention_backward_end", (f"-DD={d}", f"-DCONSUMERS={choice.consumers}"), backend=backend)
     maps = [_map(array, length, rows) for array, rows in ((q, bm), (k, choice.bn), (v, choice.bn), (d_o, bm), (dk, 64), (dv, 64))]
     return BackwardPass((Launch(begin, (tiles, units), (256,), (o, d_o, lse, lse2, delta, sums, done, *numbers)),
-                         Launch(middle, (blocks * units,), (128 * (choice.consumers + 1),), (*maps, lse2, delta, sums, done, size, *numbers, group), choice.shared_bytes(d)),
-                         Launch(end, (tiles, units), (128 * choice.consumers,), (_map(dq, length, 64), sums, size, np.int32(length), np.int32(heads)), 8192 * choice.consumers)),
+                         Launch(middle, (blocks * units,), (128 * (choice.consumers + 1),), (*maps, lse2, delta, sums, done, size, *numbers, group),
+                                choice.shared_bytes(d)),
+                         Launch(end, (tiles, units), (128 * choice.consumers,), (_map(dq, length, 64), sums, size, np.int32(length), np.int32(heads)),
+                                8192 * choice.consumers)),
                         sums, lse2, delta, done)
 
 
@@ -189,7 +194,8 @@ def gradients(q: Array, k: Array, v: Array, d_o: Array, causal: bool, scale: flo
     return made, tuple(1.01 * term + 2.0 ** -8 * abs(x) + 1e-30 for x, term in zip(made, terms, strict=True))  # type: ignore[return-value]
 
 
-def reference(q: Array, k: Array, v: Array, d_o: Array, length: int, causal: bool = False, scale: float | None = None) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+def reference(q: Array, k: Array, v: Array, d_o: Array, length: int, causal: bool = False, scale: float | None = None) -> tuple[tuple[np.ndarray, ...],
+        tuple[np.ndarray, ...]]:
     """`gradients` of every head and sequence: ((dq, dk, dv), bounds), each tokens x heads x D."""
     tokens, heads, d = q.shape
     made = tuple(tuple(np.zeros(q.shape) for _ in range(3)) for _ in range(2))

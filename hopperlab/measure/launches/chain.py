@@ -131,7 +131,8 @@ class Chain:
         return close and (not exact or all(bool((got == wanted).all()) for got, wanted in zip(made, products, strict=False)))
 
 
-def chain(given: Operands, launch_at: str | Sequence[str] = "loaded", wait_at: str | Sequence[str] = "x", stages: int = 6, options: Sequence[str] = (), backend: str | None = None,
+def chain(given: Operands, launch_at: str | Sequence[str] = "loaded", wait_at: str | Sequence[str] = "x", stages: int = 6, options: Sequence[str] = (),
+          backend: str | None = None,
           apart: bool = False) -> Chain:
     """The chain kernel by kernel: launches/product.cu for each product, then launches/rms_norm.cu.
 
@@ -142,7 +143,8 @@ def chain(given: Operands, launch_at: str | Sequence[str] = "loaded", wait_at: s
     places = list(zip(_each(launch_at, products + 1, LAUNCH_AT, "launch_at"), _each(wait_at, products + 1, WAIT_AT, "wait_at"), strict=True))
     launches = []
     for layer, (launch, wait) in enumerate(places[:-1]):
-        kernel = load_kernel("launches/product.cu", "product", (f"-DLAUNCH_AT={launch}", f"-DWAIT_AT={wait}", f"-DSTAGES={stages}", *_number(apart, layer), *options), backend=backend)
+        kernel = load_kernel("launches/product.cu", "product", (f"-DLAUNCH_AT={launch}", f"-DWAIT_AT={wait}", f"-DSTAGES={stages}", *_number(apart, layer),
+                                                                *options), backend=backend)
         maps = (_map(given.steps[layer]), _map(given.weights[layer]))
         launches.append(Launch(kernel, (n // TILE, -(-m // TILE)), (160,), (*maps, given.steps[layer + 1], np.int32(m), np.int32(n), np.int32(n)), _ring_bytes(stages)))
     launch, wait = places[-1]
@@ -152,7 +154,8 @@ def chain(given: Operands, launch_at: str | Sequence[str] = "loaded", wait_at: s
 
 
 def persistent(given: Operands, flags: Array, stages: int = 6, blocks: int = SMS, options: Sequence[str] = (), backend: str | None = None) -> Chain:
-    """The same in one launch, launches/persistent_chain.cu: m a multiple of 64; flags: uint32, products * m / 64 + 1 of them, 0 before the first launch. Raises OperandError."""
+    """The same in one launch, launches/persistent_chain.cu: m a multiple of 64; flags: uint32, products * m / 64 + 1 of them, 0 before the first
+    launch. Raises OperandError."""
     m, n, products = _shape(given, stages)
     checks.array("flags", flags, ("uint32",), 1)
     if m % TILE or flags.size < products * (m // TILE) + 1:
@@ -160,7 +163,8 @@ def persistent(given: Operands, flags: Array, stages: int = 6, blocks: int = SMS
     kernel = load_kernel("launches/persistent_chain.cu", "persistent_chain", (f"-DSTAGES={stages}", _vectors(n), *options), backend=backend)
     maps = (_map(given.steps.reshape(-1, n)), _map(given.weights.reshape(-1, n)))
     grid = min(blocks, max(m, (m // TILE) * (n // TILE)))           # a block has a tile of every product, or a row of the norm, or both
-    launch = Launch(kernel, (grid,), (160,), (*maps, given.steps, given.gain, given.out, flags, np.int32(m), np.int32(n), np.int32(products), EPSILON), _ring_bytes(stages))
+    launch = Launch(kernel, (grid,), (160,), (*maps, given.steps, given.gain, given.out, flags, np.int32(m), np.int32(n), np.int32(products), EPSILON),
+                    _ring_bytes(stages))
     return Chain((launch,), given, cooperative=True)
 
 
@@ -176,7 +180,8 @@ def _shape(given: Operands, stages: int) -> tuple[int, int, int]:
         checks.array(name, value, checks.BF16, dimensions)
     wanted = ((products + 1, m, n), (products, n, n), (n,), (m, n))
     if (given.steps.shape, given.weights.shape, given.gain.shape, given.out.shape) != wanted:
-        raise checks.OperandError("shape", f"steps, weights, gain and out have shapes {given.steps.shape}, {given.weights.shape}, {given.gain.shape} and {given.out.shape}, not {wanted}")
+        raise checks.OperandError("shape", f"steps, weights, gain and out have shapes {given.steps.shape}, {given.weights.shape}, {given.gain.shape} and "
+                                           f"{given.out.shape}, not {wanted}")
     if n % TILE or n > MOST_COLUMNS:
         raise checks.OperandError("size", f"n is {n}; it is a multiple of {TILE}, at most {MOST_COLUMNS}")
     checks.number("stages", stages, 1, 13)

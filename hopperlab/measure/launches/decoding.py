@@ -68,7 +68,8 @@ class Given:
 
 @dataclass(frozen=True)
 class Choice:
-    """How a step is launched. stages: tiles in the ring (0: as many as fit); groups: warpgroups that take tiles by turns; gather: cp.async instead of TMA; promotion: bytes
+    """How a step is launched. stages: tiles in the ring (0: as many as fit); groups: warpgroups that take tiles by turns; gather: cp.async instead
+    of TMA; promotion: bytes
     that a tensor map asks the L2 to fetch at a time (0: none); splits and blocks: see `plan`."""
 
     stages: int = 0
@@ -95,7 +96,8 @@ class Decoding(Chain):
         return wrong(self.given, xp) == 0.0
 
 
-def operands(xp: Any, lengths: Sequence[int], heads: int = 8, kv_heads: int = 1, d: int = 128, page: int = 64, seed: int = 16, size: float = 1.0, latent: bool = False) -> Given:
+def operands(xp: Any, lengths: Sequence[int], heads: int = 8, kv_heads: int = 1, d: int = 128, page: int = 64, seed: int = 16, size: float = 1.0,
+             latent: bool = False) -> Given:
     """Normal numbers as bits of bf16; q of `size`. Pages lie in random order, and what no key occupies is NaN; o is NaN."""
     random = np.random.default_rng(seed)
     counts = [-(-int(length) // page) for length in lengths]
@@ -135,7 +137,8 @@ def reference(given: Given, xp: Any = np) -> Array:
 
 
 def wrong(given: Given, xp: Any = np, wanted: Array | None = None) -> float:
-    """Share of the elements of o further from the reference than the rounding of p and o to bf16 explains; NaN counts. wanted: the reference, where it is known already."""
+    """Share of the elements of o further from the reference than the rounding of p and o to bf16 explains; NaN counts. wanted: the reference, where
+    it is known already."""
     wanted, got = reference(given, xp) if wanted is None else wanted, bf16_values(_bits(given.o))
     bound = 2.0 ** -7 * xp.maximum(xp.abs(wanted), xp.abs(wanted).max(axis=-1, keepdims=True))
     return float((~(xp.abs(got - wanted) <= bound)).mean())
@@ -208,15 +211,18 @@ def _checked(given: Given, choice: Choice) -> int:
     checks.array("table", given.table, ("int32",), 2, aligned=4)
     sequences, heads, d = given.q.shape
     if len(given.lengths) != sequences or given.table.shape[0] != sequences or given.table.shape[1] * given.page < max(given.lengths):
-        raise checks.OperandError("shape", f"{sequences} queries, {len(given.lengths)} lengths, a table of {tuple(given.table.shape)} with pages of {given.page}: one row a sequence, with "
+        raise checks.OperandError("shape", f"{sequences} queries, {len(given.lengths)} lengths, a table of {tuple(given.table.shape)} with pages of "
+                                           f"{given.page}: one row a sequence, with "
                                            "places for the pages of the longest")
     if given.latent:
         if d != LATENT or heads % LATENT_HEADS or given.page % 32 or given.pages[0].shape[2] != LATENT or tuple(given.o.shape) != (sequences, heads, LATENT_VALUE):
-            raise checks.OperandError("shape", f"q is {tuple(given.q.shape)}, the cache {tuple(given.pages[0].shape)}, o {tuple(given.o.shape)}: latent attention takes {LATENT} columns, "
+            raise checks.OperandError("shape", f"q is {tuple(given.q.shape)}, the cache {tuple(given.pages[0].shape)}, o {tuple(given.o.shape)}: latent "
+                                               f"attention takes {LATENT} columns, "
                                                f"{LATENT_VALUE} in o, a multiple of {LATENT_HEADS} heads and pages of a multiple of 32 keys")
         return LATENT_HEADS
     if d not in HEAD_SIZES or given.pages[0].shape != given.pages[1].shape or given.pages[0].shape[3] != d or given.o.shape != given.q.shape:
-        raise checks.OperandError("shape", f"q is {tuple(given.q.shape)}, k {tuple(given.pages[0].shape)}, v {tuple(given.pages[1].shape)}, o {tuple(given.o.shape)}: one head size of "
+        raise checks.OperandError("shape", f"q is {tuple(given.q.shape)}, k {tuple(given.pages[0].shape)}, v {tuple(given.pages[1].shape)}, o "
+                                           f"{tuple(given.o.shape)}: one head size of "
                                            f"{' or '.join(map(str, HEAD_SIZES))}, k like v and o like q")
     if heads % given.kv_heads or heads // given.kv_heads > 16:
         raise checks.OperandError("shape", f"{heads} query heads over {given.kv_heads} of k and v: a multiple, at most 16 times as many")

@@ -51,7 +51,8 @@ class Plan:
 def plan(lengths: Sequence[int], heads: int, blocks: int = SMS, splits: int = 0, tile: int = 64) -> Plan:
     """The pieces of one decoding step. lengths: keys of each sequence, at least 1; heads: rows of a sequence.
 
-    splits 0: all tiles stand in a line, and every CTA takes an equal share of it, wherever rows end. splits n: every row is cut into n pieces of equal tiles (fewer, where it
+    splits 0: all tiles stand in a line, and every CTA takes an equal share of it, wherever rows end. splits n: every row is cut into n pieces of
+    equal tiles (fewer, where it
     has fewer tiles), and the pieces are dealt out, the longest first, to the CTA that has least. Raises OperandError.
     """
     if not len(lengths) or min(lengths) < 1:
@@ -70,7 +71,8 @@ def plan(lengths: Sequence[int], heads: int, blocks: int = SMS, splits: int = 0,
             cut.append((*row, slot, len(firsts)))
             slots.update({(*row, first): slot + i for i, first in enumerate(sorted(firsts))})
             slot += len(firsts)
-    table = [(sequence, head, first * tile, min(end * tile, int(lengths[sequence])), slots.get((sequence, head, first), -1)) for pieces in work for sequence, head, first, end in pieces]
+    table = [(sequence, head, first * tile, min(end * tile, int(lengths[sequence])), slots.get((sequence, head, first), -1)) for pieces in work for sequence,
+             head, first, end in pieces]
     return Plan(np.array(table, np.int32), np.cumsum([0, *map(len, work)], dtype=np.int32), np.array(cut, np.int32).reshape(-1, 4), tile)
 
 

@@ -145,7 +145,8 @@ def block_scaled(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array,
     m, n, k = sizes(a, b, c, a_scales, b_scales)
     choice = choice or choose(m, n, k)
     kernel = load_kernel("fp8/block_scaled.cu", "gemm", (*choice.options, *options), backend=backend)
-    maps = (_map(a, choice.bm // choice.cluster_n, choice.promotion), _map(b, choice.bn, choice.promotion), _c_map(c), TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))
+    maps = (_map(a, choice.bm // choice.cluster_n, choice.promotion), _map(b, choice.bn, choice.promotion), _c_map(c),
+            TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))
     return Launch(kernel, choice.grid(m, n), (128 * (choice.consumers + 1),), (*maps, b_scales, *_numbers(m, n, k)), choice.shared_bytes)
 
 

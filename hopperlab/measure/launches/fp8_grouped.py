@@ -52,7 +52,8 @@ def grouped(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, firs
         xp = np
     tile = (fp8.BLOCK, fp8.BLOCK)
     maps = (TensorMap.tiled(a, box=tile, swizzle="128B", dtype="uint8"), TensorMap.tiled(b.reshape(groups * n, k), box=tile, swizzle="128B", dtype="uint8"),
-            TensorMap.tiled(c, box=(64, 64), swizzle="128B", dtype="bfloat16" if c.dtype == np.uint16 else None), TensorMap.tiled(a_scales[:, :rows], box=(1, fp8.BLOCK + 4)))
+            TensorMap.tiled(c, box=(64, 64), swizzle="128B", dtype="bfloat16" if c.dtype == np.uint16 else None),
+            TensorMap.tiled(a_scales[:, :rows], box=(1, fp8.BLOCK + 4)))
     room = xp.zeros(blocks * 2 * 128, np.uint8)
     return Launch(kernel, (blocks,), (384,), (*maps, b_scales, first, room, c, *(np.int32(number) for number in (groups, n, k))),
                   stages * 33408 + 16384 + 256 + 128)

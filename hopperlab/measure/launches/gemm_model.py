@@ -21,9 +21,11 @@ class Work:
     """What a launch has to do. Numbers, or arrays of them for many launches at a time.
 
     blocks: k-blocks of 64 that the busiest SM's CTAs work off, one after the other. products: cycles of an SM's tensor cores for one of them. shared: bytes
-    that it moves through shared memory, written by TMA and read by wgmma. alone: 1 where a single consumer waits for its own products, else 0. beside: CTAs that share an SM.
+    that it moves through shared memory, written by TMA and read by wgmma. alone: 1 where a single consumer waits for its own products, else 0.
+    beside: CTAs that share an SM.
     loaded: bytes from the L2 for one k-block. tiles: how many a CTA finishes, one after the other. starts: CTAs that an SM
-    starts, one after the other. staggered: 1 where one consumer's end of a tile runs under the other's products. tile: elements of one. narrow: 64 over the columns of C in a slot, less 1. memory: bytes read and written at
+    starts, one after the other. staggered: 1 where one consumer's end of a tile runs under the other's products. tile: elements of one. narrow: 64
+    over the columns of C in a slot, less 1. memory: bytes read and written at
     least. operands, traffic: bytes that wgmma reads, bytes from the L2, of all CTAs. cluster, split, dealt: 1 or 0.
     exchanged, mailed: bytes that a CTA receives from others of its cluster, or by way of memory.
     """
@@ -119,7 +121,8 @@ class Model:
         energy = (todo.operands * self.operand_pj + todo.traffic * self.l2_pj) / self.watts * 1e-6
         longest = (busy ** self.sharpness + memory ** self.sharpness + energy ** self.sharpness) ** (1 / self.sharpness)
         cycles = todo.exchanged / self.exchange_bytes_per_cycle + todo.mailed / self.mail_bytes_per_cycle
-        return self.start + self.restart_us * (todo.starts - 1) + self.cluster_us * todo.cluster + self.exchange_us * todo.split + self.mail_us * todo.dealt + longest + cycles / self.ghz / 1000
+        begins = self.start + self.restart_us * (todo.starts - 1) + self.cluster_us * todo.cluster
+        return begins + self.exchange_us * todo.split + self.mail_us * todo.dealt + longest + cycles / self.ghz / 1000
 
 
 MODEL = Model()

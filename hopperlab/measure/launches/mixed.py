@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches of lesson 15x's kernels: bf16 activations times weights of 4 or 8 bits, times weights with two of four, and two kinds of fp8. Like launch.py: arrays in, a Launch out.
+"""Launches of lesson 15x's kernels: bf16 activations times weights of 4 or 8 bits, times weights with two of four, and two kinds of fp8. Like
+launch.py: arrays in, a Launch out.
 
 x: m x k, y: m x n, bf16 or its bits (uint16). Weights are prepared by mixed_weights. m is anything, n a multiple of the tile's columns, k of two k-blocks a CTA.
 """
@@ -79,7 +80,8 @@ def choices(m: int, n: int, k: int) -> Iterator[Choice]:
 
 
 def choose(m: int, n: int, k: int, group: int = 1 << 20) -> Choice:
-    """The configuration of the least cost in `choices`: waves of tiles, times a tile's work, times how often x is read. Raises OperandError where none takes the shape."""
+    """The configuration of the least cost in `choices`: waves of tiles, times a tile's work, times how often x is read. Raises OperandError where
+    none takes the shape."""
     def cost(one: Choice) -> tuple[float, int]:
         ctas = one.tiles(m, n) * one.split
         waves = -(-ctas // SMS)
@@ -108,7 +110,8 @@ def _map(array: Array, box: tuple[int, int], swizzle: str = "128B") -> TensorMap
 
 def _launch(path: str, choice: Choice, weight_bytes: int, m: int, n: int, k: int, args: tuple, options: Sequence[str], backend: str | None) -> Launch:
     if not choice.fits(m, n, k):
-        raise checks.OperandError("size", f"n, k = {n}, {k}: with tiles of {choice.bn} columns, k-blocks of {choice.bk} and {choice.split} CTAs a tile, n is a multiple of {choice.bn} and "
+        raise checks.OperandError("size", f"n, k = {n}, {k}: with tiles of {choice.bn} columns, k-blocks of {choice.bk} and {choice.split} CTAs a tile, n is "
+                                          f"a multiple of {choice.bn} and "
                                           f"k of {2 * choice.split * choice.bk}")
     chosen = choice.with_stages(weight_bytes)
     size = chosen.bytes_for(chosen.stages, weight_bytes)
@@ -149,7 +152,9 @@ def fp8_kinds(a: Array, b: Array, c: Array, kinds: tuple[str, str] = ("e4m3", "e
         checks.array(name, value, (dtype,), 2)
     (m, k), n = a.shape, b.shape[0]
     if b.shape[1] != k or c.shape != (m, n) or m % 64 or n % 64 or k % 16 or any(kind not in FP8_KINDS for kind in kinds):
-        raise checks.OperandError("shape", f"a is {a.shape}, b {b.shape}, c {c.shape} of kinds {kinds}: they are m x k, n x k and m x n, m and n multiples of 64, k of 16; kinds are e4m3 or e5m2")
+        raise checks.OperandError("shape", f"a is {a.shape}, b {b.shape}, c {c.shape} of kinds {kinds}: they are m x k, n x k and m x n, m and n multiples of "
+                                           f"64, k of 16; kinds are e4m3 or e5m2")
     options = tuple(f"-D{name}_KIND={FP8_KINDS.index(kind)}" for name, kind in zip("AB", kinds, strict=True))
     maps = tuple(TensorMap.tiled(array, box=(64, 128), swizzle="128B", dtype="uint8") for array in (a, b))
-    return Launch(load_kernel("mixed/fp8_kinds.cu", "fp8_kinds", options, backend=backend), (n // 64, m // 64), (128,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)), 16384 + 8)
+    return Launch(load_kernel("mixed/fp8_kinds.cu", "fp8_kinds", options, backend=backend), (n // 64, m // 64), (128,),
+                  (*maps, c, np.int32(m), np.int32(n), np.int32(k)), 16384 + 8)

@@ -45,7 +45,8 @@ def sdpa(given: Given) -> Mapping[str, Run]:
             with sdpa_kernel(backend):
                 return attention(query, k, v, **more).reshape(given.o.shape)
         return run
-    return {"PyTorch": entry(q, enable_gqa=True), "PyTorch, flash, rows": entry(rows, SDPBackend.FLASH_ATTENTION), "cuDNN": entry(q, SDPBackend.CUDNN_ATTENTION, enable_gqa=True),
+    return {"PyTorch": entry(q, enable_gqa=True), "PyTorch, flash, rows": entry(rows, SDPBackend.FLASH_ATTENTION),
+            "cuDNN": entry(q, SDPBackend.CUDNN_ATTENTION, enable_gqa=True),
             "cuDNN, rows": entry(rows, SDPBackend.CUDNN_ATTENTION)}
 
 

@@ -139,7 +139,8 @@ def measure(chosen: Sequence[Target], tool: str, jobs: int = JOBS) -> tuple[list
 def _given(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.profile.memcheck", description=__doc__.split("\n")[0])
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"which (default: all): {', '.join(SHAPES)}")
-    parser.add_argument("--tests", nargs="+", type=Path, default=[], metavar="PATH", help="and these files of tests (folders: all of theirs; FILE::TEST: one), run with -m gpu")
+    parser.add_argument("--tests", nargs="+", type=Path, default=[], metavar="PATH",
+                        help="and these files of tests (folders: all of theirs; FILE::TEST: one), run with -m gpu")
     parser.add_argument("--differential", nargs="+", type=Path, default=[], metavar="PATH", help="and these, run with --differential")
     parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"processes at a time (default here: {JOBS})")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the recording there (default: only print)")
@@ -162,7 +163,8 @@ def main(arguments: list[str] | None = None) -> int:
     records, found = measure(chosen, tool, given.jobs)
     seen = any(found[target].errors for target in chosen if target.options == ("vector_copy",))
     bad = sum(not found[target].clean for target in chosen if not target.overruns)
-    print(f"{sum(not target.overruns for target in chosen) - bad} clean, {bad} not" + ("" if seen else "; an ordinary store past the end was not found: this says nothing"))
+    print(f"{sum(not target.overruns for target in chosen) - bad} clean, {bad} not"
+          + ("" if seen else "; an ordinary store past the end was not found: this says nothing"))
     if given.out:
         print(f"written: {recordings.save('memcheck', header(), records, given.out)}")
     return 0 if seen and not bad else 1

@@ -28,7 +28,8 @@ STEP_CELLS = ((128, False, 4096), (128, True, 4096))
 _BASE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
 _MORE = {64: {"two": Forward(), "two, 2 slots": Forward(q_slots=2), "two, 2 slots, group 1": Forward(q_slots=2, group=1), "2 slots": Forward(consumers=3, q_slots=2),
               "2 slots, group 1": Forward(consumers=3, q_slots=2, group=1), "2 slots, from registers": Forward(consumers=3, q_slots=2, staged=0),
-              "2 slots, dealt, group 1": Forward(consumers=3, q_slots=2, dealt=1, group=1), "2 slots, pairs, group 1": Forward(consumers=3, q_slots=2, dealt=1, cluster=2, group=1),
+              "2 slots, dealt, group 1": Forward(consumers=3, q_slots=2, dealt=1, group=1), "2 slots, pairs, group 1": Forward(consumers=3, q_slots=2,
+                      dealt=1, cluster=2, group=1),
               "two of 192, 2 slots": Forward(bn=192, q_slots=2), "two of 176, 2 slots": Forward(bn=176, q_slots=2)},
          128: {"128": Forward(), "128, a tile": Forward(blocks=0), "128, group 1": Forward(group=1), "176": Forward(bn=176), "176, group 1": Forward(bn=176, group=1),
                "128, 2 slots": Forward(q_slots=2), "128, 2 slots, group 1": Forward(q_slots=2, group=1),
@@ -37,7 +38,8 @@ _MORE = {64: {"two": Forward(), "two, 2 slots": Forward(q_slots=2), "two, 2 slot
          256: {"group 1, from registers": Forward(bn=80, group=1, staged=0)}}
 CONFIGURATIONS: Mapping[int, Mapping[str, Forward]] = {
     d: {"drawn": base, "dealt": replace(base, dealt=1), "dealt, group 1": replace(base, dealt=1, group=1), "pairs": replace(base, dealt=1, cluster=2),
-        "pairs, group 1": replace(base, dealt=1, cluster=2, group=1), "a tile": replace(base, blocks=0), "from registers": replace(base, staged=0), "2 chains": replace(base, chains=2),
+        "pairs, group 1": replace(base, dealt=1, cluster=2, group=1), "a tile": replace(base, blocks=0), "from registers": replace(base, staged=0),
+        "2 chains": replace(base, chains=2),
         "no turns": replace(base, turns=0), "group 1": replace(base, group=1),
         **_MORE.get(d, {})}
     for d, base in _BASE.items()}

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 CELLS = tuple((d, causal, length) for d in ours.HEAD_SIZES for causal in (False, True) for length in LENGTHS)
 STEP_CELLS = ((64, False, 4096), (64, True, 4096), (128, False, 4096), (128, True, 4096))
 CONFIGURATIONS: Mapping[str, Backward] = {
-    "bulk": Backward(), "bulk, group 1": Backward(group=1), "bulk, group 16": Backward(group=16), "bulk, not rotated": Backward(rotated=0), "atomics": Backward(dq="atomics"),
+    "bulk": Backward(), "bulk, group 1": Backward(group=1), "bulk, group 16": Backward(group=16), "bulk, not rotated": Backward(rotated=0),
+    "atomics": Backward(dq="atomics"),
     "ordered": Backward(dq="ordered"), "ahead": Backward(ahead=1), "ordered, ahead": Backward(dq="ordered", ahead=1), "ordered, group 1": Backward(dq="ordered", group=1)}
 CHECKS = (1, 130, 777)
 BIT_RUNS = 20
-METHOD = ("medians of whole backward passes (ours: three kernels) timed with events around them, variants interleaved in one process, each after a write of 512 MiB; random normal "
+METHOD = ("medians of whole backward passes (ours: three kernels) timed with events around them, variants interleaved in one process, each after a write of "
+          "512 MiB; random normal "
           "inputs; 10 * batch * heads * length^2 * D operations, halved when causal; the ratio is that of speeds, round by round")
 
 
@@ -151,7 +153,8 @@ def _records(cell, timed, kernel: str | None = None, chosen: Mapping[str, Backwa
     for name, sample in samples.items():
         options = (f"D={d}", "causal" if causal else "full", *(chosen[name].named if chosen and name in chosen else ()))
         main = made[name].launches[1] if name in made else None
-        out.append(Record("backward", kernel if kernel and name in made else name, options, (TOKENS // length, length, HIDDEN // d, d), "bfloat16", **times(sample), tflops=rate[name],
+        out.append(Record("backward", kernel if kernel and name in made else name, options, (TOKENS // length, length, HIDDEN // d, d), "bfloat16",
+                          **times(sample), tflops=rate[name],
                           **beside(sample, "cuDNN", samples["cuDNN"], rate["cuDNN"]), **facts(main), note=name if kernel and name in made else ""))
     return out
 
@@ -203,7 +206,8 @@ def bits(right: Collection[str], length: int = 4096) -> list[Record]:
                 wait()
                 results.append([given[made].copy() for made in ours.MADE])
             other = sum(any(bool((a != b).any()) for a, b in zip(results[0], one, strict=True)) for one in results[1:])
-            records.append(Record("backward", "bits", (f"D={d}", "full", f"DQ={name}"), (1, length, HIDDEN // d, d), "bfloat16", value=other, unit=f"of {BIT_RUNS} runs differ",
+            records.append(Record("backward", "bits", (f"D={d}", "full", f"DQ={name}"), (1, length, HIDDEN // d, d), "bfloat16", value=other,
+                                  unit=f"of {BIT_RUNS} runs differ",
                                   note="from the first run, in a bit of dq, dk or dv"))
     return records
 

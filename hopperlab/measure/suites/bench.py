@@ -117,7 +117,8 @@ def _drawn(request: Request, races: Races) -> tuple[tuple[int, ...], ...]:
     if request.random is None:
         return ()
     if races.random is None or request.shapes:
-        raise RequestError(f"--random draws shapes of products: {request.suite} has none" if races.random is None else "--random draws its own shapes: leave --shapes out")
+        raise RequestError(f"--random draws shapes of products: {request.suite} has none" if races.random is None
+                           else "--random draws its own shapes: leave --shapes out")
     seed = int(f"{date.today():%Y%m%d}") if request.seed is None else request.seed
     return tuple(dict.fromkeys(races.random(request.random, seed)))
 

@@ -24,8 +24,10 @@ from .fields import beside, facts, gb_s, times, wait
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
 
-METHOD = ("medians of whole steps (both kernels, the second a dependent launch) timed with events around them on one stream, variants interleaved in one process, after a write of "
-          "512 MiB so that the L2 is cold; random normal inputs, pages in random order; rates are of the bytes of the cache alone, the ratio is that of speeds, round by round, "
+METHOD = ("medians of whole steps (both kernels, the second a dependent launch) timed with events around them on one stream, variants interleaved in one "
+          "process, after a write of "
+          "512 MiB so that the L2 is cold; random normal inputs, pages in random order; rates are of the bytes of the cache alone, the ratio is that of "
+          "speeds, round by round, "
           "beside the faster of two kernels that only read the same bytes")
 ROOFS: Mapping[str, tuple[int, int, int]] = {"read, 6 slots of 32 KiB": (6, 32768, 1), "read, 4 slots of 16 KiB, 2 blocks an SM": (4, 16384, 2)}
 HEADS, KV_HEADS, D, PAGE, TOKENS = 64, 8, 128, 64, 262144                 # TOKENS: a cache of 1 GiB
@@ -151,7 +153,8 @@ def bugs(rounds: int) -> list[Record]:
                 run()
                 wait()
                 wrong += steps.wrong(given, cupy, wanted) > 0
-            found.append(Record("bugs", "combine", (f"size={size:g}", *([option] if option else [])), (4, 8192, HEADS, KV_HEADS, D), "bfloat16", runs=3 * rounds, wrong=wrong,
+            found.append(Record("bugs", "combine", (f"size={size:g}", *([option] if option else [])), (4, 8192, HEADS, KV_HEADS, D), "bfloat16", runs=3 * rounds,
+                                wrong=wrong,
                                 outcome="right" if not wrong else "wrong" if wrong == 3 * rounds else "sometimes wrong"))
     return found
 

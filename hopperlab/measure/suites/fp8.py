@@ -3,7 +3,8 @@
 
 Needs a Hopper GPU, CuPy and PyTorch. Every step and configuration is first checked in a process of its own with a time limit; then
 what passed is timed beside cuBLASLt's block-scaled product (through torch._scaled_mm), and DeepGEMM's where sgl-deep-gemm is installed,
-interleaved, with a cold L2, and written as the recording `fp8`: configurations over the shapes (those with a note; launches/fp8.choose reads them), the steps at two sizes, the last step
+interleaved, with a cold L2, and written as the recording `fp8`: configurations over the shapes (those with a note; launches/fp8.choose reads them),
+the steps at two sizes, the last step
 over all shapes, what the tensor core's own sums lose over k (kernel `accuracy`), and wgmma while TMA writes into the shared memory that it reads
 (`wgmma_beside_copies`).
 """
@@ -37,7 +38,8 @@ CONFIGURATIONS: Mapping[str, BlockScaled] = {
     "tall": replace(TALL, cluster_n=1), "tall, group 16": replace(TALL, cluster_n=1, group=16), "tall a tile": replace(TALL, cluster_n=1, group=0),
     "tall, unrolled": replace(DEEP, cluster_n=1), "tall pair": TALL, "tall pair a tile": replace(TALL, group=0), "tall pair, group 4": replace(TALL, group=4),
     "tall pair, a slot": replace(TALL, stages=4, c_slots=1), "tall pair, 128B": replace(TALL, promotion=128), "tall pair, unrolled": DEEP,
-    "tall pair, unrolled, group 4": replace(DEEP, group=4), "tall pair, unrolled, group 16": replace(DEEP, group=16), "tall pair, unrolled, 128B": replace(DEEP, promotion=128),
+    "tall pair, unrolled, group 4": replace(DEEP, group=4), "tall pair, unrolled, group 16": replace(DEEP, group=16),
+    "tall pair, unrolled, 128B": replace(DEEP, promotion=128),
     "128 x 64": NARROW, "128 x 64, B once": replace(NARROW, stream_b=1), "128 x 64, B once, 128B": replace(NARROW, stream_b=1, promotion=128),
     "128 x 64, 128B": replace(NARROW, promotion=128), "64 x 128": SHORT, "64 x 128, B once": replace(SHORT, stream_b=1), "64 x 128, 256B": replace(SHORT, promotion=256)}
 FEW = tuple(name for name in CONFIGURATIONS if name.startswith(("128 x 64", "64 x 128")))

@@ -131,7 +131,8 @@ def one_kernel(rounds: int) -> list[Record]:
     each, one = chains.chain(given), chains.persistent(given, chains.flags_for(cupy, given))
     ordinary = replace(one, cooperative=False)
     runs: Runs = {("way=graph",): (each.captured(), each), ("way=persistent kernel", "launch=cooperative"): (one.bound(), one),
-                  ("way=persistent kernel", "launch=cooperative, in a graph"): (one.captured(), one), ("way=persistent kernel", "launch=ordinary"): (ordinary.bound(), ordinary),
+                  ("way=persistent kernel", "launch=cooperative, in a graph"): (one.captured(), one),
+                  ("way=persistent kernel", "launch=ordinary"): (ordinary.bound(), ordinary),
                   ("way=persistent kernel", "launch=ordinary, in a graph"): (ordinary.captured(), ordinary)}
     return records("one kernel", {name: (checked(name, run, made), made) for name, (run, made) in runs.items()}, rounds, (COLD, WARM))
 
@@ -168,7 +169,8 @@ def bugs(rounds: int) -> list[Record]:
     flush, found = cupy.empty(L2_FLUSH_BYTES, cupy.uint8), []
     given = chains.operands(cupy, *SHAPE, PRODUCTS)
     expected = [*chains.reference(given, cupy)[0]]
-    for name, made in (("", chains.chain(given)), ("BUG_X_BEFORE_GRID_WAIT=1", chains.chain(given, options=("-DBUG_X_BEFORE_GRID_WAIT=1",))), ("WAIT_AT=never", chains.chain(given, wait_at="never"))):
+    for name, made in (("", chains.chain(given)), ("BUG_X_BEFORE_GRID_WAIT=1", chains.chain(given, options=("-DBUG_X_BEFORE_GRID_WAIT=1",))),
+                       ("WAIT_AT=never", chains.chain(given, wait_at="never"))):
         run, wrong, runs = made.captured(True), 0, 20 * rounds
         for turn in range(runs):
             given.clear()
@@ -180,7 +182,8 @@ def bugs(rounds: int) -> list[Record]:
     return found
 
 
-EXPERIMENTS: Mapping[str, Callable[[int], list[Record]]] = {"chain": chain, "placement": placement, "length": length, "one_kernel": one_kernel, "starts": starts, "when": when, "clusters": clusters, "bugs": bugs}
+EXPERIMENTS: Mapping[str, Callable[[int], list[Record]]] = {"chain": chain, "placement": placement, "length": length, "one_kernel": one_kernel, "starts": starts,
+                                                            "when": when, "clusters": clusters, "bugs": bugs}
 
 
 def shown(recording: Sequence[Record]) -> str:

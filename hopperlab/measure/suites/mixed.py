@@ -23,8 +23,10 @@ from . import mixed_peers
 from .compile_ahead import compile_ahead
 from .fields import beside, facts, gb_s, load, tflops, times, wait
 
-METHOD = ("medians of single launches timed with events, variants interleaved in one process, after a write of 512 MiB before each; random normal activations and weights (quantised, "
-          "or pruned by size); a result is checked at the timed shape before it counts; the ratio is that of speeds, round by round, to the faster of cuBLAS's two entries in bf16; joules by "
+METHOD = ("medians of single launches timed with events, variants interleaved in one process, after a write of 512 MiB before each; random normal activations "
+          "and weights (quantised, "
+          "or pruned by size); a result is checked at the timed shape before it counts; the ratio is that of speeds, round by round, to the faster of "
+          "cuBLAS's two entries in bf16; joules by "
           "the board's counter while one variant runs alone, back to back")
 Shape = tuple[int, int, int]                                # m, n, k
 WEIGHTS = ((8192, 8192), (28672, 8192), (8192, 28672))      # n, k: of a large language model's layers
@@ -105,7 +107,8 @@ def ours(given: Operands, kind: str, choices: Sequence[Choice | None] = (None,),
         made, values = prepare.prepared(q, scales, bits, given.group, given.xp), prepare.dequantised(q, scales, given.group)
         launched = [launches.int_weights(given.x, made, given.y, choice) for choice in choices]
     wanted, moved = given.wanted(values), given.moved(made.nbytes)
-    found = [Variant(f"{kind} {number}", _checked(given, kind, launch, wanted), moved, kind, launch, _told(launch, kind, given.group)) for number, launch in enumerate(launched)]
+    found = [Variant(f"{kind} {number}", _checked(given, kind, launch, wanted), moved, kind, launch, _told(launch, kind, given.group)) for number,
+             launch in enumerate(launched)]
     peer = None
     if others and kind == "int4":
         peer = mixed_peers.torch_int4(given.x, q, scales, given.group, wanted)
@@ -239,7 +242,8 @@ def shown(recording: Sequence[Record]) -> str:
     for r in recording:
         what = f"{r.suite:14} {'x'.join(map(str, r.shape)):16} {r.kernel:16} {' '.join(r.options):64}"
         energy_told = f"  {r.joules:.4f} J, {r.watts:.0f} W" if r.joules and r.watts else ""
-        lines.append(f"{what} {1e3 * (r.ms or 0):9.2f} us ({1e3 * (r.ms_min or 0):.2f} to {1e3 * (r.ms_max or 0):.2f}) {r.tflops:7.1f} TFLOP/s {r.gb_s:7.1f} GB/s  {r.ratio:.3f} of {r.peer}{energy_told}")
+        lines.append(f"{what} {1e3 * (r.ms or 0):9.2f} us ({1e3 * (r.ms_min or 0):.2f} to {1e3 * (r.ms_max or 0):.2f}) {r.tflops:7.1f} TFLOP/s {r.gb_s:7.1f} "
+                     f"GB/s  {r.ratio:.3f} of {r.peer}{energy_told}")
     return "\n".join(lines)
 
 

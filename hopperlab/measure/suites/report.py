@@ -99,7 +99,8 @@ def _spread(record: Record) -> str:
 
 
 def _means(records: Sequence[Record]) -> list[str]:
-    """A summary of each contestant that ran beside a family of peers in two cells or more; of a kernel that ran in several layouts also of the faster one, cell by cell."""
+    """A summary of each contestant that ran beside a family of peers in two cells or more; of a kernel that ran in several layouts also of the
+    faster one, cell by cell."""
     records = [*records, *_better(records)]
     lines = text_table("  {} {:24} {} of {}{}", [(suite, " ".join(filter(None, (kernel, note))), summaries.of_records(found), rival, f", {mode}" * bool(mode))
                                                  for (suite, kernel, note, mode, rival), found in summaries.contestants(records).items() if len(found) > 1])

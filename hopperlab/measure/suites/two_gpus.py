@@ -79,7 +79,8 @@ def link(rounds: int, here: World) -> list[Record]:
     data, spare = here.zeros(COPY_BYTES // 2), here.zeros(COPY_BYTES // 2)
     fill(here, data, 12345)
     launches = {blocks: across.peer_copy(here, data[0], spare[1], blocks) for blocks in CTAS}
-    variants: dict[str, Run] = {f"{way}, {blocks} CTAs": on_streams(here, (launch, number)) for blocks, launch in launches.items() for number, way in enumerate(("push", "pull"))}
+    variants: dict[str, Run] = {f"{way}, {blocks} CTAs": on_streams(here, (launch, number)) for blocks, launch in launches.items() for number,
+                                way in enumerate(("push", "pull"))}
     variants["both pull, 16 CTAs"] = on_streams(here, (launches[16], 1), (across.peer_copy(here, data[1], spare[0], 16), 0))
     variants[ENGINE] = others.one_copy(here, data[0], spare[1])
     for name, run in variants.items():
@@ -91,7 +92,8 @@ def link(rounds: int, here: World) -> list[Record]:
     found = Clock(here).interleaved({name: again(run) for name, run in variants.items()}, rounds)
     peer = found[ENGINE]
     return [Record("link", "cudaMemcpyPeer" if name == ENGINE else "bulk_copy", (name,), (COPY_BYTES,), "uint8", **times(sample), gb_s=gb_s(COPY_BYTES, sample),
-                   **beside(sample, ENGINE, peer, gb_s(COPY_BYTES, peer)), mode="cold L2", **facts(None if name == ENGINE else launches[16])) for name, sample in found.items()]
+                   **beside(sample, ENGINE, peer, gb_s(COPY_BYTES, peer)), mode="cold L2", **facts(None if name == ENGINE else launches[16])) for name,
+                   sample in found.items()]
 
 
 def flags(rounds: int, here: World) -> list[Record]:
@@ -104,7 +106,8 @@ def flags(rounds: int, here: World) -> list[Record]:
         here.synchronize()
         values.append(int(launches[0].args[-1].get()[0]) / ROUND_TRIPS)
     values = values[1:]
-    return [Record("flag", "round_trip", value=round(float(np.median(values)), 1), value_min=round(min(values), 1), value_max=round(max(values), 1), unit="cycles", **facts(launches[0]))]
+    return [Record("flag", "round_trip", value=round(float(np.median(values)), 1), value_min=round(min(values), 1), value_max=round(max(values), 1),
+                   unit="cycles", **facts(launches[0]))]
 
 
 def final_alone(here: World, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any]) -> Run:
@@ -214,7 +217,8 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 def gather(rounds: int, here: World) -> list[Record]:
     """All-gather under a product at four shapes."""
     clock = Clock(here)
-    return [record for shape in GATHERED for record in product_records("gather", clock, shape, *gathered_variants(here, shape, {OWN_FIRST: {}, "66 CTAs copy": WAYS["66 CTAs copy"]}), rounds)]
+    return [record for shape in GATHERED for record in product_records("gather", clock, shape,
+                                                                       *gathered_variants(here, shape, {OWN_FIRST: {}, "66 CTAs copy": WAYS["66 CTAs copy"]}), rounds)]
 
 
 def ways(rounds: int, here: World) -> list[Record]:
@@ -244,12 +248,14 @@ def all_reduce(rounds: int, here: World) -> list[Record]:
             check((how, size), all(bool((y.get() == wanted).all()) for y in ys))
         variants = {**{how: steps(step, IN_A_ROW) for how, step in made.items()}, "NCCL": again(others.after(*[nccl] * IN_A_ROW))}
         samples = clock.interleaved(variants, rounds, cold=False, repeats=IN_A_ROW)
-        found += [Record("all_reduce", across.ALL_REDUCES.get(how, how), (how,), (size,), "bfloat16", **times(sample), **beside(sample, "NCCL", samples["NCCL"], 1e3 * samples["NCCL"].ms),
+        found += [Record("all_reduce", across.ALL_REDUCES.get(how, how), (how,), (size,), "bfloat16", **times(sample),
+                         **beside(sample, "NCCL", samples["NCCL"], 1e3 * samples["NCCL"].ms),
                          mode="warm L2", **facts(made[how].launches[0] if how in made else None)) for how, sample in samples.items()]
     return found
 
 
-EXPERIMENTS: Mapping[str, Callable[[int, World], list[Record]]] = {"link": link, "flags": flags, "gather": gather, "ways": ways, "scatter": scatter, "all_reduce": all_reduce}
+EXPERIMENTS: Mapping[str, Callable[[int, World], list[Record]]] = {"link": link, "flags": flags, "gather": gather, "ways": ways, "scatter": scatter,
+                                                                   "all_reduce": all_reduce}
 
 
 def shown(recording: Sequence[Record]) -> str:

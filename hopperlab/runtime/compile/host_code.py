@@ -15,9 +15,10 @@ _TOKEN = re.compile(r"""(?P<skip>\s+|//(?:\\\n|[^\n])*|/\*.*?\*/)|(?P<raw>(?:u8|
     |(?P<line>\#(?:\\\n|/\*.*?\*/|[^\n])*)|(?P<sign>::|->|.)""", re.DOTALL | re.VERBOSE)
 _DEFINE = re.compile(r"#\s*define\s+(\w+)(.*)", re.DOTALL)
 _INCLUDE = re.compile(r'#\s*include\s*[<"]([^>"]+)[>"]')
-_HOST_HEADERS = re.compile(r"(cublas|cudnn|curand\.h|cusolver|cusparse|cufft|nccl|nvToolsExt|nvtx3/|cuda_profiler_api|torch/|ATen/|c10/|pybind11/|gtest/|gmock/|mpi\.h|omp\.h|"
-                           r"unistd\.h|getopt\.h|pthread\.h|dlfcn\.h|sys/|helper_|nvml|thrust/)")
-_HOST_TYPES = frozenset("string vector map unordered_map set unordered_set unique_ptr shared_ptr function mutex thread ofstream ifstream ostream stringstream ostringstream deque "
+_HOST_HEADERS = re.compile(r"(cublas|cudnn|curand\.h|cusolver|cusparse|cufft|nccl|nvToolsExt|nvtx3/|cuda_profiler_api|torch/|ATen/|c10/|pybind11/|gtest/|gmock/|mpi\.h|"
+                           r"omp\.h|unistd\.h|getopt\.h|pthread\.h|dlfcn\.h|sys/|helper_|nvml|thrust/)")
+_HOST_TYPES = frozenset("string vector map unordered_map set unordered_set unique_ptr shared_ptr function mutex thread ofstream ifstream ostream stringstream "
+                        "ostringstream deque "
                         "list queue chrono future filesystem random_device mt19937 default_random_engine cout cerr".split())
 _HOST_LIBRARIES = re.compile(r"(?:cublas|cudnn|curandGenerator|cusolver|cusparse|cufft|nccl)\w*$")
 _DEVICE_WORDS = frozenset(("__global__", "__device__", "constexpr", "consteval"))
@@ -261,4 +262,5 @@ class _Reader:
             return True
         if words[0] == "template" and words[1:2] != ["<"]:
             return bool(self.removed & set(words))
-        return any(map(_HOST_LIBRARIES.match, words)) or any(words[k:k + 2] == ["std", "::"] and words[k + 2:k + 3] and words[k + 2] in _HOST_TYPES for k in range(len(words) - 2))
+        return any(map(_HOST_LIBRARIES.match, words)) or any(words[k:k + 2] == ["std", "::"] and words[k + 2:k + 3] and words[k + 2] in _HOST_TYPES
+                                                             for k in range(len(words) - 2))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One program through NVRTC: text and options in, PTX, cubin and log out. Debug builds run in a process of their own.
 
-NVRTC keeps some of what `-G` switches on for the rest of the process: all later programs come out with other PTX (the cvta of kernel parameters stands elsewhere, .file in another order;
+NVRTC keeps some of what `-G` switches on for the rest of the process: all later programs come out with other PTX (the cvta of kernel parameters
+stands elsewhere, .file in another order;
 seen with NVRTC 13.0, of 23 options tried only with this one). Hashes of PTX would depend on what was compiled before, and kernels on a GPU would be other ones.
 """
 from __future__ import annotations
@@ -52,7 +53,8 @@ def compile_program(program: Program) -> tuple[Result | None, str]:
 
 def _in_a_process(program: Program) -> tuple[Result | None, str]:
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = subprocess.run([sys.executable, "-m", __name__], input=pickle.dumps(program), capture_output=True, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)})
+    done = subprocess.run([sys.executable, "-m", __name__], input=pickle.dumps(program), capture_output=True, check=False,
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)})
     if done.returncode:
         raise CompileError(f"{program.name}: the process that compiles debug builds (-G) ended with {done.returncode}", done.stderr.decode(errors="replace"))
     found: tuple[Result | None, str] = pickle.loads(done.stdout)

@@ -9,11 +9,15 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-_STD = "array atomic bit chrono cmath complex concepts cstddef cstdint cstring functional initializer_list iterator limits memory numeric optional ratio span tuple type_traits utility variant"
+_STD = ("array atomic bit chrono cmath complex concepts cstddef cstdint cstring functional initializer_list iterator limits memory numeric optional ratio span "
+        "tuple type_traits utility variant")
 _MACROS = {"climits": "climits", "limits.h": "climits", "stdint.h": "cstdint", "stddef.h": "cstddef"}
-_EMPTY = ("algorithm cassert assert.h cerrno errno.h csignal cstdio stdio.h cstdlib stdlib.h string.h cctype ctype.h ctime time.h condition_variable deque exception execution filesystem "
-          "format forward_list fstream future iomanip ios iosfwd iostream istream list locale map mutex new ostream queue random regex set shared_mutex sstream stack stdexcept streambuf "
-          "string string_view system_error thread typeindex typeinfo unordered_map unordered_set valarray vector unistd.h sys/time.h sys/types.h getopt.h pthread.h inttypes.h cinttypes")
+_EMPTY = ("algorithm cassert assert.h cerrno errno.h csignal cstdio stdio.h cstdlib stdlib.h string.h cctype ctype.h ctime time.h condition_variable deque "
+          "exception execution filesystem "
+          "format forward_list fstream future iomanip ios iosfwd iostream istream list locale map mutex new ostream queue random regex set shared_mutex "
+          "sstream stack stdexcept streambuf "
+          "string string_view system_error thread typeindex typeinfo unordered_map unordered_set valarray vector unistd.h sys/time.h sys/types.h getopt.h "
+          "pthread.h inttypes.h cinttypes")
 _FROM_STD = "#pragma once\n#include <cuda/std/{0}>\nnamespace cuda {{ namespace std {{ }} }}\nnamespace std {{ using namespace ::cuda::std; }}\n"
 _MATH = """#pragma once
 #include <cuda/std/cmath>
@@ -87,7 +91,8 @@ def _headers() -> dict[str, str]:
     found = {name: _FROM_STD.format(name) for name in _STD.split()}
     found |= {name: _FROM_STD.format(of) for name, of in _MACROS.items()}
     found |= dict.fromkeys(_EMPTY.split(), "#pragma once\n")
-    return found | {"cmath": _MATH, "math.h": _MATH, "algorithm": _ALGORITHM, "cfloat": _FLOAT, "float.h": _FLOAT, "cuda.h": _CUDA_H, "cub/cub.cuh": _CUB, "cudaTypedefs.h": "#pragma once\n#include <cuda.h>\n",
+    return found | {"cmath": _MATH, "math.h": _MATH, "algorithm": _ALGORITHM, "cfloat": _FLOAT, "float.h": _FLOAT, "cuda.h": _CUDA_H, "cub/cub.cuh": _CUB,
+                    "cudaTypedefs.h": "#pragma once\n#include <cuda.h>\n",
                     "sys/types.h": "#pragma once\ntypedef unsigned int uint;\ntypedef unsigned short ushort;\ntypedef unsigned long ulong;\n"}
 
 
@@ -98,8 +103,10 @@ _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([\w./]+)[>"]', re.MULTI
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined|incomplete type "(\w+)"|namespace "std" has no member "(\w+)"')
 _BRINGS = {"cudaGridDependencySynchronize": "cuda_device_runtime_api.h", "cudaTriggerProgrammaticLaunchCompletion": "cuda_device_runtime_api.h",
            **dict.fromkeys(("min", "max", "clamp"), "algorithm"), **dict.fromkeys(("pair", "make_pair", "swap", "index_sequence", "make_index_sequence"), "utility"),
-           **dict.fromkeys(("is_same", "is_same_v", "enable_if_t", "conditional_t", "decay_t", "remove_reference_t", "true_type", "false_type", "integral_constant"), "type_traits"),
-           **dict.fromkeys(("sqrt", "exp", "log", "pow", "abs", "fabs", "floor", "ceil"), "cmath"), "numeric_limits": "limits", "array": "array", "tuple": "tuple", "size_t": "cstddef",
+           **dict.fromkeys(("is_same", "is_same_v", "enable_if_t", "conditional_t", "decay_t", "remove_reference_t", "true_type", "false_type",
+                            "integral_constant"), "type_traits"),
+           **dict.fromkeys(("sqrt", "exp", "log", "pow", "abs", "fabs", "floor", "ceil"), "cmath"), "numeric_limits": "limits", "array": "array",
+           "tuple": "tuple", "size_t": "cstddef",
            "uint": "sys/types.h", "ushort": "sys/types.h", "ulong": "sys/types.h",
            "CUtensorMap": "cuda.h", "CUtensorMap_st": "cuda.h", "CUdeviceptr": "cuda.h", "INFINITY": "math.h", "NAN": "math.h", "M_PI": "math.h",
            **dict.fromkeys([f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)] + ["intptr_t", "uintptr_t"], "cstdint"),

@@ -38,7 +38,8 @@ def cuda_major() -> int:
 
 
 def compiler(only_nvrtc: bool = False) -> str:
-    """'nvrtc' or 'clang', as HOPPERLAB_COMPILER says; 'auto' (the default) is clang where NVRTC has no build or is missing, and clang is there. only_nvrtc: asked for a GPU, which never gets clang's PTX.
+    """'nvrtc' or 'clang', as HOPPERLAB_COMPILER says; 'auto' (the default) is clang where NVRTC has no build or is missing, and clang is there.
+    only_nvrtc: asked for a GPU, which never gets clang's PTX.
 
     Raises ToolchainError for a name that is unknown, and for clang where it is not installed.
     """

@@ -173,7 +173,8 @@ class Server:
             await end(process)
 
     async def _ready_worker(self) -> asyncio.subprocess.Process:
-        """A spare worker, one that is ready if there is one, while the next one starts; a fresh one where the spare did not start (memory may have been short just then)."""
+        """A spare worker, one that is ready if there is one, while the next one starts; a fresh one where the spare did not start (memory may have
+        been short just then)."""
         spare = next((one for one in self._spares if one.done()), self._spares[0])
         self._spares.remove(spare)
         try:

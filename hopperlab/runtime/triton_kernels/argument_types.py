@@ -23,9 +23,11 @@ NAME_OF = {"bool": "i1", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32
 SCALARS: dict[str, str] = {"i1": "uint8", "u1": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
                            "u64": "uint64", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 _OTHER_NAMES = {"float16": "fp16", "float32": "fp32", "float64": "fp64", "bfloat16": "bf16", "f16": "fp16", "f32": "fp32", "f64": "fp64", "half": "fp16", "float": "fp32",
-                "double": "fp64", "int": "i32", "bool": "i1", "int1": "i1", **{f"{long}{bits}": f"{short}{bits}" for long, short in (("int", "i"), ("uint", "u")) for bits in (8, 16, 32, 64)}}
+                "double": "fp64", "int": "i32", "bool": "i1", "int1": "i1", **{f"{long}{bits}": f"{short}{bits}" for long, short in (("int", "i"), ("uint", "u"))
+                                                                               for bits in (8, 16, 32, 64)}}
 _DESCRIPTOR = re.compile(r"tensordesc<\s*(?P<type>\w+)\s*\[(?P<block>[\d,\s]+)\]\s*(?:,\s*(?P<layout>.+))?>", re.DOTALL)
-HELP = "'*fp16' a pointer, '*fp16:16' one divisible by 16, 'i32', 'fp32' numbers, 'i32:16', 'i32:1' numbers divisible by 16 or equal to 1, 'tensordesc<fp16[128,64]>' a tensor descriptor"
+HELP = ("'*fp16' a pointer, '*fp16:16' one divisible by 16, 'i32', 'fp32' numbers, 'i32:16', 'i32:1' numbers divisible by 16 or equal to 1, "
+        "'tensordesc<fp16[128,64]>' a tensor descriptor")
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def read(name: str, word: Any) -> Type:
 def _descriptor(name: str, element: Any, block: Any = (), layout: Any = None) -> Type:
     element = _OTHER_NAMES.get(str(element).removeprefix("gl.").removeprefix("tl."), str(element).removeprefix("gl.").removeprefix("tl."))
     if element not in POINTEES or not isinstance(block, (tuple, list)) or not block:
-        raise TritonError(f"{name}: a tensor descriptor is written 'tensordesc<fp16[128,64]>', or as a tuple (\"fp16\", (128, 64)), in Gluon with its layout as the third")
+        raise TritonError(f"{name}: a tensor descriptor is written 'tensordesc<fp16[128,64]>', or as a tuple (\"fp16\", (128, 64)), in Gluon with its layout "
+                          f"as the third")
     shape = ", ".join(str(int(n)) for n in block)
     return Type("descriptor", element, f"tensordesc<{element}[{shape}]{'' if layout is None else ',' + (layout if isinstance(layout, str) else repr(layout))}>",
                 block=tuple(int(n) for n in block))
@@ -98,7 +101,8 @@ def named(order: Sequence[str], signature: Mapping[str, Any] | Sequence[Any] | s
         return {name: signature[name] for name in order}
     words = split(signature) if isinstance(signature, str) else list(signature)
     if len(words) != len(order):
-        raise TritonError(f"the signature has {len(words)} types, {', '.join(map(str, words)) or 'none'}; the kernel's parameters without constexprs are {', '.join(order) or 'none'}")
+        raise TritonError(f"the signature has {len(words)} types, {', '.join(map(str, words)) or 'none'}; the kernel's parameters without constexprs are "
+                          f"{', '.join(order) or 'none'}")
     return dict(zip(order, words))
 
 

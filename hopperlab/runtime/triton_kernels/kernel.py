@@ -29,8 +29,10 @@ def from_triton(kernel: Any, signature: Mapping[str, Any] | Sequence[Any] | str 
                 backend: str | None = None, **options: Any) -> TritonKernel:
     """A @triton.jit or @gluon.jit function as a kernel, compiled by Triton for Hopper (no GPU needed).
 
-    signature:  the type of each parameter that is no constexpr, by name or in order: '*fp16' or '*fp16:16' (divisible by 16), 'i32', 'i32:16', 'i32:1' (equal to 1), 'fp32',
-                'tensordesc<fp16[128,64]>' (in Gluon a tuple ("fp16", (128, 64), layout)). What the hints leave out is compiled as unknown: other code than the JIT would run.
+    signature:  the type of each parameter that is no constexpr, by name or in order: '*fp16' or '*fp16:16' (divisible by 16), 'i32', 'i32:16',
+    'i32:1' (equal to 1), 'fp32',
+                'tensordesc<fp16[128,64]>' (in Gluon a tuple ("fp16", (128, 64), layout)). What the hints leave out is compiled as unknown: other
+                code than the JIT would run.
                 None: types and hints are chosen at each launch, from its arguments, as the JIT does
     constexprs: values of the constexpr parameters (those with defaults may be left out)
     num_warps:  warps of a CTA; Gluon's worker warps come on top. options: Triton's others, such as num_stages=3, num_ctas=2, maxnreg=168
@@ -140,7 +142,8 @@ class TritonKernel:
                 continue
             annotated = parameter.annotation_type if isinstance(parameter.annotation_type, str) else ""
             plain = annotated == "u1" or annotated[:2] in ("fp", "bf")
-            type_ = argument_types.chosen(given[parameter.name], parameter.is_const, not parameter.do_not_specialize and not plain, not parameter.do_not_specialize_on_alignment, annotated)
+            type_ = argument_types.chosen(given[parameter.name], parameter.is_const, not parameter.do_not_specialize and not plain,
+                                          not parameter.do_not_specialize_on_alignment, annotated)
             if type_ is not None:
                 found[parameter.name] = type_
         return found

@@ -33,14 +33,16 @@ def pointer(where: str, type_: Type, value: Any) -> Any:
     else:
         raise LaunchError(f"{where} is a {type(value).__name__}, but the kernel was compiled for {type_}: pass an array")
     if type_.hint == 16 and place % 16:
-        raise LaunchError(f"{where} lies at {place:#x}, but the kernel was compiled for a pointer divisible by 16 ({type_}): write {type_.word} for one that may lie anywhere")
+        raise LaunchError(f"{where} lies at {place:#x}, but the kernel was compiled for a pointer divisible by 16 ({type_}): write {type_.word} for one that "
+                          f"may lie anywhere")
     return np.uint64(place) if isinstance(value, (int, np.integer)) else value
 
 
 def _fits(where: str, type_: Type, array: Array) -> None:
     """Elements of the kernel's type, or unsigned integers that hold their bits."""
     name = array.dtype.name
-    if NAME_OF.get(name) != type_.element and not (array.dtype.itemsize == POINTEES[type_.element] and (name.startswith("uint") or {NAME_OF.get(name), type_.element} <= {"i1", "i8", "u8"})):
+    if NAME_OF.get(name) != type_.element and not (array.dtype.itemsize == POINTEES[type_.element]
+                                                   and (name.startswith("uint") or {NAME_OF.get(name), type_.element} <= {"i1", "i8", "u8"})):
         raise LaunchError(f"{where} is an array of {name}, but the kernel was compiled for {type_}")
 
 
@@ -108,7 +110,8 @@ def _array_of(where: str, value: Any) -> tuple[Array, str]:
     if isinstance(base, np.ndarray) or is_cuda_array(base):
         view = _module(base).lib.stride_tricks.as_strided(base, tuple(value.shape), tuple(stride * base.dtype.itemsize for stride in value.strides))
         return view, str(getattr(value, "padding", "zero"))
-    raise LaunchError(f"{where} is a {type(value).__name__}, but the kernel was compiled for a tensor descriptor: pass an array, or hl.TensorMap, or a TensorDescriptor over an array")
+    raise LaunchError(f"{where} is a {type(value).__name__}, but the kernel was compiled for a tensor descriptor: pass an array, or hl.TensorMap, or a "
+                      f"TensorDescriptor over an array")
 
 
 def _module(array: Array) -> Any:
@@ -122,5 +125,6 @@ def _same_box(where: str, value: TensorMap, told: Mapping[str, Any]) -> None:
     """A map made by hand has the box and the swizzle that the kernel was compiled for."""
     box, swizzle = tuple(value.fields.box_dim)[::-1], value.fields.swizzle
     if box != tuple(told["block_size"]) or swizzle != SWIZZLES[told["swizzle"]]:
-        raise LaunchError(f"{where} is a tensor map of box {box} with swizzle {swizzle}, but the kernel was compiled for box {tuple(told['block_size'])} with swizzle {SWIZZLES[told['swizzle']]}: "
+        raise LaunchError(f"{where} is a tensor map of box {box} with swizzle {swizzle}, but the kernel was compiled for box {tuple(told['block_size'])} with "
+                          f"swizzle {SWIZZLES[told['swizzle']]}: "
                           "pass the array, and the map is made")

@@ -45,7 +45,8 @@ def parameters(kernel: Any) -> list[Any]:
         return list(kernel.params)
     inner = getattr(kernel, "fn", None)
     if isinstance(inner, JITFunction):
-        raise TritonError(f"{type(kernel).__name__} chooses a configuration by running on a GPU: pass the kernel under it (kernel.fn), and one configuration's constexprs and num_warps")
+        raise TritonError(f"{type(kernel).__name__} chooses a configuration by running on a GPU: pass the kernel under it (kernel.fn), and one "
+                          f"configuration's constexprs and num_warps")
     if type(kernel).__name__ == "InterpretedFunction":
         raise TritonError("TRITON_INTERPRET=1 makes Triton's interpreter of this kernel, which compiles nothing: unset it before Triton is imported")
     raise TritonError(f"from_triton takes a function with @triton.jit or @gluon.jit (Triton {triton.__version__}), not a {type(kernel).__name__}")

@@ -21,7 +21,8 @@ def bulk():
     yield f"cp.async.bulk.shared::cluster.shared::cta.{done} [%ma], [%ma+4096], 64, [%mb];"
     yield f"cp.async.bulk.shared::cluster.shared::cta.{done}.L2::cache_hint [%ma], [%ma+4096], 64, [%mb], %d10;"
     yield from ("cp.async.bulk.global.shared::cta.bulk_group [%gm], [%ma], 64;", "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%gm], [%ma], 64, %d10;",
-                "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%gm], [%ma], 64, %h8;", "cp.async.bulk.prefetch.L2.global [%gm], 64;", "cp.async.bulk.prefetch.L2.global.L2::cache_hint [%gm], %r15, %d10;",
+                "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%gm], [%ma], 64, %h8;", "cp.async.bulk.prefetch.L2.global [%gm], 64;",
+                "cp.async.bulk.prefetch.L2.global.L2::cache_hint [%gm], %r15, %d10;",
                 "cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 1;", "cp.async.bulk.wait_group.read 0;")
     kinds = ("b32", "b64", "u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64", "f16x2")
     for op, kind in product(("add", "min", "max", "inc", "dec", "and", "or", "xor"), kinds):
@@ -67,8 +68,10 @@ def tensor():
         yield f"cp.async.bulk.tensor.{rank}d.global.shared::cta.im2col_no_offs.bulk_group {into}, [%ma];"
         yield f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.im2col_no_offs.bulk_group {into}, [%ma];"
     five = "{%r8, %r9, %r10, %r11, %r12}"
-    yield from (f"cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.{done} [%ma], [%t2, {five}], [%mb];", f"cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.{done} [%ma], [%t2, {five}], [%mb];",
-                f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%t2, {five}], [%ma];", f"cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4 [%t2, {five}];")
+    yield from (f"cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.{done} [%ma], [%t2, {five}], [%mb];",
+                f"cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.{done} [%ma], [%t2, {five}], [%mb];",
+                f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%t2, {five}], [%ma];",
+                f"cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4 [%t2, {five}];")
 
 
 def maps():

@@ -59,11 +59,16 @@ def plain():
     for op, kind in product(("div", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"), ("f32", "f64", "f16", "f16x2", "bf16", "bf16x2")):
         for words in ("", ".approx", ".approx.ftz", ".full", ".ftz", ".rn"):
             yield f"{op}{words}.{kind} {registers(kind, 1)}, {sources(kind)}{', ' + sources(kind, 1, 9) if op == 'div' else ''};"
-    yield from ("add.s32 %r0, %r8, -5;", "add.u64 %d0, %d8, 0xffffffffffffffff;", "and.b32 %r0, %r8, 0xf0f0;", "mul.wide.u16 %r0, %h8, 3;", "add.f32 %r0, %r8, 0f3F800000;", "fma.rn.f64 %d0, %d8, 0d4000000000000000, %d9;",
-                "add.f16 %h0, %h8, %h9;", "add.f16x2 %r0, %r8, %r9;", "add.bf16 %h0, %h8, %h9;", "mul.bf16x2 %r0, %r8, %r9;", "neg.f16x2 %r0, %r8;", "abs.bf16x2 %r0, %r8;", "shl.b32 %r0, %r8, %r9;", "shf.l.clamp.b32 %r0, %r8, %r9, 3;",
-                "mov.u32 %r0, WARP_SZ;", "mov.b32 %r0, -1;", "setp.gt.s32 %p1, %r8, -1;", "setp.ne.and.b32 %p1|%p2, %r8, 0, %p8;", "setp.lt.f32 _|%p1, %r8, %r9;", "lop3.or.b32 %r0|%p1, %r8, %r9, %r10, 0x80, %p8;", "lop3.b32 %r0, %r8, %r9, %r10, 0xe8;",
-                "lop3.and.b32 _|%p1, %r8, %r9, %r10, 0x96, !%p8;", "prmt.b32 %r0, %r8, %r9, 0x5410;", "not.pred %p1, %p8;", "xor.pred %p1, %p8, !%p9;", "cvt.u32.u16 %r0, %h8;", "cvt.s64.s32 %d0, %r8;", "cvt.rn.f16.f32 %h0, %r8;",
-                "@%p8 add.u32 %r0, %r8, %r9;", "@!%p8 mul.f32 %r0, %r8, %r9;", "@%p8 ld.global.v2.b32 {%r0, %r1}, [%ga];", "@!%p8 st.shared.b64 [%sa], %d8;", "@%p8 atom.global.add.u32 %r0, [%ga], 1;", "@%p8 vadd.u32.u32.u32 %r0, %r8, %r9;")
+    yield from ("add.s32 %r0, %r8, -5;", "add.u64 %d0, %d8, 0xffffffffffffffff;", "and.b32 %r0, %r8, 0xf0f0;", "mul.wide.u16 %r0, %h8, 3;",
+                "add.f32 %r0, %r8, 0f3F800000;", "fma.rn.f64 %d0, %d8, 0d4000000000000000, %d9;",
+                "add.f16 %h0, %h8, %h9;", "add.f16x2 %r0, %r8, %r9;", "add.bf16 %h0, %h8, %h9;", "mul.bf16x2 %r0, %r8, %r9;", "neg.f16x2 %r0, %r8;",
+                "abs.bf16x2 %r0, %r8;", "shl.b32 %r0, %r8, %r9;", "shf.l.clamp.b32 %r0, %r8, %r9, 3;",
+                "mov.u32 %r0, WARP_SZ;", "mov.b32 %r0, -1;", "setp.gt.s32 %p1, %r8, -1;", "setp.ne.and.b32 %p1|%p2, %r8, 0, %p8;",
+                "setp.lt.f32 _|%p1, %r8, %r9;", "lop3.or.b32 %r0|%p1, %r8, %r9, %r10, 0x80, %p8;", "lop3.b32 %r0, %r8, %r9, %r10, 0xe8;",
+                "lop3.and.b32 _|%p1, %r8, %r9, %r10, 0x96, !%p8;", "prmt.b32 %r0, %r8, %r9, 0x5410;", "not.pred %p1, %p8;", "xor.pred %p1, %p8, !%p9;",
+                "cvt.u32.u16 %r0, %h8;", "cvt.s64.s32 %d0, %r8;", "cvt.rn.f16.f32 %h0, %r8;",
+                "@%p8 add.u32 %r0, %r8, %r9;", "@!%p8 mul.f32 %r0, %r8, %r9;", "@%p8 ld.global.v2.b32 {%r0, %r1}, [%ga];", "@!%p8 st.shared.b64 [%sa], %d8;",
+                "@%p8 atom.global.add.u32 %r0, [%ga], 1;", "@%p8 vadd.u32.u32.u32 %r0, %r8, %r9;")
 
 
 LETTERS = {"h": "h", "r": "r", "d": "d", "f": "r", "F": "d", "p": "p"}
@@ -89,7 +94,8 @@ def moves():
     for kind in ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "b128"):
         yield f"mov.{kind} {registers(kind, 1)}, {sources(kind)};"
     for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "cluster_nctaid"):
-        yield from (f"mov.v4.u32 {{%r0..%r3}}, %{name};", f"mov.v4.u16 {{%h0..%h3}}, %{name};", f"mov.u32 %r0, %{name};", f"mov.u16 %h0, %{name}.y;", f"cvt.u64.u32 %d0, %{name}.x;")
+        yield from (f"mov.v4.u32 {{%r0..%r3}}, %{name};", f"mov.v4.u16 {{%h0..%h3}}, %{name};", f"mov.u32 %r0, %{name};", f"mov.u16 %h0, %{name}.y;",
+                    f"cvt.u64.u32 %d0, %{name}.x;")
     yield from ("cvt.u16.u32 %h0, %laneid;", "cvt.u32.u64 %r0, %clock64;", "cvt.rn.f32.u32 %r0, %smid;", "add.u32 %r0, %tid.x, 1;", "setp.eq.u32 %p1, %laneid, 0;")
     yield from ("mov.pred %p1, %p8;", "mov.b128 %q0, {%d8, %d9};", "mov.b128 {%d0, %d1}, %q2;", "mov.b32 {%h0, _}, %r8;", "mov.b64 {_, %r1}, %d8;")
     yield from ("mov.u64 %d0, variable;", "mov.u32 %r0, variable_in_shared;", "mov.u64 %d0, variable+8;", "mov.f32 %r0, 0f3F800000;", "mov.f64 %d0, 0d3FF0000000000000;")
@@ -124,7 +130,8 @@ def qualified_accesses():
         yield f"ld.param.{kind} {registers(kind, 1)}, [out];"
         yield f"ld.global.nc.{kind} {registers(kind, 1)}, [%ga];"
         yield f"ldu.global.{kind} {registers(kind, 1)}, [%ga];"
-    yield from ("ld.param.v2.b32 {%r0, %r1}, [out];", "ld.param::entry.u64 %d0, [out];", "ld.const.v4.u32 {%r0, %r1, %r2, %r3}, [%ca];", "ld.global.u32 %r0, [variable+4];",
+    yield from ("ld.param.v2.b32 {%r0, %r1}, [out];", "ld.param::entry.u64 %d0, [out];", "ld.const.v4.u32 {%r0, %r1, %r2, %r3}, [%ca];",
+                "ld.global.u32 %r0, [variable+4];",
                 "ld.shared.u32 %r0, [variable_in_shared];", "ld.global.v4.b32 {_, %r1, _, _}, [%ga];", "ld.global.v2.u8 {%h0, %h1}, [%ga];")
     for (space, address), op in product(SPACES.items(), ("ld", "st")):
         for cache in ("ca", "cg", "cs", "lu", "cv") if op == "ld" else ("wb", "cg", "cs", "wt"):
@@ -136,7 +143,8 @@ def qualified_accesses():
             yield access(op, order + scope + space, address)
             yield access(op, order + scope + space, address, "b64")
         yield access(op, f".mmio.relaxed.sys{space}", address)
-        for first, second, size in product(("", *(f".L1::{e}" for e in EVICTIONS)), ("", ".L2::evict_last", ".L2::evict_first", ".L2::evict_normal"), ("", ".L2::64B", ".L2::128B", ".L2::256B")):
+        for first, second, size in product(("", *(f".L1::{e}" for e in EVICTIONS)), ("", ".L2::evict_last", ".L2::evict_first", ".L2::evict_normal"),
+                                           ("", ".L2::64B", ".L2::128B", ".L2::256B")):
             if space in ("", ".global") and (first or second or size):
                 yield access(op, f"{space}{first}{second}{size}", address)
         yield access(op, f"{space}.L2::cache_hint", address, policy=True)
@@ -145,7 +153,8 @@ def qualified_accesses():
     for cache, hint in product(("", ".ca", ".cg", ".cs"), ("", ".L1::no_allocate", ".L1::evict_last", ".L2::128B", ".L1::no_allocate.L2::256B")):
         yield f"ld.global{cache}.nc{hint}.v4.f32 {{%r0, %r1, %r2, %r3}}, [%ga];"
     yield "ld.global.nc.L1::no_allocate.L2::cache_hint.v2.b64 {%d0, %d1}, [%ga], %d10;"
-    yield from ("ld.relaxed.gpu.global.b128 %q0, [%ga];", "st.release.sys.global.b128 [%ga], %q2;", "ld.acquire.gpu.global.v2.b64 {%d0, %d1}, [%ga];", "ld.relaxed.cluster.shared::cluster.v4.b32 {%r0, %r1, %r2, %r3}, [%sa];")
+    yield from ("ld.relaxed.gpu.global.b128 %q0, [%ga];", "st.release.sys.global.b128 [%ga], %q2;", "ld.acquire.gpu.global.v2.b64 {%d0, %d1}, [%ga];",
+                "ld.relaxed.cluster.shared::cluster.v4.b32 {%r0, %r1, %r2, %r3}, [%sa];")
     for kind, count in (("b32", 8), ("f32", 8), ("b64", 4), ("f64", 4)):
         yield access("ld", ".global", "%ga", kind, count)
         yield access("st", ".global", "%ga", kind, count)
@@ -168,7 +177,8 @@ def atomics():
     for (op, kinds), space in product(plain.items(), (".global", ".shared", ".shared::cta", ".shared::cluster", "")):
         for kind in kinds:
             yield from both(op, kind, "", space)
-    for op, kind, order, scope, space in product(("add", "exch", "cas"), ("u32", "b32"), ("relaxed", "acquire", "release", "acq_rel"), SCOPES, (".global", ".shared", "")):
+    for op, kind, order, scope, space in product(("add", "exch", "cas"), ("u32", "b32"), ("relaxed", "acquire", "release", "acq_rel"), SCOPES,
+                                                 (".global", ".shared", "")):
         if (op == "add") == (kind == "u32"):
             yield from both(op, kind, f".{order}{scope}", space)
     for scope in SCOPES:
@@ -214,7 +224,8 @@ def warps():
     for mode in ("all", "any", "uni"):
         yield f"vote.sync.{mode}.pred %p1, %p8, 0xffffffff;"
         yield f"vote.sync.{mode}.pred %p1, !%p8, 0xffffffff;"
-    yield from ("vote.sync.ballot.b32 %r0, %p8, 0xffffffff;", "vote.all.pred %p1, %p8;", "shfl.up.b32 %r0, %r8, 1, 0;", "activemask.b32 %r0;", "bar.warp.sync 0xffffffff;", "bar.warp.sync %full;")
+    yield from ("vote.sync.ballot.b32 %r0, %p8, 0xffffffff;", "vote.all.pred %p1, %p8;", "shfl.up.b32 %r0, %r8, 1, 0;", "activemask.b32 %r0;",
+                "bar.warp.sync 0xffffffff;", "bar.warp.sync %full;")
     for kind in ("b32", "b64"):
         yield f"match.any.sync.{kind} %r0, {sources(kind)}, 0xffffffff;"
         yield f"match.all.sync.{kind} %r0|%p1, {sources(kind)}, 0xffffffff;"
@@ -229,7 +240,8 @@ def warps():
             yield from (f"{name}.sync{aligned} 0;", f"{name}.sync{aligned} 1, 128;", f"{name}.arrive{aligned} 2, 256;", f"{name}.sync{aligned} %r11;",
                         f"{name}.red.popc{aligned}.u32 %r0, 0, %p8;", f"{name}.red.and{aligned}.pred %p1, 0, 128, %p8;", f"{name}.red.or{aligned}.pred %p1, 1, !%p8;")
     for aligned in ("", ".aligned"):
-        yield from (f"barrier.cluster.arrive{aligned}; barrier.cluster.wait{aligned};", f"barrier.cluster.arrive.release{aligned}; barrier.cluster.wait.acquire{aligned};",
+        yield from (f"barrier.cluster.arrive{aligned}; barrier.cluster.wait{aligned};",
+                    f"barrier.cluster.arrive.release{aligned}; barrier.cluster.wait.acquire{aligned};",
                     f"barrier.cluster.arrive.relaxed{aligned}; barrier.cluster.wait{aligned};")
 
 
@@ -237,7 +249,8 @@ def fences():
     """fence, membar, griddepcontrol, cache management, control."""
     for order, scope in product(("sc", "acq_rel", "acquire", "release"), SCOPES):
         yield f"fence.{order}{scope};"
-    yield from ("fence.cta;", "fence.gpu;", "membar.cta;", "membar.gl;", "membar.sys;", "membar.gpu;", "membar.proxy.alias;", "membar.proxy.async;", "membar.proxy.async.global;")
+    yield from ("fence.cta;", "fence.gpu;", "membar.cta;", "membar.gl;", "membar.sys;", "membar.gpu;", "membar.proxy.alias;", "membar.proxy.async;",
+                "membar.proxy.async.global;")
     for proxy in ("alias", "async", "async.global", "async.shared::cta", "async.shared::cluster"):
         yield f"fence.proxy.{proxy};"
     for scope in SCOPES:
@@ -247,11 +260,13 @@ def fences():
         yield f"membar.proxy.tensormap::generic.acquire{scope} [%tm], 128;"
     yield from ("fence.mbarrier_init.release.cluster;", "fence.acquire.sync_restrict::shared::cluster.cluster;", "fence.release.sync_restrict::shared::cta.cluster;",
                 "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;", "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;")
-    yield from ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;", "pmevent 3;", "pmevent.mask 7;", "exit;", "ret;", "ret.uni;", "trap;", "brkpt;", "@%p8 exit;")
+    yield from ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;", "pmevent 3;", "pmevent.mask 7;", "exit;", "ret;", "ret.uni;", "trap;", "brkpt;",
+                "@%p8 exit;")
     for level, space in product(("L1", "L2", "L2::evict_last", "L2::evict_normal"), ("", ".global", ".local", ".const")):
         yield f"prefetch{space}.{level} [{'%la' if space == '.local' else '%ga'}];"
     yield from ("prefetchu.L1 [%ga];", "prefetch.tensormap [%tm];", "prefetch.param.tensormap [%tm];", "prefetch.const.tensormap [%tm];")
-    yield from ("applypriority.global.L2::evict_normal [%ga], 128;", "applypriority.L2::evict_normal [%ga], 128;", "discard.global.L2 [%ga], 128;", "discard.L2 [%ga], 128;")
+    yield from ("applypriority.global.L2::evict_normal [%ga], 128;", "applypriority.L2::evict_normal [%ga], 128;", "discard.global.L2 [%ga], 128;",
+                "discard.L2 [%ga], 128;")
     for first, second in product(("evict_last", "evict_normal", "evict_first", "evict_unchanged"), ("", "evict_first", "evict_unchanged")):
         both_of = f".L2::{first}" + (f".L2::{second}" if second else "")
         yield f"createpolicy.fractional{both_of}.b64 %d0;"
@@ -259,12 +274,15 @@ def fences():
         yield f"createpolicy.fractional{both_of}.b64 %d0, %half;"
         yield f"createpolicy.range{both_of}.b64 %d0, [%ga], 128, 256;"
         yield f"createpolicy.range.global{both_of}.b64 %d0, [%ga], %r10, %r15;"
-    yield from ("createpolicy.cvt.L2.b64 %d0, %d8;", "setmaxnreg.dec.sync.aligned.u32 24;", "setmaxnreg.inc.sync.aligned.u32 240;", "setmaxnreg.inc.sync.aligned.u32 241;")
+    yield from ("createpolicy.cvt.L2.b64 %d0, %d8;", "setmaxnreg.dec.sync.aligned.u32 24;", "setmaxnreg.inc.sync.aligned.u32 240;",
+                "setmaxnreg.inc.sync.aligned.u32 241;")
     for kind in ("u32", "u64"):
         size, stack = ("%d11", "d") if kind == "u64" else ("%r15", "r")
         yield f"stacksave.{kind} %{stack}0; alloca.{kind} %{stack}1, {size}; alloca.{kind} %{stack}2, {size}, 16; stackrestore.{kind} %{stack}0;"
-    yield from ("@%p8 bra.uni next; next:", "{ .reg .u32 i; mov.u32 i, 0; table: .branchtargets a, b; brx.idx i, table; a: b: }", "add.cc.u32 %r0, %r8, %r9; addc.cc.u32 %r1, %r8, %r9; addc.u32 %r2, %r8, %r9;",
-                "sub.cc.u32 %r0, %r8, %r9; subc.cc.u32 %r1, %r8, %r9; subc.u32 %r2, %r8, %r9;", "sub.cc.u64 %d0, %d8, %d9; subc.u64 %d1, %d8, %d9;", "mad.lo.cc.u32 %r0, %r8, %r9, %r10; madc.hi.cc.u32 %r1, %r8, %r9, %r10; madc.lo.u32 %r2, %r8, %r9, %r10;",
+    yield from ("@%p8 bra.uni next; next:", "{ .reg .u32 i; mov.u32 i, 0; table: .branchtargets a, b; brx.idx i, table; a: b: }",
+                "add.cc.u32 %r0, %r8, %r9; addc.cc.u32 %r1, %r8, %r9; addc.u32 %r2, %r8, %r9;",
+                "sub.cc.u32 %r0, %r8, %r9; subc.cc.u32 %r1, %r8, %r9; subc.u32 %r2, %r8, %r9;", "sub.cc.u64 %d0, %d8, %d9; subc.u64 %d1, %d8, %d9;",
+                "mad.lo.cc.u32 %r0, %r8, %r9, %r10; madc.hi.cc.u32 %r1, %r8, %r9, %r10; madc.lo.u32 %r2, %r8, %r9, %r10;",
                 "mad.hi.cc.u64 %d0, %d8, %d9, %d10; madc.hi.s64 %d1, %d8, %d9, %d10;", "sub.cc.s32 %r0, %r8, %r9; addc.cc.s32 %r1, %r8, %r9; addc.s32 %r2, 0, 0;")
 
 

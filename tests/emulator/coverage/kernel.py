@@ -37,7 +37,8 @@ def inputs() -> str:
     """Registers from 8 on, in numbers that every use allows: %r11 is a barrier, %r15 a size, %r13 a stride."""
     small = {8: 3, 9: 5, 10: 4, 11: 0, 12: 16, 13: 64, 14: 1, 15: 64}
     lines = [f"mov.b32 %r{k}, {small.get(k, 3 * k)};" for k in (*range(8, 40), *range(140, 144))]
-    lines += [f"mov.b64 %d{k}, {small[k]};" if k < 16 else f"mov.b64 %d{k}, 0d40{k}000000000000;" for k in range(8, 40)] + ["mov.b64 %d11, 64;", "mov.b64 %d12, 0;", "mov.b64 %d13, %gm;"]
+    lines += [f"mov.b64 %d{k}, {small[k]};" if k < 16 else f"mov.b64 %d{k}, 0d40{k}000000000000;" for k in range(8, 40)] + ["mov.b64 %d11, 64;",
+            "mov.b64 %d12, 0;", "mov.b64 %d13, %gm;"]
     lines += [f"mov.b16 %h{k}, {k - 8};" for k in range(8, 32)] + [f"setp.ne.u32 %p{k}, %r0, 999;" for k in range(8, 32)]
     lines += ["cvt.u8.u32 %b8, %r8;", "mov.b128 %q2, {%d8, %d9};", "mov.b128 %q3, {%d10, %d11};"]
     return "\n".join(lines)

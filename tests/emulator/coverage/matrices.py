@@ -51,7 +51,8 @@ def dense():
             yield mma(shape, "f64", "f64", "f64", mode)
             yield mma(shape, "f64", "f64", "f64", after=mode)
     for kind in ("e3m2", "e2m3", "e2m1"):
-        yield f"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.{kind}.{kind}.f32 {{%r0, %r1, %r2, %r3}}, {{%r16, %r17, %r18, %r19}}, {{%r24, %r25}}, {{%r8, %r9, %r10, %r11}};"
+        yield (f"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.{kind}.{kind}.f32 {{%r0, %r1, %r2, %r3}}, {{%r16, %r17, %r18, %r19}}, {{%r24, %r25}}, "
+               f"{{%r8, %r9, %r10, %r11}};")
 
 
 def sparse():
@@ -78,7 +79,8 @@ def fragments():
         yield f"ldmatrix.sync.aligned.x{count}.m8n8.shared.b16 {group('r', count, 0)}, [%ma];"
         yield f"stmatrix.sync.aligned.x{count}.m8n8.shared.b16 [%ma], {group('r', count, 8)};"
         yield f"stmatrix.sync.aligned.m16n8.x{count}.trans.shared.b8 [%ma], {group('r', count, 8)};"
-    yield from ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0, %r1}, [%ma];", "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b6x16_p32 {%r0, %r1, %r2, %r3}, [%ma];",
+    yield from ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0, %r1}, [%ma];",
+                "ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8x16.b6x16_p32 {%r0, %r1, %r2, %r3}, [%ma];",
                 "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64 {%r0}, [%ma];", "movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r8;")
     for case in WMMA:
         yield from wmma(*case)
@@ -197,19 +199,30 @@ def newer():
     for op, kind in product(("add", "sub"), ("f16", "bf16")):
         yield f"{op}.f32.{kind} %r0, %h8, %r8;"
     yield from ("fma.rn.f32.f16 %r0, %h8, %h9, %r8;", "min.f32 %r0, %r8, %r9, %r10;", "max.NaN.f32 %r0, %r8, %r9, %r10;", "min.s32.relu %r0, %r8, %r9, %r10;",
-                "cvt.rn.satfinite.e2m1x2.f32 %b0, %r8, %r9;", "cvt.rn.satfinite.e2m3x2.f32 %h0, %r8, %r9;", "cvt.rn.satfinite.e3m2x2.f32 %h0, %r8, %r9;", "cvt.rz.ue8m0x2.f32 %h0, %r8, %r9;",
-                "cvt.rn.bf16x2.ue8m0x2 %r0, %h8;", "cvt.rn.f16x2.e3m2x2 %r0, %h8;", "cvt.rn.f16x2.e2m3x2 %r0, %h8;", "cvt.rn.f16x2.e2m1x2 %r0, %b8;", "cvt.rs.satfinite.e4m3x4.f32 %r0, {%r8, %r9, %r10, %r11}, %r12;",
-                "cvt.rs.f16x2.f32 %r0, %r8, %r9, %r10;", "cvt.rs.bf16x2.f32 %r0, %r8, %r9, %r10;", "cvt.rn.satfinite.tf32.f32 %r0, %r8;", "cvt.rn.satfinite.relu.tf32.f32 %r0, %r8;", "cvt.rz.satfinite.tf32.f32 %r0, %r8;",
+                "cvt.rn.satfinite.e2m1x2.f32 %b0, %r8, %r9;", "cvt.rn.satfinite.e2m3x2.f32 %h0, %r8, %r9;", "cvt.rn.satfinite.e3m2x2.f32 %h0, %r8, %r9;",
+                "cvt.rz.ue8m0x2.f32 %h0, %r8, %r9;",
+                "cvt.rn.bf16x2.ue8m0x2 %r0, %h8;", "cvt.rn.f16x2.e3m2x2 %r0, %h8;", "cvt.rn.f16x2.e2m3x2 %r0, %h8;", "cvt.rn.f16x2.e2m1x2 %r0, %b8;",
+                "cvt.rs.satfinite.e4m3x4.f32 %r0, {%r8, %r9, %r10, %r11}, %r12;",
+                "cvt.rs.f16x2.f32 %r0, %r8, %r9, %r10;", "cvt.rs.bf16x2.f32 %r0, %r8, %r9, %r10;", "cvt.rn.satfinite.tf32.f32 %r0, %r8;",
+                "cvt.rn.satfinite.relu.tf32.f32 %r0, %r8;", "cvt.rz.satfinite.tf32.f32 %r0, %r8;",
                 "cvt.rna.satfinite.tf32.f32 %r0, %r8;", "cvt.satfinite.e4m3x2.bf16x2 %h0, %r8;", "cvt.rn.satfinite.e4m3x2.bf16x2 %h0, %r8;", "add.u8x4 %r0, %r8, %r9;",
-                "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%ma], [%mb];", "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q2;")
-    yield from ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%ma], 32;", "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, 32;",
-                "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%r8];", "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r8], {%r9};", "tcgen05.wait::ld.sync.aligned;", "tcgen05.wait::st.sync.aligned;", "tcgen05.fence::before_thread_sync;",
-                "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%mb];", "tcgen05.mma.cta_group::1.kind::f16 [%r8], %d8, %d9, %r9, %p8;", "tcgen05.cp.cta_group::1.128x256b [%r8], %d8;", "tcgen05.shift.cta_group::1.down [%r8];")
-    yield from ("tex.1d.v4.f32.s32 {%r0, %r1, %r2, %r3}, [%d8, {%r8}];", "tld4.r.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%d8, {%r8, %r9}];", "txq.width.b32 %r0, [%d8];", "suld.b.1d.b32.trap {%r0}, [%d8, {%r8}];",
+                "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%ma], [%mb];",
+                "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q2;")
+    yield from ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%ma], 32;", "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
+                "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, 32;",
+                "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%r8];", "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r8], {%r9};", "tcgen05.wait::ld.sync.aligned;",
+                "tcgen05.wait::st.sync.aligned;", "tcgen05.fence::before_thread_sync;",
+                "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%mb];", "tcgen05.mma.cta_group::1.kind::f16 [%r8], %d8, %d9, %r9, %p8;",
+                "tcgen05.cp.cta_group::1.128x256b [%r8], %d8;", "tcgen05.shift.cta_group::1.down [%r8];")
+    yield from ("tex.1d.v4.f32.s32 {%r0, %r1, %r2, %r3}, [%d8, {%r8}];", "tld4.r.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%d8, {%r8, %r9}];",
+                "txq.width.b32 %r0, [%d8];", "suld.b.1d.b32.trap {%r0}, [%d8, {%r8}];",
                 "sust.b.1d.b32.trap [%d8, {%r8}], {%r9};", "sured.b.add.1d.u32.trap [%d8, {%r8}], %r9;", "suq.width.b32 %r0, [%d8];", "istypep.texref %p1, %d8;")
-    yield from ("multimem.ld_reduce.global.add.u32 %r0, [%ga];", "multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%r0, %r1, %r2, %r3}, [%ga];", "multimem.ld_reduce.weak.global.min.s64 %d0, [%ga];",
-                "multimem.ld_reduce.relaxed.gpu.global.add.acc::f32.v4.bf16x2 {%r0, %r1, %r2, %r3}, [%ga];", "multimem.st.global.u32 [%ga], %r8;", "multimem.st.relaxed.sys.global.v4.f32 [%ga], {%r8, %r9, %r10, %r11};",
-                "multimem.red.global.add.u32 [%ga], %r8;", "multimem.red.release.sys.global.add.v2.f16x2 [%ga], {%r8, %r9};", "multimem.cp.async.bulk.global.shared::cta.bulk_group [%gm], [%ma], 16;")
+    yield from ("multimem.ld_reduce.global.add.u32 %r0, [%ga];", "multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%r0, %r1, %r2, %r3}, [%ga];",
+                "multimem.ld_reduce.weak.global.min.s64 %d0, [%ga];",
+                "multimem.ld_reduce.relaxed.gpu.global.add.acc::f32.v4.bf16x2 {%r0, %r1, %r2, %r3}, [%ga];", "multimem.st.global.u32 [%ga], %r8;",
+                "multimem.st.relaxed.sys.global.v4.f32 [%ga], {%r8, %r9, %r10, %r11};",
+                "multimem.red.global.add.u32 [%ga], %r8;", "multimem.red.release.sys.global.add.v2.f16x2 [%ga], {%r8, %r9};",
+                "multimem.cp.async.bulk.global.shared::cta.bulk_group [%gm], [%ma], 16;")
 
 
 FAMILIES = (dense, sparse, fragments, warpgroups, video, newer)

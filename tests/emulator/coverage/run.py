@@ -25,7 +25,8 @@ def images(address: int) -> list[bytes]:
     """Tensor maps of int32: ranks 1 to 5 in tile mode, 3 to 5 in im2col mode, over 4-wide boxes at an address."""
     tiles = [TensorMapFields("int32", rank, address, (16,) * rank, tuple(64 * 16**k for k in range(rank - 1)), (4,) * rank, (1,) * rank) for rank in range(1, 6)]
     columns = [TensorMapFields("int32", rank, address, (16,) + (8,) * (rank - 1), tuple(64 * 8**k for k in range(rank - 1)), (), (1,) * rank,
-                               pixel_box_lower_corner=(0,) * (rank - 2), pixel_box_upper_corner=(0,) * (rank - 2), channels_per_pixel=4, pixels_per_column=4) for rank in (3, 4, 5)]
+                               pixel_box_lower_corner=(0,) * (rank - 2), pixel_box_upper_corner=(0,) * (rank - 2), channels_per_pixel=4, pixels_per_column=4)
+                               for rank in (3, 4, 5)]
     return [tensormap.pack(fields) for fields in (*tiles, *columns)]
 
 

@@ -36,7 +36,8 @@ def main() -> int:
         print(found[0][2].detail[-900:])
     print("\n" + ", ".join(f"{name}: {count}" for name, count in outcomes.most_common()))
     bad = sum(len(found) for found in examples.values())
-    print(f"{options.mutants} mutants (seed {options.seed}) in {time.time() - start:.0f} s, the slowest {slowest[0]:.1f} s (mutant {slowest[1]}): {bad} not ours or too slow")
+    print(f"{options.mutants} mutants (seed {options.seed}) in {time.time() - start:.0f} s, the slowest {slowest[0]:.1f} s (mutant {slowest[1]}): {bad} not "
+          f"ours or too slow")
     return 1 if bad else 0
 
 

@@ -48,7 +48,8 @@ def _launches() -> dict[str, Callable]:
     made = {
         "fold": lambda: launches.fold(3, _integers(1024, np.float32, 1), np.zeros(1024, np.float32), 1, backend="emulator"),
         "tma_scale": lambda: launches.tma_scale(_integers((100, 64), np.float32, 2), np.zeros((100, 64), np.float32), 2.0, 1, backend="emulator"),
-        "tma_copy_ring": lambda: launches.tma_copy_ring(_integers((128, 128), np.float16, 3), np.zeros((128, 128), np.float16), (64, 64), "128B", 4, 1, backend="emulator"),
+        "tma_copy_ring": lambda: launches.tma_copy_ring(_integers((128, 128), np.float16, 3), np.zeros((128, 128), np.float16), (64, 64), "128B", 4, 1,
+                                                        backend="emulator"),
         "bulk_copy": lambda: launches.bulk_copy(_integers(9000, np.float32, 4), np.zeros(9000, np.float32), 4, 16384, 1, backend="emulator"),
         "cp_async_copy": lambda: launches.cp_async_copy(_integers(1024 * 3, np.float32, 5), np.zeros(1024 * 3, np.float32), 4, 1, backend="emulator"),
     }

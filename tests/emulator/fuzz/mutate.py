@@ -10,12 +10,15 @@ INSTRUCTION = re.compile(r"^(\s*(?:\{\s*)?)(@!?%?[\w$]+\s+)?([a-z][\w.:]*)(\s+[^
 TYPES = ("pred", "b8", "u8", "s8", "b16", "u16", "s16", "f16", "bf16", "f16x2", "b32", "u32", "s32", "f32", "tf32", "b64", "u64", "s64", "f64", "b128", "texref")
 NUMBERS = ("0", "-1", "1", "3", "7", "16", "31", "32", "33", "255", "256", "999", "65536", "0x7fffffff", "4294967295", "-2147483649", "9223372036854775808",
            "18446744073709551616", "99999999999999999999", "0x1ffffffffffffffff", "1e400", "0f3F800000", "0d7FF0000000000000", "1.5", "-0.0", "(1", "1/0", "~1e400", "''")
-STRANGE = ("%tid.x", "%tid", "%clock64", "%nosuch", "%r1000000", "_", "!%p1", "%p1|%p2", "[%r1]", "[%rd1+8]", "[0]", "[%tid.x]", "[%r1, {%r1}]", "[]", "{}", "{%r1}", "{%r1, %r2}",
+STRANGE = ("%tid.x", "%tid", "%clock64", "%nosuch", "%r1000000", "_", "!%p1", "%p1|%p2", "[%r1]", "[%rd1+8]", "[0]", "[%tid.x]", "[%r1, {%r1}]", "[]",
+           "{}", "{%r1}", "{%r1, %r2}",
            "{%r1, 3, _}", "{{%r1}}", "WARP_SZ", "nowhere", "%r1+4", "%r1 %r2", "", "@", "%", "%%tid.x")
 REGISTERS = ("%r1", "%rd1", "%f1", "%p1", "%rs1", "%fd1", "%h8", "%d8", "%b8", "%q2", "%p8", "%r8")
-WORDS = ("purple", "sync", "aligned", "shared", "global", "local", "param", "v2", "v4", "v8", "cta", "relaxed", "acquire", "cc", "sat", "ftz", "rn", "wide", "lo", "x4", "trans",
+WORDS = ("purple", "sync", "aligned", "shared", "global", "local", "param", "v2", "v4", "v8", "cta", "relaxed", "acquire", "cc", "sat", "ftz", "rn", "wide",
+         "lo", "x4", "trans",
          "L2::cache_hint", "multicast::cluster", "shared::cluster", "bulk_group", "tile", "5d", "1d", "m64n8k16", "m16n8k16", "sp", "row", "")
-OPCODES = ("add", "mov", "ld", "st", "bra", "call", "ret", "setp", "selp", "cvt", "mad", "lop3", "prmt", "shf", "bar", "mbarrier", "cp", "wgmma", "mma", "wmma", "ldmatrix", "shfl", "vote",
+OPCODES = ("add", "mov", "ld", "st", "bra", "call", "ret", "setp", "selp", "cvt", "mad", "lop3", "prmt", "shf", "bar", "mbarrier", "cp", "wgmma", "mma",
+           "wmma", "ldmatrix", "shfl", "vote",
            "atom", "red", "fence", "tensormap", "setmaxnreg", "brx", "addc", "madc", "bfi", "dp4a", "vadd4", "createpolicy", "alloca", "frobnicate")
 PUNCTUATION = ";,{}[]()<>.:@!%+-|\"'/*\\= \n"
 
@@ -99,7 +102,8 @@ def numbers(rng: random.Random, line: str) -> str:
     if pick == 0:
         return re.sub(r"\b\d+\b", lambda m: rng.choice((m[0], *NUMBERS, "1000000000")), line, count=2)
     if pick == 1:
-        return re.sub(r"\.[a-z]\w*", lambda m: rng.choice((m[0], "." + rng.choice((*TYPES, *WORDS, "align", "reg", "shared", "reqnctapercluster", "maxntid")))), line, count=2)
+        return re.sub(r"\.[a-z]\w*", lambda m: rng.choice((m[0], "." + rng.choice((*TYPES, *WORDS, "align", "reg", "shared", "reqnctapercluster", "maxntid")))),
+                      line, count=2)
     return line.replace(rng.choice(PUNCTUATION), rng.choice(PUNCTUATION), 1)
 
 

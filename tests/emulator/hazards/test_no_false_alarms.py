@@ -18,7 +18,8 @@ WRONG_ON_PURPOSE = {"start_here/kernel_1.cu", "start_here/kernel_2.cu", "start_h
 # Kernels that other tests run under every schedule with the checker on: file -> test.
 ELSEWHERE = {"clusters/shared_tiles.cu": "lessons/test_l12_shared_tiles.py",
              **{f"launches/{name}.cu": "kernels/test_chain.py" for name in ("persistent_chain", "rms_norm")},
-             **{f"decoding/{name}.cu": "kernels/test_decoding.py" for name in ("append", "combine", "decode", "latent")}, **{f"micro/{path.name}": "kernels/test_micro.py" for path in (ROOM / "micro").glob("*.cu")}}
+             **{f"decoding/{name}.cu": "kernels/test_decoding.py" for name in ("append", "combine", "decode", "latent")},
+             **{f"micro/{path.name}": "kernels/test_micro.py" for path in (ROOM / "micro").glob("*.cu")}}
 
 
 def gemm(make):

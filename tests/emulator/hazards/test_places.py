@@ -94,7 +94,8 @@ def test_two_bugs_of_one_line_through_two_calls_are_two_reports_that_say_which()
 
 
 def test_one_bug_through_one_call_is_told_in_short():
-    module = hl.RawModule(code=f'#line 1 "layers.cuh"\n{LAYERS}#line 1 "mine.cu"\n{CALLS}'.replace("float b = swap(s + 64, v)", "float b = v"), backend="emulator", name="mine.cu")
+    module = hl.RawModule(code=f'#line 1 "layers.cuh"\n{LAYERS}#line 1 "mine.cu"\n{CALLS}'.replace("float b = swap(s + 64, v)", "float b = v"),
+                          backend="emulator", name="mine.cu")
     race, = run(module.get_function("k"))
     assert "mine.cu:4 (in layers.cuh:3)" in race.message and "layers.cuh:9" not in race.message and "layers.cuh:9" in race.frames["here"][1]
 
@@ -107,5 +108,6 @@ def test_the_first_frame_is_the_nearest_to_the_users_code(kernel, helper, shown)
     outer = Site(kernel, 3, 1, "kernel")
     site = Site("/x/cute/arch/copy_sm90.hpp", 7, 1, "copy", Site(helper, 5, 1, "call", outer))
     place = Place.of(Instr("st", ("shared", "u32"), (), None, site, 12, 0))
-    assert place.text().endswith(f"{shown} (in copy_sm90.hpp:7)") or place.text().endswith("(in cute/arch/copy_sm90.hpp:7)") and place.line(folders=False) == shown, place.text()
+    told = place.text()
+    assert told.endswith(f"{shown} (in copy_sm90.hpp:7)") or told.endswith("(in cute/arch/copy_sm90.hpp:7)") and place.line(folders=False) == shown, told
     assert len(place.trace) == 3

@@ -23,7 +23,8 @@ def arguments(given_arguments=None):
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--no-mutants", action="store_true", help="only the programs as drawn")
     parser.add_argument("--include", nargs="+", choices=[*KNOWN, "all"], default=[], help="compare programs that may show these known disagreements too")
-    parser.add_argument("--strict-reads", action="store_true", help="a generic read before an asynchronous write of the same bytes needs a proxy fence (unfenced-overwrite)")
+    parser.add_argument("--strict-reads", action="store_true",
+                        help="a generic read before an asynchronous write of the same bytes needs a proxy fence (unfenced-overwrite)")
     parser.add_argument("--limit", type=int, default=4000, help="states of the model a program may have")
     parser.add_argument("--show", type=int, default=2, help="examples to print of each kind of disagreement, shrunk")
     return parser.parse_args(given_arguments)

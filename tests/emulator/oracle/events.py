@@ -197,7 +197,8 @@ class ThreadEvents:
         here.begins.append(self.event(line, self.cta, frozenset([(self.cta, "mbarrier", op.bar)]), True))
 
 
-FOLLOW = {Store: ThreadEvents._plain, SourceStore: ThreadEvents._source_store, Load: ThreadEvents._plain, CpAsync: ThreadEvents._cp_async, CpCommit: ThreadEvents._cp_commit, CpWait: ThreadEvents._cp_wait,
+FOLLOW = {Store: ThreadEvents._plain, SourceStore: ThreadEvents._source_store, Load: ThreadEvents._plain, CpAsync: ThreadEvents._cp_async,
+          CpCommit: ThreadEvents._cp_commit, CpWait: ThreadEvents._cp_wait,
           CpArrive: ThreadEvents._cp_arrive, BulkStore: ThreadEvents._bulk_store, BulkCommit: ThreadEvents._bulk_commit, BulkWait: ThreadEvents._bulk_wait,
           BulkLoad: ThreadEvents._bulk_load, BulkCopy: ThreadEvents._bulk_copy, Arrive: ThreadEvents._arrive, Init: ThreadEvents._init}
 """What each operation does for the thread that runs it; others touch nothing."""

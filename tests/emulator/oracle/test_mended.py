@@ -4,7 +4,8 @@ import pytest
 
 from emulator.oracle.compare import disagreements
 from emulator.oracle.model import Oracle
-from emulator.oracle.programs import (TILE, Arrive, Barrier, BulkLoad, ClusterArrive, ClusterWait, CpArrive, CpAsync, Init, Load, Poll, Program, Store, SyncWarp, Wait, lanes)
+from emulator.oracle.programs import (TILE, Arrive, Barrier, BulkLoad, ClusterArrive, ClusterWait, CpArrive, CpAsync, Init, Load, Poll, Program, Store,
+                                      SyncWarp, Wait, lanes)
 
 pytestmark = pytest.mark.emulator_only
 CLUSTER = lanes(ClusterArrive(), ClusterWait())

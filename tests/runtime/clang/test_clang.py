@@ -37,7 +37,8 @@ def places(ptx: str, *begins: str) -> dict[str, set]:
 
 
 @pytest.mark.parametrize("asked, nvrtc_here, clang_here, chosen", [
-    (None, True, True, "nvrtc"), ("auto", True, False, "nvrtc"), ("auto", False, True, "clang"), ("", False, False, "nvrtc"), ("clang", True, True, "clang"), ("CLANG ", True, True, "clang"),
+    (None, True, True, "nvrtc"), ("auto", True, False, "nvrtc"), ("auto", False, True, "clang"), ("", False, False, "nvrtc"), ("clang", True, True, "clang"),
+    ("CLANG ", True, True, "clang"),
     ("nvrtc", False, True, "nvrtc")])
 def test_the_compiler_is_nvrtc_unless_there_is_none_or_clang_is_asked_for(monkeypatch, asked, nvrtc_here, clang_here, chosen):
     monkeypatch.delenv("HOPPERLAB_COMPILER", raising=False)

@@ -42,10 +42,12 @@ def test_a_position_is_brought_to_the_line_that_nvrtc_names(line, column, named)
 
 
 def test_a_chain_of_calls_is_stated_as_ptx_states_it():
-    ptx = '\t.loc\t2 2 3                           // inc/b.cuh:2:3 @[ inc/c.cuh:5:1 @[ k.cu:1:1 ] ]\n\t.loc\t1 3 1                           // k.cu:3:1\n\t.file\t1 "/" "k.cu"\n\t.file\t2 "inc" "b.cuh"\n'
+    ptx = ('\t.loc\t2 2 3                           // inc/b.cuh:2:3 @[ inc/c.cuh:5:1 @[ k.cu:1:1 ] ]\n\t.loc\t1 3 1                           // '
+           'k.cu:3:1\n\t.file\t1 "/" "k.cu"\n\t.file\t2 "inc" "b.cuh"\n')
     functions = {"inc/b.cuh": [(1, "first"), (2, "second"), (9, "third")], "inc/c.cuh": [(4, "outer")]}
     stated = lines.LineTable(functions, lambda path: "").stated(ptx)
-    assert "\t.loc\t1 1 1\n\t.loc\t3 5 1, function_name $L__info_string0, inlined_at 1 1 1\n\t.loc\t2 2 3, function_name $L__info_string1, inlined_at 3 5 1\n\t.loc\t1 3 1\n" in stated
+    assert ("\t.loc\t1 1 1\n\t.loc\t3 5 1, function_name $L__info_string0, inlined_at 1 1 1\n\t.loc\t2 2 3, function_name $L__info_string1, inlined_at 3 5 "
+            "1\n\t.loc\t1 3 1\n") in stated
     assert '.file\t1 "k.cu"' in stated and '.file\t2 "inc/b.cuh"' in stated and '.file\t3 "inc/c.cuh"' in stated
     assert "$L__info_string1:\n.b8 " + ",".join(str(byte) for byte in b"second\0") in stated
 
@@ -95,7 +97,8 @@ def test_nvrtcs_options_in_clangs_words():
         "-DX=1", "-std=c++20", "-DY", "-include", "a.h"]
 
 
-@pytest.mark.parametrize("code, escaped", [('asm("mov.u32 %0, %laneid;" : "=r"(x));', 'asm("mov.u32 %0, %%laneid;" : "=r"(x));'), ('asm("%%clock64 %tid.x")', 'asm("%%clock64 %%tid.x")'),
+@pytest.mark.parametrize("code, escaped", [('asm("mov.u32 %0, %laneid;" : "=r"(x));', 'asm("mov.u32 %0, %%laneid;" : "=r"(x));'),
+                                           ('asm("%%clock64 %tid.x")', 'asm("%%clock64 %%tid.x")'),
                                            ("a %laneid", "a %laneid"), ('printf("%d %s")', 'printf("%d %s")')])
 def test_special_registers_in_strings_are_escaped(code, escaped):
     assert compiler._escaped(code) == escaped

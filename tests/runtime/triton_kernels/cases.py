@@ -16,7 +16,8 @@ LAYOUT = "BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])"
 
 @dataclass(frozen=True)
 class Case:
-    """kernel: of triton_examples.py. arguments(): fresh, in order; right(arguments) says whether the result is. hazards: (kind, words of the line where, words of the other
+    """kernel: of triton_examples.py. arguments(): fresh, in order; right(arguments) says whether the result is. hazards: (kind, words of the line
+    where, words of the other
     line or '') of each that is found; other lines stand in triton_examples.py. gluon: constexprs whose values are written in Gluon."""
 
     kernel: str
@@ -58,7 +59,8 @@ def _copied(factor: int) -> Callable[[tuple[Any, ...]], bool]:
 
 
 MATRICES = {"a": "tensordesc<bf16[64,64]>", "b": "tensordesc<bf16[64,64]>", "c": "tensordesc<bf16[64,64]>", "k": "i32:16"}
-STRIDES = {**dict.fromkeys("abc", "*fp16:16"), "m": "i32", "n": "i32", "k": "i32:16", "stride_am": "i32:16", "stride_ak": "i32:1", "stride_bk": "i32", "stride_bn": "i32:1",
+STRIDES = {**dict.fromkeys("abc", "*fp16:16"), "m": "i32", "n": "i32", "k": "i32:16", "stride_am": "i32:16", "stride_ak": "i32:1", "stride_bk": "i32",
+           "stride_bn": "i32:1",
            "stride_cm": "i32", "stride_cn": "i32:1"}
 TILES = {"source": TILE, "target": TILE}
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
@@ -66,7 +68,8 @@ TILE_ARGUMENTS = lambda: (ints((64, 64), np.float16, 6), np.zeros((64, 64), np.f
 
 CASES = {
     "product": Case("product", MATRICES, BLOCKS, (2, 2), _product(128, 104, 128), _is_product),
-    "product_two_ctas": Case("product", {**MATRICES, "b": "tensordesc<bf16[128,64]>", "c": "tensordesc<bf16[64,128]>"}, {**BLOCKS, "BN": 128}, (1, 2), _product(64, 200, 128), _is_product, {"num_ctas": 2}),
+    "product_two_ctas": Case("product", {**MATRICES, "b": "tensordesc<bf16[128,64]>", "c": "tensordesc<bf16[64,128]>"}, {**BLOCKS, "BN": 128}, (1, 2),
+                             _product(64, 200, 128), _is_product, {"num_ctas": 2}),
     "product_by_pointers": Case("product_by_pointers", STRIDES, {"BM": 64, "BN": 64, "BK": 32}, (2, 1), _pointers,
                                 lambda args: bool((args[0].astype(np.float32) @ args[1].astype(np.float32) == args[2]).all())),
     "softmax": Case("softmax", {"out": "*fp32:16", "x": "*fp32:16", "columns": "i32"}, {"BLOCK": 128}, 3,
@@ -76,7 +79,8 @@ CASES = {
                       lambda args: bool((args[1] == (args[3][::2] * 2 + 0.5) * 2).all()), {"num_warps": 1}),
     "tma_copy": Case("tma_copy", TILES, {"WAIT": True}, 1, TILE_ARGUMENTS, _copied(1)),
     "tma_copy_without_wait": Case("tma_copy", TILES, {"WAIT": False}, 1, TILE_ARGUMENTS, lambda args: True,
-                                  hazards=(("exit-in-flight", "tma.async_copy_global_to_shared(", ""), ("barrier-misuse", "mbarrier.invalidate(", "tma.async_copy_global_to_shared("),
+                                  hazards=(("exit-in-flight", "tma.async_copy_global_to_shared(", ""), ("barrier-misuse", "mbarrier.invalidate(",
+                                          "tma.async_copy_global_to_shared("),
                                            ("read-before-arrival", "tma.async_copy_shared_to_global(", "tma.async_copy_global_to_shared("))),
     "through_registers": Case("through_registers", TILES, {"FENCE": True}, 1, TILE_ARGUMENTS, _copied(2), gluon={"layout": LAYOUT}),
     "through_registers_without_fence": Case("through_registers", TILES, {"FENCE": False}, 1, TILE_ARGUMENTS, lambda args: True, gluon={"layout": LAYOUT},

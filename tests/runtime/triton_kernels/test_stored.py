@@ -33,7 +33,8 @@ def stored(monkeypatch):
     def of(name, **more) -> TritonKernel:
         case, told = CASES[name], TOLD[name]
         fixed = {**case.constexprs, **case.gluon}
-        built = to_ptx.Built(ptx=(ROOM / "stored" / f"{name}.ptx").read_text(), **{key: tuple(value) if isinstance(value, list) else value for key, value in told["built"].items()})
+        built = to_ptx.Built(ptx=(ROOM / "stored" / f"{name}.ptx").read_text(), **{key: tuple(value) if isinstance(value, list) else value for key,
+                                                                                   value in told["built"].items()})
         monkeypatch.setattr(to_ptx, "parameters", lambda kernel: [parameter(n, n in fixed) for n in told["parameters"]])
         monkeypatch.setattr(to_ptx, "build", lambda *given: built)
         return from_triton(SimpleNamespace(__name__=case.kernel), case.signature, fixed, backend="emulator", **{**case.options, **more})
@@ -80,9 +81,11 @@ def test_no_folder_is_stored():
 def test_what_the_compiler_relies_on_is_checked(stored):
     kernel = stored("product_by_pointers")
     arguments = list(CASES["product_by_pointers"].arguments())
-    for place, value, message in ((5, 47, "k is 47, but the kernel was compiled for a number divisible by 16"), (7, 2, "stride_ak is 2, but the kernel was compiled for 1"),
+    for place, value, message in ((5, 47, "k is 47, but the kernel was compiled for a number divisible by 16"),
+                                  (7, 2, "stride_ak is 2, but the kernel was compiled for 1"),
                                   (3, 2**31, "m is 2147483648, which does not fit i32"), (3, 7.5, "m is 7.5, but the kernel was compiled for a whole number"),
-                                  (3, "7", "m is a str"), (0, 7.0, "a is a float, but the kernel was compiled for"), (0, np.zeros((70, 48), np.float32), "a is an array of float32"),
+                                  (3, "7", "m is a str"), (0, 7.0, "a is a float, but the kernel was compiled for"),
+                                  (0, np.zeros((70, 48), np.float32), "a is an array of float32"),
                                   (0, np.zeros(9000, np.float16)[1:], "a lies at 0x")):
         changed = [*arguments]
         changed[place] = value
@@ -95,8 +98,10 @@ def test_how_arguments_are_bound(stored):
     scale, out, n, x, shift, stride = CASES["odd_order"].arguments()
     kernel[lambda given: (-(-given["n"] // given["BLOCK"]),)](scale, out, x=x, n=n, shift=shift, stride=stride)
     assert out[3] == (6 * 2 + 0.5) * 2
-    for args, keywords, message in (((scale, out, n, x, shift, stride, 1), {}, "takes 6 arguments, 7 given"), ((scale,), {}, "out is missing"), ((scale, out, n, x, shift, stride), {"n": 3}, "n is given twice"),
-                                    ((scale, out, n, x, shift, stride), {"BLOCK": 3}, "BLOCK is given twice"), ((scale, out, n, x, shift, stride), {"num_warps": 3}, "is compiled already")):
+    for args, keywords, message in (((scale, out, n, x, shift, stride, 1), {}, "takes 6 arguments, 7 given"), ((scale,), {}, "out is missing"),
+                                    ((scale, out, n, x, shift, stride), {"n": 3}, "n is given twice"),
+                                    ((scale, out, n, x, shift, stride), {"BLOCK": 3}, "BLOCK is given twice"),
+                                    ((scale, out, n, x, shift, stride), {"num_warps": 3}, "is compiled already")):
         with pytest.raises(LaunchError, match=message):
             kernel[2](*args, **keywords)
     with pytest.raises(LaunchError, match="must be a tuple"):
@@ -112,16 +117,20 @@ def test_descriptors_are_arrays_or_maps_of_the_right_box(stored):
     y[:] = 0
     kernel[1](described, y)
     assert (x == y).all()
-    for value, message in ((hl.TensorMap.tiled(x, box=(32, 64), swizzle="128B"), r"box \(32, 64\) with swizzle 128B, but the kernel was compiled for box \(64, 64\)"), (x.astype(np.float32), "array of float32"),
+    for value, message in ((hl.TensorMap.tiled(x, box=(32, 64), swizzle="128B"), r"box \(32, 64\) with swizzle 128B, but the kernel was compiled for box \(64, 64\)"),
+                           (x.astype(np.float32), "array of float32"),
                            (np.zeros(64, np.float16), "has 1 axes"), (3, "is a int, but the kernel was compiled for a tensor descriptor")):
         with pytest.raises(LaunchError, match=message):
             kernel[1](value, y)
 
 
 @pytest.mark.parametrize("signature, message", [
-    ("*fp32, i32", "the signature has 2 types"), ({"out": "*fp32"}, r"it has to name out, x, columns"), ({"out": "*fp32", "x": "*fp32", "columns": "i32", "BLOCK": "i32"}, "belong into constexprs: BLOCK"),
-    ("*fp32, *fp32, i33", "there is no type 'i33'"), ("*fp32:8, *fp32, i32", "what the compiler may rely on is"), ("*fp32:1, *fp32, i32", "a pointer is never equal to 1"),
-    ("*fp32, *fp32, fp32:16", "specialises on whole numbers only"), (["*fp32", "*fp32", 4], "the type of softmax, columns is 4"), ("*fp32, tensordesc<fp16[]>, i32", "there is no type"),
+    ("*fp32, i32", "the signature has 2 types"), ({"out": "*fp32"}, r"it has to name out, x, columns"),
+    ({"out": "*fp32", "x": "*fp32", "columns": "i32", "BLOCK": "i32"}, "belong into constexprs: BLOCK"),
+    ("*fp32, *fp32, i33", "there is no type 'i33'"), ("*fp32:8, *fp32, i32", "what the compiler may rely on is"),
+    ("*fp32:1, *fp32, i32", "a pointer is never equal to 1"),
+    ("*fp32, *fp32, fp32:16", "specialises on whole numbers only"), (["*fp32", "*fp32", 4], "the type of softmax, columns is 4"),
+    ("*fp32, tensordesc<fp16[]>, i32", "there is no type"),
     (["*fp32", ("nothing", (4,)), "i32"], "a tensor descriptor is written")])
 def test_signatures_that_do_not_fit(stored, monkeypatch, signature, message):
     stored("softmax")
@@ -135,25 +144,30 @@ def test_signatures_that_do_not_fit(stored, monkeypatch, signature, message):
 
 def test_words():
     assert argument_types.split("*fp32:16, tensordesc<fp16[64, 64],L(a=[1, 2])>, i32") == ["*fp32:16", "tensordesc<fp16[64, 64],L(a=[1, 2])>", "i32"]
-    assert argument_types.read("x", "*k float16 : 16").word == "*kfp16" and argument_types.read("x", "int32").word == "i32" and argument_types.read("x", "bool").word == "i1"
-    assert argument_types.read("x", ("bf16", (64, 32))).word == "tensordesc<bf16[64, 32]>" and argument_types.read("x", ("fp16", [8], "L()")).word == "tensordesc<fp16[8],L()>"
+    assert argument_types.read("x", "*k float16 : 16").word == "*kfp16" and argument_types.read("x", "int32").word == "i32" and argument_types.read("x",
+            "bool").word == "i1"
+    assert argument_types.read("x", ("bf16", (64, 32))).word == "tensordesc<bf16[64, 32]>" and argument_types.read("x",
+            ("fp16", [8], "L()")).word == "tensordesc<fp16[8],L()>"
 
 
-@pytest.mark.parametrize("value, word", [(1, None), (None, None), (16, "i32:16"), (17, "i32"), (2**31, "i64:16"), (2**63, "u64:16"), (-3, "i32"), (2.5, "fp32"), (True, "u1"), (np.int64(48), "i32:16"),
+@pytest.mark.parametrize("value, word", [(1, None), (None, None), (16, "i32:16"), (17, "i32"), (2**31, "i64:16"), (2**63, "u64:16"), (-3, "i32"), (2.5, "fp32"),
+                                         (True, "u1"), (np.int64(48), "i32:16"),
                                          (np.zeros(4, np.float16), "*fp16:16"), (np.zeros(5, np.int32)[1:], "*i32"), (np.zeros(2, bool), "*i1:16")])
 def test_the_jits_own_choice(value, word):
     assert (lambda type_: None if type_ is None else str(type_))(argument_types.chosen(value, False, True, True, "")) == word
 
 
 def test_the_jits_choice_follows_the_parameter():
-    assert str(argument_types.chosen(1, False, False, True, "")) == "i32" and str(argument_types.chosen(16, False, True, False, "")) == "i32" and str(argument_types.chosen(16, False, True, True, "i64")) == "i64:16"
+    assert str(argument_types.chosen(1, False, False, True, "")) == "i32" and str(argument_types.chosen(16, False, True, False,
+            "")) == "i32" and str(argument_types.chosen(16, False, True, True, "i64")) == "i64:16"
     assert str(argument_types.chosen(np.zeros(4, np.float32), True, True, True, "")) == "*kfp32:16"
     with pytest.raises(TritonError, match="a str is no argument of a Triton kernel"):
         argument_types.chosen("x", False, True, True, "")
 
 
 def test_calls_that_led_to_an_inlined_line_are_stated_as_ptx_has_them():
-    text = '\t.file\t1 "/a/b/mine.py"\n\t.file\t2 "/c/helper.py"\n\t.loc\t2 5 9                           // helper.py:5:9 @[ helper.py:7:1 @[ mine.py:30:2 ] ]\n\t.loc\t1 3 4                           // mine.py:3:4\n'
+    text = ('\t.file\t1 "/a/b/mine.py"\n\t.file\t2 "/c/helper.py"\n\t.loc\t2 5 9                           // helper.py:5:9 @[ helper.py:7:1 @[ mine.py:30:2 ] '
+            ']\n\t.loc\t1 3 4                           // mine.py:3:4\n')
     made = to_ptx.with_lines(text)
     assert '"mine.py"' in made and "/a/b" not in made
     assert ".loc 1 30 2 .loc 2 7 1, function_name $L__inlined_function, inlined_at 1 30 2 .loc 2 5 9, function_name $L__inlined_function, inlined_at 2 7 1\n" in made

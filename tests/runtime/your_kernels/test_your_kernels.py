@@ -97,7 +97,8 @@ def test_links_lead_somewhere():
 
 
 def test_sources_that_are_none(tmp_path):
-    for name, text, words in (("k.cubin", "x", "the emulator runs PTX, not machine code"), ("k.py", "x", "path= reads CUDA C\\+\\+"), ("absent.cu", None, "there is no file")):
+    for name, text, words in (("k.cubin", "x", "the emulator runs PTX, not machine code"), ("k.py", "x", "path= reads CUDA C\\+\\+"),
+                              ("absent.cu", None, "there is no file")):
         if text is not None:
             (tmp_path / name).write_text(text)
         with pytest.raises(hl.SourceError, match=words):

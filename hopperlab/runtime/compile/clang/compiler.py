@@ -24,15 +24,18 @@ INCLUDE = Path(__file__).resolve().parent / "include"
 PACKAGE = "ziglang"
 SECONDS = 300           # that one step may take
 PTX_FEATURE = "+ptx88"
-_FRONT = ("-triple", "nvptx64-nvidia-cuda", "-aux-triple", "x86_64-unknown-linux-gnu", "-emit-llvm", "-disable-llvm-passes", "-x", "cuda", "-fcuda-is-device", "-fcuda-allow-variadic-functions",
+_FRONT = ("-triple", "nvptx64-nvidia-cuda", "-aux-triple", "x86_64-unknown-linux-gnu", "-emit-llvm", "-disable-llvm-passes", "-x", "cuda", "-fcuda-is-device",
+          "-fcuda-allow-variadic-functions",
           "-fdeclspec", "-nostdsysteminc", "-nobuiltininc", "-std=c++17", "-relaxed-aliasing", "-debug-info-kind=line-directives-only", "-dwarf-version=2",
           "-fdebug-compilation-dir=/", "-fmessage-length=0", "-ferror-limit", "100", "-Wno-cuda-compat")
 _BACK = ("-triple", "nvptx64-nvidia-cuda", "-x", "ir", "-S",
          # As NVRTC does: nearly everything is inlined, short loops over registers are unrolled, what two branches do stays in both, and a vector is loaded whole.
-         *(word for option in ("inline-threshold=20000", "unroll-threshold=600", "sink-common-insts=false", "hoist-common-insts=false", "disable-vector-combine") for word in ("-mllvm", f"-{option}")))
+         *(word for option in ("inline-threshold=20000", "unroll-threshold=600", "sink-common-insts=false", "hoist-common-insts=false", "disable-vector-combine")
+           for word in ("-mllvm", f"-{option}")))
 _BOTH = ("-O3", "-ffp-contract=fast")
 _REGISTERS = "clock|clock64|clock_hi|globaltimer|globaltimer_lo|globaltimer_hi|smid|nsmid|laneid|warpid|nwarpid|gridid|lanemask_(?:eq|le|lt|ge|gt)|" \
-             r"(?:n?tid|n?ctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)\.[xyz]|cluster_ctarank|cluster_nctarank|dynamic_smem_size|total_smem_size|is_explicit_cluster"
+             r"(?:n?tid|n?ctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)\.[xyz]|cluster_ctarank|cluster_nctarank|dynamic_smem_size|" \
+             r"total_smem_size|is_explicit_cluster"
 _BARE_REGISTER = re.compile(rf"(?<!%)%(?=(?:{_REGISTERS})\b)")
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _GONE = re.compile(r"(?m)^\d+ (?:error|warning)s?(?: and \d+ (?:error|warning)s?)? generated.*\n?|^fatal error: too many errors.*\n?")
@@ -61,7 +64,8 @@ def version() -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What is compiled: text, its name, NVRTC's options, name expressions, target, folders of headers, and headers (name, text) that stand before the files of folders."""
+    """What is compiled: text, its name, NVRTC's options, name expressions, target, folders of headers, and headers (name, text) that stand before
+    the files of folders."""
 
     code: str
     name: str
@@ -136,8 +140,8 @@ def _clang_options(options: Sequence[str]) -> list[str]:
             kept.append(f"-std={found[1]}")
         elif option in ("-use_fast_math", "--use_fast_math"):
             kept += ["-ffast-math", "-fdenormal-fp-math-f32=preserve-sign,preserve-sign"]
-        elif not re.match(r"-?-(lineinfo|generate-line-info|ptxas-options|device-debug|G|default-device|device-as-default-execution-space|expt-|extended-lambda|extra-device-vectorization"
-                          r"|diag-|fmad|ftz|prec-|restrict|maxrregcount|dopt|split-compile|no-cache|minimal|time|pch|w$)", option):
+        elif not re.match(r"-?-(lineinfo|generate-line-info|ptxas-options|device-debug|G|default-device|device-as-default-execution-space|expt-|extended-lambda"
+                          r"|extra-device-vectorization|diag-|fmad|ftz|prec-|restrict|maxrregcount|dopt|split-compile|no-cache|minimal|time|pch|w$)", option):
             kept.append(option)
     return kept
 
@@ -164,9 +168,11 @@ def _named(log: str, shown: str, name: str) -> str:
 
 def advice(log: str) -> str:
     """What to do about an error that may be ours: a function or header that NVRTC knows and the headers beside this file do not."""
-    found = re.search(r"use of undeclared identifier '(\w+)'(?=\n.*\b\1 *[(<])|use of undeclared identifier '(cuda|cooperative_groups|std)'|'([\w./]+)' file not found", log)
+    found = re.search(r"use of undeclared identifier '(\w+)'(?=\n.*\b\1 *[(<])|use of undeclared identifier '(cuda|cooperative_groups|std)'|'([\w./]+)' file "
+                      r"not found", log)
     if found:
-        return (f"\n-> {found[1] or found[2] or found[3]}: clang compiles with the course's small headers, which have what lessons and exercises use. If it is CUDA's, compile on Linux or Windows "
+        return (f"\n-> {found[1] or found[2] or found[3]}: clang compiles with the course's small headers, which have what lessons and exercises use. If it "
+                f"is CUDA's, compile on Linux or Windows "
                 "(HOPPERLAB_COMPILER=nvrtc), or write it out")
     return ""
 

@@ -13,8 +13,8 @@ _INSTRUCTION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)\s+([^;]*);", re.M
 _REGISTER = re.compile(r"%(?:rd?|f)\d+")
 _FLOAT = re.compile(r"\b0[fFdD][0-9a-fA-F]{8,16}\b")
 _INTEGER = re.compile(r"(?<![%\w])-?\d+\b")
-_MEMORY = re.compile(r"^(\s*(?:@!?%p\d+\s+)?(?:ld|st)(?:\.(?:volatile|relaxed|acquire|release|weak|sys|gpu|cta|cluster|global|shared|local|const|nc|v[24]))*)\.b(8|16|32|64)(\s+)([^;]*);",
-                     re.MULTILINE)
+_MEMORY = re.compile(r"^(\s*(?:@!?%p\d+\s+)?(?:ld|st)(?:\.(?:volatile|relaxed|acquire|release|weak|sys|gpu|cta|cluster|global|shared|local|const|nc|v[24]))*)"
+                     r"\.b(8|16|32|64)(\s+)([^;]*);", re.MULTILINE)
 _MOVES = ("mov.", "selp.b", "shfl.")
 
 
