@@ -9,7 +9,7 @@ import pytest
 
 from hopperlab.authoring import course, hashes
 from hopperlab.authoring.docs import cheat_sheet
-from hopperlab.emulator.hazards.words import Kind
+from hopperlab.emulator.hazards.kinds import Kind
 
 ROOT = hashes.ROOT
 HEADERS = ROOT / "hopperlab" / "kernels" / "include" / "hopperlab"

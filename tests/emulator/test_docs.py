@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.emulator.hazards.words import Kind
+from hopperlab.emulator.hazards.kinds import Kind
 from support import hazard_cases
 
 ROOT = Path(__file__).resolve().parents[2]

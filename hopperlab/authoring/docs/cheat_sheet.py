@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...emulator.hazards.words import Kind
+from ...emulator.hazards.kinds import Kind
 
 
 @dataclass(frozen=True)

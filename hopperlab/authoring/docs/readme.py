@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ...emulator.hazards.words import Kind
+from ...emulator.hazards.kinds import Kind
 from .. import course, hashes
 from . import cheat_sheet
 

@@ -14,7 +14,7 @@ from ..errors import MemoryFault
 from ..ptx import places
 from . import findings_memory
 from .hazard import End, Hazard
-from .words import Kind
+from .kinds import Kind
 
 if TYPE_CHECKING:
     from ..ptx.ir import Instr

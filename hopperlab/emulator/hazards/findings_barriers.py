@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..machine.shared_names import name_of
 from ..ptx.places import Place
-from .words import Kind
+from .kinds import Kind
 
 if TYPE_CHECKING:
     from .findings import Watched

@@ -16,7 +16,7 @@ import numpy as np
 from ..machine.events import Listener
 from .findings import in_array
 from .global_words import COLUMN, LANE, SERIAL, SYNC, words_at
-from .words import Kind
+from .kinds import Kind
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ..ptx.ir import Instr, Site
 from ..ptx.places import Place, name
 from . import render
-from .words import Kind
+from .kinds import Kind
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class End:
 class Hazard:
     """One synchronisation error, named at both of its ends.
 
-    kind:     the class of error, one of words.Kind ('read-before-arrival', 'overwrite-in-flight', 'race', 'deadlock' …)
+    kind:     the class of error, one of kinds.Kind ('read-before-arrival', 'overwrite-in-flight', 'race', 'deadlock' …)
     case:     which situation of that kind: the key of its words in words.CASES
     here:     the access that came too early (None where a fault has no instruction)
     there:    the operation it collided with, where there is one

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from .words import Kind
+from .kinds import Kind
 
 VARIABLE = "HOPPERLAB_HAZARD_LEVELS"           # "unfenced-overwrite=error", several with commas
 CHOICES = ("error", "warning", "off")

@@ -14,7 +14,7 @@ import numpy as np
 from . import findings_barriers
 from .clocks import V, lane_masks
 from .findings_barriers import Surplus
-from .words import Kind
+from .kinds import Kind
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort

@@ -21,7 +21,7 @@ from .region_order import read_before, read_of_nothing, written_before
 from .shared_updates import Updates
 from .stamps import (
     LANE_MASK, MIXED, NEVER, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_read, pack_write)
-from .words import Kind
+from .kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

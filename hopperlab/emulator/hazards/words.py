@@ -1,48 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of hazards, and what is said of each situation that can be one: kind, what happened, and the step that is missing.
+"""What is said of each situation that can be a hazard: its kind, what happened, and the step that is missing.
 
-Kind is the one list that docs/hazards, the tests and the renderer share. Of the rest, words only; render.py fills them in: {here} and {there} are the two
-ends, {where} the place in memory; everything else is a fact that the finding gives (findings_*.py).
+Words only; render.py fills them in: {here} and {there} are the two ends, {where} the place in memory; everything else is a fact that the finding gives (findings_*.py).
 Lessons compare these texts: whoever changes one runs `python -m hopperlab.authoring restamp --all --take`.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Kind(StrEnum):
-    """What sort of error a hazard is. A kind is its own name, as a string; `says` explains it in one sentence."""
-
-    says: str
-
-    def __new__(cls, value: str, says: str) -> "Kind":
-        kind = str.__new__(cls, value)
-        kind._value_, kind.says = value, says
-        return kind
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-    READ_BEFORE_ARRIVAL = "read-before-arrival", "Data is read before the operation that brings it is known to have arrived"
-    OVERWRITE_IN_FLIGHT = "overwrite-in-flight", "A buffer is rewritten, or handed over, while an operation may still read or write it"
-    MISSING_PROXY_FENCE = "missing-proxy-fence", "Data written by ordinary stores is read by TMA or wgmma without `fence.proxy.async`"
-    UNFENCED_OVERWRITE = "unfenced-overwrite", "TMA overwrites shared memory that ordinary loads have read, without `fence.proxy.async` after them: formally required"
-    UNFENCED_FLAG = "unfenced-flag", "A flag is polled by volatile or relaxed loads, and what it announces is read with no fence after the poll: formally required"
-    REGISTER_IN_FLIGHT = "register-in-flight", "A register is used while a wgmma still owns it"
-    RACE = "race", "Two threads or blocks touch the same bytes, one of them writes, and nothing orders them"
-    PHASE_OVERRUN = "phase-overrun", "A barrier's next phase does not wait for those who still wait for this one"
-    BARRIER_MISUSE = "barrier-misuse", "A barrier is used in a way that its rules exclude"
-    DEADLOCK = "deadlock", "Nothing can run, nothing is in flight, and threads still wait"
-    LAYOUT_MISMATCH = "layout-mismatch", "A tile is read in another layout than the one it was written in"
-    ILLEGAL_DESCRIPTOR = "illegal-descriptor", "A wgmma descriptor or a tensor map breaks a rule"
-    DIVERGENT_COLLECTIVE = "divergent-collective", "An instruction for a whole warp or warpgroup is reached by some of its threads only"
-    CLUSTER_LIFETIME = "cluster-lifetime", "Shared memory or a barrier of a CTA that may have ended, or of one outside the cluster"
-    EXIT_IN_FLIGHT = "exit-in-flight", "A CTA ends while an operation still lands in, or reads, its shared memory"
-    REGISTER_BUDGET = "register-budget", "`setmaxnreg` that is ignored, illegal or can never be satisfied"
-    OUT_OF_BOUNDS = "out-of-bounds", "An access outside every array, or outside the CTA's shared memory"
-    MISALIGNED = "misaligned", "An address that is not a multiple of what the instruction needs"
-    UNINITIALISED_READ = "uninitialised-read", "Shared memory is read that nobody has written, or a product adds to registers that nothing has set"
+from .kinds import Kind
 
 
 @dataclass(frozen=True)
@@ -81,8 +47,7 @@ ORDER = {
     "read-before-cp.async-arrives": Case(
         Kind.READ_BEFORE_ARRIVAL, "{here} reads {where}, which {there} may still be writing. ",
         "The copy's thread runs cp.async.mbarrier.arrive behind it, and the reader must wait on that mbarrier for the phase of this copy before it reads: a "
-        "stage of a pipeline whose turn has "
-        "not come, or was given back too late, is another phase."),
+        "stage of a pipeline whose turn has not come, or was given back too late, is another phase."),
     "read-of-nothing": Case(Kind.READ_BEFORE_ARRIVAL, "{here} reads {where} before {there} has written it: nothing was there yet. ",
         "The reader must wait for the copy first (on its mbarrier, with the parity of the phase the copy completes, or with cp.async.wait_group and a barrier)."),
     "overwrite-read-by-copy": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
@@ -105,8 +70,7 @@ ORDER = {
         "wait for the first (cp.async.bulk.wait_group 0, then a barrier) before the second starts."),
     "global-overwrite-copy": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "A load has read global memory when the phase of its mbarrier (at shared address {barrier}) is complete, not when it is issued: before the flag is "
-        "raised, or the "
-        "barrier arrived on, for which this write waits, somebody must wait on that mbarrier for this phase, and tell."),
+        "raised, or the barrier arrived on, for which this write waits, somebody must wait on that mbarrier for this phase, and tell."),
     "global-overwrite-cp.async": Case(Kind.OVERWRITE_IN_FLIGHT, STILL_READING,
         "The copy's thread must run cp.async.wait_group deep enough to include it, and only then raise the flag, or arrive on the barrier, for which this write waits."),
     "global-race": Case(Kind.RACE, "{here} {verb} {where}, which {there} {other_verb} in another thread, with nothing that orders the two: ",

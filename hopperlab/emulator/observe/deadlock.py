@@ -8,7 +8,7 @@ import numpy as np
 
 from ..hazards.findings import places
 from ..hazards.hazard import End, Hazard
-from ..hazards.words import Kind
+from ..hazards.kinds import Kind
 from ..hazards.situation import Situation
 from ..machine.events import Listener
 from ..machine.meetings import MeetingWait

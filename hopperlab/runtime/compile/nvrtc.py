@@ -22,7 +22,7 @@ from .nvrtc_program import Program, Result, compile_program
 from .ptxas import PtxasInfo, parse, without_ptxas
 
 ARCH = "sm_90a"
-FORMAT = 5          # of what is cached; a new number makes old entries unreachable
+FORMAT = 6          # of what is cached; a new number makes old entries unreachable
 LINE_NAME = re.compile(r'^[ \t]*#[ \t]*line[ \t]+\d+[ \t]+"([^"\n]+)"', re.M)
 
 

@@ -3,7 +3,7 @@
 import warnings
 
 import pytest
-from hopperlab.emulator.hazards.words import Kind
+from hopperlab.emulator.hazards.kinds import Kind
 from support import hazard_cases
 
 SCHEDULES = ("lazy", "eager", "random")

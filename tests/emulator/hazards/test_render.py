@@ -9,7 +9,7 @@ import hopperlab as hl
 import numpy as np
 import pytest
 from hopperlab.emulator.hazards import render, words
-from hopperlab.emulator.hazards.words import Kind
+from hopperlab.emulator.hazards.kinds import Kind
 from support import hazard_cases
 
 pytestmark = pytest.mark.emulator_only
