@@ -12,8 +12,7 @@ ONE = re.compile(r"(\d\d[a-z]?)\.\d+")       # an exercise's id
 
 def check(given: argparse.Namespace) -> int:
     """Judge the answers saved in one exercise notebook, or one of them; prints a line or a message for each, in the notebook's language. 0: all
-    right, 1: not yet, 2: no such
-    notebook or exercise."""
+    right, 1: not yet, 2: no such notebook or exercise."""
     import nbformat
 
     import hopperlab as hl

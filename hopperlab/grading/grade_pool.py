@@ -6,8 +6,7 @@ has an outcome that says so.
 
 Why this and not distributed.LocalCluster, which was tried with four workers and 200 tasks of 20 ms, side by side on one busy machine: the first outcome came
 after 23 s (here 1.3 s), all of its processes held 284 MB (here 64 MB). Its scheduler also runs what anybody who can reach its port on this machine
-sends, with the teacher's
-rights. It is the better one for several machines.
+sends, with the teacher's rights. It is the better one for several machines.
 """
 from __future__ import annotations
 

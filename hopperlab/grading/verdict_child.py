@@ -2,8 +2,7 @@
 """The process in which the grader judges one CUDA answer: a request as JSON on standard input, one line of JSON as the reply.
 
 Run as `python -m hopperlab.grading.verdict_child` inside the sandbox (outside of it where the answer also runs on the GPU). What kernels print goes
-nowhere; the reply goes to the real
-standard output and brings back the request's nonce, which no kernel can read.
+nowhere; the reply goes to the real standard output and brings back the request's nonce, which no kernel can read.
 """
 from __future__ import annotations
 

@@ -45,8 +45,7 @@ def find(name: str) -> Exercise:
 
 def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants: Any) -> None:
     """Check an answer and print one line, or raise CheckFailed with what is wrong first. Warnings that a right answer leaves are told on the
-    standard error output: they do not
-    decide, and the line stays the same.
+    standard error output: they do not decide, and the line stays the same.
 
     exercise:  its id, such as '04.1'
     answer:    the module that a %%cuda cell made, or the function that a Python cell defined; also the cell's text

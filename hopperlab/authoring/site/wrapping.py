@@ -2,8 +2,7 @@
 """Code and text of the site, line by line: what is too long for the column is wrapped under its own comment.
 
 A line is a block with two indents for what is wrapped: `--h`, under a trailing comment or the last column of a table, where there is room, and
-`--d`, behind the line's own
-indent, on a phone (theme/static/site.css). Sphinx loads this module, so it imports none of ours.
+`--d`, behind the line's own indent, on a phone (theme/static/site.css). Sphinx loads this module, so it imports none of ours.
 """
 
 from __future__ import annotations

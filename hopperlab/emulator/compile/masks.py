@@ -59,11 +59,9 @@ def splits(masks: dict[int, int | str]) -> set[int]:
 
 def meeting_apart(function: Function, ops: dict, held: set[str]) -> dict[int, str]:
     """Every bar.warp.sync, shfl, vote, match and redux that lanes may run while others of their warp run another one of its kind with the same mask:
-    neither of the two stands
-    on all paths to the other. They meet (machine/warp_meetings.py): each waits until all lanes in the mask have executed an instruction with that
-    mask and these qualifiers,
-    not this one (PTX ISA 9.7.13.2, 9.7.9.6). By instruction: its kind. held: registers of wgmma, of which more is known than their values; who uses
-    them meets at one place."""
+    neither of the two stands on all paths to the other. They meet (machine/warp_meetings.py): each waits until all lanes in the mask have executed an
+    instruction with that mask and these qualifiers, not this one (PTX ISA 9.7.13.2, 9.7.9.6). By instruction: its kind. held: registers of wgmma, of which more
+    is known than their values; who uses them meets at one place."""
     kinds = {i: kind for i, op in ops.items() if (kind := _kind(function.body[i], op, held))}
     if len(kinds) == len(set(kinds.values())):
         return {}

@@ -122,8 +122,7 @@ class Loads:
 
     def touching(self, memory: GlobalMemory, at: np.ndarray, whole: bool) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Words `at` (n,) are written (whole: all bytes of them). (positions in `at`, who, when) of the loads that read them since they were last
-        written; who and when are
-        (positions, alternatives): one of them is enough."""
+        written; who and when are (positions, alternatives): one of them is enough."""
         if self.noted:
             self._settle(memory)
         read = self._mark()

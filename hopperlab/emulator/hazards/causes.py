@@ -16,6 +16,5 @@ say so of one barrier."""
 
 def causes_first(hazards: Iterable[Hazard]) -> list[Hazard]:
     """The hazards, causes first. Of races those between warps or blocks come before those between lanes of a warp: the barrier that mends the first
-    mends the lanes' too, and no
-    __syncwarp() mends the first. What is equal keeps the order of lines."""
+    mends the lanes' too, and no __syncwarp() mends the first. What is equal keeps the order of lines."""
     return sorted(hazards, key=lambda hazard: (FIRST.get(hazard.kind, 1), hazard.case.endswith("-lanes"), hazard.sort_key()))

@@ -172,8 +172,7 @@ class BarrierChecks:
 
     def arrivals_on(self, barrier: int, sites: list[int]) -> tuple[list[int], list[int]]:
         """Of these instructions, those that have arrived on this mbarrier or on one of its kin (initialised at the same line, with the same count:
-        the other slots of a ring); and
-        those that have arrived nowhere yet."""
+        the other slots of a ring); and those that have arrived nowhere yet."""
         b, capacity = self.M.barriers, self.M.barriers.capacity
         first = barrier // capacity * capacity
         ids = first + np.arange(len(b.offsets))
@@ -259,8 +258,8 @@ class BarrierChecks:
 
     def completed(self, done: np.ndarray, site: int | None, copies: dict[int, Any]) -> None:
         """Phases have ended (copies: barrier -> its newest copy, mbarrier_order.py). A wait on the phase before is safe if and only if something in
-        this phase came after that wait;
-        else this phase could have ended before the waiter looked, and its parity test would have gone wrong. Where the mbarrier counts too few arrivals, that is why."""
+        this phase came after that wait; else this phase could have ended before the waiter looked, and its parity test would have gone wrong. Where the
+        mbarrier counts too few arrivals, that is why."""
         at = rows_of(done)
         late, heard = self._late(self.waited[at], self.contributed[at])
         for k, column in zip(*np.nonzero(late)) if late.any() else ():

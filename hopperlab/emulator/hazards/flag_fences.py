@@ -2,10 +2,8 @@
 """Flags between blocks that are polled without acquiring, and no fence before what they announce is read.
 
 The order of accesses takes such a reader to know what the writer published (global_order.py), as it does in practice. The PTX memory model asks for
-a fence after the volatile or relaxed read
-(8.8, acquire patterns), and where there is none this is a warning. far_knowledge.py remembers which reads have had theirs. Atomics are asked only
-where they take a lock in a loop, and
-what is known inside a cluster, or of other launches, is not looked at.
+a fence after the volatile or relaxed read (8.8, acquire patterns), and where there is none this is a warning. far_knowledge.py remembers which reads have had
+theirs. Atomics are asked only where they take a lock in a loop, and what is known inside a cluster, or of other launches, is not looked at.
 """
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """Flags in shared memory that somebody may look at before they have their first value: shared memory begins with what was there before.
 
 Volatile, relaxed and acquiring loads race with no strong store (shared_order.py), so the order that matters here is that of each word's first store
-alone, strong or ordinary
-(the constructor of a cuda::semaphore).
+alone, strong or ordinary (the constructor of a cuda::semaphore).
 """
 from __future__ import annotations
 

@@ -37,10 +37,8 @@ class Touched:
 
 class GridTable:
     """owner, cta: by serial, the number of its grid and its first CTA; grids: the grids by number (emulator/grids.py); touched: what each did;
-    published: what was released at words of
-    global memory, for whom (device_key, system_key); told: what has been reported; devices: where the grids run; learned: by grid, what its threads
-    have learned of others,
-    by serial or mark."""
+    published: what was released at words of global memory, for whom (device_key, system_key); told: what has been reported; devices: where the grids run;
+    learned: by grid, what its threads have learned of others, by serial or mark."""
 
     def __init__(self) -> None:
         self.owner, self.cta = np.zeros(FIRST, np.int64), np.zeros(FIRST, np.int64)

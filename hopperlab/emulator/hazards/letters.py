@@ -2,9 +2,8 @@
 """Volatile and relaxed words that nobody waits for: letters, whose value goes into results, beside the flags that say when to read them.
 
 Strong accesses are no data race (PTX ISA 8.7), so a letter that is read before it has come, or overwritten before it was read, breaks no rule: the
-reader gets the one before, or
-the one after. It is told as a warning where nothing orders the two accesses. Which loads read letters follows from the kernel: their result decides about
-nothing (no branch, comparison, address or atomic). A word that some deciding load has read as well is a flag.
+reader gets the one before, or the one after. It is told as a warning where nothing orders the two accesses. Which loads read letters follows from the kernel:
+their result decides about nothing (no branch, comparison, address or atomic). A word that some deciding load has read as well is a flag.
 """
 from __future__ import annotations
 

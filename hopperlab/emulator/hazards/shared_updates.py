@@ -2,8 +2,7 @@
 """Of each word in shared memory, the newest reduction of every warp, and of the copies that every mbarrier counts, since it was written plainly or observed.
 
 Reductions (red, or atom whose old value nobody wants, red.async) say nothing of each other's order, so who reads the total, or clears it, must know
-of all of them, and not of the one
-alone that came last (reduction_order.py has the same of global memory, of two). shared_order.py asks.
+of all of them, and not of the one alone that came last (reduction_order.py has the same of global memory, of two). shared_order.py asks.
 """
 from __future__ import annotations
 

@@ -301,8 +301,7 @@ class Scheduler:
 
     def _ran_ahead(self, C: Cohort, pc: int) -> bool:
         """A cohort has raised a flag before block `pc`. Where that is its second since those who poll have looked, they look now: a producer that
-        waits for nobody would else be
-        through before the first of them does, and what it overwrites would never be told."""
+        waits for nobody would else be through before the first of them does, and what it overwrites would never be told."""
         warps = C.warp_counts()[0]
         again = bool((self.raised[warps] == self.looks).any())
         self.raised[warps] = self.looks

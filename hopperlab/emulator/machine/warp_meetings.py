@@ -23,8 +23,7 @@ MET = "met"             # Cohort.resume of lanes that have met others elsewhere:
 
 def meet(S: Any, others: np.ndarray | None = None) -> bool:
     """Let those lanes go on whose masks name nobody who is missing at all of these blocks together; True when there were any. `S` is the Scheduler;
-    others: threads that have
-    not ended and wait elsewhere, where that is known: then a mask that is not full may name lanes that have ended."""
+    others: threads that have not ended and wait elsewhere, where that is known: then a mask that is not full may name lanes that have ended."""
     kinds = sorted({S.blocks[pc].apart for pc in S.converging} - {""})
     return any(_meet(S, [(S.blocks[pc], C) for pc in S.converging if S.blocks[pc].apart == kind for C in S.converging[pc]], others) for kind in kinds)
 

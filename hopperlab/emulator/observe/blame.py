@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 def first(M: Machine, stuck: list) -> Cohort:
     """Of all (cohort, wait) the one to name first: who waits for a phase that is past; then who waits for nobody of another CTA that is stuck
-    itself, loops that look at memory
-    last (whoever should change it may be stuck); then the rest, in the order in which they came to wait."""
+    itself, loops that look at memory last (whoever should change it may be stuck); then the rest, in the order in which they came to wait."""
     innocent = _innocent(M, stuck)
 
     def rank(k: int) -> int:

@@ -78,8 +78,7 @@ def gathered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Ar
     """c[d] = A * b[d]^T on every device d, by peers/gathered_product.cu. bf16 or their bits.
 
     a: the gathered A (m x k) of each device, in which its own m / devices rows are set and the others arrive; b: n x k; c: m x n; n a multiple of
-    64. piece_rows: rows that
-    one flag tells of; None: a cluster tile's. Raises OperandError.
+    64. piece_rows: rows that one flag tells of; None: a cluster tile's. Raises OperandError.
     """
     m, n, k = _shapes(here, a, b, c, a[0].shape[0])
     tile = tile or widest(m // here.count)

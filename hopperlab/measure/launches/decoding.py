@@ -69,8 +69,7 @@ class Given:
 @dataclass(frozen=True)
 class Choice:
     """How a step is launched. stages: tiles in the ring (0: as many as fit); groups: warpgroups that take tiles by turns; gather: cp.async instead
-    of TMA; promotion: bytes
-    that a tensor map asks the L2 to fetch at a time (0: none); splits and blocks: see `plan`."""
+    of TMA; promotion: bytes that a tensor map asks the L2 to fetch at a time (0: none); splits and blocks: see `plan`."""
 
     stages: int = 0
     groups: int = 2

@@ -52,8 +52,7 @@ def plan(lengths: Sequence[int], heads: int, blocks: int = SMS, splits: int = 0,
     """The pieces of one decoding step. lengths: keys of each sequence, at least 1; heads: rows of a sequence.
 
     splits 0: all tiles stand in a line, and every CTA takes an equal share of it, wherever rows end. splits n: every row is cut into n pieces of
-    equal tiles (fewer, where it
-    has fewer tiles), and the pieces are dealt out, the longest first, to the CTA that has least. Raises OperandError.
+    equal tiles (fewer, where it has fewer tiles), and the pieces are dealt out, the longest first, to the CTA that has least. Raises OperandError.
     """
     if not len(lengths) or min(lengths) < 1:
         raise OperandError("size", f"lengths are {list(lengths)[:8]}: at least one sequence, and each sees at least its own token")

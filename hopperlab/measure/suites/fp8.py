@@ -4,9 +4,8 @@
 Needs a Hopper GPU, CuPy and PyTorch. Every step and configuration is first checked in a process of its own with a time limit; then
 what passed is timed beside cuBLASLt's block-scaled product (through torch._scaled_mm), and DeepGEMM's where sgl-deep-gemm is installed,
 interleaved, with a cold L2, and written as the recording `fp8`: configurations over the shapes (those with a note; launches/fp8.choose reads them),
-the steps at two sizes, the last step
-over all shapes, what the tensor core's own sums lose over k (kernel `accuracy`), and wgmma while TMA writes into the shared memory that it reads
-(`wgmma_beside_copies`).
+the steps at two sizes, the last step over all shapes, what the tensor core's own sums lose over k (kernel `accuracy`), and wgmma while TMA writes into the
+shared memory that it reads (`wgmma_beside_copies`).
 """
 from __future__ import annotations
 

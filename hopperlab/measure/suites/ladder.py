@@ -4,8 +4,8 @@
 Needs a Hopper GPU, CuPy and PyTorch. Each step is first checked in a process of its own with a time limit (a kernel that hangs
 costs that step and nothing else); then what passed is timed beside cuBLAS, interleaved, with a cold L2, and written as the
 recording `ladder`: configurations of the last step over eight shapes (those with a note); the last step as the cost model picks it over the same
-shapes, and every step at two sizes (those without a note);
-results a little smaller than a full tile (kernel `edge`); and the last step and cuBLAS without a pause (kernel `sustained`).
+shapes, and every step at two sizes (those without a note); results a little smaller than a full tile (kernel `edge`); and the last step and cuBLAS without a
+pause (kernel `sustained`).
 """
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ LAYOUT = "BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])"
 @dataclass(frozen=True)
 class Case:
     """kernel: of triton_examples.py. arguments(): fresh, in order; right(arguments) says whether the result is. hazards: (kind, words of the line
-    where, words of the other
-    line or '') of each that is found; other lines stand in triton_examples.py. gluon: constexprs whose values are written in Gluon."""
+    where, words of the other line or '') of each that is found; other lines stand in triton_examples.py. gluon: constexprs whose values are written in
+    Gluon."""
 
     kernel: str
     signature: dict[str, str]
