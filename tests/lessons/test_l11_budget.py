@@ -19,7 +19,7 @@ def test_registers_at_entry(threads, expected):
 @pytest.mark.parametrize("roles", [(24, 240, 240), (40, 232, 232), (56, 224, 224), (32, 240, 240), (40, 240, 240), (24, 248, 248), (40, 256)], ids=str)
 def test_the_rule_is_the_emulators(roles):
     budget = register_budget.Budget(roles, register_budget.registers_at_entry(128 * len(roles)))
-    right, run = _run(Roles(len(roles) - 1, 1, 64, 2, roles[0], roles[1]))
+    right, run, _ = _run(Roles(len(roles) - 1, 1, 64, 2, roles[0], roles[1]))
     assert bool(budget.problem) == bool(run.hazards) and right == (not budget.problem)
     assert not run.hazards or {hazard.kind for hazard in run.hazards} == {"deadlock", "register-budget"}
 
@@ -31,12 +31,16 @@ def test_counts_setmaxnreg_does_not_take(count):
         l11_setmaxnreg.launch_roles("64x128", 2, count, 240)
 
 
-@pytest.mark.parametrize(("consumers", "producer", "consumer", "words"), [
-    (1, 24, 240, "255 registers at entry, and setmaxnreg.inc to 240"), (2, 176, 168, "168 registers at entry, and setmaxnreg.dec to 176"),
-    (2, 24, 160, "setmaxnreg.inc to 160")])
-def test_dec_only_lowers_and_inc_only_raises(consumers, producer, consumer, words):
-    with pytest.raises(ValueError, match=words):
-        l11_setmaxnreg.launch_roles("64x128", consumers, producer, consumer)
+@pytest.mark.parametrize(("consumers", "consumer", "pool"), [(1, 240, "264 of 480"), (1, 168, "192 of 336"), (2, 160, "344 of 480"), (2, 240, "504 of 504")])
+def test_the_pool_is_what_ptxas_gives_the_kernel_at_entry(consumers, consumer, pool):
+    """The largest count that a setmaxnreg names, at most what the launch bounds allow: so inc never asks for fewer, and of dec ptxas sees to it."""
+    shown = l11_setmaxnreg.launch_roles("64x128", consumers, 24, consumer)
+    assert "no hazard" in shown.text and shown.text.endswith(pool)
+
+
+def test_ptxas_refuses_a_dec_that_would_raise():
+    with pytest.raises(hl.CompileError, match="C7406"):
+        l11_setmaxnreg.launch_roles("64x128", 2, 176, 168)
 
 
 def test_the_wide_tile_spills_without_setmaxnreg_and_the_usual_one_does_not():

@@ -328,8 +328,8 @@ ENDS = {
 """What ends a launch: deadlocks, and faults in the words of who raised them."""
 
 ABROAD = " What is not of system scope tells other devices nothing (here: {narrow})."
-LOADING = (" The load at {loads} has read its source once its mbarrier's phase (cp.async: its group) is complete, not when it is issued: wait for that before "
-           "the flag is raised.")
+LOADING = (" If the write is the one that has to wait: the load at {loads} has read its source once its mbarrier's phase (cp.async: its group) is complete, not when "
+           "it is issued; wait for that, and only then raise the flag.")
 WAITLESS = " {kernel} has no griddepcontrol.wait."
 THROUGH = " {through} is the grid in front of {kernel}, and never runs griddepcontrol.wait itself, so waiting for it is not waiting for {other}."
 
