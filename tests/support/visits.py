@@ -35,9 +35,13 @@ def made() -> list[tuple[str, str]]:
 
 
 def watch_launches():
-    """The context in which every launch of a kernel file of the course counts as a visit, in the emulator or on a GPU."""
-    from hopperlab.runtime.watching import watching
-    return watching(lambda seen: "/" in seen.kernel.module.name and visit("kernel", seen.kernel.module.name), copies=False)
+    """The context in which every launch of a kernel file of the course counts as a visit, in the emulator or on a GPU, alone or beside other grids."""
+    from hopperlab.runtime import uses
+
+    def heard(kind: str, what) -> None:
+        if kind == uses.LAUNCHED and what[0] is not None and "/" in what[0].name:
+            visit("kernel", what[0].name)
+    return uses.telling(heard)
 
 
 @cache
