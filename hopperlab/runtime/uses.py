@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who wants to know what a stretch of Python used of this room: what it compiled, what it launched, which kernel's text it read, whether it asked for the place.
 
-`telling(listener)` calls `listener(kind, what)` inside its block. Nobody listens unless a notebook is executed to be stored (authoring), or the suite counts what it visits.
+`telling(listener)` calls `listener(kind, what)` inside its block. Nobody listens unless a notebook is executed to be stored
+(authoring), or the suite counts what it visits.
 """
 from __future__ import annotations
 
