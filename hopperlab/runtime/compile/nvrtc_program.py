@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One program through NVRTC: text and options in, PTX, cubin and log out. Debug builds run in a process of their own.
 
-NVRTC keeps some of what `-G` switches on for the rest of the process: all later programs come out with other PTX (the cvta of kernel parameters
-stands elsewhere, .file in another order; seen with NVRTC 13.0, of 23 options tried only with this one). Hashes of PTX would depend on what was compiled before,
-and kernels on a GPU would be other ones.
+NVRTC keeps some of what `-G` switches on for the rest of the process: all later programs come out with other PTX (the cvta of kernel parameters stands
+elsewhere, .file in another order; NVRTC 13.0, where none of 17 other options did so). Hashes of PTX would depend on what was compiled before, and kernels
+on a GPU would be other ones.
 """
 from __future__ import annotations
 
