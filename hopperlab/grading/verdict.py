@@ -109,8 +109,9 @@ def _reply(printed: bytes, nonce: str) -> dict | None:
             reply = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(reply, dict) and reply.get("nonce") == nonce and _well_formed(reply.get("findings")) and _words(reply.get("warnings",
-                [])) and FORM.fullmatch(str(reply.get("form", ""))):
+        if not isinstance(reply, dict) or reply.get("nonce") != nonce:
+            continue
+        if _well_formed(reply.get("findings")) and _words(reply.get("warnings", [])) and FORM.fullmatch(str(reply.get("form", ""))):
             return reply
     return None
 

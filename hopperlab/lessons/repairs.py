@@ -45,9 +45,8 @@ class Repair:
     bug:         (old, new) pairs that break these lines, each old text there exactly once; where the file itself is broken (`mended`), the pairs mend it
     run:         (landing) -> (whether the values are right, session of a run that collects hazards); it loads the kernel from its file
     hint:        one or two sentences, which do not give it away
-    also:        (landing, session) -> '' or what else is not as the lesson asks, of a run whose values are right and that shows no hazard: bank
-    conflicts, copies on their way, a case
-                 that the run leaves out
+    also:        (landing, session) -> '' or what else is not as the lesson asks, of a run whose values are right and that shows no hazard:
+                 bank conflicts, copies on their way, a case that the run leaves out
     """
 
     name: str

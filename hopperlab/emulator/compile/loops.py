@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..ptx.ir import Function
 
 
-STRONG = frozenset(("volatile", "relaxed", "release", "mmio"))
+STRONG = frozenset(("volatile", "relaxed", "release", "mmio"))      # stores with such a qualifier may be flags
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class MachineOp:
 @dataclass
 class Block:
     """A translated basic block. apart: it is one instruction whose lanes may meet others of their warp that stand at another one of this kind ('': it is not).
-    gate_types: dtypes in which such an instruction wants its sources."""
+    gate_types: dtypes in which such an instruction wants its sources. releases, publishes: it arrives at an mbarrier, or raises a flag."""
 
     id: int
     fn: Callable | None

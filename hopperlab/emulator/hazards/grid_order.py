@@ -2,9 +2,9 @@
 """Order of accesses to global memory between launches that may overlap.
 
 A grid knows all of the grids that were over before it started, and what those had learned; its threads learn of those in front of it by griddepcontrol.wait, and of
-running ones by flags, which tell all that the other one knows. Between devices a flag needs system scope at both ends. reference: PTX ISA 8.7 to
-8.10 and griddepcontrol; CUDA Programming Guide, Streams, Events,
-Programmatic Dependent Launch.
+running ones by flags, which tell all that the other one knows. Between devices a flag needs system scope at both ends.
+
+reference: PTX ISA 8.7 to 8.10 and griddepcontrol; CUDA Programming Guide, Streams, Events, Programmatic Dependent Launch.
 """
 from __future__ import annotations
 

@@ -126,10 +126,8 @@ def qualified_accesses():
         yield f"ld{space}{vector}.{kind} {registers(kind, count)}, [{address}];" if count < 4 or kind != "b128" else "ldu.global.b32 %r0, [%ga];"
         yield f"st{space}{vector}.{kind} [{address}], {sources(kind, count) if kind != 'b128' or count == 1 else '{%q2, %q3}'};"
     for kind in kinds:
-        yield f"ld.const.{kind} {registers(kind, 1)}, [%ca];"
-        yield f"ld.param.{kind} {registers(kind, 1)}, [out];"
-        yield f"ld.global.nc.{kind} {registers(kind, 1)}, [%ga];"
-        yield f"ldu.global.{kind} {registers(kind, 1)}, [%ga];"
+        one = registers(kind, 1)
+        yield from (f"ld.const.{kind} {one}, [%ca];", f"ld.param.{kind} {one}, [out];", f"ld.global.nc.{kind} {one}, [%ga];", f"ldu.global.{kind} {one}, [%ga];")
     yield from ("ld.param.v2.b32 {%r0, %r1}, [out];", "ld.param::entry.u64 %d0, [out];", "ld.const.v4.u32 {%r0, %r1, %r2, %r3}, [%ca];",
                 "ld.global.u32 %r0, [variable+4];",
                 "ld.shared.u32 %r0, [variable_in_shared];", "ld.global.v4.b32 {_, %r1, _, _}, [%ga];", "ld.global.v2.u8 {%h0, %h1}, [%ga];")
