@@ -5,7 +5,7 @@ Dimension 0 of such a map is the width, counted in pixels; the next-to-last dime
 H200 with tiled loads of uint16 and float32: pixels lie in shared memory one after the other, without gaps and whatever
 the element type; the swizzle acts on their absolute addresses; the box has one slice, whatever its edge there says;
 element strides count along every dimension; pixels outside are filled and counted. Columns of im2col maps lie the same way.
-PTX ISA 5.5.5; [CUDA driver API].
+PTX ISA 9.2, 5.5.6; [CUDA driver API].
 """
 
 from __future__ import annotations
