@@ -19,16 +19,28 @@ MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each ot
 
 @dataclass
 class Traffic:
-    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be."""
+    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins."""
 
     loaded: float
     stored: float
     unique: float
+    dirty: float = 0.0
 
     @property
     def missed(self) -> float:
         """Share of loaded bytes that come from memory."""
         return min(1.0, self.unique / self.loaded) if self.loaded else 0.0
+
+    @property
+    def pushed(self) -> float:
+        """Bytes that memory writes because of what is loaded: a full L2 takes a line in when it has given one up, and writes that if it is dirty.
+        What is stored pushes out lines as well, but stays for a later launch to write: each has its share of them."""
+        return self.unique * min(1.0, self.dirty / max(1.0, self.unique + self.stored))
+
+    @property
+    def memory(self) -> float:
+        """Bytes that memory reads and writes."""
+        return self.unique + self.stored + self.pushed
 
 
 @dataclass
@@ -57,12 +69,12 @@ class Run:
     share: float
 
 
-def traffic(sample: Sample, share: float) -> Traffic:
-    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen."""
+def traffic(sample: Sample, share: float, dirty: float = 0.0) -> Traffic:
+    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen; dirty: bytes in the L2, as in Traffic."""
     factor = sample.total / len(sample.ctas) / share
     reads, writes = sample.trace.read.values(), sample.trace.written.values()
     loaded, stored = factor * sum(n for n, _ in reads), factor * sum(n for n, _ in writes)
-    return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads))
+    return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads), dirty)
 
 
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
@@ -73,14 +85,14 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     places = min(groups, clusters)
     each = -(-clusters // groups)
     share = progress(sample)
-    moved = traffic(sample, share)
+    moved = traffic(sample, share, board.number("l2_dirty"))
     rounds = _rounds(sample, actors, each)
     memory = _memory(board, moved, places * sample.cluster, rounds)
     for _ in range(2):                                    # the second time with the latency of an L2 as busy as it was the first time
         sim, sms, ends = _run(sample, actors, board, memory, each)
         cycles = _whole(sim, actors, sample, ends, each)
         memory = replace(memory, waited=min(1.0, moved.loaded / (places * sample.cluster) / cycles / board.number("l2_bytes")) * board.number("l2_wait"))
-    cycles = max(cycles, board.number("start_cycles") + (moved.unique + moved.stored) / (memory.dram * places * sample.cluster))
+    cycles = max(cycles, board.number("start_cycles") + moved.memory / (memory.dram * places * sample.cluster))
     seen = cycles * (len(ends) or 1) * places / clusters if sample.whole else sim.latest
     return Run(cycles, _busy(sms, seen, cycles, moved, places * sample.cluster), moved, places * sample.cluster, each / sample.resident, share)
 
@@ -113,7 +125,7 @@ def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
     per_sm = moved.loaded / max(1, active)
     return Memory(l2_share(board, active), min(number("tma_bytes"), number("store_bytes") * more),
                   min(number("tma_bytes"), number("lane_store_bytes") * more), dram * more,
-                  moved.missed, per_sm / max(1.0, rounds))
+                  moved.missed, per_sm / max(1.0, rounds), dirty=moved.pushed / max(1, active))
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:
@@ -228,5 +240,5 @@ def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic,
 
     def quarters(name: str) -> float:
         return float(sum(unit.busy for sm in sms for unit in getattr(sm, name))) / 4 / per
-    return Busy(mean("tensor"), quarters("mma"), quarters("schedulers"), mean("port"), moved.loaded / active / cycles, (moved.unique + moved.stored) / active / cycles,
+    return Busy(mean("tensor"), quarters("mma"), quarters("schedulers"), mean("port"), moved.loaded / active / cycles, moved.memory / active / cycles,
                 moved.stored / active / cycles, quarters("special"))

@@ -71,7 +71,7 @@ def estimate(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any] = (),
     in it), or of which too little can be seen; what the emulator raises otherwise.
     """
     planned, _mirrors = sample.planned(kernel, grid, block, args, shared_mem, cluster)
-    return of_sample(_sampled(planned, kernel.name), kernel.name, board)
+    return of_sample(sampled(planned, kernel.name), kernel.name, board)
 
 
 def estimate_launch(launch: Launch, board: str = "h200") -> Estimate:
@@ -79,7 +79,8 @@ def estimate_launch(launch: Launch, board: str = "h200") -> Estimate:
     return estimate(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, board=board)
 
 
-def _sampled(planned: Any, name: str) -> Sample:
+def sampled(planned: Any, name: str) -> Sample:
+    """The sample of a launch (sample.planned). Raises LaunchError where its CTAs wait for ever."""
     found = sample.typical(planned)
     stuck = [hazard for hazard in found.machine.findings.hazards if hazard.kind == "deadlock"]
     if stuck:

@@ -11,7 +11,7 @@ from ..emulator import EmulatorError
 from ..measure import recordings
 from ..runtime.errors import HopperlabError
 from ..runtime.tables import counted
-from . import accuracy, recorded, sample
+from . import accuracy, estimating, recorded, sample
 from .chip import simulate
 from .clock import megahertz
 from .boards import H200, Board
@@ -22,12 +22,13 @@ MARKS = ("<!-- {0}: begin (hopperlab estimate --judge) -->", "<!-- {0}: end -->"
 
 
 def judge(case: Case, board: Board = H200) -> Row | None:
-    """A measurement's row; None for a record that cannot be made again. Raises what the emulator raises."""
+    """A measurement's row; None for a record that cannot be made again. Raises what the emulator raises, and
+    LaunchError where `hl.estimate` has none: a sample whose CTAs wait for others."""
     launch = case.make()
     if launch is None:
         return None
     planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
-    run = simulate(sample.typical(planned), board)
+    run = simulate(estimating.sampled(planned, case.record.kernel), board)
     us = run.cycles / megahertz(run.busy, board) + board.number("launch_us")
     shape = "x".join(map(str, case.record.shape))
     return Row(case.name, case.recording, accuracy.family_of(run.busy), f"{case.recording} {shape} {case.record.dtype}", case.fitted, round(1000 * case.ms, 3),

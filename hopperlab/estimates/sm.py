@@ -24,7 +24,8 @@ NEVER = float("inf")
 @dataclass
 class Memory:
     """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
-    missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well."""
+    missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well;
+    dirty: bytes of the first ones from memory that push out as many which memory has to write."""
 
     l2: float
     store: float
@@ -33,6 +34,7 @@ class Memory:
     missed: float = 0.0
     cold: float = 0.0
     waited: float = 0.0
+    dirty: float = 0.0
 
 
 class Barrier:
@@ -68,7 +70,7 @@ class Multiprocessor:
     def __init__(self) -> None:
         self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores = (Unit() for _ in range(6))
-        self.loaded = 0.0
+        self.loaded = self.missed = 0.0
 
 
 @dataclass
@@ -175,12 +177,15 @@ class Simulation:
             end = max(end, sm.stores.free - self.numbers["store_queue"] / self.memory.lane_store)
         runner.at = end
 
-    def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane") -> float:
-        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory."""
+    def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane", cut: float = 0.0) -> float:
+        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory. cut: bytes of lines which the L2 looks up as well, as rows begin inside a line."""
         memory = self.memory
-        end = sm.l2.serve(at, nbytes / memory.l2)
+        end = sm.l2.serve(at, (nbytes + cut) / memory.l2)
         if memory.missed:
-            end = max(end, sm.dram.serve(at, nbytes * memory.missed / memory.dram))
+            missed = nbytes * memory.missed
+            pushed = min(missed, max(0.0, memory.dirty - sm.missed))
+            sm.missed += missed
+            end = max(end, sm.dram.serve(at, (missed + pushed) / memory.dram))
         cold = sm.loaded < memory.cold
         sm.loaded += nbytes
         return end + memory.waited + self.numbers[f"{way}_latency_memory" if cold else f"{way}_latency_l2"]
@@ -228,7 +233,7 @@ class Simulation:
         numbers, sm, places = self.numbers, runner.sm, step[3]
         runner.at += numbers["tma_issue"]
         rate = numbers["tma_bytes"]
-        ready = self._fetch(sm, runner.at, step[2], "tma")
+        ready = self._fetch(sm, runner.at, step[2], "tma", step[4])
         self.load_ends.append((ready, step[2]))
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)

@@ -3,10 +3,14 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import hopperlab as hl
 from hopperlab.estimates import accuracy, judging, recorded
 from hopperlab.estimates.accuracy import Row
+from hopperlab.measure.launches.launch import Launch
+from hopperlab.measure.recordings import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "estimates.md"
@@ -59,6 +63,24 @@ def test_what_is_stored_is_what_the_model_says(name):
     found = judging.judge(case)
     assert found.measured == stored.measured and found.family == stored.family and found.fitted == stored.fitted
     assert found.estimated == pytest.approx(stored.estimated, rel=0.005), "the model changed: hopperlab estimate --judge"
+
+
+MEETING = r"""
+extern "C" __global__ void meeting(volatile int* arrived) {
+    arrived[blockIdx.x] = 1;
+    while (arrived[(blockIdx.x + 1) % gridDim.x] == 0) { }
+}"""
+
+
+def test_what_estimate_refuses_is_not_judged():
+    """One CTA of 64 that wait for each other, as those of a stream-k product do."""
+    run = hl.RawModule(code=MEETING, backend="emulator").get_function("meeting")
+    record = Record("ladder", "meeting", shape=(64,), ms=1.0)
+    case = recorded.Case("meeting", "ladder", record, False, lambda: Launch(run, (64,), (1,), (np.zeros(64, np.int32),)))
+    with pytest.raises(hl.LaunchError, match="meeting: no estimate: .* wait for others"):
+        judging.judge(case)
+    said = []
+    assert not list(judging.judged([case], said.append)) and said[0].startswith("meeting: no estimate")
 
 
 def test_the_page_says_what_is_stored():

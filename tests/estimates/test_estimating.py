@@ -11,9 +11,10 @@ import pytest
 
 import hopperlab as hl
 from hopperlab import cli
-from hopperlab.estimates import chip, sample, steps
+from hopperlab.estimates import chip, sample, sm, steps, trace
 from hopperlab.estimates.boards import H200
 from hopperlab.estimates.estimating import bound, estimate_launch
+from hopperlab.estimates.programs import Actor
 from hopperlab.hopper import limits
 from hopperlab.measure import recordings
 from hopperlab.measure.launches import gemm, micro
@@ -157,3 +158,47 @@ def test_sizes():
 def test_traffic_counts_what_must_come_from_memory_once():
     moved = chip.Traffic(loaded=800.0, stored=100.0, unique=200.0)
     assert moved.missed == 0.25 and chip.Traffic(0.0, 1.0, 0.0).missed == 0.0
+    assert moved.memory == 300 and moved.pushed == 0, "nothing is dirty"
+
+
+def test_what_is_loaded_pushes_dirty_lines_out():
+    small, large = chip.Traffic(800.0, 100.0, 200.0, dirty=1000.0), chip.Traffic(8000.0, 1000.0, 3000.0, dirty=1000.0)
+    assert small.pushed == 200 and small.memory == 500, "a line for each that comes in"
+    assert large.pushed == 750, "of all dirty lines those that were not pushed out by stores"
+
+
+def loads(memory, count=8, nbytes=4096, cut=0):
+    """Cycles until loads of one actor have left L2 and memory."""
+    steps = [(trace.LOAD, -1, nbytes, [], cut, 1)] * count
+    found = sm.Simulation(H200, memory, {}, 8, 4, {}.__getitem__)
+    found.start([Actor(0, 0, 1, steps)], 0, 0, sm.Multiprocessor(), 0.0, 1)
+    found.run()
+    return found.load_ends[-1][0]
+
+
+def test_memory_is_as_long_busy_with_dirty_lines_as_with_those_that_push_them_out():
+    clean, half, full = (loads(sm.Memory(l2=1e6, store=1.0, lane_store=1.0, dram=8.0, missed=1.0, dirty=dirty)) for dirty in (0.0, 16384.0, 1e9))
+    assert half - clean == pytest.approx(16384 / 8) and full - clean == pytest.approx(32768 / 8)
+
+
+def test_rows_that_begin_inside_a_line_cost_the_l2_two():
+    memory = sm.Memory(l2=8.0, store=1.0, lane_store=1.0, dram=1e6)
+    assert loads(memory, cut=4096) - loads(memory) == pytest.approx(8 * 4096 / 8)
+
+
+def test_lines_that_rows_cut():
+    rows = np.array([0, 784, 1568])                       # 392 columns of two bytes: rows begin at 0, 16 and 32 bytes of a line
+    assert trace.cut(rows, 128) == 2 * 128, "the second and the third lie in two lines"
+    assert trace.cut(rows, 64) == 0 == trace.cut(rows, 0), "halves of a line fit into one"
+
+
+def test_a_samples_loads_know_the_lines_that_they_cut():
+    found = {}
+    for k in (384, 392):
+        a, b, c = (np.zeros(shape, np.uint16) for shape in ((128, k), (128, k), (128, 128)))
+        launch = gemm.final(a, b, c, backend="emulator")
+        planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+        steps = [step for warp in sample.run(planned).trace.warps for step in warp if step[0] == trace.LOAD]
+        found[k] = sum(step[4] for step in steps) / sum(step[2] for step in steps)
+    assert found[384] == 0
+    assert found[392] == pytest.approx(6 * 0.875 * 128 / 784), "of six boxes all rows but every eighth lie in two lines, the last one's 16 bytes in one"
