@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import trace as T
 from .boards import Board
+from .clock import megahertz
 from .programs import COMPUTE, Actor, programs
 from .sm import Memory, Multiprocessor, Simulation
 
@@ -87,14 +88,16 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     share = progress(sample)
     moved = traffic(sample, share, board.number("l2_dirty"))
     rounds = _rounds(sample, actors, each)
-    memory = _memory(board, moved, places * sample.cluster, rounds)
-    for _ in range(2):                                    # the second time with the latency of an L2 as busy as it was the first time
+    active = places * sample.cluster
+    memory = _memory(board, moved, active, rounds)
+    for _ in range(2):                                    # the second time with the latency of an L2 as busy, and at the clock, as it was the first time
         sim, sms, ends = _run(sample, actors, board, memory, each)
-        cycles = _whole(sim, actors, sample, ends, each)
-        memory = replace(memory, waited=min(1.0, moved.loaded / (places * sample.cluster) / cycles / board.number("l2_bytes")) * board.number("l2_wait"))
-    cycles = max(cycles, board.number("start_cycles") + moved.memory / (memory.dram * places * sample.cluster))
-    seen = cycles * (len(ends) or 1) * places / clusters if sample.whole else sim.latest
-    return Run(cycles, _busy(sms, seen, cycles, moved, places * sample.cluster), moved, places * sample.cluster, each / sample.resident, share)
+        whole = _whole(sim, actors, sample, ends, each)
+        cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
+        busy = _busy(sms, cycles * (len(ends) or 1) * places / clusters if sample.whole else sim.latest, cycles, moved, active)
+        waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
+        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board)))
+    return Run(cycles, busy, moved, active, each / sample.resident, share)
 
 
 def _rounds(sample: Sample, actors: list[Actor], each: int) -> float:
@@ -118,13 +121,17 @@ def l2_share(board: Board, active: int) -> float:
     return min(board.number("tma_bytes"), board.number("l2_bytes") * board.number("sms") / max(1, active))
 
 
+def dram_share(board: Board, active: int, mhz: float) -> float:
+    """Bytes of memory that each of `active` SMs has in a cycle of its clock. Memory has a clock of its own: where SMs slow down, a cycle of theirs brings more."""
+    return board.number("dram_gbs") * 1e3 / mhz / max(1, active)
+
+
 def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
     number, sms = board.number, board.number("sms")
     more = sms / max(1, active)
-    dram = number("dram_gbs") * 1e3 / number("clock_mhz") / sms
     per_sm = moved.loaded / max(1, active)
     return Memory(l2_share(board, active), min(number("tma_bytes"), number("store_bytes") * more),
-                  min(number("tma_bytes"), number("lane_store_bytes") * more), dram * more,
+                  min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz")),
                   moved.missed, per_sm / max(1.0, rounds), dirty=moved.pushed / max(1, active))
 
 

@@ -161,6 +161,11 @@ def test_traffic_counts_what_must_come_from_memory_once():
     assert moved.memory == 300 and moved.pushed == 0, "nothing is dirty"
 
 
+def test_memory_keeps_its_pace_where_sms_slow_down():
+    rates = [chip.dram_share(H200, 132, mhz) * 132 * mhz * 1e6 for mhz in (1980.0, 1500.0)]
+    assert rates == pytest.approx([H200.number("dram_gbs") * 1e9] * 2)
+
+
 def test_what_is_loaded_pushes_dirty_lines_out():
     small, large = chip.Traffic(800.0, 100.0, 200.0, dirty=1000.0), chip.Traffic(8000.0, 1000.0, 3000.0, dirty=1000.0)
     assert small.pushed == 200 and small.memory == 500, "a line for each that comes in"
