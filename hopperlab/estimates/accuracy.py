@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .chip import Busy
+    from .clock import Busy
 
 JUDGED = Path(__file__).with_name("judged.json")
 FAMILIES = ("products by wgmma", "products by mma.sync", "attention", "copies and other kernels")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import trace as T
 from .boards import Board
-from .clock import megahertz
+from .clock import Busy, megahertz
 from .programs import COMPUTE, Actor, programs
 from .sm import Memory, Multiprocessor, Simulation
 
@@ -42,20 +42,6 @@ class Traffic:
     def memory(self) -> float:
         """Bytes that memory reads and writes."""
         return self.unique + self.stored + self.pushed
-
-
-@dataclass
-class Busy:
-    """Means over an SM and the time of a kernel: shares of cycles (tensor cores by wgmma, by mma.sync, issue slots, the shared memory port), and bytes a cycle."""
-
-    wgmma: float
-    mma: float
-    issue: float
-    port: float
-    l2: float
-    memory: float
-    stored: float
-    special: float = 0.0
 
 
 @dataclass

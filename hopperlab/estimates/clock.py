@@ -2,11 +2,25 @@
 """The clock that the board's power allows at the activity of a kernel: fitted, since only means over seconds are measured."""
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .boards import Board
-    from .chip import Busy
+
+
+@dataclass
+class Busy:
+    """Means over an SM and the time of a kernel: shares of cycles (tensor cores by wgmma, by mma.sync, issue slots, the shared memory port), and bytes a cycle."""
+
+    wgmma: float
+    mma: float
+    issue: float
+    port: float
+    l2: float
+    memory: float
+    stored: float
+    special: float = 0.0
 
 
 def activity(busy: Busy, board: Board) -> float:

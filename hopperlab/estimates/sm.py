@@ -178,7 +178,8 @@ class Simulation:
         runner.at = end
 
     def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane", cut: float = 0.0) -> float:
-        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory. cut: bytes of lines which the L2 looks up as well, as rows begin inside a line."""
+        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory. cut: bytes of lines that the L2 looks up as well,
+        where rows begin inside a line."""
         memory = self.memory
         end = sm.l2.serve(at, (nbytes + cut) / memory.l2)
         if memory.missed:

@@ -47,7 +47,8 @@ LINE = 128             # bytes of a line of the L2
 
 
 def cut(first: NDArray[Any], nbytes: int) -> int:
-    """Bytes of lines that rows of so many bytes touch because they begin where they do: of all that they touch, without as many as would do. first: addresses of the rows."""
+    """Bytes of lines that rows of so many bytes touch because they begin where they do: of all that they touch, without as many as would do.
+    first: addresses of the rows."""
     needed = -(-nbytes // LINE)
     return LINE * int(((first + nbytes + LINE - 1) // LINE - first // LINE - needed).sum()) if nbytes > 0 else 0
 
