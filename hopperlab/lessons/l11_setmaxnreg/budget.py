@@ -16,6 +16,7 @@ from ...measure.launches.roles import Roles, register_roles
 from ...runtime.tables import text_table
 from ...show import style
 from ...show.hazard_words import explain
+from ..given import told, whole
 from ..l10_warp_specialization.register_budget import Budget, registers_at_entry
 
 
@@ -109,12 +110,14 @@ def launch_roles(tile: str, consumers: int, producer: int, consumer: int) -> sty
     return style.Picture(chart.figure, "\n".join([head, *map(explain, shown), chart.text]))
 
 
+@told
 def check_registers(producer: int | None, consumer: int | None) -> str:
     """Lesson 11's exercise: registers for a tile of 384 x 128 with two consumers (192 accumulators a thread)."""
     if producer is None or consumer is None:
         return "Not answered yet: write both counts, then run the cell again."
     import hopperlab as hl
 
+    producer, consumer = whole("producer", producer), whole("consumer", consumer)
     budget = Budget((producer, consumer, consumer), registers_at_entry(384))
     if budget.problem:
         return f"Not possible: {budget.problem}."
