@@ -6,7 +6,7 @@ import pytest
 import hopperlab as hl
 from hopperlab.lessons import l11_setmaxnreg
 from hopperlab.lessons.l10_warp_specialization import register_budget
-from hopperlab.lessons.l11_setmaxnreg.budget import _run
+from hopperlab.lessons.l11_setmaxnreg.budget import run_tile
 from hopperlab.measure.launches.roles import Roles, register_roles
 from hopperlab.measure.recordings import Record, Recording
 
@@ -19,7 +19,7 @@ def test_registers_at_entry(threads, expected):
 @pytest.mark.parametrize("roles", [(24, 240, 240), (40, 232, 232), (56, 224, 224), (32, 240, 240), (40, 240, 240), (24, 248, 248), (40, 256)], ids=str)
 def test_the_rule_is_the_emulators(roles):
     budget = register_budget.Budget(roles, register_budget.registers_at_entry(128 * len(roles)))
-    right, run, _ = _run(Roles(len(roles) - 1, 1, 64, 2, roles[0], roles[1]))
+    right, run, _ = run_tile(Roles(len(roles) - 1, 1, 64, 2, roles[0], roles[1]))
     assert bool(budget.problem) == bool(run.hazards) and right == (not budget.problem)
     assert not run.hazards or {hazard.kind for hazard in run.hazards} == {"deadlock", "register-budget"}
 

@@ -33,7 +33,7 @@ def traffic_table(shapes: Sequence[tuple[int, int]] = SHAPES, bm: int = 128, bn:
     lines = []
     for rows, cols in shapes:
         arrive, asked = tile_traffic(rows, cols, bm, bn)
-        lines.append(f"cluster {rows} x {cols}: {asked // 1024:2d} of {arrive // 1024} KiB a k-block come from the L2 to this CTA's account; saved "
+        lines.append(f"cluster {rows} x {cols}: a CTA asks the L2 for {asked // 1024:2d} of the {arrive // 1024} KiB of a k-block; saved "
                      f"{100 * (1 - asked / arrive):2.0f} %")
     return "\n".join(lines)
 
