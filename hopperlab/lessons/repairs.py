@@ -136,7 +136,7 @@ class Repair:
 BLOCK = re.compile(r"^( *)if \(!BUG_\w+\) \{\n(.*?)^\1\}(?: else \{\n.*?^\1\})?\n", re.M | re.S)
 RULES = (
     (re.compile(r"^ *if \(BUG_\w+(?: && [^;{}\n]*)?\) [^;{}\n]*;[^\n]*\n", re.M), ""),
-    (re.compile(r"\n\s*&& \(!BUG_\w+ \|\| [^()]*\)"), ""), (re.compile(r" && \(!BUG_\w+ \|\| [^()]*\)"), ""),
+    (re.compile(r" && \(!BUG_\w+ \|\| [^()]*\)"), ""), (re.compile(r"\n\s*&& \(!BUG_\w+ \|\| [^()]*\)"), ""),
     (re.compile(r"\(BUG_\w+ \|\| ([^()]*)\)"), r"\1"),
     (re.compile(r"if \(!BUG_\w+\)\s+"), ""),
     (re.compile(r" && !BUG_\w+"), ""), (re.compile(r"!BUG_\w+ && "), ""),

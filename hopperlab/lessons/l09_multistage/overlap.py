@@ -338,7 +338,7 @@ def check_later_release(wait: int | None, released: Callable[[int], int] | None,
     distances = {i - released(i) for i in range(4, 12)}
     if len(distances) != 1 or min(distances) < 0:
         steps = ", ".join(str(released(i)) for i in range(4, 8))
-        return f"released gives the tiles {steps} for the k-steps 4, 5, 6, 7: each k-step hands back one tile, equally far behind it in every step."
+        return f"released gives the tiles {steps} for the k-steps 4, 5, 6, 7: each k-step hands back one tile, as far behind in every step, and none to come."
     if not 0 <= wait <= 7 or not 2 <= least_stages <= 6:
         return "The wait takes 0 to 7 groups here, and the ring 2 to 6 stages."
     distance, source = distances.pop(), hl.kernel_source("gemm/multistage.cu")
