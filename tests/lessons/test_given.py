@@ -5,6 +5,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from hopperlab.checking.python_answers import AnswerFailed, run
 from hopperlab.lessons.given import Unfit, function, told, whole, wholes
 
 CONSUMER = {"threads": 384, "rows of C": 128, "stage bytes": 32768, "full arrivals": 1, "empty arrivals": 2, "consumer registers": 232}
@@ -87,3 +88,8 @@ def test_only_what_is_unfit_becomes_a_sentence():
     assert check("x").startswith("n is 'x'") and check(1) == "1"
     with pytest.raises(ZeroDivisionError):
         check(0)
+
+
+def test_a_python_answer_that_uses_the_notebooks_names_is_told_why_they_are_missing():
+    with pytest.raises(AnswerFailed, match="name 'wgmma' is not defined .line 2 of the cell.* run by itself"):
+        run("def f(x):\n    return wgmma.encode(x)\n", "f", [(1,)])

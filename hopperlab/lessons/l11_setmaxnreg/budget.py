@@ -74,7 +74,7 @@ def role_build(roles: Roles) -> str:
             f"{'notes ' + ', '.join(notes) if notes else 'no notes'}")
 
 
-def run_tile(roles: Roles, schedule: str = "lazy"):
+def run_tile(roles: Roles, schedule: str = "lazy") -> tuple[bool, Any, int]:
     """(right, session, registers a thread has at entry) of a product of one tile and three k-blocks in the emulator. With setmaxnreg ptxas gives a kernel
     as many at entry as the largest count it names, at most what its launch bounds allow."""
     from ml_dtypes import bfloat16
