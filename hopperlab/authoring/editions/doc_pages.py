@@ -4,7 +4,8 @@
     <!-- of 1a2b3c4d -->
 
 the hash of the English text (translation.digest), so that a page whose English changed is found to be stale. Tables that a program writes between marks are
-not part of it: the translation has `<!-- NAME: table -->` and a pointer to the English page instead, and the edition puts the table there.
+not part of it: the translation has `<!-- NAME: table -->` and a pointer to the English page instead, and the edition puts the table there,
+with the words of docs/zh/tables.toml (doc_tables).
 Links lead where they do in the repository; in an edition the page takes the English one's place, and its links are moved with it.
 """
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from . import doc_tables
 from .translation import differences, digest
 
 HEAD = re.compile(r"\A<!-- of ([0-9a-f]{8}) -->\n+")
@@ -43,9 +45,10 @@ def anchors(text: str) -> list[str]:
 
 
 def shown(root: Path, page: str, to: str) -> str:
-    """A page of docs/zh as the edition has it, in the place of the English one where there is one: without its first line, links moved, tables put in."""
+    """A page of docs/zh as the edition has it, in the place of the English one where there is one: without its first line, links moved, tables put in, with their words."""
     english, own = root / "docs" / page, _read(root / "docs" / to / page)
-    rows = {found["name"]: found["rows"].rstrip() for found in TABLE.finditer(_read(english))} if english.is_file() else {}
+    known = doc_tables.words(root, to)
+    rows = {found["name"]: doc_tables.said(found["rows"], known).rstrip() for found in TABLE.finditer(_read(english))} if english.is_file() else {}
     text = PLACE.sub(lambda place: rows[place["name"]] if place["name"] in rows else place[0], HEAD.sub("", own))
     return _relinked(text, lambda target: _moved(target, page, to))
 
