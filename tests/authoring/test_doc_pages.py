@@ -4,6 +4,7 @@
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from hopperlab.authoring import hashes
@@ -133,6 +134,16 @@ def test_in_an_edition_a_page_takes_the_english_ones_place(root):
     assert doc_pages.with_anchors(root, "other.md", "zh", OTHER) == OTHER.replace("(page.md#second-part)", "(page.md#第二-部分)")
 
 
+def test_a_notebook_links_to_the_headings_of_the_translated_page(root):
+    text = "[a](../docs/page.md#second-part), [b](../docs/page.md), [c](../docs/other.md#first), [d](04_mbarrier.ipynb#phases)"
+    assert doc_pages.with_anchors(root, "../notebooks/05_tma.ipynb", "zh", text) == text.replace("#second-part", "#第二-部分")
+
+
+def test_headings_of_a_table_shift_no_anchor(root):
+    (root / "docs" / "page.md").write_text(ENGLISH.replace("| a | 1 |", "## A part\n\n| a | 1 |"))
+    assert "(page.md#第二-部分)" in doc_pages.with_anchors(root, "other.md", "zh", OTHER)
+
+
 def test_links_between_folders_are_moved(root):
     (root / "docs" / "sub").mkdir()
     (root / "docs" / "zh" / "sub").mkdir()
@@ -149,6 +160,11 @@ def test_the_course_in_chinese_has_the_pages_with_their_tables():
         assert re.match(r"# .*[\u4e00-\u9fff]", text) and ": table -->" not in text
         assert all(doc_tables.said(table["rows"], known).strip() in text for table in doc_pages.TABLE.finditer(english))
         assert not lost_links(docs / page)
+    headings = {path.resolve(): doc_pages.anchors(path.read_text(encoding="utf-8")) for path in docs.rglob("*.md")}
+    for notebook in sorted((docs.parent / "notebooks").glob("*.ipynb")):
+        text = "\n\n".join(cell.source for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "markdown")
+        for target, anchor in re.findall(r"\]\(((?:\.\./)+docs/[^)\s#]+\.md)#([^)\s]+)\)", text):
+            assert anchor in headings[(notebook.parent / target).resolve()], f"{notebook.name}: {target}#{anchor}"
     assert not lost_links(docs / "teaching.md") and "](running.md#没有-nvrtc-时)" in (docs / "teaching.md").read_text(encoding="utf-8")
 
 
