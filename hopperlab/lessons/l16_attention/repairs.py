@@ -2,16 +2,43 @@
 """What lesson 16 breaks, for the learner to mend: rescaling, slots, turns and registers of attention's main loop."""
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+from ...emulator.observe.timeline import wgmma_turns
 from ..repairs import Repair
 
 def _attention(landing: str) -> tuple[bool, Any]:
     """(right, session) of the overlapped step on 256 queries and 384 keys."""
     from .attention_panels import run_attention
 
-    found = run_attention(k_lengths=(384,), landing=landing)
+    found = run_attention(k_lengths=(384,), landing=landing, trace="accesses")
     return found.right, found.run
+
+
+def _kept(landing: str, run: Any) -> str:
+    """What the loop is there for: most exponentials run while a product of their own warp is in flight, the consumers' products do not mix, and the next one's
+    turn comes before the softmax."""
+    flying, under, since = Counter[tuple[int, int]](), Counter[bool](), Counter[tuple[int, int]]()
+    issued = 0
+    for event in run.timeline:
+        warp = event.block, event.warp
+        if event.what.endswith(" wgmma"):
+            flying[warp] += 1 if event.kind == "issue" else -1
+            if event.kind == "issue":
+                issued, since[warp] = issued + 1, 0
+        elif event.what == "exponential":
+            under[flying[warp] > 0] += int(event.detail)
+            since[warp] += int(event.detail)
+        elif event.what == "meet bar" and "arrive" in event.opcode and since[warp]:
+            return "a consumer passes its turn on after its softmax: the other one waits with its products, and nobody multiplies while this one takes exponentials."
+    if under[True] < under[False]:
+        return ("most exponentials are taken with no product in flight: the values of the block before are no longer under this block's softmax. Which product must "
+                "have landed before the softmax begins, and which may still be on its way?")
+    turns = len(wgmma_turns(run.timeline, 0))
+    if issued // 4 < 4 * turns:                                 # each of the four warps issues; a product is four of them or more
+        return f"the consumers' products mix: {issued // 4} wgmma in {turns} turns. Each one's scores and values are to be issued together, in its turn."
+    return ""
 
 
 GAP = "\n                "
@@ -20,7 +47,7 @@ ROUND = "scores_to_fragments(p, s);"
 
 
 def _repair(name: str, right: str, wrong: str, hint: str) -> Repair:
-    return Repair(name, "attention/forward.cu", "int before = ring.slot;", ROUND, ((right, wrong),), _attention, hint)
+    return Repair(name, "attention/forward.cu", "int before = ring.slot;", ROUND, ((right, wrong),), _attention, hint, also=_kept)
 
 
 REPAIRS = (
