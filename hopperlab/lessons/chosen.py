@@ -6,9 +6,8 @@ from collections.abc import Collection
 
 
 def unreadable(letters: Collection[str] | None, lines: Collection[str]) -> str:
-    """What is said of an answer that cannot be judged: none yet, or a letter that is not among `lines`; '' for any other. Commas and blanks between
-    letters are none."""
+    """What is said of an answer that cannot be judged: none yet, or a letter that is not among `lines`; '' for any other."""
     if letters is None:
         return "Not answered yet: write the letters, such as 'ab', then run the cell again."
-    unknown = sorted(set(letters) - set(lines) - set(", "))
+    unknown = sorted(set(letters) - set(lines))
     return f"There is no line {unknown[0]!r}; there are {', '.join(lines)}." if unknown else ""

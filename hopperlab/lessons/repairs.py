@@ -134,9 +134,7 @@ class Repair:
 
 
 BLOCK = re.compile(r"^( *)if \(!BUG_\w+\) \{\n(.*?)^\1\}(?: else \{\n.*?^\1\})?\n", re.M | re.S)
-FIXED = re.compile(r"^( *)if \(FIX_\w+\) \{\n(.*?)^\1\}\n", re.M | re.S)
 RULES = (
-    (re.compile(r"^ *if \(!FIX_\w+[^\n]*\n", re.M), ""), (re.compile(r"if \(FIX_\w+\) "), ""), (re.compile(r"FIX_\w+ \? (\w+) : \w+"), r"\1"),
     (re.compile(r"^ *if \(BUG_\w+(?: && [^;{}\n]*)?\) [^;{}\n]*;[^\n]*\n", re.M), ""),
     (re.compile(r" && \(!BUG_\w+ \|\| [^()]*\)"), ""), (re.compile(r"\n\s*&& \(!BUG_\w+ \|\| [^()]*\)"), ""),
     (re.compile(r"\(BUG_\w+ \|\| ([^()]*)\)"), r"\1"),
@@ -148,10 +146,8 @@ RULES = (
 
 
 def without_bugs(text: str) -> str:
-    """CUDA without the switches BUG_… that plant a lesson's bugs, as if each were 0, and FIX_… that mend them, as if each were 1. What none of the usual
-    forms is stays as it is."""
-    for block in (BLOCK, FIXED):
-        text = block.sub(lambda found: re.sub(rf"^{found[1]}    ", found[1], found[2], flags=re.M), text)
+    """CUDA without the switches BUG_… that plant a lesson's bugs, as if each were 0. What none of the usual forms is stays as it is."""
+    text = BLOCK.sub(lambda found: re.sub(rf"^{found[1]}    ", found[1], found[2], flags=re.M), text)
     for pattern, instead in RULES:
         text = pattern.sub(instead, text)
     return text

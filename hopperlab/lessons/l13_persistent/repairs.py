@@ -14,13 +14,20 @@ SLOTS = 4                           # C_SLOTS of overlapped_store
 
 def _schedule(kernel: str, landing: str) -> tuple[bool, Any]:
     from .schedules import run_schedule
-    if kernel == "pingpong":
-        return run_schedule(kernel, 2, 4, k=128, landing=landing, trace="accesses")
-    return run_schedule(kernel, 1, 2, k=64, landing=landing)
+    return run_schedule(kernel, 2, 4, k=128, landing=landing) if kernel == "pingpong" else run_schedule(kernel, 1, 2, k=64, landing=landing)
 
 
-def _turns(landing: str, run: Any) -> str:
-    """What the order barrier is there for: whole tiles by turns, and each turn told as soon as the last k-block has been issued."""
+def _turns(landing: str, _run: Any) -> str:
+    """What the order barrier is there for: whole tiles by turns, and each turn told as soon as the last k-block has been issued. The launch of `_schedule`
+    again, with barriers on its timeline."""
+    import hopperlab as hl
+
+    from ...measure.launches import gemm
+    from ...measure.launches.edited import operands
+
+    launch = gemm.LADDER["pingpong"](*operands(2 * 128, 4 * 128, 128), stages=6, group=2, blocks=1, options=(), backend="emulator")
+    with hl.emulate(schedule=landing, hazards="collect", trace="accesses") as run:
+        launch()
     return in_turn(2, [TILES], EACH).complaint(run) or tells_in_time(EACH).complaint(run)
 
 

@@ -24,12 +24,11 @@ SCHEDULES = {"cooperative": "persistent", "cooperative, overlapped store": "over
 
 
 def run_schedule(kernel: str = "pingpong", rows: int = 2, cols: int = 4, k: int = 192, group: int = 2, blocks: int = 0, landing: str = "lazy",
-                 options: Sequence[str] = (), changes: Changes = (), stages: int = 0, trace: bool | str = True) -> tuple[bool, Any]:
+                 options: Sequence[str] = (), changes: Changes = (), stages: int = 0) -> tuple[bool, Any]:
     """(right, session) of rows x cols tiles by a persistent kernel of TILES in the emulator.
 
     k: columns; group: rows of tiles in a group; blocks: CTAs (0: the fewest, so that one CTA or cluster works on all tiles); landing: the
-    emulator's schedule; options: for NVRTC, such as '-DBUG_NO_ORDER=1'; stages: of the ring (0: the kernel's own);
-    trace: what the timeline records, as emulate() takes it.
+    emulator's schedule; options: for NVRTC, such as '-DBUG_NO_ORDER=1'; stages: of the ring (0: the kernel's own).
     """
     import hopperlab as hl
 
@@ -39,7 +38,7 @@ def run_schedule(kernel: str = "pingpong", rows: int = 2, cols: int = 4, k: int 
     launch = gemm.LADDER[kernel](a, b, c, stages=stages, group=group, blocks=blocks or least, options=options, backend="emulator")
     if changes:
         launch = changed(launch, f"gemm/{kernel}.cu", changes, (f"-DSTAGES={stages}", f"-DGROUP={group}", *options))
-    with hl.emulate(schedule=landing, hazards="collect", trace=trace) as run:
+    with hl.emulate(schedule=landing, hazards="collect") as run:
         launch()
     return bool((c == product(a, b)).all()), run
 

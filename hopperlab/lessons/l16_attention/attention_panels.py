@@ -64,26 +64,26 @@ def placed(arrays: Sequence[Any], place: str | None) -> list[Any]:
     return [hl.array_module().asarray(x) for x in arrays] if place is None and hl.backend() == "gpu" else list(arrays)
 
 
-def launched(launch: Any, landing: str, place: str | None, trace: bool | str = True) -> Any:
-    """Run a launch where kernels run, for place None; else in the emulator, whose session is returned. trace: as emulate() takes it."""
+def launched(launch: Any, landing: str, place: str | None) -> Any:
+    """Run a launch where kernels run, for place None; else in the emulator, whose session is returned."""
     import hopperlab as hl
 
     if place is None:
         launch()
         return None
-    with hl.emulate(schedule=landing, hazards="collect", trace=trace) as run:
+    with hl.emulate(schedule=landing, hazards="collect") as run:
         launch()
     return run
 
 
 def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k_lengths: Sequence[int] | None = None, heads: int = 1, kv_heads: int = 1,
                   d: int = 64, causal: bool = False, blocks: int = 1, landing: str = "lazy", size: float = 1.0, changes: Changes = (),
-                  keys: int = KEYS, consumers: int = 0, place: str | None = "emulator", trace: bool | str = True) -> Attended:
+                  keys: int = KEYS, consumers: int = 0, place: str | None = "emulator") -> Attended:
     """One launch of a step of STEPS, held against float64.
 
     q_lengths, k_lengths: of the packed sequences (k like q unless given); blocks: CTAs that share the tiles (0: one a tile); landing: the emulator's
     schedule; size: standard deviation of the inputs; keys: of a block; consumers: warpgroups (0: the step's own); place: 'emulator', or None for the
-    place where kernels run; trace: what the emulator's timeline records.
+    place where kernels run.
     """
     import hopperlab as hl
 
@@ -96,7 +96,7 @@ def run_attention(step: str = "overlapped", q_lengths: Sequence[int] = (256,), k
     text = edited(KERNEL, changes)
     if changes:
         launch = compiled_anew(launch, text, choice.options(d, causal), KERNEL)
-    run = launched(launch, landing, place, trace)
+    run = launched(launch, landing, place)
     o, lse = (hl.asnumpy(x) for x in arrays[3:5])
     expected, logs = attention.reference(q, k, v, *starts, causal)
     with np.errstate(invalid="ignore"):

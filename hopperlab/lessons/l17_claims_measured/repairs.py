@@ -2,10 +2,30 @@
 """What lesson 17 gives to mend: the article's listing, with all that is wrong with it."""
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ...measure.launches.article import REPAIRS as SWITCHES
 from ..repairs import Repair
+
+
+BLOCK = re.compile(r"^( *)if \(FIX_\w+\) \{\n(.*?)^\1\}\n", re.M | re.S)
+RULES = ((re.compile(r"^ *if \(!FIX_\w+[^\n]*\n", re.M), ""), (re.compile(r"if \(FIX_\w+\) "), ""), (re.compile(r"FIX_\w+ \? (\w+) : \w+"), r"\1"))
+
+
+def mended(text: str) -> str:
+    """CUDA without the switches FIX_… of the listing, as if each were 1."""
+    text = BLOCK.sub(lambda found: re.sub(rf"^{found[1]}    ", found[1], found[2], flags=re.M), text)
+    for pattern, instead in RULES:
+        text = pattern.sub(instead, text)
+    return text
+
+
+class Listing(Repair):
+    """A repair of a file whose switches mend it; the learner sees none of them."""
+
+    def _own(self) -> str:
+        return mended(super()._own())
 
 
 def _listing(landing: str) -> tuple[bool, Any]:
@@ -24,7 +44,7 @@ def _pipeline(landing: str, run: Any) -> str:
 
 
 REPAIRS = (
-    Repair("listing", "article/listing.cu", "if (threadIdx.x == 0) {                                     //", "the copy engine does the rest", run=_listing, also=_pipeline, bug=(
+    Listing("listing", "article/listing.cu", "if (threadIdx.x == 0) {                                     //", "the copy engine does the rest", run=_listing, also=_pipeline, bug=(
         ("            mbarrier_wait_parity(&empty[s], phase ^ 1);\n", ""),
         ("expect_tx(&full[s], STAGE_BYTES); ", "expect_tx(&full[s], TILE_BYTES); "),
         ("            cp_async_bulk_tensor_2d_load(stage + TILE_BYTES, &b, &full[s], i * 64, 0);\n",
