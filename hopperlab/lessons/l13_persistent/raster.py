@@ -165,4 +165,4 @@ def waves_chart(sizes: Sequence[int], tiles: Sequence[tuple[int, int]] = ((128, 
     axis.legend(title="tile", fontsize=9, title_fontsize=9, frameon=False, loc="lower right")
     axis.grid(True, color=style.EMPTY)
     style.title(axis, "What the waves use of the machine (computed: equal tiles, one an SM)")
-    return style.Picture(figure, "\n".join(words))
+    return style.Picture(figure, "\n".join(words), style.FEWER)
