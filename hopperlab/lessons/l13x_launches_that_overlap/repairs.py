@@ -22,8 +22,8 @@ def _weights_first(landing: str, run: Any) -> str:
             wrong |= {asked[event.block] % (2 * K_TILES)} - {K_TILES}
     if not wrong:
         return ""
-    return (f"when the producer waits for the kernel in front, it has asked for {min(wrong)} tiles, and it should be {K_TILES}: nobody in front writes w, and its tiles can "
-            "be on their way by then.")
+    return (f"when the producer waits for the kernel in front, it has asked for {min(wrong)} tiles, and it should be {K_TILES}: nobody in front writes w, "
+            "and its tiles can be on their way by then.")
 
 
 def _persistent(landing: str) -> tuple[bool, Any]:
@@ -35,7 +35,8 @@ PRODUCER, K_TILES = 4, 2             # the producer's warp; k-blocks of a produc
 WAIT = "        if (WAIT_AT == WAIT_AT_X) wait_for_grid_in_front(trace);\n"
 X = "        for (int i = 0; i < first; i++) load_x(i);\n"
 REPAIRS = (
-    Repair("wait", "launches/product.cu", "if (WAIT_AT == WAIT_AT_LOADS)", "for (int i = first; i < k_tiles", bug=((WAIT + X, X + WAIT),), run=_chain, also=_weights_first,
+    Repair("wait", "launches/product.cu", "if (WAIT_AT == WAIT_AT_LOADS)", "for (int i = first; i < k_tiles", bug=((WAIT + X, X + WAIT),),
+           run=_chain, also=_weights_first,
            hint="Which of the two tiles of a slot does nobody in front write? Only what reads the other one has to stand below the wait."),
     Repair("flag", "launches/persistent_chain.cu", "if (layer > 0) {", "for (int i = 0; i < cols", bug=((
         "                    fence_proxy_async();                        // written by ordinary stores, read by TMA\n",

@@ -28,7 +28,8 @@ def _traced() -> Any:
 
     q, k, v, *starts = sequences((256,), (384,), 1, 1, 64, 1.0)
     o, lse = np.zeros(q.shape, np.uint16), np.zeros((1, len(q)), np.float32)
-    launch = attention.forward(*(x.view(np.uint16) for x in (q, k, v)), o, lse, *starts, False, choice=replace(STEPS["overlapped"], bn=KEYS, blocks=1), backend="emulator")
+    launch = attention.forward(*(x.view(np.uint16) for x in (q, k, v)), o, lse, *starts, False,
+                               choice=replace(STEPS["overlapped"], bn=KEYS, blocks=1), backend="emulator")
     with hl.emulate(schedule="lazy", hazards="collect", trace="accesses") as run:
         launch()
     return run

@@ -44,7 +44,8 @@ def _pipeline(landing: str, run: Any) -> str:
 
 
 REPAIRS = (
-    Listing("listing", "article/listing.cu", "if (threadIdx.x == 0) {                                     //", "the copy engine does the rest", run=_listing, also=_pipeline, bug=(
+    Listing("listing", "article/listing.cu", "if (threadIdx.x == 0) {                                     //", "the copy engine does the rest", run=_listing,
+            also=_pipeline, bug=(
         ("            mbarrier_wait_parity(&empty[s], phase ^ 1);\n", ""),
         ("expect_tx(&full[s], STAGE_BYTES); ", "expect_tx(&full[s], TILE_BYTES); "),
         ("            cp_async_bulk_tensor_2d_load(stage + TILE_BYTES, &b, &full[s], i * 64, 0);\n",
