@@ -45,6 +45,7 @@ def test_pictures_say_what_they_show():
     picture = raster.raster_map(8, 8, (1, 4), 16)
     assert "groups of 4: 16 tiles in 4 rows and 4 columns; each byte is used 4.0 times" in picture.text and picture.png()[:4] == b"\x89PNG"
     assert "128 x 256: 2048: 97 %" in raster.waves_chart(np.arange(1024, 4097, 512)).text
+    assert "128 x 256: from 97 % at 2048 to 58 % at 2112, a wave more" in raster.waves_chart(range(512, 8193, 64)).text
     assert "groups of 3" in raster.launch_raster(2048, 3, 33, 2).text
     with pytest.raises(ValueError, match="no wave 3"):
         raster.launch_raster(2048, 4, 33, 3)

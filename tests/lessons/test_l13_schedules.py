@@ -17,12 +17,20 @@ def test_schedules_are_right_and_silent(kernel, landing):
     assert (schedules.turns(run) == whole) == (kernel == "pingpong")
 
 
-@pytest.mark.parametrize(("bug", "kinds"), [("NO_ORDER", set()), ("OWN_ORDER", {"deadlock"}),
+@pytest.mark.parametrize(("bug", "kinds"), [("OWN_ORDER", {"deadlock"}),
                                             ("OUT_OF_ORDER", {"barrier-misuse", "deadlock", "phase-overrun", "read-before-arrival"})])
 def test_planted_orders_are_named(bug, kinds):
     right, run = schedules.run_schedule("pingpong", 2, 4, options=(f"-DBUG_{bug}=1",))
     assert {hazard.kind for hazard in run.hazards} == kinds and right == (not kinds)
     assert len(schedules.turns(run)) != 8
+
+
+@pytest.mark.parametrize(("k", "landing"), [(512, "lazy"), (512, "eager"), (128, "random")])
+def test_without_the_order_barrier_a_parity_is_taken_for_another(k, landing):
+    right, run = schedules.run_schedule("pingpong", 2, 4, k, options=("-DBUG_NO_ORDER=1",), landing=landing)
+    assert not right and {"overwrite-in-flight"} <= {hazard.kind for hazard in run.hazards} & {"overwrite-in-flight", "read-before-arrival"}
+    right, run = schedules.run_schedule("pingpong", 2, 4, k, landing=landing)
+    assert right and not run.hazards
 
 
 def test_a_slot_stored_too_early_is_named():

@@ -47,3 +47,24 @@ def test_the_verdicts_are_drawn_and_listed():
     chart = lesson.verdict_chart()
     assert "43 claims" in chart.figure.axes[0].get_title(loc="left")
     assert sum(int(line.split(": ")[1]) for line in chart.text.splitlines()) == 43
+
+
+def test_the_lines_without_switches_are_the_listing_with_all_of_them():
+    import hopperlab as hl
+    from hopperlab.authoring.stamps.kernel_uses import digests
+    from hopperlab.lessons import repairs
+    from hopperlab.lessons.l17_claims_measured.repairs import mended as without_switches
+    from hopperlab.runtime.compile.nvrtc import Source
+
+    text, mended = hl.kernel_source("article/listing.cu"), tuple(f"-DFIX_{name}=1" for name in REPAIRS)
+    assert "FIX_" not in repairs.find("17", "listing").reference + repairs.find("17", "listing").broken
+    assert digests(Source(without_switches(text), "article/listing.cu", ()))[0] == digests(Source(text, "article/listing.cu", mended))[0]
+
+
+def test_a_listing_that_waits_for_its_own_loads_is_no_repair():
+    from hopperlab.lessons import repairs
+
+    repair = repairs.find("17", "listing")
+    own = ("&b, &full[s], i * 64, 0);\n", "&b, &full[s], i * 64, 0);\n            mbarrier_wait_parity(&full[s], phase);\n")
+    assert repair.reference.count(own[0]) == 1
+    assert "no hazard is named, but it is no pipeline: at most 2 loads" in repair.judge(repair.reference.replace(*own))

@@ -30,7 +30,7 @@ def test_broken_lines_are_refused_and_the_reference_is_accepted(lesson, name):
 
 def test_nearly_every_break_of_a_lesson_can_be_repaired():
     assert len(ALL) >= 40 and {lesson for lesson, _ in ALL} >= {"00", "01", "02", "03", "03x", "04", "05", "06", "07", "08", "09", "10", "12", "13", "13x",
-                                                                "14", "15", "16", "16d", "16x"}
+                                                                "14", "15", "16", "16d", "16x", "17"}
 
 
 @pytest.mark.parametrize("lesson", sorted({lesson for lesson, _ in ALL}))
@@ -191,9 +191,39 @@ def test_a_copy_that_tells_an_mbarrier_is_not_said_to_need_a_group():
     ("03", "shallow", "cp_async_wait_group<STAGES - 2>()", "cp_async_wait_group<0>()", "the wait leaves 0 tiles on the way, and 2 may stay with 4 stages"),
     ("03", "shallow", "cp_async_wait_group<STAGES - 2>()", "cp_async_wait_group<1>()", "the wait leaves 1 tile on the way"),
     ("03", "barrier", "cp_async_wait_group<STAGES - 2>()", "cp_async_wait_all()", "the wait leaves 0 tiles on the way"),
-    ("06", "address", "swizzled(start + offset)", "start + swizzled(offset)", "with the tile 128 bytes behind a multiple of 1024 the values are wrong")])
+    ("06", "address", "swizzled(start + offset)", "start + swizzled(offset)", "with the tile 128 bytes behind a multiple of 1024 the values are wrong"),
+    ("13", "own", "if (i == k_tiles - 1 &&", "wgmma_wait_group<0>();\nif (i == k_tiles - 1 &&", "warp 4 of block 0 tells by bar.arrive (bar 2) when 16 of the 16 wgmma"),
+    ("13", "own", " && index + gridDim.x < rows * cols", "", "16 warps of block 0 arrive on bar 1 and 12 wait there"),
+    ("13", "own", "if (index != blockIdx.x) bar_sync(1 + me, 256);", "", "the consumers do not take turns"),
+    ("13", "slot", "read<C_SLOTS - 1>", "read<0>", "at most 1 store is under way at once, and 4 slots have room for 4"),
+    ("13", "slot", "read<C_SLOTS - 1>", "read<C_SLOTS - 2>", "at most 3 stores are under way at once"),
+    ("13x", "wait", "        if (WAIT_AT == WAIT_AT_LOADS)", "        wait_for_grid_in_front(trace);\n        if (WAIT_AT == WAIT_AT_LOADS)",
+     "when the producer waits for the kernel in front, it has asked for 0 tiles, and it should be 2"),
+    ("16", "slot", "wgmma_wait_group<1>();", "wgmma_wait_group<0>();", "most exponentials are taken with no product in flight"),
+    ("16", "registers", "wgmma_wait_group<1>();", "wgmma_wait_group<0>();", "most exponentials are taken with no product in flight")])
 def test_right_values_by_another_way_than_the_lessons_are_no_repair(lesson, name, old, new, asked):
     repair = ALL[lesson, name]
     assert old in repair.reference
     assert repair.judge(repair.reference.replace(old, new)).startswith(f"Not repaired yet. The values are right and no hazard is named, but {asked}")
     assert repair.judge(repair.reference).startswith("Right")
+
+
+@pytest.mark.parametrize("lesson, name, old, new", [
+    ("13", "order", "ring.skip(k_tiles);", "for (int i = 0; i < k_tiles; i++) ring.advance();"),
+    ("13", "slot", "read<C_SLOTS - 1>", "read<3>"),
+    ("13x", "wait", "wait_for_grid_in_front(trace)", "griddepcontrol_wait()"),
+    ("16", "turn", "next_turn();\n                wgmma_wait_group<1>();", "wgmma_wait_group<1>();\n                next_turn();"),
+    ("16", "rescale", "scale_rows(out, scales);\n                scores_to_fragments(p, s);", "scores_to_fragments(p, s);\n                scale_rows(out, scales);")])
+def test_right_repairs_in_another_style_keep_the_mechanism(lesson, name, old, new):
+    repair = ALL[lesson, name]
+    assert old in repair.reference
+    assert repair.judge(repair.reference.replace(old, new)).startswith("Right")
+
+
+@pytest.mark.parametrize("old, new, asked", [
+    ("my_turn();\n", "", "the consumers' products mix"), ("scores(ring.slot);\n", "scores(ring.slot);\nnext_turn();\n", "the consumers' products mix"),
+    ("scores_to_fragments(p, s);", "scores_to_fragments(p, s);\nnext_turn();", "a consumer passes its turn on after its softmax")])
+def test_a_turn_is_passed_on_between_the_products_and_the_softmax(old, new, asked):
+    repair = ALL["16", "turn"]
+    assert old in repair.broken
+    assert repair.judge(repair.broken.replace(old, new)).startswith(f"Not repaired yet. The values are right and no hazard is named, but {asked}")

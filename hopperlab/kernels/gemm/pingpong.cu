@@ -5,8 +5,8 @@
 // time and the tensor core rests. The producer fills the ring in the order of the tiles; each consumer takes the k-blocks
 // of its own tiles and skips the other's.
 // The order barrier: a warpgroup begins its k-blocks when the other has issued its last one. Two named barriers, one a
-// warpgroup: the other arrives on it, the owner waits. It gives speed, not correctness: the ring alone keeps the values
-// right. (No cluster here, one idea at a time. A warpgroup multiplies 128 rows: two wgmma of 64, and B is read twice.)
+// warpgroup: the other arrives on it, the owner waits. It gives speed, and correctness: without it a consumer that skips
+// k-blocks would wait two phases ahead, which a parity cannot tell. (No cluster here. 128 rows: two wgmma of 64, B read twice.)
 //
 // Macros: STAGES (2 to 7), GROUP. Launch: grid (CTAs), at most the SMs; block 384, dynamic shared memory
 // STAGES * 32768 + 128. Tensor maps: box 128 rows x 64 columns, swizzle 128B, fill zero. k a multiple of 8.
@@ -26,7 +26,7 @@
 #ifndef GROUP
 #define GROUP 16
 #endif
-#ifndef BUG_NO_ORDER                // the order barrier is left out: right values, no hazard, and the consumers mix their k-blocks
+#ifndef BUG_NO_ORDER                // the order barrier is left out: the consumers mix their k-blocks, and take one phase of a slot for another
 #define BUG_NO_ORDER 0
 #endif
 #ifndef BUG_OWN_ORDER               // a consumer arrives on the barrier that it waits on itself: deadlock

@@ -159,8 +159,10 @@ def waves_chart(sizes: Sequence[int], tiles: Sequence[tuple[int, int]] = ((128, 
         used = [100 * fill(size, size, tile, sms).used for size in sizes]
         axis.plot(sizes, used, color=style.PALETTE[index], linewidth=1.6, label=f"{tile[0]} x {tile[1]}", drawstyle="steps-pre")
         words += [f"  {tile[0]} x {tile[1]}: {size}: {share:.0f} %" for size, share in zip(sizes, used, strict=True) if size % 2048 == 0]
+        teeth = sorted(range(1, len(used)), key=lambda i: used[i] - used[i - 1])[:4]                 # where the share falls most: a wave more
+        words += [f"  {tile[0]} x {tile[1]}: from {used[i - 1]:.0f} % at {sizes[i - 1]} to {used[i]:.0f} % at {sizes[i]}, a wave more" for i in sorted(teeth)]
     axis.set(xlabel="rows and columns of the result", ylabel=f"used of {sms} SMs (%)", ylim=(0, 104), xlim=(sizes[0], sizes[-1]))
     axis.legend(title="tile", fontsize=9, title_fontsize=9, frameon=False, loc="lower right")
     axis.grid(True, color=style.EMPTY)
     style.title(axis, "What the waves use of the machine (computed: equal tiles, one an SM)")
-    return style.Picture(figure, "\n".join(words))
+    return style.Picture(figure, "\n".join(words), style.FEWER)

@@ -36,7 +36,7 @@ def _some_kernels(rng: np.random.Generator) -> tuple[tuple[int, int, bool, bool]
 
 
 def _waits_late(first: int) -> Requirement:
-    """When a block's producer comes to griddepcontrol.wait, it must have asked for the weights of `first` k-blocks, and for nothing else."""
+    """When a block's producer comes to griddepcontrol.wait, it must have asked for the weights of `first` k-blocks, and for nothing else; nobody else waits."""
     def complaint(run) -> str:
         asked = Counter[int]()
         waited: dict[int, int] = {}
@@ -45,6 +45,9 @@ def _waits_late(first: int) -> Requirement:
                 asked[event.block] += 1
             elif event.what == "wait griddepcontrol" and event.opcode == "griddepcontrol.wait" and event.warp == PRODUCER:
                 waited.setdefault(event.block, asked[event.block])
+            elif event.what == "wait griddepcontrol" and event.opcode == "griddepcontrol.wait":
+                return (f"warp {event.warp} of block {event.block} waits for the kernel in front as well: only the producer's thread waits, and the consumers learn "
+                        "of it from its arrivals on `full`")
         if not waited:
             return ("the producer never has to wait for the kernel in front: let that one say griddepcontrol_launch_dependents() at its start, and wait in the "
                     "thread that loads x")

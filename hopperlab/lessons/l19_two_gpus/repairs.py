@@ -27,5 +27,5 @@ REPAIRS = (
     Repair("half", "peers/all_reduce.cu", "__device__ __forceinline__ uint4* box(", "return mail.of<uint4>(to)",
            bug=(("((size_t)(step % 2) * devices + from) * vectors", "(size_t)from * vectors"),), run=_reduce,
            hint="A device that is through with this step may begin the next at once, while another still adds. Where must the next step's mail go? There is "
-                "room for two halves."),
+                "room for two halves, of `devices` boxes each."),
 )
