@@ -139,15 +139,16 @@ extern "C" __global__ void __launch_bounds__(64) k(const float* x, float* y) {
     }
 }"""
 COPIED = "cp_async_cg_16(s + 4 * lane, x + 4 * lane); cp_async_commit_group(); cp_async_wait_group<0>(); "
-SENT = ("if (lane < 2) { cp_async_bulk_store(y + 32 * lane, s + 32 * lane, 128); cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>(); } ")
-LOADED = ("if (lane == 0) { mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(s, x, 128, &full); mbarrier_wait_parity(&full, 0); END; } ")
+SENT = "if (lane < 2) { cp_async_bulk_store(y + 32 * lane, s + 32 * lane, 128); cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>(); } "
+LOADED = "if (lane == 0) { mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(s, x, 128, &full); mbarrier_wait_parity(&full, 0); END; } "
 TO_ALL = "cp_async_bulk_store(y, s, 128); cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>(); "
 REST_ARRIVE, SEEN = "if (lane == 0) END; mbarrier_arrive(&back);", "mbarrier_wait_parity(&back, 0); "
 END_OF_LANE_0 = {               # what warp 0 does, what warp 1 does, and the hazard
     "cp.async": (COPIED + REST_ARRIVE, SEEN + "y[lane] = s[4 * lane];", "read-before-arrival"),
     "cp.async of the others": (COPIED + REST_ARRIVE, SEEN + "if (lane) y[lane] = s[4 * lane];", None),
     "cp.async, __syncwarp": (COPIED + "__syncwarp(); " + REST_ARRIVE, SEEN + "y[lane] = s[4 * lane];", None),
-    "cp.async, __syncwarp of the others": (COPIED + "if (lane == 0) END; __syncwarp(~1u); mbarrier_arrive(&back);", SEEN + "y[lane] = s[4 * lane];", "read-before-arrival"),
+    "cp.async, __syncwarp of the others": (COPIED + "if (lane == 0) END; __syncwarp(~1u); mbarrier_arrive(&back);", SEEN + "y[lane] = s[4 * lane];",
+                                           "read-before-arrival"),
     "cp.async, __syncthreads": (COPIED + "if (lane == 0) END; __syncthreads();", "__syncthreads(); y[lane] = s[4 * lane];", "read-before-arrival"),
     "cp.async, proxy fence": (COPIED + "if (lane == 0) END; fence_proxy_async(); mbarrier_arrive(&back);",
                               SEEN + "if (lane == 0) { cp_async_bulk_store(y, s, 512); cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>(); }",
