@@ -170,6 +170,44 @@ def test_what_a_lane_that_has_ended_told_nobody(what, schedule):
     assert kinds(session) == ([hazard] if hazard else []), told(session)
 
 
+SENT_AWAY = r"""
+#include <hopperlab/dsmem.cuh>
+// CTA 0 sends a tile to CTA 1, which says to one lane that it has come; that lane ends, and its CTA knows it for all that.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full, told;
+    int lane = threadIdx.x;
+    if (lane == 0) { mbarrier_init(&full, 1); mbarrier_init(&told, 1); }
+    if (cluster_ctarank() == 0) s[lane] = x[lane];
+    fence_proxy_async();
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+    if (cluster_ctarank() == 0) {
+        if (lane == 0) {
+            cp_async_bulk_to_cta(mapa_shared_cluster(s, 1), s, 128, mapa_shared_cluster(&full, 1));
+            %s
+            asm volatile("exit;");
+        }
+        __syncthreads();
+    } else {
+        if (lane == 0) mbarrier_arrive_expect_tx(&full, 128);
+        mbarrier_wait_parity(&full, 0);
+        y[lane] = s[lane];
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive_remote(mapa_shared_cluster(&told, 0));
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("wait", ["mbarrier_wait_parity(&told, 0);", ""])
+def test_what_a_lane_that_has_ended_knew_counts_for_its_cta(wait, schedule):
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    session = run(SENT_AWAY % wait, (x, y), grid=(2,), schedule=schedule)
+    assert ("exit-in-flight" in kinds(session)) == (not wait), told(session)
+    assert not wait or not session.hazards and (x == y).all(), told(session)
+
+
 FENCES = r"""
 extern "C" __global__ void __launch_bounds__(32) k(const float* x, float* y) {
     __shared__ __align__(128) float s[32];

@@ -333,12 +333,12 @@ class Clocks:
             self.K[gw] = rows
 
     def _left(self, cohort: Cohort, units: Units, which: np.ndarray) -> None:
-        """Of these units some lanes have ended, and the others know the same now: they share the warp's row, without what the ended ones had learned apart."""
-        torn = np.flatnonzero(which & self.rows.apart[units.gw])
-        if len(torn):
-            gw = units.gw[torn]
-            self.K[gw] = self.K[self.row_of[cohort.gids[units.starts[torn]]]]
-            self.rows.gather(gw)
+        """Of these units some lanes have ended, and the others know the same now: all have the warp's row again, unless the ended ones know more."""
+        for k in np.flatnonzero(which & self.rows.apart[units.gw]).tolist():
+            gw, living = units.gw[k:k + 1], self.K[self.row_of[cohort.gids[units.starts[k]]]]
+            if all((self.join(living, self.K[row]) == living).all() for row in self.rows.of_warps(gw)):
+                self.K[gw] = living
+                self.rows.gather(gw)
 
     def proxy_fence(self, cohort: Cohort, units: Units, space: str = "") -> None:
         """`fence.proxy.async`: all that these lanes made or acquired so far becomes visible to the async proxy, by way of them."""
