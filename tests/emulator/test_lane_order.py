@@ -120,6 +120,94 @@ def test_two_lanes_that_store(a, b, skip, schedule):
         assert (x == y).all()
 
 
+ENDED = r"""
+#include <hopperlab/cp_async.cuh>
+#define END asm volatile("exit;")                           // at once; `return` jumps behind what the other lanes still do
+// Lane 0 of warp 0 ends before the others publish: what it did or learned, nobody else can know.
+extern "C" __global__ void __launch_bounds__(64) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[128];
+    __shared__ mbarrier_t full, back;
+    int t = threadIdx.x, lane = t & 31;
+    s[t] = s[64 + t] = 0;
+    if (t == 0) { mbarrier_init(&full, 1); mbarrier_init(&back, 31); }
+    fence_proxy_async();
+    __syncthreads();
+    if (t < 32) {
+        %s
+    } else {
+        %s
+    }
+}"""
+COPIED = "cp_async_cg_16(s + 4 * lane, x + 4 * lane); cp_async_commit_group(); cp_async_wait_group<0>(); "
+SENT = "if (lane < 2) { cp_async_bulk_store(y + 32 * lane, s + 32 * lane, 128); cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>(); } "
+LOADED = "if (lane == 0) { mbarrier_arrive_expect_tx(&full, 128); cp_async_bulk_load(s, x, 128, &full); mbarrier_wait_parity(&full, 0); END; } "
+TO_ALL = "cp_async_bulk_store(y, s, 128); cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>(); "
+REST_ARRIVE, SEEN = "if (lane == 0) END; mbarrier_arrive(&back);", "mbarrier_wait_parity(&back, 0); "
+END_OF_LANE_0 = {               # what warp 0 does, what warp 1 does, and the hazard
+    "cp.async": (COPIED + REST_ARRIVE, SEEN + "y[lane] = s[4 * lane];", "read-before-arrival"),
+    "cp.async of the others": (COPIED + REST_ARRIVE, SEEN + "if (lane) y[lane] = s[4 * lane];", None),
+    "cp.async, __syncwarp": (COPIED + "__syncwarp(); " + REST_ARRIVE, SEEN + "y[lane] = s[4 * lane];", None),
+    "cp.async, __syncwarp of the others": (COPIED + "if (lane == 0) END; __syncwarp(~1u); mbarrier_arrive(&back);", SEEN + "y[lane] = s[4 * lane];",
+                                           "read-before-arrival"),
+    "cp.async, __syncthreads": (COPIED + "if (lane == 0) END; __syncthreads();", "__syncthreads(); y[lane] = s[4 * lane];", "read-before-arrival"),
+    "cp.async, proxy fence": (COPIED + "if (lane == 0) END; fence_proxy_async(); mbarrier_arrive(&back);",
+                              SEEN + "if (lane == 0) { cp_async_bulk_store(y, s, 512); cp_async_bulk_commit_group(); cp_async_bulk_wait_group<0>(); }",
+                              "read-before-arrival"),
+    "bulk store": (SENT + REST_ARRIVE, SEEN + "s[lane] = 1;", "overwrite-in-flight"),
+    "bulk store of the others": (SENT + REST_ARRIVE, SEEN + "s[32 + lane] = 1;", None),
+    "what it had waited for": (LOADED + "__syncthreads(); y[lane] = s[lane];", "__syncthreads();", "read-before-arrival"),
+    "what the others have waited for": (LOADED + "mbarrier_wait_parity(&full, 0); __syncthreads(); y[lane] = s[lane];", "__syncthreads();", None),
+    "one store for all the others": ("if (lane == 0) END; " + TO_ALL + "if (lane == 5) s[3] = 1;", "", None),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("what", END_OF_LANE_0)
+def test_what_a_lane_that_has_ended_told_nobody(what, schedule):
+    first, second, hazard = END_OF_LANE_0[what]
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    session = run(ENDED % (first, second), (x, y), block=(64,), schedule=schedule)
+    assert kinds(session) == ([hazard] if hazard else []), told(session)
+
+
+SENT_AWAY = r"""
+#include <hopperlab/dsmem.cuh>
+// CTA 0 sends a tile to CTA 1, which says to one lane that it has come; that lane ends, and its CTA knows it for all that.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(const float* x, float* y) {
+    __shared__ __align__(128) float s[32];
+    __shared__ mbarrier_t full, told;
+    int lane = threadIdx.x;
+    if (lane == 0) { mbarrier_init(&full, 1); mbarrier_init(&told, 1); }
+    if (cluster_ctarank() == 0) s[lane] = x[lane];
+    fence_proxy_async();
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+    if (cluster_ctarank() == 0) {
+        if (lane == 0) {
+            cp_async_bulk_to_cta(mapa_shared_cluster(s, 1), s, 128, mapa_shared_cluster(&full, 1));
+            %s
+            asm volatile("exit;");
+        }
+        __syncthreads();
+    } else {
+        if (lane == 0) mbarrier_arrive_expect_tx(&full, 128);
+        mbarrier_wait_parity(&full, 0);
+        y[lane] = s[lane];
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive_remote(mapa_shared_cluster(&told, 0));
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("wait", ["mbarrier_wait_parity(&told, 0);", ""])
+def test_what_a_lane_that_has_ended_knew_counts_for_its_cta(wait, schedule):
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    session = run(SENT_AWAY % wait, (x, y), grid=(2,), schedule=schedule)
+    assert ("exit-in-flight" in kinds(session)) == (not wait), told(session)
+    assert not wait or not session.hazards and (x == y).all(), told(session)
+
+
 FENCES = r"""
 extern "C" __global__ void __launch_bounds__(32) k(const float* x, float* y) {
     __shared__ __align__(128) float s[32];

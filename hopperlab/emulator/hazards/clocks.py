@@ -175,7 +175,7 @@ class Clocks:
         for plane in range(self.paired, self.planes):
             vec[at, plane, own] = epoch
         self._add_own(vec, cohort, units, own, epoch, V, X)
-        self._own_groups(vec, cohort, units, V, X)
+        self._own_groups(vec, cohort, units, (V, X))
         self.epoch[gw] = epoch + 1
         return vec
 
@@ -244,44 +244,40 @@ class Clocks:
                 vec[which] = self.join(vec[which], self.K[rows])
         return vec
 
-    def _own_groups(self, vec: np.ndarray, cohort: Cohort, units: Units, plane: int, codes: int) -> None:
-        """Completed cp.async and bulk groups belong to a thread: what all lanes' groups have reached, and further ones of single lanes."""
-        for present, done, issued, first in ((self.has_cp, self.cp_done, self.cp_issued, self.cp0),
-                                             (self.has_bulk, self.bulk_done, self.bulk_issued, self.bulk0),
-                                             (self.has_bulk, self.bulk_written, self.bulk_issued, self.written0)):
-            if not present or not done[cohort.gids].any():
-                continue
-            at, column, full = np.arange(len(units.gw)), first + units.gw % self.warps, units.full
-            times = None
-            if not units.all_full:
-                times = np.zeros((len(at), 32), np.int32)
-                times[np.repeat(at, np.diff(np.append(units.starts, cohort.n))), cohort.gids & 31] = done[cohort.gids]
-            if full.any():
-                least, most = self._reached(units.gw[full], done, issued)
-                vec[at[full], plane, column[full]] = np.maximum(vec[at[full], plane, column[full]], least)
-                if times is not None or (most > least).any():
-                    times = np.zeros((len(at), 32), np.int32) if times is None else times
-                    lanes = done.reshape(-1, 32)[units.gw[full]]
-                    times[full] = np.where(lanes > least[:, None], lanes, 0)
-            if times is not None and times.any():
-                vec[at, codes, column] = self.lanes.join(vec[at, codes, column], self.lanes.codes(times), vec[at, plane, column])
+    def _own_groups(self, vec: np.ndarray, cohort: Cohort, units: Units, planes: Planes) -> None:
+        """Completed cp.async and bulk groups belong to a thread."""
+        if self.has_cp:
+            self._add_groups(vec, cohort, units, planes, self.cp, self.cp_done, self.cp0)
+        if self.has_bulk:
+            self._add_groups(vec, cohort, units, planes, self.bulk, self.bulk_done, self.bulk0)
+            self._add_groups(vec, cohort, units, planes, self.bulk, self.bulk_written, self.written0)
+
+    def _add_groups(self, vec: np.ndarray, cohort: Cohort, units: Units, planes: Planes, groups: LaneGroups, done: np.ndarray, first: int) -> None:
+        """What all lanes' groups have reached, where all with which the warp began are here, and further ones of single lanes."""
+        if not done[cohort.gids].any():
+            return
+        (plane, codes), whole, times = planes, self.whole(units), None
+        at, column = np.arange(len(units.gw)), first + units.gw % self.warps
+        if not whole.all():
+            times = np.zeros((len(at), 32), np.int32)
+            times[np.repeat(at, np.diff(np.append(units.starts, cohort.n))), cohort.gids & 31] = done[cohort.gids]
+        if whole.any():
+            least, most = groups.reached(units.gw[whole], done)
+            vec[at[whole], plane, column[whole]] = np.maximum(vec[at[whole], plane, column[whole]], least)
+            if times is not None or (most > least).any():
+                times = np.zeros((len(at), 32), np.int32) if times is None else times
+                lanes = done.reshape(-1, 32)[units.gw[whole]]
+                times[whole] = np.where(lanes > least[:, None], lanes, 0)
+        if times is not None and times.any():
+            vec[at, codes, column] = self.lanes.join(vec[at, codes, column], self.lanes.codes(times), vec[at, plane, column])
 
     def bulk_waited(self, cohort: Cohort, units: Units, warps: set[int]) -> None:
-        """Whole warps among `warps` have waited for bulk groups in one instruction: each lane knows what all of them have done."""
-        asked, time = units.full & np.isin(units.gw, list(warps)), np.zeros(len(units.gw), np.int32)
+        """All living lanes of warps among `warps` have waited for bulk groups in one instruction: each knows what all of them have done."""
+        asked, vec = units.full & np.isin(units.gw, list(warps)), np.zeros((len(units.gw), self.planes, self.columns), np.int32)
         for done, first in ((self.bulk_done, self.bulk0), (self.bulk_written, self.written0)):
-            time[asked] = self._reached(units.gw[asked], done, self.bulk_issued)[0]
-            self.reach(cohort, units, first + units.gw % self.warps, time)
-
-    @staticmethod
-    def _reached(gw: np.ndarray, done: np.ndarray, issued: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The groups up to which all lanes of each warp are complete, and any lane. A lane with nothing in flight holds nobody back, and its
-        count catches up, so that what it starts later is newer than what is published now."""
-        lanes, started = done.reshape(-1, 32)[gw], issued.reshape(-1, 32)[gw]
-        idle, most = started <= lanes, lanes.max(axis=1)
-        least: np.ndarray = np.minimum(np.where(idle, np.iinfo(np.int32).max, lanes).min(axis=1), most)
-        done.reshape(-1, 32)[gw] = np.where(idle, np.maximum(lanes, least[:, None]), lanes)
-        return least, most
+            self._add_groups(vec, cohort, units, (V, X), self.bulk, done, first)
+        vec[~asked] = 0
+        self.learn(cohort, units, vec)
 
     def learn(self, cohort: Cohort, units: Units, vec: np.ndarray) -> None:
         """These lanes acquire `vec` (units, planes, columns)."""
@@ -312,17 +308,18 @@ class Clocks:
     def warp_sync(self, cohort: Cohort, units: Units) -> None:
         """A warp-level synchronisation (`bar.warp.sync` or a converged collective) of the lanes that take part."""
         self.touched = True
-        if not units.all_full or not self.whole(units).all():
-            if units.counts is None or (units.counts > 1).any():
-                self.learn(cohort, units, self.publish(cohort, units))
+        whole = self.whole(units)
+        if not whole.all() and (units.counts is None or (units.counts > 1).any()):
+            self.learn(cohort, units, self.publish(cohort, units))
         gw = units.gw[units.full]
         if not len(gw):
             return
         self.learned[gw] = self.epoch[gw]
         if self.rows.any_apart:
-            for main, others in self.rows.together(gw):
+            for main, others in self.rows.together(units.gw[whole]):
                 self.K[main] = self.join(self.K[main], self.K[others])
-        if not units.all_full or not self.whole(units).all():
+            self._left(cohort, units, units.full & ~whole)
+        if not whole.all():
             return                                          # these lanes have learned what they published
         epoch, own = self.epoch[gw], gw % self.warps
         self.K[gw, V, own] = epoch
@@ -332,8 +329,16 @@ class Clocks:
         self.epoch[gw] = epoch + 1
         if self.has_cp or self.has_bulk:
             rows = self.K[gw]
-            self._own_groups(rows, cohort, units, V, X)
+            self._own_groups(rows, cohort, units, (V, X))
             self.K[gw] = rows
+
+    def _left(self, cohort: Cohort, units: Units, which: np.ndarray) -> None:
+        """Of these units some lanes have ended, and the others know the same now: all have the warp's row again, unless the ended ones know more."""
+        for k in np.flatnonzero(which & self.rows.apart[units.gw]).tolist():
+            gw, living = units.gw[k:k + 1], self.K[self.row_of[cohort.gids[units.starts[k]]]]
+            if all((self.join(living, self.K[row]) == living).all() for row in self.rows.of_warps(gw)):
+                self.K[gw] = living
+                self.rows.gather(gw)
 
     def proxy_fence(self, cohort: Cohort, units: Units, space: str = "") -> None:
         """`fence.proxy.async`: all that these lanes made or acquired so far becomes visible to the async proxy, by way of them."""
@@ -345,7 +350,7 @@ class Clocks:
         for planes in {self.fenced_shared if space != "global" else None, self.fenced_global if not space.startswith("shared") else None} - {None}:
             whole, codes = planes  # type: ignore[misc]  # none of them is None
             self._add_own(own, cohort, units, gw % self.warps, epoch, whole, codes)
-            self._own_groups(own, cohort, units, whole, codes)
+            self._own_groups(own, cohort, units, (whole, codes))
             held[:, whole] = np.maximum(held[:, whole], held[:, V])
             held[:, codes] = self.lanes.join(held[:, codes], held[:, X], held[:, whole])
         held[:, :self.paired] = self.join(held[:, :self.paired], own if which is None else own[which])

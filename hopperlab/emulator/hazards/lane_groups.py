@@ -8,7 +8,7 @@ from ..machine.groups import Groups
 
 
 class LaneGroups(Groups):
-    """Groups of threads whose numbers other threads know of. A thread with nothing in flight keeps up with its warp (`_reached`), so that what it
+    """Groups of threads whose numbers other threads know of. A thread with nothing in flight keeps up with its warp (`reached`), so that what it
     starts later is newer than what was published."""
 
     def committed(self, gids: np.ndarray) -> np.ndarray:
@@ -25,3 +25,12 @@ class LaneGroups(Groups):
         number = np.where(started > 0, newest[gids >> 5], 0)
         self.closed[gids] = np.maximum(self.committed(gids), number)
         return number
+
+    def reached(self, gw: np.ndarray, done: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The groups up to which all lanes of each warp are complete, and any lane (done: by thread, in one sense or another). A lane with nothing in
+        flight holds nobody back, and its count catches up, so that what it starts later is newer than what is published now."""
+        lanes, started = done.reshape(-1, 32)[gw], self.started.reshape(-1, 32)[gw]
+        idle, most = started <= lanes, lanes.max(axis=1)
+        least: np.ndarray = np.minimum(np.where(idle, np.iinfo(np.int32).max, lanes).min(axis=1), most)
+        done.reshape(-1, 32)[gw] = np.where(idle, np.maximum(lanes, least[:, None]), lanes)
+        return least, most

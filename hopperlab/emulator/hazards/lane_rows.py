@@ -29,7 +29,7 @@ class LaneRows:
 
     def reset(self, gw: np.ndarray) -> tuple[np.ndarray, ...]:
         """New warps: every lane is with its warp. Returns the rows that are theirs from now on."""
-        self._gather(gw)
+        self.gather(gw)
         return gw, gw + self.warps
 
     def of_warps(self, gw: np.ndarray) -> np.ndarray:
@@ -100,9 +100,10 @@ class LaneRows:
             for warp in [w for w in torn.tolist() if w in self.more] if self.more else ():
                 for row in self.more[warp]:
                     yield np.array([warp]), np.array([row])
-            self._gather(torn)
+            self.gather(torn)
 
-    def _gather(self, gw: np.ndarray) -> None:
+    def gather(self, gw: np.ndarray) -> None:
+        """All lanes of these warps have the warp's row again."""
         if self.more:
             for warp in gw.tolist():
                 self.free += self.more.pop(warp, [])

@@ -4,12 +4,16 @@ import pytest
 
 from emulator.oracle.compare import disagreements
 from emulator.oracle.model import Oracle
-from emulator.oracle.programs import (TILE, Arrive, Barrier, BulkLoad, ClusterArrive, ClusterWait, CpArrive, CpAsync, Init, Load, Poll, Program, Store,
-                                      SyncWarp, Wait, lanes)
+from emulator.oracle.programs import (REST, TILE, Arrive, Barrier, BulkCommit, BulkLoad, BulkStore, BulkWait, ClusterArrive, ClusterWait, CpArrive, CpAsync,
+                                      CpCommit, CpWait, Init, Load, Poll, Program, ProxyFence, Store, SyncWarp, Wait, lanes)
 
 pytestmark = pytest.mark.emulator_only
 CLUSTER = lanes(ClusterArrive(), ClusterWait())
 WAITER = lanes(Barrier(0, 2), Wait(0, 0), Load(0))
+SENT_ON = lanes(Init(0, 31), lane=0) + lanes(Barrier(0, 2)) + lanes(Wait(0, 0), lane=1) + lanes(SyncWarp()) + lanes(
+    ProxyFence(), BulkStore(0), BulkCommit(), BulkWait(0), lane=0)
+BROUGHT = lanes(Barrier(0, 2), CpAsync(0, 1), CpCommit(), CpWait(0))
+ALL_BUT_LANE_0 = lanes(Arrive(0), lane=REST)
 PROGRAMS = {
     "early cluster arrivals": Program(((CLUSTER + lanes(Load(0, 1)) + CLUSTER,), (CLUSTER + lanes(Store(0, cta=0)) + CLUSTER,))),
     "a second arrival at the cluster barrier": Program(((lanes(ClusterArrive(), ClusterArrive(), ClusterWait()),), (CLUSTER,))),
@@ -20,7 +24,11 @@ PROGRAMS = {
     "too few arrivals for cp.async": Program(((lanes(Init(0, 31), lane=0) + lanes(Barrier(0, 2), CpAsync(0), CpArrive(0)), WAITER),)),
     "too few bytes": Program(((lanes(Init(0, 1), lane=0) + lanes(Barrier(0, 2)) + lanes(Arrive(0, TILE), BulkLoad(0, 0), BulkLoad(1, 0), lane=0),
                                lanes(Barrier(0, 2), Wait(0, 0), Load(0), Load(1))),)),
+    "cp.async of a lane that has ended": Program(((SENT_ON, BROUGHT + ALL_BUT_LANE_0),), branches=True),
+    "cp.async of a lane that goes on": Program(((SENT_ON, BROUGHT + ALL_BUT_LANE_0 + lanes(SyncWarp())),), branches=True),
+    "cp.async of a lane that has met the others": Program(((SENT_ON, BROUGHT + lanes(SyncWarp()) + ALL_BUT_LANE_0),), branches=True),
 }
+CORRECT = {"bar.arrive behind a branch", "cp.async of a lane that has met the others"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -28,4 +36,4 @@ def test_they_agree(name):
     program = PROGRAMS[name]
     verdict = Oracle(program).verdict()
     assert not disagreements(program, verdict)
-    assert verdict.correct == (name == "bar.arrive behind a branch")
+    assert verdict.correct == (name in CORRECT)
