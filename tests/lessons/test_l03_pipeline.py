@@ -53,7 +53,9 @@ def test_ring_exercise_accepts_the_right_loop_and_names_the_mistakes():
     assert "not answered" in l03_ampere_pipeline.check_ring(None, None, None).lower()
     assert "may still be on its way" in l03_ampere_pipeline.check_ring(right[0], lambda s: s - 1, right[2])
     assert "being read" in l03_ampere_pipeline.check_ring(right[0], right[1], lambda s, i: i % s)
-    assert "buffers" in l03_ampere_pipeline.check_ring(lambda s: s + 1, right[1], right[2])
+    assert "slots" in l03_ampere_pipeline.check_ring(lambda s: s + 1, right[1], right[2])
+    assert "tile 0 is used and was never copied: the prologue copies 0 tiles" in l03_ampere_pipeline.check_ring(lambda s: s - 2, lambda s: 0, right[2])
+    assert "tile 1 is not in slot 1: nothing is" in l03_ampere_pipeline.check_ring(lambda s: 1, lambda s: 0, right[2])
     assert "loaded twice" in l03_ampere_pipeline.check_ring(lambda s: s, right[1], right[2])
     assert "With 3 stages: safe, but the wait leaves 0 groups in flight where 1 may stay" in l03_ampere_pipeline.check_ring(right[0], lambda s: 0, right[2])
 

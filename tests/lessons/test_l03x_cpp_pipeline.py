@@ -64,3 +64,8 @@ def test_the_chart_marks_what_is_compiled():
 def test_the_exercise(change, words):
     assert words in cpp.check_engines({**RIGHT, **change})
     assert "Not answered" in cpp.check_engines(dict.fromkeys(cpp.WAYS))
+
+
+def test_a_wrong_instruction_is_told_how_to_look_at_the_ptx():
+    said = cpp.check_engines({**RIGHT, cpp.WAYS[4]: "cp.async"})
+    assert f"print(lesson.way_ptx({cpp.WAYS[4]!r}))" in said and "shared" in cpp.way_ptx(cpp.WAYS[4])
