@@ -52,6 +52,7 @@ class Repair:
     hint:        one or two sentences, which do not give it away
     also:        (landing, session) -> '' or what else is not as the lesson asks, of a run whose values are right and that shows no hazard:
                  bank conflicts, copies on their way, a case that the run leaves out
+    plain:       (old, new) pairs that take other switches of the kernel out of these lines, broken and right
     """
 
     name: str
@@ -62,6 +63,7 @@ class Repair:
     run: Callable[[str], tuple[bool, Any]]
     hint: str
     mended: bool = False
+    plain: Changes = ()
     also: Callable[[str, Any], str] = lambda landing, run: ""
 
     def _rows(self) -> list[str]:
@@ -80,11 +82,13 @@ class Repair:
 
     def _own(self) -> str:
         first, end = self.span()
-        return without_bugs("\n".join(self._rows()[first:end]))
+        return self._replaced(without_bugs("\n".join(self._rows()[first:end])), self.plain)
 
     def _changed(self) -> str:
-        text = self._own()
-        for old, new in self.bug:
+        return self._replaced(self._own(), self.bug)
+
+    def _replaced(self, text: str, changes: Changes) -> str:
+        for old, new in changes:
             if text.count(old) != 1:
                 raise RepairError(f"{self.file}, from {self.begin!r} on, has {text.count(old)} places with {old!r}: name exactly one")
             text = text.replace(old, new)
@@ -138,7 +142,7 @@ class Repair:
             return ""
         for counter, meant in _reference_bytes(self).items():
             if 2 * run.counters[counter] < meant:
-                return f"{run.counters[counter]} bytes go {WAYS[counter]}, and {meant} do in this kernel: what is to be mended is left out."
+                return f"only {run.counters[counter]} of this kernel's {meant} bytes go {WAYS[counter]}: what is to be mended is left out."
         return ""
 
     @property
