@@ -34,8 +34,9 @@ def emulated(monkeypatch):
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
 def test_pipeline_panel_checks_its_product(schedule):
-    title = l03_ampere_pipeline.launch_pipeline(3, "128x128", 64, "cg", schedule).figure.axes[0].get_title(loc="left")
-    assert "result right, 0 hazards, 32 KiB copied" in title and "48 KiB of shared memory a block; blocks an SM: 2" in title
+    picture = l03_ampere_pipeline.launch_pipeline(3, "128x128", 64, "cg", schedule)
+    for said in (picture.figure.axes[0].get_title(loc="left"), picture.text):           # in words too, for who cannot see it
+        assert "result right, 0 hazards, 32 KiB copied" in said and "48 KiB of shared memory per block; blocks per SM: 2" in said
 
 
 def test_pipeline_panel_knows_the_wide_tile():
