@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 03x: what the C++ copies compile to, their runs, the panel, the planted bugs, the recorded table and the exercise."""
+import hopperlab as hl
 import pytest
 
 from hopperlab import measure
@@ -68,4 +69,5 @@ def test_the_exercise(change, words):
 
 def test_a_wrong_instruction_is_told_how_to_look_at_the_ptx():
     said = cpp.check_engines({**RIGHT, cpp.WAYS[4]: "cp.async"})
-    assert f"print(lesson.way_ptx({cpp.WAYS[4]!r}))" in said and "shared" in cpp.way_ptx(cpp.WAYS[4])
+    shown = f"hl.RawModule(code=lesson.way_source({cpp.WAYS[4]!r})).ptx"
+    assert f"print({shown})" in said and "cp.async.bulk.shared" in eval(shown, {"hl": hl, "lesson": cpp})

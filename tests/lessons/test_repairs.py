@@ -201,7 +201,8 @@ def test_right_values_by_another_way_than_the_lessons_are_no_repair(lesson, name
 
 @pytest.mark.parametrize("lesson, name, old, new, asked", [
     ("00", "kernel-2", "add_mirrored(slots[s][t], slots[s][t ^ 31])",
-     "add_mirrored(((const float4*)(x + tile * TILE))[t], ((const float4*)(x + tile * TILE))[t ^ 31])", "only 0 of this kernel's 98304 bytes go from shared memory to registers"),
+     "add_mirrored(((const float4*)(x + tile * TILE))[t], ((const float4*)(x + tile * TILE))[t ^ 31])",
+     "only 0 of this kernel's 98304 bytes go from shared memory to registers"),
     ("02", "swizzle", "tile[place(x, y, SWIZZLE)]", "in[x * 32 + y]", "only 0 of this kernel's 4096 bytes go from shared memory to registers")])
 def test_data_that_goes_round_the_kernels_way_is_no_repair(lesson, name, old, new, asked):
     repair = ALL[lesson, name]

@@ -196,7 +196,8 @@ extern "C" __global__ void f(int n) {
 
 
 @pytest.mark.parametrize("init", [
-    "mbarrier_init(&full[0], 0);", "mbarrier_init(&full[0], 0), mbarrier_init(&full[1], 4);", "mbarrier_init(&full[0], NOBODY);", "for (int i = 0; i < 2; i++) mbarrier_init(&full[i], n * 0);",
+    "mbarrier_init(&full[0], 0);", "mbarrier_init(&full[0], 0), mbarrier_init(&full[1], 4);",
+    "mbarrier_init(&full[0], NOBODY);", "for (int i = 0; i < 2; i++) mbarrier_init(&full[i], n * 0);",
     'asm volatile("mbarrier.init.shared::cta.b64 [%0], 0;" :: "r"(shared_address(full)) : "memory");'])
 def test_an_mbarrier_for_no_arrivals_is_an_error_and_ends_no_process(init):
     """ptxas dies of it: asked in this process, the test would end with it."""

@@ -74,17 +74,11 @@ def issued_families(ptx: str) -> dict[str, int]:
     return {name: len(re.findall(pattern, ptx)) for name, pattern in FAMILIES.items()}
 
 
-def way_ptx(way: str) -> str:
-    """The PTX of one of WAYS, as compiled here."""
-    import hopperlab as hl
-
-    ptx: str = hl.RawModule(code=way_source(way), backend="emulator").ptx
-    return ptx
-
-
 def way_families(way: str) -> dict[str, int]:
     """`issued_families` of one of WAYS, as compiled here."""
-    return issued_families(way_ptx(way))
+    import hopperlab as hl
+
+    return issued_families(hl.RawModule(code=way_source(way), backend="emulator").ptx)
 
 
 def run_way(way: str, schedule: str = "lazy") -> tuple[bool, Any]:
@@ -194,5 +188,6 @@ def check_engines(answers: Mapping[str, str | None]) -> str:
         found = way_families(way)
         moved = [name for name in copies if found[name]]
         if [given] != moved:
-            return f"{way}: not {given}; print(lesson.way_ptx({way!r})) shows its PTX: look for the word `shared` and at what stands before it."
+            return (f"{way}: not {given}; print(hl.RawModule(code=lesson.way_source({way!r})).ptx) shows its PTX: look for the word `shared` and at what "
+                    "stands before it.")
     return "Right for all six: the pipelines issue cp.async, a barrier with 16 aligned bytes issues plain bulk copies, and none uses a tensor map."
