@@ -15,8 +15,8 @@ from ..runtime.tables import text_table
 
 BENCH_DETAILS = (
     "Contestants run in one process, interleaved round by round, on random normal data; every result is compared with fp32 before "
-    "anything is timed. Two modes: cold (single launches, each after a write that empties the L2) and sustained (bursts back to "
-    "back). Reported are medians, the spread, and the ratio to each peer round by round; power, energy and clocks come from the board. A "
+    "anything is timed. Three modes: cold (single launches, each after a write that empties the L2), clean (each after that memory has been "
+    "read, too) and sustained (bursts back to back). Reported are medians, the spread, and the ratio to each peer round by round; power, energy and clocks come from the board. A "
     "throttled or shared GPU is named. Exit code 0: measured; 1: a result was wrong; 2: not understood, or no Hopper GPU.")
 _SUITES = "\n".join(text_table("  {:13} {}", BENCHES.items()))
 BENCH_EXAMPLES = f"""suites:
@@ -47,11 +47,11 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
     listed("--kernels", "NAME", "which of ours: gemm takes the steps of the ladder, copy the kernels of kernels/copy (or none), micro and variants "
                                 "their experiments, ladder, lessons and all the names of recordings")
     listed("--peers", "NAME", "gemm: cublas torch triton; copy: memcpy; or none (default: those that are installed)")
-    listed("--modes", "MODE", "cold, sustained (default: both)")
+    listed("--modes", "MODE", "cold, clean, sustained (default: cold and sustained; with --random cold and clean)")
     parser.add_argument("--rounds", type=int, metavar="N", help="launches or bursts of each contestant that count (default: the suite's own, 9 for most)")
     parser.add_argument("--power", type=float, metavar="SECONDS",
                         help="how long each contestant runs alone for its power; 0 leaves power out (default 0.5; with --random 0)")
-    parser.add_argument("--random", type=int, metavar="N", help="gemm: N shapes that nobody chose, `final` beside cuBLAS, with a cold L2")
+    parser.add_argument("--random", type=int, metavar="N", help="gemm: N shapes that nobody chose, `final` beside cuBLAS, with a cold and with a clean L2")
     parser.add_argument("--seed", type=int, metavar="S", help="of --random (default: today's date, as 20261123)")
     parser.add_argument("--out", type=Path, metavar="FILE|DIR",
                         help="also write the records: FILE.json, or a folder for files named by suite")

@@ -103,7 +103,7 @@ def cases(names: tuple[str, ...] = ()) -> Iterator[Case]:
     """Every record that can be made again, of these recordings or of all."""
     for name in names or MAKERS:
         for record in recordings.load(name):
-            if record.ms is None or not record.grid:
+            if record.ms is None or not record.grid or record.mode == "clean L2":
                 continue
             fitted = name in FITTED or name == "ladder" and not record.options and record.shape == (4096, 4096, 4096)
             label = " ".join((name, record.kernel, *record.options, "x".join(map(str, record.shape)), record.dtype))

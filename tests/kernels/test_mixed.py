@@ -52,7 +52,7 @@ def right(x, y, dense):
 CASES = [(16, 128, 256, Choice(16), 128), (21, 256, 512, Choice(16, bk=128, split=2), 256), (40, 256, 512, Choice(32, rows=2, split=2), 64),
          (70, 256, 1024, Choice(64, rows=2, split=4), 128),
          (64, 128, 1024, Choice(64, split=8), 1024), (130, 256, 128, Choice(128, rows=1), 64), (300, 128, 256, Choice(256), 128), (1, 128, 128, Choice(16, stages=2), 64),
-         (100, 512, 256, Choice(128, bk=128, stages=2), 128)]
+         (100, 512, 256, Choice(128, bk=128, stages=2), 128), (16, 256, 512, Choice(16, bk=128, split=2, ctas=2), 128), (64, 256, 256, Choice(64, ctas=2), 64)]
 
 
 @pytest.mark.parametrize("what", [4, 8, "sparse"])
@@ -214,13 +214,13 @@ def test_an_index_in_place_of_two_names_leaves_one_set_of_registers():
 @pytest.mark.parametrize("shape", [(1, 4096, 4096), (16, 8192, 8192), (64, 8192, 8192), (64, 28672, 8192), (32, 8192, 28672), (1024, 8192, 8192),
                                    (4096, 4096, 14336), (300, 128, 128)], ids=str)
 def test_the_choice_fits_the_machine(shape):
-    for one in (mixed.choose(*shape), *mixed.choices(*shape)):
+    for one in (mixed.choose(*shape), mixed.choose(*shape, 128), *mixed.choices(*shape)):
         assert one.fits(*shape)
         for bits in (4, 8):
             slot = one.bn * one.bk * bits // 8 + one.bn * 2
             made = one.with_stages(slot)
-            assert 2 <= made.stages <= mixed.MOST_STAGES and made.bytes_for(made.stages, slot) <= mixed.SHARED_BYTES
-            assert one.split == 1 or one.tiles(*shape[:2]) * one.split <= 132
+            assert 2 <= made.stages <= mixed.MOST_STAGES and made.bytes_for(made.stages, slot) <= mixed.SHARED_BYTES[made.ctas]
+            assert one.split == 1 or one.tiles(*shape[:2]) * one.split <= 132 * one.ctas
 
 
 @pytest.mark.parametrize("broken, words", [

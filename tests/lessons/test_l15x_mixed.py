@@ -74,12 +74,12 @@ def test_without_a_recording_it_is_said():
 
 def _record(suite, kernel, dtype, shape, ms, ratio, **more):
     return Record(suite, kernel, more.pop("options", ()), shape, dtype, ms=ms, ms_min=ms, ms_max=ms, tflops=1.0, gb_s=2.0, peer="cuBLAS", peer_value=1.0,
-                  ratio=ratio, ratio_min=ratio, ratio_max=ratio, mode="cold L2", **more)
+                  ratio=ratio, ratio_min=ratio, ratio_max=ratio, mode=more.pop("mode", "cold L2"), **more)
 
 
 def test_tables_of_a_recording():
     """Made-up numbers: what the tables do with them."""
-    few, many, macros = (16, 8192, 8192), (1024, 8192, 8192), ("weights=int4", "GROUP=64", "BM=16", "ROWS=2", "BK=64", "SPLIT=4", "STAGES=12")
+    few, many, macros = (16, 8192, 8192), (1024, 8192, 8192), ("weights=int4", "GROUP=64", "BM=16", "ROWS=2", "BK=64", "SPLIT=4", "CTAS=1", "STAGES=12")
     recording = Recording("mixed", {"gpu": "a board", "driver": "1", "cuda": "13.0", "date": "2026-01-01"}, (
         _record("few", "cublasGemmEx TN", "bfloat16", few, 0.03, 1.0), _record("few", "int_weights", "int4", few, 0.01, 3.0, options=macros),
         _record("few", "torch int4", "int4", few, 0.02, 1.5),
@@ -94,7 +94,9 @@ def test_tables_of_a_recording():
     assert lesson.speedup(recording) == 3.0 and lesson.speedup(recording, many, "sparse") == 1.2
     with pytest.raises(LookupError):
         lesson.speedup(recording, (1, 1, 1))
-    assert lesson.groups_table(recording).splitlines()[-1].split()[5] == "64" and lesson.energy_table(recording).splitlines()[-1].split()[-1] == "4.00"
+    assert lesson.groups_table(recording).splitlines()[-1].split()[7] == "64" and lesson.energy_table(recording).splitlines()[-1].split()[-1] == "4.00"
     first = lesson.configurations_table(recording).splitlines()[2].split()
-    assert first[:3] == ["16", "x", "256"] and first[5] == "4"
+    assert first[:3] == ["16", "x", "256"] and first[5:7] == ["1", "4"]
     assert "2:4 sparse" in lesson.many_chart(recording).text
+    clean = Recording("mixed", recording.header, (*recording, _record("few", "int_weights", "int4", few, 0.008, 3.5, options=macros, mode="clean L2")))
+    assert lesson.products_table(clean, "few").splitlines()[-1].split()[-2:] == ["3.50", "3.00"] and lesson.speedup(clean) == 3.5

@@ -25,7 +25,7 @@ HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200"}
     (Request("gemm", shapes=["304000"]), "more than 16 GiB"),
     (Request("gemm", peers=["cutlass"]), "no peer 'cutlass'; there are cublas, torch, triton"),
     (Request("gemm", kernels=["fast"]), "no kernel 'fast'; there are naive"),
-    (Request("gemm", modes=["hot"]), "no mode 'hot'; there are cold, sustained"),
+    (Request("gemm", modes=["hot"]), "no mode 'hot'; there are cold, clean, sustained"),
     (Request("gemm", rounds=1), "need 2 rounds or more"),
     (Request("gemm", power=-1.0), "--power -1"),
     (Request("copy", shapes=["1GB"]), "no size of a copy"),
@@ -59,7 +59,7 @@ def test_out_names_a_folder_where_several_files_are_written(tmp_path):
 def test_shapes_and_defaults_are_parsed():
     checked = bench.check(Request("gemm", shapes=["64", "64x64x64", "128x256x8"], peers=["none"]))
     assert checked.shapes == ((64, 64, 64), (128, 256, 8)) and checked.peers == ()
-    assert checked.plan.modes == races.MODES
+    assert checked.plan.modes == races.USUAL
     assert bench.check(Request("gemm")).shapes == race_gemm.SHAPES
     assert bench.check(Request("copy", shapes=["4GiB", "64MiB"])).shapes == ((65536, 32768), (1024, 32768))
     assert bench.check(Request("copy")).shapes == race_copy.SHAPES

@@ -27,7 +27,7 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(Launch, "bound", lambda self: self)
     monkeypatch.setattr(mixed.peers, "products", lambda names, a, b, c: {"cublasGemmEx TN": ("cuBLAS", lambda: None), "torch TN": ("cuBLAS", lambda: None),
                                                                          "torch NN": ("cuBLAS", lambda: None)})
-    monkeypatch.setattr(mixed, "interleaved", lambda runs, rounds: {name: Sample((0.001 * (1 + place),) * rounds) for place, name in enumerate(runs)})
+    monkeypatch.setattr(mixed, "interleaved", lambda runs, rounds, clean=False: {name: Sample((0.001 * (1 + place),) * rounds) for place, name in enumerate(runs)})
     monkeypatch.setattr(mixed, "load", lambda run, seconds: {"watts": 500.0, "joules": 0.25})
     monkeypatch.setattr(mixed, "compile_ahead", lambda wanted: [])
     for name, shapes in (("FEW", SHAPES[:1]), ("MANY", SHAPES[1:]), ("TRIED", SHAPES[:1] * 3), ("LOADED", SHAPES[1:])):
@@ -43,9 +43,11 @@ def test_every_experiment_makes_records(stand_in):
     assert len(kept) == len(mixed.EXPERIMENTS) and kept[-1] == len(found)
     assert {record.suite for record in found} == set(mixed.EXPERIMENTS)
     for record in found:
-        assert record.peer == "cuBLAS" and record.mode == "cold L2" and record.tflops > 0 and record.gb_s > 0
+        assert record.peer == "cuBLAS" and record.mode in ("cold L2", "clean L2") and record.tflops > 0 and record.gb_s > 0
         assert (record.joules == 0.25) == (record.suite == "energy")
-    few = [record for record in found if record.suite == "few" and record.shape == SHAPES[0]]
+    assert [record.kernel for record in found if record.suite == "few" and record.mode == "clean L2"] == [
+            record.kernel for record in found if record.suite == "few" and record.mode == "cold L2"]
+    few = [record for record in found if record.suite == "few" and record.mode == "cold L2" and record.shape == SHAPES[0]]
     assert [record.kernel for record in few] == ["cublasGemmEx TN", "torch TN", "int_weights", "int_weights", "sparse"] and [record.ratio
             for record in few] == [1, 0.5, 0.3333, 0.25, 0.2]
     assert few[2].options[:2] == ("weights=int4", "GROUP=128") and any(option.startswith("STAGES=") for option in few[4].options) and few[2].registers == 168

@@ -69,10 +69,13 @@ def test_rounds_begin_with_another_contestant_and_each_launch_is_prepared(monkey
     class Event:
         def record(self):
             self.at = next(clock)
-    flush = SimpleNamespace(fill=lambda value: done.append("flush"))
+    flush = SimpleNamespace(fill=lambda value: done.append("flush"), max=lambda out: done.append("read"))
     cuda = SimpleNamespace(Event=Event, runtime=SimpleNamespace(deviceSynchronize=lambda: None), get_elapsed_time=lambda start, end: end.at - start.at)
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, empty=lambda *args, **kwargs: flush, uint8=None))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, empty=lambda *args, **kwargs: flush, uint32=None))
     samples = timing.interleaved({name: (lambda name=name: done.append(name)) for name in ("a", "b", "c")}, rounds=2, warmups=1, prepare=lambda: done.append("prepare"))
     assert [step for step in done if len(step) == 1] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
     assert done[:3] == ["prepare", "flush", "a"] and done.count("prepare") == done.count("flush") == 9
     assert {name: len(sample.times) for name, sample in samples.items()} == {"a": 2, "b": 2, "c": 2}
+    done.clear()
+    timing.interleaved({"a": lambda: done.append("a")}, rounds=1, warmups=1, clean=True)
+    assert done == ["flush", "read", "a"] * 2

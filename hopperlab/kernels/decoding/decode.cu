@@ -55,6 +55,8 @@ decode(const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMa
     mbarrier_t *full = reinterpret_cast<mbarrier_t*>(sums + 16 * WARPS), *empty = full + STAGES;
     require_aligned(shared, 1024);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, from = starts[blockIdx.x], to = starts[blockIdx.x + 1];
+    Piece nearest = pieces[blockIdx.x];                         // asked for beside `starts`: where every CTA has one piece, this is it
+    auto piece_of = [&](int number) { return number == (int)blockIdx.x ? nearest : pieces[number]; };
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; s++) mbarrier_init(&full[s], GATHER ? PRODUCERS : 1), mbarrier_init(&empty[s], 4);     // a lane of each warp of a group
     }
@@ -71,7 +73,7 @@ decode(const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMa
     if (warp >= WARPS) {                                        // the producer
         int me = threadIdx.x - CONSUMERS;
         for (int number = from; number < to; number++) {
-            Piece piece = pieces[number];
+            Piece piece = piece_of(number);
             const int* pages = table + piece.sequence * table_pitch;
 #if GATHER
             constexpr int CHUNKS = D / 8;                       // of a row; a thread stays in its column of them
@@ -120,7 +122,7 @@ decode(const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMa
     unsigned mine = shared_address(shared) + key / BOX_ROWS * BOX_BYTES + key % BOX_ROWS * 128;
     unsigned k_row = mine + (lane % 8 + lane / 16 * 8) * 128, v_row = mine + TILE_BYTES + lane % 16 * 128;
     for (int number = from; number < to; number++) {
-        Piece piece = pieces[number];
+        Piece piece = piece_of(number);
         size_t first_head = (size_t)piece.sequence * kv_heads * GROUP + piece.head * GROUP;
         unsigned queries[D / 16][4];
         #pragma unroll

@@ -9,8 +9,8 @@
 // - Conversion runs under the product: the fragments of a k-block are made in one set of registers while the tensor core works on the
 //   other set. A set is written again after wait_group<1>, when the product that read it is over; the same wait frees the slot.
 //
-// Macros: BITS (4 or 8), GROUP (a multiple of BK), BM, ROWS, BK, SPLIT, STAGES. Launch: grid (SPLIT 1: at most the SMs; else SPLIT *
-// tiles), block 384 (a producer, two consumers), dynamic shared memory STAGES * (X_BYTES + W_BYTES + SCALE_BYTES) + C_BYTES + 16 * STAGES.
+// Macros: BITS (4 or 8), GROUP (a multiple of BK), BM, ROWS, BK, SPLIT, STAGES, CTAS. Launch: grid (SPLIT 1: at most CTAS * SMs; else
+// SPLIT * tiles), block 384 (a producer, two consumers), dynamic shared memory STAGES * (X_BYTES + W_BYTES + SCALE_BYTES) + C_BYTES + 16 * STAGES.
 // Tensor maps, swizzle 128B: x box BM x 64, y box (rows a slot) x 64. weights: (n / 64) x (k / WORD_K) blocks of 2 KiB; scales: (n / 64) x
 // (k / GROUP) x 32 words. n a multiple of BN, k of 2 * SPLIT * BK and of GROUP. Measured in recordings/mixed.json.
 #include <hopperlab/dequantise.cuh>
@@ -39,7 +39,7 @@ extern "C" __global__ void
 #if SPLIT > 1
 __cluster_dims__(SPLIT, 1, 1)
 #endif
-__launch_bounds__(384, 1)
+__launch_bounds__(384, CTAS)
 int_weights(const __grid_constant__ TensorMap x, const unsigned char* weights, const unsigned char* scales,
             const __grid_constant__ TensorMap y, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (x, w), STAGES x scales, slots of y, barriers
@@ -55,24 +55,25 @@ int_weights(const __grid_constant__ TensorMap x, const unsigned char* weights, c
 
     Ring<STAGES> ring;
     if (warpgroup == 0) {
-        setmaxnreg_dec<40>();
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         for (int index = blockIdx.x / SPLIT; threadIdx.x == 0 && index < down * across; index += gridDim.x / SPLIT) {
             Tile tile = grouped_tile<8>(index, down, across);
-            for (int i = begin; i < begin + k_share; i++, ring.advance()) {
+            size_t first = (size_t)tile.col * ROW_BLOCKS * (k / WORD_K) + begin * WORDS, group = (size_t)tile.col * ROW_BLOCKS * (k / GROUP);
+            const unsigned char* block = weights + first * 2048;            // of the first 64 rows; those of the next lie k / WORD_K blocks on
+            for (int i = begin; i < begin + k_share; i++, ring.advance(), block += BLOCK_BYTES) {
                 unsigned char* slot = shared + ring.slot * STAGE_BYTES;
                 mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1), fence_proxy_async_shared_cta();      // weights were read by ordinary loads
                 load_x(slot, &x, &full[ring.slot], W_BYTES + SCALE_BYTES, i * BK, tile.row * BM);
                 for (int b = 0; b < ROW_BLOCKS; b++) {
-                    size_t block = tile.col * ROW_BLOCKS + b;
-                    cp_async_bulk_load(slot + X_BYTES + b * BLOCK_BYTES, weights + (block * (k / WORD_K) + i * WORDS) * 2048, BLOCK_BYTES, &full[ring.slot]);
-                    cp_async_bulk_load(scale_slots + ring.slot * SCALE_BYTES + b * 128, scales + (block * (k / GROUP) + i * BK / GROUP) * 128, 128, &full[ring.slot]);
+                    cp_async_bulk_load(slot + X_BYTES + b * BLOCK_BYTES, block + b * (k / WORD_K) * 2048, BLOCK_BYTES, &full[ring.slot]);
+                    cp_async_bulk_load(scale_slots + ring.slot * SCALE_BYTES + b * 128, scales + (group + b * (k / GROUP) + i * BK / GROUP) * 128, 128, &full[ring.slot]);
                 }
             }
         }
         producer_ends();
         return;
     }
-    setmaxnreg_inc<232>();
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     float d[ROWS][SUMS];
     unsigned even[ROWS][STEPS][4], odd[ROWS][STEPS][4];     // fragments of A, of even and of odd k-blocks
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, last = 0;

@@ -7,7 +7,7 @@
 // of the instruction, says whose words count. They ride in the same slot as the tiles, and a thread reads one word a k-block.
 // A register with metadata belongs to the wgmma as a fragment does: two sets of them, as in int_weights.cu.
 //
-// Macros: BM, ROWS, BK, SPLIT, STAGES (weights_left.cuh). Launch: grid (SPLIT 1: at most the SMs; else SPLIT * tiles), block 384 (a
+// Macros: BM, ROWS, BK, SPLIT, STAGES, CTAS (weights_left.cuh). Launch: grid (SPLIT 1: at most CTAS * SMs; else SPLIT * tiles), block 384 (a
 // producer, two consumers), dynamic shared memory STAGES * (X_BYTES + W_BYTES + META_BYTES) + C_BYTES + 16 * STAGES. Tensor maps: x box
 // BM x 64, swizzle 128B; stored (n x k / 2) box BN x 32, swizzle 64B; y box (rows a slot) x 64, 128B. metadata: (n / 64) x (k / 64) blocks of
 // 128 words. n a multiple of BN, k of 2 * SPLIT * BK. Measured in recordings/mixed.json.
@@ -29,7 +29,7 @@ extern "C" __global__ void
 #if SPLIT > 1
 __cluster_dims__(SPLIT, 1, 1)
 #endif
-__launch_bounds__(384, 1)
+__launch_bounds__(384, CTAS)
 sparse(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap stored, const unsigned char* metadata,
        const __grid_constant__ TensorMap y, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (x, w), STAGES x metadata, slots of y, barriers
@@ -45,7 +45,7 @@ sparse(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap st
 
     Ring<STAGES> ring;
     if (warpgroup == 0) {
-        setmaxnreg_dec<40>();
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         for (int index = blockIdx.x / SPLIT; threadIdx.x == 0 && index < down * across; index += gridDim.x / SPLIT) {
             Tile tile = grouped_tile<8>(index, down, across);
             for (int i = begin; i < begin + k_share; i++, ring.advance()) {
@@ -62,7 +62,7 @@ sparse(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap st
         producer_ends();
         return;
     }
-    setmaxnreg_inc<232>();
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     float d[ROWS][SUMS];
     unsigned even[ROWS][HALVES], odd[ROWS][HALVES];             // metadata, of even and of odd k-blocks
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, last = 0;

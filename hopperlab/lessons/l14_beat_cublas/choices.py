@@ -193,13 +193,13 @@ def choice_model_chart(search: Any) -> style.Picture:
 
 def random_ratios(products: Any) -> list[float]:
     """The last kernel's share of cuBLAS at each random shape, in the faster of its orders of B where both were measured."""
-    return [record.ratio for record in summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.ratio is not None)]
+    return [record.ratio for record in summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.mode == "cold L2" and record.ratio is not None)]
 
 
 def random_shapes_chart(products: Any) -> style.Picture:
     """The last kernel's share of cuBLAS at random shapes, over the work and over m; and their quartiles in words."""
     figure, axes = style.new_figure(2.5, columns=2)
-    found = summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.ratio is not None)
+    found = summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.mode == "cold L2" and record.ratio is not None)
     ratios = sorted(record.ratio for record in found)
     for axis, name, values in zip(axes, ("FLOP", "m, rows of A"), ([2 * prod(r.shape) for r in found], [r.shape[0] for r in found]), strict=True):
         axis.axhline(100, color=style.FAINT, linewidth=1)

@@ -83,7 +83,7 @@ def splits_chart(recording: Any) -> style.Picture | Note:
     """Share of a read's rate by how rows are cut, a line for each batch."""
     if recording is None:
         return NONE
-    found = [r for r in recording if r.suite in ("splits", "mixed") and r.kernel == "decode" and r.note != "in a line"]
+    found = [r for r in recording if r.suite in ("splits", "mixed") and r.kernel == "decode" and r.note.endswith("pieces a row")]
     line = {(r.suite, r.shape): 100 * r.ratio for r in recording if r.suite in ("splits", "mixed") and r.note == "in a line"}
     counts = sorted({int(r.note.split()[0]) for r in found})
     series = {}

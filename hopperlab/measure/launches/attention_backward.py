@@ -177,8 +177,8 @@ def backward(q: Array, k: Array, v: Array, o: Array, d_o: Array, lse: Array, dq:
 def gradients(q: Array, k: Array, v: Array, d_o: Array, causal: bool, scale: float, xp: Any = np) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
     """((dq, dk, dv), how far each of their elements may be off) of one head in float64; q, k, v, d_o: length x D, arrays of xp.
 
-    p and ds are rounded to bf16 (2^-9 of a term; ds twice that where p in it is rounded already), so is o, from which delta comes, and each result; sums
-    in fp32 add less. The bound lets every rounding be as large as it can be and all of one sign.
+    p and ds are rounded to bf16 (2^-9 of a term; ds twice that where p in it is rounded already), so is o, from which delta comes, and before it the forward
+    pass's p, and each result; sums in fp32 add less. The bound lets every rounding be as large as it can be and all of one sign.
     """
     q, k, v, d_o = (x.astype(xp.float64) for x in (q, k, v, d_o))
     p = scale * q @ k.T
@@ -189,7 +189,7 @@ def gradients(q: Array, k: Array, v: Array, d_o: Array, causal: bool, scale: flo
     dp, o = d_o @ v.T, p @ v
     ds = scale * p * (dp - (d_o * o).sum(axis=1, keepdims=True))
     made = (ds @ k, ds.T @ q, p.T @ d_o)
-    off = 2.0 ** -8 * abs(ds) + 2.0 ** -9 * scale * p * (abs(d_o) * abs(o)).sum(axis=1, keepdims=True)
+    off = 2.0 ** -8 * abs(ds) + 2.0 ** -9 * scale * p * (abs(d_o) * (abs(o) + p @ abs(v))).sum(axis=1, keepdims=True)
     terms = (off @ abs(k), off.T @ abs(q), 2.0 ** -8 * p.T @ abs(d_o))
     return made, tuple(1.01 * term + 2.0 ** -8 * abs(x) + 1e-30 for x, term in zip(made, terms, strict=True))  # type: ignore[return-value]
 

@@ -74,7 +74,7 @@ class Choice:
     stages: int = 0
     groups: int = 2
     gather: int = 0
-    promotion: int = 256
+    promotion: int = 0
     splits: int = 0
     blocks: int = SMS
 
@@ -143,11 +143,28 @@ def wrong(given: Given, xp: Any = np, wanted: Array | None = None) -> float:
     return float((~(xp.abs(got - wanted) <= bound)).mean())
 
 
+def choose(given: Given) -> Choice:
+    """The configuration for a step; from the recording's `cells`, `splits` and `depth`.
+
+    96 KiB in flight an SM are enough for memory, in one CTA or two, and it reads best where each CTA has one stretch of keys: a row, or an equal part of one. So
+    that is it where such pieces are as many as CTAs, nearly; also where whole rows share the CTAs evenly. Else all tiles stand in a line.
+    """
+    heads, tile, ways = _rows(given), 32 if given.latent else 64, ((SMS, 3), (2 * SMS, 2))[:1 if given.latent else 2]
+    deeper = 1 if given.latent else 128 // int(given.q.shape[2])        # tiles of smaller heads are smaller
+    for splits in range(1, 1 + max(1, 2 * SMS // (len(given.lengths) * heads))):
+        for blocks, stages in ways:
+            made = plan(given.lengths, heads, blocks, splits, tile)
+            dealt = len(made.pieces) == made.blocks or len(made.pieces) > 2 * SMS
+            if dealt and made.blocks >= 0.95 * blocks and made.balance >= 0.95:
+                return Choice(deeper * stages, 1, splits=splits, blocks=blocks)
+    blocks, stages = ways[-1]
+    return Choice(deeper * stages, 1, blocks=blocks)
+
+
 def decode(given: Given, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None) -> Decoding:
-    """decoding/decode.cu, or latent.cu where k and v are one array, and combine.cu where the plan cuts a row. options: for NVRTC, to all kernels. Raises OperandError."""
-    choice = choice or Choice()
-    group = _checked(given, choice)
-    rows = given.q.shape[1] // group if given.latent else given.kv_heads
+    """decoding/decode.cu, or latent.cu where k and v are one array, and combine.cu where the plan cuts a row. choice: that of `choose` unless given; options: for NVRTC, to all kernels. Raises OperandError."""
+    group = _checked(given, choice or Choice())
+    choice, rows = choice or choose(given), _rows(given)
     dealt = plan(given.lengths, rows, choice.blocks, choice.splits, 32 if given.latent else 64)
     xp = _module(given.q)
     width = int(given.o.shape[2])
@@ -190,7 +207,7 @@ def _paged(given: Given, choice: Choice, group: int, options: Sequence[str], bac
 
 
 def _latent(given: Given, choice: Choice, options: Sequence[str], backend: str | None) -> Launch:
-    (cache,), stages = given.pages, choice.stages or 5
+    (cache,), stages = given.pages, choice.stages or 4
     kernel = load_kernel("decoding/latent.cu", "latent", (f"-DPAGE={given.page}", f"-DSTAGES={stages}", *options), backend=backend)
     panels = _map(cache.reshape(*cache.shape[:2], LATENT // 64, 64).transpose(0, 2, 1, 3), (1, LATENT // 64, 32, 64), choice)
     return Launch(kernel, (1,), (288,), (panels,), stages * (36864 + 16) + 20480)
@@ -231,6 +248,11 @@ def _checked(given: Given, choice: Choice) -> int:
     if choice.stages % choice.groups:
         raise checks.OperandError("size", f"stages is {choice.stages}, and {choice.groups} groups take tiles by turns: a multiple of that")
     return heads // given.kv_heads
+
+
+def _rows(given: Given) -> int:
+    """Rows of a sequence: heads of k and v, or blocks of query heads in latent attention."""
+    return int(given.q.shape[1]) // LATENT_HEADS if given.latent else given.kv_heads
 
 
 def _bits(array: Array) -> Array:

@@ -7,7 +7,7 @@ x: m x k, y: m x n, bf16 or its bits (uint16). Weights are prepared by mixed_wei
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,20 +21,26 @@ from .mixed_weights import IntWeights, SparseWeights
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
 
-SHARED_BYTES, MOST_STAGES = 232448, 12                  # of a CTA on Hopper (227 KiB); deeper rings hide nothing more
-CONVERSION = 24                                         # a tile's conversion costs as much as so many more rows of x (an estimate: `choose` orders by it)
+SHARED_BYTES = {1: 232448, 2: 115712}                   # of a CTA where an SM has so many of them: each may have 227 KiB, all together 228, one of which is the system's for each
+MOST_STAGES = 12                                        # deeper rings hide nothing more
 FP8_KINDS = ("e4m3", "e5m2")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A configuration of either kernel: weights_left.cuh's macros in lower case. stages 0: as many as fit, at most MOST_STAGES."""
+    """A configuration of either kernel: weights_left.cuh's macros in lower case. ctas: of an SM; stages 0: as many as fit, at most MOST_STAGES."""
 
     bm: int = 64
     rows: int = 1
     bk: int = 64
     split: int = 1
+    ctas: int = 1
     stages: int = 0
+
+    @property
+    def macros(self) -> tuple[str, ...]:
+        """NVRTC options that name it."""
+        return tuple(f"-D{field.name.upper()}={getattr(self, field.name)}" for field in fields(self))
 
     @property
     def bn(self) -> int:
@@ -62,7 +68,7 @@ class Choice:
 
     def with_stages(self, weight_bytes: int) -> Choice:
         """The same with a number of stages that fits."""
-        fitting = [s for s in range(2, MOST_STAGES + 1) if self.bytes_for(s, weight_bytes) <= SHARED_BYTES]
+        fitting = [s for s in range(2, MOST_STAGES + 1) if self.bytes_for(s, weight_bytes) <= SHARED_BYTES[self.ctas]]
         return self if self.stages else replace(self, stages=fitting[-1])
 
 
@@ -71,28 +77,37 @@ def choices(m: int, n: int, k: int) -> Iterator[Choice]:
     for bm in (16, 32, 64, 128, 256):
         if (bm > 16 and bm >= 2 * m) or (m > 256 and bm < 128):
             continue
-        for rows, bk in ((1, 64), (1, 128), (2, 64)):
+        for rows, bk, ctas in ((1, 64, 1), (1, 64, 2), (1, 128, 1), (1, 128, 2), (2, 64, 1)):
+            if not (bm <= 64 or (bk == 64 and bm * rows <= 256)) or (ctas == 2 and bm * bk > 64 * 64):
+                continue                # tiles that shared memory or registers make slow; two CTAs of an SM have 104 registers a thread
             for split in (1, 2, 4, 8):
-                one = Choice(bm, rows, bk, split)
-                fast = bm <= 64 or (bk == 64 and bm * rows <= 256)
-                if fast and one.fits(m, n, k) and (split == 1 or one.tiles(m, n) * split <= SMS):
+                one = Choice(bm, rows, bk, split, ctas)
+                if one.fits(m, n, k) and (split == 1 or one.tiles(m, n) * split <= SMS * ctas):
                     yield one
 
 
-def choose(m: int, n: int, k: int, group: int = 1 << 20) -> Choice:
-    """The configuration of the least cost in `choices`: waves of tiles, times a tile's work, times how often x is read. Raises OperandError where
-    none takes the shape."""
+def pace(one: Choice, sparse: bool) -> float:
+    """Nanoseconds in which an SM does 128 rows of w and 64 columns of k, with this configuration and enough to do; from the recording's `configurations`.
+
+    With few rows of x waiting for the next k-block decides: longer k-blocks, or a second CTA that works meanwhile. With many it is the product itself."""
+    if sparse:
+        return max(200.0 if one.bk == 128 else 220.0, (60 + 2.05 * one.bm) * (0.73 if one.rows == 2 else 1.0))
+    waiting = {(1, 64, 1): 318.0, (1, 128, 1): 235.0, (2, 64, 1): 250.0, (1, 64, 2): 205.0, (1, 128, 2): 190.0}[one.rows, one.bk, one.ctas]
+    return max(waiting, (120 + 2.15 * one.bm) * (0.93 if one.ctas == 2 else 1.0))
+
+
+CLUSTERS = {1: 1.0, 2: 1.0, 4: 1.3, 8: 2.0}             # of a cluster's CTAs: how much longer a wave takes, since fewer large clusters run at a time
+
+
+def choose(m: int, n: int, k: int, group: int = 0) -> Choice:
+    """The configuration of the least time in `choices`: waves of CTAs, the k-blocks that an SM does in each, and their `pace`. group: columns with one scale; 0: 2:4
+    sparse weights. Raises OperandError where none takes the shape."""
     def cost(one: Choice) -> tuple[float, int]:
-        ctas = one.tiles(m, n) * one.split
-        waves = -(-ctas // SMS)
-        work = one.bn * k / one.split
-        reads = work / 2 + one.bm * k / one.split * 2 * (1 if one.bm <= 64 else 0)      # bytes into an SM, where memory is the limit
-        exchange = one.bn * one.bm * 4 * (one.split > 1)
-        compute = work * (one.bm + CONVERSION) / 64                                     # about 64 multiplications a byte
-        return waves * (max(reads, compute) + exchange), -one.bk
+        waves = -(-one.tiles(m, n) * one.split // (SMS * one.ctas))
+        return waves * CLUSTERS[one.split] * one.ctas * one.rows * k / 64 / one.split * pace(one, not group), one.ctas
     possible = [one for one in choices(m, n, k) if group % one.bk == 0]
     if not possible:
-        raise checks.OperandError("size", f"m, n, k = {m}, {n}, {k} in groups of {group}: n is a multiple of 128 and k of 128 (and the group of 64)")
+        raise checks.OperandError("size", f"m, n, k = {m}, {n}, {k} in groups of {group or k}: n is a multiple of 128 and k of 128 (and the group of 64)")
     return min(possible, key=cost)
 
 
@@ -115,12 +130,12 @@ def _launch(path: str, choice: Choice, weight_bytes: int, m: int, n: int, k: int
                                           f"k of {2 * choice.split * choice.bk}")
     chosen = choice.with_stages(weight_bytes)
     size = chosen.bytes_for(chosen.stages, weight_bytes)
-    if size > SHARED_BYTES:
-        raise checks.OperandError("size", f"{chosen.stages} stages need {size} bytes of shared memory; a CTA has {SHARED_BYTES}")
-    macros = tuple(f"-D{name.upper()}={getattr(chosen, name)}" for name in ("bm", "rows", "bk", "split", "stages"))
-    kernel = load_kernel(f"mixed/{path}.cu", path, (*macros, *options), backend=backend)
-    tiles = chosen.tiles(m, n)
-    grid = tiles * chosen.split if chosen.split > 1 else -(-tiles // -(-tiles // SMS))
+    if size > SHARED_BYTES[chosen.ctas]:
+        raise checks.OperandError("size", f"{chosen.stages} stages need {size} bytes of shared memory; a CTA has {SHARED_BYTES[chosen.ctas]} "
+                                          f"where an SM has {chosen.ctas}")
+    kernel = load_kernel(f"mixed/{path}.cu", path, (*chosen.macros, *options), backend=backend)
+    tiles, places = chosen.tiles(m, n), SMS * chosen.ctas
+    grid = tiles * chosen.split if chosen.split > 1 else -(-tiles // -(-tiles // places))
     return Launch(kernel, (grid,), (384,), (*args, np.int32(m), np.int32(n), np.int32(k)), size)
 
 

@@ -48,16 +48,19 @@ def order_of(names: Sequence[str], turn: int) -> list[str]:
 
 
 def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, warmups: int = 1, cold: bool = True,
-                prepare: Callable[[], None] | None = None) -> dict[str, Sample]:
+                prepare: Callable[[], None] | None = None, clean: bool = False) -> dict[str, Sample]:
     """Time every variant once a round, `rounds` times, after `warmups` rounds that do not count. Each round begins with another variant
     (`order_of`): who comes first pays for a GPU that was idle, a microsecond and more.
 
     variants: name -> a callable that launches on CuPy's current stream and does not wait. cold: write 512 MiB before each
     launch, so that nothing of the operands is left in the L2; the write also keeps the GPU busy while Python prepares the
-    launch, so that the events enclose the kernel and nothing else. prepare: called before each launch and its flush, not timed.
+    launch, so that the events enclose the kernel and nothing else. clean: read them back after that: what a write leaves in the
+    L2 has to go to memory before something else fits, which costs whoever comes next 12 us of an H200 (50 MB at 4 TB/s).
+    prepare: called before each launch and its flush, not timed.
     """
     import cupy
-    flush = cupy.empty(L2_FLUSH_BYTES, dtype=cupy.uint8) if cold else None
+    flush = cupy.empty(L2_FLUSH_BYTES // 4, dtype=cupy.uint32) if cold or clean else None
+    sink = cupy.empty((), dtype=cupy.uint32) if clean else None
     events: dict[str, list] = {name: [] for name in variants}
     for turn in range(warmups + rounds):
         for name in order_of(list(variants), turn):
@@ -66,6 +69,8 @@ def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, war
                 prepare()
             if flush is not None:
                 flush.fill(turn & 0xFF)
+            if flush is not None and sink is not None:
+                flush.max(out=sink)
             start.record()
             run()
             end.record()

@@ -138,8 +138,8 @@ def _timed(cell, choices: Mapping[str, Backward], rounds: int, peers: Sequence[s
     given = operands(TOKENS, length, HIDDEN // d, d, causal)
     made = {name: make(given, choice) for name, choice in choices.items()}
     for name, one in made.items():
-        if wrong(given, one):
-            raise WrongResult(f"backward: {name} is wrong at d{d} {'causal' if causal else 'full'} {length}")
+        if share := wrong(given, one):
+            raise WrongResult(f"backward: {name} is wrong at d{d} {'causal' if causal else 'full'} {length}: {share:.2g} of the elements")
     others = {name: run for name in peers if (run := PEERS[name](given)) is not None}
     return made, interleaved({name: one.bound() for name, one in made.items()} | others, rounds, 2)
 

@@ -21,7 +21,7 @@ from ..machine import board, here
 from ..machine.peers import installed
 from ..recordings import Record, Recording
 from . import race, report, table
-from .race import MODES, Plan, Races
+from .race import MODES, USUAL, Plan, Races
 from .report import Progress
 from .table import RACE, Suite
 
@@ -105,10 +105,10 @@ def _checked_race(request: Request, rows: tuple[Suite, ...]) -> Checked:
     peers = _peers(request, races)
     if not kernels and not peers and (request.peers is not None or here.gpu() is not None):
         raise RequestError("--kernels none and no peers: nobody would race")
-    modes = tuple(SHORT_MODES[word] for word in dict.fromkeys(_known(request.modes, SHORT_MODES, "there is no mode"))) or MODES
+    modes = tuple(SHORT_MODES[word] for word in dict.fromkeys(_known(request.modes, SHORT_MODES, "there is no mode"))) or USUAL
     usual = 0.5 if request.random is None else 0.0
     if request.random is not None and not request.modes:
-        modes = MODES[:1]
+        modes = MODES[:2]
     return Checked(rows, shapes, kernels, peers, Plan(request.rounds or rows[0].rounds, modes, usual if request.power is None else request.power))
 
 

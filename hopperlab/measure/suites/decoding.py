@@ -93,7 +93,7 @@ def _operands(lengths: Sequence[int], page: int = PAGE, **more: object) -> Given
     return steps.operands(cupy, lengths, **{"heads": HEADS, "kv_heads": KV_HEADS, "d": D, "page": page, **more})
 
 
-def _steps(given: Given, choices: Mapping[str, Choice]) -> dict[str, Decoding]:
+def _steps(given: Given, choices: Mapping[str, Choice | None]) -> dict[str, Decoding]:
     return {name: steps.decode(given, choice) for name, choice in choices.items()}
 
 
@@ -101,7 +101,7 @@ def cells(rounds: int) -> list[Record]:
     """The step at every batch and length, beside the roof and the peers."""
     found = []
     for batch, length in CELLS:
-        found += timed("cells", _steps(_operands([length] * batch), {"decode": Choice()}), rounds, peers=True)
+        found += timed("cells", _steps(_operands([length] * batch), {"decode": None}), rounds, peers=True)
     return found
 
 
@@ -119,14 +119,15 @@ def splits(rounds: int) -> list[Record]:
     found = []
     for lengths in ([65536], [16384] * 4, [8192] * 17, MIXED):
         choices = {f"{count} pieces a row": Choice(splits=count) for count in (1, 2, 4, 8, 16, 32)}
-        found += timed("mixed" if lengths is MIXED else "splits", _steps(_operands(lengths), {"in a line": Choice(), **choices}), rounds)
+        found += timed("mixed" if lengths is MIXED else "splits", _steps(_operands(lengths), {"chosen": None, "in a line": Choice(), **choices}), rounds)
     return found
 
 
 def depth(rounds: int) -> list[Record]:
     """Tiles in the ring, warpgroups that take them by turns, and bytes that the L2 fetches at a time."""
     choices = {f"{stages} tiles, {groups} warpgroups": Choice(stages=stages, groups=groups) for groups in (1, 2) for stages in (2, 4, 6)}
-    choices |= {f"6 tiles, 2 warpgroups, promotion {promotion}": Choice(promotion=promotion) for promotion in (0, 128)}
+    choices["2 tiles, 1 warpgroups, 2 CTAs an SM"] = Choice(stages=2, groups=1, blocks=2 * SMS)
+    choices |= {f"6 tiles, 2 warpgroups, promotion {promotion}": Choice(promotion=promotion) for promotion in (128, 256)}
     return timed("depth", _steps(_operands([8192] * (TOKENS // 8192)), choices), rounds)
 
 
@@ -134,7 +135,7 @@ def latent(rounds: int) -> list[Record]:
     """Latent attention, 576 and 512 columns: 16 heads, as one of eight GPUs has them, and 128."""
     found = []
     for batch, length, heads in LATENT_CELLS:
-        found += timed("latent", _steps(_operands([length] * batch, heads=heads, kv_heads=1, latent=True), {"latent": Choice()}), rounds)
+        found += timed("latent", _steps(_operands([length] * batch, heads=heads, kv_heads=1, latent=True), {"latent": None, "latent, in a line": Choice()}), rounds)
     return found
 
 

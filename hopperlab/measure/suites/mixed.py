@@ -23,18 +23,18 @@ from . import mixed_peers
 from .compile_ahead import compile_ahead
 from .fields import beside, facts, gb_s, load, tflops, times, wait
 
-METHOD = ("medians of single launches timed with events, variants interleaved in one process, after a write of 512 MiB before each; random normal activations "
-          "and weights (quantised, "
-          "or pruned by size); a result is checked at the timed shape before it counts; the ratio is that of speeds, round by round, to the faster of "
-          "cuBLAS's two entries in bf16; joules by "
-          "the board's counter while one variant runs alone, back to back")
+METHOD = ("medians of single launches timed with events, variants interleaved in one process; cold L2: after a write of 512 MiB before each; clean L2: after that "
+          "memory has been read, too, so that nothing in the L2 waits to be written back; random normal activations and weights (quantised, or pruned by size); a "
+          "result is checked at the timed shape before it counts; the ratio is that of speeds, round by round, to the faster of cuBLAS's two entries in bf16; "
+          "joules by the board's counter while one variant runs alone, back to back")
 Shape = tuple[int, int, int]                                # m, n, k
 WEIGHTS = ((8192, 8192), (28672, 8192), (8192, 28672))      # n, k: of a large language model's layers
 FEW: tuple[Shape, ...] = tuple((m, n, k) for n, k in WEIGHTS for m in (16, 32, 64))
 MANY: tuple[Shape, ...] = tuple((m, n, k) for n, k in WEIGHTS[:2] for m in (1024, 4096))
-TRIED: tuple[Shape, ...] = ((16, 8192, 8192), (64, 8192, 8192), (1024, 8192, 8192))
+TRIED: tuple[Shape, ...] = ((16, 8192, 8192), (64, 8192, 8192), (1024, 8192, 8192), (16, 4096, 4096))
 LOADED: tuple[Shape, ...] = ((16, 28672, 8192), (64, 28672, 8192), (4096, 8192, 8192))
-GROUPS, SECONDS, COLD, CUBLAS = (64, 128, 256, 8192), 0.5, "cold L2", "cuBLAS"
+GROUPS, SECONDS, CUBLAS = (64, 128, 256, 8192), 0.5, "cuBLAS"
+COLD, CLEAN = "cold L2", "clean L2"
 KINDS = ("int4", "int8", "sparse")
 
 
@@ -123,20 +123,22 @@ def bf16(given: Operands) -> list[Variant]:
     return [Variant(entry, run, given.moved(given.dense.nbytes)) for entry, (family, run) in made.items() if family == CUBLAS and not entry.endswith("NN")]
 
 
-def records(suite: str, shape: Shape, variants: Sequence[Variant], samples: Mapping[str, Sample], more: Mapping[str, Mapping[str, object]] | None = None) -> list[Record]:
-    """A record a variant, each beside the fastest of those in bf16. more: further fields by name."""
+def records(suite: str, shape: Shape, variants: Sequence[Variant], samples: Mapping[str, Sample], more: Mapping[str, Mapping[str, object]] | None = None,
+            mode: str = COLD) -> list[Record]:
+    """A record a variant, each beside the fastest of those in bf16. more: further fields by name; mode: COLD or CLEAN."""
     best = min((v.name for v in variants if v.kind == "bfloat16"), key=lambda name: samples[name].ms)
     found = []
     for v in variants:
         sample = samples[v.name]
         kernel = v.launch.kernel.name if v.launch else v.name
         found.append(Record(suite, kernel, v.options, shape, v.kind, **times(sample), tflops=tflops(shape, sample), gb_s=gb_s(v.nbytes, sample),
-                            **beside(sample, CUBLAS, samples[best], tflops(shape, samples[best])), mode=COLD, **facts(v.launch), **((more or {}).get(v.name, {}))))
+                            **beside(sample, CUBLAS, samples[best], tflops(shape, samples[best])), mode=mode, **facts(v.launch), **((more or {}).get(v.name, {}))))
     return found
 
 
-def _timed(suite: str, shape: Shape, variants: Sequence[Variant], rounds: int) -> list[Record]:
-    return records(suite, shape, variants, interleaved({v.name: v.run for v in variants}, rounds))
+def _timed(suite: str, shape: Shape, variants: Sequence[Variant], rounds: int, modes: Sequence[str] = (COLD,)) -> list[Record]:
+    runs = {v.name: v.run for v in variants}
+    return [record for mode in modes for record in records(suite, shape, variants, interleaved(runs, rounds, clean=mode == CLEAN), mode=mode)]
 
 
 def _free() -> None:
@@ -144,24 +146,24 @@ def _free() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def _shapes(suite: str, shapes: Iterable[Shape], rounds: int, others: bool) -> list[Record]:
+def _shapes(suite: str, shapes: Iterable[Shape], rounds: int, modes: Sequence[str]) -> list[Record]:
     found: list[Record] = []
     for shape in shapes:
         given = Operands(shape)
-        found += _timed(suite, shape, [*bf16(given), *(v for kind in KINDS for v in ours(given, kind, others=others))], rounds)
+        found += _timed(suite, shape, [*bf16(given), *(v for kind in KINDS for v in ours(given, kind, others=True))], rounds, modes)
         del given
         _free()
     return found
 
 
 def few(rounds: int) -> list[Record]:
-    """16 to 64 rows: weights of every kind beside bf16, where memory is the limit."""
-    return _shapes("few", FEW, rounds, True)
+    """16 to 64 rows: weights of every kind beside bf16, where memory is the limit: what waits in the L2 counts, so after a write and after a read."""
+    return _shapes("few", FEW, rounds, (CLEAN, COLD))
 
 
 def many(rounds: int) -> list[Record]:
     """1024 rows and more: the same where the tensor core is the limit."""
-    return _shapes("many", MANY, rounds, True)
+    return _shapes("many", MANY, rounds, (COLD,))
 
 
 def groups(rounds: int) -> list[Record]:
@@ -170,7 +172,7 @@ def groups(rounds: int) -> list[Record]:
     for shape in (TRIED[0], TRIED[2]):
         for group in GROUPS:
             given = Operands(shape, group)
-            found += _timed("groups", shape, [*bf16(given)[:1], *ours(given, "int4")], rounds)
+            found += _timed("groups", shape, [*bf16(given)[:1], *ours(given, "int4")], rounds, (COLD if shape[0] > 64 else CLEAN,))
             del given
             _free()
     return found
@@ -185,9 +187,8 @@ def wanted_kernels() -> list[tuple[str, str, tuple[str, ...]]]:
         chosen = choice or (launches.choose(*shape, group) if bits else launches.choose(*shape))
         slot = chosen.bn * chosen.bk * bits // 8 + chosen.bn * 2 if bits else chosen.bn * chosen.bk + chosen.bn * chosen.bk // 8
         made = chosen.with_stages(slot)
-        macros = tuple(f"-D{name.upper()}={getattr(made, name)}" for name in ("bm", "rows", "bk", "split", "stages"))
         path = "int_weights" if bits else "sparse"
-        found.append((f"mixed/{path}.cu", path, (*macros, *((f"-DBITS={bits}", f"-DGROUP={group}") if bits else ()))))
+        found.append((f"mixed/{path}.cu", path, (*made.macros, *((f"-DBITS={bits}", f"-DGROUP={group}") if bits else ()))))
 
     for shape in (*FEW, *MANY, *LOADED):
         for kind in KINDS:
@@ -214,7 +215,7 @@ def configurations(rounds: int) -> list[Record]:
     for shape in TRIED:
         given = Operands(shape)
         for kind in ("int4", "sparse"):
-            found += _timed("configurations", shape, [*bf16(given)[:1], *ours(given, kind, tried(shape))], rounds)
+            found += _timed("configurations", shape, [*bf16(given)[:1], *ours(given, kind, tried(shape))], rounds, (COLD if shape[0] > 64 else CLEAN,))
         del given
         _free()
     return found
@@ -240,7 +241,7 @@ def shown(recording: Sequence[Record]) -> str:
     """The records as lines: microseconds, speed, and speed beside cuBLAS's bf16 product."""
     lines = []
     for r in recording:
-        what = f"{r.suite:14} {'x'.join(map(str, r.shape)):16} {r.kernel:16} {' '.join(r.options):64}"
+        what = f"{r.suite:14} {r.mode:9} {'x'.join(map(str, r.shape)):16} {r.kernel:16} {' '.join(r.options):64}"
         energy_told = f"  {r.joules:.4f} J, {r.watts:.0f} W" if r.joules and r.watts else ""
         lines.append(f"{what} {1e3 * (r.ms or 0):9.2f} us ({1e3 * (r.ms_min or 0):.2f} to {1e3 * (r.ms_max or 0):.2f}) {r.tflops:7.1f} TFLOP/s {r.gb_s:7.1f} "
                      f"GB/s  {r.ratio:.3f} of {r.peer}{energy_told}")

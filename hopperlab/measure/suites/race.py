@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A race: contestants on the same operands, checked first, then timed round by round, cold and sustained, and weighed in joules.
+"""A race: contestants on the same operands, checked first, then timed round by round, cold, clean or sustained, and weighed in joules.
 
 race_gemm.py and race_copy.py build a `Race` for each shape; `run` makes records of it. Nothing here knows what is multiplied or
 copied, and the instruments that need a GPU are handed in, so that the arithmetic is tested without one.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from . import fields
 from ..machine import timing
@@ -16,10 +17,12 @@ from ..launches.launch import Launch
 from ..recordings import Record
 from ..machine.timing import Sample
 
-MODES = ("cold L2", "sustained")
+COLD, CLEAN = "cold L2", "clean L2"
+USUAL = (COLD, "sustained")
+MODES = (COLD, CLEAN, "sustained")
 METHOD = ("contestants interleaved round by round in one process, random normal inputs, every result compared with fp32 before "
-          "anything is timed; cold L2: single launches between two events, each after a 512 MiB write; sustained: bursts of "
-          "back-to-back launches; medians, with the least and greatest ratio of a round; power and energy of a launch by the "
+          "anything is timed; cold L2: single launches between two events, each after a 512 MiB write; clean L2: each after that "
+          "memory has been read, too, so that nothing waits to be written back; sustained: bursts of back-to-back launches; medians, with the least and greatest ratio of a round; power and energy of a launch by the "
           "board's counter while running alone, back to back")
 
 
@@ -85,7 +88,7 @@ class Plan:
     """How to measure. rounds: launches (or bursts) that count; modes: of MODES; power_seconds: alone on the board, 0 for none."""
 
     rounds: int = 9
-    modes: tuple[str, ...] = MODES
+    modes: tuple[str, ...] = USUAL
     power_seconds: float = 0.5
 
 
@@ -94,7 +97,7 @@ class Instruments:
     """What measures: each can be replaced where there is no GPU."""
 
     timers: Mapping[str, Callable[..., dict[str, Sample]]] = field(
-        default_factory=lambda: {"cold L2": timing.interleaved, "sustained": timing.sustained})
+        default_factory=lambda: {COLD: timing.interleaved, CLEAN: partial(timing.interleaved, clean=True), "sustained": timing.sustained})
     load: Callable[[Callable[[], None], float], dict] = fields.load
 
 

@@ -6,6 +6,7 @@
 //   BK      columns of k in a slot: 64 or 128
 //   SPLIT   CTAs of a cluster that share a tile, a part of k each: 1, 2, 4 or 8
 //   STAGES  slots of the ring
+//   CTAS    CTAs of an SM: 1 or 2. With few rows of x a k-block is short and its steps wait for each other; a second CTA has work meanwhile
 // With SPLIT 1 CTAs stay and walk over tiles; else a cluster has one tile, and its CTAs exchange their sums (split_exchange.cuh).
 #pragma once
 #include <cuda_bf16.h>
@@ -31,6 +32,9 @@
 #ifndef STAGES
 #define STAGES 4
 #endif
+#ifndef CTAS
+#define CTAS 1
+#endif
 
 #define QUOTED(x) #x
 #define QUOTE(x) QUOTED(x)
@@ -48,6 +52,7 @@
 
 constexpr int BN = 128 * ROWS, ROW_BLOCKS = 2 * ROWS, HALVES = BK / 64;     // x's tile: HALVES x (BM rows of 128 bytes, swizzled)
 constexpr int X_BYTES = BM * BK * 2;
+constexpr int PRODUCER_REGISTERS = CTAS == 2 ? 32 : 40, CONSUMER_REGISTERS = CTAS == 2 ? 104 : 232;     // of a thread, after setmaxnreg
 constexpr int FINISHERS = BM / SPLIT >= 16 ? SPLIT : BM / 16;                   // CTAs of a cluster that finish columns of D, at least 16 each
 constexpr int OWN = SUMS / FINISHERS;                                           // sums that a thread finishes of a block of 64 rows
 using Exchange = SplitExchange<SPLIT, FINISHERS, ROWS, SUMS>;
