@@ -111,7 +111,7 @@ BUDGETS = [
       for options in ((), ("-DBM=16", "-DBK=128", "-DSPLIT=2", "-DSTAGES=12"), ("-DROWS=2", "-DSPLIT=4", "-DSTAGES=8"), ("-DBM=256",))],
     *[("mixed/sparse.cu", options, {"sparse": 168}) for options in ((), ("-DBM=16", "-DBK=128", "-DSPLIT=2"), ("-DROWS=2", "-DSPLIT=4"), ("-DBM=256",))],
     *[("mixed/int_weights.cu", (f"-DBITS={bits}", "-DCTAS=2", f"-DBM={bm}", f"-DBK={bk}", "-DSTAGES=4"), {"int_weights": 80}) for bits in (4, 8)
-      for bm, bk in ((16, 128), (64, 64))],
+      for bm, bk in ((16, 128), (32, 64), (64, 64))],
     ("mixed/sparse.cu", ("-DCTAS=2", "-DBM=16", "-DBK=128"), {"sparse": 80}),
     ("mixed/fp8_kinds.cu", (), {"fp8_kinds": 64}),
     ("peers/gathered_product.cu", (), {"gathered_product": 168}), ("peers/scattered_product.cu", (), {"scattered_product": 168}),

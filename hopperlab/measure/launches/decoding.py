@@ -149,16 +149,19 @@ def choose(given: Given) -> Choice:
     96 KiB in flight an SM are enough for memory, in one CTA or two, and it reads best where each CTA has one stretch of keys: a row, or an equal part of one. So
     that is it where such pieces are as many as CTAs, nearly; also where whole rows share the CTAs evenly. Else all tiles stand in a line.
     """
-    heads, tile, ways = _rows(given), 32 if given.latent else 64, ((SMS, 3), (2 * SMS, 2))[:1 if given.latent else 2]
+    heads, tile = _rows(given), 32 if given.latent else 64
+    if given.latent and heads > 1:
+        return Choice(3, 1)             # several blocks of heads for what is read once: the product is the limit, and all SMs have equally much
     deeper = 1 if given.latent else 128 // int(given.q.shape[2])        # tiles of smaller heads are smaller
+    ways = [(SMS, 3 * deeper)] if given.latent else [(SMS, 3 * deeper), (2 * SMS, 2 * deeper)]
     for splits in range(1, 1 + max(1, 2 * SMS // (len(given.lengths) * heads))):
         for blocks, stages in ways:
             made = plan(given.lengths, heads, blocks, splits, tile)
             dealt = len(made.pieces) == made.blocks or len(made.pieces) > 2 * SMS
             if dealt and made.blocks >= 0.95 * blocks and made.balance >= 0.95:
-                return Choice(deeper * stages, 1, splits=splits, blocks=blocks)
+                return Choice(stages, 1, splits=splits, blocks=blocks)
     blocks, stages = ways[-1]
-    return Choice(deeper * stages, 1, blocks=blocks)
+    return Choice(stages, 1, blocks=blocks)
 
 
 def decode(given: Given, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None) -> Decoding:

@@ -78,11 +78,11 @@ def choices(m: int, n: int, k: int) -> Iterator[Choice]:
         if (bm > 16 and bm >= 2 * m) or (m > 256 and bm < 128):
             continue
         for rows, bk, ctas in ((1, 64, 1), (1, 64, 2), (1, 128, 1), (1, 128, 2), (2, 64, 1)):
-            if not (bm <= 64 or (bk == 64 and bm * rows <= 256)) or (ctas == 2 and bm * bk > 64 * 64):
+            if not (bm <= 64 or (bk == 64 and bm * rows <= 256)) or (ctas == 2 and (bm, bk) not in ((16, 64), (16, 128), (32, 64), (64, 64))):
                 continue                # tiles that shared memory or registers make slow; two CTAs of an SM have 104 registers a thread
             for split in (1, 2, 4, 8):
                 one = Choice(bm, rows, bk, split, ctas)
-                if one.fits(m, n, k) and (split == 1 or one.tiles(m, n) * split <= SMS * ctas):
+                if one.fits(m, n, k) and split * ctas <= 8 and (split == 1 or one.tiles(m, n) * split <= SMS * ctas):
                     yield one
 
 
