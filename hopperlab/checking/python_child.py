@@ -30,7 +30,8 @@ def main() -> None:
     except BaseException as error:                                                 # also SystemExit and KeyboardInterrupt of an answer
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == "answer"]
         where = f" (line {lines[-1]} of the cell)" if lines else ""
-        answer = {"error": f"{asked['name']} raised {type(error).__name__}: {error}{where}"[:2000]}
+        alone = ". An answer cell is run by itself: what other cells of the notebook define or import is not there" if isinstance(error, NameError) else ""
+        answer = {"error": f"{asked['name']} raised {type(error).__name__}: {error}{where}{alone}"[:2000]}
     out.write("\n" + json.dumps(answer) + "\n")
     out.flush()
 

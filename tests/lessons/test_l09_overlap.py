@@ -133,7 +133,7 @@ def test_planted_bugs_are_named_under_every_schedule(bug, schedule):
     ((None, None, None), "Not answered"), ((2, lambda i: i - 2, 3), "Right"), ((2, lambda i: i - 1, 3), "overwrite-in-flight"),
     ((2, lambda i: i - 1, 3), "Even with 5 stages, which were tried before your 3: Not safe."),
     ((2, lambda i: i - 2, 2), "too shallow"), ((2, lambda i: i - 2, 4), "not the fewest"), ((1, lambda i: i - 1, 2), "two were asked for"),
-    ((2, lambda i: i - 3, 4), "handed back earlier"), ((2, lambda i: i // 2, 3), "as far behind"), ((2, lambda i: i + 1, 3), "no tile of the future"),
+    ((2, lambda i: i - 3, 4), "handed back earlier"), ((2, lambda i: i // 2, 3), "as far behind"), ((2, lambda i: i + 1, 3), "none to come"),
     ((9, lambda i: i - 9, 6), "0 to 7")])
 @pytest.mark.sampled(every=3)
 def test_the_exercise_names_what_is_wrong(answer, words):

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.lessons import l11_setmaxnreg
+from hopperlab.checking.value_words import Wrong
+from hopperlab.lessons import l11_setmaxnreg, repairs
 from hopperlab.lessons.l10_warp_specialization import register_budget
-from hopperlab.lessons.l11_setmaxnreg.budget import _run
+from hopperlab.lessons.l11_setmaxnreg import exercise_words
+from hopperlab.lessons.l11_setmaxnreg.budget import run_tile
 from hopperlab.measure.launches.roles import Roles, register_roles
 from hopperlab.measure.recordings import Record, Recording
+from hopperlab.runtime.compile.ptxas import Note
 
 
 @pytest.mark.parametrize(("threads", "expected"), [(384, 168), (256, 255), (512, 128), (1024, 64), (128, 255)])
@@ -19,7 +22,7 @@ def test_registers_at_entry(threads, expected):
 @pytest.mark.parametrize("roles", [(24, 240, 240), (40, 232, 232), (56, 224, 224), (32, 240, 240), (40, 240, 240), (24, 248, 248), (40, 256)], ids=str)
 def test_the_rule_is_the_emulators(roles):
     budget = register_budget.Budget(roles, register_budget.registers_at_entry(128 * len(roles)))
-    right, run, _ = _run(Roles(len(roles) - 1, 1, 64, 2, roles[0], roles[1]))
+    right, run, _ = run_tile(Roles(len(roles) - 1, 1, 64, 2, roles[0], roles[1]))
     assert bool(budget.problem) == bool(run.hazards) and right == (not budget.problem)
     assert not run.hazards or {hazard.kind for hazard in run.hazards} == {"deadlock", "register-budget"}
 
@@ -82,3 +85,25 @@ def test_the_table_of_the_recording():
     rows = [Record("roles", "register_roles", (), (64, 64, 64), "bfloat16", tflops=500.0, ratio=0.7, spills=12, note="384x128, as at entry")]
     told = l11_setmaxnreg.roles_table(Recording("roles", {"gpu": "G", "driver": "1", "cuda": "13.0", "date": "2026-01-01"}, tuple(rows)))
     assert "384x128, as at entry" in told and "500" in told and "12" in told
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ("", "No warpgroup has given any back"), ("        if (threadIdx.x < 32) setmaxnreg_dec<24>();\n", "Of warpgroup 0 only some warps have given registers back"),
+    ("        setmaxnreg_dec<32>();\n", "lower some of them")])
+def test_a_pool_that_never_suffices_is_told_by_who_gave(given, words):
+    repair = repairs.every()["11", "pool"]
+    lines = repair.broken.replace("            setmaxnreg_dec<PRODUCER_REGISTERS>();\n", "").replace("    if (warpgroup == 0) {\n", "    if (warpgroup == 0) {\n" + given)
+    assert words in " ".join(repair.judge(lines).split())
+
+
+def test_255_at_entry_is_told_apart():
+    said = exercise_words.budget(Wrong((0,), 255, 256))
+    assert "code can name 255" in said.cause and not exercise_words.budget(Wrong((0,), 160, 168)).cause
+
+
+def test_a_table_counts_what_the_hardware_hands_out():
+    assert "256 at entry x 2 = 512: works; 216 unused" in l11_setmaxnreg.budget_table([(40, 256)])
+
+
+def test_too_few_registers_have_advice_of_their_own():
+    assert "more of them (setmaxnreg)" in str(Note("C7511", "wgmma.mma_async instructions are serialized")) and "more of them" not in str(Note("C7510", "serialized"))

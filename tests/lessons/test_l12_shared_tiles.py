@@ -31,8 +31,8 @@ def test_planted_bugs_are_named(bug, kinds):
 
 @pytest.mark.parametrize(("masks", "words"), [
     ((None, None), "Not answered"), ((row_mask, column_mask), "Right"), ((column_mask, row_mask), "its row is [0]"),
-    ((lambda r, rows, cols: 1 << r, column_mask), "its row is [0, 1]"), ((lambda *_: 1 << 20, column_mask), "16 bits wide"),
-    ((lambda *_: 0, column_mask), "16 bits wide"), ((row_mask, lambda r, rows, cols: 1 << r), "its column is [0, 1]")])
+    ((lambda r, rows, cols: 1 << r, column_mask), "its row is [0, 1]"), ((lambda *_: 1 << 20, column_mask), "a mask has 16 bits"),
+    ((lambda *_: 0, column_mask), "nobody gets this part"), ((row_mask, lambda r, rows, cols: 1 << r), "its column is [0, 1]")])
 def test_the_exercise_says_whose_parts_are_missing(masks, words):
     assert words in shared_tiles.check_masks(*masks)
 

@@ -17,7 +17,7 @@ SHAPE = (100, 200, 304)
 
 def test_random_shapes_are_asked_for():
     checked = check(Request("gemm", random=7, seed=5, peers=["none"]))
-    assert checked.shapes == tuple(random_shapes(7, 5)) and checked.kernels == ("final",) and checked.plan.modes == race.MODES[:1] and checked.plan.power_seconds == 0
+    assert checked.shapes == tuple(random_shapes(7, 5)) and checked.kernels == ("final",) and checked.plan.modes == race.MODES[:2] and checked.plan.power_seconds == 0
     assert check(Request("gemm", random=3, seed=0, peers=["none"])).shapes == tuple(random_shapes(3, 0))
     assert check(Request("gemm", random=2, peers=["none"], power=1.5, modes=["sustained"])).plan == race.Plan(modes=("sustained",), power_seconds=1.5)
     assert check(Request("gemm", peers=["none"])).plan.power_seconds == 0.5

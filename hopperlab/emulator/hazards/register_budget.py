@@ -98,4 +98,9 @@ class RegisterBudget(Listener):
                 given = self.site.reshape(M.slots, -1)[slot]
                 other = next((int(s) for s in given if s >= 0), None)
                 groups = -(-M.warps // 4)
-                setmaxnreg(M, "setmaxnreg-never", wait.site, gid, other, state=wait.describe(M, C), entry=self.pool.entry, groups=groups, total=self.pool.entry * groups)
+                gave = (self.pool.now.reshape(M.slots, -1)[slot] < self.pool.entry)[:M.warps // 4 * 4].reshape(-1, 4)
+                part = np.flatnonzero(gave.any(axis=1) & ~gave.all(axis=1))
+                case = "setmaxnreg-nobody-gave" if other is None else "setmaxnreg-some-gave" if len(part) else "setmaxnreg-never"
+                more = {"group": int(part[0])} if len(part) else {}
+                setmaxnreg(M, case, wait.site, gid, other, state=wait.describe(M, C), entry=self.pool.entry, groups=groups,
+                           total=self.pool.entry * groups, **more)

@@ -276,6 +276,12 @@ REGISTERS = {
     "setmaxnreg-never": Case(
         Kind.REGISTER_BUDGET, "{here} can never be satisfied: {state}. ", "The counts of all warpgroups together may be at most {entry} (at entry) times {groups} "
         "warpgroups = {total}: lower some of them, for example 40, 232, 232."),
+    "setmaxnreg-nobody-gave": Case(
+        Kind.REGISTER_BUDGET, "{here} can never be satisfied: {state}. ", "No warpgroup has given any back: one that needs few runs setmaxnreg.dec first, with "
+        "all four of its warps."),
+    "setmaxnreg-some-gave": Case(
+        Kind.REGISTER_BUDGET, "{here} can never be satisfied: {state}. ", "Of warpgroup {group} only some warps have given registers back: all four run "
+        "setmaxnreg.dec, so move it out of the branch."),
 }
 """Registers, descriptors and tiles of wgmma, and the register pool."""
 

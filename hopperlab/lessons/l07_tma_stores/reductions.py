@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 from ...measure.launches import copies
 from ...runtime.tables import text_table
 from ...show import style
+from ..given import function, told, whole
 
 OPERATIONS = copies.REDUCTIONS
 TYPES = {"uint32": OPERATIONS, "int32": ("add", "min", "max", "and", "or", "xor"), "uint64": ("add", "min", "max", "and", "or", "xor"),
@@ -118,6 +119,7 @@ def write_groups(rows: Sequence[int]) -> tuple[np.ndarray, Any]:
     return hl.asnumpy(matrices) if written is None else written, run
 
 
+@told
 def check_split_k(first: Callable[[int, int, int], int] | None, before: float | None, reduced_bytes: Callable[[int], int] | None) -> str:
     """Lesson 07's exercise: deal k columns out over S blocks of stores/split_k.cu, say what C holds before, and count the bytes that the reductions move.
 
@@ -127,9 +129,11 @@ def check_split_k(first: Callable[[int, int, int], int] | None, before: float | 
 
     if first is None or before is None or reduced_bytes is None:
         return "Not answered yet: write the three lines, then run the cell again."
+    first, reduced_bytes = function("first", first, "lambda s, S, k: …"), function("reduced_bytes", reduced_bytes, "lambda S: …")
+    before = whole("before", before)
     for splits, k in ((1, 40), (3, 96), (4, 50), (7, 100)):
-        bounds = [int(first(s, splits, k)) for s in range(splits + 1)]
-        case = f"With {splits} blocks and k = {k}, the first columns are {bounds}"
+        bounds = [first(s, splits, k) for s in range(splits + 1)]
+        case = f"With {splits} block{'s' if splits > 1 else ''} and k = {k}, the first columns are {bounds}"
         if bounds[0] != 0 or bounds[-1] != k or any(b < a for a, b in pairwise(bounds)):
             return f"{case}: they must rise from 0 to {k}, so that every column belongs to one block."
         if max(np.diff(bounds)) - min(np.diff(bounds)) > -(-k // splits) - k // splits + 7:
@@ -141,6 +145,6 @@ def check_split_k(first: Callable[[int, int, int], int] | None, before: float | 
             kernel((splits,), (128,), (hl.TensorMap.tiled(c, box=(32, 32)), a, b, np.array(bounds, np.int32), np.int32(k)))
         if not np.array_equal(c, a @ b.T):
             return f"{case}: C is not A·Bᵀ. What did it hold before the first block added to it?"
-        if int(reduced_bytes(splits)) != run.counters["tma_reduce_bytes"]:
-            return f"{case}: the product is right, but the reductions took {run.counters['tma_reduce_bytes']} bytes from shared memory, not {int(reduced_bytes(splits))}."
+        if reduced_bytes(splits) != run.counters["tma_reduce_bytes"]:
+            return f"{case}: the product is right, but the reductions took {run.counters['tma_reduce_bytes']} bytes from shared memory, not {reduced_bytes(splits)}."
     return "Right for 1, 3, 4 and 7 blocks: every column once, C zero before, and each block moves its whole fp32 tile."

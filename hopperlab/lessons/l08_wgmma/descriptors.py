@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 
 from ...hopper import fragments, swizzle, wgmma
 from ...show import style
+from ..given import told, wholes
 
 FIELDS = (("swizzle", 62, 63), ("base offset", 49, 51), ("stride offset (SBO)", 32, 45), ("leading offset (LBO)", 16, 29), ("start address", 0, 13))
 """Name, lowest and highest bit, from the left (PTX ISA 9.7.15.5.1.2.2)."""
@@ -151,6 +152,7 @@ def owner_words(row: int, column: int, n: int = 64) -> str:
             f"  {', '.join(held[4:])}")
 
 
+@told
 def check_descriptor(answers: Mapping[str, Any]) -> str:
     """Lesson 08's exercise: start, stride offset and swizzle code of a K-major tile, and the start of its second k-step, as the fields hold them.
 
@@ -158,13 +160,14 @@ def check_descriptor(answers: Mapping[str, Any]) -> str:
     """
     right = {"start": QUESTION["start"] >> 4, "stride": 8 * QUESTION["row_bytes"] >> 4, "swizzle": wgmma.SWIZZLE_CODE[QUESTION["swizzle"]],
              "second k-step": QUESTION["start"] + QUESTION["step"] * STEP_BYTES >> 4}
-    lines = []
+    answered, lines = wholes(answers, right), []
     for name, value in right.items():
-        given = answers.get(name)
-        hint = _code_hint(int(given)) if name == "swizzle" and given is not None else " (the field counts 16 bytes)" if given == value << 4 else ""
+        given = answered[name]
+        hint = _code_hint(given) if name == "swizzle" and given is not None else " (the field counts 16 bytes)" if given == value << 4 else ""
         lines.append(f"{name}: not answered yet" if given is None else f"{name}: right" if given == value else f"{name}: {given:#x} is not it{hint}")
-    if all(answers.get(name) is not None for name in ("stride", "swizzle")):
-        lines.append(_tried(int(answers["stride"]), int(answers["swizzle"])))
+    stride, code = answered["stride"], answered["swizzle"]
+    if stride is not None and code is not None:
+        lines.append(_tried(stride, code))
     return "\n".join(lines)
 
 

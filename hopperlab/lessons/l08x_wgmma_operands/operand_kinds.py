@@ -21,6 +21,7 @@ from ...measure import recordings
 from ...measure.launches.variants import OPERANDS, wgmma_operands
 from ...runtime.tables import text_table
 from ...show import charts, style
+from ..given import told, wholes
 
 TILE, ACCUMULATORS = 128, 64            # rows and columns of C; registers a thread for 64 x 128 sums
 STEP_BYTES = 32                         # of k, in one wgmma of any type
@@ -263,6 +264,7 @@ def launch_operands(kind: str, source: str, a_major: str, b_major: str) -> style
 
 
 # --- the exercise -----------------------------------------------------------------------------------------------------
+@told
 def check_mn_descriptor(answers: Mapping[str, Any]) -> str:
     """Lesson 08x's exercise: the fields of the descriptor of an MN-major tile, and the start of its second k-step, as the fields hold them.
 
@@ -270,13 +272,14 @@ def check_mn_descriptor(answers: Mapping[str, Any]) -> str:
     """
     start, panel = QUESTION["start"], QUESTION["k"] * 128
     right = {"start": start >> 4, "leading": panel >> 4, "stride": 1024 >> 4, "swizzle": wgmma.SWIZZLE_CODE["128B"], "second k-step": start + 2048 >> 4}
-    lines = []
+    answered, lines = wholes(answers, right), []
     for name, value in right.items():
-        given = answers.get(name)
-        hint = " (the field counts 16 bytes)" if isinstance(given, int) and given == value << 4 and name != "swizzle" else ""
+        given = answered[name]
+        hint = " (the field counts 16 bytes)" if given == value << 4 and name != "swizzle" else ""
         lines.append(f"{name}: not answered yet" if given is None else f"{name}: right" if given == value else f"{name}: {given:#x} is not it{hint}")
-    if all(answers.get(name) is not None for name in right):
-        lines.append(_read_by(answers))
+    full = {name: given for name, given in answered.items() if given is not None}
+    if len(full) == len(right):
+        lines.append(_read_by(full))
     return "\n".join(lines)
 
 
@@ -286,15 +289,15 @@ def tile_addresses(start: int, k: int, n: int) -> np.ndarray:
     return swizzle.apply(start + columns // 64 * (128 * k) + rows * 128 + columns % 64 * 2, "128B")
 
 
-def _read_by(answers: Mapping[str, Any]) -> str:
+def _read_by(answers: Mapping[str, int]) -> str:
     """The first element that the given descriptor finds in the wrong place, for both k-steps."""
     limits = {"start": 14, "leading": 14, "stride": 14, "swizzle": 2, "second k-step": 14}
     for name, bits in limits.items():
-        if not 0 <= int(answers[name]) < 1 << bits:
+        if not 0 <= answers[name] < 1 << bits:
             return f"The field of {name} has {bits} bits and cannot hold {answers[name]}."
     lies = tile_addresses(QUESTION["start"], QUESTION["k"], QUESTION["n"])
     for step, name in enumerate(("start", "second k-step")):
-        desc = int(answers[name]) | int(answers["leading"]) << 16 | int(answers["stride"]) << 32 | int(answers["swizzle"]) << 62
+        desc = answers[name] | answers["leading"] << 16 | answers["stride"] << 32 | answers["swizzle"] << 62
         try:
             reads = wgmma.operand_addresses(desc, QUESTION["n"], 16, 2, "MN")
         except wgmma.DescriptorError as error:

@@ -20,6 +20,7 @@ from ...show.hazard_words import explain
 from ...show.recorded import highest_clock
 from ...show.rings import ring_timeline
 from ...show.timelines import Span, gantt
+from ..given import function, told, whole
 
 HALVES = (("cp.async", "mma.sync"), ("TMA", "mma.sync"), ("cp.async", "wgmma"), ("TMA", "wgmma"))
 
@@ -321,6 +322,7 @@ def _deeper(source: str, in_flight: int, distance: int, stages: int) -> tuple[st
     return "", False
 
 
+@told
 def check_later_release(wait: int | None, released: Callable[[int], int] | None, least_stages: int | None) -> str:
     """Lesson 09's exercise: two products in flight in gemm/multistage.cu, run in the emulator with the learner's wait and release.
 
@@ -331,9 +333,12 @@ def check_later_release(wait: int | None, released: Callable[[int], int] | None,
         return ANSWERED
     import hopperlab as hl
 
+    wait, least_stages = whole("wait", wait), whole("least_stages", least_stages)
+    released = function("released", released, "lambda i: …")
     distances = {i - released(i) for i in range(4, 12)}
     if len(distances) != 1 or min(distances) < 0:
-        return "In k-step i one tile is handed back, as far behind i in every step, and no tile of the future."
+        steps = ", ".join(str(released(i)) for i in range(4, 8))
+        return f"released gives the tiles {steps} for the k-steps 4, 5, 6, 7: each k-step hands back one tile, as far behind in every step, and none to come."
     if not 0 <= wait <= 7 or not 2 <= least_stages <= 6:
         return "The wait takes 0 to 7 groups here, and the ring 2 to 6 stages."
     distance, source = distances.pop(), hl.kernel_source("gemm/multistage.cu")

@@ -22,6 +22,7 @@ from ...measure.profile import counters, lesson_metrics
 from ...runtime.tables import text_table
 from ...show import style
 from ...show.recorded import highest_clock
+from ..given import told, wholes
 
 MULTIPROCESSORS = 132                   # of an H200
 HALVES = tuple(TWO_BY_TWO)              # (copy, multiply) of the four products
@@ -270,10 +271,12 @@ def same_counts(first: Any, second: Any) -> bool:
 
 
 # --- the exercise -----------------------------------------------------------------------------------------------------
+@told
 def check_counts(answers: Mapping[str, Any]) -> str:
     """Lesson 09x's exercise: three counts of the TMA + wgmma product of 256 x 256 x 128, checked by running it in the emulator."""
     names = {"TMA bytes": "tma_load_bytes", "wgmma": "wgmma", "wavefronts": "wgmma_wavefronts"}
-    if all(answers.get(name) is None for name in names):
+    answered = wholes(answers, names)
+    if all(given is None for given in answered.values()):
         return "Not answered yet: write three counts, then run the cell again."
     _, run = run_counted((256, 256, 128))
     hints = {("TMA bytes", 4): "that is one CTA's", ("wgmma", 4): "that is one CTA's", ("wavefronts", 4): "that is one CTA's",
@@ -281,7 +284,7 @@ def check_counts(answers: Mapping[str, Any]) -> str:
              ("TMA bytes", 2): "that is each matrix once, but every CTA loads its own tiles", ("wgmma", 2): "two warpgroups issue their own"}
     lines = []
     for name, counter in names.items():
-        given, counted = answers.get(name), run.counters[counter]
+        given, counted = answered[name], run.counters[counter]
         if given is None:
             lines.append(f"{name}: not answered yet")
         elif given == counted:

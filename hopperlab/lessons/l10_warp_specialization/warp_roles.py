@@ -17,6 +17,7 @@ from ...runtime.tables import text_table
 from ...show import charts, style
 from ...show.hazard_words import explain
 from ...show.rings import ring_timeline
+from ..given import told, wholes
 from ..l09_multistage.overlap import SCHEDULES, _numbers, _options, run_product
 from .register_budget import Budget, registers_at_entry
 
@@ -212,14 +213,17 @@ def run_roles(answers: Mapping[str, int], schedule: str = "lazy", seed: int = 0)
     return bool((c == exact).all()), run
 
 
+@told
 def check_second_consumer(answers: Mapping[str, int | None]) -> str:
     """Lesson 10's exercise: the six numbers that change when a second consumer warpgroup joins, put into the kernel and run.
 
     answers: the keys of FIRST. A consumer multiplies 64 rows, the producer keeps 40 registers.
     """
-    missing = [key for key in FIRST if answers.get(key) is None]
+    given = wholes(answers, FIRST)
+    missing = [key for key, number in given.items() if number is None]
     if missing:
         return f"Not answered yet: {', '.join(missing)}."
+    answers = {key: number for key, number in given.items() if number is not None}
     import hopperlab as hl
 
     if answers["threads"] != 384:

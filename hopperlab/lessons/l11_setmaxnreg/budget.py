@@ -16,17 +16,18 @@ from ...measure.launches.roles import Roles, register_roles
 from ...runtime.tables import text_table
 from ...show import style
 from ...show.hazard_words import explain
+from ..given import told, whole
 from ..l10_warp_specialization.register_budget import Budget, registers_at_entry
 
 
 def budget_table(choices: Sequence[Sequence[int]]) -> str:
-    """A line a choice of registers (producer first): what they add up to, and whether it works."""
+    """A line a choice of registers (producer first): what a thread is handed at entry, what that adds up to, and whether the choice works."""
     lines = []
     for roles in choices:
         entry = registers_at_entry(128 * len(roles))
         budget = Budget(tuple(roles), entry)
         verdict = budget.problem or f"works; {budget.limit - sum(roles)} unused"
-        lines.append(f"{' / '.join(map(str, roles)):15s} {entry} at entry x {len(roles)} = {budget.limit}: {verdict}")
+        lines.append(f"{' / '.join(map(str, roles)):15s} {budget.limit // len(roles)} at entry x {len(roles)} = {budget.limit}: {verdict}")
     return "\n".join(lines)
 
 
@@ -73,7 +74,7 @@ def role_build(roles: Roles) -> str:
             f"{'notes ' + ', '.join(notes) if notes else 'no notes'}")
 
 
-def _run(roles: Roles, schedule: str = "lazy"):
+def run_tile(roles: Roles, schedule: str = "lazy") -> tuple[bool, Any, int]:
     """(right, session, registers a thread has at entry) of a product of one tile and three k-blocks in the emulator. With setmaxnreg ptxas gives a kernel
     as many at entry as the largest count it names, at most what its launch bounds allow."""
     from ml_dtypes import bfloat16
@@ -99,7 +100,7 @@ def launch_roles(tile: str, consumers: int, producer: int, consumer: int) -> sty
             raise ValueError(f"setmaxnreg takes multiples of 8 from {low} to {high}, not {count}")
     rows, columns = (int(part) for part in tile.split("x"))
     roles = Roles(consumers, rows // 64, columns, 2, producer, consumer)
-    right, run, entry = _run(roles)
+    right, run, entry = run_tile(roles)
     chart = budget_chart([(producer, *[consumer] * consumers)], roles.accumulators, entry)
     shown = causes_first(run.hazards)[:1]
     found = shown[0].kind if shown else "no hazard"
@@ -109,12 +110,14 @@ def launch_roles(tile: str, consumers: int, producer: int, consumer: int) -> sty
     return style.Picture(chart.figure, "\n".join([head, *map(explain, shown), chart.text]))
 
 
+@told
 def check_registers(producer: int | None, consumer: int | None) -> str:
     """Lesson 11's exercise: registers for a tile of 384 x 128 with two consumers (192 accumulators a thread)."""
     if producer is None or consumer is None:
         return "Not answered yet: write both counts, then run the cell again."
     import hopperlab as hl
 
+    producer, consumer = whole("producer", producer), whole("consumer", consumer)
     budget = Budget((producer, consumer, consumer), registers_at_entry(384))
     if budget.problem:
         return f"Not possible: {budget.problem}."
@@ -122,7 +125,7 @@ def check_registers(producer: int | None, consumer: int | None) -> str:
     if producer > budget.entry or consumer < budget.entry:
         return f"A producer gives registers back and a consumer takes some: {producer} must be at most {budget.entry}, {consumer} at least."
     try:
-        right, run, _ = _run(roles)
+        right, run, _ = run_tile(roles)
     except hl.CompileError as error:
         return f"The budget holds, and the tile does not: ptxas says {str(error).split(':')[1].strip()} (too few registers for 192 accumulators)."
     if run.hazards or not right:

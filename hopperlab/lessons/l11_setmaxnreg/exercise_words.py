@@ -10,7 +10,8 @@ NAMES = ("the registers at entry", "the producer's registers", "a consumer's reg
 def budget(wrong: Wrong) -> Told:
     """11.1: budget(consumers, rows, cols)."""
     if wrong.path:
-        return Told(NAMES[wrong.path[0]])
+        named = wrong.path[0] == 0 and wrong.expected == 256 and wrong.value in (255, 248)
+        return Told(NAMES[wrong.path[0]], cause="code can name 255 of them, and the hardware hands out 256" if named else "")
     return Told(cause="the tile does not fit") if wrong.expected is None else Told(cause="the tile does fit" if wrong.value is None else "")
 
 

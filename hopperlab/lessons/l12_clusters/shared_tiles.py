@@ -13,6 +13,7 @@ from matplotlib.patches import Rectangle
 from ...measure.launches.clusters import column_mask, row_mask, shared_tiles
 from ...runtime.tables import text_table
 from ...show import style
+from ..given import function, told
 
 SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (4, 2), (4, 4))
 WAYS = {"how=global memory": "global memory, a flag", "how=st.shared::cluster": "st.shared::cluster, then an arrival",
@@ -32,7 +33,7 @@ def traffic_table(shapes: Sequence[tuple[int, int]] = SHAPES, bm: int = 128, bn:
     lines = []
     for rows, cols in shapes:
         arrive, asked = tile_traffic(rows, cols, bm, bn)
-        lines.append(f"cluster {rows} x {cols}: {asked // 1024:2d} of {arrive // 1024} KiB a k-block come from the L2 to this CTA's account; saved "
+        lines.append(f"cluster {rows} x {cols}: a CTA asks the L2 for {asked // 1024:2d} of the {arrive // 1024} KiB of a k-block; saved "
                      f"{100 * (1 - asked / arrive):2.0f} %")
     return "\n".join(lines)
 
@@ -123,17 +124,20 @@ def ways_table(recording: Any) -> str:
     return "\n".join([recording.source, *text_table("{:42} {:6.0f}", rows)])
 
 
+@told
 def check_masks(mask_a: Callable[..., int] | None, mask_b: Callable[..., int] | None) -> str:
     """Lesson 12's exercise: masks of a cluster of `rows` x `cols`, as functions of rank, rows and cols; run at four shapes."""
     if mask_a is None or mask_b is None:
         return "Not answered yet: write both masks, then run the cell again."
     import hopperlab as hl
 
+    mask_a, mask_b = function("mask_a", mask_a, "lambda rank, rows, cols: …"), function("mask_b", mask_b, "lambda rank, rows, cols: …")
     for rows, cols in ((2, 1), (1, 2), (2, 2), (2, 4)):
         given = [mask(rank, rows, cols) for mask in (mask_a, mask_b) for rank in range(rows * cols)]
-        wrong = [mask for mask in given if not isinstance(mask, int) or not 0 < mask < 1 << 16]
+        wrong = [mask for mask in given if not 0 < mask < 1 << 16]
         if wrong:
-            return f"In a cluster of {rows} x {cols} a mask is {wrong[0]!r}: a mask is a number with a bit for each rank, 16 bits wide."
+            why = "then nobody gets this part, and the CTA that loads it needs it, too" if wrong[0] == 0 else "a mask has 16 bits, one for each rank"
+            return f"In a cluster of {rows} x {cols} a mask is {wrong[0]}: {why}."
         try:
             right, run = run_cluster(rows, cols, mask_a=mask_a, mask_b=mask_b)
         except hl.HazardError as error:

@@ -19,6 +19,7 @@ SERIOUS_TEXT = ("'setmaxnreg' ignored", "wgmma.mma_async instructions are serial
 ADVICE = {
     "C7508": "setmaxnreg does nothing in this kernel: give it __launch_bounds__(threads, 1), so that ptxas knows the "
              "registers at entry",
+    "C7511": "each wgmma now waits for the one before it, for want of registers: give the warps that multiply more of them (setmaxnreg), or a smaller tile",
     "C7519": "ptxas added the missing warpgroup.arrive (wgmma.fence) itself: information, not an error",
 }
 SERIALISED = "each wgmma now waits for the one before it: take out of the pipeline what the note names"

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lesson 11 breaks, for the learner to mend: consumers that wait for registers which nobody gives back."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..repairs import Repair
+
+
+def _two_consumers(landing: str) -> tuple[bool, Any]:
+    """(right, session) of registers/roles.cu on one tile of 128 x 256 and three k-blocks, with 24 registers for the producer and 240 for a consumer."""
+    from ...measure.launches.roles import Roles
+    from .budget import run_tile
+    return run_tile(Roles(), landing)[:2]
+
+
+REPAIRS = (
+    Repair("pool", "registers/roles.cu", "if (warpgroup == 0) {", "setmaxnreg_inc<CONSUMER_REGISTERS>();", bug=(
+        ("#if PRODUCER_REGISTERS\n        setmaxnreg_dec<PRODUCER_REGISTERS>();\n#endif\n", ""),
+        ("        if (threadIdx.x == 0) {\n", "        if (threadIdx.x == 0) {\n            setmaxnreg_dec<PRODUCER_REGISTERS>();\n")), run=_two_consumers,
+        hint="One thread of the producer does all of its work. For whom does `setmaxnreg` speak, and which warps hold the registers that the consumers wait for?"),
+)
