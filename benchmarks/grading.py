@@ -104,9 +104,8 @@ def main() -> None:
     given = parser.parse_args()
     load = os.getloadavg()[0]
     made = measure(given.exercise, given.submissions, given.workers) | {"load_before": round(load, 1)}
-    print(f"{made['submissions']} submissions of {made['exercise']}, {made['right']} right, {made['workers']} workers: {made['seconds']} s, "
-          f"{made['seconds_each']} s each "
-          f"(load before: {made['load_before']}, {os.cpu_count()} CPUs); reports {made['reports_seconds']} s; all of it again, stored: {made['again_seconds']} s")
+    print(f"{made['submissions']} submissions of {made['exercise']}, {made['right']} right, {made['workers']} workers: {made['seconds']} s, {made['seconds_each']} s "
+          f"each (load before: {made['load_before']}, {os.cpu_count()} CPUs); reports {made['reports_seconds']} s; all of it again, stored: {made['again_seconds']} s")
     print("memory of the grader itself over time, MB: " + " ".join(map(str, made["grader_mb"])))
     print("memory of all its processes over time, MB: " + " ".join(map(str, made["all_processes_mb"])))
     if given.json:

@@ -46,8 +46,7 @@ def loads_ahead(each: int, slots: int, why: str = "") -> Requirement:
                 asked = min(total[block], each * (tile + slots - (multiplying[block] > 0)))
                 if issued[block] < asked:
                     return (f"when tile {tile} of block {block} lands, {issued[block] // each} have been asked for, and it should be "
-                            f"{asked // each}: a slot is filled again as "
-                            "soon as it has been handed back, in every round of the ring" + (f"; {why}" if why else ""))
+                            f"{asked // each}: a slot is filled again as soon as it has been handed back, in every round of the ring" + (f"; {why}" if why else ""))
         return ""
     return custom(f"{slots} slots are filled again at once", complaint)
 
@@ -67,9 +66,8 @@ def loads_under_products(k_blocks: int) -> Requirement:
                 (alone if landed[block] == issued[block] < total[block] else beside)[block] += 1
         for block, count in sorted(alone.items()):
             if count * k_blocks >= 2 * (count + beside[block]):
-                return (f"in block {block}, {count} of {count + beside[block]} wgmma ended with no load on its way although k-blocks were still "
-                        f"to come: load ahead in every round, "
-                        "not only in the first")
+                return (f"in block {block}, {count} of {count + beside[block]} wgmma ended with no load on its "
+                        "way although k-blocks were still to come: load ahead in every round, not only in the first")
         return ""
     return custom("loads run under the products", complaint)
 
@@ -123,9 +121,8 @@ def next_issued(steps: int) -> Requirement:
                 block = landed[warp] // steps
                 landed[warp] += 1
                 if issued[warp] < min(total[warp], steps * (block + 2)):
-                    return (f"when k-block {block} was waited for, {issued[warp] - steps * (block + 1)} of the {steps} wgmma of the next one had "
-                            f"been issued: start the whole "
-                            "k-block before you promote the one before")
+                    return (f"when k-block {block} was waited for, {issued[warp] - steps * (block + 1)} of the {steps} "
+                            "wgmma of the next one had been issued: start the whole k-block before you promote the one before")
         return ""
     return custom("the whole next k-block is under way", complaint)
 
@@ -141,9 +138,8 @@ def nobody_stops() -> Requirement:
             if event.what == "issue wgmma":
                 begun.add(warp)
             elif event.what == "meet bar" and warp in begun and place < last[warp] and met.setdefault((event.block, event.detail), event.warp // 4) != event.warp // 4:
-                return (f"warp {event.warp} stops at {event.opcode} ({event.detail}) between its products, where another warpgroup stops too: the warpgroup "
-                        f"that is ahead must not "
-                        "wait for the other one; what they owe each other goes by the mbarriers")
+                return (f"warp {event.warp} stops at {event.opcode} ({event.detail}) between its products, where another warpgroup stops "
+                        "too: the warpgroup that is ahead must not wait for the other one; what they owe each other goes by the mbarriers")
         return ""
     return custom("no barrier of threads in the loop", complaint, accesses=True)
 

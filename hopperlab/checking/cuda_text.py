@@ -11,9 +11,9 @@ import re
 from . import macros
 
 HEADER = re.compile(r"<(?:hopperlab/[a-z0-9_]+\.cuh|cuda/std/[a-z_]+)>")
-KNOWN = {f"<{name}>" for name in ("algorithm array cfloat climits cmath cstddef cstdint limits tuple type_traits utility math.h stddef.h stdint.h "
-                                  "cooperative_groups.h cuda.h "
-                                  "cuda_bf16.h cuda_fp16.h cuda_fp8.h cuda_pipeline.h cuda_runtime.h mma.h cuda/atomic cuda/barrier cuda/pipeline cuda/ptx").split()}
+KNOWN = {f"<{name}>" for name in ("algorithm array cfloat climits cmath cstddef cstdint limits tuple type_traits utility "
+                                  "math.h stddef.h stdint.h cooperative_groups.h cuda.h cuda_bf16.h cuda_fp16.h cuda_fp8.h "
+                                  "cuda_pipeline.h cuda_runtime.h mma.h cuda/atomic cuda/barrier cuda/pipeline cuda/ptx").split()}
 """Headers of CUDA and of the standard library that an answer may include."""
 HEADERS_OWN = re.compile(r"_+(?:CCCL|LIBCUDACXX|LIBCPP)_\w*|__CUDA_\w*PRAGMA\w*")
 """Macros of those headers, whose expansion is not followed here."""

@@ -13,7 +13,6 @@ def zeroed(ptx: str) -> str:
     """The PTX with every ex2 of anything but 0 giving 0 (of a pair: of anything but two zeros). [PTX ISA 9.7.3.21, 9.7.4.10]"""
     def one(found: re.Match[str]) -> str:
         word, guard = WORDS[found["type"]], found["guard"] or ""
-        return (f"{{ .reg .pred stays_{word}; .reg .{word} was_{word}; {found['opcode']} was_{word}, {found['of']}; setp.eq.{word} stays_{word}, "
-                f"{found['of']}, {ZERO[word]}; "
-                f"{guard}selp.{word} {found['to']}, was_{word}, {ZERO[word]}, stays_{word}; }}")
+        return (f"{{ .reg .pred stays_{word}; .reg .{word} was_{word}; {found['opcode']} was_{word}, {found['of']}; setp.eq.{word} "
+                f"stays_{word}, {found['of']}, {ZERO[word]}; {guard}selp.{word} {found['to']}, was_{word}, {ZERO[word]}, stays_{word}; }}")
     return EX2.sub(one, ptx)

@@ -28,9 +28,8 @@ MAPPINGS = {"dict", "Counter", "OrderedDict"}
 """Of these, and of builtins, what calls the method `keys` of its argument, where that has one."""
 CALCULATING = {
     "fractions": {"Fraction"}, "itertools": {"chain", "combinations", "count", "cycle", "islice", "pairwise", "permutations", "product", "repeat", "zip_longest"},
-    "numpy": set("arange array asarray concatenate dtype exp2 eye float16 float32 float64 full int8 int16 int32 int64 linspace log2 ones outer sqrt stack "
-                 "tile uint8 uint16 uint32 "
-                 "uint64 zeros".split())}
+    "numpy": set("arange array asarray concatenate dtype exp2 eye float16 float32 float64 full int8 int16 "
+                 "int32 int64 linspace log2 ones outer sqrt stack tile uint8 uint16 uint32 uint64 zeros".split())}
 """Functions by module, beside those of math, that a constant may call: none of them calls what it is given, or asks it more than its numbers."""
 METHODS = set("bit_count bit_length copy count find get index items join keys lower replace rsplit split splitlines strip upper values".split())
 """Of strings, numbers, lists and dictionaries that the cell itself writes down."""

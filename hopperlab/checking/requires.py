@@ -115,9 +115,8 @@ def kept_full(slots: int, issue: str, land: str, what: str) -> Requirement:
                 continue
             now, room = issued[block] - landed[block], min(slots, total[block] - landed[block])
             if now != room and block not in landing:
-                return (f"when number {landed[block] + 1} of the {what} of block {block} had to land, {now} of them were on their way, and it should be "
-                        f"{room}: a ring of "
-                        f"{slots} slots stays full in every turn, not only in the first ones")
+                return (f"when number {landed[block] + 1} of the {what} of block {block} had to land, {now} of them were on their "
+                        f"way, and it should be {room}: a ring of {slots} slots stays full in every turn, not only in the first ones")
             landed[block] += 1
             landing.add(block)
         return ""

@@ -252,9 +252,8 @@ COMMANDS = (
 def parser() -> argparse.ArgumentParser:
     """The command line's parser."""
     top = argparse.ArgumentParser(prog="hopperlab", description="A course in asynchronous programming on NVIDIA Hopper.",
-                                  epilog="HOPPERLAB_BACKEND=gpu|emulator|auto says where kernels run, HOPPERLAB_COMPILER=nvrtc|clang|auto what compiles them "
-                                         "for the emulator. "
-                                         "`hopperlab COMMAND --help` tells more.")
+                                  epilog="HOPPERLAB_BACKEND=gpu|emulator|auto says where kernels run, HOPPERLAB_COMPILER=nvrtc|clang|auto "
+                                         "what compiles them for the emulator. `hopperlab COMMAND --help` tells more.")
     top.add_argument("--version", action="version", version=f"hopperlab {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:

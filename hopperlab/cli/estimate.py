@@ -7,11 +7,10 @@ import json
 import sys
 
 DETAILS = (
-    "WHAT is a step of the product ladder with its size (hopperlab estimate final 8192, or 4096x7168x2048), or a .cu or .ptx file with its launch, as "
-    "`hopperlab sanitize` takes it "
-    "(hopperlab estimate FILE.cu --grid 4 --block 128 --args f32[512] i32=512). A few CTAs run in the emulator and a model of the SM says how long they take; "
-    "nothing is measured, "
-    "and the error that such estimates had against measurements stands beside each (docs/estimates.md). Exit code 0: estimated; 2: no estimate, with the reason.")
+    "WHAT is a step of the product ladder with its size (hopperlab estimate final 8192, or 4096x7168x2048), or a .cu or .ptx file "
+    "with its launch, as `hopperlab sanitize` takes it (hopperlab estimate FILE.cu --grid 4 --block 128 --args f32[512] i32=512). "
+    "A few CTAs run in the emulator and a model of the SM says how long they take; nothing is measured, and the error that such "
+    "estimates had against measurements stands beside each (docs/estimates.md). Exit code 0: estimated; 2: no estimate, with the reason.")
 EXAMPLES = """examples:
   hopperlab estimate final 8192
   hopperlab estimate overlapped_store 4096x7168x2048 --define STAGES=2

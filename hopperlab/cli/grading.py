@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 from ..runtime.progress import Bar
 
-DETAILS = ("SUBMISSIONS is a folder or a zip as nbgrader, Canvas or Moodle give it, one folder or file a learner, or a single notebook. Only the texts of "
-           "answer cells are "
-           "taken; they are put into the pristine notebook, which runs in a sandbox without network. Grades, reasons and a page for each learner go to --out. "
+DETAILS = ("SUBMISSIONS is a folder or a zip as nbgrader, Canvas or Moodle give it, one folder or file a learner, or a single notebook. Only the texts of answer cells "
+           "are taken; they are put into the pristine notebook, which runs in a sandbox without network. Grades, reasons and a page for each learner go to --out. "
            "A run that was stopped goes on where it was when the same command is given again. Exit code 0: graded; 1: graded, but the grader itself failed on some "
            "answers (run it again); 2: nothing was graded, and a message says why; 3: a disk is full: free some, and give the same command again. See docs/grading.md.")
 

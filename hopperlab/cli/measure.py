@@ -16,8 +16,9 @@ from ..runtime.tables import text_table
 BENCH_DETAILS = (
     "Contestants run in one process, interleaved round by round, on random normal data; every result is compared with fp32 before "
     "anything is timed. Three modes: cold (single launches, each after a write that empties the L2), clean (each after that memory has been "
-    "read, too) and sustained (bursts back to back). Reported are medians, the spread, and the ratio to each peer round by round; power, energy and clocks come from the board. A "
-    "throttled or shared GPU is named. Exit code 0: measured; 1: a result was wrong; 2: not understood, or no Hopper GPU.")
+    "read, too) and sustained (bursts back to back). Reported are medians, the spread, and the ratio to each peer round by "
+    "round; power, energy and clocks come from the board. A throttled or shared GPU is named. Exit code "
+    "0: measured; 1: a result was wrong; 2: not understood, or no Hopper GPU.")
 _SUITES = "\n".join(text_table("  {:13} {}", BENCHES.items()))
 BENCH_EXAMPLES = f"""suites:
 {_SUITES}

@@ -122,9 +122,8 @@ def bound(shares: dict[str, float]) -> str:
 
 def _how(found: Sample, run: chip.Run) -> str:
     part = "" if found.whole else f", {run.share:.0%} of their work, the rest at the pace of the tiles seen"
-    return (f"{len(found.ctas)} of {found.total} CTAs ran in the emulator{part}; {run.places} SMs at work, {found.resident} CTA{'s' * (found.resident > 1)} "
-            f"at a time on each, "
-            f"{run.waves:.1f} waves")
+    return (f"{len(found.ctas)} of {found.total} CTAs ran in the emulator{part}; {run.places} SMs at work, "
+            f"{found.resident} CTA{'s' * (found.resident > 1)} at a time on each, {run.waves:.1f} waves")
 
 
 def _words(kind: Family) -> str:

@@ -60,9 +60,8 @@ def run(tasks: Sequence[Task], address: str, work: Work, *, first: float = FIRST
             except _OutOfTouch as problem:
                 barren += 1
                 if barren >= ROUNDS:
-                    raise PoolError(f"the Dask cluster at {address} takes no work ({str(problem.__cause__ or 'it cancels all tasks')[:300]}). The same "
-                                    f"version of the course "
-                                    "must be installed where its scheduler and its workers run. What is finished is kept") from None
+                    raise PoolError(f"the Dask cluster at {address} takes no work ({str(problem.__cause__ or 'it cancels all tasks')[:300]}). The "
+                                    "same version of the course must be installed where its scheduler and its workers run. What is finished is kept") from None
                 say(f"lost touch with the Dask scheduler at {address}, and {len(todo)} answers are unfinished; they are handed in again to the one that answers there "
                     f"within {away:g} s")
         patience = away

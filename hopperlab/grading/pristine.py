@@ -42,9 +42,8 @@ def pristine_of(path: Path) -> Path:
     for folder in folders:
         if (folder / generate.PRISTINE / path.name).is_file():
             return folder / generate.PRISTINE / path.name
-    raise PristineError(f"{path.name} is no exercise notebook of this course: no {generate.PRISTINE}/{path.name} beside it or in exercises/ above it. "
-                        f"Exercises lie in exercises/; "
-                        "`hopperlab start DIR` lays out a folder with copies of them")
+    raise PristineError(f"{path.name} is no exercise notebook of this course: no {generate.PRISTINE}/{path.name} beside it or in "
+                        "exercises/ above it. Exercises lie in exercises/; `hopperlab start DIR` lays out a folder with copies of them")
 
 
 def merged(path: Path) -> NotebookNode:

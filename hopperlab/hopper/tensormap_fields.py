@@ -53,7 +53,7 @@ DTYPES: dict[str, ElementType] = {
     "tfloat32": ElementType(11, 11, 4, True),
     "tfloat32_ftz": ElementType(12, 12, 4, True),
 }
-"""Element types by name (CUDA driver API, CUtensorMapDataType; PTX ISA 9.7.9.28 tensormap.replace, elemtype)."""
+"""Element types by name (CUDA driver API, CUtensorMapDataType; PTX ISA 9.7.9.26 tensormap.replace, elemtype)."""
 
 ALIASES = {
     "int8": "uint8", "bool": "uint8", "int16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8",

@@ -40,7 +40,7 @@ REPLACE_BITS = {
     "global_address": 64, "rank": 32, "box_dim": 32, "global_dim": 32, "global_stride": 64, "element_stride": 32,
     "elemtype": 32, "interleave_layout": 32, "swizzle_mode": 32, "fill_mode": 32,
 }
-"""Fields of tensormap.replace and the width of their new value (PTX ISA 9.7.9.28)."""
+"""Fields of tensormap.replace and the width of their new value (PTX ISA 9.7.9.26)."""
 
 _ORDINALS = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}
 _PARTS = tuple((field, n) for field in REPLACE_BITS for n in (range(_ORDINALS[field]) if field in _ORDINALS else (None,)))
@@ -144,7 +144,7 @@ def _complete(words: list[int]) -> None:
 
 def _index(field: str, ordinal: int | None, count: int) -> int:
     if ordinal is None or not 0 <= ordinal < count:
-        raise TensorMapError(f"tensormap.replace.{field}: ordinal {ordinal} is not 0 to {count - 1} (PTX ISA 9.7.9.28)")
+        raise TensorMapError(f"tensormap.replace.{field}: ordinal {ordinal} is not 0 to {count - 1} (PTX ISA 9.7.9.26)")
     return ordinal
 
 
@@ -164,7 +164,7 @@ def replace(image: bytes, field: str, ordinal: int | None, value: int) -> bytes:
     keep what they had, so that the order of replacements does not matter. The result is not checked against the rules. 128 zero bytes are a map of which
     nothing is set yet (measured on an H100: Triton makes its maps so).
     Raises TensorMapError for an unknown field, ordinal or code, a value that does not fit, and an im2col map.
-    Source: PTX ISA 9.7.9.28 (tensormap.replace).
+    Source: PTX ISA 9.7.9.26 (tensormap.replace).
     """
     if field not in REPLACE_BITS:
         raise TensorMapError(f"tensormap.replace has no field {field!r}: choose one of {', '.join(REPLACE_BITS)}")
@@ -189,7 +189,7 @@ def _put(words: list[int], field: str, ordinal: int | None, value: int) -> None:
         words[10] = value
     elif field == "rank":
         if value >= MAX_RANK:
-            raise TensorMapError(f"tensormap.replace.rank: {value} is not 0 to 4 (the rank minus one, PTX ISA 9.7.9.28)")
+            raise TensorMapError(f"tensormap.replace.rank: {value} is not 0 to 4 (the rank minus one, PTX ISA 9.7.9.26)")
         words[4] = value + 1
     elif field == "global_stride":
         words[11 + _index(field, ordinal, 4)] = value

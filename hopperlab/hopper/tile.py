@@ -195,7 +195,7 @@ def store_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
     Rows outside are skipped whole, but along dimension 0 the hardware clips in pieces of 16 bytes: a tensor row of 100 bytes
     is written up to byte 112, into the padding behind it (measured on an H200 for 1- to 8-byte types and every
     swizzle), so `last` is rounded up. Raises TensorMapError as `global_rows` does, and for a negative coordinate, at which
-    an H200 stops with an illegal instruction. Source: PTX ISA 9.7.9.27 (cp.async.bulk.tensor).
+    an H200 stops with an illegal instruction. Source: PTX ISA 9.7.9.25.5 (cp.async.bulk.tensor).
     """
     rows = global_rows(fields, start)
     for i, c in enumerate(start):

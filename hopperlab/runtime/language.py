@@ -12,7 +12,8 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
@@ -103,10 +104,10 @@ def _whole(text: str, to: str) -> str | None:
         return exact[text]
     if not WORDS.search(text):
         return text
-    for begin, pattern, whole, instead in patterns:
-        found = pattern.fullmatch(text) if text.startswith(begin) else None
+    for begin, row in patterns:
+        found = row.any.fullmatch(text) if text.startswith(begin) and row.may_be(text) else None
         if found:
-            return _filled(instead, whole.fullmatch(text) or found, to)
+            return _filled(row.instead, row.whole.fullmatch(text) or found, to)
     return None
 
 
@@ -154,11 +155,42 @@ def table(to: str) -> Mapping[str, str]:
     return found
 
 
+@dataclass(frozen=True)
+class _Row:
+    """A string with places and its translation. There are some two thousand, and a text needs few of their regular expressions: each is compiled when asked for."""
+
+    key: str
+    begin: str                      # what stands in front of the first place
+    parts: tuple[str, ...]          # what stands behind each place
+    instead: str
+
+    def may_be(self, text: str) -> bool:
+        """False where the text lacks a part, or has them in another order."""
+        at = len(self.begin)
+        for part in self.parts:
+            at = text.find(part, at)
+            if at < 0:
+                return False
+            at += len(part)
+        return text.endswith(self.parts[-1])
+
+    @cached_property
+    def any(self) -> re.Pattern[str]:
+        """With anything in the places."""
+        return re.compile(_pattern(self.key, ".+?"))
+
+    @cached_property
+    def whole(self) -> re.Pattern[str]:
+        """With whole parentheses in the places."""
+        return re.compile(_pattern(self.key, WHOLE))
+
+
 @cache
-def _patterns(to: str) -> list[tuple[str, re.Pattern[str], re.Pattern[str], str]]:
-    """(beginning, pattern, the same with whole parentheses in its places, translation) of each string with places, the longest first."""
-    found = [(PLACE.split(key)[0], re.compile(_pattern(key, ".+?")), re.compile(_pattern(key, WHOLE)), value) for key, value in table(to).items() if PLACE.search(key)]
-    return sorted(found, key=lambda row: -len(row[1].pattern))
+def _patterns(to: str) -> list[tuple[str, _Row]]:
+    """(beginning, all of it) of each string with places, the longest first."""
+    split = [(key, PLACE.split(key)[::2], value) for key, value in table(to).items()]
+    rows = [_Row(key, begin, tuple(parts), value) for key, (begin, *parts), value in split if parts]
+    return [(row.begin, row) for row in sorted(rows, key=lambda row: -len(_pattern(row.key, ".+?")))]
 
 
 def _pattern(key: str, anything: str) -> str:

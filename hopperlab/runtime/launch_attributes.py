@@ -84,6 +84,6 @@ def _resident(name: str, use: KernelUse, grid: Triple, block: Triple, shared_mem
     ctas, threads = grid[0] * grid[1] * grid[2], block[0] * block[1] * block[2]
     most = limits.resident_blocks(threads, max(use.registers, 16), use.static_shared + shared_mem)
     if ctas > most:
-        raise LaunchError(f"{name}: a cooperative launch needs all {ctas} CTAs on the GPU at once, but an H200 holds {most} of {threads} threads, "
-                          f"{use.registers or 16} registers "
-                          f"and {use.static_shared + shared_mem} bytes of shared memory: launch a smaller grid, whose CTAs take several shares of the work each")
+        raise LaunchError(f"{name}: a cooperative launch needs all {ctas} CTAs on the GPU at once, but an H200 holds {most} "
+                          f"of {threads} threads, {use.registers or 16} registers and {use.static_shared + shared_mem} "
+                          "bytes of shared memory: launch a smaller grid, whose CTAs take several shares of the work each")

@@ -81,8 +81,7 @@ def _to_html(shown: Listing) -> str:
     text = "margin: 0; background: none; font-family: monospace; font-size: 12px; line-height: 1.35; white-space: pre;"
     cell = f"text-align: left; vertical-align: top; background-color: {style.CARD}; padding: 8px"
     return (f'<div><strong>{html.escape(shown.name)}</strong><table style="table-layout: fixed; width: 100%; border-collapse: collapse"><tr><td '
-            f'style="{cell}; width: 32px">'
-            f'<pre style="{text} color: #6E6E68; padding: 0">' + "\n".join(numbers) + f'</pre></td><td style="{cell} 8px 8px 0">'
+            f'style="{cell}; width: 32px"><pre style="{text} color: #6E6E68; padding: 0">' + "\n".join(numbers) + f'</pre></td><td style="{cell} 8px 8px 0">'
             f'<pre style="{text} color: {style.INK}; padding: 0; overflow-x: auto">' + _coloured(shown.text) + "</pre></td></tr></table></div>")
 
 

@@ -4,15 +4,17 @@
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from hopperlab.authoring import hashes
 from hopperlab.authoring.__main__ import main
-from hopperlab.authoring.editions import doc_pages, language_edition, translation
+from hopperlab.authoring.editions import doc_pages, doc_tables, language_edition, translation
 
 ROOT = hashes.ROOT
 PAGES = doc_pages.pages(ROOT, "zh")
 ONLY_CHINESE = {"terms.md"}
+ONLY_ENGLISH: set[str] = set()       # pages that nobody has translated yet
 ENGLISH = """# A page
 
 Run `make` 3 times, see [below](#second-part) and [the other](other.md#first).
@@ -84,13 +86,23 @@ def test_every_page_has_its_english_one():
     assert own - ONLY_CHINESE == set(PAGES) and {"running.md", "troubleshooting.md"} <= set(PAGES)
 
 
+def test_every_page_is_translated_or_named():
+    docs = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in docs if not page.startswith("zh/")} - set(PAGES) == ONLY_ENGLISH
+
+
 @pytest.mark.parametrize("page", ["README.zh.md", "docs/zh/terms.md", *(f"docs/zh/{page}" for page in PAGES)])
 def test_links_lead_somewhere(page):
     assert not lost_links(ROOT / page)
 
 
-def test_the_readme_links_to_every_page():
-    assert {f"docs/zh/{page}" for page in PAGES} <= {target for target, _ in doc_pages.LINK.findall((ROOT / "README.zh.md").read_text(encoding="utf-8"))}
+def test_the_readme_links_to_every_page_and_that_of_a_folder_to_the_others_in_it():
+    listed = {"": ROOT / "README.zh.md", "hazards": ROOT / "docs" / "zh" / "hazards" / "README.md"}
+    for page in PAGES:
+        folder, _, name = page.rpartition("/")
+        at, named = (folder, name) if name != "README.md" else ("", page)
+        target = named if at else f"docs/zh/{named}"
+        assert target in {link for link, _ in doc_pages.LINK.findall(listed[at].read_text(encoding="utf-8"))}, f"{listed[at].name}: no link to {target}"
 
 
 def test_a_page_whose_english_changed_is_named_with_the_hash_to_write(root):
@@ -122,6 +134,16 @@ def test_in_an_edition_a_page_takes_the_english_ones_place(root):
     assert doc_pages.with_anchors(root, "other.md", "zh", OTHER) == OTHER.replace("(page.md#second-part)", "(page.md#第二-部分)")
 
 
+def test_a_notebook_links_to_the_headings_of_the_translated_page(root):
+    text = "[a](../docs/page.md#second-part), [b](../docs/page.md), [c](../docs/other.md#first), [d](04_mbarrier.ipynb#phases)"
+    assert doc_pages.with_anchors(root, "../notebooks/05_tma.ipynb", "zh", text) == text.replace("#second-part", "#第二-部分")
+
+
+def test_headings_of_a_table_shift_no_anchor(root):
+    (root / "docs" / "page.md").write_text(ENGLISH.replace("| a | 1 |", "## A part\n\n| a | 1 |"))
+    assert "(page.md#第二-部分)" in doc_pages.with_anchors(root, "other.md", "zh", OTHER)
+
+
 def test_links_between_folders_are_moved(root):
     (root / "docs" / "sub").mkdir()
     (root / "docs" / "zh" / "sub").mkdir()
@@ -132,12 +154,17 @@ def test_links_between_folders_are_moved(root):
 
 
 def test_the_course_in_chinese_has_the_pages_with_their_tables():
-    docs = language_edition.of(ROOT, "zh") / "docs"
+    docs, known = language_edition.of(ROOT, "zh") / "docs", doc_tables.words(ROOT, "zh")
     for page in PAGES:
         text, english = ((folder / page).read_text(encoding="utf-8") for folder in (docs, ROOT / "docs"))
         assert re.match(r"# .*[\u4e00-\u9fff]", text) and ": table -->" not in text
-        assert all(table["rows"].strip() in text for table in doc_pages.TABLE.finditer(english))
+        assert all(doc_tables.said(table["rows"], known).strip() in text for table in doc_pages.TABLE.finditer(english))
         assert not lost_links(docs / page)
+    headings = {path.resolve(): doc_pages.anchors(path.read_text(encoding="utf-8")) for path in docs.rglob("*.md")}
+    for notebook in sorted((docs.parent / "notebooks").glob("*.ipynb")):
+        text = "\n\n".join(cell.source for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "markdown")
+        for target, anchor in re.findall(r"\]\(((?:\.\./)+docs/[^)\s#]+\.md)#([^)\s]+)\)", text):
+            assert anchor in headings[(notebook.parent / target).resolve()], f"{notebook.name}: {target}#{anchor}"
     assert not lost_links(docs / "teaching.md") and "](running.md#没有-nvrtc-时)" in (docs / "teaching.md").read_text(encoding="utf-8")
 
 

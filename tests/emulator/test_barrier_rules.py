@@ -294,12 +294,12 @@ LEGAL = {
     "a lock that is released": "if (t == 0) { while (atomicCAS((int*)y, 0, 1) != 0) __nanosleep(10);\nx2[0] += 1; __threadfence(); atomicExch((int*)y, 0); }",
     "a wait with a time hint": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 32);\n__syncthreads();\nif (w) mbarrier_arrive(&full); else "
                                "mbarrier_wait_parity_hint(&full, 0, 5);",
-    "a long loop, and others who wait": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 1);\n__syncthreads();\nif (t == 32) { float a = "
-                                        "x[0];\n#pragma unroll 1\nfor (int i = 0; i < 5000; i++) "
-                                       "a = a * 1.5f + 1.0f;\ny[8] = a; mbarrier_arrive(&full); }\nmbarrier_wait_parity(&full, 0);",
-    "many rounds of passing waits": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 1);\n__syncthreads();\nfloat a = 0;\n#pragma unroll 1\nfor "
-                                    "(int i = 0; i < 3000; i++) { mbarrier_wait_parity(&full, 1); "
-                                   "a += x[i % 64]; }\ny[t + 8] = a;",
+    "a long loop, and others who wait": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 1);\n__syncthreads();\n"
+                                        "if (t == 32) { float a = x[0];\n#pragma unroll 1\nfor (int i = 0; i < 5000; i++) a = a * 1.5f + 1.0f;\n"
+                                        "y[8] = a; mbarrier_arrive(&full); }\nmbarrier_wait_parity(&full, 0);",
+    "many rounds of passing waits": "__shared__ mbarrier_t full;\nif (t == 0) mbarrier_init(&full, 1);\n__syncthreads();\n"
+                                    "float a = 0;\n#pragma unroll 1\nfor (int i = 0; i < 3000; i++) { mbarrier_wait_parity(&full, 1); a += x[i % 64]; }\n"
+                                    "y[t + 8] = a;",
 }
 
 

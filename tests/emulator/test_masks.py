@@ -274,8 +274,8 @@ CROSSING = {
     "the others have ended": ("if (lane >= 20) return; if (lane < 10) { out[t] = __shfl_sync(~0u, v, lane + 10); in2[0] = 1; } else { out[t] = "
                               "__shfl_sync(~0u, v, lane - 10) + 5; in2[1] = 1; }",
                               [*range(10, 20), *range(5, 15)]),
-    "a predicate on one side": ("int r; if (lane < 16) { asm volatile(\"{ .reg .pred p; .reg .b32 s; shfl.sync.down.b32 s|p, %1, 16, 31, -1; selp.b32 %0, s, "
-                                "1000, p; }\" : \"=r\"(r) : \"r\"(v)); in2[0] = 1; }"
+    "a predicate on one side": ("int r; if (lane < 16) { asm volatile(\"{ .reg .pred p; .reg .b32 s; shfl.sync.down.b32 s|p, %1, 16, 31, -1; "
+                                "selp.b32 %0, s, 1000, p; }\" : \"=r\"(r) : \"r\"(v)); in2[0] = 1; }"
                                 "else { asm volatile(\"shfl.sync.down.b32 %0, %1, 16, 31, -1;\" : \"=r\"(r) : \"r\"(v)); in2[1] = 1; } out[t] = r;",
                                 [*range(16, 32), *range(16, 32)]),
     "a float": ("float f = v * 0.5f, g; if (lane < 16) { g = __shfl_xor_sync(~0u, f, 16); in2[0] = 1; } else { g = __shfl_xor_sync(~0u, f + 1, 16); in2[1] = "
@@ -319,8 +319,8 @@ def test_another_mask_or_other_qualifiers_do_not_meet(other, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_flag_that_one_lane_polls_and_hands_on_in_each_branch(schedule):
     """The loop looks at memory again and again, by a shuffle in either branch; without the flag it is named."""
-    body = ("if (t < 32) { int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_sync(~0u, 0, 0); asm "
-            "volatile(\"\"); } } while (!seen); out[t] = seen; }"
+    body = ("if (t < 32) { int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); "
+            "else { seen = __shfl_sync(~0u, 0, 0); asm volatile(\"\"); } } while (!seen); out[t] = seen; }"
             "else if (t == 40 && in[0] == SET) in2[0] = 7;")
     for value, found in ((0, []), (1, ["deadlock"])):
         out = np.zeros(64, np.int32)

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from support import answer_texts
+from support.answer_texts import few_hidden_shapes      # noqa: F401 - a fixture
 
 from hopperlab.checking import check
 from hopperlab.checking.exercise import PYTHON
@@ -33,8 +34,9 @@ def test_bypass_is_refused_and_the_message_names_it(entry):
 @pytest.mark.parametrize("hidden", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["visible", "hidden"])
 @pytest.mark.parametrize("entry", STYLES)
 @pytest.mark.sampled(every=19)
+@pytest.mark.usefixtures("few_hidden_shapes")
 def test_right_answer_in_another_style_is_right(entry, hidden):
-    verdict = check.judge(EXERCISES[entry["exercise"]], answer_texts.edited(entry), hidden=hidden, key=KEY)
+    verdict = check.judge(EXERCISES[entry["exercise"]], answer_texts.edited(entry), hidden=hidden, key=f"{KEY}: {entry['name']}")
     assert verdict.right, str(verdict)
 
 

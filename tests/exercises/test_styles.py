@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Right answers in other styles are right: an answer refused because it is written otherwise is as bad as a wrong one that passes.
 
-They stand in right_NN.toml, as edits of the solution or whole; each is judged on the visible shapes and on hidden ones.
+They stand in right_NN.toml, as edits of the solution or whole; each is judged on the visible shapes and on hidden ones of its own.
 """
 import tomllib
 from pathlib import Path
 
 import nbformat
 import pytest
+from support.answer_texts import few_hidden_shapes      # noqa: F401 - a fixture
 
 from hopperlab.checking import check
 from hopperlab.checking.exercise import PYTHON
@@ -44,9 +45,10 @@ def text_of(entry):
 
 
 @pytest.mark.parametrize("entry", right_answers())
+@pytest.mark.usefixtures("few_hidden_shapes")
 def test_right_answer_in_another_style_is_right(entry):
     for hidden in (False, True):
-        verdict = check.judge(EXERCISES[entry["exercise"]], text_of(entry), hidden=hidden, key=KEY if hidden else "public")
+        verdict = check.judge(EXERCISES[entry["exercise"]], text_of(entry), hidden=hidden, key=f"{KEY}: {entry['name']}" if hidden else "public")
         assert verdict.right, f"{entry['why']}: refused\n{verdict}"
 
 

@@ -96,11 +96,13 @@ def test_five_products_a_block_and_nothing_else():
 @pytest.mark.parametrize("d", backward.HEAD_SIZES)
 @pytest.mark.sampled(every=4)
 def test_in_order_means_the_same_bits_whatever_lands_when(d, causal):
-    given = operands(500, d=d, causal=causal)
-    results = [run(given, 500, causal, Backward(dq="ordered"), schedule, seed)[0] for schedule, seed in (("lazy", 0), ("eager", 0), *(("random", s) for s in range(3)))]
-    assert right(given, results[0], 500, causal)
+    length = 500 if causal and d == 64 else 300             # causal, of blocks of 128 queries: fewer additions, which seldom differ
+    given = operands(length, d=d, causal=causal)
+    orders = ("lazy", 0), ("eager", 0), *(("random", seed) for seed in range(3))
+    results = [run(given, length, causal, Backward(dq="ordered"), schedule, seed)[0] for schedule, seed in orders]
+    assert right(given, results[0], length, causal)
     assert all((a.view(np.uint16) == b.view(np.uint16)).all() for one in results[1:] for a, b in zip(results[0], one, strict=True))
-    first, *others = (partial(run, given, 500, causal, Backward(), "random", seed) for seed in range(6))
+    first, *others = (partial(run, given, length, causal, Backward(), "random", seed) for seed in range(6))
     sums = first()[2].sums
     assert any((sums != other()[2].sums).any() for other in others)                  # without an order: other bits in some run
 

@@ -205,7 +205,8 @@ def test_what_cannot_be_launched_is_told(broken, words):
 
 @pytest.mark.parametrize("lengths, heads, latent, wanted", [
     ([8192] * 32, 8, False, (1, 264)), ([32768] * 8, 8, False, (2, 132)), ([4096] * 128, 8, False, (1, 132)), ([65536], 8, False, (16, 132)),
-    ([8192] * 17, 8, False, (0, 264)), ([64, 70000, 300], 8, False, (0, 264)), ([1], 1, False, (0, 264)), ([16384] * 32, 1, True, (4, 132)), ([8192] * 16, 8, True, (0, 132))])
+    ([8192] * 17, 8, False, (0, 264)), ([64, 70000, 300], 8, False, (0, 264)), ([1], 1, False, (0, 264)), ([16384] * 32, 1, True, (4, 132)),
+    ([8192] * 16, 8, True, (0, 132))])
 def test_the_choice_gives_each_cta_one_stretch_where_that_is_even(lengths, heads, latent, wanted):
     """(splits, CTAs) that `choose` picks: rows or parts of them alone, where they are as many as CTAs; else a line."""
     q = np.zeros((len(lengths), 16 * heads, 576 if latent else 128), np.uint16)

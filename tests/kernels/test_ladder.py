@@ -148,7 +148,7 @@ DROPPED = {                         # choice, header (None: the kernel itself), 
 @cache
 def named(choice, schedule, changes=()):
     """Kinds of what the emulator names; of the unchanged kernel it is asked once for each choice and schedule."""
-    a, b, c = operands.integer_bf16(np, (140, 456), 1), operands.integer_bf16(np, (296, 456), 2), np.empty((140, 296), np.uint16)
+    a, b, c = operands.integer_bf16(np, (140, 328), 1), operands.integer_bf16(np, (168, 328), 2), np.empty((140, 168), np.uint16)
     launch = gemm.final(a, b, c, choice, backend="emulator")
     with hl.emulate(schedule=schedule, seed=3, hazards="collect") as run:
         changed(launch, "gemm/final.cu", changes, choice.options)()

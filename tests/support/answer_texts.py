@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from hopperlab.checking import check
 from hopperlab.grading import generate, regions
 from hopperlab.runtime.language import say
 
@@ -42,6 +43,13 @@ def entries(pattern: str, table: str) -> list[Any]:
     """A pytest parameter for each entry of the files tests/exercises/`pattern`."""
     return [pytest.param(entry, id=f"{entry['exercise']}-{entry['name']}") for path in sorted((ROOT / "tests/exercises").glob(pattern))
             for entry in tomllib.loads(path.read_text(encoding="utf-8"))[table]]
+
+
+@pytest.fixture
+def few_hidden_shapes(monkeypatch):
+    """Two hidden shapes a judgement, for answers that are judged beside the published solution, which is judged on all of them; a key of its own for
+    each answer draws each its own two."""
+    monkeypatch.setattr(check, "HIDDEN_SHAPES", 2)
 
 
 def english_left(verdict: str) -> list[str]:

@@ -4,7 +4,8 @@
     <!-- of 1a2b3c4d -->
 
 the hash of the English text (translation.digest), so that a page whose English changed is found to be stale. Tables that a program writes between marks are
-not part of it: the translation has `<!-- NAME: table -->` and a pointer to the English page instead, and the edition puts the table there.
+not part of it: the translation has `<!-- NAME: table -->` and a pointer to the English page instead, and the edition puts the table there,
+with the words of docs/zh/tables.toml (doc_tables).
 Links lead where they do in the repository; in an edition the page takes the English one's place, and its links are moved with it.
 """
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
+from . import doc_tables
 from .translation import differences, digest
 
 HEAD = re.compile(r"\A<!-- of ([0-9a-f]{8}) -->\n+")
@@ -43,16 +46,20 @@ def anchors(text: str) -> list[str]:
 
 
 def shown(root: Path, page: str, to: str) -> str:
-    """A page of docs/zh as the edition has it, in the place of the English one where there is one: without its first line, links moved, tables put in."""
+    """A page of docs/zh as the edition has it, in the place of the English one where there is one: without its first line, links moved, tables in their words put in."""
     english, own = root / "docs" / page, _read(root / "docs" / to / page)
-    rows = {found["name"]: found["rows"].rstrip() for found in TABLE.finditer(_read(english))} if english.is_file() else {}
+    known = doc_tables.words(root, to)
+    rows = {found["name"]: doc_tables.said(found["rows"], known).rstrip() for found in TABLE.finditer(_read(english))} if english.is_file() else {}
     text = PLACE.sub(lambda place: rows[place["name"]] if place["name"] in rows else place[0], HEAD.sub("", own))
     return _relinked(text, lambda target: _moved(target, page, to))
 
 
 def with_anchors(root: Path, page: str, to: str, text: str) -> str:
-    """The text of a page that stayed English, with the anchors that translated pages have for the English ones."""
-    return _relinked(text, lambda link: _joined(link[0], _twins(root, _led_to(page, link[0]), to).get(link[1], link[1]) if link[0] else link[1]))
+    """Text that links as an English page does, with the anchors that translated pages have for the English ones. page: where it stands, seen from docs/, such as
+    `oracle.md` or `../notebooks/07_tma_stores.ipynb`."""
+    def own(target: str, anchor: str) -> str:
+        return _twins(root, _led_to(page, target), to).get(anchor, anchor) if target and anchor else anchor
+    return _relinked(text, lambda link: _joined(link[0], own(*link)))
 
 
 def faults(root: Path, page: str, to: str) -> Iterator[str]:
@@ -81,9 +88,14 @@ def _as_in_english(root: Path, page: str, to: str, link: tuple[str, str]) -> str
 
 def _twins(root: Path, page: str, to: str) -> dict[str, str]:
     """Anchor in the translation by anchor in English; empty for a page that has none."""
-    own = root / "docs" / to / page
-    return dict(zip(anchors(_read(root / "docs" / page)), anchors(_read(own)),
-                    strict=False)) if page.endswith(".md") and own.is_file() and (root / "docs" / page).is_file() else {}
+    english, own = root / "docs" / page, root / "docs" / to / page
+    return _paired(_read(english), _read(own)) if page.endswith(".md") and own.is_file() and english.is_file() else {}
+
+
+@lru_cache(maxsize=64)
+def _paired(english: str, own: str) -> dict[str, str]:
+    """Anchors of a page's translation by those of the page; by the texts, since a course asks thousands of times for the same few pages."""
+    return dict(zip(anchors(told(english)), anchors(own), strict=False))
 
 
 def _moved(link: tuple[str, str], page: str, to: str) -> str:
@@ -97,7 +109,7 @@ def _moved(link: tuple[str, str], page: str, to: str) -> str:
 
 def _led_to(page: str, target: str) -> str:
     """The page below docs/ that a link of docs/page leads to; the page itself for a link that is an anchor alone."""
-    return posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) if target else page
+    return posixpath.relpath(posixpath.join("docs", posixpath.dirname(page), target), "docs") if target else page
 
 
 def _joined(target: str, anchor: str) -> str:

@@ -86,7 +86,10 @@ def make(root: Path, to: str, place: Path) -> list[Path]:
             target = place / folder / path.name
             target.parent.mkdir(parents=True, exist_ok=True)
             text = read(root / sources / "sources" / to / f"{path.stem}.md")
-            nbformat.write(notebook_in(nbformat.read(path, as_version=4), text, to, terms if folder == "notebooks" else {}), target)
+            notebook = notebook_in(nbformat.read(path, as_version=4), text, to, terms if folder == "notebooks" else {})
+            for cell in (cell for cell in notebook.cells if cell.cell_type == "markdown"):
+                cell.source = doc_pages.with_anchors(root, f"../{folder}/{path.name}", to, cell.source)
+            nbformat.write(notebook, target)
             made.append(target)
     hook = root / "exercises" / "conftest.py"
     if hook.is_file():

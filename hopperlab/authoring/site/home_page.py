@@ -105,8 +105,7 @@ def ladder(told: story.Story, to: str = ENGLISH) -> str:
             for step in told.steps]
     head = (f'<tr><th scope="col">{say("step", to)}</th><th scope="col" class="idea">{say("what is new", to)}</th><th scope="col" class="bar"></th><th '
             f'scope="col" class="rate">TFLOP/s</th><th scope="col" class="rate">{say("of cuBLAS", to)}</th></tr>')
-    words = (f"The ladder that the lessons climb: one bf16 product, {told.size}³, from {100 * first.share:.0f}% to {100 * last.share:.0f}% of cuBLAS (the "
-             f"line, {told.peer_tflops:.0f} TFLOP/s); "
-             f"{told.source}.")
+    words = (f"The ladder that the lessons climb: one bf16 product, {told.size}³, from {100 * first.share:.0f}% "
+             f"to {100 * last.share:.0f}% of cuBLAS (the line, {told.peer_tflops:.0f} TFLOP/s); {told.source}.")
     return (f'<figure class="ladder" style="--peer: {told.peer_tflops / top:.4f}"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
             f"<figcaption>{html.escape(say(words, to))}</figcaption></figure>")

@@ -2,7 +2,7 @@
 """Loads of global memory by the copy engine, as reads: they begin at issue, and are over when the phase of an mbarrier is.
 
 A load is only noted when it is issued; what it reads is worked out when its array is first written, which for most arrays is never. A multicast is over for
-who has seen the phase of one of its destinations. global_order.py asks. PTX ISA 8.9.1.1, 9.7.9.25.4, 9.7.9.27.
+who has seen the phase of one of its destinations. global_order.py asks. PTX ISA 8.9.1.1, 9.7.9.25.4, 9.7.9.25.5.
 """
 from __future__ import annotations
 

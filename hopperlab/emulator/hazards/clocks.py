@@ -149,7 +149,7 @@ class Clocks:
 
     def join_at(self, table: np.ndarray, index: np.ndarray, vec: np.ndarray, pairs: tuple[Planes, ...] = ()) -> None:
         """Join vec[k] into table[index[k]] for every k, also where places repeat."""
-        runs = np.flatnonzero(np.concatenate(([True], index[1:] != index[:-1])))
+        runs = np.concatenate(([True], index[1:] != index[:-1])).nonzero()[0]
         each = len(index) // len(runs)
         if each * len(runs) != len(index) or (runs[1:] - runs[:-1] != each).any() or (index[runs[1:]] < index[runs[:-1]]).any():
             order = np.argsort(index, kind="stable")

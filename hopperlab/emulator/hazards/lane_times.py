@@ -58,7 +58,7 @@ class LaneTimes:
     def times(self, codes: np.ndarray) -> np.ndarray:
         """(n, 32) times of (n,) codes."""
         out: np.ndarray = self.table[np.maximum(-codes, 0)]
-        one = np.flatnonzero(codes > 0)
+        one = (codes > 0).nonzero()[0]
         out[one, codes[one] & 31] = codes[one] >> 5
         return out
 
@@ -99,16 +99,16 @@ class LaneTimes:
 
     def _merge(self, one: np.ndarray, other: np.ndarray, whole: np.ndarray) -> np.ndarray:
         out: np.ndarray = np.maximum(one, other)        # right where both are the same single lane's
-        apart = np.flatnonzero((one < 0) | (other < 0) | ((one ^ other) & 31 != 0))
+        apart = ((one < 0) | (other < 0) | ((one ^ other) & 31 != 0)).nonzero()[0]
         if len(apart):
             one, other, whole = one[apart], other[apart], whole[apart]
             mixed = np.where(self.newest(one) <= whole, other, one)
-            rest = np.flatnonzero((mixed == one) & (self.newest(other) > whole))
+            rest = ((mixed == one) & (self.newest(other) > whole)).nonzero()[0]
             if len(rest):
                 a, b = self.times(one[rest]), self.times(other[rest])
                 both = np.maximum(a, b)
                 made = np.where((both == a).all(axis=1), one[rest], other[rest])
-                new = np.flatnonzero((both != a).any(axis=1) & (both != b).any(axis=1))
+                new = ((both != a).any(axis=1) & (both != b).any(axis=1)).nonzero()[0]
                 if len(new):
                     made[new] = self.codes(both[new])
                 mixed[rest] = made

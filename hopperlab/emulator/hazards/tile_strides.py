@@ -106,6 +106,5 @@ def _normal(desc: layout.Descriptor) -> str:
     if desc.swizzle == "none":
         return "Without a swizzle the leading offset goes from one core matrix (8 rows x 16 bytes) to the next along k, the stride offset along m or n"
     rows = 8 * SPANS[desc.swizzle]
-    return (f"With the swizzle of {desc.swizzle[:-1]} bytes 8 rows take {rows} bytes, which is the stride offset; the leading offset goes from one panel to "
-            f"the next where the "
-            "tile is MN-major, and counts nowhere else")
+    return (f"With the swizzle of {desc.swizzle[:-1]} bytes 8 rows take {rows} bytes, which is the stride offset; "
+            "the leading offset goes from one panel to the next where the tile is MN-major, and counts nowhere else")

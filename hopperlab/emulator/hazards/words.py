@@ -91,9 +91,9 @@ ORDER = {
         "between them. A barrier alone does not order the two proxies: ",
         "each writing thread runs fence.proxy.async.shared::cta after its writes and before the barrier.", (("several", ONE_FENCE),)),
     "overwrite-unfenced": Case(
-        Kind.UNFENCED_OVERWRITE, "{here} overwrites {where}, which {there} has read through the generic proxy, and no fence.proxy.async lies between them: "
-                                 "the threads are in order, the "
-        "proxies are not. The PTX ISA asks for the fence: without it, 3.4 million of 35 billion words that an H200 read in one ring came from the tile after. ",
+        Kind.UNFENCED_OVERWRITE, "{here} overwrites {where}, which {there} has read through the generic proxy, and no fence.proxy.async "
+                                 "lies between them: the threads are in order, the proxies are not. The PTX ISA asks for the fence: "
+                                 "without it, 3.4 million of 35 billion words that an H200 read in one ring came from the tile after. ",
         "Each thread that reads runs fence.proxy.async.shared::cta after its last read and before it hands the buffer back (or the thread that issues the "
         "copy runs it after its wait).", severity="warning"),
     "flag-unfenced": Case(
@@ -173,17 +173,17 @@ BARRIERS = {
         "Something in each phase (an arrival, or the copy whose bytes it counts) must come after every wait for the phase before: let the waiters arrive "
         "on an 'empty' barrier, and wait for that one before the next phase starts."),
     "lanes-overrun": Case(
-        Kind.PHASE_OVERRUN, "{here} waits in several lanes of a warp for a phase of the mbarrier at {where}, but the next phase, which {there} ends, comes "
-                            "after the wait of "
-        "some of them only: both phases may be over before the others look, the parity is then the old one again, and they wait for a phase that is past. ",
+        Kind.PHASE_OVERRUN, "{here} waits in several lanes of a warp for a phase of the mbarrier at {where}, but the next phase, "
+                            "which {there} ends, comes after the wait of some of them only: both phases may be over before "
+                            "the others look, the parity is then the old one again, and they wait for a phase that is past. ",
         "A lane that arrives (or issues a copy) speaks for itself alone: put a __syncwarp() between the wait and what that lane does, or let all lanes arrive."),
     "thread-counts": Case(
         Kind.BARRIER_MISUSE, "{here} meets at barrier {barrier} with a count of {count}, but {there}, waiting there, said {before}. ",
         "All threads that meet at a named barrier name the same count: those that wait (bar.sync) and those that only arrive (bar.arrive) together."),
     "barrier-shared": Case(
-        Kind.BARRIER_MISUSE, "{here} (warp {warp}) arrives at barrier {barrier}, where warp {other_warp} met others by {there}, and nothing makes the one "
-                             "come after the other: it "
-        "counts whoever comes. ", "Give each group of warps that meets a barrier of its own (bar.sync 1, bar.sync 2 …), or let one group come after the other."),
+        Kind.BARRIER_MISUSE, "{here} (warp {warp}) arrives at barrier {barrier}, where warp {other_warp} met others by {there}, "
+                             "and nothing makes the one come after the other: it counts whoever comes. ",
+        "Give each group of warps that meets a barrier of its own (bar.sync 1, bar.sync 2 …), or let one group come after the other."),
     "cluster-again": Case(
         Kind.BARRIER_MISUSE, "{here} arrives at the cluster barrier again, before this thread has waited for its last arrival: what a second one does is undefined. ",
         "Every barrier.cluster.arrive has its barrier.cluster.wait, in every thread, before the next arrive."),

@@ -123,7 +123,7 @@ class Cohort:
 
     def _count(self) -> tuple[np.ndarray, np.ndarray]:
         warps = self.gids >> 5
-        starts = np.concatenate(([0], np.flatnonzero(warps[1:] != warps[:-1]) + 1, [self.n]))
+        starts = np.concatenate(([0], (warps[1:] != warps[:-1]).nonzero()[0] + 1, [self.n]))
         return warps[starts[:-1]], starts[1:] - starts[:-1]
 
     def count_warps(self) -> int:

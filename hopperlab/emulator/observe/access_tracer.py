@@ -32,7 +32,7 @@ class AccessTracer(Tracer):
         self.awaited: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     def _by(self, what: str, C: Cohort, index: int, detail: str = "") -> None:
-        self._record("access", what, np.unique(C.gids >> 5), index, detail)
+        self._record("access", what, C.warp_counts()[0], index, detail)
 
     # --- what copies brought, and who reads it ----------------------------------------------------------------------
     def admitted(self, domains: NDArray[Any], reused: NDArray[Any]) -> None:
@@ -105,7 +105,7 @@ class AccessTracer(Tracer):
 
     def named_lanes_met(self, C: Cohort, index: int, mask: Any) -> None:
         """__syncwarp() and its kin."""
-        self.apart[np.unique(C.gids >> 5)] = False
+        self.apart[C.warp_counts()[0]] = False
 
     def gathering(self, C: Cohort, block: Block) -> None:
         """Lanes come to a collective without the rest of their warps."""

@@ -53,9 +53,8 @@ class Work(Listener):
         start, end = self.M.translation.spans[most]
         where = places.place(self.M.body[end - 1])
         share = f"{100 * parts[most] / max(1, sum(parts)):.0f} % of it" if self.first else "most of the last launch"
-        return (f"{self.M.translation.function.name} was ended: it did more work than its limit of {self.limit:,} (a warp instruction is 1, a memory access "
-                f"{MEMORY}). {share} was done around {where}, "
-                f"which warps passed {runs[most]:,} times. Either this loop never ends, or it does far more than the task needs.")
+        return (f"{self.M.translation.function.name} was ended: it did more work than its limit of {self.limit:,} (a warp instruction is 1, a memory access {MEMORY}). "
+                f"{share} was done around {where}, which warps passed {runs[most]:,} times. Either this loop never ends, or it does far more than the task needs.")
 
 
 def costs(translation: Translation) -> list[int]:

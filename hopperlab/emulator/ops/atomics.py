@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""atom and red on global and shared memory (PTX ISA 9.7.13.6, 9.7.13.7). Lanes of one instruction apply in lane order."""
+"""atom and red on global and shared memory (PTX ISA 9.7.13.5, 9.7.13.6). Lanes of one instruction apply in lane order."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def _decode(instr, returns: bool) -> Info:
 
 
 def _legal(op: str, kind: str, count: int) -> bool:
-    """Which types an operation has (PTX ISA 9.7.13.6)."""
+    """Which types an operation has (PTX ISA 9.7.13.5)."""
     if op in ("exch", "cas"):
         return kind[0] == "b" and "bf" not in kind and (kind != "b16" or op == "cas") and kind != "b8"
     if kind in updates.HALVES:

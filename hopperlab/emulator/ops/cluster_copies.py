@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asynchronous transfers between the CTAs of a cluster: bulk copies, st.async and red.async (PTX ISA 9.7.9.25.4, 9.7.9.12,
-9.7.13.8). Each signals an mbarrier of the CTA it writes to."""
+9.7.13.7). Each signals an mbarrier of the CTA it writes to."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHARED_REDUCTIONS = {"add": ("u32", "s32", "u64"), "min": ("u32", "s32"), "max": ("u32", "s32"), "inc": ("u32",), "dec": ("u32",),
                      "and": ("b32",), "or": ("b32",), "xor": ("b32",)}
-"""Operations and types of reductions into shared memory (PTX ISA 9.7.9.25.4.2, 9.7.13.8)."""
+"""Operations and types of reductions into shared memory (PTX ISA 9.7.9.25.4.2, 9.7.13.7)."""
 
 
 @dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fences, setmaxnreg, griddepcontrol, nanosleep, trap (PTX ISA 9.7.13.3 to 9.7.13.5, 9.7.13.13, 9.7.19)."""
+"""Fences, setmaxnreg, griddepcontrol, nanosleep, trap (PTX ISA 9.7.13.4, 9.7.13.13, 9.7.19)."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn

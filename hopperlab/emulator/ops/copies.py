@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cp.async.bulk.* and cp.reduce.async.bulk.*: which form an instruction is (PTX ISA 9.7.9.25.4, 9.7.9.27).
+"""cp.async.bulk.* and cp.reduce.async.bulk.*: which form an instruction is (PTX ISA 9.7.9.25.4, 9.7.9.25.5).
 
 What they do is in copy_loads.py (towards shared memory), copy_stores.py (from it) and cluster_copies.py (between CTAs).
 """

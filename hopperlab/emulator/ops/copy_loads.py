@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk and tensor copies into shared memory (PTX ISA 9.7.9.25.4.1, 9.7.9.27.1.2)."""
+"""Bulk and tensor copies into shared memory (PTX ISA 9.7.9.25.4.1, 9.7.9.25.5.2)."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

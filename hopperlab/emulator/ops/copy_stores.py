@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk and tensor copies and reductions from shared to global memory, and their groups (PTX ISA 9.7.9.25.4, 9.7.9.27.1)."""
+"""Bulk and tensor copies and reductions from shared to global memory, and their groups (PTX ISA 9.7.9.25.4 to 9.7.9.25.6)."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ REDUCTIONS = {
     "max": ("u32", "s32", "u64", "s64", "f16", "bf16"), "inc": ("u32",), "dec": ("u32",),
     **dict.fromkeys(("and", "or", "xor"), ("b32", "b64", "u32", "s32", "u64", "s64")),
 }
-"""Operations and types of reductions in global memory (PTX ISA 9.7.9.25.4.2, 9.7.9.27.1.3)."""
+"""Operations and types of reductions in global memory (PTX ISA 9.7.9.25.4.2, 9.7.9.25.5.3)."""
 
 
 def _tensor_update(M, C, info: Info, lane: int, fields):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions that change tensor maps: tensormap.replace and tensormap.cp_fenceproxy (PTX ISA 9.7.9.28, 9.7.13.5)."""
+"""Instructions that change tensor maps: tensormap.replace and tensormap.cp_fenceproxy (PTX ISA 9.7.9.26, 9.7.13.16)."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -104,14 +104,12 @@ _BARRIER = "sync arrive red popc and or pred u32 cta aligned warp cluster wait a
 _COUNTS = "x1 x2 x4 m8n8 m16n16 m16n8 m8n16 sync aligned trans shared shared::cta b16 b8 b8x16 b6x16_p32 b4x16_p64"
 _FENCE = ("sc acq_rel acquire release cta cluster gpu sys gl proxy alias async async::generic tensormap::generic mbarrier_init global shared::cta shared::cluster "
           "sync_restrict::shared::cta sync_restrict::shared::cluster")
-_FRAGMENT = ("load store mma a b c d sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128 shared shared::cta shared::cluster "
-             "global satfinite rn rz rm rp xor and popc "
-             "f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32")
-_COPY = ("async ca cg bulk tensor reduce prefetch mbarrier arrive noinc b64 commit_group wait_group wait_all read shared shared::cta shared::cluster global "
-         "L2 L2::cache_hint L2::64B L2::128B L2::256B "
-         "mbarrier::complete_tx::bytes multicast::cluster bulk_group 1d 2d 3d 4d 5d tile im2col im2col_no_offs tile::gather4 tile::scatter4 im2col::w "
-         "im2col::w::128 cta_group::1 cta_group::2 cp_mask "
-         "ignore_oob add min max inc dec and or xor noftz b32 u32 s32 u64 s64 f16 bf16 f16x2 bf16x2 f32 f64")
+_FRAGMENT = ("load store mma a b c d sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128 shared "
+             "shared::cta shared::cluster global satfinite rn rz rm rp xor and popc f16 bf16 tf32 f32 f64 s8 u8 s4 u4 b1 s32")
+_COPY = ("async ca cg bulk tensor reduce prefetch mbarrier arrive noinc b64 commit_group wait_group wait_all read shared shared::cta "
+         "shared::cluster global L2 L2::cache_hint L2::64B L2::128B L2::256B mbarrier::complete_tx::bytes multicast::cluster "
+         "bulk_group 1d 2d 3d 4d 5d tile im2col im2col_no_offs tile::gather4 tile::scatter4 im2col::w im2col::w::128 cta_group::1 "
+         "cta_group::2 cp_mask ignore_oob add min max inc dec and or xor noftz b32 u32 s32 u64 s64 f16 bf16 f16x2 bf16x2 f32 f64")
 WORDS = {op: frozenset(words.split()) for op, words in {
     "fence": _FENCE, "membar": _FENCE, "wmma": _FRAGMENT, "cp": _COPY,
     "bar": _BARRIER, "barrier": _BARRIER, "ldmatrix": _COUNTS, "stmatrix": _COUNTS, "movmatrix": "sync aligned m8n8 trans b16",

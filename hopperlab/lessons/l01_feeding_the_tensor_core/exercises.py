@@ -66,9 +66,8 @@ def _beside(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) ->
         return "" if found >= asked else (f"of {tiles} tiles of {TILE} columns, {found:.4g} products of an element were computed beside a load, and it should "
                                           f"be {asked:.4g} at least")
     return Carried("ld.shared", beside=True, own=Case({}, run, {"c": c}), judged=judged, says=(
-        "all numbers were 1, and those that a warp reads while it holds a tile in its registers were doubled: few or no products changed. What is read "
-        "between the load of a tile "
-        "and its way into shared memory must be multiplied"))
+        "all numbers were 1, and those that a warp reads while it holds a tile in its registers were doubled: few or "
+        "no products changed. What is read between the load of a tile and its way into shared memory must be multiplied"))
 
 
 def _loads_ahead(tiles: int) -> Requirement:

@@ -64,9 +64,8 @@ def _each_its_own(folded: np.ndarray, tiles: int, blocks: int) -> tuple[Carried,
     """For each team a run in which it alone reads doubled numbers, so that its tiles alone are doubled."""
     team_of = np.arange(tiles) // blocks % len(TEAMS)
     return tuple(Carried("ld.shared", warps=warps, expected={"y": folded * (1 + (team_of == team)).astype(np.float32).repeat(TILE)}, says=(
-        f"team {team} (warps {warps[0]} and {warps[1]}) alone read doubled numbers from shared memory, and the result did not follow: its tiles of y, and "
-        f"they alone, must come from what "
-        "it reads itself")) for team, warps in TEAMS.items())
+        f"team {team} (warps {warps[0]} and {warps[1]}) alone read doubled numbers from shared memory, "
+        "and the result did not follow: its tiles of y, and they alone, must come from what it reads itself")) for team, warps in TEAMS.items())
 
 
 def _arrivals(tiles: int, blocks: int) -> Requirement:
@@ -78,9 +77,8 @@ def _arrivals(tiles: int, blocks: int) -> Requirement:
             asked = {0: of_block, **{warp: len(range(team, of_block, len(TEAMS))) for team, warps in TEAMS.items() for warp in warps}}
             for warp, count in asked.items():
                 if found[block, warp] != count:
-                    return (f"warp {warp} of block {block} arrives {found[block, warp]} times, and should arrive {count} times: the producer on full, once "
-                            f"for each tile; a consumer warp "
-                            "on empty, once for each tile of its team, for itself and no other")
+                    return (f"warp {warp} of block {block} arrives {found[block, warp]} times, and should arrive {count} times: the producer "
+                            "on full, once for each tile; a consumer warp on empty, once for each tile of its team, for itself and no other")
         return ""
     return custom("arrivals of each warp", complaint)
 
@@ -98,9 +96,8 @@ def _apart() -> Requirement:
             elif event.what == "meet bar" and warp in begun and place < last[warp]:
                 team = next(warps for warps in (*TEAMS.values(), (0,)) if event.warp in warps)
                 if met.setdefault((event.block, event.detail), team) != team:
-                    return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) between its tiles, where others than its team "
-                            f"stop too: the teams wait for "
-                            "the producer's copies, and for nobody else")
+                    return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) between its tiles, "
+                            "where others than its team stop too: the teams wait for the producer's copies, and for nobody else")
         return ""
     return custom("no team waits for the other", complaint, accesses=True)
 

@@ -38,9 +38,8 @@ def engine_blocks(micro: Any) -> list[tuple[str, str, str]]:
          f"seen: the first use of a map in global memory takes {uses['global memory, cold']:.0f} cycles, the second {uses['global memory, used before']:.0f}; "
          "how many maps it keeps would take a sweep over their number, which was not measured"),
         ("request generator", "cuts the box into requests to the L2",
-         f"seen: {least} bytes from memory take {far[least]:.0f} cycles and {most // 1024} KiB {far[most]:.0f}, so that of their {most // LINE} lines some "
-         f"{under_way:.0f} "
-         "were under way at a time"),
+         f"seen: {least} bytes from memory take {far[least]:.0f} cycles and {most // 1024} KiB "
+         f"{far[most]:.0f}, so that of their {most // LINE} lines some {under_way:.0f} were under way at a time"),
         ("response tracking", "counts what came back, in any order, and tells the barrier",
          "seen: complete_tx comes in pieces (below); in which order the pieces land was not measured"),
         ("address translation", "virtual to physical, in the memory management unit", "not tested: it would take copies that touch many pages for the first time"),

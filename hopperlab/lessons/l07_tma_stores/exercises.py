@@ -35,9 +35,8 @@ def _unread(amount: int, slots: int) -> Requirement:
         if found != amount:
             return f"at most {found} stores had not yet read their slot at once, and it should be {amount}: {why}"
         block, turn, unread = next(((b, i, n) for b, before in unread_before(run).items() for i, n in enumerate(before) if n != min(i, slots - 1)), (0, 0, -1))
-        return "" if unread < 0 else (f"when store {turn + 1} of block {block} is issued, {unread} had not yet read their slot, and it should be "
-                                      f"{min(turn, slots - 1)}, in every "
-                                      f"turn: {why}")
+        return "" if unread < 0 else (f"when store {turn + 1} of block {block} is issued, {unread} had not yet read "
+                                      f"their slot, and it should be {min(turn, slots - 1)}, in every turn: {why}")
     return custom(f"stores that have not yet read: {amount}", complaint)
 
 

@@ -27,7 +27,7 @@ ROWS, SHOWN = 8, (4, 8)
 
 
 def reduced(operation: str, old: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """What a reduction leaves in memory, element by element. inc and dec wrap at `value` (PTX ISA 9.7.13.7, atom: inc, dec)."""
+    """What a reduction leaves in memory, element by element. inc and dec wrap at `value` (PTX ISA 9.7.13.5, atom: inc, dec)."""
     if operation == "inc":
         return np.where(old >= value, 0, old + 1).astype(old.dtype)
     if operation == "dec":

@@ -142,9 +142,8 @@ def step_map(step: int = 1, lines: int = 32) -> style.Picture:
         _draw_lines(axis, major, base, lines, read)
         found = [line for line in range(64) if any(base + 128 * line + 16 * p in read for p in range(8))]
         d = wgmma.decode(desc)
-        words.append(f"  {major}-major: start {d.start:#x}; reads of {len(found)} lines ({found[0]} to {found[-1]}), {len(read) // len(found)} pieces of 16 "
-                     f"bytes each; a line is one "
-                     f"{'row n, its pieces are eight k' if major == 'K' else 'k, its pieces are eight n'}")
+        words.append(f"  {major}-major: start {d.start:#x}; reads of {len(found)} lines ({found[0]} to {found[-1]}), {len(read) // len(found)} "
+                     f"pieces of 16 bytes each; a line is one {'row n, its pieces are eight k' if major == 'K' else 'k, its pieces are eight n'}")
     figure.suptitle(f"k-step {step}: the pieces that one wgmma reads (coloured)", fontsize=11, color=style.INK, fontweight="bold", x=0.01, ha="left")
     return style.Picture(figure, "\n".join(words))
 

@@ -32,9 +32,8 @@ def _each_for_itself(expected: np.ndarray) -> tuple[Carried, ...]:
     """For each consumer warpgroup a run in which it alone reads doubled numbers, so that its rows of y alone are doubled."""
     return tuple(Carried("ld.shared", expected={"y": expected * (1 + (np.arange(len(expected)) == who))[:, None].astype(np.float32)},
                          warps=range(4 * who, 4 * who + 4), says=(
-        f"consumer warpgroup {who} alone read doubled numbers from shared memory, and the result did not follow: its rows of y, and they alone, must come "
-        f"from what it reads "
-        "itself")) for who in range(len(expected)))
+        f"consumer warpgroup {who} alone read doubled numbers from shared memory, and the result "
+        "did not follow: its rows of y, and they alone, must come from what it reads itself")) for who in range(len(expected)))
 
 
 def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int) -> Case:

@@ -77,15 +77,13 @@ def tells_in_time(each: int) -> Requirement:
             met.add(place)
             (told if event.opcode.startswith(ARRIVES) else heard)[event.block, event.detail] += 1
             if event.opcode.startswith(ARRIVES) and (issued[warp] % each or issued[warp] and issued[warp] == landed[warp]):
-                return (f"warp {event.warp} of block {event.block} tells by {event.opcode} ({event.detail}) when {issued[warp] % each or each} "
-                        f"of the {each} wgmma of its tile are "
-                        f"issued and {issued[warp] - landed[warp]} of them in flight: tell after the last k-block is issued and before you wait for it, so that the next "
-                        "consumer's first product runs beside the end of your tile and your stores")
+                return (f"warp {event.warp} of block {event.block} tells by {event.opcode} ({event.detail}) when {issued[warp] % each or each} of "
+                        f"the {each} wgmma of its tile are issued and {issued[warp] - landed[warp]} of them in flight: tell after the last k-block is "
+                        "issued and before you wait for it, so that the next consumer's first product runs beside the end of your tile and your stores")
         for (block, barrier), count in told.items():
             if count != heard[block, barrier]:
-                return (f"{count} warps of block {block} arrive on {barrier} and {heard[block, barrier]} wait there: after the last tile there "
-                        f"is nobody to tell, and every "
-                        "word needs one who waits for it")
+                return (f"{count} warps of block {block} arrive on {barrier} and {heard[block, barrier]} wait there: "
+                        "after the last tile there is nobody to tell, and every word needs one who waits for it")
         return _stops_in_flight(run)
     return custom("the next consumer is told in time", complaint, accesses=True)
 
@@ -100,9 +98,8 @@ def _stops_in_flight(run: Any) -> str:
         warp = (event.block, event.warp)
         in_flight[warp] += (event.what == "issue wgmma") - (event.what == "land wgmma")
         if event.what == "meet bar" and in_flight[warp] and not event.opcode.startswith(ARRIVES) and len(stops[event.block, event.detail]) > 1:
-            return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) with products in flight, where another warpgroup "
-                    f"stops too: who tells the "
-                    "next consumer goes on at once (bar.arrive), only who is told waits (bar.sync)")
+            return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) with products in flight, where "
+                    "another warpgroup stops too: who tells the next consumer goes on at once (bar.arrive), only who is told waits (bar.sync)")
     return ""
 
 
@@ -122,9 +119,8 @@ def _stores_under_products(tiles: list[int], each: int) -> Carried:
                     return (f"consumer {who[1]} of block {event.block} stored tile {following - 1} of the block, and no product of tile {following} had been issued")
         return "; ".join(f"{hazard.kind}" for hazard in run.hazards)
     return Carried("late stores", judged=judged, says=(
-        "whoever stores to global memory had to wait until nobody else could go on, and the next tile waited with it. The next consumer must need nothing of "
-        "the one before but the "
-        "word on the named barrier, so that its first product runs beside those stores"))
+        "whoever stores to global memory had to wait until nobody else could go on, and the next tile waited with it. The next consumer "
+        "must need nothing of the one before but the word on the named barrier, so that its first product runs beside those stores"))
 
 
 def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS: int, STAGES: int) -> Case:

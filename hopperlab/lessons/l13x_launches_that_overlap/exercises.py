@@ -49,9 +49,8 @@ def _waits_late(first: int) -> Requirement:
             return ("the producer never has to wait for the kernel in front: let that one say griddepcontrol_launch_dependents() at its start, and wait in the "
                     "thread that loads x")
         block, found = next(((block, found) for block, found in sorted(waited.items()) if found != first), (0, first))
-        return "" if found == first else (f"when the producer of block {block} waits for the kernel in front, it has asked for {found} tiles, and it should "
-                                          f"be {first}: the weights of as "
-                                          "many k-blocks as the ring has slots, which that kernel does not write")
+        return "" if found == first else (f"when the producer of block {block} waits for the kernel in front, it has asked for {found} tiles, and it "
+                                          f"should be {first}: the weights of as many k-blocks as the ring has slots, which that kernel does not write")
     return custom(f"weights of {first} k-blocks before the wait", complaint, accesses=True)
 
 
@@ -66,9 +65,8 @@ def _refilled(slots: int, k_blocks: int) -> Requirement:
                 over[event.block] += 1
                 wanted = min(k_blocks, (over[event.block] - 1) // 4 + slots - 1)
                 if asked[event.block] < 2 * wanted:
-                    return (f"when k-block {(over[event.block] - 1) // 4} of block {event.block} has been multiplied, {asked[event.block] // 2} have been "
-                            f"asked for, and it should be "
-                            f"{wanted}: a slot is filled again as soon as it has been handed back")
+                    return (f"when k-block {(over[event.block] - 1) // 4} of block {event.block} has been multiplied, {asked[event.block] // 2} "
+                            f"have been asked for, and it should be {wanted}: a slot is filled again as soon as it has been handed back")
         return ""
     return custom(f"{slots} slots are filled again at once", complaint)
 

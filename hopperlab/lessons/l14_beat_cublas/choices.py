@@ -191,15 +191,20 @@ def choice_model_chart(search: Any) -> style.Picture:
     return style.Picture(figure, "\n".join([*words, *(f"  {_x(shape)}{order and ' ' + order}: {100 * loss:.1f} %" for (shape, order), loss in worst)]))
 
 
+def _raced(products: Any) -> list[Any]:
+    """The last kernel's records with a cold L2, in the faster layout of B."""
+    return summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.mode == "cold L2" and record.ratio is not None)
+
+
 def random_ratios(products: Any) -> list[float]:
     """The last kernel's share of cuBLAS at each random shape, in the faster of its orders of B where both were measured."""
-    return [record.ratio for record in summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.mode == "cold L2" and record.ratio is not None)]
+    return [record.ratio for record in _raced(products)]
 
 
 def random_shapes_chart(products: Any) -> style.Picture:
     """The last kernel's share of cuBLAS at random shapes, over the work and over m; and their quartiles in words."""
     figure, axes = style.new_figure(2.5, columns=2)
-    found = summaries.faster_of_notes(record for record in products if record.kernel == "final" and record.mode == "cold L2" and record.ratio is not None)
+    found = _raced(products)
     ratios = sorted(record.ratio for record in found)
     for axis, name, values in zip(axes, ("FLOP", "m, rows of A"), ([2 * prod(r.shape) for r in found], [r.shape[0] for r in found]), strict=True):
         axis.axhline(100, color=style.FAINT, linewidth=1)

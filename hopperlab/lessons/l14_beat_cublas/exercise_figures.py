@@ -58,6 +58,5 @@ def draw_contract() -> style.Picture:
     for side in ("left", "bottom"):
         axis.spines[side].set_visible(False)
     style.title(axis, "Blue is yours: plan says how gemm is to be launched")
-    return style.Picture(figure, "plan(launch, m, n, k, sms) writes grid, threads, shared bytes and the rows of three boxes; the check makes the tensor maps "
-                                 "and launches "
-                                 "gemm(a, b, c_map, c, m, n, k) so.")
+    return style.Picture(figure, "plan(launch, m, n, k, sms) writes grid, threads, shared bytes and the rows of three "
+                                 "boxes; the check makes the tensor maps and launches gemm(a, b, c_map, c, m, n, k) so.")

@@ -87,8 +87,7 @@ def from_zero(blocks: int) -> Requirement:
         for warp in sorted({(event.block, event.warp) for event in run.timeline if event.what == "issue wgmma"}):
             if began[warp] != blocks:
                 return (f"warp {warp[1]} of block {warp[0]} begins {began[warp]} times from zero, and should {blocks} times: the tensor core "
-                        f"sums up one k-block only (the "
-                        "first wgmma of each has accumulate 0), and its sums are promoted by ordinary instructions")
+                        "sums up one k-block only (the first wgmma of each has accumulate 0), and its sums are promoted by ordinary instructions")
         return ""
     return custom(f"{blocks} k-blocks begin from zero", complaint, accesses=True)
 

@@ -46,7 +46,8 @@ def products_table(recording: Any, suite: str = "few") -> str:
         return NONE
     main = _first(recording.where(suite=suite))
     others = {(r.shape, r.dtype, r.kernel): f"{r.ratio:.2f}" for r in recording.where(suite=suite) if r not in main}
-    rows = [(_shape(r), _kind(r), _told(r), f"{r.tflops:.0f}", f"{r.gb_s:.0f}", f"{r.ratio:.2f}", *([others[r.shape, r.dtype, r.kernel]] if others else [])) for r in main]
+    rows = [(_shape(r), _kind(r), _told(r), f"{r.tflops:.0f}", f"{r.gb_s:.0f}", f"{r.ratio:.2f}", *([others[r.shape, r.dtype, r.kernel]] if others else []))
+            for r in main]
     head = ("m x n x k", "weights", "us, median (least to most)", "TFLOP/s", "GB/s", "beside bf16", *(["and with a cold L2"] if others else []))
     return "\n".join([f"{main[0].mode}; {recording.source}", *text_table("{:20} {:28} {:>26} {:>8} {:>6} {:>12}" + " {:>19}" * bool(others), rows, head)])
 

@@ -55,11 +55,9 @@ def softmax_under_product(blocks: int, keys: int) -> Requirement:
                 (under if flying[warp] else idle)[warp] += int(event.detail)
         for warp in sorted(flying):
             if under[warp] < asked or idle[warp] > beside:
-                return (f"warp {warp[1]} of block {warp[0]} computes {under[warp]} exponentials a thread while a product is in flight, and at "
-                        f"least {asked} should be; {idle[warp]} "
-                        f"while none is, and at most {beside} should be: wait for the scores of this block only, compute its softmax under the "
-                        f"product with V of the block "
-                        "before, then wait for that")
+                return (f"warp {warp[1]} of block {warp[0]} computes {under[warp]} exponentials a thread while a product is in flight, "
+                        f"and at least {asked} should be; {idle[warp]} while none is, and at most {beside} should be: wait for the "
+                        "scores of this block only, compute its softmax under the product with V of the block before, then wait for that")
         return ""
     return custom("the softmax of a block runs under the product of the block before", complaint, accesses=True)
 

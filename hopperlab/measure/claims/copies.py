@@ -44,10 +44,9 @@ def _address_work(data: Data) -> Finding:
     alone = [_address_count(data, kernel, BOX) for kernel in ("cp_async_load", "tma_load")]
     mma = [_address_count(data, kernel) for kernel in ("cp_async_mma", "tma_mma")]
     wgmma = [_address_count(data, kernel) for kernel in ("cp_async_wgmma", "warp_specialized")]
-    return Finding(f"instructions for integers, conversions and moves (PTX): a box of 64 x 64 takes {alone[0]:.0f} by cp.async and {alone[1]:.0f} by TMA; a "
-                   f"k-tile of a product loses "
-                   f"{mma[0] - mma[1]:.0f} of {mma[0]:.0f} beside mma.sync and {wgmma[0] - wgmma[1]:.0f} of {wgmma[0]:.0f} beside wgmma. What stays there "
-                   f"makes addresses of fragments and descriptors",
+    return Finding(f"instructions for integers, conversions and moves (PTX): a box of 64 x 64 takes {alone[0]:.0f} by cp.async and "
+                   f"{alone[1]:.0f} by TMA; a k-tile of a product loses {mma[0] - mma[1]:.0f} of {mma[0]:.0f} beside mma.sync and "
+                   f"{wgmma[0] - wgmma[1]:.0f} of {wgmma[0]:.0f} beside wgmma. What stays there makes addresses of fragments and descriptors",
                    FALSE if alone[1] > 0.5 * alone[0] else when("said of the copy itself; what multiplies computes addresses of its own")
                    if wgmma[1] > 0.05 * wgmma[0] else HOLDS)
 
@@ -91,18 +90,16 @@ def _address_formula(data: Data) -> Finding:
     outcomes = {r.options[0]: r.outcome for r in data.all("micro", "tma_landing", suite="layouts")}
     right, stepped = all(o == "right" for o in outcomes.values()), outcomes["load=element strides (3, 1)"] == "right"
     return Finding(f"boxes with corners inside and outside landed where base + coordinate x stride says: {'all' if right else 'not all'} of them. With "
-                   f"element strides (3, 1) the box "
-                   f"{'starts where it does without them and takes every third row' if stepped else 'landed elsewhere'}: the corner is not multiplied by the "
-                   f"element stride",
+                   f"element strides (3, 1) the box {'starts where it does without them and takes every third row' if stepped else 'landed elsewhere'}: "
+                   "the corner is not multiplied by the element stride",
                    FALSE if not right else when("said of an element's address, in tile mode (im2col adds its offsets); the start of a box does not scale with "
                                                 "the element stride"))
 
 
 def _negative(data: Data) -> Finding:
     load = data.find("micro", "tma_landing", "load=corner (-3, 8)").outcome
-    return Finding(f"a load at (-3, 8) is {load}, with fill; a store at a negative coordinate is an illegal instruction (lesson 07). A store has no fill and "
-                   f"no barrier with bytes, "
-                   "it may reduce, and at the innermost far edge it clips in pieces of 16 bytes",
+    return Finding(f"a load at (-3, 8) is {load}, with fill; a store at a negative coordinate is an illegal instruction (lesson 07). A "
+                   "store has no fill and no barrier with bytes, it may reduce, and at the innermost far edge it clips in pieces of 16 bytes",
                    when("said of the coordinates; a store is the mirror of a load but for its edges") if load == "right" else FALSE)
 
 
@@ -142,9 +139,8 @@ def _splits(data: Data) -> Finding:
     far = {2 * r.shape[0] * r.shape[1]: r.value for r in data.all("micro", "tma_latency", "HOW=tensor", "from=memory")}
     lines = max(far) // 128
     at_once = lines * far[min(far)] / far[max(far)]
-    figures = (f"128 bytes from memory take {far[min(far)]:.0f} cycles, the {lines} lines of 64 KiB together {far[max(far)]:.0f}: some {at_once:.0f} are "
-               f"under way at a time. "
-               f"Tensor copy against plain bulk copy, 128 bytes to 64 KiB from the L2: within {worst:.0%} of each other")
+    figures = (f"128 bytes from memory take {far[min(far)]:.0f} cycles, the {lines} lines of 64 KiB together {far[max(far)]:.0f}: some {at_once:.0f} "
+               f"are under way at a time. Tensor copy against plain bulk copy, 128 bytes to 64 KiB from the L2: within {worst:.0%} of each other")
     if at_once < 2:
         return Finding(figures, FALSE)
     return Finding(figures, HOLDS if worst >= 0.1 else when("said of the splitting; that the plain copy skips something does not show in its time"))
@@ -167,8 +163,7 @@ def _made_in_kernel(data: Data) -> Finding:
     """No measurement: what the driver API and the PTX ISA say."""
     cold = data.value("micro", "descriptor_fetch", "place=parameter", "prefetch=0", "use=first")
     return Finding(f"by the documents: the host encodes a map (cuTensorMapEncodeTiled) and passes it by value (first use {cold:.0f} cycles); no instruction "
-                   f"encodes one, but tensormap.replace "
-                   "writes single fields (lesson 07), and Triton's kernels make whole maps that way from 128 zero bytes",
+                   "encodes one, but tensormap.replace writes single fields (lesson 07), and Triton's kernels make whole maps that way from 128 zero bytes",
                    when("each field of 128 zero bytes is written by tensormap.replace, and the map is published with its fences"))
 
 

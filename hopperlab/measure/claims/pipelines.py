@@ -48,10 +48,9 @@ def _pipeline(data: Data) -> Finding:
     from ...runtime.library import kernel_source
     plain, bulk = _copies_in(kernel_source("gemm/cuda_pipeline.cu"), "gemm/cuda_pipeline.cu")
     _, by_barrier = _copies_in(BY_BARRIER, "by_barrier.cu")
-    return Finding(f"the PTX of our cuda::pipeline product has {plain} cp.async and {bulk} cp.async.bulk; that of memcpy_async on a cuda::barrier, with "
-                   f"16-byte alignment promised, has "
-                   f"{by_barrier} cp.async.bulk. What drives TMA with a tensor map is one thread's cp.async.bulk.tensor with an mbarrier (cuda::barrier can "
-                   f"be that mbarrier)",
+    return Finding(f"the PTX of our cuda::pipeline product has {plain} cp.async and {bulk} cp.async.bulk; that of memcpy_async "
+                   f"on a cuda::barrier, with 16-byte alignment promised, has {by_barrier} cp.async.bulk. What drives TMA with "
+                   "a tensor map is one thread's cp.async.bulk.tensor with an mbarrier (cuda::barrier can be that mbarrier)",
                    HOLDS if bulk else when("memcpy_async has a cuda::barrier and 16-byte alignment; a cuda::pipeline never drives TMA") if by_barrier else FALSE)
 
 
@@ -94,9 +93,8 @@ def _since_hopper(data: Data) -> Finding:
     except CompileError:
         old = False
     trip = data.value("micro", "named_round_trip", "threads=64")
-    return Finding(f"a producer and a consumer warp need named barriers only: they assemble for sm_75 ({'yes' if old else 'no'}) and a round trip takes "
-                   f"{trip:.0f} cycles; CUDA-DMA (2011) "
-                   "and Singe (2014) were built so", FALSE if old else HOLDS)
+    return Finding(f"a producer and a consumer warp need named barriers only: they assemble for sm_75 ({'yes' if old else 'no'}) "
+                   f"and a round trip takes {trip:.0f} cycles; CUDA-DMA (2011) and Singe (2014) were built so", FALSE if old else HOLDS)
 
 
 def _own_load(data: Data) -> Finding:
@@ -125,8 +123,7 @@ def _dsmem(data: Data) -> Finding:
     latency = {space: data.value("micro", "chase", f"space={space}") for space in ("dsmem", "l2")}
     width = {space: data.value("micro", "stream", f"space={space}", "WRITE=0") for space in ("dsmem", "l2")}
     return Finding(f"a message and its answer: {through['st.async']:.0f} cycles by st.async, {through['global memory']:.0f} through global memory; a load "
-                   f"{latency['dsmem']:.0f} against "
-                   f"{latency['l2']:.0f} from the L2; reading {width['dsmem']:.0f} against {width['l2']:.0f} bytes a cycle and SM",
+                   f"{latency['dsmem']:.0f} against {latency['l2']:.0f} from the L2; reading {width['dsmem']:.0f} against {width['l2']:.0f} bytes a cycle and SM",
                    FALSE if through["st.async"] > through["global memory"] else HOLDS if width["dsmem"] > width["l2"]
                    else when("latency counts: messages are much faster, bandwidth is less than the L2's"))
 
@@ -140,10 +137,9 @@ def _triton(data: Data) -> Finding:
 
 def _systems(data: Data) -> Finding:
     column = data.value("micro", "swizzle_reads", "swizzle=128B", "ROW_BYTES=128", "PAD=0", "access=column, 16 bytes")
-    return Finding("no measurement, but their sources: DeepGEMM multicasts to pairs of CTAs, which by its own log share A, the activations, unless it is "
-                   "configured otherwise; "
-                   "FlashAttention-3's fp8 kernel transposes V in shared memory with ldmatrix.trans and stmatrix. "
-                   f"A swizzle transposes nothing: it makes column reads free of conflicts ({column:.0f} cycles)",
+    return Finding("no measurement, but their sources: DeepGEMM multicasts to pairs of CTAs, which by its own log share A, the "
+                   "activations, unless it is configured otherwise; FlashAttention-3's fp8 kernel transposes V in shared memory with "
+                   f"ldmatrix.trans and stmatrix. A swizzle transposes nothing: it makes column reads free of conflicts ({column:.0f} cycles)",
                    when("DeepGEMM is configured to share B, the weights; TMA and swizzles alone do not transpose"))
 
 

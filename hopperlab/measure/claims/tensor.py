@@ -54,9 +54,9 @@ def _shapes(data: Data) -> Finding:
 def _inputs(data: Data) -> Finding:
     registers = {source: data.find("variants", "wgmma_operands", f"A={source}", "A_major=K", "B_major=K", dtype="bf16").registers for source in ("SS", "RS")}
     more, sums = registers["RS"] - registers["SS"], 64 * 128 // 128              # accumulators of 64 x 128 in a thread
-    return Finding(f"for its inputs an instruction needs none (two descriptors of 64 bits) or, with A in registers, 4 a thread for 16-bit types. The kernels "
-                   f"have {registers['SS']} and "
-                   f"{registers['RS']} registers a thread: {more} for the fragments that are in flight, beside {sums} accumulators", HOLDS if more >= sums else FALSE)
+    return Finding("for its inputs an instruction needs none (two descriptors of 64 bits) or, with A in registers, "
+                   f"4 a thread for 16-bit types. The kernels have {registers['SS']} and {registers['RS']} "
+                   f"registers a thread: {more} for the fragments that are in flight, beside {sums} accumulators", HOLDS if more >= sums else FALSE)
 
 
 def _sgemm(data: Data) -> Finding:
@@ -80,8 +80,7 @@ def _occupancy(data: Data) -> Finding:
     alone, two = (data.value("micro", "wgmma_rate", "N=256", "A=SS", f"warpgroups={w}", "IN_FLIGHT=0", suite="wgmma_groups") for w in (1, 2))
     share = 128 / record.registers
     return Finding(f"128 accumulators are {share:.0%} of the {record.registers} registers of a 128 x 256 tile, so one block fits on an SM: 12 warps. Two "
-                   f"warpgroups that wait "
-                   f"after each product reach {alone / two:.2f} times the rate of one; asynchrony hides the rest", HOLDS if share >= 0.5 else FALSE)
+                   f"warpgroups that wait after each product reach {alone / two:.2f} times the rate of one; asynchrony hides the rest", HOLDS if share >= 0.5 else FALSE)
 
 
 CLAIMS = (

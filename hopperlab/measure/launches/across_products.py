@@ -208,9 +208,8 @@ def _shapes(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Arr
 
 def _shards(here: World, m: int, tile: Tile, piece_rows: int) -> None:
     if m % here.count or (m // here.count) % piece_rows or piece_rows % tile.rows:
-        raise checks.OperandError("size", f"m is {m}, of {here.count} devices, in pieces of {piece_rows} rows, with tiles of {tile.rows}: a shard (m / "
-                                          f"devices) is a whole number of pieces, "
-                                          "and a piece of cluster tiles")
+        raise checks.OperandError("size", f"m is {m}, of {here.count} devices, in pieces of {piece_rows} rows, with tiles of "
+                                          f"{tile.rows}: a shard (m / devices) is a whole number of pieces, and a piece of cluster tiles")
 
 
 def _grid(tile: Tile, blocks: int, m: int, n: int) -> int:

@@ -165,7 +165,10 @@ def choose(given: Given) -> Choice:
 
 
 def decode(given: Given, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None) -> Decoding:
-    """decoding/decode.cu, or latent.cu where k and v are one array, and combine.cu where the plan cuts a row. choice: that of `choose` unless given; options: for NVRTC, to all kernels. Raises OperandError."""
+    """decoding/decode.cu, or latent.cu where k and v are one array, and combine.cu where the plan cuts a row.
+
+    choice: that of `choose` unless given; options: for NVRTC, to all kernels. Raises OperandError.
+    """
     group = _checked(given, choice or Choice())
     choice, rows = choice or choose(given), _rows(given)
     dealt = plan(given.lengths, rows, choice.blocks, choice.splits, 32 if given.latent else 64)

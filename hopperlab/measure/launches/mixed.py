@@ -21,7 +21,7 @@ from .mixed_weights import IntWeights, SparseWeights
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
 
-SHARED_BYTES = {1: 232448, 2: 115712}                   # of a CTA where an SM has so many of them: each may have 227 KiB, all together 228, one of which is the system's for each
+SHARED_BYTES = {1: 232448, 2: 115712}                   # of a CTA where an SM has so many: 227 KiB at most, all together 228, less one for each
 MOST_STAGES = 12                                        # deeper rings hide nothing more
 FP8_KINDS = ("e4m3", "e5m2")
 

@@ -73,9 +73,8 @@ def prepared(q: Array, scales: Array, bits: int, group: int, xp: Any = np) -> In
     """Weights as int_weights.cu reads them. q: int8 n x k, scales: bf16 bits n x k / group. Raises OperandError."""
     n, k = q.shape
     if bits not in LARGEST or n % 64 or k % 64 or k % group or tuple(scales.shape) != (n, k // group):
-        raise checks.OperandError("shape", f"q is {n} x {k} and scales are {tuple(scales.shape)} for {bits} bits in groups of {group}: bits is 4 or 8, n and "
-                                           f"k are multiples of 64, k of the "
-                                           "group, and scales are n x k / group")
+        raise checks.OperandError("shape", f"q is {n} x {k} and scales are {tuple(scales.shape)} for {bits} bits in groups of {group}: "
+                                           "bits is 4 or 8, n and k are multiples of 64, k of the group, and scales are n x k / group")
     steps = q.astype(np.int32).reshape(n // 64, 4, 2, 8, k // 16, 2, 4, 2)          # block, w, row half, g, step, k half, q, element
     fields = (steps + 8 if bits == 4 else steps & 0xFF).astype(np.uint32)
     halves, sides, elements = (xp.arange(2, dtype=np.uint32).reshape(shape) for shape in ((2, 1, 1, 1, 1, 1), (2, 1, 1), (2,)))

@@ -22,8 +22,8 @@ USUAL = (COLD, "sustained")
 MODES = (COLD, CLEAN, "sustained")
 METHOD = ("contestants interleaved round by round in one process, random normal inputs, every result compared with fp32 before "
           "anything is timed; cold L2: single launches between two events, each after a 512 MiB write; clean L2: each after that "
-          "memory has been read, too, so that nothing waits to be written back; sustained: bursts of back-to-back launches; medians, with the least and greatest ratio of a round; power and energy of a launch by the "
-          "board's counter while running alone, back to back")
+          "memory has been read, too, so that nothing waits to be written back; sustained: bursts of back-to-back launches; "
+          "medians, with the least and greatest ratio of a round; power and energy of a launch by the board's counter while running alone, back to back")
 
 
 class WrongResult(AssertionError):

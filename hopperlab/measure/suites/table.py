@@ -121,25 +121,22 @@ SUITES: tuple[Suite, ...] = (
           "(`accuracy`); wgmma while TMA writes beside it (`wgmma_beside_copies`)",
           "readme:fp8", keeps=True, shown="suites.fp8:shown"),
     Suite("mixed", "mixed", "suites.mixed:measure", f"hopperlab bench mixed {_OUT}",
-          "bf16 activations times weights of 4 and 8 bits and times 2:4 sparse weights, beside cuBLAS's bf16 product and PyTorch's 4-bit and sparse ones: few "
-          "rows, many rows, group sizes, "
-          "configurations, joules",
+          "bf16 activations times weights of 4 and 8 bits and times 2:4 sparse weights, beside cuBLAS's bf16 "
+          "product and PyTorch's 4-bit and sparse ones: few rows, many rows, group sizes, configurations, joules",
           rounds=11, choices="suites.mixed:EXPERIMENTS", keeps=True, shown="suites.mixed:shown", method="suites.mixed:METHOD"),
     Suite("attention", "attention", "suites.attention:measure", f"hopperlab bench attention {_OUT}",
           "attention forward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`",
           "readme:attention", keeps=True, shown="suites.attention:shown"),
     Suite("backward", "backward", "suites.backward:measure", f"hopperlab bench backward {_OUT}",
-          "attention backward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`, `ordered` (the same bits in every "
-          "run), each kernel "
-          "(`part`), errors against float64 (`accuracy`), runs that differ (`bits`)",
+          "attention backward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`, `ordered` "
+          "(the same bits in every run), each kernel (`part`), errors against float64 (`accuracy`), runs that differ (`bits`)",
           keeps=True, shown="suites.backward:shown", method="suites.backward:METHOD"),
     Suite("attention_fp8", "attention_fp8", "suites.attention_fp8:measure", f"hopperlab bench attention_fp8 {_OUT}",
           "the same on e4m3, beside our bf16 forward and cuDNN's bf16: configurations (`note`), `final`, errors of sums over keys (`accuracy`)",
           keeps=True, shown="suites.attention_fp8:shown"),
     Suite("decoding", "decoding", "suites.decoding:measure", f"hopperlab bench decoding {_OUT}",
-          "attention of one query a sequence over a paged cache beside a kernel that only reads it, PyTorch, cuDNN and FlashInfer where they run: batches and "
-          "lengths (`cells`), page sizes by "
-          "tensor map and by gather, splits, depth of the ring, latent attention; what leaving the maximum out of the combination gives",
+          "attention of one query a sequence over a paged cache beside a kernel that only reads it, PyTorch, cuDNN and FlashInfer where they run: batches and lengths "
+          "(`cells`), page sizes by tensor map and by gather, splits, depth of the ring, latent attention; what leaving the maximum out of the combination gives",
           rounds=21, choices="suites.decoding:EXPERIMENTS", keeps=True, shown="suites.decoding:shown", method="suites.decoding:METHOD"),
     Suite("micro", "micro", "suites.micro:measure", f"hopperlab bench micro {_OUT}",
           "latency, rate, counts and yes-or-no facts behind the lessons' claims; `suite` names the experiment",
@@ -148,14 +145,12 @@ SUITES: tuple[Suite, ...] = (
           "the 2x2 of {`cp.async`, TMA} x {`mma.sync`, wgmma} with joules, roles, depth, `cuda::pipeline`, wgmma's operands",
           rounds=7, choices="suites.variants:CONTROLS"),
     Suite("launches", "launches", "suites.launches:measure", f"hopperlab bench launches {_OUT}",
-          "a chain of small products and a norm: launch by launch, as a CUDA graph, with programmatic dependent launches (and where `launch_dependents` and "
-          "`wait` stand), "
-          "as one persistent kernel; kernels that do nothing; how many clusters fit; what reading before the wait gives",
+          "a chain of small products and a norm: launch by launch, as a CUDA graph, with programmatic dependent launches (and where `launch_dependents` "
+          "and `wait` stand), as one persistent kernel; kernels that do nothing; how many clusters fit; what reading before the wait gives",
           rounds=41, choices="suites.launches:EXPERIMENTS", keeps=True, shown="suites.launches:shown", method="suites.launches:METHOD"),
     Suite("two_gpus", "two_gpus", "suites.two_gpus:measure", f"hopperlab bench two_gpus {_OUT}",
-          "two GPUs of one host (needs both): copies over the link by CTAs, a flag's round trip, all-gather under a product and product under a "
-          "reduce-scatter beside the product "
-          "alone and beside NCCL with cuBLAS, who copies and in which order, all-reduces of small vectors",
+          "two GPUs of one host (needs both): copies over the link by CTAs, a flag's round trip, all-gather under a product and product under "
+          "a reduce-scatter beside the product alone and beside NCCL with cuBLAS, who copies and in which order, all-reduces of small vectors",
           rounds=9, choices="suites.two_gpus:EXPERIMENTS", keeps=True, shown="suites.two_gpus:shown", method="suites.two_gpus:METHOD", gpus=2),
     Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
           "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),

@@ -17,9 +17,8 @@ _DEFINE = re.compile(r"#\s*define\s+(\w+)(.*)", re.DOTALL)
 _INCLUDE = re.compile(r'#\s*include\s*[<"]([^>"]+)[>"]')
 _HOST_HEADERS = re.compile(r"(cublas|cudnn|curand\.h|cusolver|cusparse|cufft|nccl|nvToolsExt|nvtx3/|cuda_profiler_api|torch/|ATen/|c10/|pybind11/|gtest/|gmock/|mpi\.h|"
                            r"omp\.h|unistd\.h|getopt\.h|pthread\.h|dlfcn\.h|sys/|helper_|nvml|thrust/)")
-_HOST_TYPES = frozenset("string vector map unordered_map set unordered_set unique_ptr shared_ptr function mutex thread ofstream ifstream ostream stringstream "
-                        "ostringstream deque "
-                        "list queue chrono future filesystem random_device mt19937 default_random_engine cout cerr".split())
+_HOST_TYPES = frozenset("string vector map unordered_map set unordered_set unique_ptr shared_ptr function mutex thread ofstream ifstream ostream "
+                        "stringstream ostringstream deque list queue chrono future filesystem random_device mt19937 default_random_engine cout cerr".split())
 _HOST_LIBRARIES = re.compile(r"(?:cublas|cudnn|curandGenerator|cusolver|cusparse|cufft|nccl)\w*$")
 _DEVICE_WORDS = frozenset(("__global__", "__device__", "constexpr", "consteval"))
 _DEVICE_MACRO = re.compile(r"[A-Z0-9_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z0-9_]*")

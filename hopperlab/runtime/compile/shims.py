@@ -12,12 +12,10 @@ from collections.abc import Iterable
 _STD = ("array atomic bit chrono cmath complex concepts cstddef cstdint cstring functional initializer_list iterator limits memory numeric optional ratio span "
         "tuple type_traits utility variant")
 _MACROS = {"climits": "climits", "limits.h": "climits", "stdint.h": "cstdint", "stddef.h": "cstddef"}
-_EMPTY = ("algorithm cassert assert.h cerrno errno.h csignal cstdio stdio.h cstdlib stdlib.h string.h cctype ctype.h ctime time.h condition_variable deque "
-          "exception execution filesystem "
-          "format forward_list fstream future iomanip ios iosfwd iostream istream list locale map mutex new ostream queue random regex set shared_mutex "
-          "sstream stack stdexcept streambuf "
-          "string string_view system_error thread typeindex typeinfo unordered_map unordered_set valarray vector unistd.h sys/time.h sys/types.h getopt.h "
-          "pthread.h inttypes.h cinttypes")
+_EMPTY = ("algorithm cassert assert.h cerrno errno.h csignal cstdio stdio.h cstdlib stdlib.h string.h cctype ctype.h ctime time.h condition_variable "
+          "deque exception execution filesystem format forward_list fstream future iomanip ios iosfwd iostream istream list locale map mutex "
+          "new ostream queue random regex set shared_mutex sstream stack stdexcept streambuf string string_view system_error thread typeindex "
+          "typeinfo unordered_map unordered_set valarray vector unistd.h sys/time.h sys/types.h getopt.h pthread.h inttypes.h cinttypes")
 _FROM_STD = "#pragma once\n#include <cuda/std/{0}>\nnamespace cuda {{ namespace std {{ }} }}\nnamespace std {{ using namespace ::cuda::std; }}\n"
 _MATH = """#pragma once
 #include <cuda/std/cmath>

@@ -125,6 +125,5 @@ def _same_box(where: str, value: TensorMap, told: Mapping[str, Any]) -> None:
     """A map made by hand has the box and the swizzle that the kernel was compiled for."""
     box, swizzle = tuple(value.fields.box_dim)[::-1], value.fields.swizzle
     if box != tuple(told["block_size"]) or swizzle != SWIZZLES[told["swizzle"]]:
-        raise LaunchError(f"{where} is a tensor map of box {box} with swizzle {swizzle}, but the kernel was compiled for box {tuple(told['block_size'])} with "
-                          f"swizzle {SWIZZLES[told['swizzle']]}: "
-                          "pass the array, and the map is made")
+        raise LaunchError(f"{where} is a tensor map of box {box} with swizzle {swizzle}, but the kernel was compiled for box "
+                          f"{tuple(told['block_size'])} with swizzle {SWIZZLES[told['swizzle']]}: pass the array, and the map is made")

@@ -63,7 +63,7 @@ __device__ __forceinline__ void wgmma_values_e4m3(float (&o)[COUNT], const unsig
     }
 }
 
-// Four fp32 numbers as e4m3, to nearest even, the first in the lowest byte. [cvt: 9.7.9.22]
+// Four fp32 numbers as e4m3, to nearest even, the first in the lowest byte. [cvt: 9.7.9.21]
 __device__ __forceinline__ unsigned pack_e4m3x4(float a, float b, float c, float d) {
     unsigned word;
     asm("{\n.reg .b16 low, high;\ncvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\ncvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n"
@@ -123,7 +123,7 @@ __device__ __forceinline__ void transpose_e4m3(unsigned v, unsigned vt, int warp
     constexpr int FROM = row_bytes(WIDTH), TO = row_bytes(KEYS), AT_ONCE = 2;
     int lane = threadIdx.x % 32, matrix = lane / 8, i = lane % 8;
     int column = 2 * i + (i / 4 ^ matrix % 2);                  // of 16: the row of V^T that this lane addresses
-    unsigned first = lane < 16 ? 0x6420 : 0x7531, second = first ^ 0x1111;     // bytes of two registers [prmt: 9.7.8.8]
+    unsigned first = lane < 16 ? 0x6420 : 0x7531, second = first ^ 0x1111;     // bytes of two registers [prmt: 9.7.9.7]
     unsigned from = v + lane * FROM, to = vt + column * TO;
     #pragma unroll 1
     for (int unit = warp; unit < KEYS / 32 * (WIDTH / 16 / AT_ONCE); unit += WARPS) {

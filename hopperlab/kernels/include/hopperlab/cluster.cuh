@@ -1,4 +1,4 @@
-// Thread-block clusters: ranks, cluster barriers, addresses in another CTA's shared memory. [PTX ISA 9.7.13.3, 9.7.9.22]
+// Thread-block clusters: ranks, cluster barriers, addresses in another CTA's shared memory. [PTX ISA 9.7.13.3, 9.7.9.23]
 #pragma once
 #include <hopperlab/shared.cuh>
 
@@ -25,7 +25,7 @@ __device__ __forceinline__ void barrier_cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// The address, in the shared::cluster window, of what lies at `pointer`'s offset in CTA `rank`. [9.7.9.22]
+// The address, in the shared::cluster window, of what lies at `pointer`'s offset in CTA `rank`. [9.7.9.23]
 __device__ __forceinline__ unsigned mapa_shared_cluster(const void* pointer, unsigned rank) {
     unsigned address;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(pointer)), "r"(rank));

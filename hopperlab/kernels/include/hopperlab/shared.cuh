@@ -2,7 +2,7 @@
 // window (PTX state space .shared), not by the 64-bit generic pointer that C++ holds. One function converts.
 #pragma once
 
-// The 32-bit shared-window address of a generic pointer into shared memory. [PTX ISA 5.2, cvta: 9.7.9.21]
+// The 32-bit shared-window address of a generic pointer into shared memory. [PTX ISA 5.2, cvta: 9.7.9.20]
 __device__ __forceinline__ unsigned shared_address(const void* pointer) {
     return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }

@@ -11,7 +11,7 @@ __device__ __forceinline__ void stmatrix_x4(unsigned row_address, unsigned d0, u
                  :: "r"(row_address), "r"(d0), "r"(d1), "r"(d2), "r"(d3) : "memory");
 }
 
-// Two fp32 numbers, rounded to nearest even, as a bf16 pair; `low` in the low half. [cvt: 9.7.9.22]
+// Two fp32 numbers, rounded to nearest even, as a bf16 pair; `low` in the low half. [cvt: 9.7.9.21]
 __device__ __forceinline__ unsigned pack_bf16x2(float low, float high) {
     __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     return *reinterpret_cast<unsigned*>(&pair);

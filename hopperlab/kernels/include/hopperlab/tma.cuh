@@ -9,7 +9,7 @@
 // The 128 opaque bytes that cuTensorMapEncodeTiled wrote.
 struct __align__(64) TensorMap { unsigned long long words[16]; };
 
-// Fetches the map itself ahead of its first use. [9.7.9.17]
+// Fetches the map itself ahead of its first use. [9.7.9.15]
 __device__ __forceinline__ void prefetch_tensormap(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
 }

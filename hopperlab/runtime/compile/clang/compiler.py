@@ -171,9 +171,8 @@ def advice(log: str) -> str:
     found = re.search(r"use of undeclared identifier '(\w+)'(?=\n.*\b\1 *[(<])|use of undeclared identifier '(cuda|cooperative_groups|std)'|'([\w./]+)' file "
                       r"not found", log)
     if found:
-        return (f"\n-> {found[1] or found[2] or found[3]}: clang compiles with the course's small headers, which have what lessons and exercises use. If it "
-                f"is CUDA's, compile on Linux or Windows "
-                "(HOPPERLAB_COMPILER=nvrtc), or write it out")
+        return (f"\n-> {found[1] or found[2] or found[3]}: clang compiles with the course's small headers, which have what lessons "
+                "and exercises use. If it is CUDA's, compile on Linux or Windows (HOPPERLAB_COMPILER=nvrtc), or write it out")
     return ""
 
 
