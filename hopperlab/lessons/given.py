@@ -5,7 +5,7 @@ Anything else is told in a sentence instead of a traceback: a check that is `tol
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec
@@ -57,3 +57,19 @@ def function(name: str, value: object, form: str) -> Callable[..., int]:
         raise Unfit(f"{call} returned {found!r}, and a whole number is asked for.")
 
     return called
+
+
+def no_number(given: Any) -> str:
+    """'' for a number (of Python, NumPy, fractions), else what to write instead."""
+    if isinstance(given, Real) and not isinstance(given, bool):
+        return ""
+    if isinstance(given, str):
+        return f"{given!r} is a text: write the number without quotes"
+    return f"{given!r} is no number"
+
+
+def no_whole_numbers(given: Any, count: int) -> str:
+    """'' for a sequence of `count` whole numbers, else what to write instead."""
+    if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == count and not any(no_number(one) or one != int(one) for one in given):
+        return ""
+    return f"{given!r} is not {count} whole numbers: write them in brackets, with commas between them"

@@ -29,6 +29,11 @@ from ..show.hazard_words import explain, hazards
 LANDINGS = ("lazy", "eager", "random")
 CELL = "repair.cu"                  # what messages call the cell's lines
 ASYNCHRONOUS = re.compile(r"cp_async|memcpy_async|cp_reduce|wgmma|CUtensorMap")
+WAYS = {"cp_async_bytes": "by cp.async", "bulk_load_bytes": "by bulk copies to shared memory", "tma_load_bytes": "by tensor copies to shared memory",
+        "shared_load_bytes": "from shared memory to registers", "bulk_store_bytes": "by bulk copies from shared memory",
+        "tma_store_bytes": "by tensor copies from shared memory", "bulk_reduce_bytes": "by bulk reductions", "tma_reduce_bytes": "by tensor reductions",
+        "dsmem_load_bytes": "from another block's shared memory", "dsmem_store_bytes": "to another block's shared memory"}
+"""Counters of the ways that data takes in a kernel: a repair that takes less than half of the reference's bytes one of these ways goes round it."""
 Changes = tuple[tuple[str, str], ...]
 
 
@@ -47,6 +52,7 @@ class Repair:
     hint:        one or two sentences, which do not give it away
     also:        (landing, session) -> '' or what else is not as the lesson asks, of a run whose values are right and that shows no hazard:
                  bank conflicts, copies on their way, a case that the run leaves out
+    plain:       (old, new) pairs that take other switches of the kernel out of these lines, broken and right
     """
 
     name: str
@@ -57,6 +63,7 @@ class Repair:
     run: Callable[[str], tuple[bool, Any]]
     hint: str
     mended: bool = False
+    plain: Changes = ()
     also: Callable[[str, Any], str] = lambda landing, run: ""
 
     def _rows(self) -> list[str]:
@@ -75,11 +82,13 @@ class Repair:
 
     def _own(self) -> str:
         first, end = self.span()
-        return without_bugs("\n".join(self._rows()[first:end]))
+        return self._replaced(without_bugs("\n".join(self._rows()[first:end])), self.plain)
 
     def _changed(self) -> str:
-        text = self._own()
-        for old, new in self.bug:
+        return self._replaced(self._own(), self.bug)
+
+    def _replaced(self, text: str, changes: Changes) -> str:
+        for old, new in changes:
             if text.count(old) != 1:
                 raise RepairError(f"{self.file}, from {self.begin!r} on, has {text.count(old)} places with {old!r}: name exactly one")
             text = text.replace(old, new)
@@ -120,17 +129,34 @@ class Repair:
                 if run.hazards or not right:
                     shown = causes_first(run.hazards) or run.warnings
                     return "\n".join([f"{head} values are {'right' if right else 'wrong'}; {hazards(run)}", *map(explain, shown[:1])])
-                if asked := self.also(landing, run):
+                if asked := self.also(landing, run) or self._round_about(landing, run):
                     return f"Not repaired yet. The values are right and no hazard is named, but {asked}"
                 doubts |= dict.fromkeys(map(explain, run.warnings))
         named = "no hazard is named" if doubts else "nothing is named"
         under = ", whether copies land {} or {}" if self.copies else ", under the schedules {} and {}"
         return "\n".join([f"Right: the values are right and {named}{under.format(', '.join(LANDINGS[:-1]), LANDINGS[-1])}.", *accepted_with(list(doubts))])
 
+    def _round_about(self, landing: str, run: Any) -> str:
+        """'' or the way of the kernel's data that the learner's lines leave out. Half of the bytes are enough: a shuffle may stand for a second read."""
+        if landing != LANDINGS[0]:
+            return ""
+        for counter, meant in _reference_bytes(self).items():
+            if 2 * run.counters[counter] < meant:
+                return f"only {run.counters[counter]} of this kernel's {meant} bytes go {WAYS[counter]}: what is to be mended is left out."
+        return ""
+
     @property
     def copies(self) -> bool:
         """True for a kernel with asynchronous copies or products: where it has none, nothing lands."""
         return bool(ASYNCHRONOUS.search(original(self.file)))
+
+
+@cache
+def _reference_bytes(repair: Repair) -> dict[str, int]:
+    """By counter of WAYS: the bytes that the reference takes that way, where it takes any."""
+    with standing_in(repair.file, repair.whole(repair.reference)):
+        counters = repair.run(LANDINGS[0])[1].counters
+    return {name: int(counters[name]) for name in WAYS if counters[name]}
 
 
 BLOCK = re.compile(r"^( *)if \(!BUG_\w+\) \{\n(.*?)^\1\}(?: else \{\n.*?^\1\})?\n", re.M | re.S)

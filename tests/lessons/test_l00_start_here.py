@@ -56,6 +56,8 @@ def test_intensity_exercise():
     assert l00_start_here.check_intensities({"axpy": 1 / 6, "sum": 0.5, "thin product": 15.94}).count("right") == 3
     assert "not answered" in l00_start_here.check_intensities({"axpy": None})
     assert "is not it" in l00_start_here.check_intensities({"axpy": 1.0})
+    assert l00_start_here.check_intensities({"axpy": 0.17, "sum": 0.5, "thin product": 16}).count(": right; memory is its ceiling") == 3     # two digits
+    assert "axpy: '1/6' is a text: write the number without quotes" in l00_start_here.check_intensities({"axpy": "1/6"})
 
 
 def test_timing_without_a_gpu_shows_recorded_times(monkeypatch):

@@ -119,6 +119,7 @@ def test_flight_exercise():
     assert check().count(": right") == 3
     assert "for the whole GPU" in check(**{"bytes per SM": 2_400_000}) and "round up" in check(tiles=2.2)
     assert "16 at a time" in check(**{"loads per thread": 35.5})
+    assert "tiles: '3' is a text" in check(tiles="3") and "tiles: [3] is no number" in check(tiles=[3])
     assert l01_feeding_the_tensor_core.check_flight(dict.fromkeys(RIGHT), 800, 3000, 8192).count("not answered yet") == 3
 
 

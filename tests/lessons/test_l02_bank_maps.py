@@ -94,7 +94,9 @@ def test_counts_beside_the_recording():
 XORS = [(lambda r, p: 128 * r + 16 * (p ^ r % 8), "Right"), (lambda r, p: (128 * r + 16 * p) ^ (r % 8 * 16), "Right"),
         (lambda r, p: int(swizzle.apply(128 * r + 16 * p, "128B")), "Right"), (lambda r, p: 128 * r + 16 * p, "take 8 wavefronts"),
         (lambda r, p: 128 * r + 16 * (p ^ r % 4), "take 2 wavefronts"), (lambda r, p: 128 * r + 16 * (p | r % 8), "same offset"),
-        (lambda r, p: 128 * r + 16 * (p ^ r), "from 0 to 2047"), (lambda r, p: 128 * r + 16 * ((p + r) % 8), "The hardware's pattern is another"),
+        (lambda r, p: 128 * r + 16 * (p ^ r), "place(15, 0) = 2160 lies outside of the tile"),
+        (lambda r, p: 128 * r + 16 * p / 1, "place(0, 0) is 0.0"),
+        (lambda r, p: None, "place(0, 0) is None"), (lambda r, p: 128 * r + 16 * ((p + r) % 8), "The hardware's pattern is another"),
         (lambda r, p: 128 * r + 4 * p, "not a multiple of 16"), (lambda r: r, "could not be called")]
 
 

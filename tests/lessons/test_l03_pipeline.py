@@ -34,8 +34,9 @@ def emulated(monkeypatch):
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
 def test_pipeline_panel_checks_its_product(schedule):
-    title = l03_ampere_pipeline.launch_pipeline(3, "128x128", 64, "cg", schedule).figure.axes[0].get_title(loc="left")
-    assert "result right, 0 hazards, 32 KiB copied" in title and "48 KiB of shared memory a block; blocks an SM: 2" in title
+    picture = l03_ampere_pipeline.launch_pipeline(3, "128x128", 64, "cg", schedule)
+    for said in (picture.figure.axes[0].get_title(loc="left"), picture.text):           # in words too, for who cannot see it
+        assert "result right, 0 hazards, 32 KiB copied" in said and "48 KiB of shared memory per block; blocks per SM: 2" in said
 
 
 def test_pipeline_panel_knows_the_wide_tile():
@@ -53,7 +54,9 @@ def test_ring_exercise_accepts_the_right_loop_and_names_the_mistakes():
     assert "not answered" in l03_ampere_pipeline.check_ring(None, None, None).lower()
     assert "may still be on its way" in l03_ampere_pipeline.check_ring(right[0], lambda s: s - 1, right[2])
     assert "being read" in l03_ampere_pipeline.check_ring(right[0], right[1], lambda s, i: i % s)
-    assert "buffers" in l03_ampere_pipeline.check_ring(lambda s: s + 1, right[1], right[2])
+    assert "slots" in l03_ampere_pipeline.check_ring(lambda s: s + 1, right[1], right[2])
+    assert "tile 0 is used and was never copied: the prologue copies 0 tiles" in l03_ampere_pipeline.check_ring(lambda s: s - 2, lambda s: 0, right[2])
+    assert "tile 1 is not in slot 1: nothing is" in l03_ampere_pipeline.check_ring(lambda s: 1, lambda s: 0, right[2])
     assert "loaded twice" in l03_ampere_pipeline.check_ring(lambda s: s, right[1], right[2])
     assert "With 3 stages: safe, but the wait leaves 0 groups in flight where 1 may stay" in l03_ampere_pipeline.check_ring(right[0], lambda s: 0, right[2])
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 03x: what the C++ copies compile to, their runs, the panel, the planted bugs, the recorded table and the exercise."""
+import hopperlab as hl
 import pytest
 
 from hopperlab import measure
@@ -64,3 +65,9 @@ def test_the_chart_marks_what_is_compiled():
 def test_the_exercise(change, words):
     assert words in cpp.check_engines({**RIGHT, **change})
     assert "Not answered" in cpp.check_engines(dict.fromkeys(cpp.WAYS))
+
+
+def test_a_wrong_instruction_is_told_how_to_look_at_the_ptx():
+    said = cpp.check_engines({**RIGHT, cpp.WAYS[4]: "cp.async"})
+    shown = f"hl.RawModule(code=lesson.way_source({cpp.WAYS[4]!r})).ptx"
+    assert f"print({shown})" in said and "cp.async.bulk.shared" in eval(shown, {"hl": hl, "lesson": cpp})

@@ -51,6 +51,8 @@ def test_halo_exercise():
     assert "Not answered" in l05_tma_tiles.check_halo(volume, None, None, None)
     assert "the tile and its halo are -1 to 8" in l05_tma_tiles.check_halo(volume, (10, 10, 12), (-1, -1, -4), 4800)
     assert "refuses" in l05_tma_tiles.check_halo(volume, (10, 10, 12), (-1, -1, -1), 4800)
+    assert "(10, 10) is not 3 whole numbers" in l05_tma_tiles.check_halo(volume, (10, 10), (-1, -1, -4), 6400)
+    assert "'6400' is a text" in l05_tma_tiles.check_halo(volume, (10, 10, 16), (-1, -1, -4), "6400")
     assert "counts the whole box" in l05_tma_tiles.check_halo(volume, (10, 10, 16), (-1, -1, -4), 4000)
 
 

@@ -71,6 +71,8 @@ def test_the_exercise():
     assert "Not answered" in copy_engine.check_boxes(MICRO, LOADS, None)
     for boxes, words in ((least, "Right"), (least - 1, "Too few"), (least + 1, "More than needed")):
         assert copy_engine.check_boxes(MICRO, LOADS, boxes).startswith(words)
+    assert "round up" in copy_engine.check_boxes(MICRO, LOADS, least - 0.2) and "'2' is a text" in copy_engine.check_boxes(MICRO, LOADS, "2")
+    assert copy_engine.check_boxes(MICRO, LOADS, 1).startswith("Too few: 1 box in")
     said = copy_engine.check_boxes(MICRO, LOADS, least)
     assert re.search(r"not enough for a busy memory.* 16 KiB on their way in each SM \d\d % of the best bandwidth were recorded",
                      said), "the sum's result is a lower bound"

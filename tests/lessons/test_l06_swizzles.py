@@ -85,6 +85,7 @@ def test_exercise_names_what_lies_at_a_wrong_address():
     assert l06_tma_layouts.check_addresses({}).count("not answered yet") == 3
     assert "lies element (37, " in l06_tma_layouts.check_addresses({"first": 0x2400 + 37 * 128 + 86})
     assert "no element" in l06_tma_layouts.check_addresses({"second": 0x17FF})
+    assert "first: '0x3686' is a text: write the number without quotes" in l06_tma_layouts.check_addresses({"first": "0x3686"})
     wrong = int(swizzle.apply(2 * 128 + 10, "128B")) + 0x2500          # the XOR on the offset instead of the address
     assert "not the one asked for" in l06_tma_layouts.check_addresses({"third": wrong})
 

@@ -99,6 +99,7 @@ def test_the_recorded_layouts():
 
 @pytest.mark.parametrize(("answer", "words"), [
     ((None, None), "Not answered"), (((-1, -1), (-3, -1)), "Right"), (((-3, -1), (-1, -1)), "which reads (0, 6, 0) where (1, 0, 0)"),
+    (((-1, -1), (3, 1)), "which reads zeros, outside of the image, where (0, 1, 0) is meant (image, row, column)"), ((-1, -3), "-1 is not 2 whole numbers"),
     (((-1, -1), (-1, -3)), "94 of 108"), (((-200, 0), (0, 0)), "a corner offset is -128 to 127")], ids=str)
 def test_the_exercise(answer, words):
     assert words in conv.check_corners(*answer)

@@ -227,3 +227,23 @@ def test_a_turn_is_passed_on_between_the_products_and_the_softmax(old, new, aske
     repair = ALL["16", "turn"]
     assert old in repair.broken
     assert repair.judge(repair.broken.replace(old, new)).startswith(f"Not repaired yet. The values are right and no hazard is named, but {asked}")
+
+
+@pytest.mark.parametrize("lesson, name, old, new, asked", [
+    ("00", "kernel-2", "add_mirrored(slots[s][t], slots[s][t ^ 31])",
+     "add_mirrored(((const float4*)(x + tile * TILE))[t], ((const float4*)(x + tile * TILE))[t ^ 31])",
+     "only 0 of this kernel's 98304 bytes go from shared memory to registers"),
+    ("02", "swizzle", "tile[place(x, y, SWIZZLE)]", "in[x * 32 + y]", "only 0 of this kernel's 4096 bytes go from shared memory to registers")])
+def test_data_that_goes_round_the_kernels_way_is_no_repair(lesson, name, old, new, asked):
+    repair = ALL[lesson, name]
+    assert old in repair.reference
+    said = repair.judge(repair.reference.replace(old, new))
+    assert said.startswith("Not repaired yet.") and asked in said
+
+
+def test_a_shuffle_may_stand_for_a_second_read_of_shared_memory():
+    repair = ALL["00", "kernel-2"]
+    shuffled = ("float4 mine = slots[s][t], theirs = {__shfl_xor_sync(~0u, mine.x, 31), __shfl_xor_sync(~0u, mine.y, 31), __shfl_xor_sync(~0u, mine.z, 31), "
+                "__shfl_xor_sync(~0u, mine.w, 31)};\n        reinterpret_cast<float4*>(y + tile * TILE)[t] = add_mirrored(mine, theirs);")
+    line = "reinterpret_cast<float4*>(y + tile * TILE)[t] = add_mirrored(slots[s][t], slots[s][t ^ 31]);"
+    assert repair.judge(repair.reference.replace(line, shuffled)).startswith("Right")

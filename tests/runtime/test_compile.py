@@ -183,3 +183,29 @@ def test_two_processes_at_once_agree(tmp_path, own_cache):
     assert [p.returncode for p in processes] == [0, 0]
     assert outputs[0] == outputs[1]
     assert cache.size_and_count()[1] == 1
+
+
+NO_ARRIVALS = """#include <hopperlab/mbarrier.cuh>
+constexpr int NOBODY = 0;
+extern "C" __global__ void f(int n) {
+    __shared__ mbarrier_t full[2];
+    INIT
+    mbarrier_wait_parity(&full[0], 0);
+}
+"""
+
+
+@pytest.mark.parametrize("init", [
+    "mbarrier_init(&full[0], 0);", "mbarrier_init(&full[0], 0), mbarrier_init(&full[1], 4);",
+    "mbarrier_init(&full[0], NOBODY);", "for (int i = 0; i < 2; i++) mbarrier_init(&full[i], n * 0);",
+    'asm volatile("mbarrier.init.shared::cta.b64 [%0], 0;" :: "r"(shared_address(full)) : "memory");'])
+def test_an_mbarrier_for_no_arrivals_is_an_error_and_ends_no_process(init):
+    """ptxas dies of it: asked in this process, the test would end with it."""
+    with pytest.raises(CompileError, match=re.escape("none.cu(5): error: this mbarrier is initialised for 0 arrivals")) as error:
+        compile_source(Source(NO_ARRIVALS.replace("INIT", init), "none.cu"))
+    assert "1 to 1048575" in str(error.value)
+
+
+@pytest.mark.parametrize("init", ["mbarrier_init(&full[0], 1);", "mbarrier_init(&full[0], NOBODY + 2);", "mbarrier_init(&full[0], n);"])
+def test_other_counts_compile(init):
+    assert compile_source(Source(NO_ARRIVALS.replace("INIT", init), "some.cu")).cubin

@@ -10,6 +10,7 @@ from ...hopper import limits
 from ...runtime.tables import text_table
 from ...show import charts
 from ...show.style import Picture
+from ..given import no_number
 from .feeding import bytes_in_flight
 
 STEPS = {"naive": "naive", "shared_tile": "shared tile", "register_double_buffer": "register double buffer",
@@ -70,6 +71,8 @@ def check_flight(answers: Mapping[str, float | None], latency_ns: float, gb_s: f
         given = answers.get(name)
         if given is None:
             lines.append(f"{name}: not answered yet")
+        elif wrong_form := no_number(given):
+            lines.append(f"{name}: {wrong_form}")
         elif abs(given - value) <= 0.03 * value:
             lines.append(f"{name}: right")
         else:

@@ -61,6 +61,15 @@ def whence(got: np.ndarray, expected: np.ndarray) -> str:
     return lines[0] + "; all are elements of the right result, in places that no XOR of row and column explains"
 
 
+def _no_offset(given: np.ndarray) -> str:
+    """The first (row, piece) of 16 x 8 whose offset is none: no whole number, or outside of the tile."""
+    row, piece = next((row, piece) for row, piece in np.ndindex(16, 8) if given.dtype.kind not in "iu" or not 0 <= given[row, piece] < 16 * 128)
+    if given.dtype.kind not in "iu":
+        return f"place({row}, {piece}) is {given[row, piece]}, and an offset is a whole number: / gives a fraction in Python, // does not."
+    return (f"place({row}, {piece}) = {given[row, piece]} lies outside of the tile: rows 0 to 15 are asked, bytes 0 to 2047. The pieces of a row change places "
+            "with one another: how large may the number be that a piece of 0 to 7 is XORed with?")
+
+
 def check_xor(place: Callable[[int, int], int] | None) -> str:
     """Lesson 02's exercise: place(row, piece) -> byte offset of a 16-byte piece (0 to 7) of a row of 128 bytes, in the 128-byte swizzle.
 
@@ -75,7 +84,7 @@ def check_xor(place: Callable[[int, int], int] | None) -> str:
     except TypeError as error:
         return f"It could not be called: {error}. It takes two whole numbers and gives one."
     if given.dtype.kind not in "iu" or (given < 0).any() or (given >= 16 * 128).any():
-        return "An offset is no whole number from 0 to 2047: 16 rows of 128 bytes are all there is."
+        return _no_offset(given)
     if (given % 16).any():
         row, piece = np.argwhere(given % 16 != 0)[0]
         return f"place({row}, {piece}) = {given[row, piece]} is not a multiple of 16: a piece of 16 bytes moves whole."

@@ -29,5 +29,6 @@ def launch_pipeline(stages: int, tile: str, k: int, cache: str, schedule: str) -
     right = "right" if (c == exact).all() else "WRONG"
     fit = limits.occupancy(256, launch.kernel.num_regs, launch.shared_mem)
     heading = (f"{stages} stages of {tile}: result {right}, {len(run.hazards)} hazards, {run.counters['cp_async_bytes'] // 1024} KiB copied\n"
-               f"{launch.shared_mem // 1024} KiB of shared memory a block; blocks an SM: {fit.blocks}, limited by {fit.limited_by}")
-    return stage_diagram(stages, k // 32, heading)
+               f"{launch.shared_mem // 1024} KiB of shared memory per block; blocks per SM: {fit.blocks}, limited by {fit.limited_by}")
+    picture = stage_diagram(stages, k // 32, heading)
+    return Picture(picture.figure, f"{heading}\n{picture.text}")

@@ -146,7 +146,7 @@ def launch_cpp_pipeline(scope: str, stages: int, acquire: str, schedule: str) ->
     said = run.hazards[0].kind if run.hazards else "no hazard"
     counts = f"{run.counters['cp_async_requests']} cp.async requests, {run.counters.get('mbarrier_arrivals', 0)} arrivals on mbarriers"
     heading = f"a {scope}'s pipeline, {stages} stages: result {'right' if right else 'WRONG'}, {said}"
-    picture = stage_diagram(stages, 6, f"{heading}\n{counts}; {stages * 32} KiB of shared memory a block")
+    picture = stage_diagram(stages, 6, f"{heading}\n{counts}; {stages * 32} KiB of shared memory per block")
     return style.Picture(picture.figure, f"{heading}\n  {counts}\n{picture.text}")
 
 
@@ -188,5 +188,6 @@ def check_engines(answers: Mapping[str, str | None]) -> str:
         found = way_families(way)
         moved = [name for name in copies if found[name]]
         if [given] != moved:
-            return f"{way}: not {given}; look for the word `shared` in its PTX and at what stands before it."
+            return (f"{way}: not {given}; print(hl.RawModule(code=lesson.way_source({way!r})).ptx) shows its PTX: look for the word `shared` and at what "
+                    "stands before it.")
     return "Right for all six: the pipelines issue cp.async, a barrier with 16 aligned bytes issues plain bulk copies, and none uses a tensor map."

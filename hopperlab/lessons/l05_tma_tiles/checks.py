@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..given import no_number, no_whole_numbers
 from .boxes import reference_box
 from .landed_box import land
 
@@ -14,6 +15,9 @@ def check_halo(volume: np.ndarray, box: Sequence[int] | None, start: Sequence[in
     """Lesson 05: load an 8³ tile with one layer of neighbours, at three corners of `volume`, with the learner's box and its start before the tile."""
     if box is None or start is None or expected_bytes is None:
         return "Not answered yet: write the box, its start and the bytes, then run the cell again."
+    wrong_form = no_whole_numbers(box, 3) or no_whole_numbers(start, 3) or no_number(expected_bytes)
+    if wrong_form:
+        return f"Not yet: {wrong_form}."
     for axis, (edge, first) in enumerate(zip(box, start, strict=True)):
         if first > -1 or first + edge < 9:
             return f"Axis {axis}: a box of {edge} from {first} covers {first} to {first + edge - 1}; the tile and its halo are -1 to 8."
@@ -30,4 +34,4 @@ def check_halo(volume: np.ndarray, box: Sequence[int] | None, start: Sequence[in
             return f"The box at {corner} is not what the reference says."
         if landed.nbytes != expected_bytes:
             return f"The box is right: it lands {landed.nbytes} bytes, and the barrier would wait for {expected_bytes}. It counts the whole box."
-    return f"Right: a row of {box[-1]} floats is a multiple of 16 bytes, and the barrier expects {expected_bytes} bytes wherever the tile lies."
+    return f"Right: a row of {box[-1]} floats is a multiple of 16 bytes, and the barrier expects {landed.nbytes} bytes wherever the tile lies."

@@ -13,6 +13,7 @@ from ...hopper import limits
 from ...measure.launches import micro as micro_launches
 from ...show import charts, style
 from ...show.timelines import Span, gantt
+from ..given import no_number
 from ..l01_feeding_the_tensor_core.feeding import flights
 
 BOXES = ("1x64", "8x64", "64x64", "64x128", "128x128", "128x256")
@@ -189,13 +190,21 @@ def check_boxes(micro: Any, loads: Any, boxes: int | None) -> str:
     told = f"one box takes {cycles:.0f} cycles alone; an SM's share of the bandwidth is {rate:.1f} bytes per cycle"
     if boxes is None:
         return f"Not answered yet. Recorded: {told}."
+    if wrong_form := no_number(boxes):
+        return f"Not yet: {wrong_form}."
+    if boxes != int(boxes):
+        return f"Not yet: {boxes} boxes are no whole number; the engine takes whole boxes, so round up."
     least = -(-int(cycles * rate) // 8192)
     if boxes < least:
-        return f"Too few: {boxes} boxes in {cycles:.0f} cycles are {boxes * 8192 / cycles:.1f} bytes per cycle, and {rate:.1f} are wanted."
+        return f"Too few: {_boxes(boxes)} in {cycles:.0f} cycles are {boxes * 8192 / cycles:.1f} bytes per cycle, and {rate:.1f} are wanted."
     if boxes > least:
-        return (f"More than needed by this sum: {boxes - 1} boxes in {cycles:.0f} cycles are already {(boxes - 1) * 8192 / cycles:.1f} bytes per cycle, and "
+        return (f"More than needed by this sum: {_boxes(boxes - 1)} in {cycles:.0f} cycles are already {(boxes - 1) * 8192 / cycles:.1f} bytes per cycle, and "
                 f"{rate:.1f} are wanted.")
     return (f"Right: {cycles:.0f} cycles x {rate:.1f} bytes per cycle = {cycles * rate / 1024:.1f} KiB, so {least} boxes at least. {_reached(loads, 8192 * least)}")
+
+
+def _boxes(count: int) -> str:
+    return f"{count} box" + "es" * (count != 1)
 
 
 def _reached(loads: Any, in_flight: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...hopper import swizzle, tensormap, tile
+from ..given import no_number
 
 ATTEMPTS = {"first": ("128B", 64, 0x2400, (37, 43)), "second": ("64B", 32, 0x1800, (11, 30)), "third": ("128B", 64, 0x2500, (2, 5))}
 """The exercise: swizzle, bf16 columns of the box, shared address of the tile, (row, column) of the element."""
@@ -20,10 +21,12 @@ def check_addresses(answers: Mapping[str, int | None]) -> str:
         right = tile.element_address(fields, (column, row), base)
         if given is None:
             lines.append(f"{name}: not answered yet")
+        elif wrong_form := no_number(given):
+            lines.append(f"{name}: {wrong_form}")
         elif given == right:
             lines.append(f"{name}: right, {right:#x}")
         else:
-            lines.append(f"{name}: at {given:#x} lies {_element_at(mode, columns, base, given)}")
+            lines.append(f"{name}: at {int(given):#x} lies {_element_at(mode, columns, base, int(given))}")
     return "\n".join(lines)
 
 

@@ -16,6 +16,8 @@ def addresses(wrong: Wrong) -> Told:
     cause = address_cause(wrong.value, base, span * row + size * column, span)
     if not cause and size > 1 and address_cause(wrong.value, base, span * row + column, span):
         cause = f"the column counts elements, of {size} bytes each"
+    if not cause and isinstance(wrong.value, int) and wrong.value // 16 == wrong.expected // 16:
+        cause = "these are the right 16 bytes, and another place in them: the low four bits of an address stay as they are"
     return Told(f"the address of row {row}, column {column}", hexadecimal, cause)
 
 

@@ -22,6 +22,7 @@ def _elsewhere(landing: str, run: Any) -> str:
 
 REPAIRS = (
     Repair("address", "layouts/columns.cu", "unsigned start = shared_address(tile);", "    }",
-           bug=(("SWIZZLE_OFFSET ? start + swizzled(offset) : swizzled(start + offset)", "start + offset"),), run=_columns, also=_elsewhere,
+           plain=(("SWIZZLE_OFFSET ? start + swizzled(offset) : swizzled(start + offset)", "swizzled(start + offset)"),),
+           bug=(("swizzled(start + offset)", "start + offset"),), run=_columns, also=_elsewhere,
            hint="The engine put the piece where the swizzle says. Where is that, for the piece that would lie at `start + offset`?"),
 )

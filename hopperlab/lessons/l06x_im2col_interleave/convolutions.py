@@ -18,6 +18,7 @@ from ...hopper import tile
 from ...measure.launches import copies
 from ...runtime.tables import text_table
 from ...show import style
+from ..given import no_whole_numbers
 
 SLICES = {"NC/8HWC8": "16B", "NC/16HWC16": "32B"}
 
@@ -228,6 +229,8 @@ def check_corners(lower: Sequence[int] | None, upper: Sequence[int] | None) -> s
 
     if lower is None or upper is None:
         return "Not answered yet: write both corners, then run the cell again."
+    if wrong_form := no_whole_numbers(lower, 2) or no_whole_numbers(upper, 2):
+        return f"Not yet: {wrong_form}."
     image, edges = image_of(8, 9, count=2), (5, 3)
     try:
         laid = load_matrix(image, edges, 1, 1, lower=tuple(lower), upper=tuple(upper))
@@ -237,7 +240,8 @@ def check_corners(lower: Sequence[int] | None, upper: Sequence[int] | None) -> s
     wrong = np.flatnonzero((laid != expected).any(axis=(1, 2)))
     if wrong.size:
         found, meant = (where_from(values, image, 4)[wrong[0]] for values in (laid, expected))
-        return f"Not yet: {wrong.size} of {len(laid)} output pixels are wrong; the first is {wrong[0]}, which reads {found} where {meant} is meant."
+        return (f"Not yet: {wrong.size} of {len(laid)} output pixels are wrong; the first is {wrong[0]}, which reads {found or 'zeros, outside of the image,'} "
+                f"where {meant or 'zeros, outside of the image'} is meant (image, row, column).")
     return "Right: the walk covers exactly the places where the filter may lie, in both axes."
 
 

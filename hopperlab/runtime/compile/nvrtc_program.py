@@ -13,12 +13,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import CompileError
-from . import toolchain
+from . import barrier_counts, toolchain
 
 LASTING = re.compile(r"-G|--device-debug|-device-debug")
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,9 +46,19 @@ class Result:
 
 def compile_program(program: Program) -> tuple[Result | None, str]:
     """(result, or None when it does not compile; NVRTC's log). Raises CompileError when NVRTC refuses the program before it reads it, ToolchainError without NVRTC."""
+    if barrier_counts.doubtful(program.code) and (error := _barrier_without_arrivals(program)):
+        return None, error
     if any(LASTING.fullmatch(option) for option in program.options):
         return _in_a_process(program)
     return _here(program)
+
+
+def _barrier_without_arrivals(program: Program) -> str:
+    """'' or the error that keeps the program from ptxas, which would end this process."""
+    to_ptx = tuple(option.replace("=sm_", "=compute_") if "architecture" in option else option for option in program.options
+                   if not option.startswith("--pch") and not LASTING.fullmatch(option))
+    result, _ = _here(replace(program, options=to_ptx))
+    return barrier_counts.without_arrivals(result.ptx, program.name) if result else ""
 
 
 def _in_a_process(program: Program) -> tuple[Result | None, str]:
