@@ -146,12 +146,12 @@ def wrong(given: Given, xp: Any = np, wanted: Array | None = None) -> float:
 def choose(given: Given) -> Choice:
     """The configuration for a step; from the recording's `cells`, `splits` and `depth`.
 
-    96 KiB in flight an SM are enough for memory, in one CTA or two, and it reads best where each CTA has one stretch of keys: a row, or an equal part of one. So
+    About 100 KiB in flight an SM are enough for memory, in one CTA or two, and it reads best where each CTA has one stretch of keys: a row, or an equal part of one. So
     that is it where such pieces are as many as CTAs, nearly; also where whole rows share the CTAs evenly. Else all tiles stand in a line.
     """
     heads, tile = _rows(given), 32 if given.latent else 64
     if given.latent and heads > 1:
-        return Choice(3, 1)             # several blocks of heads for what is read once: the product is the limit, and all SMs have equally much
+        return Choice(4, 1)             # several blocks of heads for what is read once: the product is the limit, and all SMs have equally much
     deeper = 1 if given.latent else 128 // int(given.q.shape[2])        # tiles of smaller heads are smaller
     ways = [(SMS, 3 * deeper)] if given.latent else [(SMS, 3 * deeper), (2 * SMS, 2 * deeper)]
     for splits in range(1, 1 + max(1, 2 * SMS // (len(given.lengths) * heads))):

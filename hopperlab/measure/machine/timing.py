@@ -55,7 +55,7 @@ def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, war
     variants: name -> a callable that launches on CuPy's current stream and does not wait. cold: write 512 MiB before each
     launch, so that nothing of the operands is left in the L2; the write also keeps the GPU busy while Python prepares the
     launch, so that the events enclose the kernel and nothing else. clean: read them back after that: what a write leaves in the
-    L2 has to go to memory before something else fits, which costs whoever comes next 12 us of an H200 (50 MB at 4 TB/s).
+    L2 has to go to memory before something else fits, which costs a kernel that reads more than the L2 holds 8 us on an H200.
     prepare: called before each launch and its flush, not timed.
     """
     import cupy
