@@ -79,7 +79,7 @@ def choices_table(shapes: Sequence[tuple[int, int, int]] = ((16, 8192, 8192), (6
         one = mixed.choose(m, n, k, 128)
         made = one.with_stages(one.bn * one.bk // 2 + 2 * one.bn)
         rows.append((f"{m} x {n} x {k}", f"{made.bm} x {made.bn}", made.bk, made.split, made.stages, made.tiles(m, n) * made.split, made.ctas))
-    head = ("m x n x k", "tile of y (m x n)", "k-block", "split", "stages", "tiles x split", "CTAs an SM")
+    head = ("m x n x k", "tile of y (m x n)", "k-block", "split", "stages", "tiles x split", "CTAs per SM")
     return "\n".join(text_table("{:20} {:>17} {:>8} {:>6} {:>7} {:>14} {:>11}", rows, head))
 
 

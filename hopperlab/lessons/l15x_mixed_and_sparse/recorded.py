@@ -87,7 +87,7 @@ def configurations_table(recording: Any, shape: tuple[int, int, int] = (16, 8192
     rows = [(f"{recorded.option(r, 'BM')} x {128 * recorded.number(r, 'ROWS')}", recorded.option(r, "BK"), recorded.option(r, "SPLIT"),
              recorded.option(r, "CTAS"), recorded.option(r, "STAGES"), _told(r), f"{r.ratio:.2f}")
             for r in sorted(found, key=lambda r: r.ms)]
-    head = ("tile of y (m x n)", "k-block", "split", "CTAs an SM", "stages", "us, median (least to most)", "beside bf16")
+    head = ("tile of y (m x n)", "k-block", "split", "CTAs per SM", "stages", "us, median (least to most)", "beside bf16")
     told = f"{' x '.join(map(str, shape))}, {kind}, {found[0].mode if found else ''}; {recording.source}"
     return "\n".join([told, *text_table("{:>17} {:>8} {:>6} {:>11} {:>7} {:>26} {:>12}", rows, head)])
 

@@ -15,6 +15,7 @@ import numpy as np
 from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
 from . import operand_checks as checks
+from .gemm_configurations import clusters_at_once
 from .launch import SMS, Launch
 from .mixed_weights import IntWeights, SparseWeights
 
@@ -96,15 +97,12 @@ def pace(one: Choice, sparse: bool) -> float:
     return max(waiting, (120 + 2.15 * one.bm) * (0.93 if one.ctas == 2 else 1.0))
 
 
-CLUSTERS = {1: 1.0, 2: 1.0, 4: 1.3, 8: 2.0}             # of a cluster's CTAs: how much longer a wave takes, since fewer large clusters run at a time
-
-
 def choose(m: int, n: int, k: int, group: int = 0) -> Choice:
-    """The configuration of the least time in `choices`: waves of CTAs, the k-blocks that an SM does in each, and their `pace`. group: columns with one scale; 0: 2:4
+    """The configuration of the least time in `choices`: waves of clusters, the k-blocks that an SM does in each, and their `pace`. group: columns with one scale; 0: 2:4
     sparse weights. Raises OperandError where none takes the shape."""
     def cost(one: Choice) -> tuple[float, int]:
-        waves = -(-one.tiles(m, n) * one.split // (SMS * one.ctas))
-        return waves * CLUSTERS[one.split] * one.ctas * one.rows * k / 64 / one.split * pace(one, not group), one.ctas
+        waves = -(-one.tiles(m, n) // (clusters_at_once(one.split) * one.ctas))
+        return waves * one.ctas * one.rows * k / 64 / one.split * pace(one, not group), one.ctas
     possible = [one for one in choices(m, n, k) if group % one.bk == 0]
     if not possible:
         raise checks.OperandError("size", f"m, n, k = {m}, {n}, {k} in groups of {group or k}: n is a multiple of 128 and k of 128 (and the group of 64)")

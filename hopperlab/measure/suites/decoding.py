@@ -125,8 +125,8 @@ def splits(rounds: int) -> list[Record]:
 
 def depth(rounds: int) -> list[Record]:
     """Tiles in the ring, warpgroups that take them by turns, and bytes that the L2 fetches at a time."""
-    choices = {f"{stages} tiles, {groups} warpgroups": Choice(stages=stages, groups=groups) for groups in (1, 2) for stages in (2, 4, 6)}
-    choices["2 tiles, 1 warpgroups, 2 CTAs an SM"] = Choice(stages=2, groups=1, blocks=2 * SMS)
+    choices = {f"{stages} tiles, {groups} warpgroup{'s' * (groups > 1)}": Choice(stages=stages, groups=groups) for groups in (1, 2) for stages in (2, 4, 6)}
+    choices["2 tiles, 1 warpgroup, 2 CTAs per SM"] = Choice(stages=2, groups=1, blocks=2 * SMS)
     choices |= {f"6 tiles, 2 warpgroups, promotion {promotion}": Choice(promotion=promotion) for promotion in (128, 256)}
     return timed("depth", _steps(_operands([8192] * (TOKENS // 8192)), choices), rounds)
 
