@@ -82,7 +82,7 @@ def records(suite: str, given: Given, made: Mapping[str, Decoding], read: Mappin
     found = []
     for name, sample in samples.items():
         launch = made[name].launches[-1 - bool(made[name].plan.slots)] if name in made else read.get(name)
-        options = (f"page={given.page}", *(f"slots={made[name].plan.slots}", f"balance={made[name].plan.balance:.3f}")) if name in made else ()
+        options = (f"page={given.page}", *((f"slots={made[name].plan.slots}", f"balance={made[name].plan.balance:.3f}") if name in made else ()))
         found.append(Record(suite, launch.kernel.name if launch else name, options, shape, "bfloat16", gb_s=gb_s(given.cache_bytes, sample), **times(sample),
                             **beside(sample, roof, samples[roof], gb_s(given.cache_bytes, samples[roof])), mode="cold L2", **facts(launch), note=name))
     return found

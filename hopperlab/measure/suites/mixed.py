@@ -8,7 +8,7 @@ is checked at the shape that is timed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..launches import mixed as launches
@@ -123,6 +123,11 @@ def bf16(given: Operands) -> list[Variant]:
     return [Variant(entry, run, given.moved(given.dense.nbytes)) for entry, (family, run) in made.items() if family == CUBLAS and not entry.endswith("NN")]
 
 
+def _beside(given: Operands, race: str) -> list[Variant]:
+    """cuBLAS's first entry, with an option that tells in which of several races at this shape it ran."""
+    return [replace(v, options=(race,)) for v in bf16(given)[:1]]
+
+
 def records(suite: str, shape: Shape, variants: Sequence[Variant], samples: Mapping[str, Sample], more: Mapping[str, Mapping[str, object]] | None = None,
             mode: str = COLD) -> list[Record]:
     """A record a variant, each beside the fastest of those in bf16. more: further fields by name; mode: COLD or CLEAN."""
@@ -172,7 +177,7 @@ def groups(rounds: int) -> list[Record]:
     for shape in (TRIED[0], TRIED[2]):
         for group in GROUPS:
             given = Operands(shape, group)
-            found += _timed("groups", shape, [*bf16(given)[:1], *ours(given, "int4")], rounds, (COLD if shape[0] > 64 else CLEAN,))
+            found += _timed("groups", shape, [*_beside(given, f"GROUP={group}"), *ours(given, "int4")], rounds, (COLD if shape[0] > 64 else CLEAN,))
             del given
             _free()
     return found
@@ -215,7 +220,7 @@ def configurations(rounds: int) -> list[Record]:
     for shape in TRIED:
         given = Operands(shape)
         for kind in ("int4", "sparse"):
-            found += _timed("configurations", shape, [*bf16(given)[:1], *ours(given, kind, tried(shape))], rounds, (COLD if shape[0] > 64 else CLEAN,))
+            found += _timed("configurations", shape, [*_beside(given, f"beside={kind}"), *ours(given, kind, tried(shape))], rounds, (COLD if shape[0] > 64 else CLEAN,))
         del given
         _free()
     return found
