@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...measure.launches import gemm, schedules
+from ...measure.launches import beside_ladder, gemm
 from ...measure.launches.edited import Changes, changed
 from ...measure.launches.operands import bf16_bits, bf16_values, integer_bf16
 from ...runtime.tables import text_table
@@ -22,7 +22,7 @@ def run_reads_c(landing: str = "lazy", alpha: float = 2.0, beta: float = -1.0, c
 
     a, b, c = (integer_bf16(np, shape, seed) for seed, shape in enumerate(((256, 256), (512, 256), (256, 512))))
     wanted = bf16_bits(np.float32(alpha) * (bf16_values(a) @ bf16_values(b).T) + np.float32(beta) * bf16_values(c))
-    launch = schedules.reads_c(a, b, c, alpha, beta, blocks=2, backend="emulator")
+    launch = beside_ladder.reads_c(a, b, c, alpha, beta, blocks=2, backend="emulator")
     with hl.emulate(schedule=landing, hazards="collect") as run:
         changed(launch, "gemm/reads_c.cu", changes, ("-DSTAGES=3", "-DGROUP=8"))()
     return bool((c == wanted).all()), run
@@ -31,7 +31,7 @@ def run_reads_c(landing: str = "lazy", alpha: float = 2.0, beta: float = -1.0, c
 def under_the_products(run: Any) -> str:
     """When the loads of C were issued in CTA 0: of each tile, how many before the tile's last product of either consumer."""
     mine = [(event.what, event.warp) for event in run.timeline if event.block == 0]
-    loads = [at for at, found in enumerate(mine) if found == ("issue cp", 1)]
+    loads = [at for at, (what, warp) in enumerate(mine) if what == "issue cp" and warp != 0]        # warp 0 fills the ring
     issued = {warp: [at for at, found in enumerate(mine) if found == ("issue wgmma", warp)] for warp in (4, 8)}
     tiles = len(loads) // BOXES
     each = len(issued[4]) // max(1, tiles)
@@ -49,7 +49,7 @@ def equal_tiles_table(recording: Any, estimate: Callable[..., Any]) -> str:
     for k in ESTIMATED:
         m, n = 6144, 5632
         a, b, c = (np.zeros(shape, np.uint16) for shape in ((m, k), (n, k), (m, n)))
-        for name, make in (("cooperative", schedules.cooperative), ("ping-pong", gemm.pingpong)):
+        for name, make in (("cooperative", beside_ladder.cooperative), ("ping-pong", gemm.pingpong)):
             launch = make(a, b, c, backend="emulator")
             found = estimate(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem)
             rows.append((k, name, f"{found.us:.0f} us", f"{found.low_us:.0f} to {found.high_us:.0f} us"))

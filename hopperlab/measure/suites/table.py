@@ -163,9 +163,9 @@ SUITES: tuple[Suite, ...] = (
     Suite("lessons", "timing", "suites.habits:habits", f"hopperlab bench lessons --kernels timing {_OUT}",
           "one copy timed in four ways, the first of them wrong"),
     Suite("lessons", "roles", "suites.roles:roles", f"hopperlab bench lessons --kernels roles {_OUT}", "tiles with and without setmaxnreg (lesson 11)"),
-    Suite("lessons", "schedules", "suites.schedules:measure", f"hopperlab bench lessons --kernels schedules {_OUT}",
+    Suite("lessons", "schedules", "suites.equal_tiles:measure", f"hopperlab bench lessons --kernels schedules {_OUT}",
           "cooperative beside ping-pong consumers on equal tiles with equal epilogues, k from 256 to 8192; a product that adds to C, its old tile loaded under the "
-          "products (lesson 13)", rounds=15, method="suites.schedules:METHOD"),
+          "products (lesson 13)", rounds=15, method="suites.equal_tiles:METHOD"),
     Suite("lessons", "bugs", "suites.bugs:measure", f"hopperlab bench lessons --kernels bugs {_OUT}",
           "what the GPU does with planted bugs, and with the four kernels of lesson 00 (`python -m hopperlab.measure.suites.bugs --missing` adds those "
           "that are not recorded)"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure.launches import operands, schedules
+from hopperlab.measure.launches import beside_ladder, operands
 from hopperlab.measure.launches.edited import changed
 
 SCHEDULES = ("lazy", "eager", "random")
@@ -25,7 +25,7 @@ def test_cooperative_consumers_are_exact(shape, schedule):
     a, b, c = given(*shape)
     c.fill(0x7FC0)
     with hl.emulate(schedule=schedule, seed=shape[0], hazards="raise"):
-        schedules.cooperative(a, b, c, blocks=2, backend="emulator")()
+        beside_ladder.cooperative(a, b, c, blocks=2, backend="emulator")()
     assert (c == operands.bf16_bits(operands.bf16_values(a) @ operands.bf16_values(b).T)).all()
 
 
@@ -38,7 +38,7 @@ def test_an_epilogue_that_reads_c_is_exact(shape, factors, schedule):
     a, b, c = given(*shape)
     alpha, beta = map(np.float32, factors)
     expected, sums = c.copy(), operands.bf16_values(a) @ operands.bf16_values(b).T
-    launch = schedules.reads_c(a, b, c, alpha, beta, blocks=2, backend="emulator")
+    launch = beside_ladder.reads_c(a, b, c, alpha, beta, blocks=2, backend="emulator")
     for _ in range(2):
         with hl.emulate(schedule=schedule, seed=shape[0], hazards="raise"):
             launch()
@@ -51,7 +51,7 @@ def test_c_is_on_its_way_under_the_main_loop(schedule):
     """The mechanism: in each CTA all eight loads of a tile's C are issued before the tile's last product of either consumer."""
     a, b, c = given(256, 512, 512)
     with hl.emulate(schedule=schedule, hazards="raise") as run:
-        schedules.reads_c(a, b, c, blocks=2, backend="emulator")()
+        beside_ladder.reads_c(a, b, c, blocks=2, backend="emulator")()
     for block in (0, 1):
         mine = [(event.what, event.warp) for event in run.timeline if event.block == block]
         loads = [at for at, (what, warp) in enumerate(mine) if what == "issue cp" and warp == 1]
@@ -63,7 +63,7 @@ def test_c_is_on_its_way_under_the_main_loop(schedule):
 
 def test_sizes_that_tma_cannot_store_are_refused():
     with pytest.raises(ValueError, match="multiple of 8"):
-        schedules.reads_c(*given(64, 68, 64), backend="emulator")
+        beside_ladder.reads_c(*given(64, 68, 64), backend="emulator")
 
 
 FULL = "                mbarrier_wait_parity(&c_full[mine + chunk], phase);             // the old C is there\n"
@@ -77,14 +77,15 @@ DROPPED = {                         # what is taken out, what stands there inste
     "the engine sees the slot": ("                fence_proxy_async_shared_cta();\n", "", "missing-proxy-fence"),
     "the slot is complete": ("                bar_sync(warpgroup, 128);                                       // the slot is complete\n", "", "race"),
     "the bytes are told": ("mbarrier_arrive_expect_tx(&c_full[s], SLOT_BYTES)", "mbarrier_arrive(&c_full[s])", "read-before-arrival"),
-    "shared memory outlives the stores": ("        if (thread == 0) cp_async_bulk_wait_group_read<0>();    // shared memory outlives the reads of it\n", "", "exit-in-flight")}
+    "shared memory outlives the stores": (
+        "        if (thread == 0) cp_async_bulk_wait_group_read<0>();    // shared memory outlives the reads of it\n", "", "exit-in-flight")}
 
 
 @cache
 def named(schedule: str, change: tuple[str, str] | None = None) -> set[str]:
     """Kinds of what the emulator names of the kernel with `change` made."""
     a, b, c = given(256, 512, 128)
-    launch = schedules.reads_c(a, b, c, blocks=2, backend="emulator")
+    launch = beside_ladder.reads_c(a, b, c, blocks=2, backend="emulator")
     with hl.emulate(schedule=schedule, seed=3, hazards="collect") as run:
         changed(launch, "gemm/reads_c.cu", (change,) if change else (), ("-DSTAGES=3", "-DGROUP=8"))()
     return {hazard.kind for hazard in run.hazards}

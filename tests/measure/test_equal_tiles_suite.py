@@ -10,7 +10,7 @@ import pytest
 from hopperlab.measure.launches.launch import Launch
 from hopperlab.measure.launches.operands import bf16_bits, bf16_values
 from hopperlab.measure.machine.timing import Sample
-from hopperlab.measure.suites import schedules
+from hopperlab.measure.suites import equal_tiles
 
 
 def product(onto: bool):
@@ -30,17 +30,18 @@ def stand_in(monkeypatch):
     cupy.__spec__ = ModuleSpec("cupy", None)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(Launch, "bound", lambda self: self)
-    monkeypatch.setattr(schedules.peers, "cublas", product(False))
-    monkeypatch.setattr(schedules.peers, "cublas_onto", product(True))
-    monkeypatch.setattr(schedules, "interleaved", lambda runs, rounds: {name: Sample((0.001 * (1 + place),) * rounds) for place, name in enumerate(runs)})
+    monkeypatch.setattr(equal_tiles.peers, "cublas", product(False))
+    monkeypatch.setattr(equal_tiles.peers, "cublas_onto", product(True))
+    monkeypatch.setattr(equal_tiles, "interleaved", lambda runs, rounds: {name: Sample((0.001 * (1 + place),) * rounds) for place, name in enumerate(runs)})
     for name, value in (("EQUAL", (136, 264)), ("DEPTHS", (64, 136)), ("ONTO", ((136, 264, 72),))):
-        monkeypatch.setattr(schedules, name, value)
+        monkeypatch.setattr(equal_tiles, name, value)
 
 
 def test_every_comparison_makes_records(stand_in):
-    found = schedules.measure(3)
+    found = equal_tiles.measure(3)
     assert [(r.suite, r.note, r.kernel, r.shape[2], r.ratio) for r in found] == [
-        *((("equal", name, kernel, k, ratio)) for k in (64, 136) for name, kernel, ratio in (("cuBLAS", "cuBLAS", 2), ("cooperative", "cooperative", 1), ("ping-pong", "pingpong", 0.6667))),
+        *((("equal", name, kernel, k, ratio)) for k in (64, 136)
+          for name, kernel, ratio in (("cuBLAS", "cuBLAS", 2), ("cooperative", "cooperative", 1), ("ping-pong", "pingpong", 0.6667))),
         ("onto", "only writes C", "overlapped_store", 72, 1), ("onto", "adds to C", "reads_c", 72, 0.5),
         ("onto", "cuBLAS, only writes C", "cuBLAS", 72, 0.3333), ("onto", "cuBLAS, adds to C", "cuBLAS", 72, 0.25)]
     for record in found:
@@ -49,8 +50,8 @@ def test_every_comparison_makes_records(stand_in):
 
 def test_equal_means_equal():
     """Full waves on an H200 at the recorded shape, and the same ring, tile and block on both sides."""
-    a, b, c = (np.zeros(shape, np.uint16) for shape in ((schedules.EQUAL[0], 64), (schedules.EQUAL[1], 64), schedules.EQUAL))
-    ours, theirs = schedules.schedules.cooperative(a, b, c, backend="emulator"), schedules.gemm.pingpong(a, b, c, backend="emulator")
+    a, b, c = (np.zeros(shape, np.uint16) for shape in ((equal_tiles.EQUAL[0], 64), (equal_tiles.EQUAL[1], 64), equal_tiles.EQUAL))
+    ours, theirs = equal_tiles.beside_ladder.cooperative(a, b, c, backend="emulator"), equal_tiles.gemm.pingpong(a, b, c, backend="emulator")
     assert ours.grid == theirs.grid == (132,) and ours.block == theirs.block and ours.shared_mem == theirs.shared_mem
     assert [map_.fields for map_ in ours.args[:2]] == [map_.fields for map_ in theirs.args[:2]]
     assert ours.kernel.use.spill_stores == theirs.kernel.use.spill_stores == 0
@@ -58,7 +59,7 @@ def test_equal_means_equal():
 
 @pytest.mark.parametrize("wrong", ["cooperative", "reads_c"])
 def test_what_is_wrong_is_not_timed(stand_in, monkeypatch, wrong):
-    whole = getattr(schedules.schedules, wrong)
-    monkeypatch.setattr(schedules.schedules, wrong, lambda a, b, c: whole(a, np.ascontiguousarray(b[::-1]), c))
+    whole = getattr(equal_tiles.beside_ladder, wrong)
+    monkeypatch.setattr(equal_tiles.beside_ladder, wrong, lambda a, b, c: whole(a, np.ascontiguousarray(b[::-1]), c))
     with pytest.raises(AssertionError, match="largest error against cuBLAS"):
-        schedules.measure(3)
+        equal_tiles.measure(3)

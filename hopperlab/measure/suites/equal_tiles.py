@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..launches import gemm, schedules
+from ..launches import beside_ladder, gemm
 from ..launches.launch import Launch
 from ..launches.operands import bf16_values, normal_bf16
 from ..machine import peers
@@ -52,7 +52,7 @@ def equal(rounds: int) -> list[Record]:
         expected = cupy.empty_like(c)
         peers.cublas(a, b, expected)()
         made: Made = {"cuBLAS": ("cuBLAS", None, peers.cublas(a, b, c))}
-        for name, kernel, launch in (("cooperative", "cooperative", schedules.cooperative(a, b, c)), ("ping-pong", "pingpong", gemm.pingpong(a, b, c))):
+        for name, kernel, launch in (("cooperative", "cooperative", beside_ladder.cooperative(a, b, c)), ("ping-pong", "pingpong", gemm.pingpong(a, b, c))):
             made[name] = (kernel, launch, launch.bound())
         for name, (_, _, run) in made.items():
             check_product(name, run, c, expected)
@@ -78,7 +78,7 @@ def onto(rounds: int) -> list[Record]:
     for shape in ONTO:
         a, b, c = _arrays(shape)
         expected, old = cupy.empty_like(c), normal_bf16(cupy, shape[:2], 7)
-        writes, reads = gemm.overlapped_store(a, b, c), schedules.reads_c(a, b, c)
+        writes, reads = gemm.overlapped_store(a, b, c), beside_ladder.reads_c(a, b, c)
         made: Made = {"only writes C": ("overlapped_store", writes, writes.bound()), "adds to C": ("reads_c", reads, reads.bound()),
                       "cuBLAS, only writes C": ("cuBLAS", None, peers.cublas(a, b, c)), "cuBLAS, adds to C": ("cuBLAS", None, peers.cublas_onto(a, b, c))}
         for name, (_, _, run) in made.items():
