@@ -18,7 +18,7 @@ from ..emulator.machine.memory import default
 from ..runtime.tensor_map import TensorMap
 from . import exponentials
 
-PROGRAMS = {"ex2": exponentials.zeroed}
+PROGRAMS = {"ex2": exponentials.halved}
 """Ways that stand in the program itself, which is altered before it runs."""
 
 TOLD = {
@@ -43,8 +43,8 @@ TOLD = {
     "st.shared": "the numbers that st.shared wrote were doubled, and the result did not follow: it comes, in part or whole, from what went another way. Put into "
                  "shared memory by st what you read from there",
     "late stores": "whoever stores to global memory had to wait until nobody else could go on, and too little had been begun by then",
-    "ex2": "every exponential (ex2) of anything but 0 became 0, and the result did not follow: it comes, in part or whole, from other arithmetic. Compute the "
-           "weights by ex2",
+    "ex2": "every exponential (ex2) of anything but 0 was halved, and the result did not follow: it comes, in part or whole, from other arithmetic. Compute the "
+           "weights, their sum and the factor of the rescale by ex2",
     "reduce": "the reductions of some blocks took their share away instead of adding it, and the result did not follow: each block's reduction must bring the share "
               "of that block",
 }
