@@ -6,7 +6,7 @@ There a copy lands when nobody can go on without it, and a product when its wait
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from .requires import Requirement, custom, needless
@@ -155,3 +155,14 @@ def arrivals_by(warps: Mapping[int, Container[int]], amount: Callable[[int], int
                     return f"{who} {number} of block {block} arrives {count} times, and should {amount(block)}: each {who} hands back for itself, none for another"
         return ""
     return custom(f"each {who} arrives for itself", complaint)
+
+
+def by_each_warp(warps: int, amounts: Sequence[int], event: str, does: str, why: str) -> Requirement:
+    """In block b, each of the first `warps` warps must have amounts[b] of the events that the timeline names `event`, at least. does: 'reads shared memory', in the message."""
+    def complaint(run: Any) -> str:
+        found = Counter((one.block, one.warp) for one in run.timeline if one.what == event)
+        short = ((block, warp, least) for block, least in enumerate(amounts) for warp in range(warps) if found[block, warp] < least)
+        for block, warp, least in short:
+            return f"warp {warp} of block {block} {does} {found[block, warp]} times, and it should be {least} at least: {why}"
+        return ""
+    return custom(f"each warp {does}", complaint, accesses=True)
