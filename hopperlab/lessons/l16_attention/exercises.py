@@ -13,9 +13,12 @@ from ...checking import exponentials
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise, Launch
 from ...checking.concurrency import nothing_else
+from ...checking.fleeting import Fleeting
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once
 
+READ_ONCE = ("the scores of a block became others as soon as those of another block were read, and the result was wrong: sums are made anew of scores that have been met before. "
+             "Read each block once, when its turn comes, and carry on the largest score, the sum and the unfinished result")
 QUERIES, PANEL = 64, 64      # of a CTA; columns of a box
 
 
@@ -39,7 +42,7 @@ def _online(rng: np.random.Generator, shape: tuple[int, bool], BLOCK: int, SCALE
         total, out = total * factor + sum(terms.values()), out * factor + sum(terms[i] * values[i] for i in inside)
         most = high
         steps.append([most, factor, total])
-    return Case([steps, out / total if total else 0.0], arguments=(scores, values, order), tolerance=1e-9)
+    return Case([steps, out / total if total else 0.0], arguments=(scores, values, order), tolerance=1e-9, fleeting=Fleeting(0, BLOCK, READ_ONCE))
 
 
 def softmax_under_product(blocks: int, keys: int) -> Requirement:
