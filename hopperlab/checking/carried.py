@@ -122,3 +122,15 @@ class Carried:
         mapped = [arg.array for arg in args if isinstance(arg, TensorMap)]
         return [array for array in self.arrays or mapped if not any(np.shares_memory(array, output) for output in outputs)]
 
+
+def shared_out(output: np.ndarray, expected: np.ndarray, parts: Sequence[Any], warps: Collection[int], what: str) -> Carried:
+    """A run in which these warps alone read doubled numbers from shared memory: in each of `parts` (indices of the output) some elements must become other ones, and
+    some stay, since others than these warps make them. what: says whose share it is, and of what, in the message."""
+    def judged(_run: Any) -> str:
+        for part in parts:
+            changed = np.asarray(output[part] != expected[part])[np.asarray(expected[part]) != 0]
+            if changed.size > 1 and (changed.all() or not changed.any()):
+                return f"of {changed.size} elements that are not 0, {int(changed.sum())} changed in a part that several warps share"
+        return ""
+    return Carried("ld.shared", warps=warps, judged=judged, says=(
+        f"every second warp read doubled numbers from shared memory, and all of the result followed, or nothing of it: {what}"))

@@ -39,7 +39,7 @@ def _transpose(rng: np.random.Generator, shape: tuple[int, int], WIDTH: int, THR
         in_each_block(rows * columns, None, "store shared", "stores to shared memory", accesses=True),
         exactly("matrix_load_requests", corners, f"one ldmatrix.x4 for each {CORNER} x {CORNER} corner of a tile"),
         exactly("matrix_store_requests", corners, f"one stmatrix.x4 for each {CORNER} x {CORNER} corner of a tile"),
-        by_each_warp(THREADS // 32, rows * columns * [each], "load matrix", "runs ldmatrix", "the corners are shared out to the warps")))
+        by_each_warp(rows * columns * [THREADS // 32 * [each]], "load matrix", "runs ldmatrix", "the corners are shared out to the warps")))
 
 
 def _no_conflicts(counter: str) -> Requirement:
