@@ -158,12 +158,13 @@ def arrivals_by(warps: Mapping[int, Container[int]], amount: Callable[[int], int
 
 
 def by_each_warp(amounts: Sequence[Sequence[int]], event: str, does: str, why: str) -> Requirement:
-    """In block b, warp w must have amounts[b][w] of the events that the timeline names `event`, at least. does: 'reads shared memory', in the message."""
+    """In block b, warp w must have amounts[b][w] of the events that the timeline names `event`, at least; where nobody has any, others say so. does: 'reads
+    shared memory', in the message."""
     def complaint(run: Any) -> str:
         found = Counter((one.block, one.warp) for one in run.timeline if one.what == event)
         for block, of_block in enumerate(amounts):
             for warp, least in enumerate(of_block):
-                if found[block, warp] < least:
+                if found and found[block, warp] < least:
                     return f"warp {warp} of block {block} {does} {found[block, warp]} times, and it should be {least} at least: {why}"
         return ""
     return custom(f"each warp {does}", complaint, accesses=True)
@@ -178,7 +179,7 @@ def no_cluster_barrier() -> Requirement:
             if event.what == "issue wgmma":
                 begun.add(event.block)
             elif event.what == "meet bar" and event.detail == "the cluster's barrier" and event.block in begun and place < last[event.block]:
-                return (f"warp {event.warp} of block {event.block} waits at the cluster's barrier between its products: a slot is handed back by an arrival on `empty` of "
-                        "each CTA that writes into it, and nobody waits for the rest of the cluster in the loop")
+                return (f"warp {event.warp} of block {event.block} waits at the cluster's barrier between its products: a slot is handed back by an arrival on `empty` "
+                        "of each CTA that writes into it, and nobody waits for the rest of the cluster in the loop")
         return ""
     return custom("no barrier of the cluster in the loop", complaint, accesses=True)

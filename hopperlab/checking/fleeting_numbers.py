@@ -35,6 +35,11 @@ class Fleeting(float):
     reading: Reading
     block: Any
     lasts: bool
+    __hash__ = float.__hash__
+
+    def __neg__(self) -> "Fleeting":
+        """No reading."""
+        return self.alike(float.__neg__(self))
 
     def alike(self, value: float) -> "Fleeting":
         """Another number of the same place."""
@@ -75,15 +80,13 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne", "add", "radd", "sub", "rsub"):
     setattr(Fleeting, f"__{_name}__", _reads(f"__{_name}__"))
 for _name in ("mul", "rmul", "truediv"):
     setattr(Fleeting, f"__{_name}__", _scales(f"__{_name}__"))
-setattr(Fleeting, "__neg__", lambda self: self.alike(float.__neg__(self)))
-setattr(Fleeting, "__hash__", float.__hash__)
 
 
 def fleeting(numbers: Sequence[float], length: int) -> list[float]:
     """The same numbers, in blocks of so many. Each call reads anew."""
     if any(isinstance(number, Fleeting) for number in numbers):
         return list(numbers)                               # an answer that calls itself
-    reading, made = Reading(), []
+    reading, made = Reading(), list[float]()
     for place, number in enumerate(numbers):
         block = numbers[place // length * length:][:length]
         one = Fleeting(number)

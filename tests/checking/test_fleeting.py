@@ -32,7 +32,7 @@ def test_multiples_go_with_their_number_and_are_no_reading():
     scaled = [0.5 * number for number in made()]
     assert [number - 0.0 for number in scaled[2:4]] == [1, 2.5]
     assert [number - 0.0 for number in scaled[:2]] == [1.5, -0.5], "no block was left by being scaled"
-    assert scaled[2] - 0.0 == 1 + fleeting_numbers.WRONG_BY and -(-scaled[3]) - 0.0 == 2.5
+    assert scaled[2] - 0.0 == 1 + fleeting_numbers.WRONG_BY and 0.0 - (-scaled[3]) == 2.5
 
 
 def test_asking_for_infinities_reads_nothing():
@@ -52,7 +52,8 @@ def test_numbers_are_floats_to_everybody_else():
     assert np.array(made()).tolist() == NUMBERS and math.fsum(made()[:4]) == 9 and all(isinstance(number, float) for number in made())
 
 
-@pytest.mark.parametrize("total, right", [("total * factor + sum(terms)", True), ("sum(math.exp(SCALE * s - high) for b in met for s in scores[4 * b:4 * b + 4])", False)])
+@pytest.mark.parametrize("total, right", [("total * factor + sum(terms)", True),
+                                          ("sum(math.exp(SCALE * s - high) for b in met for s in scores[4 * b:4 * b + 4])", False)])
 def test_sums_are_carried_or_made_anew(total, right):
     answer = f"""
 import math

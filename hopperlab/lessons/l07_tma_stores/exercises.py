@@ -41,7 +41,8 @@ def _unread(amount: int, slots: int) -> Requirement:
 
 
 def _unawaited(tiles: list[int]) -> Requirement:
-    """Of the blocks (tiles of each), the first one that has issued all its stores must have all of them in flight then: those of another block may have to land for its end."""
+    """Of the blocks (tiles of each), the first one that has issued all its stores must have all of them in flight then; those of another block may have to
+    land for its end."""
     def complaint(run: Any) -> str:
         issued, now = Counter[int](), Counter[int]()
         for event in run.timeline:
@@ -50,8 +51,8 @@ def _unawaited(tiles: list[int]) -> Requirement:
             if event.what == "issue store cp" and issued[event.block] == (amount := tiles[event.block]):
                 found = now[event.block]
                 return "" if found == amount else (
-                    f"a block had at most {found} {'store' if found == 1 else 'stores'} out of shared memory in flight at once, and it should be {amount}: a block stores "
-                    f"{amount} tiles here, a slot is free once it has been read (wait_group.read), and the writes into y need no wait in the loop")
+                    f"a block had at most {found} {'store' if found == 1 else 'stores'} out of shared memory in flight at once, and it should be {amount}: a block "
+                    f"stores {amount} tiles here, a slot is free once it has been read (wait_group.read), and the writes into y need no wait in the loop")
         return ""
     return custom("the writes into y need no wait in the loop", complaint)
 

@@ -17,8 +17,8 @@ from ...checking.fleeting import Fleeting
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once
 
-READ_ONCE = ("the scores of a block became others as soon as those of another block were read, and the result was wrong: sums are made anew of scores that have been met before. "
-             "Read each block once, when its turn comes, and carry on the largest score, the sum and the unfinished result")
+READ_ONCE = ("the scores of a block became others as soon as those of another block were read, and the result was wrong: sums are made anew of scores that have been met "
+             "before. Read each block once, when its turn comes, and carry on the largest score, the sum and the unfinished result")
 QUERIES, PANEL = 64, 64      # of a CTA; columns of a box
 
 
@@ -70,8 +70,8 @@ Launched = Callable[[Launch, np.ndarray, np.ndarray, np.ndarray, np.ndarray], No
 
 
 def _halved_exponentials(launched: Launched, D: int, KEYS: int, SINK: int) -> Case:
-    """Two queries and two blocks of keys, for a run in which exponentials of anything but 0 are halved. All scores of query 0 are 0, below the sink, so that each weight is half
-    of exp(-SINK). Query 1 meets one larger than the sink in its second block: what was summed up before is rescaled by half of the factor."""
+    """Two queries and two blocks of keys, for a run in which exponentials of anything but 0 are halved. All scores of query 0 are 0, below the sink, so that each weight
+    is half of exp(-SINK). Query 1 meets one larger than the sink in its second block: what was summed up before is rescaled by half of the factor."""
     queries, keys, scale = 2, 2 * KEYS, D ** -0.5
     q, k, v = (np.zeros((rows, D), np.float32) for rows in (queries, keys, keys))
     q[1, 0], k[0, 0], k[1:KEYS, 0] = 4, np.ceil((SINK + 0.5) / (4 * scale)), -100

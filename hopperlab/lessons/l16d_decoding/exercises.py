@@ -55,7 +55,8 @@ def _combine(rng: np.random.Generator, shape: tuple[int, ...], DIM: int, SLOTS: 
     return Case({"out": exact.astype(np.float32)}, run, {"out": out}, tolerance=1e-5, carried=(Carried("bulk", (parts,)),), requires=(
         exactly("bulk_loads", count, "one bulk copy brings a part"), exactly("bulk_load_bytes", count * DIM * 4, "each part is copied once"),
         in_flight("cp", min(SLOTS, max(shape)), f"a ring of {SLOTS} slots keeps {SLOTS} parts on their way"), kept_full(SLOTS, "issue cp", "land cp", "copies"),
-        by_each_warp([DIM // 32 * [parts] for parts in seen], "load shared", "reads shared memory", "a thread adds up one column of every part, so all warps read every slot"),
+        by_each_warp([DIM // 32 * [parts] for parts in seen], "load shared", "reads shared memory",
+                     "a thread adds up one column of every part, so all warps read every slot"),
         *([in_each_block(len(shape), None, "issue cp", "copies")] if min(shape) else []),
         needless("atom or red", "cp.async", instead="a bulk copy brings a part, and each thread adds up one column")))
 
