@@ -69,7 +69,8 @@ def test_on_a_machine_with_two_gpus_it_says_so(monkeypatch):
     assert lesson.where().startswith("Two GPUs are here")
 
 
-@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("bcef", "Right"), ("b, c, e, f", "Right"), ("bce", "f, the step"), ("abcef", "a, a counter"), ("z", "no line 'z'")])
+@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("bcef", "Right"), ("b, c, e, f", "Right"), ("bce", "f, the step"),
+                                            ("abcef", "a, a counter"), ("z", "no line 'z'")])
 def test_the_exercise_inside_the_lesson(letters, words):
     assert words in lesson.check_flags(letters)
 
