@@ -263,7 +263,7 @@ class _Trials:
                 if pending.grids() is not None:
                     pending.synchronise()                   # one launch after the other, each in its own surroundings
         with hl.emulate(schedule="lazy", hazards="collect", trace="accesses" if carried.judged else False, budget=BUDGET, limit=LIMIT) as run:
-            run.altered = how
+            run.altered, run.check = how, carried.judged is not None        # hazards were looked for in the run before; here only `judged` asks for them
             try:
                 _run(case, launch)
             except (hl.EmulatorError, hl.HopperlabError) as fault:

@@ -8,7 +8,7 @@ import sys
 import pytest
 from support.patience import PATIENCE
 
-from hopperlab.runtime.compile import cache, nvrtc as compiling, toolchain
+from hopperlab.runtime.compile import cache, nvrtc as compiling, nvrtc_program, toolchain
 from hopperlab.runtime.compile.nvrtc import Source, compile_source
 from hopperlab.runtime.errors import CompileError, NoteError
 
@@ -209,3 +209,18 @@ def test_an_mbarrier_for_no_arrivals_is_an_error_and_ends_no_process(init):
 @pytest.mark.parametrize("init", ["mbarrier_init(&full[0], 1);", "mbarrier_init(&full[0], NOBODY + 2);", "mbarrier_init(&full[0], n);"])
 def test_other_counts_compile(init):
     assert compile_source(Source(NO_ARRIVALS.replace("INIT", init), "some.cu")).cubin
+
+
+@pytest.mark.parametrize("init, asked", [("mbarrier_init(&full[0], 1); fence_mbarrier_init_release_cluster();", 1), ("mbarrier_init(&full[0], NOBODY + 2);", 2)])
+def test_only_a_count_that_may_be_0_has_the_program_compiled_twice(init, asked, monkeypatch):
+    asks, here = [], nvrtc_program._here
+    monkeypatch.setattr(nvrtc_program, "_here", lambda program: asks.append(program) or here(program))
+    compile_source(Source("#include <hopperlab/fence.cuh>\n" + NO_ARRIVALS.replace("INIT", init), "some.cu"), use_cache=False)
+    assert len(asks) == asked
+
+
+def test_an_empty_log_changes_no_bytes_of_python():
+    """NVRTC writes the log's closing 0 into what it is given; the bytes of length 1 are shared by the whole process."""
+    program = nvrtc_program.Program('extern "C" __global__ void f() {}', "empty.cu", ("--gpu-architecture=compute_90a",))
+    assert nvrtc_program.compile_program(program)[1] == ""
+    assert [bytes([number])[0] for number in range(256)] == list(range(256))

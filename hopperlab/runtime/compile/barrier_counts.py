@@ -16,10 +16,11 @@ COUNT = re.compile(r"[1-9]\d*[uU]?")
 
 
 def doubtful(code: str) -> bool:
-    """True when `code` (CUDA) initialises a barrier by a count that is not plainly a positive number: 0, a constant's name, an expression."""
+    """True when `code` (CUDA) initialises a barrier by a count that is not plainly a positive number: 0, a constant's name, an expression. (Fences of
+    barriers that were initialised have init in their names too, and no arguments.)"""
     if "barrier" not in code:
         return False
-    calls = (text.partition(";")[0].rpartition(")")[0].split(",") for text in CALL.split(code)[1:])
+    calls = (text.partition(";")[0].rpartition(")")[0].split(",") for text in CALL.split(code)[1:] if not text.startswith(")"))
     return "mbarrier.init" in code or any(not COUNT.fullmatch(arguments[-1].strip()) or "0" in map(str.strip, arguments) for arguments in calls)
 
 

@@ -96,9 +96,9 @@ def _text(program: Any, size: Callable[[Any], tuple[Any, int]], read: Callable[[
     status, count = size(program)
     if status.value or not count:
         return b""
-    buffer = b" " * count
+    buffer = bytes(count + 1)           # NVRTC writes into it, and there is one object alone for each bytes of length 1: an empty text's 0 would change all spaces
     read(program, buffer)
-    return buffer.rstrip(b"\0 ") if strip else buffer
+    return buffer.rstrip(b"\0 ") if strip else buffer[:count]
 
 
 if __name__ == "__main__":

@@ -60,10 +60,10 @@ def compile_ptx():
         (error,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
         if int(error):
             size = nvrtc.nvrtcGetProgramLogSize(program)[1]
-            log = b" " * size
+            log = bytes(size + 1)
             nvrtc.nvrtcGetProgramLog(program, log)
-            raise AssertionError(log.decode())
-        text = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
+            raise AssertionError(log.decode().rstrip("\0"))
+        text = bytes(nvrtc.nvrtcGetPTXSize(program)[1] + 1)
         nvrtc.nvrtcGetPTX(program, text)
         nvrtc.nvrtcDestroyProgram(program)
         return text.decode().rstrip("\0")
