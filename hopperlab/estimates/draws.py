@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST_WORK = 20_000_000       # of a run of the drawing warps (emulator/observe/work.py)
 SPREAD = (0.5, 0.2, 0.7, 0.35)      # of tiles by length: those that a sampled CTA is given
+GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
 STATEMENT = re.compile(r"^(\s*(?:@!?%\w+\s+)?)(wgmma|cp|fence|setmaxnreg|bar|barrier|prefetch|prefetchu|applypriority|discard|st|red|stmatrix|mbarrier)\.([^;]*);", re.MULTILINE)
 
 
@@ -55,6 +56,11 @@ class Lengths:
         first = int(np.argmin(np.abs(self.first - np.quantile(self.first, 0.25))))
         order = np.argsort(self.drawn, kind="stable")
         return first, [int(order[int(at * (len(order) - 1))]) for at in np.resize(SPREAD, count)]
+
+    def even(self) -> list[int]:
+        """Numbers that a CTA draws, one of those that all together draw at a time, each time at another place of theirs."""
+        ctas, count = len(self.first), len(self.drawn)
+        return [start + int(min(ctas, count - start) * (GOLDEN * turn % 1)) for turn, start in enumerate(range(0, count, ctas), 1)]
 
 
 def skeleton(ptx: str) -> str:
@@ -104,6 +110,11 @@ class Tiles(Listener):
         for allocation, offset, old in self.undo.values():
             allocation.view(1)[offset:offset + len(old)] = old
 
+    def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
+        """An ordinary load. Raises NotDrawn for one of the counter: CTAs that look at it wait for each other by it."""
+        if self.place is not None and any(a.address == self.place[1] and (np.asarray(at) == self.place[2]).any() for a, _lanes, at in parts):
+            raise NotDrawn
+
     def _drew(self, warp: int, number: int) -> None:
         tile, before = self.at.get(warp) or (-1 - int(self.M.slot_cta[warp // self.M.warps]), 0)
         self.lengths[tile] = int(self.ran[warp]) - before
@@ -127,7 +138,7 @@ def lengths(launch: Plan, warps: int = 1) -> Lengths | None:
     if not any(instr.op == "atom" and "add" in instr.mods for instr in launch.body):
         return None
     program = Program(skeleton(launch.program.ptx), launch.program.resources)
-    few = geometry(shape.grid, 32 * warps, 32, launch.place.shared_bytes, shape.cluster if shape.explicit_cluster else None)
+    few = geometry(shape.grid, min(shape.threads, 32 * warps), 32, launch.place.shared_bytes, shape.cluster if shape.explicit_cluster else None)
     heard: list[Any] = []
 
     def listen(machine: Any) -> list[Any]:
