@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 MOST_WORK = 20_000_000       # of a run of the drawing warps (emulator/observe/work.py)
 SPREAD = (0.5, 0.2, 0.7, 0.35)      # of tiles by length: those that a sampled CTA is given
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
-STATEMENT = re.compile(r"^(\s*(?:@!?%\w+\s+)?)(wgmma|cp|fence|setmaxnreg|bar|barrier|prefetch|prefetchu|applypriority|discard|st|red|stmatrix|mbarrier)\.([^;]*);", re.MULTILINE)
+LEFT_OUT = "wgmma|cp|fence|setmaxnreg|bar|barrier|prefetch|prefetchu|applypriority|discard|st|red|stmatrix|mbarrier"
+STATEMENT = re.compile(rf"^(\s*(?:@!?%\w+\s+)?)({LEFT_OUT})\.([^;]*);", re.MULTILINE)
 
 
 @dataclass(frozen=True)
