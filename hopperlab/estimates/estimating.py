@@ -86,7 +86,8 @@ def sampled(planned: Any, name: str) -> Sample:
     notes = [note for note in getattr(use, "notes", ()) if note.code in SERIALISED]
     if notes:
         raise LaunchError(f"{name}: no estimate: ptxas lets each wgmma wait for the one before ({notes[0].code}), and spills "
-                          f"{use.spill_stores + use.spill_loads:,} bytes, which the emulator, that runs PTX, does not see. Smaller tiles or more registers for the warps that multiply mend both")
+                          f"{use.spill_stores + use.spill_loads:,} bytes, which the emulator, that runs PTX, does not see. "
+                          f"Smaller tiles or more registers for the warps that multiply mend both")
     found = sample.typical(planned)
     stuck = [hazard for hazard in found.machine.findings.hazards if hazard.kind == "deadlock"]
     if stuck:
