@@ -2,12 +2,14 @@
 """From one SM to the whole chip: its share of L2 and memory, waves of CTAs, what a cut sample leaves out, and the clock that power allows."""
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from . import trace as T
 from .boards import Board
+from .draws import Lengths, line, makespan
 from .clock import Busy, megahertz
 from .programs import COMPUTE, Actor, programs
 from .sm import Memory, Multiprocessor, Simulation
@@ -58,9 +60,11 @@ class Run:
 
 def traffic(sample: Sample, share: float, dirty: float = 0.0) -> Traffic:
     """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen; dirty: bytes in the L2, as in Traffic."""
-    factor = sample.total / len(sample.ctas) / share
+    factor = more = sample.total / len(sample.ctas) / share
     reads, writes = sample.trace.read.values(), sample.trace.written.values()
-    loaded, stored = factor * sum(n for n, _ in reads), factor * sum(n for n, _ in writes)
+    if sample.lengths is not None:
+        factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
+    loaded, stored = factor * sum(n for n, _ in reads), more * sum(n for n, _ in writes)
     return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads), dirty)
 
 
@@ -73,21 +77,23 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     each = -(-clusters // groups)
     share = progress(sample)
     moved = traffic(sample, share, board.number("l2_dirty"))
-    rounds = _rounds(sample, actors, each)
+    rounds = _rounds(sample, actors, each, places)
     active = places * sample.cluster
     memory = _memory(board, moved, active, rounds)
     for _ in range(2):                                    # the second time with the latency of an L2 as busy, and at the clock, as it was the first time
         sim, sms, ends = _run(sample, actors, board, memory, each)
-        whole = _whole(sim, actors, sample, ends, each)
+        whole = _whole(sim, actors, sample, ends, each) if sample.lengths is None else _drawn(sim, sample, sample.lengths, board)
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
-        busy = _busy(sms, cycles * (len(ends) or 1) * places / clusters if sample.whole else sim.latest, cycles, moved, active)
+        busy = _busy(sms, cycles * (len(ends) or 1) * places / clusters if sample.whole and sample.lengths is None else sim.latest, cycles, moved, active)
         waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
         memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board)))
     return Run(cycles, busy, moved, active, each / sample.resident, share)
 
 
-def _rounds(sample: Sample, actors: list[Actor], each: int) -> float:
+def _rounds(sample: Sample, actors: list[Actor], each: int, places: int) -> float:
     """Tiles, or CTAs, that follow each other on an SM."""
+    if sample.lengths is not None:
+        return max(1.0, len(sample.lengths.all) / places)
     if each > sample.resident:
         return each / sample.resident
     return max((count + 1 for _, count, _ in tiles(actors)), default=1) if sample.whole else _wanted(sample, tiles(actors))
@@ -166,6 +172,25 @@ def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[floa
     return last
 
 
+def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> float:
+    """Cycles until all tiles are done, where each goes to who is free first: a tile takes as long as those of the sample say of its length."""
+    lengths, times, before = [], [], []
+    if not len(known.drawn):
+        for (copy, _slot), end in sim.cta_ends.items():
+            lengths.append(sample.seen[copy % len(sample.seen)])
+            times.append(end - sim.starts[copy])
+    for marks in sim.tile_marks.values() if len(known.drawn) else ():
+        if len(marks) == len(sample.seen) - 1:
+            lengths += sample.seen[1:-1]
+            times += [end - start for start, end in itertools.pairwise(marks)]
+            before.append(marks[0])
+    if len(lengths) < 2:
+        raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
+    first, step = line(lengths, times)
+    begun = max(board.number("start_cycles"), sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)
+    return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"))
+
+
 # --- samples that were cut ---------------------------------------------------------------------------------------------
 def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:
     """Actors that write output: (actor, tiles written, bytes of these). A tile's stores stand between products."""
@@ -185,6 +210,8 @@ def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:
 
 def progress(sample: Sample) -> float:
     """Share of the sampled CTAs' work that was seen: the output written, of what is theirs."""
+    if sample.lengths is not None:
+        return float(sum(sample.seen) / sample.lengths.all.sum())
     if sample.whole:
         return 1.0
     table = sample.trace.written or sample.trace.read

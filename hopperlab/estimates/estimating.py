@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..runtime.module import RawKernel
     from .sample import Sample
 
+SERIALISED = ("C7510", "C7511", "C7515")     # notes of ptxas: products wait for each other
 BUSY = 0.8           # of a unit's time, from which on it is what bounds a kernel
 
 
@@ -80,7 +81,13 @@ def estimate_launch(launch: Launch, board: str = "h200") -> Estimate:
 
 
 def sampled(planned: Any, name: str) -> Sample:
-    """The sample of a launch (sample.planned). Raises LaunchError where its CTAs wait for ever."""
+    """The sample of a launch (sample.planned). Raises LaunchError where its CTAs wait for ever, and where ptxas has put its products one after the other."""
+    use = planned.program.resources.get(planned.name)
+    notes = [note for note in getattr(use, "notes", ()) if note.code in SERIALISED]
+    if notes:
+        raise LaunchError(f"{name}: no estimate: ptxas lets each wgmma wait for the one before ({notes[0].code}), and spills "
+                          f"{use.spill_stores + use.spill_loads:,} bytes, which the emulator, that runs PTX, does not see. "
+                          f"Smaller tiles or more registers for the warps that multiply mend both")
     found = sample.typical(planned)
     stuck = [hazard for hazard in found.machine.findings.hazards if hazard.kind == "deadlock"]
     if stuck:

@@ -39,14 +39,17 @@ class Case:
         return float(self.record.ms or 0)
 
 
-def _product(shape: tuple[int, ...]) -> Arrays:
+def _product(shape: tuple[int, ...], b_mn: bool = False) -> Arrays:
+    """a, b, c of a product of (m, n, k); b_mn: b stored k x n, as its transpose."""
     m, n, k = shape
-    return np.zeros((m, k), np.uint16), np.zeros((n, k), np.uint16), np.zeros((m, n), np.uint16)
+    b = np.zeros((k, n), np.uint16).T if b_mn else np.zeros((n, k), np.uint16)
+    return np.zeros((m, k), np.uint16), b, np.zeros((m, n), np.uint16)
 
 
 def _gemm(record: Record) -> Launch | None:
     """A step or a variant of the ladder."""
-    words, arrays = others.words(record.options), _product(record.shape)
+    words = others.words(record.options)
+    arrays = _product(record.shape, words.get("B_MN") == "1")
     stages: dict[str, Any] = {"stages": int(words["STAGES"])} if "STAGES" in words else {}
     if record.kernel in gemm_configurations.KINDS and record.options:
         choice = gemm_configurations.parsed(record)

@@ -22,6 +22,7 @@ from ..emulator.session import Session
 from ..hopper import limits
 from ..runtime import arguments
 from ..runtime.emulated import Mirrors
+from .draws import Lengths, lengths
 from .trace import FURTHEST, MOST_ENTRIES, Enough, Recorder
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
+DRAWN = 4                    # tiles that a sampled CTA draws, where tiles differ in length
 MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
 
 
@@ -69,7 +71,8 @@ def _nothing_at_all(*_given: Any) -> np.ndarray:
 @dataclass
 class Sample:
     """What the sampled CTAs did. ctas: their linear numbers, slot by slot; total: CTAs of the launch; cluster: CTAs of one; resident: CTAs that an SM holds
-    at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end."""
+    at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end.
+    lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order."""
 
     plan: Plan
     machine: Any
@@ -80,6 +83,8 @@ class Sample:
     resident: int
     counts: dict[int, dict[str, int]]
     whole: bool = True
+    lengths: Lengths | None = None
+    seen: tuple[float, ...] = ()
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
@@ -92,8 +97,9 @@ def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], share
     return plan(kernel.module.program, kernel.mangled, grid, block, packed, int(shared_mem), cluster, session), mirrors
 
 
-def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES) -> Sample:
-    """Run the CTAs of these clusters (numbers in launch order) together. most: blocks that warps run before the sample is cut, three tiles at least.
+def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, draws: Sequence[int] | None = None) -> Sample:
+    """Run the CTAs of these clusters (numbers in launch order) together. most: blocks that warps run before the sample is cut, three tiles at least;
+    draws: numbers that they draw from a counter of tiles, before it is at its end.
 
     Raises what a launch raises, and BudgetExceeded for too long a sample.
     """
@@ -109,7 +115,7 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES) 
         still: Any = Still
         counting: Any = Counting
         machine.landing = still(machine)
-        heard.extend((Recorder(machine, max(1, at_once // len(chosen)), most), counting(machine)))
+        heard.extend((Recorder(machine, max(1, at_once // len(chosen)), most, draws), counting(machine)))
         machine.findings = Findings(machine)
         bound: Any = Work
         return [*heard, bound(machine), Deadlock(machine, ())]
@@ -129,7 +135,10 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES) 
 
 def typical(launch: Plan) -> Sample:
     """A sample that stands for all CTAs: the first cluster; where more than a wave of clusters follows and those in the middle or at the end do not as much as it does,
-    some from all over the grid, in a random order that is always the same."""
+    some from all over the grid, in a random order that is always the same. Where tiles of different lengths are drawn: one that draws some of each length."""
+    known = drawn(launch)
+    if known is not None:
+        return known
     first = run(launch)
     clusters = first.total // first.cluster
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
@@ -139,6 +148,20 @@ def typical(launch: Plan) -> Sample:
     if max(lengths) <= ALIKE * min(lengths):
         return first
     return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+
+
+def drawn(launch: Plan) -> Sample | None:
+    """A sample of tiles that are drawn and differ in length, with the lengths of all; None for other launches."""
+    known = lengths(launch) if launch.geometry.cluster_ctas == 1 and launch.geometry.ctas > 1 else None
+    if known is None or not known.differ and not len(known.drawn):
+        return None
+    if not known.differ:                        # numbers from all over: every 132nd one may always be the same tile of a head
+        return run(launch, (launch.geometry.ctas // 2,), draws=known.even())
+    if len(known.drawn):
+        first, numbers = known.sample(DRAWN)
+        return replace(run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers), lengths=known, seen=(known.first[first], *known.drawn[numbers]))
+    some = np.random.default_rng(1).permutation(launch.geometry.ctas)[:MIXED]
+    return replace(run(launch, some.tolist(), MOST_ENTRIES * FURTHEST), lengths=known, seen=tuple(known.first[some]))
 
 
 def length(sample: Sample, cluster: int) -> int:

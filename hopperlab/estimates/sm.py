@@ -108,6 +108,8 @@ class Simulation:
         self.store_ends: list[tuple[float, float]] = []
         self.on_end: Callable[[tuple[int, int], float], None] | None = None
         self.tile_ends: list[float] = []
+        self.tile_marks: dict[tuple[int, int], list[float]] = {}
+        self.starts: dict[int, float] = {}
         self.load_ends: list[tuple[float, int]] = []
 
     # --- who runs ---------------------------------------------------------------------------------------------------
@@ -115,6 +117,7 @@ class Simulation:
         """The actors of a sampled CTA begin on an SM; `copy` tells apart CTAs that do the same."""
         mine = [actor for actor in actors if actor.slot == slot]
         self.left[(copy, slot)] = len(mine)
+        self.starts[copy] = at
         self.sms[(copy, slot)] = sm
         self.cluster_warps[copy] = self.warps * cluster
         for actor in mine:
@@ -196,6 +199,7 @@ class Simulation:
         if runner.wrote:
             runner.wrote = False
             self.tile_ends.append(runner.at)
+            self.tile_marks.setdefault((runner.actor.slot, runner.actor.first), []).append(runner.at)
         info = self.operations(step[1]).info
         cycles = self.board.wgmma_cycles(info.n, bool(info.rs)) * step[-1] / 4
         end = runner.sm.tensor.serve(runner.at, cycles)

@@ -14,6 +14,8 @@ from ..emulator.machine.events import Listener
 from ..emulator.machine.waits import MbarrierWait, NamedWait, WgmmaWait
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from ..emulator.compile.translated import Block
@@ -43,6 +45,7 @@ TILES = 3              # tiles of each warp that writes, before a sample is cut
 REMOTE = 15          # (REMOTE, index, bytes, barrier or -1): to another CTA's shared memory
 
 
+DONE = 1 << 30         # a number beyond all tiles
 LINE = 128             # bytes of a line of the L2
 
 
@@ -59,10 +62,11 @@ class Enough(Exception):
 
 class Recorder(Listener):
     """Writes down one launch. `warps`: a list a warp; `counts`: arrivals that each mbarrier wants; `boxes`: bytes of global memory that loads touched, by array,
-    with the array's size; scale: CTAs for which a sampled one stands, where it draws from a counter."""
+    with the array's size; scale: CTAs for which a sampled one stands, where it draws from a counter; draws: what it is to draw instead."""
 
-    def __init__(self, machine: Any, scale: int = 1, most: int = MOST_ENTRIES):
+    def __init__(self, machine: Any, scale: int = 1, most: int = MOST_ENTRIES, draws: Sequence[int] | None = None):
         self.M, self.scale, self.most = machine, scale, most
+        self.draws, self.counter = None if draws is None else list(draws), -1
         self.runs, self.multiplies = 0, False
         self.polls: dict[int, set[int]] = {}
         self.stores: set[int] = set()                # warps that have written since their last product
@@ -268,7 +272,12 @@ class Recorder(Listener):
         value = getattr(self.M.body[info.index].operands[-1], "value", None)
         for allocation, _lanes, offsets in parts:
             self._keep(allocation, offsets, info.nbytes)
-            if self.scale > 1 and info.op == "add" and info.returns and isinstance(value, int) and info.nbytes == 4:
+            if self.scale <= 1 or info.op != "add" or not info.returns or not isinstance(value, int) or info.nbytes != 4:
+                continue
+            if self.draws is not None and self.counter in (-1, info.index):
+                self.counter = info.index
+                allocation.view(4)[np.asarray(offsets) >> 2] = self.draws.pop(0) if self.draws else DONE
+            else:
                 allocation.view(4)[np.asarray(offsets) >> 2] += np.uint32(value * (self.scale - 1) & 0xFFFFFFFF)
 
     def _keep(self, allocation: Any, offsets: Any, nbytes: int) -> None:

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long the tiles are that CTAs draw from a counter, before any is sampled: the drawing warp alone runs the control flow of every tile.
+
+Its program is the kernel's without what moves data, multiplies, stores and waits: waits are over at once. What is left draws, loops and ends as the kernel does,
+and runs a number of blocks a tile which grows with its k-blocks. Of kernels where that is not so (other warps draw, what is drawn decides nothing) nothing is said.
+"""
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..emulator import EmulatorError
+from ..emulator.launch import Plan, geometry
+from ..emulator.machine.events import Listener
+from ..emulator.observe.deadlock import Deadlock
+from ..emulator.observe.work import Work
+from ..emulator.program import Program
+from ..emulator.session import Session
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..emulator.compile.translated import Block
+    from ..emulator.machine.cohort import Cohort
+
+MOST_WORK = 20_000_000       # of a run of the drawing warps (emulator/observe/work.py)
+SPREAD = (0.5, 0.2, 0.7, 0.35)      # of tiles by length: those that a sampled CTA is given
+GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
+LEFT_OUT = "wgmma|cp|fence|setmaxnreg|bar|barrier|prefetch|prefetchu|applypriority|discard|st|red|stmatrix|mbarrier"
+STATEMENT = re.compile(rf"^(\s*(?:@!?%\w+\s+)?)({LEFT_OUT})\.([^;]*);", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Blocks that the drawing warp runs a tile: of the first tile of each CTA, and of what is drawn, by number. total: of all."""
+
+    first: NDArray[Any]
+    drawn: NDArray[Any]
+
+    @property
+    def all(self) -> NDArray[Any]:
+        """Of every tile."""
+        return np.concatenate([self.first, self.drawn])
+
+    @property
+    def differ(self) -> bool:
+        """Whether tiles differ in length."""
+        return bool(self.all.max() > 1.1 * self.all.min())
+
+    def sample(self, count: int) -> tuple[int, list[int]]:
+        """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are, none of the longest."""
+        first = int(np.argmin(np.abs(self.first - np.quantile(self.first, 0.25))))
+        order = np.argsort(self.drawn, kind="stable")
+        return first, [int(order[int(at * (len(order) - 1))]) for at in np.resize(SPREAD, count)]
+
+    def even(self) -> list[int]:
+        """Numbers that a CTA draws, one of those that all together draw at a time, each time at another place of theirs."""
+        ctas, count = len(self.first), len(self.drawn)
+        return [start + int(min(ctas, count - start) * (GOLDEN * turn % 1)) for turn, start in enumerate(range(0, count, ctas), 1)]
+
+
+def skeleton(ptx: str) -> str:
+    """PTX of the control flow alone: no copies, products, stores and barriers; a wait for an mbarrier is over at once."""
+    def left(found: re.Match[str]) -> str:
+        lead, op, rest = found.groups()
+        waits = re.match(r"(?:try_wait|test_wait)\.\S+\s+([%\w$]+)", rest) if op == "mbarrier" else None
+        return f"{lead}setp.eq.u32 {waits[1]}, 0, 0;" if waits else ""
+    return STATEMENT.sub(left, ptx)
+
+
+class Tiles(Listener):
+    """Blocks that each drawing warp runs between draws."""
+
+    def __init__(self, machine: Any):
+        self.M = machine
+        self.ran = np.zeros(machine.slots * machine.warps, np.int64)
+        self.at: dict[int, tuple[int, int]] = {}       # of a warp: (its tile: -1 - CTA for the first, else its number; blocks run before it)
+        self.lengths: dict[int, int] = {}
+        self.place: tuple[int, int, int] | None = None
+        self.undo: dict[tuple[int, int], tuple[Any, int, NDArray[Any]]] = {}
+
+    def running(self, C: Cohort, block: Block) -> None:
+        """A block."""
+        self.ran[self.M.units(C).gw] += 1
+
+    def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
+        """A draw. Raises NotDrawn for what is none."""
+        for allocation, _lanes, offsets in parts:
+            for offset in np.unique(np.asarray(offsets)).tolist():
+                self.undo.setdefault((allocation.address, offset), (allocation, offset, allocation.view(1)[offset:offset + info.nbytes].copy()))
+        allocation, offsets_at = parts[0][0], np.unique(np.asarray(parts[0][2]))
+        if info.op != "add" or not info.returns or info.nbytes != 4:
+            return
+        place = (info.index, allocation.address, int(offsets_at[0]))
+        self.place = self.place or place
+        if place != self.place:
+            return
+        if len(parts) > 1 or len(offsets_at) > 1 or getattr(self.M.body[info.index].operands[-1], "value", None) != 1:
+            raise NotDrawn
+        number = int(allocation.view(4)[int(offsets_at[0]) >> 2])
+        for k, gid in enumerate(C.gids.tolist()):
+            self._drew(gid >> 5, number + k)
+
+    def restore(self) -> None:
+        """Global memory as it was."""
+        for allocation, offset, old in self.undo.values():
+            allocation.view(1)[offset:offset + len(old)] = old
+
+    def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
+        """An ordinary load. Raises NotDrawn for one of the counter: CTAs that look at it wait for each other by it."""
+        if self.place is not None and any(a.address == self.place[1] and (np.asarray(at) == self.place[2]).any() for a, _lanes, at in parts):
+            raise NotDrawn
+
+    def _drew(self, warp: int, number: int) -> None:
+        tile, before = self.at.get(warp) or (-1 - int(self.M.slot_cta[warp // self.M.warps]), 0)
+        self.lengths[tile] = int(self.ran[warp]) - before
+        self.at[warp] = (number, int(self.ran[warp]))
+
+    def ctas_end(self, slots: NDArray[Any]) -> None:
+        """Their last draws ended them."""
+        for slot in slots.tolist():
+            for warp in range(slot * self.M.warps, (slot + 1) * self.M.warps):
+                self.at.pop(warp, None)
+                self.ran[warp] = 0
+
+
+class NotDrawn(Exception):
+    """No counter of tiles."""
+
+
+def lengths(launch: Plan, warps: int = 1) -> Lengths | None:
+    """Of the tiles of a launch whose first `warps` warps of a CTA have the one that draws; None where nothing is found out."""
+    shape = launch.geometry
+    if not any(instr.op == "atom" and "add" in instr.mods for instr in launch.body):
+        return None
+    program = Program(skeleton(launch.program.ptx), launch.program.resources)
+    few = geometry(shape.grid, min(shape.threads, 32 * warps), 32, launch.place.shared_bytes, shape.cluster if shape.explicit_cluster else None)
+    heard: list[Any] = []
+
+    def listen(machine: Any) -> list[Any]:
+        bound: Any = Work
+        heard.append(Tiles(machine))
+        return [*heard, bound(machine), Deadlock(machine, ())]
+    session = Session(schedule="lazy", hazards_mode="collect", trace=False, check=False, limit=MOST_WORK)
+    try:
+        replace(launch, program=program, geometry=few, session=session).machine(listen).scheduler.run()
+    except (EmulatorError, NotDrawn):
+        return None
+    finally:
+        heard[0].restore()
+        launch.memory.release_views()
+    return _sorted(heard[0].lengths, shape.ctas)
+
+
+def _sorted(found: dict[int, int], ctas: int) -> Lengths | None:
+    first = [found.get(-1 - cta) for cta in range(ctas)]
+    drawn = [found.get(number) for number in range(len(found) - ctas)]
+    if None in first or None in drawn:
+        return None
+    return Lengths(np.array(first, float), np.array(drawn, float))
+
+
+def makespan(known: Lengths, places: int, at_once: int, first: float, step: float, between: float) -> float:
+    """Cycles until all tiles are done, where the next one goes to who is free first: a tile takes first + step * length. places: SMs, of which each has
+    `at_once` CTAs at a time; between: from the end of a CTA to the next one's first instruction."""
+    free = [0.0] * min(len(known.first), places * at_once)
+    heapq.heapify(free)
+    for number, length in enumerate(known.first):
+        heapq.heapreplace(free, free[0] + first + step * length + (between if number >= len(free) else 0.0))
+    for length in known.drawn:
+        heapq.heapreplace(free, free[0] + first + step * length)
+    return max(free)
+
+
+def line(lengths_seen: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
+    """(first, step) of times = first + step * length, by least squares, neither negative."""
+    x, y = np.asarray(lengths_seen, float), np.asarray(times, float)
+    step = float(((x - x.mean()) * (y - y.mean())).sum() / max(1e-9, ((x - x.mean()) ** 2).sum()))
+    first = float(y.mean() - step * x.mean())
+    return (first, step) if first >= 0 and step >= 0 else (0.0, float((x * y).sum() / (x * x).sum()))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles that CTAs draw from a counter: their lengths are known before one is sampled, and dealt out as a list to who is free first."""
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hopperlab as hl
+from hopperlab.estimates import draws, judging, recorded, sample
+from hopperlab.estimates.estimating import estimate_launch
+from hopperlab.measure.launches import attention
+
+DRAWING = r"""
+extern "C" __global__ void drawing(int* counter, float* out, const int* rounds, int tiles) {
+    for (int tile = blockIdx.x; tile < tiles; tile = gridDim.x + atomicAdd(counter, 1)) {
+        float y = 1.0f;
+        #pragma unroll 1
+        for (int i = 0; i < rounds[tile]; i++) y = y * 1.5f + 1.0f;
+        out[tile] = y;
+    }
+}"""
+TILES, CTAS = 40, 7
+
+
+def planned(launch):
+    return sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+
+
+def drawing(rounds, lanes=1, source=DRAWING):
+    kernel = hl.RawModule(code=source, backend="emulator").get_function("drawing")
+    counter, out = np.zeros(1, np.int32), np.zeros(TILES, np.float32)
+    launch, kept = sample.planned(kernel, (CTAS,), (lanes,), (counter, out, rounds, np.int32(TILES)))
+    return launch, counter, out, kept
+
+
+def forward(causal, length=4096, heads=16, d=128, **choice):
+    q, k, v, o = (np.zeros((length, heads, d), np.uint16) for _ in range(4))
+    starts = np.array([0, length], np.int32)
+    return attention.forward(q, k, v, o, np.zeros((heads, length), np.float32), starts, starts, causal, choice=attention.Forward(**choice), backend="emulator")
+
+
+def test_lengths_are_those_of_the_loops():
+    rounds = np.random.default_rng(3).integers(1, 60, TILES).astype(np.int32)
+    launch, counter, out, _kept = drawing(rounds)
+    found = draws.lengths(launch)
+    assert (len(found.first), len(found.drawn)) == (CTAS, TILES - CTAS) and found.differ
+    assert np.ptp(found.first - rounds[:CTAS]) == 0 == np.ptp(found.drawn - rounds[CTAS:]), "a block a round, and as many more for each tile"
+    assert counter[0] == 0 and not out.any(), "nothing is left of it"
+
+
+def test_numbers_that_the_lanes_of_a_warp_share_are_no_tiles():
+    launch, *_kept = drawing(np.arange(1, TILES + 1, dtype=np.int32), lanes=32)
+    found = draws.lengths(launch)
+    assert found is None
+
+
+def test_a_counter_that_is_read_is_no_counter_of_tiles():
+    meeting = DRAWING.replace("float y = 1.0f;", "float y = 1.0f; while (((volatile int*)counter)[0] < 0) {}")
+    launch, *_kept = drawing(np.arange(1, TILES + 1, dtype=np.int32), source=meeting)
+    assert draws.lengths(launch) is None
+
+
+def test_a_kernel_without_a_counter_has_no_lengths():
+    plan, _kept = planned(forward(True, 1024, 2, dealt=1))
+    assert sample.drawn(plan) is None
+
+
+def test_the_skeleton_keeps_the_control_flow_alone():
+    text = """
+    @%p1 bra $L__BB0_6;
+    mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 complete, [%r1], %r2;
+    @%p2 cp.async.bulk.commit_group;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1,
+    %f2}, %rd1, %rd2, p, 1, 1, 0, 0;
+    atom.global.add.u32 %r3, [%rd4], 1;
+    st.shared.u32 [%r5], %r3;"""
+    left = [line.strip() for line in draws.skeleton(text).splitlines() if line.strip()]
+    assert left == ["@%p1 bra $L__BB0_6;", "setp.eq.u32 complete, 0, 0;", "atom.global.add.u32 %r3, [%rd4], 1;"]
+
+
+def test_the_next_tile_goes_to_who_is_free_first():
+    known = draws.Lengths(np.array([5.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0, 4.0]))
+    assert draws.makespan(known, 2, 1, 0.0, 1.0, 0.0) == 9, "one CTA draws five short tiles under the long one, then the last"
+    assert draws.makespan(replace(known, drawn=np.array([4.0, 1.0, 1.0, 1.0, 1.0])), 2, 1, 0.0, 1.0, 0.0) == 7, "longest first ends together"
+    assert draws.makespan(known, 1, 2, 2.0, 1.0, 0.0) == 16, "two more a tile; two CTAs share an SM"
+
+
+def test_ctas_that_follow_each_other_begin_later():
+    known = draws.Lengths(np.array([3.0, 3.0, 3.0]), np.array([]))
+    assert draws.makespan(known, 1, 1, 0.0, 1.0, 10.0) == 3 + 2 * (3 + 10)
+
+
+def test_a_line_has_no_negative_part():
+    assert draws.line([1, 2, 3], [5, 7, 9]) == pytest.approx((3, 2))
+    assert draws.line([1, 2], [1, 4]) == pytest.approx((0, 9 / 5))
+
+
+@pytest.mark.parametrize("ctas, count", [(132, 900), (132, 131), (5, 61), (4, 0)])
+def test_numbers_are_one_of_each_turn(ctas, count):
+    numbers = draws.Lengths(np.ones(ctas), np.ones(count)).even()
+    assert [number // ctas for number in numbers] == list(range(-(-count // ctas))) and all(number < count for number in numbers)
+    if count > 5 * ctas:
+        assert len({number % ctas for number in numbers}) > 3, "not the same place each time"
+
+
+def test_a_causal_mask_takes_half_the_time_and_a_little_more():
+    """Of 32 tiles a head, 16.5 are seen on average; the first tiles drawn are the longest, the last ones the shortest."""
+    causal, full = (estimate_launch(forward(masked)).us for masked in (True, False))
+    assert 0.5 < causal / full < 0.65
+
+
+def test_products_of_both_orders_of_b_are_made():
+    case = next(case for case in recorded.cases(("products",)) if "B_MN=1" in case.name and case.record.shape[0] <= 64)
+    launch = case.make()
+    assert "-DB_MN=1" in launch.kernel.module.options and judging.judge(case).estimated > 0
+
+
+def test_serialised_products_have_no_estimate():
+    case = next(case for case in recorded.cases(("roles",)) if "ROW_BLOCKS=3" in case.name and "PRODUCER_REGISTERS=0" in case.name)
+    with pytest.warns(hl.PtxasWarning), pytest.raises(hl.LaunchError, match="C7511"):
+        judging.judge(case)
