@@ -29,6 +29,7 @@ class AccessOrder(Listener):
         self.M, self.shared, self.everywhere = machine, shared, everywhere
         self.blind: dict[int, bool] = {}           # atomics: does nobody read the old value?
         loops = {index for loop in machine.translation.loops for index in loop.watched}
+        self.unread = _unread(machine)
         self.locks = {i.index for i in machine.body if i.op == "atom" and i.index in loops and {"cas", "exch"} & set(i.mods) and not {"acquire", "acq_rel"} & set(i.mods)}
 
     # --- shared memory ----------------------------------------------------------------------------------------------
@@ -36,7 +37,7 @@ class AccessOrder(Listener):
         """ld."""
         C.unsynced = True
         if info.volatile:
-            self.everywhere.acquire(C, SHARED, flat)
+            self.everywhere.acquire(C, SHARED, flat, narrow=info.narrow)
             self.shared.load_strong(C.gids, flat, info.nbytes, info.index)
         else:
             self.shared.load(C.gids, flat, info.nbytes, info.index)
@@ -83,8 +84,8 @@ class AccessOrder(Listener):
             gids = C.gids if where is None else C.gids[where]
             offset = np.broadcast_to(offset, gids.shape)
             self.everywhere.read(gids, allocation, offset, info.nbytes, info.index, info.volatile, info.constant)
-            if info.volatile:
-                self.everywhere.acquire(_part(C, where), allocation, offset, None if info.acquire else info.index)
+            if info.volatile and info.index not in self.unread:
+                self.everywhere.acquire(_part(C, where), allocation, offset, None if info.acquire else info.index, info.narrow)
 
     def global_written(self, C: Cohort, address: np.ndarray, parts: list[Part], info: Any, value: Callable[[Any], Callable[[Any], np.ndarray]]) -> None:
         """st."""
@@ -128,14 +129,22 @@ class AccessOrder(Listener):
             return
         warps, first = np.unique(C.gids >> 5, return_index=True)
         if len(warps) == 1 or len(np.unique(offset >> 2)) == len(offset):
-            order.acquire(C, allocation, offset, self._locks(info))
+            order.acquire(C, allocation, offset, self._locks(info), info.narrow)
             order.release(C, allocation, offset, info.release, info.narrow)
             return
         for start, end in zip(first, np.append(first[1:], C.n)):       # warps that meet at a word: one after the other
             one = type(C)(C.gids[start:end], None, C.pc)  # type: ignore[arg-type]  # reads no registers
-            order.acquire(one, allocation, offset[start:end], self._locks(info))
+            order.acquire(one, allocation, offset[start:end], self._locks(info), info.narrow)
             order.release(one, allocation, offset[start:end], info.release, info.narrow)
 
 
 def _part(C: Cohort, where: slice | np.ndarray | None) -> Cohort:
     return C if where is None else type(C)(C.gids[where], None, C.pc)  # type: ignore[arg-type]  # reads no registers
+
+
+def _unread(machine: Watched) -> frozenset[int]:
+    """Strong loads whose value the program never looks at, in kernels where nobody else looks at a flag: they may have come before it was raised."""
+    t = machine.translation
+    looks = [i for i in machine.body if i.op == "atom" or i.op == "ld" and {"volatile", "relaxed", "acquire"} & set(i.mods)]
+    unread = frozenset(i.index for i in looks if i.op == "ld" and not t.wants_result(i.index))
+    return unread if len(unread) == len(looks) else frozenset()

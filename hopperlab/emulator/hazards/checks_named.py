@@ -56,10 +56,20 @@ class NamedChecks:
             k = int(clash[0])
             findings_barriers.thread_counts(M, info.index, int(self.site[keys[k]]), int(C.gids[k]), int(keys[k]), int(threads[k]),
                                   int(named.needed[keys[k]]))
+        if threads.min() != threads.max():
+            self._one_count(C, keys, mine, info.index)
         if info.aligned and not M.whole(C):
             for key in np.unique(keys).tolist():
                 self.partial.setdefault(key, []).append((C.gids[keys == key], info.index))
         self.site[keys] = info.index
+
+    def _one_count(self, C: Cohort, keys: np.ndarray, counts: np.ndarray, index: int) -> None:
+        """Warps that come together: all who name a barrier name one count."""
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        other = np.flatnonzero(counts != counts[first][which])
+        if len(other):
+            k = int(other[0])
+            findings_barriers.thread_counts(self.M, index, index, int(C.gids[k]), int(keys[k]), int(counts[k]), int(counts[first][which][k]))
 
     def taking_turns(self, C: Cohort, units: Units, mine: np.ndarray, known: np.ndarray, threads: int, index: int) -> None:
         """Who arrives in one generation comes after all who arrived in the one before, or it might have taken their place there. mine: the barrier of each unit;

@@ -34,7 +34,7 @@ def unordered(M: Watched, verb: str, site: int, other_verb: str, other: int, col
     of the other access."""
     agent, then = agent_kind(M, column), M.body[other]
     known = {"agent": agent, **shared(M, flat)}
-    if then.op == "mbarrier":
+    if then.op == "mbarrier" and "inval" not in then.mods:
         if not verb.endswith("read"):
             M.findings.add("barrier-overwritten", site, other, gid, **known)
     elif verb.endswith("read") and agent in ("copy", "cp.async"):
@@ -73,8 +73,8 @@ def _relaxed(M: Watched) -> tuple[Place, ...]:
 
 
 def _narrow(M: Watched) -> tuple[Place, ...]:
-    """Fences and releases of CTA scope, where the kernel has any."""
-    return places([i for i in M.body if "cta" in i.mods and (i.op in ("fence", "membar") or i.op in ("st", "atom", "red"))][:4])
+    """Fences, releases and acquires of CTA scope, where the kernel has any."""
+    return places([i for i in M.body if "cta" in i.mods and i.op in ("fence", "membar", "st", "ld", "atom", "red")][:4])
 
 
 def _reduces(then: Instr) -> bool:

@@ -54,6 +54,7 @@ class GlobalOrder:
         self.maps = MapFences(self)
         self.written = False                               # has anybody written global memory?
         self.loads = AsyncReads(self, machine.memory)
+        self.near = any(i.op in ("ld", "atom") and "cta" in i.mods for i in machine.body)       # does anybody look at flags with CTA scope?
 
     def admit(self, domains: np.ndarray) -> None:
         """New clusters move in."""
@@ -72,7 +73,7 @@ class GlobalOrder:
         """griddepcontrol.wait: this launch has nobody in front of it (grid_order.py)."""
 
     def foreign(self, who: np.ndarray) -> np.ndarray:
-        """True for stamps of other launches: there are none beside this one (grid_order.py)."""
+        """True for stamps of other launches (grid_order.py)."""
         return np.zeros(who.shape, bool)
 
     # --- stamps -----------------------------------------------------------------------------------------------------
@@ -345,7 +346,7 @@ class GlobalOrder:
             cta = gw // M.warps
             if now:
                 known = self._snapshot(gw, vec[k])
-                told = {cta if narrow else -1: known}
+                told = {cta: known} if narrow else {-1: known, cta: known} if self.near else {-1: known}
             else:
                 warps, lanes = range(cta * M.warps, (cta + 1) * M.warps), -1 if clocks.whole(units)[k] else int(masks[k])
                 told = {who: found for who, near in ((-1, narrow), (cta, False)) if not near
@@ -353,13 +354,13 @@ class GlobalOrder:
             for who, known in told.items():
                 merge_known(clocks, self.published.setdefault((allocation.address, word, who), {}), known)
 
-    def acquire(self, C: Cohort, allocation: Stamped, offset: np.ndarray, site: int | None = None) -> None:
-        """A synchronising read: its threads learn what was published at the word. site: of a load that wants a fence after it."""
+    def acquire(self, C: Cohort, allocation: Stamped, offset: np.ndarray, site: int | None = None, narrow: bool = False) -> None:
+        """A synchronising read: its threads learn what was published at the word. site: of a load that wants a fence after it; narrow: of CTA scope."""
         if not self.published:
             return
         for word in np.unique(offset >> 2).tolist():
             lanes = C.gids[offset >> 2 == word]
-            for who in (-1, *np.unique(lanes // self.M.T).tolist()):
+            for who in (*(() if narrow else (-1,)), *np.unique(lanes // self.M.T).tolist()):
                 known = self.published.get((allocation.address, word, who))
                 if known:
                     self._learn(lanes if who < 0 else lanes[lanes // self.M.T == who], known, site)

@@ -254,7 +254,7 @@ class GridOrder(GlobalOrder):
     def acquired(self, C: Cohort, parts: list[Part], info: Any) -> None:
         """A synchronising read of global memory. What another device published, it learns only with system scope, and where it is relaxed only with the next fence
         of system scope."""
-        for allocation, where, offset in parts if self.table.published else ():
+        for allocation, where, offset in parts if self.table.published and not info.narrow else ():
             gids = C.gids if where is None else C.gids[where]
             offset = np.broadcast_to(offset, gids.shape)
             for word in np.unique(offset >> 2).tolist():

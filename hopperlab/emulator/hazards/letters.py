@@ -83,6 +83,7 @@ class Letters(Listener):
         self.M, self.clocks, self.memory, self.everywhere, self.loads = machine, clocks, memory, everywhere, loads
         self.sites = np.array(sorted(loads))
         self.stores = np.array([i.index for i in machine.body if i.op == "st" and STRONG.intersection(i.mods)], int)
+        self.reductions = np.array([i.index for i in machine.body if i.op == "cp" and "reduce" in i.mods], int)
         self.flags: dict[int, np.ndarray] = {}          # words of each array that a deciding load has read
         self.written: np.ndarray | None = None          # shared memory: stamps of the latest strong store to each word
         self.looked: np.ndarray | None = None           # … of the latest letter read from it
@@ -104,6 +105,8 @@ class Letters(Listener):
                 self._flags(allocation)[at] = True
             elif allocation.stamps is not None and allocation.stamps.who is not None:
                 words = allocation.stamps
+                if len(self.reductions):
+                    self._reduced(gids, allocation, at, info.index)
                 self._compare(gids, allocation, at, mask, (words.who, words.when), self.stores, info.index, "letter-early")
 
     def global_written(self, C: Cohort, address: np.ndarray, parts: list[Part], info: Any, value: Callable[..., Any]) -> None:
@@ -114,6 +117,18 @@ class Letters(Listener):
             if allocation.stamps is not None and allocation.stamps.who is not None:
                 for readers in allocation.stamps.readers():
                     self._compare(gids, allocation, at, mask, readers, self.sites, info.index, "letter-lost")
+
+    def _reduced(self, gids: np.ndarray, allocation: Any, at: np.ndarray, site: int) -> None:
+        """A total to which copies add is no letter, and nobody polls it: who reads it waits for them, as before any read."""
+        words, everywhere = allocation.stamps, self.everywhere
+        who, when = words.who[at], words.when[at]
+        gids = np.broadcast_to(gids if at.ndim == 1 else gids[:, None], at.shape)
+        bad = (who & 15 != 0) & np.isin(when & 0xFFFFF, self.reductions) & ~self._flags(allocation)[at] & ~everywhere.foreign(who)
+        bad[bad] = ~everywhere._ordered(gids[bad], who[bad], when[bad], P_needed=False)
+        if bad.any():
+            everywhere._report(gids, allocation, who, when, at, bad, site, "read", "write")
+        elif words.reductions.places:
+            everywhere._check_reductions(gids.reshape(-1), allocation, words, at.reshape(-1), site, "read")
 
     def _flags(self, allocation: Any) -> np.ndarray:
         flags = self.flags.get(allocation.address)

@@ -84,7 +84,7 @@ class MbarrierOrder(Listener):
             last = self.copies.get(barrier)
             if last is not None and not self.clocks.ordered(self.clocks.K, self.clocks.row_of[[gid]], self.clocks.barrier_column(barrier), 0, last.phase).all():
                 findings_barriers.inval_in_use(self.M, index, last.index, gid, barrier)
-        self.shared.barrier_gone(flat)
+        self.shared.barrier_gone(C.gids, flat, index)
 
     def mbarrier_used(self, C: Cohort, ids: np.ndarray, index: int) -> None:
         """The init must be visible."""

@@ -239,9 +239,12 @@ class SharedOrder:
         stamp = pack_write(NEVER, self.clocks.bar0, 0, site)
         self.writes[(flat >> 2)[:, None] + np.arange(2)] = stamp
 
-    def barrier_gone(self, flat: np.ndarray) -> None:
-        """mbarrier.inval: the bytes are plain memory again."""
+    def barrier_gone(self, gids: np.ndarray, flat: np.ndarray, site: int) -> None:
+        """mbarrier.inval: the bytes are plain memory again, and who uses them comes after it as after a store."""
         self.writes[(flat >> 2)[:, None] + np.arange(2)] = 0
+        plain = self.plain_writes.copy()
+        self.store(gids, flat, 8, site)
+        self.plain_writes[:] = plain
 
     def _check_writer(self, gids: np.ndarray, at: np.ndarray, stamps: np.ndarray, site: int, verb: str,
                       same: Callable[[np.ndarray], np.ndarray] | None = None) -> None:

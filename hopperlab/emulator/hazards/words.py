@@ -25,7 +25,7 @@ class Case:
 
 REDUCTION = " An atomic orders nothing but its own word, and that it came before another atomic there is chance: a plain access needs the barrier or the fence as well."
 RELAXED = " What is .relaxed orders no ordinary reads and writes (here: {relaxed}): drop it or write .release and .acquire."
-NARROW = " What is of CTA scope tells other blocks nothing (here: {narrow}): __threadfence(), or .release.gpu."
+NARROW = " What is of CTA scope tells other blocks nothing, and learns nothing of them (here: {narrow}): __threadfence(), .release.gpu, .acquire.gpu."
 SPOKE = (" {spoke} of that warp has been heard of since, but speaks for itself alone: put a __syncwarp() before it arrives (or fences, or raises a flag), or "
          "let all lanes do so.")
 LANES = "{here} {verb} {where} in lane {lane}, which {there} {other_verb} in lane {other_lane} of the same warp, with nothing between them: "

@@ -221,4 +221,13 @@ KERNEL(128) k(int* y) {
     if (t < 96) { s[t] = t; mbarrier_arrive(&full); }           // HAZARD
     else { mbarrier_wait_parity(&full, 0); y[t] = s[t - 32] + s[t - 96]; }
 }
+//! case warps_that_come_together_with_two_counts
+//! launch block=128
+//! args f32[128]
+KERNEL(128) k(float* y) {                                       // one instruction, whose count differs from warp to warp
+    int count = BUG && threadIdx.x < 96 ? 96 : 128;
+    asm volatile("bar.sync 1, %0;" :: "r"(count) : "memory");   // HAZARD OTHER
+    y[threadIdx.x] = 1;
+    asm volatile("bar.sync 1, 128;" ::: "memory");              // OTHER
+}
 // SPDX-License-Identifier: Apache-2.0

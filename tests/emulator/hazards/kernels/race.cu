@@ -609,19 +609,19 @@ KERNEL(32) k(float* mail, float* y, unsigned* flags) {          // two slots; ea
     if (blockIdx.x == 0) {
         #pragma unroll 1
         for (int i = 0; i < 6; i++) {
-            if (!BUG && i >= 2) await(flags + 2 + i % 2, i / 2);
+            if (!BUG && i >= 2) await(flags + 2 + i % 2, i / 2 + 7);
             mail[32 * (i % 2) + t] = i + t;                     // HAZARD OTHER
             __syncwarp();
-            if (t == 0) release(flags + i % 2, i / 2 + 1);
+            if (t == 0) release(flags + i % 2, i / 2 + 8);
         }
     } else {
         float sum = 0;
         #pragma unroll 1
         for (int i = 0; i < 6; i++) {
-            await(flags + i % 2, i / 2 + 1);
+            await(flags + i % 2, i / 2 + 8);
             sum += mail[32 * (i % 2) + 31 - t];                 // HAZARD OTHER
             __syncwarp();
-            if (t == 0) release(flags + 2 + i % 2, i / 2 + 1);
+            if (t == 0) release(flags + 2 + i % 2, i / 2 + 8);
         }
         y[t] = sum;
     }
@@ -634,17 +634,17 @@ KERNEL(32) k(float* mail, float* y, unsigned* flags) {          // the loops are
     if (blockIdx.x == 0) {
         #pragma unroll
         for (int i = 0; i < 6; i++) {
-            if (!BUG && i >= 2) await(flags + 2 + i % 2, i / 2);
+            if (!BUG && i >= 2) await(flags + 2 + i % 2, i / 2 + 7);
             mail[i % 2] = i;                                    // HAZARD OTHER
-            release(flags + i % 2, i / 2 + 1);
+            release(flags + i % 2, i / 2 + 8);
         }
     } else {
         float sum = 0;
         #pragma unroll
         for (int i = 0; i < 6; i++) {
-            await(flags + i % 2, i / 2 + 1);
+            await(flags + i % 2, i / 2 + 8);
             sum += mail[i % 2];                                 // HAZARD OTHER
-            release(flags + 2 + i % 2, i / 2 + 1);
+            release(flags + 2 + i % 2, i / 2 + 8);
         }
         y[0] = sum;
     }
@@ -669,5 +669,101 @@ KERNEL(64) k(const float* x, float* y) {                        // a counting se
         if (t == 0) { __threadfence_block(); atomicAdd(threadIdx.x < 32 ? &full : &empty, 1); }
     }
     if (threadIdx.x >= 32) y[t] = sum;
+}
+//! case flag_acquired_with_the_scope_of_a_block
+//! launch block=64 grid=2
+//! args f32[64] f32[64] u32[1]
+KERNEL(64) k(float* data, float* y, unsigned* flag) {
+    unsigned seen;
+    if (blockIdx.x == 0) {
+        data[threadIdx.x] = threadIdx.x;                        // OTHER
+        __syncthreads();
+        if (threadIdx.x == 0) release(flag);
+    } else {
+        if (threadIdx.x == 0) {
+#if BUG
+            do asm volatile("ld.acquire.cta.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (!seen);
+#else
+            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (!seen);
+#endif
+        }
+        __syncthreads();
+        y[threadIdx.x] = data[63 - threadIdx.x];                // HAZARD
+    }
+}
+//! case flag_of_the_own_block_acquired_with_its_scope
+//! clean
+//! launch block=64
+//! args f32[64] f32[64] u32[1]
+KERNEL(64) k(float* data, float* y, unsigned* flag) {           // a release of any scope is heard inside the block
+    unsigned seen;
+    if (threadIdx.x == 0) { data[0] = 5; release(flag); }
+    if (threadIdx.x == 32) {
+        do asm volatile("ld.acquire.cta.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (seen < 100);
+        y[0] = data[0];
+    }
+}
+//! case flag_read_once_and_not_looked_at
+//! launch block=64 grid=2
+//! args f32[64] f32[64] u32[1]
+KERNEL(64) k(float* data, float* y, unsigned* flag) {           // it may come before the flag is raised, whatever it finds in one run
+    unsigned seen;
+    if (blockIdx.x == 0) {
+        data[threadIdx.x] = threadIdx.x;                        // OTHER HAZARD
+        __syncthreads();
+        if (threadIdx.x == 0) release(flag);
+    } else {
+        if (threadIdx.x == 0) do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (!BUG && seen < 100);
+        __syncthreads();
+        y[threadIdx.x] = data[63 - threadIdx.x];                // HAZARD OTHER
+    }
+}
+//! case flag_polled_relaxed_and_then_acquired
+//! clean
+//! launch block=64 grid=2
+//! args f32[64] f32[64] u32[1]
+KERNEL(64) k(float* data, float* y, unsigned* flag) {           // the second load is for its order, nobody needs its value
+    unsigned seen;
+    if (blockIdx.x == 0) {
+        data[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        if (threadIdx.x == 0) release(flag);
+    } else {
+        if (threadIdx.x == 0) {
+            do asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (seen < 100);
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+        }
+        __syncthreads();
+        y[threadIdx.x] = data[63 - threadIdx.x];
+    }
+}
+//! case word_of_an_mbarrier_used_by_another_warp_right_after_its_end
+//! launch block=64
+//! args f32[64]
+//! ptx fewer bar.sync
+KERNEL(64) k(float* y) {
+    __shared__ union { mbarrier_t barrier; float words[2]; } place;
+    if (threadIdx.x == 0) mbarrier_init(&place.barrier, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) mbarrier_inval(&place.barrier);       // OTHER HAZARD
+#if !BUG
+    __syncthreads();
+#endif
+    if (threadIdx.x == 33) { place.words[0] = 3; place.words[1] = 4; }      // HAZARD OTHER
+    __syncthreads();
+    y[threadIdx.x] = place.words[0];
+}
+//! case word_of_an_mbarrier_used_by_another_lane_right_after_its_end
+//! launch block=32
+//! args f32[32]
+KERNEL(32) k(float* y) {
+    __shared__ union { mbarrier_t barrier; float words[2]; } place;
+    if (threadIdx.x == 0) mbarrier_init(&place.barrier, 1);
+    __syncwarp();
+    if (threadIdx.x == 0) mbarrier_inval(&place.barrier);       // OTHER HAZARD
+    if (!BUG) __syncwarp();
+    if (threadIdx.x == 1) place.words[1] = 4;                   // HAZARD OTHER
+    __syncwarp();
+    y[threadIdx.x] = place.words[1];
 }
 // SPDX-License-Identifier: Apache-2.0

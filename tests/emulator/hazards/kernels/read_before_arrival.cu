@@ -222,4 +222,25 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(unsigned*
         barrier_cluster_arrive(); barrier_cluster_wait();
     }
 }
+//! case total_of_reductions_read_by_a_volatile_load
+//! launch block=128 grid=3
+//! args f32[384] f32[128] f32[128] u32[1]
+KERNEL(128) k(const float* x, float* sum, float* y, unsigned* tickets) {       // volatile is no wait: what copies add may still be on its way
+    __shared__ __align__(16) float tile[128];
+    __shared__ unsigned last;
+    tile[threadIdx.x] = x[128 * blockIdx.x + threadIdx.x];
+    fence_proxy_async_shared_cta();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 512;"
+                     :: "l"(sum), "r"(shared_address(tile)) : "memory");       // OTHER
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (BUG) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); else asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+        __threadfence();
+        last = atomicAdd(tickets, 1) == gridDim.x - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    if (last) y[threadIdx.x] = *(volatile float*)&sum[threadIdx.x];             // HAZARD
+}
 // SPDX-License-Identifier: Apache-2.0
