@@ -30,7 +30,7 @@ AUTHORING = {"learner": set(), "stamps": set(), "notebooks": {"learner", "stamps
 """Every room of authoring and what it may import besides itself and `hashes` and `course`; `verbs` and `__main__` beside them call all."""
 
 SAME = {
-    "attention": "attention's products", "attention_fp8": "attention in fp8", "copies": "copies", "counters": "what a run counted",
+    "attention": "attention's products", "attention_fp8": "attention in fp8", "clusters": "tiles in clusters", "copies": "copies", "counters": "what a run counted",
     "decoding": "attention of one query", "errors": "exceptions", "fp8": "products of fp8",
     "fp8_grouped": "products of fp8 by groups", "ir": "an intermediate representation", "launch": "starting a kernel", "loops": "loops of machine code or PTX",
     "magic": "a cell magic",

@@ -18,7 +18,7 @@ from ..emulator.machine.memory import default
 from ..runtime.tensor_map import TensorMap
 from . import exponentials
 
-PROGRAMS = {"ex2": exponentials.zeroed}
+PROGRAMS = {"ex2": exponentials.halved}
 """Ways that stand in the program itself, which is altered before it runs."""
 
 TOLD = {
@@ -43,8 +43,8 @@ TOLD = {
     "st.shared": "the numbers that st.shared wrote were doubled, and the result did not follow: it comes, in part or whole, from what went another way. Put into "
                  "shared memory by st what you read from there",
     "late stores": "whoever stores to global memory had to wait until nobody else could go on, and too little had been begun by then",
-    "ex2": "every exponential (ex2) of anything but 0 became 0, and the result did not follow: it comes, in part or whole, from other arithmetic. Compute the "
-           "weights by ex2",
+    "ex2": "every exponential (ex2) of anything but 0 was halved, and the result did not follow: it comes, in part or whole, from other arithmetic. Compute the "
+           "weights, their sum and the factor of the rescale by ex2",
     "reduce": "the reductions of some blocks took their share away instead of adding it, and the result did not follow: each block's reduction must bring the share "
               "of that block",
 }
@@ -122,3 +122,15 @@ class Carried:
         mapped = [arg.array for arg in args if isinstance(arg, TensorMap)]
         return [array for array in self.arrays or mapped if not any(np.shares_memory(array, output) for output in outputs)]
 
+
+def shared_out(output: np.ndarray, expected: np.ndarray, parts: Sequence[Any], warps: Collection[int], what: str) -> Carried:
+    """A run in which these warps alone read doubled numbers from shared memory: in each of `parts` (indices of the output) some elements must become other ones, and
+    some stay, since others than these warps make them. what: says whose share it is, and of what, in the message."""
+    def judged(_run: Any) -> str:
+        for part in parts:
+            changed = np.asarray(output[part] != expected[part])[np.asarray(expected[part]) != 0]
+            if changed.size > 1 and (changed.all() or not changed.any()):
+                return f"of {changed.size} elements that are not 0, {int(changed.sum())} changed in a part that several warps share"
+        return ""
+    return Carried("ld.shared", warps=warps, judged=judged, says=(
+        f"every second warp read doubled numbers from shared memory, and all of the result followed, or nothing of it: {what}"))

@@ -6,7 +6,7 @@ There a copy lands when nobody can go on without it, and a product when its wait
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from .requires import Requirement, custom, needless
@@ -155,3 +155,31 @@ def arrivals_by(warps: Mapping[int, Container[int]], amount: Callable[[int], int
                     return f"{who} {number} of block {block} arrives {count} times, and should {amount(block)}: each {who} hands back for itself, none for another"
         return ""
     return custom(f"each {who} arrives for itself", complaint)
+
+
+def by_each_warp(amounts: Sequence[Sequence[int]], event: str, does: str, why: str) -> Requirement:
+    """In block b, warp w must have amounts[b][w] of the events that the timeline names `event`, at least; where nobody has any, others say so. does: 'reads
+    shared memory', in the message."""
+    def complaint(run: Any) -> str:
+        found = Counter((one.block, one.warp) for one in run.timeline if one.what == event)
+        for block, of_block in enumerate(amounts):
+            for warp, least in enumerate(of_block):
+                if found and found[block, warp] < least:
+                    return f"warp {warp} of block {block} {does} {found[block, warp]} times, and it should be {least} at least: {why}"
+        return ""
+    return custom(f"each warp {does}", complaint, accesses=True)
+
+
+def no_cluster_barrier() -> Requirement:
+    """Between a block's first and last wgmma none of its warps may meet its cluster."""
+    def complaint(run: Any) -> str:
+        last = {event.block: place for place, event in enumerate(run.timeline) if event.what == "issue wgmma"}
+        begun: set[int] = set()
+        for place, event in enumerate(run.timeline):
+            if event.what == "issue wgmma":
+                begun.add(event.block)
+            elif event.what == "meet bar" and event.detail == "the cluster's barrier" and event.block in begun and place < last[event.block]:
+                return (f"warp {event.warp} of block {event.block} waits at the cluster's barrier between its products: a slot is handed back by an arrival on `empty` "
+                        "of each CTA that writes into it, and nobody waits for the rest of the cluster in the loop")
+        return ""
+    return custom("no barrier of the cluster in the loop", complaint, accesses=True)

@@ -35,6 +35,7 @@ BUDGETS = [
     ("gemm/stream_k.cu", (), {"gemm": 168}),
     ("gemm/stream_k.cu", ("-DBN=128", "-DSTAGES=5"), {"gemm": 168}),
     ("clusters/shared_tiles.cu", (), {"shared_tiles": 64}),
+    *(("clusters/handed_tiles.cu", (f"-DHOW={how}",), {"handed_tiles": 64}) for how in range(3)),
     ("registers/roles.cu", (), {"gemm": 168}),
     ("article/listing.cu", tuple(f"-DFIX_{name}=1" for name in REPAIRS), {"pipeline": 128}),
     ("registers/roles.cu", ("-DROW_BLOCKS=3", "-DBN=128"), {"gemm": 168}),

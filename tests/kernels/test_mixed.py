@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 15x's kernels: weights of 4 and 8 bits and sparse ones against NumPy, in every configuration, whatever lands when, nothing named; their preparation by its
 definition; planted bugs give wrong numbers, dropped synchronisations are named."""
+import itertools
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from hopperlab.measure.launches.edited import changed
 from hopperlab.measure.launches.mixed import Choice
 from hopperlab.measure.launches.operand_checks import OperandError
 from hopperlab.measure.launches.operands import bf16_bits, bf16_values, normal_bf16, product_bound
+from hopperlab.runtime.library import load_kernel
 
 INCLUDE = Path(hopperlab.__file__).parent / "kernels" / "include" / "hopperlab"
 SCHEDULES = ("lazy", "eager", "random")
@@ -221,6 +223,20 @@ def test_the_choice_fits_the_machine(shape):
             made = one.with_stages(slot)
             assert 2 <= made.stages <= mixed.MOST_STAGES and made.bytes_for(made.stages, slot) <= mixed.SHARED_BYTES[made.ctas]
             assert one.split == 1 or one.tiles(*shape[:2]) * one.split <= 132 * one.ctas
+
+
+@pytest.mark.parametrize("what", [4, 8, "sparse"])
+def test_what_is_chosen_keeps_its_registers(what):
+    """At shapes of many kinds: nothing, or a word or two in the epilogue, goes to local memory."""
+    spilled, shapes = {}, itertools.product((1, 16, 33, 64, 129, 300, 1000, 4096), (256, 768, 1920, 4096, 11008), (512, 2048, 8192))
+    for one in {mixed.choose(m, n, k, 0 if what == "sparse" else 128) for m, n, k in shapes}:
+        sparse = what == "sparse"
+        chosen = one.with_stages(one.bn * one.bk * 9 // 8 if sparse else one.bn * (one.bk * what // 8 + 2))
+        options = chosen.macros if sparse else (*chosen.macros, f"-DBITS={what}", "-DGROUP=128")
+        name = "sparse" if sparse else "int_weights"
+        use = load_kernel(f"mixed/{name}.cu", name, options, backend="emulator").use
+        spilled[chosen] = use.spill_stores
+    assert len(spilled) > 5 and not {chosen: size for chosen, size in spilled.items() if size > 8}
 
 
 @pytest.mark.parametrize("broken, words", [

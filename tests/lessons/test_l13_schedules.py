@@ -99,7 +99,7 @@ def test_a_fused_epilogue_is_right_and_a_wrong_one_is_not():
 
 
 @pytest.mark.parametrize(("answer", "words"), [
-    ((None, None, None), "Not answered"), ((1, (1, 0), "1 - me"), "Right"), ((256, (1, 0), "1 - me"), "255 of 256 arrivals pending"),
+    ((None, None, None), "Not answered"), ((1, (1, 0), "1 - me"), "Right"), ((1, (1, 0), "1-me"), "Right"), ((256, (1, 0), "1 - me"), "255 of 256 arrivals pending"),
     ((1, (1, 1), "1 - me"), "goes before its turn"), ((1, (0, 0), "1 - me"), "deadlock"), ((1, (1, 0), "me"), "deadlock"),
     ((1, (2, 0), "me"), "A parity is 0 or 1"), ((0, (1, 0), "me"), "1 to"), ((1, (1, 0), "you"), "names no barrier")])
 @pytest.mark.sampled(every=3)

@@ -3,7 +3,8 @@
 import pytest
 
 from hopperlab.lessons import l19_two_gpus as lesson
-from hopperlab.lessons.l19_two_gpus import device_runs, overlap_model, recorded
+from hopperlab import measure
+from hopperlab.lessons.l19_two_gpus import device_runs, link_facts, overlap_model, recorded
 from hopperlab.measure import Recording
 from hopperlab.measure.recordings import HEADER_FIELDS, Record
 from hopperlab.measure.suites import two_gpus
@@ -58,7 +59,7 @@ def test_what_the_lesson_breaks_is_named(landing):
 def test_this_place_and_the_panel():
     assert lesson.in_this_place().count("True") == 5 and "emulated devices" in lesson.where()
     picture = lesson.launch_gathered("as they lie", 1, 4, "random")
-    assert "result right, no hazard" in picture.text and "no time is recorded" in picture.text and picture.png()[:4] == b"\x89PNG"
+    assert "result right, no hazard" in picture.text and "the model's time" in picture.text and picture.png()[:4] == b"\x89PNG"
     assert lesson.draw_share().png()[:4] == b"\x89PNG" and "Device 1" in lesson.draw_pieces(1).text
 
 
@@ -68,14 +69,25 @@ def test_on_a_machine_with_two_gpus_it_says_so(monkeypatch):
     assert lesson.where().startswith("Two GPUs are here")
 
 
-@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("bcef", "Right"), ("bce", "f, the step"), ("abcef", "a, a counter"), ("z", "no line 'z'")])
+@pytest.mark.parametrize("letters, words", [(None, "Not answered"), ("bcef", "Right"), ("b, c, e, f", "Right"), ("bce", "f, the step"),
+                                            ("abcef", "a, a counter"), ("z", "no line 'z'")])
 def test_the_exercise_inside_the_lesson(letters, words):
     assert words in lesson.check_flags(letters)
 
 
-def test_without_a_recording_it_is_said():
-    for table in (lesson.link_chart, lesson.flag_line, lesson.products_table, lesson.ways_table, lesson.reduce_chart):
-        assert "Nothing is recorded for this yet" in repr(table(None)) and "bench two_gpus" in str(table(None))
+def test_without_a_recording_what_follows_from_the_link_is_shown():
+    """By hand: 8192 x 5120 x 8192 at the recorded rate, half of A at 375 GB/s; the command is named once."""
+    rate = measure.load("ladder").one(kernel="final", shape=(8192,) * 3, note="").tflops
+    found = link_facts.bound((8192, 5120, 8192))
+    assert found.product == pytest.approx(2 * 8192 * 5120 * 8192 / rate / 1e6) and found.link == pytest.approx(4096 * 8192 * 2 / 375e3)
+    assert found.apart == found.product + found.link and found.under == found.product > found.link + found.product / 4
+    assert lesson.at_once() == 100 and lesson.copied_first() == round(100 * found.product / found.apart, 1) < 90
+    slow = link_facts.bound((8192, 64, 8192))
+    assert slow.under == pytest.approx(slow.link + slow.product / 4) and slow.link > slow.product
+    assert link_facts.bound((64, 128, 64), "scatter").link == pytest.approx(32 * 128 * 2 / 350e3)
+    texts = [str(table(None)) for table in (lesson.flag_line, lesson.products_table, lesson.ways_table, lesson.reduce_chart)] + [lesson.link_chart(None).text]
+    assert sum("bench two_gpus" in text for text in texts) == 1 and sum("by probes on two H200s" in text for text in texts[:1] + texts[1:2] + texts[3:4]) == 3
+    assert "5122 cycles" in texts[0] and "0.823" in texts[1] and texts[3].splitlines()[2].endswith("one-shot, words") and texts[3].splitlines()[-1].endswith("one-shot")
 
 
 def timed(suite, kernel, option, shape, ms, peer, ratio, **more):

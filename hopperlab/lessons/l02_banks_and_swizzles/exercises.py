@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...checking.carried import Carried
+from ...checking.concurrency import by_each_warp
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, custom, exactly, in_each_block
 from ...hopper import swizzle
@@ -30,13 +31,15 @@ def _transpose(rng: np.random.Generator, shape: tuple[int, int], WIDTH: int, THR
     def run(launch):
         launch("transpose", (columns, rows), (THREADS,), (a, turned, np.int32(m), np.int32(n)), shared_mem=2 * WIDTH * WIDTH * 2)
 
-    corners = rows * columns * (WIDTH // CORNER) ** 2
+    of_tile = (WIDTH // CORNER) ** 2
+    corners, each = rows * columns * of_tile, of_tile // (THREADS // 32)
     return Case({"out": a.T}, run, {"out": turned}, carried=(Carried("ldmatrix"), Carried("stmatrix")), requires=(
         _no_conflicts("shared_store_conflicts"),
         _no_conflicts("shared_load_conflicts"),
         in_each_block(rows * columns, None, "store shared", "stores to shared memory", accesses=True),
         exactly("matrix_load_requests", corners, f"one ldmatrix.x4 for each {CORNER} x {CORNER} corner of a tile"),
-        exactly("matrix_store_requests", corners, f"one stmatrix.x4 for each {CORNER} x {CORNER} corner of a tile")))
+        exactly("matrix_store_requests", corners, f"one stmatrix.x4 for each {CORNER} x {CORNER} corner of a tile"),
+        by_each_warp(rows * columns * [THREADS // 32 * [each]], "load matrix", "runs ldmatrix", "the corners are shared out to the warps")))
 
 
 def _no_conflicts(counter: str) -> Requirement:

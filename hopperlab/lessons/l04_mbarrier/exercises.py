@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...checking.carried import Carried
+from ...checking.carried import Carried, shared_out
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, custom, exactly, in_flight, kept_full, needless, none_of
 from ...hopper import mbarrier
@@ -48,7 +48,9 @@ def _ring(rng: np.random.Generator, shape: tuple[int, int], STAGES: int) -> Case
     def run(launch):
         launch("fold", (blocks,), (160,), (x, y, np.int32(tiles)), shared_mem=STAGES * TILE * 4)
 
-    return Case({"y": _fold(x)}, run, {"y": y}, carried=(Carried("bulk", (x,)), *_each_its_own(_fold(x), tiles, blocks)), requires=(
+    return Case({"y": _fold(x)}, run, {"y": y}, carried=(
+        Carried("bulk", (x,)), *_each_its_own(_fold(x), tiles, blocks), shared_out(y, _fold(x), [slice(TILE * t, TILE * (t + 1)) for t in range(tiles)],
+        [warps[0] for warps in TEAMS.values()], "both warps of a team fold a half of its tile each")), requires=(
         exactly("bulk_load_bytes", tiles * TILE * 4, "each tile comes by one bulk copy"),
         none_of("global_load_requests", "the copy engine reads x, no thread does"),
         exactly("mbarrier_expected_bytes", tiles * TILE * 4, "the producer announces what it copies"),

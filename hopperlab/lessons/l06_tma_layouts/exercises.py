@@ -7,6 +7,7 @@ import numpy as np
 import hopperlab as hl
 
 from ...checking.carried import Carried
+from ...checking.concurrency import by_each_warp
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import at_least, at_most, exactly, in_each_block, needless, none_of
 from ...hopper import swizzle
@@ -38,6 +39,8 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
         exactly("tma_load_bytes", copied, "each box comes once, by TMA"),
         in_each_block(blocks, boxes, "issue cp", "tensor copies"),
         at_most("shared_load_requests", copied // 16 // WARP, "a thread reads its row in pieces of 16 bytes, each once"),
+        by_each_warp([[boxes * (block * ROWS + WARP * warp < rows) for warp in range(ROWS // WARP)] for block in range(blocks)], "load shared",
+                     "reads shared memory", "a thread reads its own row of every box, 16 bytes at a time"),
         needless("ld.global", "atom or red", "ldmatrix", "cp.async", "cp.async.bulk loads", "loads of the tensor map's words",
                  instead="the boxes bring the rows, and ld reads them, 16 bytes a lane"),
         at_least("shared_load_bytes", 4 * rows * columns, "the threads read the tile from shared memory"),

@@ -12,7 +12,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly, in_flight, needless, none_of
+from ...checking.requires import Requirement, custom, exactly, needless, none_of
 
 SQUARES = 256                # floats of one tile of 07.1
 PART = 16                    # columns of k of one block of 07.2
@@ -38,6 +38,23 @@ def _unread(amount: int, slots: int) -> Requirement:
         return "" if unread < 0 else (f"when store {turn + 1} of block {block} is issued, {unread} had not yet read "
                                       f"their slot, and it should be {min(turn, slots - 1)}, in every turn: {why}")
     return custom(f"stores that have not yet read: {amount}", complaint)
+
+
+def _unawaited(tiles: list[int]) -> Requirement:
+    """Of the blocks (tiles of each), the first one that has issued all its stores must have all of them in flight then; those of another block may have to
+    land for its end."""
+    def complaint(run: Any) -> str:
+        issued, now = Counter[int](), Counter[int]()
+        for event in run.timeline:
+            now[event.block] += {"issue store cp": 1, "land store cp": -1}.get(event.what, 0)
+            issued[event.block] += event.what == "issue store cp"
+            if event.what == "issue store cp" and issued[event.block] == (amount := tiles[event.block]):
+                found = now[event.block]
+                return "" if found == amount else (
+                    f"a block had at most {found} {'store' if found == 1 else 'stores'} out of shared memory in flight at once, and it should be {amount}: a block "
+                    f"stores {amount} tiles here, a slot is free once it has been read (wait_group.read), and the writes into y need no wait in the loop")
+        return ""
+    return custom("the writes into y need no wait in the loop", complaint)
 
 
 def unread_before(run: Any) -> dict[int, list[int]]:
@@ -67,8 +84,7 @@ def _squares(rng: np.random.Generator, shape: tuple[int, int], SLOTS: int) -> Ca
         exactly("bulk_store_bytes", 4 * count, "the last tile is as long as what is left of y"),
         needless("atom or red", "bulk reductions", instead="the bulk stores bring y what it holds, all of it and at once"),
         _unread(min(SLOTS, most), SLOTS),
-        in_flight("store cp", most, f"a block stores {most} tiles here, a slot is free once it has been read (wait_group.read), and the writes into y need no "
-                                    f"wait in the loop")))
+        _unawaited([len(range(block, tiles, blocks)) for block in range(blocks)])))
 
 
 def _draw_squares(rng: np.random.Generator) -> tuple[int, int]:

@@ -121,6 +121,7 @@ def check_order(count: int | None, parities: tuple[int, int] | None, tells: str 
     before their first tile; tells: 'me' or '1 - me', the barrier on which a consumer's thread 0 arrives after its last k-block."""
     if count is None or parities is None or tells is None:
         return "Not answered yet: write all three, then run the cell again."
+    tells = "1 - me" if tells.replace(" ", "") == "1-me" else tells
     if tells not in ("me", "1 - me"):
         return f"{tells!r} names no barrier: a consumer tells 'me' or '1 - me'."
     if not isinstance(count, int) or not 1 <= count < 1 << 20:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from ...checking.requires import Requirement, custom, exactly
 
 TILE, STAGE_BYTES = 64, 16384
 PRODUCER = 4                    # the warp that loads
+ASKS = re.compile(r"ld\.(?:acquire|relaxed|volatile|mmio)|ld\.global\.volatile|atom|red\b")
 
 
 def _times(_rng: np.random.Generator, kernels: tuple[tuple[int, int, bool, bool], ...], GAP: int) -> Case:
@@ -55,6 +57,15 @@ def _waits_late(first: int) -> Requirement:
         return "" if found == first else (f"when the producer of block {block} waits for the kernel in front, it has asked for {found} tiles, and it "
                                           f"should be {first}: the weights of as many k-blocks as the ring has slots, which that kernel does not write")
     return custom(f"weights of {first} k-blocks before the wait", complaint, accesses=True)
+
+
+def _asks_no_flag() -> Requirement:
+    """`product` may not ask memory whether the kernel in front has written: no loads that acquire or are repeated, no atomics."""
+    def complaint(run) -> str:
+        asks = next((one.opcode for one in run.counters.by_instruction() if one.kernel == "product" and ASKS.match(one.opcode)), "")
+        return asks and (f"`product` runs {asks}, by which a thread asks memory itself whether the kernel in front has come so far: the consumers learn of it from the "
+                         "arrivals on `full`, which come after the producer's wait, and load scale by ordinary loads")
+    return custom("no flag between the kernels", complaint)
 
 
 def _refilled(slots: int, k_blocks: int) -> Requirement:
@@ -112,7 +123,7 @@ def _overlap(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: int)
         exactly("tma_load_bytes", steps * STAGE_BYTES, "tiles of 64 x 64"),
         exactly("wgmma", 4 * steps, "a k-block of 64 columns is four wgmma"),
         _lets_begin(math.ceil(m / 4)), _waits_late(min(STAGES, k_blocks)),
-        _refilled(STAGES, k_blocks)))
+        _refilled(STAGES, k_blocks), _asks_no_flag()))
 
 
 EXERCISES = (

@@ -12,7 +12,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly
+from ...checking.requires import Requirement, custom, exactly, needless
 
 ROWS, BLOCK_ROWS, LANES = 32, 64, 32                # rows of x in a tile; rows of w in a block; lanes of a warp
 PLACES = tuple(combinations(range(4), 2))           # of the two of four that are kept, in order
@@ -69,9 +69,11 @@ def _whole(rng: np.random.Generator, shape: tuple[int, int, int], WORDS: int) ->
 
     exact = x.astype(np.float32) @ q.view(np.int8).astype(np.float32).T
     steps = tiles[0] * tiles[1] * blocks[0]
-    return Case({"y": exact}, run, {"y": y}, carried=(Carried("tma", (x,)), Carried("wgmma")), requires=(
+    return Case({"y": exact}, run, {"y": y}, carried=(Carried("tma", (x,), to="wgmma"), Carried("bulk", (prepared,), kernel="product"), Carried("wgmma")),
+                requires=(
         exactly("bulk_loads", steps, "a block of 64 rows is one bulk copy a k-block"), exactly("tma_loads", steps, "a tile of x a k-block"),
         exactly("wgmma", steps * 2 * WORDS, "a k-block is two k-steps for each 16-byte piece of a thread"),
+        needless("atom or red", "cp.async", instead="a thread reads its bytes by ld, 16 at once, where the bulk copy brought them"),
         _whole_loads(128 * steps, WORDS)))
 
 

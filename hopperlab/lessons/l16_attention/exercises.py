@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from ...checking import exponentials
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise, Launch
 from ...checking.concurrency import nothing_else
+from ...checking.fleeting import Fleeting
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once
 
+READ_ONCE = ("the scores of a block became others as soon as those of another block were read, and the result was wrong: sums are made anew of scores that have been met "
+             "before. Read each block once, when its turn comes, and carry on the largest score, the sum and the unfinished result")
 QUERIES, PANEL = 64, 64      # of a CTA; columns of a box
 
 
@@ -38,7 +42,7 @@ def _online(rng: np.random.Generator, shape: tuple[int, bool], BLOCK: int, SCALE
         total, out = total * factor + sum(terms.values()), out * factor + sum(terms[i] * values[i] for i in inside)
         most = high
         steps.append([most, factor, total])
-    return Case([steps, out / total if total else 0.0], arguments=(scores, values, order), tolerance=1e-9)
+    return Case([steps, out / total if total else 0.0], arguments=(scores, values, order), tolerance=1e-9, fleeting=Fleeting(0, BLOCK, READ_ONCE))
 
 
 def softmax_under_product(blocks: int, keys: int) -> Requirement:
@@ -62,11 +66,29 @@ def softmax_under_product(blocks: int, keys: int) -> Requirement:
     return custom("the softmax of a block runs under the product of the block before", complaint, accesses=True)
 
 
-def _without_weights(launched: Callable[[Launch, np.ndarray, np.ndarray], None], queries: int, columns: int) -> Case:
-    """Queries of zeros: all scores are 0, below the sink, so that each weight is exp(-SINK). Where exponentials of anything but 0 become 0, nothing
-    is left but the sink."""
-    q, o = np.zeros((queries, columns), np.float32), np.empty((queries, columns), np.float32)
-    return Case({"o": np.zeros_like(o)}, lambda launch: launched(launch, q, o), {"o": o})
+Launched = Callable[[Launch, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+
+
+def _halved_exponentials(launched: Launched, D: int, KEYS: int, SINK: int) -> Case:
+    """Two queries and two blocks of keys, for a run in which exponentials of anything but 0 are halved. All scores of query 0 are 0, below the sink, so that each weight
+    is half of exp(-SINK). Query 1 meets one larger than the sink in its second block: what was summed up before is rescaled by half of the factor."""
+    queries, keys, scale = 2, 2 * KEYS, D ** -0.5
+    q, k, v = (np.zeros((rows, D), np.float32) for rows in (queries, keys, keys))
+    q[1, 0], k[0, 0], k[1:KEYS, 0] = 4, np.ceil((SINK + 0.5) / (4 * scale)), -100
+    v[KEYS:] = 2.0 ** (2 + round((SINK - 4) / np.log(2)))            # large enough that exp(-SINK) of it shows
+    most, total, out = np.full(queries, float(SINK)), np.ones(queries), np.zeros((queries, D))
+    scores = scale * (q @ k.T).astype(np.float64)
+    scores[np.arange(keys)[None] > np.arange(queries)[:, None] + keys - queries] = -np.inf
+    for block in (slice(KEYS, keys), slice(KEYS)):
+        high = np.maximum(most, scores[:, block].max(axis=1))
+        factor, weights = _half_exp(most - high), _half_exp(scores[:, block] - high[:, None])
+        total, out, most = total * factor + weights.sum(axis=1), out * factor[:, None] + weights @ v[block], high
+    o = np.empty((queries, D), np.float32)
+    return Case({"o": (out / total[:, None]).astype(np.float32)}, lambda launch: launched(launch, q, k, v, o), {"o": o}, tolerance=2 ** -7)
+
+
+def _half_exp(x: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(x) > exponentials.NEAR, 0.5, 1) * np.exp(x)
 
 
 def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: int, SINK: int) -> Case:
@@ -87,12 +109,13 @@ def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: i
         terms = np.exp(scores - most)
         return (sign * terms @ v / (terms.sum(axis=1, keepdims=True) + np.exp(SINK - most))).astype(np.float32)
 
-    def launched(launch, q: np.ndarray, o: np.ndarray) -> None:
+    def launched(launch: Launch, q: np.ndarray, k: np.ndarray, v: np.ndarray, o: np.ndarray) -> None:
         maps = [bf16_map(x, rows, 2 * PANEL) for x, rows in ((q, QUERIES), (k, KEYS), (v, KEYS))]
-        launch("attention", (ctas,), (128,), (*maps, o, np.int32(queries), np.int32(keys), scale), shared_mem=2 * D * (QUERIES + 2 * blocks * KEYS))
+        launch("attention", (-(-len(q) // QUERIES),), (128,), (*maps, o, np.int32(len(q)), np.int32(len(k)), scale),
+               shared_mem=2 * D * (QUERIES + 2 * -(-len(k) // KEYS) * KEYS))
 
-    return Case({"o": weighted(1)}, lambda launch: launched(launch, q, o), {"o": o}, tolerance=2 ** -7, carried=(
-        Carried("tma"), Carried("wgmma", expected={"o": weighted(-1)}), Carried("ex2", own=_without_weights(launched, queries, D))), requires=(
+    return Case({"o": weighted(1)}, lambda launch: launched(launch, q, k, v, o), {"o": o}, tolerance=2 ** -7, carried=(
+        Carried("tma"), Carried("wgmma", expected={"o": weighted(-1)}), Carried("ex2", own=_halved_exponentials(launched, D, KEYS, SINK))), requires=(
         exactly("wgmma", ctas * blocks * sum(steps), f"a block takes {steps[0]} for the scores and {steps[1]} for the product with V"),
         none_of("shared_store_requests", "the weights stay in registers: they are the A operand of the product with V as they lie"),
         none_of("matrix_store_requests", "the weights stay in registers"),

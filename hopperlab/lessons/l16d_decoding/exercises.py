@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...checking.carried import Carried
+from ...checking.concurrency import by_each_warp
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import exactly, in_each_block, in_flight, kept_full, needless
 
@@ -46,7 +47,7 @@ def _combine(rng: np.random.Generator, shape: tuple[int, ...], DIM: int, SLOTS: 
         if b > a and np.isfinite(most[a:b]).any():
             weights = np.exp2(most[a:b].astype(np.float64) - most[a:b].max())
             exact[row] = weights @ parts[a:b] / (weights @ total[a:b])
-    out = np.empty((len(shape), DIM), np.float32)
+    out, seen = np.empty((len(shape), DIM), np.float32), [int(np.isfinite(most[a:b]).sum()) for a, b in zip(starts, starts[1:], strict=False)]
 
     def run(launch) -> None:
         launch("combine", (len(shape),), (DIM,), (parts, most, total, starts, out))
@@ -54,6 +55,8 @@ def _combine(rng: np.random.Generator, shape: tuple[int, ...], DIM: int, SLOTS: 
     return Case({"out": exact.astype(np.float32)}, run, {"out": out}, tolerance=1e-5, carried=(Carried("bulk", (parts,)),), requires=(
         exactly("bulk_loads", count, "one bulk copy brings a part"), exactly("bulk_load_bytes", count * DIM * 4, "each part is copied once"),
         in_flight("cp", min(SLOTS, max(shape)), f"a ring of {SLOTS} slots keeps {SLOTS} parts on their way"), kept_full(SLOTS, "issue cp", "land cp", "copies"),
+        by_each_warp([DIM // 32 * [parts] for parts in seen], "load shared", "reads shared memory",
+                     "a thread adds up one column of every part, so all warps read every slot"),
         *([in_each_block(len(shape), None, "issue cp", "copies")] if min(shape) else []),
         needless("atom or red", "cp.async", instead="a bulk copy brings a part, and each thread adds up one column")))
 

@@ -5,4 +5,5 @@ from ..rooms import offer
 __getattr__, __dir__, __all__ = offer(__name__, {
     ".article_listing": "check_repairs claims_report remaining run_article verdict_chart verdicts",
     ".printed_pipeline": "printed_steps SOURCE",
+    ".printed_registers": "REGISTERS register_steps",
 })

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded for lesson 19: the recording `two_gpus` as tables and pictures. Each takes the recording, or None where this copy has none, and says so."""
+"""Recorded for lesson 19: the recording `two_gpus` as tables and pictures. Each takes the recording, or None where this copy has none:
+then link_facts.py computes what follows from the link's speed, and says so."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from ... import measure
 from ...runtime.tables import text_table
 from ...show import charts, recorded, style
+from . import link_facts
 
 
 class Note(str):
@@ -16,7 +18,6 @@ class Note(str):
         return str(self)
 
 
-NONE = Note("Nothing is recorded for this yet: `hopperlab bench two_gpus --out hopperlab/recordings` on a host with two Hopper GPUs measures it.")
 OURS = {"gather": "gathered_product", "scatter": "scattered_product"}
 
 
@@ -24,10 +25,10 @@ def _told(record: Any) -> str:
     return f"{1e3 * record.ms:.1f} ({1e3 * record.ms_min:.1f} to {1e3 * record.ms_max:.1f})"
 
 
-def link_chart(recording: Any) -> style.Picture | Note:
+def link_chart(recording: Any) -> style.Picture:
     """GB/s over the link by how many CTAs copy, pulled and pushed, beside the copy engine."""
     if recording is None:
-        return NONE
+        return link_facts.link_picture()
     found = {r.options[0]: r.gb_s for r in recording.where(suite="link")}
     counts = sorted({int(name.split()[1]) for name in found if name.startswith("pull")})
     series = {way: [found.get(f"{way}, {count} CTAs") for count in counts] for way in ("pull", "push")}
@@ -38,7 +39,7 @@ def link_chart(recording: Any) -> style.Picture | Note:
 def flag_line(recording: Any) -> str:
     """The round trip of a flag."""
     if recording is None:
-        return NONE
+        return link_facts.flag_words()
     r = recording.one(suite="flag")
     return f"a flag to and fro: {r.value:.0f} cycles ({r.value_min:.0f} to {r.value_max:.0f}); {recording.source}"
 
@@ -47,7 +48,7 @@ def products_table(recording: Any, suite: str = "gather") -> str:
     """A line a shape: the product alone, ours, and the same with a collective before or after it, in microseconds, and shares of the product alone.
     suite: 'gather' or 'scatter'."""
     if recording is None:
-        return NONE
+        return link_facts.bounds_table(suite)
     rows = []
     for shape in dict.fromkeys(r.shape for r in recording.where(suite=suite)):
         found = recording.where(suite=suite, shape=shape)
@@ -71,7 +72,7 @@ def best_share(recording: Any, suite: str = "gather") -> float:
 def ways_table(recording: Any) -> str:
     """A line a way of the all-gather under a product: who copies, in which order, in which pieces."""
     if recording is None:
-        return NONE
+        return link_facts.MEASURES
     found = [r for r in recording.where(suite="ways") if r.kernel == OURS["gather"] and r.peer.startswith("alone")]
     rows = [(r.options[0], _told(r), f"{r.ratio:.3f}") for r in found]
     return "\n".join([f"{'x'.join(map(str, found[0].shape))}; {recording.source}", *text_table("{:24} {:>28} {:>14}", rows, ("way", "us", "of the product"))])
@@ -80,7 +81,7 @@ def ways_table(recording: Any) -> str:
 def reduce_chart(recording: Any) -> style.Picture | Note:
     """Microseconds of an all-reduce by its size, a line a way."""
     if recording is None:
-        return NONE
+        return Note(link_facts.reduce_bounds())
     found = recording.where(suite="all_reduce")
     sizes = sorted({r.shape[0] for r in found})
     series = {way: [next(1e3 * r.ms for r in found if r.options[0] == way and r.shape[0] == size) for size in sizes]
@@ -93,7 +94,9 @@ def way_time(order: str, copiers: int) -> str:
     """What was recorded for this order and so many copying CTAs, in a line that says so."""
     recording = recorded.if_recorded(lambda: measure.load("two_gpus"))
     name = {"as they lie": "tiles as they lie", "own last": "own tiles last"}.get(order, "all CTAs copy" if copiers >= 132 else f"{copiers} CTAs copy")
-    found = [] if recording is None else [r for r in recording.where(suite="ways") if r.options[0] == name and r.peer.startswith("alone")]
+    if recording is None:
+        return "the model's time; below, Measure has what is known of a GPU"
+    found = [r for r in recording.where(suite="ways") if r.options[0] == name and r.peer.startswith("alone")]
     if not found or order != "own first" and copiers < 132:
         return "no time is recorded for this"
     return f"recorded at {'x'.join(map(str, found[0].shape))}: {1e3 * found[0].ms:.1f} us, {found[0].ratio:.3f} of the product alone; {recording.source}"

@@ -83,8 +83,9 @@ def choices(m: int, n: int, k: int) -> Iterator[Choice]:
                 continue                # tiles that shared memory or registers make slow; two CTAs of an SM have 104 registers a thread
             for split in (1, 2, 4, 8):
                 one = Choice(bm, rows, bk, split, ctas)
-                if one.fits(m, n, k) and split * ctas <= 8 and (split == 1 or one.tiles(m, n) * split <= SMS * ctas):
-                    yield one
+                if not one.fits(m, n, k) or split * ctas > 8 or (split > 1 and (bm * rows == 256 or one.tiles(m, n) * split > SMS * ctas)):
+                    continue            # 128 sums a thread and what it finishes of them, side by side: some would be spilled
+                yield one
 
 
 def pace(one: Choice, sparse: bool) -> float:

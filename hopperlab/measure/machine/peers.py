@@ -28,13 +28,18 @@ def cublas_nn(a: Array, b: Array, c: Array) -> Callable[[], None]:
     return _gemm_ex(a, cupy.ascontiguousarray(b.T), c, b.shape[0], transposed=False)
 
 
-def _gemm_ex(a, b, c, n: int, transposed: bool) -> Callable[[], None]:
+def cublas_onto(a: Array, b: Array, c: Array) -> Callable[[], None]:
+    """c = a * b^T + c in place, on the operands of `cublas`: beta is 1."""
+    return _gemm_ex(a, b, c, b.shape[0], transposed=True, beta=1)
+
+
+def _gemm_ex(a, b, c, n: int, transposed: bool, beta: int = 0) -> Callable[[], None]:
     import cupy
     import numpy as np
     from cupy_backends.cuda.libs import cublas as library
     m, k = a.shape
     handle = cupy.cuda.device.get_cublas_handle()
-    one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
+    one, onto = np.ones(1, np.float32), np.full(1, beta, np.float32)
     bf16, compute_fp32, tensor_op = 14, 68, 99              # CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT_TENSOR_OP
     operation = library.CUBLAS_OP_T if transposed else library.CUBLAS_OP_N
     a_pitch, pitch = (array.strides[0] // array.itemsize for array in (a, b))
@@ -42,7 +47,7 @@ def _gemm_ex(a, b, c, n: int, transposed: bool) -> Callable[[], None]:
     def run() -> None:
         # cuBLAS is column-major: row-major c (m x n) is its c^T (n x m) = b * a^T.
         library.gemmEx(handle, operation, library.CUBLAS_OP_N, n, m, k, one.ctypes.data, b.data.ptr, bf16, pitch,
-                       a.data.ptr, bf16, a_pitch, zero.ctypes.data, c.data.ptr, bf16, n, compute_fp32, tensor_op)
+                       a.data.ptr, bf16, a_pitch, onto.ctypes.data, c.data.ptr, bf16, n, compute_fp32, tensor_op)
     return run
 
 

@@ -87,7 +87,7 @@ BENCHES: Mapping[str, str] = {
     "decoding": "attention of one query over a long cache, beside a read of it, PyTorch, cuDNN and FlashInfer",
     "search": "configurations of the last kernel at random shapes: what the cost model is fitted on",
     "ladder": "what the story of the ladder reads: its steps, ceilings, depths of the ring",
-    "lessons": "single lessons: copies of 1 GiB, boxes, ways to time, registers by role, planted bugs",
+    "lessons": "single lessons: copies of 1 GiB, boxes, ways to time, registers by role, tiles in clusters, planted bugs",
     "all": "every recording of these, the two races gemm and copy aside",
 }
 """Word after `hopperlab bench` -> its line of help."""
@@ -163,6 +163,11 @@ SUITES: tuple[Suite, ...] = (
     Suite("lessons", "timing", "suites.habits:habits", f"hopperlab bench lessons --kernels timing {_OUT}",
           "one copy timed in four ways, the first of them wrong"),
     Suite("lessons", "roles", "suites.roles:roles", f"hopperlab bench lessons --kernels roles {_OUT}", "tiles with and without setmaxnreg (lesson 11)"),
+    Suite("lessons", "schedules", "suites.equal_tiles:measure", f"hopperlab bench lessons --kernels schedules {_OUT}",
+          "cooperative beside ping-pong consumers on equal tiles with equal epilogues, k from 256 to 8192; a product that adds to C, its old tile loaded under the "
+          "products (lesson 13)", rounds=15, method="suites.equal_tiles:METHOD"),
+    Suite("lessons", "clusters", "suites.clusters:clusters", f"hopperlab bench lessons --kernels clusters {_OUT}",
+          "a tile that two CTAs need: loaded by each, multicast, or handed on by an exchange warp through DSMEM (lesson 12)"),
     Suite("lessons", "bugs", "suites.bugs:measure", f"hopperlab bench lessons --kernels bugs {_OUT}",
           "what the GPU does with planted bugs, and with the four kernels of lesson 00 (`python -m hopperlab.measure.suites.bugs --missing` adds those "
           "that are not recorded)"),
