@@ -57,7 +57,8 @@ class RawModule:
         if text.code is not None:
             self.compiled_from = Source(text.code, self.name, self.options, tuple(name_expressions or ()), architecture(self.backend), text.headers)
             self._compiled = compile_source(self.compiled_from, only_nvrtc=self.backend == "gpu")
-            _report_notes(self._compiled, strict)
+            # Of clang's PTX only what launch bounds say: whether its wgmma run one by one is no property of the source.
+            _report_notes(self._compiled, assemble.info(None, self.ptx, self.signatures) if self._foreign else self._compiled.info, strict)
         else:
             self._compiled = Compiled(text.ptx or "", b"", "", {}, self.name)
         self._kernels: dict[str, RawKernel] = {}
@@ -272,9 +273,9 @@ def _as_options(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _report_notes(compiled: Compiled, strict: bool) -> None:
+def _report_notes(compiled: Compiled, info: PtxasInfo, strict: bool) -> None:
     if strict:
-        check_notes(compiled)
-    for note in compiled.info.notes:
+        check_notes(compiled, info)
+    for note in info.notes:
         if note.serious:
             warnings.warn(f"{compiled.name}: {note}", PtxasWarning, stacklevel=3)

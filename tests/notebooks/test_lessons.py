@@ -11,10 +11,10 @@ from pathlib import Path
 import nbformat
 import pytest
 from support import visits
+from support.lesson_cells import differences, only_shows
 from support.patience import PATIENCE
 
-from hopperlab.authoring.notebooks import build, lesson_source, mutations, stored
-from hopperlab.authoring.stamps import cell_flow
+from hopperlab.authoring.notebooks import build, lesson_source, stored
 from hopperlab.grading import nbval_run
 
 SOURCES = build.lesson_sources()
@@ -41,22 +41,6 @@ def test_every_compared_cell_comes_out_the_same(path, request):
     assert found == {} or not differences(cells, compared)
     for cell in compared:
         visits.visit("compared cell", f"{path.stem}: {cell}")
-
-
-def only_shows(cell):
-    """It binds no name and assigns no item."""
-    return not any(statement.bound or statement.changed for statement in cell_flow.statements(cell.id, cell.source))
-
-
-def differences(cells, compared):
-    """{compared cell: how its output differs from the stored one} of cells that run one after the other."""
-    from matplotlib import pyplot
-    differ = {}
-    for cell, outputs in zip(cells, mutations.run_each(cell.source for cell in cells), strict=True):
-        if cell.id in compared and (verdict := mutations.compare(outputs, cell.outputs)):
-            differ[cell.id] = verdict
-        pyplot.close("all")
-    return differ
 
 
 @pytest.mark.thorough           # the same cells again, in a kernel of Jupyter as a learner runs them; every lesson runs so in tests/ui too

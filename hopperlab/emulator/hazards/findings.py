@@ -140,9 +140,9 @@ def in_array(allocation: Allocation, offset: int) -> dict[str, Any]:
 
 
 def places(instrs: list[Instr]) -> tuple[Place, ...]:
-    """The lines of some instructions, each once."""
-    return tuple({place.line(): place for place in map(Place.of, reversed(instrs))}[line]
-                 for line in dict.fromkeys(Place.of(i).line() for i in instrs))
+    """The lines of some instructions, each once and in the source's order: that of instructions is the compiler's."""
+    found = {place.line(): place for place in map(Place.of, reversed(instrs))}
+    return tuple(sorted(found.values(), key=lambda place: (place.site.file, place.site.line) if place.site else ("", place.ptx_line)))
 
 
 def divergent(M: Watched, case: str, site: int, other: int | None, gid: int, **facts: Any) -> None:

@@ -6,6 +6,7 @@ them are kept: they tell places apart, and are said on demand.
 """
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .ir import Instr, Site
@@ -13,6 +14,7 @@ from .ir import Instr, Site
 ROOTS = ("/hopperlab/kernels/include/", "/hopperlab/kernels/", "/include/")
 LIBRARIES = frozenset({"cutlass", "cute", "cub", "thrust", "libcudacxx", "cccl", "cooperative_groups", "site-packages", "dist-packages"})
 LAUNCHERS = frozenset({"device_kernel.h", "agent_launcher.h"})       # files whose kernels only hand over to a class
+_CUDAS = re.compile(r"(?:^|/include/)(?:cccl/)?(?:cuda/|cuda_\w+\.hp*$|cooperative_groups[./])")       # headers of the CUDA toolkit
 UNSAID = ("shared", "global", "mbarrier::", "bulk_group", "L1::", "L2::", "tile")      # state spaces and completion mechanisms
 
 
@@ -36,6 +38,12 @@ def _shown(chain: tuple[Site, ...]) -> int:
     if own:
         return own[0]
     return next((k for k, site in enumerate(chain) if site.file.rsplit("/", 1)[-1] not in LAUNCHERS), 0)
+
+
+def _without_cudas(chain: tuple[Site, ...]) -> tuple[Site, ...]:
+    """A chain up to the call of a function that the CUDA toolkit brings: what is inside is nothing that its caller could change, and clang's headers differ."""
+    inside = next((k for k, site in enumerate(chain) if _CUDAS.search(site.file)), len(chain))
+    return chain[:inside] or chain
 
 
 def _short(site: Site) -> Site:
@@ -68,9 +76,9 @@ class Place:
         """The place of an instruction."""
         if instr.site is None or not instr.site.line:
             return Place(None, "", instr.ptx_line)
-        chain = instr.site.chain
+        chain = _without_cudas(instr.site.chain)
         first = _shown(chain)
-        inner = f"{short_file(instr.site.file)}:{instr.site.line}" if first < len(chain) - 1 else ""
+        inner = f"{short_file(chain[-1].file)}:{chain[-1].line}" if first < len(chain) - 1 else ""
         return Place(_short(chain[first]), inner, instr.ptx_line, tuple(map(_short, chain)))
 
     @property

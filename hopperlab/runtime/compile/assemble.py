@@ -25,7 +25,7 @@ from .ptxas import KernelUse, Note, PtxasInfo
 from .signature import Signature, kernel_text
 
 SECONDS = 300           # that ptxas may take
-IGNORED = "'setmaxnreg' ignored: the registers at entry are not known"
+IGNORED = "Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry."        # ptxas's words
 _ASKED = re.compile(r"setmaxnreg\.inc\.sync\.aligned\.u32\s+(\d+)")
 _IN_WHEELS = ("nvidia/cu13/bin", "nvidia/cuda_nvcc/bin", "triton/backends/nvidia/bin")
 

@@ -24,13 +24,16 @@ INCLUDE = Path(__file__).resolve().parent / "include"
 PACKAGE = "ziglang"
 SECONDS = 300           # that one step may take
 PTX_FEATURE = "+ptx88"
+UNROLLED = 20_000       # cost up to which a loop is unrolled that keeps an array out of registers
+_LOCAL = "__local_depot"
 _FRONT = ("-triple", "nvptx64-nvidia-cuda", "-aux-triple", "x86_64-unknown-linux-gnu", "-emit-llvm", "-disable-llvm-passes", "-x", "cuda", "-fcuda-is-device",
           "-fcuda-allow-variadic-functions",
           "-fdeclspec", "-nostdsysteminc", "-nobuiltininc", "-std=c++17", "-relaxed-aliasing", "-debug-info-kind=line-directives-only", "-dwarf-version=2",
           "-fdebug-compilation-dir=/", "-fmessage-length=0", "-ferror-limit", "100", "-Wno-cuda-compat")
 _BACK = ("-triple", "nvptx64-nvidia-cuda", "-x", "ir", "-S",
          # As NVRTC does: nearly everything is inlined, short loops over registers are unrolled, what two branches do stays in both, and a vector is loaded whole.
-         *(word for option in ("inline-threshold=20000", "unroll-threshold=600", "sink-common-insts=false", "hoist-common-insts=false", "disable-vector-combine")
+         *(word for option in ("inline-threshold=20000", "unroll-threshold=600", "sink-common-insts=false", "hoist-common-insts=false", "disable-vector-combine",
+                                 "opt-disable=licm")            # a load that leaves its loop loses its line, and a report names the line before
            for word in ("-mllvm", f"-{option}")))
 _BOTH = ("-O3", "-ffp-contract=fast")
 _REGISTERS = "clock|clock64|clock_hi|globaltimer|globaltimer_lo|globaltimer_hi|smid|nsmid|laneid|warpid|nwarpid|gridid|lanemask_(?:eq|le|lt|ge|gt)|" \
@@ -87,10 +90,21 @@ def compile_cuda(asked: Request) -> tuple[str, str, dict[str, str]]:
                  "-I.", *(f"-I{each}" for each in asked.folders), "-internal-isystem", str(INCLUDE), "-main-file-name", shown, "-o", "-", shown]
         text, log = _run(front, folder, "")
         text, lowered = ir.finished(text, asked.name_expressions)
-        ptx, more = _run([*_BACK, *target, "-o", "-", "-"], folder, text)
+        ptx, more = _to_ptx(text, [*_BACK, *target], folder)
         said = {**texts, **lines.by_file(asked.code, shown)}
         table = lines.LineTable(ir.functions(text), lambda path: said.get(path.removeprefix("./")) or _text_of(Path(folder, path)))
         return types.named(table.stated(ptx)).replace("\"./", "\""), _named("\n".join(filter(None, (log, more))), shown, asked.name), lowered
+
+
+def _to_ptx(text: str, arguments: list[str], folder: str) -> tuple[str, str]:
+    """(PTX, log) of IR. An array that stays in local memory because a loop over it is long, as sums of a wgmma may not, goes into registers where unrolling
+    does it, which NVRTC never spares."""
+    ptx, log = _run([*arguments, "-o", "-", "-"], folder, text)
+    if _LOCAL in ptx:
+        unrolled, more = _run([*arguments, "-mllvm", f"-unroll-threshold={UNROLLED}", "-o", "-", "-"], folder, text)
+        if _LOCAL not in unrolled:
+            return unrolled, more
+    return ptx, log
 
 
 def bare_registers(texts: Mapping[str, str], folders: Sequence[str]) -> list[tuple[str, str]]:

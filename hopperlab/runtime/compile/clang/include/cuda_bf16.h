@@ -43,7 +43,11 @@ CUDA_HL __nv_bfloat162 __floats2bfloat162_rn(float low, float high) {
 }
 CUDA_HL __nv_bfloat162 __float22bfloat162_rn(float2 a) { return __floats2bfloat162_rn(a.x, a.y); }
 CUDA_HL __nv_bfloat162 __float2bfloat162_rn(float a) { return __floats2bfloat162_rn(a, a); }
-CUDA_HL float2 __bfloat1622float2(__nv_bfloat162 a) { return make_float2((float)a.x, (float)a.y); }
+// From the word as a whole: halves that are taken out of a loaded vector would give the load the line of who takes them.
+CUDA_HL float2 __bfloat1622float2(__nv_bfloat162 a) {
+    unsigned bits = __builtin_bit_cast(unsigned, a);
+    return make_float2(__builtin_bit_cast(float, bits << 16), __builtin_bit_cast(float, bits & 0xffff0000u));
+}
 CUDA_HL __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 a) { return __nv_bfloat162(a, a); }
 CUDA_HL __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat162(a, b); }
 CUDA_HL __nv_bfloat162 make_bfloat162(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat162(a, b); }
