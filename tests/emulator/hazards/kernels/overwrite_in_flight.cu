@@ -575,20 +575,20 @@ KERNEL(64) k(float* x, float* y, unsigned* flag) {              // mail of one s
     __syncthreads();
     for (unsigned step = 1; step <= 4; step++) {
         if (blockIdx.x == 1) {
-            await(flag + 1, step - 1);
+            if (step > 1) await(flag + 1, step + 7);
             x[t] = 10 * step + t;
             fence_proxy_async();
             __syncthreads();
-            if (t == 0) release(flag, step);
+            if (t == 0) release(flag, step + 8);
         } else {
             if (t == 0) {
-                await(flag, step);
+                await(flag, step + 8);
                 fence_proxy_async();
                 mbarrier_arrive_expect_tx(&full, 256);
                 cp_async_bulk_load(s, x, 256, &full);
             }
             mbarrier_wait_parity(&full, step & 1 ^ 1);
-            if (t == 40) release(flag + 1, step);               // not the thread that loaded
+            if (t == 40) release(flag + 1, step + 8);           // not the thread that loaded
             y[64 * (step - 1) + t] = s[t];
             fence_proxy_async_shared_cta();
             __syncthreads();
