@@ -154,17 +154,17 @@ def _shapes(exercise: Exercise, key: str, hidden: bool) -> list[Any]:
 def _judge_python(exercise: Exercise, text: str, shapes: Sequence[Any], setting: Mapping[str, Any], key: str, call: Call) -> Verdict:
     cases = [exercise.case(random(key, exercise.id, shape), shape, **setting) for shape in shapes]
     wrong = _wrong_values(exercise, text, cases, setting, call)
-    if wrong:
+    if wrong is not None:
         return Verdict(exercise.id, (Finding("values", wrong),))
     fleeting = next((case.fleeting for case in cases if case.fleeting), None)
-    if fleeting and (wrong := _wrong_values(exercise, fleeting.text(text, exercise.name), cases, setting, call)):
+    if fleeting and (wrong := _wrong_values(exercise, fleeting.text(text, exercise.name), cases, setting, call)) is not None:
         return Verdict(exercise.id, (Finding("mechanism", f"The values are right, but not by what was asked for. In a second run ({_number(len(cases), 'case')}) "
                                                           f"{fleeting.says}. There, {wrong.rstrip(' .')}."),))
     return Verdict(exercise.id, (), len(cases))
 
 
-def _wrong_values(exercise: Exercise, text: str, cases: Sequence[Case], setting: Mapping[str, Any], call: Call) -> str:
-    """What the first wrong value of a run of these cases is, or ''."""
+def _wrong_values(exercise: Exercise, text: str, cases: Sequence[Case], setting: Mapping[str, Any], call: Call) -> str | None:
+    """What the first wrong value of a run of these cases is, or why there is none (the answer may have said nothing: ''). None: all are right."""
     try:
         values = call(text, exercise.name, [case.arguments for case in cases])
     except python_answers.AnswerFailed as failed:
@@ -173,7 +173,7 @@ def _wrong_values(exercise: Exercise, text: str, cases: Sequence[Case], setting:
         problem = python_answers.difference(value, case.expected, case.tolerance, exercise.words, case.arguments, setting)
         if problem:
             return f"{said(exercise.name, case.arguments)} {problem}."
-    return ""
+    return None
 
 
 class _Trials:

@@ -52,7 +52,8 @@ def values(name: str, printed: str, count: int) -> list[Any]:
     except (ValueError, RecursionError):
         raise AnswerFailed(f"{name} ended without returning values.") from None
     if not isinstance(answer, dict) or "error" in answer:
-        raise AnswerFailed(str(answer.get("error", "it returned no values"))[:2000] if isinstance(answer, dict) else f"{name} returned no values.")
+        said = str(answer.get("error") or "") if isinstance(answer, dict) else ""
+        raise AnswerFailed(said[:2000] or f"{name} returned no values.")
     found = answer.get("values")
     if not isinstance(found, list) or len(found) != count:
         raise AnswerFailed(f"{name} returned no values.")

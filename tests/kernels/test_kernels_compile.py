@@ -34,6 +34,8 @@ BUDGETS = [
     ("gemm/overlapped_store.cu", (), {"gemm": 168}),
     ("gemm/stream_k.cu", (), {"gemm": 168}),
     ("gemm/stream_k.cu", ("-DBN=128", "-DSTAGES=5"), {"gemm": 168}),
+    ("gemm/cooperative.cu", (), {"gemm": 168}),
+    ("gemm/reads_c.cu", (), {"gemm": 168}),
     ("clusters/shared_tiles.cu", (), {"shared_tiles": 64}),
     *(("clusters/handed_tiles.cu", (f"-DHOW={how}",), {"handed_tiles": 64}) for how in range(3)),
     ("registers/roles.cu", (), {"gemm": 168}),

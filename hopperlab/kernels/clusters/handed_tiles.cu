@@ -24,12 +24,12 @@
 #ifndef STAGES
 #define STAGES 4
 #endif
-#ifndef BUG_SENDS_EARLY                 // the exchange warp sends what may not have landed yet
+#ifndef BUG_SENDS_EARLY                 // the exchange warp does not wait for what it sends: read-before-arrival
 #define BUG_SENDS_EARLY 0
 #endif
 
 constexpr int TILE_BYTES = 64 * 128, HALF = TILE_BYTES / 2, SLOT_BYTES = 2 * TILE_BYTES;
-constexpr int RECEIVERS = HOW == 0 || BUG_COUNTS_ONE_CTA ? 1 : 2;
+constexpr int RECEIVERS = BUG_COUNTS_ONE_CTA ? 1 : HOW ? 2 : 1;
 
 __device__ __forceinline__ void bar_sync_consumers() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
 
