@@ -4,7 +4,11 @@ import json
 
 import pytest
 
-from hopperlab.checking import python_answers
+from support.answer_texts import solution_cell
+
+from hopperlab.checking import check, python_answers
+from hopperlab.grading import regions
+from hopperlab.lessons import catalogue
 
 
 @pytest.mark.parametrize("depth", [1, 100, *range(900, 1000, 7), 5000, 100_000])
@@ -23,3 +27,32 @@ def test_values_of_any_depth_are_compared_or_refused(depth):
                                                         ("1", 1, 0), (None, 0, 0), ([], 0, 0), (0, [], 0), ([1, [2]], [1, 2], 0)])
 def test_values_that_are_not_the_expected_ones(value, expected, tolerance):
     assert python_answers.difference(value, expected, tolerance)
+
+
+@pytest.mark.parametrize("printed", ['{"error": ""}', '{"values": [1], "error": ""}', '{"values": [1], "error": null}', "[]", "{}", '{"values": true}', '{"values": [1, 2]}'])
+def test_what_holds_no_values_is_told_with_a_reason(printed):
+    with pytest.raises(python_answers.AnswerFailed, match="f returned no values"):
+        python_answers.values("f", printed, 1)
+
+
+@pytest.mark.parametrize("name", ["04.1", "16.1"])
+@pytest.mark.parametrize("words", ["", "it did not end"])
+def test_an_answer_that_fails_is_wrong_whatever_it_says(name, words):
+    def call(*_arguments):
+        raise python_answers.AnswerFailed(words)
+    exercise = catalogue.every()[name]
+    verdict = check.judge(exercise, regions.solution_without_stubs(solution_cell(name)), call=call)
+    assert not verdict.right and verdict.findings[0].step == "values"
+
+
+def test_a_second_run_that_fails_without_a_word_is_wrong():
+    """16.1 runs twice: what comes in order the first time and fails the second has not done what was asked for."""
+    turns = []
+
+    def call(*arguments):
+        turns.append(arguments)
+        if len(turns) > 1:
+            raise python_answers.AnswerFailed("")
+        return python_answers.run(*arguments)
+    verdict = check.judge(catalogue.every()["16.1"], regions.solution_without_stubs(solution_cell("16.1")), call=call)
+    assert len(turns) == 2 and not verdict.right and verdict.findings[0].step == "mechanism"

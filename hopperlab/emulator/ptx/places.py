@@ -14,7 +14,8 @@ from .ir import Instr, Site
 ROOTS = ("/hopperlab/kernels/include/", "/hopperlab/kernels/", "/include/")
 LIBRARIES = frozenset({"cutlass", "cute", "cub", "thrust", "libcudacxx", "cccl", "cooperative_groups", "site-packages", "dist-packages"})
 LAUNCHERS = frozenset({"device_kernel.h", "agent_launcher.h"})       # files whose kernels only hand over to a class
-_CUDAS = re.compile(r"(?:^|/include/)(?:cccl/)?(?:cuda/|cuda_\w+\.hp*$|cooperative_groups[./])")       # headers of the CUDA toolkit
+_CUDAS = re.compile(r"(?:^|/)(?:cuda/(?:std/.*|__\w+/.*|\w+)|cuda_(?:bf16|fp16|fp8|fp6|fp4|pipeline\w*|awbarrier\w*|runtime\w*|device_runtime_api)\.hp*|"
+                    r"cooperative_groups(?:\.h|/.*))$")      # headers of the CUDA toolkit, by name: others' own may be called cuda_something.h or lie in cuda/
 UNSAID = ("shared", "global", "mbarrier::", "bulk_group", "L1::", "L2::", "tile")      # state spaces and completion mechanisms
 
 

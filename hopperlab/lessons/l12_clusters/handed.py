@@ -30,7 +30,7 @@ def handed_bytes() -> str:
     for how in WAYS:
         right, run = run_handed(how)
         arrived, passed = run.counters["tma_load_bytes"] // 2, run.counters["dsmem_copy_bytes"] // 2
-        asked = 6 * (8192 + (8192 if how == "alone" else 4096))
+        asked = run.counters["tma_loads"] // 4 * (8192 + (8192 if how == "alone" else 4096))         # of two CTAs' loads half are of A, half of B
         lines.append(f"{how:9s} right: {right}; {asked} bytes read of the L2, {arrived} written by TMA loads, {passed} sent by a neighbour")
     return "\n".join(lines)
 

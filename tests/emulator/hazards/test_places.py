@@ -42,6 +42,21 @@ def test_the_users_line_comes_first_and_then_the_functions():
     assert "mine.cu:4 (in helpers.cuh:5)" in race.message and "mine.cu:4 (in helpers.cuh:2)" in race.message
 
 
+@pytest.mark.parametrize("name", ["cuda_helpers.h", "cuda_kernels.hpp", "cuda/helpers.cuh", "include/cuda/helpers.h", "cooperative_groups_of_mine.h"])
+def test_headers_that_are_called_like_cudas_are_their_authors(name):
+    module = hl.RawModule(code=f'#line 1 "{name}"\n{HELPERS}#line 1 "mine.cu"\n{KERNEL}', backend="emulator", name="mine.cu")
+    race, = run(module.get_function("k"))
+    assert f"mine.cu:4 (in {name.rsplit('/', 1)[-1]}:5)" in race.message
+
+
+@pytest.mark.parametrize("name", ["cuda_bf16.hpp", "cuda_pipeline_primitives.h", "cuda/pipeline", "/include/cuda/std/atomic", "cuda/__barrier/barrier.h",
+                                  "cooperative_groups.h", "/include/cooperative_groups/details/sync.h"])
+def test_what_is_inside_cudas_own_headers_is_not_told(name):
+    module = hl.RawModule(code=f'#line 1 "{name}"\n{HELPERS}#line 1 "mine.cu"\n{KERNEL}', backend="emulator", name="mine.cu")
+    race, = run(module.get_function("k"))
+    assert "mine.cu:4" in race.message and "(in " not in race.message
+
+
 @pytest.mark.parametrize("header", ["// made by hand\n\n", ""])
 def test_ptx_without_lines_is_named_by_its_own(header):
     text = header + bare(hl.RawModule(code=HELPERS + KERNEL, backend="emulator").ptx)
