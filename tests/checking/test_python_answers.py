@@ -29,7 +29,8 @@ def test_values_that_are_not_the_expected_ones(value, expected, tolerance):
     assert python_answers.difference(value, expected, tolerance)
 
 
-@pytest.mark.parametrize("printed", ['{"error": ""}', '{"values": [1], "error": ""}', '{"values": [1], "error": null}', "[]", "{}", '{"values": true}', '{"values": [1, 2]}'])
+@pytest.mark.parametrize("printed", ['{"error": ""}', '{"values": [1], "error": ""}', '{"values": [1], "error": null}', "[]", "{}", '{"values": true}',
+                                     '{"values": [1, 2]}'])
 def test_what_holds_no_values_is_told_with_a_reason(printed):
     with pytest.raises(python_answers.AnswerFailed, match="f returned no values"):
         python_answers.values("f", printed, 1)
