@@ -25,6 +25,11 @@ N_OF_8 = ("overlapped_store",)                              # a TMA store: rows 
 TOGETHER = Final(in_flight=0, stagger=0)
 CHOICES = {"staggered": Final(), "together": TOGETHER, "no cluster": replace(TOGETHER, cluster_m=1), "3 stages": Final(stages=3, c_slots=4),
            "A shared": Final(cluster_m=1, cluster_n=2), "both shared": Final(bn=128, cluster_m=2, cluster_n=2),
+           "B shared by four": Final(bn=64, stages=4, cluster_m=4, c_slots=1),
+           "A shared by four": Final(bm=64, bn=64, consumers=1, stagger=0, cluster_m=1, cluster_n=4, group=0),
+           "eight, B by four": Final(bm=64, bn=32, consumers=1, stagger=0, stages=10, cluster_m=4, cluster_n=2, group=0, c_slots=1),
+           "eight, A by four": Final(bn=96, stages=7, cluster_m=2, cluster_n=4, c_slots=1),
+           "eight, swapped": Final(bn=32, swapped=1, c_slots=1, cluster_m=4, cluster_n=2),
            "256x128": replace(TOGETHER, bm=256, bn=128), "128x128": Final(bn=128, stages=5), "one slot": Final(c_slots=1),
            "128x64, alone": Final(bn=64, stages=7, c_slots=1, cluster_m=1), "group 1": Final(group=1), "in step": Final(in_step=1),
            "in step, alone": Final(in_step=1, cluster_m=1), "two in flight, 3 stages": Final(in_flight=2, stages=3),

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which configuration a product gets: the one with the least estimated time among all that are worth considering."""
+"""Which configuration a product gets: the one with the least estimated time, by the cost model and its corrections, among all that are worth considering."""
 from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
+
+from . import gemm_corrections
 from .gemm_configurations import Choice, Final, SplitK, candidates, kernel_of
 from .gemm_model import MODEL, microseconds
 
@@ -13,12 +16,15 @@ WholeLines = tuple[bool, bool]                              # of A, of B
 
 @lru_cache(maxsize=256)
 def ranked(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: bool = False) -> tuple[Choice, ...]:
-    """All configurations worth considering for a product of m x n x k, the one estimated to be fastest first.
+    """All configurations worth considering for a product of m x n x k, the one expected to be fastest first: gemm_model's time, times its correction.
 
     whole_lines: the rows of A, and those of B as it is stored, begin at multiples of 128 bytes; None: as rows without gaps do. b_mn: B is stored k x n.
     """
     whole = (k % 64 == 0, (n if b_mn else k) % 64 == 0) if whole_lines is None else whole_lines
-    return tuple(sorted(candidates(m, n, k, b_mn), key=lambda choice: microseconds(choice, m, n, k, MODEL, whole)))
+    found = list(candidates(m, n, k, b_mn))
+    estimates = [microseconds(choice, m, n, k, MODEL, whole) for choice in found]
+    expected = estimates * gemm_corrections.factors(found, m, n, k, estimates)
+    return tuple(found[place] for place in np.argsort(expected, kind="stable"))
 
 
 def choose(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: bool = False) -> Choice:

@@ -183,6 +183,11 @@ CLUSTERS = {1: SMS, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """Clusters of so many CTAs that fit on an H200 at a time, where each CTA fills an SM (cudaOccupancyMaxActiveClusters)."""
 
 
+CLUSTER_SHAPES = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
+"""CTAs of a cluster, one above the other (they share B) and side by side (they share A)."""
+MOST_IN_FOURS = 400                                         # tiles, above which clusters of four and more, which leave a tenth of the SMs idle, never won
+
+
 def clusters_at_once(ctas: int) -> int:
     """How many clusters of so many CTAs fit on the GPU at a time."""
     return CLUSTERS.get(ctas, SMS // ctas)
@@ -235,10 +240,12 @@ def _widths(m: int, n: int) -> Iterator[tuple[int, int]]:
 def _tiled(m: int, n: int, k: int, columns: int, swapped: int) -> Iterator[Final]:
     """Configurations of final.cu with tiles of so many columns."""
     for rows, consumers in _heights(columns):
-        for up, across in ((1, 1), (2, 1), (1, 2), (2, 2)):
+        for up, across in CLUSTER_SHAPES:
+            if columns % (8 * up) or rows % (8 * across):      # a part of a tile begins where the swizzle does
+                continue
             choice = Final(rows, columns, consumers, 0, up, across, 16 // up, 1, stagger=int(consumers == 2 and rows == 128), swapped=swapped)
             high, wide = _ceil(n if swapped else m, rows), _ceil(m if swapped else n, columns)
-            if high < up or wide < across or (up * across == 4 and high * wide > 120):
+            if high < up or wide < across or (up * across >= 4 and high * wide > MOST_IN_FOURS):
                 continue
             tiles, at_once = math.prod(choice.tiles(m, n)), clusters_at_once(choice.cluster)
             single = replace(choice, group=0, stagger=0, promotion=128 if 2 * k * (m + n) < SMALL_BYTES else 256)

@@ -5,18 +5,23 @@ At each shape the configurations that the model thinks best, and some others, ar
 """
 from __future__ import annotations
 
+import argparse
 import random
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from ..launches import gemm, gemm_choice, gemm_tuned
 from ..launches.gemm_configurations import Choice, kernel_of
 from ..launches.operands import bf16_values, normal_bf16
 from ..launches.random_shapes import random_shapes
-from ..machine import peers
+from ..machine import here, peers
 from ..machine.timing import Sample, interleaved
+from ..machine.board import header
 from ..recordings import Record, Recording
 from ...runtime.tables import text_table
-from .. import summaries
+from .. import recordings, summaries
 from . import race, race_gemm
 from .compile_ahead import compile_ahead
 from .fields import beside, tflops, times
@@ -24,22 +29,32 @@ from .report import Progress
 
 Shape = tuple[int, int, int]
 SEED, COUNT = 20261106, 60                                  # shapes for fitting; a recording that judges has another seed
-FIRST, OTHERS = 13, 5                                       # of the model's ranking, and drawn from the rest
-FIRST_TURNED, OTHERS_TURNED = 6, 2                          # the same for a B that is stored k x n
 METHOD = ("at each random shape the configurations that the cost model ranks first and some drawn from the others, each checked against fp32, timed in "
           "turns beside cuBLAS's entry points and layouts: single launches after a 512 MiB write, medians; random normal inputs")
 
 
-def picked(shape: Shape, first: int = FIRST, others: int = OTHERS, b_mn: bool = False) -> list[Choice]:
+class Counts(NamedTuple):
+    """Configurations of a shape: of the model's ranking, and drawn from the rest; the same for a B that is stored k x n."""
+
+    first: int = 13
+    others: int = 5
+    first_turned: int = 6
+    others_turned: int = 2
+
+
+USUAL = Counts()
+
+
+def picked(shape: Shape, first: int, others: int, b_mn: bool = False) -> list[Choice]:
     """The model's first for one order of B, and `others` drawn from the rest, always the same."""
     ranked = gemm_choice.ranked(*shape, b_mn=b_mn)
     rest = ranked[first:]
     return [*ranked[:first], *random.Random(repr(shape)).sample(rest, min(others, len(rest)))]
 
 
-def both(shape: Shape) -> list[Choice]:
+def both(shape: Shape, counts: Counts = USUAL) -> list[Choice]:
     """Of both orders of B, where TMA can read rows of n."""
-    return picked(shape) + (picked(shape, FIRST_TURNED, OTHERS_TURNED, b_mn=True) if shape[1] % 8 == 0 else [])
+    return picked(shape, *counts[:2]) + (picked(shape, *counts[2:], b_mn=True) if shape[1] % 8 == 0 else [])
 
 
 def timed(shape: Shape, choices: Sequence[Choice], rounds: int, beside_cublas: bool = True) -> dict[int | str, Sample]:
@@ -62,10 +77,10 @@ def timed(shape: Shape, choices: Sequence[Choice], rounds: int, beside_cublas: b
     return interleaved(runs, rounds)
 
 
-def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records: None) -> list[Record]:
+def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records: None, seed: int = SEED, counts: Counts = USUAL) -> list[Record]:
     """Configurations at COUNT random shapes beside cuBLAS. note: the configuration's place in the model's ranking."""
-    shapes = random_shapes(COUNT, SEED)
-    choices = {shape: both(shape) for shape in shapes}
+    shapes = random_shapes(COUNT, seed)
+    choices = {shape: both(shape, counts) for shape in shapes}
     records: list[Record] = []
     with Progress(len(shapes) + 1) as progress:
         progress.step("compiling")
@@ -126,3 +141,28 @@ def tune(m: int, n: int, k: int, count: int = 10, rounds: int = 15, b_mn: bool =
 def _free() -> None:
     import cupy
     cupy.get_default_memory_pool().free_all_blocks()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: a search with another seed, or a deeper one, for a fit (`python -m benchmarks.gemm_model`)."""
+    parser = argparse.ArgumentParser(prog="python -m hopperlab.measure.suites.search", description=f"Configurations at {COUNT} random shapes, on this GPU.")
+    parser.add_argument("--seed", type=int, default=SEED, metavar="S", help=f"of the shapes ({SEED}, the recording's)")
+    parser.add_argument("--counts", type=int, nargs=4, default=USUAL, metavar="N", help="how many of a shape: the model's first, drawn from the rest, and both for B "
+                        f"stored k x n ({' '.join(map(str, USUAL))})")
+    parser.add_argument("--rounds", type=int, default=9, metavar="N", help="launches of each that count (9)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where search_SEED.json goes")
+    given = parser.parse_args(arguments)
+    told = here.no_gpu("the search")
+    if told:
+        print(told, file=sys.stderr)
+        return 2
+    found = header() | {"method": METHOD}
+
+    def keep(records: list[Record]) -> Path:
+        return recordings.save(f"search_{given.seed}", found, records, given.out)
+    print(keep(measure(given.rounds, keep, given.seed, Counts(*given.counts))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

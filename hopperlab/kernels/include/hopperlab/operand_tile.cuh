@@ -11,7 +11,7 @@
 template <int ROWS, bool MN_MAJOR, int SHARERS>
 struct OperandTile {
     static constexpr int BK = 64, BYTES = ROWS * BK * 2, PANEL = 64 * BK * 2;
-    static_assert(MN_MAJOR ? ROWS % 64 == 0 && BK / SHARERS % 8 == 0 : ROWS / SHARERS % 8 == 0);
+    static_assert(MN_MAJOR ? ROWS % 64 == 0 && BK / SHARERS % 8 == 0 : ROWS % (8 * SHARERS) == 0);
 
     // Part `share` of the tile whose corner is at row, k of the operand; its bytes count on `full`, of every CTA in `mask`.
     static __device__ __forceinline__ void load(unsigned char* tile, const TensorMap* map, mbarrier_t* full, int row, int k, int share, unsigned short mask) {

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cost model's formula misses: regression trees, fitted on measured launches, that correct its estimates before configurations are ranked.
+
+The formula (gemm_model) says why a configuration takes its time, and is off by some per cent in ways that depend on tile, cluster and shape together:
+clusters that start late, launches of a wave and a bit, narrow slots of C. `python -m benchmarks.gemm_model --trees` fits gradient-boosted trees to the
+logarithm of measured over estimated time; gemm_corrections.json holds them and says on which searches (300 shapes). Left out of the fit one search after
+the other, the picks take 2.0 per cent longer than the best that was tried, at most 32 (one shape); by the formula alone 2.5, at most 32. Repeated, a time
+differs by 2.3 per cent (standard deviation), so that one in this is luck. For ranking only: no corrected time is told.
+"""
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from .gemm_configurations import Final, clusters_at_once
+
+FILE = Path(__file__).with_name("gemm_corrections.json")
+FEATURES = ("estimate", "m", "n", "k", "bm", "bn", "consumers", "stages", "cluster_m", "cluster_n", "single", "c_slots", "stagger", "in_step", "promotion",
+            "swapped", "stream", "split", "b_mn", "width", "waves", "idle", "k_past", "n_past", "ragged", "ctas", "rows_used", "columns_used", "loaded")
+
+
+def features(choice: Final, m: int, n: int, k: int, estimate: float) -> tuple[float, ...]:
+    """FEATURES of a product of m x n x k with a configuration, sizes and estimate (microseconds) as logarithms.
+
+    single: a CTA a tile. waves, idle: of cluster tiles, and how much longer whole waves are. k_past, n_past: of a row behind its last line of 128 bytes, as a
+    share. ragged: C's rows are no multiple of 16 bytes. rows_used, columns_used: of all tiles, what C has. loaded: bytes a CTA asks for over its tile's elements.
+    """
+    rows, columns = (n, m) if choice.swapped else (m, n)
+    high, wide = choice.tiles(m, n)
+    waves = high * wide / clusters_at_once(choice.cluster)
+    return (math.log(estimate), math.log(m), math.log(n), math.log(k), choice.bm, choice.bn, choice.consumers, choice.stages, choice.cluster_m, choice.cluster_n,
+            choice.group == 0, choice.c_slots, choice.stagger, choice.in_step, choice.promotion, choice.swapped, choice.stream, choice.split, choice.b_mn, choice.width,
+            waves, math.ceil(waves) / waves, k % 64 / 64, n % 64 / 64, n % 8 != 0, math.log(high * wide * choice.cluster), rows / (high * choice.bm * choice.cluster_m),
+            columns / (wide * choice.bn * choice.cluster_n), math.log((choice.bm / choice.cluster_n + choice.bn / choice.cluster_m) / (choice.bm * choice.bn)))
+
+
+Tree = tuple[Sequence[int], Sequence[float], Sequence[int]]
+"""Of each node: feature (-1: a leaf), bound (a leaf's value), the node below it (for values up to the bound; the one behind that for others)."""
+
+
+class Trees:
+    """Regression trees as arrays, a row each, whose leaves add up."""
+
+    def __init__(self, base: float, trees: Sequence[Tree]):
+        widest = max(len(feature) for feature, _, _ in trees)
+
+        def padded(part: int, kind: type) -> np.ndarray:
+            return np.array([[*tree[part], *[0] * (widest - len(tree[part]))] for tree in trees], kind)
+        self.base, self.feature, self.bound, self.below = base, padded(0, int), padded(1, float), padded(2, int)
+        self.depth = widest
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """The sum over all trees, for each row of features."""
+        total, trees = np.full(len(rows), self.base), np.arange(len(self.feature))
+        at = np.zeros((len(rows), len(trees)), int)
+        for _ in range(self.depth):
+            feature, bound = self.feature[trees, at], self.bound[trees, at]
+            inner = feature >= 0
+            if not inner.any():
+                break
+            above = np.take_along_axis(rows, np.maximum(feature, 0), axis=1) > bound
+            at = np.where(inner, self.below[trees, at] + above, at)
+        return total + self.bound[trees, at].sum(axis=1)
+
+
+@lru_cache(maxsize=1)
+def _trees() -> Trees:
+    stored = json.loads(FILE.read_text(encoding="utf-8"))
+    return Trees(stored["base"], stored["trees"])
+
+
+def factors(choices: Sequence[Final], m: int, n: int, k: int, estimates: Sequence[float]) -> np.ndarray:
+    """By how much each configuration is likely to take longer than its estimate (microseconds), 1: as long."""
+    if not choices:
+        return np.ones(0)
+    return np.exp(_trees().of(np.array([features(choice, m, n, k, estimate) for choice, estimate in zip(choices, estimates, strict=True)], float)))
