@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 13: the epilogue that reads C loads it under the products, and what is shown of equal tiles says where it comes from."""
-from types import SimpleNamespace
-
 import pytest
 
 from hopperlab.lessons.l13_persistent import old_c
+from hopperlab.measure import recordings
 from hopperlab.measure.recordings import Record, Recording
 
 
@@ -27,21 +26,10 @@ def test_a_load_behind_the_products_is_told():
 def test_equal_tiles_as_recorded():
     recording = Recording("schedules", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, (
         Record("equal", "pingpong", (), (6144, 5632, 256), ms=0.04, tflops=444.0, ratio=1.1, ratio_min=1.0, ratio_max=1.2, note="ping-pong"), Record("onto", "reads_c")))
-    text = old_c.equal_tiles_table(recording, None)
+    text = old_c.equal_tiles_table(recording)
     assert text.startswith("recorded on G") and "40.0 us, 444 TFLOP/s" in text and "1.100 (1.000 to 1.200)" in text and "reads_c" not in text
 
 
-def test_equal_tiles_as_estimated_say_so():
-    seen = []
-
-    class Found(SimpleNamespace):
-        def __str__(self):
-            return "gemm: …\n  the range is told"
-
-    def estimate(kernel, grid, block, args, shared_mem):
-        seen.append((kernel.module.name, grid, shared_mem))
-        return Found(us=40.2, low_us=30.0, high_us=50.0)
-    text = old_c.equal_tiles_table(None, estimate)
-    assert text.startswith("estimated, not measured (`hopperlab bench lessons --kernels schedules`")
-    assert text.endswith("the range is told") and text.count("30 to 50 us") == 4
-    assert {grid for _, grid, _ in seen} == {(132,)} and len({shared for *_, shared in seen}) == 1
+def test_what_adding_to_c_costs_as_recorded():
+    text = old_c.onto_table(recordings.load("schedules"))
+    assert text.count("8192x8192x") == 12 and "overlapped_store, only writes C" in text and "reads_c, adds to C" in text and "cuBLAS, adds to C" in text

@@ -36,9 +36,7 @@ def handed_bytes() -> str:
 
 
 def handed_table(recording: Any) -> str:
-    """The recording `clusters`: bytes that arrive in all SMs' shared memory, by way and depth of the ring. None: what makes it."""
-    if recording is None:
-        return "Not recorded yet: `hopperlab bench lessons --kernels clusters --out hopperlab/recordings` on a Hopper GPU measures it."
+    """The recording `clusters`: bytes that arrive in all SMs' shared memory, by way and depth of the ring."""
     depths = sorted({int(record.options[1].split("=")[1]) for record in recording})
     rows = []
     for how in WAYS:

@@ -5,7 +5,7 @@ from ..rooms import offer
 __getattr__, __dir__, __all__ = offer(__name__, {
     ".exercise_figures": "draw_serpentine draw_turns",
     ".raster": "launch_raster reuse_table tile_order waves_chart waves_table",
-    ".old_c": "equal_tiles_table run_reads_c under_the_products",
+    ".old_c": "equal_tiles_table onto_table run_reads_c under_the_products",
     ".recorded": "branches_table",
     ".waiting_model": "schedule_model",
     ".schedules": "launch_schedule run_schedule turns",

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lesson 13: an epilogue that reads C, in the emulator, and the two schedules on equal tiles, as recorded or, without a recording, as estimated."""
+"""Lesson 13: an epilogue that reads C, in the emulator and as recorded, and the two schedules on equal tiles, as recorded."""
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...measure.launches import beside_ladder, gemm
+from ...measure.launches import beside_ladder
 from ...measure.launches.edited import Changes, changed
 from ...measure.launches.operands import bf16_bits, bf16_values, integer_bf16
 from ...runtime.tables import text_table
 
-ESTIMATED = (256, 4096)             # k, where nothing is recorded
 BOXES = 8                           # of C in a tile of a CTA: four for each consumer
 
 
@@ -39,20 +37,16 @@ def under_the_products(run: Any) -> str:
     return ", ".join(f"{sum(at < end for at in loads[BOXES * tile:BOXES * (tile + 1)])} of {BOXES}" for tile, end in enumerate(last))
 
 
-def equal_tiles_table(recording: Any, estimate: Callable[..., Any]) -> str:
-    """Cooperative and ping-pong on 128 x 128 tiles, k short and long: the recording `schedules` (None: `estimate` of both, with its own error)."""
-    if recording is not None:
-        rows = [(r.shape[2], r.note, f"{1000 * r.ms:.1f} us, {r.tflops:.0f} TFLOP/s", f"{r.ratio:.3f} ({r.ratio_min:.3f} to {r.ratio_max:.3f})")
-                for r in recording.where(suite="equal")]
-        return "\n".join([recording.source, *text_table("{:>6}  {:14}{:>26}{:>34}", rows, ("k", "consumers", "time", "speed, of cooperative's (rounds)"))])
-    rows, words = [], ""
-    for k in ESTIMATED:
-        m, n = 6144, 5632
-        a, b, c = (np.zeros(shape, np.uint16) for shape in ((m, k), (n, k), (m, n)))
-        for name, make in (("cooperative", beside_ladder.cooperative), ("ping-pong", gemm.pingpong)):
-            launch = make(a, b, c, backend="emulator")
-            found = estimate(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem)
-            rows.append((k, name, f"{found.us:.0f} us", f"{found.low_us:.0f} to {found.high_us:.0f} us"))
-            words = str(found).rsplit("\n", 1)[-1].strip()
-    return "\n".join(["estimated, not measured (`hopperlab bench lessons --kernels schedules` measures it on a Hopper GPU)",
-                      *text_table("{:>6}  {:14}{:>12}{:>22}", rows, ("k", "consumers", "estimate", "nine of ten lie in")), words])
+def equal_tiles_table(recording: Any) -> str:
+    """Cooperative and ping-pong on 128 x 128 tiles, k short and long, and cuBLAS: the recording `schedules`."""
+    rows = [(r.shape[2], r.note, f"{1000 * r.ms:.1f} us, {r.tflops:.0f} TFLOP/s", f"{r.ratio:.3f} ({r.ratio_min:.3f} to {r.ratio_max:.3f})")
+            for r in recording.where(suite="equal")]
+    return "\n".join([recording.source, *text_table("{:>6}  {:14}{:>26}{:>34}", rows, ("k", "consumers", "time", "speed, of cooperative's (rounds)"))])
+
+
+def onto_table(recording: Any) -> str:
+    """What adding to C costs, of the speed of `overlapped_store`, which only writes, and cuBLAS with beta 0 and 1: the recording `schedules`."""
+    names = {("overlapped_store", "only writes C"): "overlapped_store, only writes C", ("reads_c", "adds to C"): "reads_c, adds to C"}
+    rows = [("x".join(map(str, r.shape)), names.get((r.kernel, r.note), r.note), f"{r.tflops:.0f} TFLOP/s", f"{r.ratio:.3f} ({r.ratio_min:.3f} to {r.ratio_max:.3f})")
+            for r in recording.where(suite="onto")]
+    return "\n".join([recording.source, *text_table("{:>15}  {:34}{:>12}{:>30}", rows, ("m x n x k", "kernel", "rate", "speed, of the first (rounds)"))])
