@@ -65,7 +65,7 @@ class Carried:
     arrays:   of a load, the inputs that must come by it (none: those behind the tensor maps of a launch that are no outputs)
     expected: outputs of the altered run by name; None: as without, where loads are altered; negated, where products are; enciphered,
               where stores are
-    blocks:   of a reduction, which blocks (blockIdx) take their share away
+    blocks:   of a reduction, which blocks (blockIdx) take their share away; of slow warps, whose are slow
     to:       of a load, 'wgmma' or 'mma': what it brings is legible to this unit alone, so that the products must be its own as well
     warps:    of products and of loads and stores of shared memory: whose are altered, by number in their CTA (None: everybody's); of slow warps: which
     beside:   of those loads and stores: only while the warp holds what it has loaded from global memory

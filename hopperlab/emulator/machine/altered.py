@@ -70,7 +70,7 @@ def _each_word(table: np.ndarray, data: np.ndarray) -> np.ndarray:
 class Altered:
     """Nothing altered, or one of WAYS.
 
-    blocks: of which CTAs (their blockIdx), for reductions only
+    blocks: of which CTAs (their blockIdx), for reductions and slow warps only
     to:     of LOADS: what the engine brings is enciphered, and this unit of SINKS alone deciphers it
     key:    draws the cipher
     warps:  of each CTA, by number: whose products, or whose loads and stores of MOVES, are altered (None: everybody's), or who is slow
