@@ -214,7 +214,7 @@ def _makes_data(factory: ast.expr, tree: ast.Module) -> bool:
 
 
 def _is_constant(value: ast.expr, tree: ast.Module) -> bool:
-    """A lambda, a list or a dictionary of constants, or an expression of constants that calls only functions of math and builtins of CALLED, and none of them by another name."""
+    """A lambda, a list or a dictionary of constants, or an expression of constants that calls only functions of math and builtins of CALLED, none by another name."""
     if isinstance(value, ast.Lambda):
         return _defaults_are_constants(value.args, tree)
     if isinstance(value, (ast.List, ast.Tuple)):

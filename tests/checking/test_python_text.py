@@ -42,9 +42,9 @@ TAKEN = [
     "WORDS = 'memory multipliers'.split()\nMASK = 0x70\nMASK |= 0x80\nTEXT = ','.join(str(i) for i in range(3))\nDEEP = SPAN.bit_length()\n",
     "import itertools\nimport numpy as np\nfrom fractions import Fraction\nSQUARES = np.array([i * i for i in range(4)], dtype=np.int64)\nHALF = Fraction(1, 2)\n"
     "PLACES = list(itertools.product(range(2), range(3)))\nWEIGHTS = np.arange(8) * 2\n",
-    "from collections import Counter, defaultdict\nimport collections\nRULES = [lambda a, b: a < b, lambda a, b=2: helper(a) % b == 0]\nBY_NAME = {'double': lambda n: 2 * n, "
-    "'both': (min, lambda n: n)}\nDEEP = defaultdict(lambda: defaultdict(int))\nFAR = defaultdict(lambda: float('inf'))\nSEEN = defaultdict(collections.Counter)\n\n\n"
-    "def helper(n):\n    return n\n",
+    "from collections import Counter, defaultdict\nimport collections\nRULES = [lambda a, b: a < b, lambda a, b=2: helper(a) % b == 0]\nBY_NAME = "
+    "{'double': lambda n: 2 * n, 'both': (min, lambda n: n)}\nDEEP = defaultdict(lambda: defaultdict(int))\nFAR = defaultdict(lambda: float('inf'))\nSEEN = "
+    "defaultdict(collections.Counter)\n\n\ndef helper(n):\n    return n\n",
 ]
 OWN = "class Own:\n    def __init__(self, *given):\n        print(1)\n\n    def keys():\n        print(1)\n\n\n"
 RUNS = {

@@ -49,12 +49,13 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
 
 
 def _own_rows(a: np.ndarray, y: np.ndarray, expected: np.ndarray, ROWS: int) -> list[Carried]:
-    """For each warp of a block a run in which it alone reads other numbers (of whole numbers those above 0 are doubled, as floats are): its rows must follow, and no others."""
+    """For each warp of a block a run in which it alone reads other numbers (of whole numbers those above 0 are doubled, as floats are): its rows alone must follow."""
     runs, shows = [], (a > 0).any(axis=1)
     for warp in range(ROWS // WARP):
         own = [row for row in range(len(a)) if row % ROWS // WARP == warp]
         if own:
-            runs.append(own_share(lambda: y != expected, [row for row in own if shows[row]], len(own), warp, "each thread reads its own row of every box, 16 bytes at a time"))
+            runs.append(own_share(lambda: y != expected, [row for row in own if shows[row]], len(own), warp,
+                                  "each thread reads its own row of every box, 16 bytes at a time"))
     return runs
 
 

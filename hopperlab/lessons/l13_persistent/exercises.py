@@ -143,8 +143,8 @@ def _begins_before_the_wait(me: int, consumers: int, tiles: list[int], each: int
                             f"{own[turns - 1] + 1} had been issued")
         return ""
     return Carried("slow warps", warps=warps, judged=judged, says=(
-        f"consumer {me + 1} went on only when nobody else could, and the next tile waited for more than its word. The word on the named barrier, after the last k-block of a "
-        "tile was issued and before anybody waits for the product, is all that the next consumer may wait for"))
+        f"consumer {me + 1} went on only when nobody else could, and the next tile waited for more than its word. The word on the named barrier, after the last "
+        "k-block of a tile was issued and before anybody waits for the product, is all that the next consumer may wait for"))
 
 
 def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS: int, STAGES: int) -> Case:
