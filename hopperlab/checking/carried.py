@@ -6,6 +6,7 @@ away, loads by the back door: their counts are right, and the altered run shows 
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ TOLD = {
     "st.shared": "the numbers that st.shared wrote were doubled, and the result did not follow: it comes, in part or whole, from what went another way. Put into "
                  "shared memory by st what you read from there",
     "late stores": "whoever stores to global memory had to wait until nobody else could go on, and too little had been begun by then",
+    "slow warps": "some warps went on only when nobody else could, and the others had not done by then what they can do without them",
     "ex2": "every exponential (ex2) of anything but 0 was halved, and the result did not follow: it comes, in part or whole, from other arithmetic. Compute the "
            "weights, their sum and the factor of the rescale by ex2",
     "reduce": "the reductions of some blocks took their share away instead of adding it, and the result did not follow: each block's reduction must bring the share "
@@ -63,9 +65,9 @@ class Carried:
     arrays:   of a load, the inputs that must come by it (none: those behind the tensor maps of a launch that are no outputs)
     expected: outputs of the altered run by name; None: as without, where loads are altered; negated, where products are; enciphered,
               where stores are
-    blocks:   of a reduction, which blocks (blockIdx) take their share away
+    blocks:   of a reduction, which blocks (blockIdx) take their share away; of slow warps, whose are slow
     to:       of a load, 'wgmma' or 'mma': what it brings is legible to this unit alone, so that the products must be its own as well
-    warps:    of products and of loads and stores of shared memory: whose are altered, by number in their CTA (None: everybody's)
+    warps:    of products and of loads and stores of shared memory: whose are altered, by number in their CTA (None: everybody's); of slow warps: which
     beside:   of those loads and stores: only while the warp holds what it has loaded from global memory
     own:      a trial of its own, whose inputs show more in the altered run than those of the exercise's shapes
     judged:   judged(run) says what is wrong with the altered run, or ''; instead of a comparison of the outputs. The run is traced with accesses
@@ -123,6 +125,26 @@ class Carried:
         return [array for array in self.arrays or mapped if not any(np.shares_memory(array, output) for output in outputs)]
 
 
+def alone_ahead(warps: Collection[int], others: Mapping[int, int], ahead: int, who: str) -> Carried:
+    """A run in which these warps of each CTA are slow: before they issue their first wgmma, each warpgroup of `others` (its first warp: how many wgmma it has
+    to issue in all) must have issued `ahead` of them, or all. who: 'consumer warpgroup 1', in the message."""
+    def judged(run: Any) -> str:
+        issued = Counter[tuple[int, int]]()
+        for event in run.timeline:
+            if event.what != "issue wgmma":
+                continue
+            if event.warp in warps and not any(issued[event.block, warp] for warp in warps):
+                for warp, total in others.items():
+                    if issued[event.block, warp] < min(ahead, total):
+                        return (f"in block {event.block}, warp {warp} had issued {issued[event.block, warp]} wgmma when the slow one issued its first, and it should be "
+                                f"{min(ahead, total)}")
+            issued[event.block, event.warp] += 1
+        return ""
+    return Carried("slow warps", warps=warps, judged=judged, says=(
+        f"{who} went on only when nobody else could, and another one waited for it. The warpgroup that is ahead must go on as far as the slots of the ring let it. What "
+        "they owe each other goes by the mbarriers of the ring, and by nothing beside them"))
+
+
 def shared_out(output: np.ndarray, expected: np.ndarray, parts: Sequence[Any], warps: Collection[int], what: str) -> Carried:
     """A run in which these warps alone read doubled numbers from shared memory: in each of `parts` (indices of the output) some elements must become other ones, and
     some stay, since others than these warps make them. what: says whose share it is, and of what, in the message."""
@@ -134,3 +156,25 @@ def shared_out(output: np.ndarray, expected: np.ndarray, parts: Sequence[Any], w
         return ""
     return Carried("ld.shared", warps=warps, judged=judged, says=(
         f"every second warp read doubled numbers from shared memory, and all of the result followed, or nothing of it: {what}"))
+
+
+def own_share(changed: Callable[[], np.ndarray], parts: Sequence[Any], most: int, warp: int, what: str, wholly: Callable[[], np.ndarray] | None = None) -> Carried:
+    """A run in which this warp alone reads doubled numbers from shared memory: in each of `parts` (indices of the output) some element must change.
+
+    changed: which elements of the output have; wholly: which ones come from this warp's reads alone (None: those); of them there may be `most`.
+    what: whose share it is, in the message.
+    """
+    def judged(_run: Any) -> str:
+        found = changed()
+        for part in parts:
+            if not found[part].any():
+                return f"the elements {_words(part)} are what they were"
+        count = int((found if wholly is None else wholly()).sum())
+        return f"{count} elements come from what warp {warp} read, and it should be {most} at the most" if count > most else ""
+    return Carried("ld.shared", warps=(warp,), judged=judged, says=(
+        f"warp {warp} of each block alone read doubled numbers from shared memory, and its share of the result did not follow, or more than its share: {what}"))
+
+
+def _words(part: Any) -> str:
+    """An index of slices and numbers as in a program."""
+    return ", ".join(f"{one.start or 0}:{one.stop}" if isinstance(one, slice) else str(one) for one in (part if isinstance(part, tuple) else (part,)))

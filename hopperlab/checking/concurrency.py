@@ -157,9 +157,22 @@ def arrivals_by(warps: Mapping[int, Container[int]], amount: Callable[[int], int
     return custom(f"each {who} arrives for itself", complaint)
 
 
+def issued_by(warpgroups: Sequence[int], each: int, why: str) -> Requirement:
+    """Each of these warpgroups of every block must issue `each` wgmma."""
+    def complaint(run: Any) -> str:
+        issues = Counter((event.block, event.warp // 4) for event in run.timeline if event.what == "issue wgmma" and event.warp % 4 == 0)
+        for block in sorted({event.block for event in run.timeline}):
+            for who in warpgroups:
+                if issues[block, who] != each:
+                    return f"warpgroup {who} of block {block} issues {issues[block, who]} wgmma, and should issue {each}: {why}"
+        return ""
+    return custom(f"wgmma by each of {len(warpgroups)} warpgroups: {each}", complaint)
+
+
 def by_each_warp(amounts: Sequence[Sequence[int]], event: str, does: str, why: str) -> Requirement:
     """In block b, warp w must have amounts[b][w] of the events that the timeline names `event`, at least; where nobody has any, others say so. does: 'reads
-    shared memory', in the message."""
+    shared memory', in the message. Reads that nothing uses count as well: carried.own_share asks whether each warp's reads reach its results.
+    Where as many events are asked for as the data needs in all, none is left for show."""
     def complaint(run: Any) -> str:
         found = Counter((one.block, one.warp) for one in run.timeline if one.what == event)
         for block, of_block in enumerate(amounts):

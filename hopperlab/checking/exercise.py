@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from .carried import Carried
-from .fleeting import Fleeting
 from .requires import Requirement
 from .value_words import Words
 
@@ -43,7 +42,6 @@ class Case:
     tolerance: largest allowed |value - expected| relative to max(1, |expected|); 0 asks for equality
     requires:  what the emulator's counters and timeline must show, under the lazy schedule
     carried:   the mechanisms that the data must have gone by
-    fleeting:  of a Python answer, the argument of which each block may be read once only
     """
 
     expected: Any
@@ -54,7 +52,6 @@ class Case:
     requires: Sequence[Requirement] = ()
     carried: Sequence[Carried] = ()
     kept: frozenset[str] = frozenset()
-    fleeting: Fleeting | None = None
 
 
 @dataclass(frozen=True)

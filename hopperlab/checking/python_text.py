@@ -198,14 +198,29 @@ def _is_whole_constant(value: ast.expr, tree: ast.Module) -> bool:
         if name and name in MAKERS.get(module, ()):
             given = (*value.args, *(key.value for key in value.keywords))
             mapped = value.args[1:] if name == "defaultdict" else value.args if name in MAPPINGS else ()
+            if name == "defaultdict" and not all(_makes_data(one, tree) for one in value.args[:1]):
+                return False
             return all(key.arg for key in value.keywords) and all(_is_constant(one, tree) for one in given) and all(_is_no_class(one, tree) for one in mapped)
     return _is_constant(value, tree)
 
 
+def _makes_data(factory: ast.expr, tree: ast.Module) -> bool:
+    """Whether what a defaultdict asks for a value, as soon as another constant looks something up, runs nothing of the answer's."""
+    if isinstance(factory, ast.Lambda):
+        return _is_whole_constant(factory.body, tree) and not isinstance(factory.body, ast.Lambda)
+    if isinstance(factory, ast.Attribute):
+        return _imported(factory, tree)[0] in IMPORTS
+    return isinstance(factory, ast.Constant) or isinstance(factory, ast.Name) and _is_no_definition(factory.id, tree)
+
+
 def _is_constant(value: ast.expr, tree: ast.Module) -> bool:
-    """A lambda, or an expression of constants that calls only functions of math and builtins of CALLED, and none of them by another name."""
+    """A lambda, a list or a dictionary of constants, or an expression of constants that calls only functions of math and builtins of CALLED, none by another name."""
     if isinstance(value, ast.Lambda):
         return _defaults_are_constants(value.args, tree)
+    if isinstance(value, (ast.List, ast.Tuple)):
+        return all(_is_constant(part, tree) for part in value.elts)
+    if isinstance(value, ast.Dict) and all(value.keys):
+        return all(_is_constant(part, tree) for part in (*filter(None, value.keys), *value.values))
     if not _made_of(value, (*PLAIN, ast.Attribute)):
         return False
     return all(_is_harmless(node, tree) for node in ast.walk(value))

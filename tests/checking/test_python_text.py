@@ -42,6 +42,9 @@ TAKEN = [
     "WORDS = 'memory multipliers'.split()\nMASK = 0x70\nMASK |= 0x80\nTEXT = ','.join(str(i) for i in range(3))\nDEEP = SPAN.bit_length()\n",
     "import itertools\nimport numpy as np\nfrom fractions import Fraction\nSQUARES = np.array([i * i for i in range(4)], dtype=np.int64)\nHALF = Fraction(1, 2)\n"
     "PLACES = list(itertools.product(range(2), range(3)))\nWEIGHTS = np.arange(8) * 2\n",
+    "from collections import Counter, defaultdict\nimport collections\nRULES = [lambda a, b: a < b, lambda a, b=2: helper(a) % b == 0]\nBY_NAME = "
+    "{'double': lambda n: 2 * n, 'both': (min, lambda n: n)}\nDEEP = defaultdict(lambda: defaultdict(int))\nFAR = defaultdict(lambda: float('inf'))\nSEEN = "
+    "defaultdict(collections.Counter)\n\n\ndef helper(n):\n    return n\n",
 ]
 OWN = "class Own:\n    def __init__(self, *given):\n        print(1)\n\n    def keys():\n        print(1)\n\n\n"
 RUNS = {
@@ -57,6 +60,11 @@ RUNS = {
     "a class unpacked as keywords": OWN + "from functools import partial\nX = partial(print, **Own)\n",
     "a class that a defaultdict copies": OWN + "from collections import defaultdict\nX = defaultdict(int, Own)\n",
     "what a partial makes, called": "from functools import partial\nX = partial(print, 1)()\n",
+    "a default factory of the answer's, asked by the next constant": "from collections import defaultdict\nX = defaultdict(lambda: print(1))\nY = X[0]\n",
+    "a default factory by its name": "from collections import defaultdict\n\n\ndef f():\n    print(1)\n\n\nX = defaultdict(f)\nY = X[0]\n",
+    "a lambda of a list, called": "X = [lambda: print(1)]\nY = X[0]()\n",
+    "a lambda of a dictionary, called": "X = {0: lambda: print(1)}\nY = [one() for one in X.values()]\n",
+    "a lambda of a list whose default calls": "X = [lambda n=print(1): n]\n",
     "a default factory, called": "from collections import defaultdict\nX = defaultdict(print)[0]\n",
     "math, bound again": "import math\n\n\nclass math:\n    def ceil(x):\n        print(1)\n\n\nX = math.ceil(1)\n",
     "math, bound again by a comprehension": OWN + "import math\nX = [math.ceil(1) for math in [Own]]\n",

@@ -205,3 +205,55 @@ def test_stores_can_be_made_to_come_last(way, found):
         run.altered = Altered(way)
         kernel((1,), (64,), (y, seen))
     assert seen[0] == found and (y == 1).all()
+
+
+SLOW = r"""
+// Three warps count what they have done; the first and the last wait for each other nowhere but at the barrier in front.
+extern "C" __global__ void slow(int* order) {
+    __shared__ int turn;
+    if (threadIdx.x == 0) turn = 0;
+    __syncthreads();
+    for (int i = 0; i < 3; i++) {
+        int now = 0;
+        if (threadIdx.x % 32 == 0) now = atomicAdd(&turn, 1);
+        if (threadIdx.x % 32 == 0) order[now] = threadIdx.x / 32;
+    }
+}"""
+
+
+def order_of(warps):
+    order = np.full(9, 7, np.int32)
+    kernel = hl.RawModule(code=SLOW, name="slow.cu", backend="emulator").get_function("slow")
+    with hl.emulate(schedule="lazy", hazards="collect") as run:
+        run.altered = Altered("slow warps", warps=warps) if warps else Altered()
+        kernel((1,), (96,), (order,))
+    return order.tolist()
+
+
+@pytest.mark.parametrize("slow", range(3))
+def test_slow_warps_go_on_when_nobody_else_can(slow):
+    found = order_of((slow,))
+    assert found[6:] == [slow] * 3 and sorted(found) == sorted(3 * [0, 1, 2])
+
+
+def test_without_a_slow_warp_all_go_together():
+    assert all(order_of(())[6:] != [slow] * 3 for slow in range(3))
+
+
+def test_two_slow_warps_come_behind_the_third_one():
+    assert order_of((0, 1))[:3] == [2] * 3
+
+
+def test_who_waits_for_a_slow_warp_goes_on_as_soon_as_it_may():
+    """A slow warp hands over by an mbarrier: what it does behind the arrival comes after all that the other one does."""
+    code = SLOW.replace("__syncthreads();", """__shared__ unsigned long long went;
+    unsigned at = (unsigned)__cvta_generic_to_shared(&went);
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" :: "r"(at) : "memory");
+    __syncthreads();
+    if (threadIdx.x < 32) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory");
+    else asm volatile("{ .reg .pred p;\\nL%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\\n@!p bra L%=;\\n}" :: "r"(at) : "memory");""")
+    order = np.full(9, 7, np.int32)
+    with hl.emulate(schedule="lazy", hazards="collect") as run:
+        run.altered = Altered("slow warps", warps=(0,))
+        hl.RawModule(code=code, name="slow.cu", backend="emulator").get_function("slow")((1,), (96,), (order,))
+    assert order[6:].tolist() == [0, 0, 0] and not run.hazards

@@ -35,7 +35,10 @@ MOVES = ("ld.shared", "st.shared")
 LATE = "late stores"
 """Nothing is altered but the order: who would write to global memory runs when nobody else can, and nothing is left to land."""
 
-WAYS = (*LOADS, *PRODUCTS, *STORES, *MOVES, "reduce", LATE)
+SLOW = "slow warps"
+"""Nothing is altered but the order: these warps go on when nobody else can, and nothing is left to land."""
+
+WAYS = (*LOADS, *PRODUCTS, *STORES, *MOVES, "reduce", LATE, SLOW)
 """reduce: bulk and tensor reductions .add take away what they would add."""
 
 
@@ -67,10 +70,10 @@ def _each_word(table: np.ndarray, data: np.ndarray) -> np.ndarray:
 class Altered:
     """Nothing altered, or one of WAYS.
 
-    blocks: of which CTAs (their blockIdx), for reductions only
+    blocks: of which CTAs (their blockIdx), for reductions and slow warps only
     to:     of LOADS: what the engine brings is enciphered, and this unit of SINKS alone deciphers it
     key:    draws the cipher
-    warps:  of each CTA, by number: whose products, or whose loads and stores of MOVES, are altered (None: everybody's)
+    warps:  of each CTA, by number: whose products, or whose loads and stores of MOVES, are altered (None: everybody's), or who is slow
     beside: of MOVES: only while the warp holds what it has loaded from global memory and has not yet put into shared memory
     """
 

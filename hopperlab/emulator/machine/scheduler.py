@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compile import masks
 from ..compile.translated import EXIT
-from . import gates, late_stores, warp_meetings, whereabouts
+from . import gates, late_stores, slow_warps, warp_meetings, whereabouts
 from .cohort import NOBODY, Cohort, merge
 from .recurrence import Recurrence
 from .waits import ConvergeWait, SpuriousFalse
@@ -43,6 +43,8 @@ class Scheduler:
         self.converging: dict[int, list[Cohort]] = {}
         self.held: list[Cohort] = []         # they come last, at the blocks `late` (machine/altered.py)
         self.late = late_stores.blocks(machine)
+        self.slow: list[Cohort] = []         # they come last everywhere
+        self.stepping = False                # one of them runs its next block
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
         self.looks = 0                       # how often those who poll have looked
@@ -123,7 +125,11 @@ class Scheduler:
     def run_next(self) -> None:
         """Run the cohort whose turn it is, and wake those that it let go on."""
         M = self.M
-        self.execute(self.pick())
+        C = slow_warps.set_aside(self, self.pick())
+        if C is None:
+            return
+        self.execute(C)
+        self.stepping = False
         if M.barriers.flipped or M.named.flipped or M.cluster_barrier.flipped:
             M.barriers.flipped = M.named.flipped = M.cluster_barrier.flipped = False
             self.wake()
@@ -146,7 +152,7 @@ class Scheduler:
         if self.polling and self.polled_at != self.M.progress:
             if not self.endless():
                 self.poll_again()
-            elif not late_stores.release(self):
+            elif not (late_stores.release(self) or slow_warps.release(self)):
                 self.give_up()
             return True
         if self.M.landing.advance():
@@ -157,7 +163,7 @@ class Scheduler:
                 return True
         if self.wake():
             return True
-        if late_stores.release(self) or self.release_partial():
+        if late_stores.release(self) or slow_warps.release(self) or self.release_partial():
             return True
         if self.polling:
             if self.endless():
@@ -270,7 +276,7 @@ class Scheduler:
             if block.publishes and self.polling and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
                 return
             C.pc = following
-            if heap and (heap[0] <= following or following in ready):
+            if self.stepping or heap and (heap[0] <= following or following in ready):
                 self.enqueue(C)
                 return
 

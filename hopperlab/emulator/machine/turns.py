@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from . import late_stores
+from . import late_stores, slow_warps
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -59,7 +59,7 @@ def _unblock(S: Scheduler) -> State:
             return State.POLLS
     if S.wake():
         return State.RUNS
-    if late_stores.release(S) or S.release_partial():
+    if late_stores.release(S) or slow_warps.release(S) or S.release_partial():
         S.events += 1
         return State.RUNS
     return State.IDLE if S.polling else State.WAITS

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, at_most, custom, exactly, needless, none_of
+from ...checking.requires import Requirement, custom, exactly, needless, none_of
 from ..l01_feeding_the_tensor_core.exercises import by_warp
 
 EDGE, BK, WARPS = 128, 64, 8                    # the tile of the product: 128 x 128 x 64, by eight warps
@@ -42,13 +42,28 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: int)
         none_of("global_load_requests", "cp.async brings the tiles, no thread loads them"),
         needless("atom or red", "cp.async.bulk loads", instead="copy(t, slot) brings a tile, and multiply(slot) reads it"),
         exactly("mma_sync", rows * columns * WARPS * tiles * PRODUCTS, "multiply(slot) once for each tile"),
-        at_most("warp_instructions_barrier", rows * columns * WARPS * tiles, f"{rows * columns * WARPS} warps, {_number(tiles)}: one __syncthreads() a tile is enough"),
+        _one_barrier(rows * columns * WARPS, tiles),
         _depth(STAGES, tiles), _copies_first()))
 
 
 def _bf16(x: np.ndarray) -> np.ndarray:
     """Whole numbers of up to 8 bits as bf16, which holds them exactly: the upper half of fp32."""
     return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def _one_barrier(warps: int, tiles: int) -> Requirement:
+    """Warps may come to a barrier once a tile, on the average; arrivals of threads on an mbarrier are another barrier, those of cp.async none."""
+    most = warps * tiles
+
+    def complaint(run) -> str:
+        barriers = run.counters["warp_instructions_barrier"]
+        if barriers > most:
+            return f"warp_instructions_barrier is {barriers:,}, and should be at most {most:,}: {warps} warps, {_number(tiles)}: one __syncthreads() a tile is enough"
+        arrivals = sum(counted["warp_instructions"] for counted in run.counters.by_instruction() if counted.opcode.startswith("mbarrier.arrive"))
+        return "" if barriers + arrivals <= most else (
+            f"warps meet {barriers:,} times at a barrier of threads and arrive {arrivals:,} times on an mbarrier, together more than {most:,}: {warps} warps, "
+            f"{_number(tiles)}: one __syncthreads() a tile is enough, and an mbarrier on which threads arrive is one more")
+    return custom(f"one barrier a tile: {most}", complaint)
 
 
 def _depth(stages: int, tiles: int) -> Requirement:

@@ -6,7 +6,7 @@ import numpy as np
 
 import hopperlab as hl
 
-from ...checking.carried import Carried
+from ...checking.carried import Carried, own_share
 from ...checking.concurrency import by_each_warp
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import at_least, at_most, exactly, in_each_block, needless, none_of
@@ -35,7 +35,8 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
         source = hl.TensorMap.tiled(a, box=(ROWS, SPAN // 4), swizzle=f"{SPAN}B")
         launch("weigh", (blocks,), (ROWS,), (source, y, np.int32(rows), np.int32(columns), np.int32(at)), shared_mem=at + ROWS * SPAN)
 
-    return Case({"y": a @ np.arange(1, columns + 1, dtype=np.int32)}, run, {"y": y}, carried=(Carried("tma"),), requires=(
+    expected = a @ np.arange(1, columns + 1, dtype=np.int32)
+    return Case({"y": expected}, run, {"y": y}, carried=(Carried("tma"), *_own_rows(a, y, expected, ROWS)), requires=(
         exactly("tma_load_bytes", copied, "each box comes once, by TMA"),
         in_each_block(blocks, boxes, "issue cp", "tensor copies"),
         at_most("shared_load_requests", copied // 16 // WARP, "a thread reads its row in pieces of 16 bytes, each once"),
@@ -45,6 +46,17 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
                  instead="the boxes bring the rows, and ld reads them, 16 bytes a lane"),
         at_least("shared_load_bytes", 4 * rows * columns, "the threads read the tile from shared memory"),
         none_of("shared_load_conflicts", "eight lanes that read 16 bytes each of eight rows find them in eight groups of banks")))
+
+
+def _own_rows(a: np.ndarray, y: np.ndarray, expected: np.ndarray, ROWS: int) -> list[Carried]:
+    """For each warp of a block a run in which it alone reads other numbers (of whole numbers those above 0 are doubled, as floats are): its rows alone must follow."""
+    runs, shows = [], (a > 0).any(axis=1)
+    for warp in range(ROWS // WARP):
+        own = [row for row in range(len(a)) if row % ROWS // WARP == warp]
+        if own:
+            runs.append(own_share(lambda: y != expected, [row for row in own if shows[row]], len(own), warp,
+                                  "each thread reads its own row of every box, 16 bytes at a time"))
+    return runs
 
 
 EXERCISES = (

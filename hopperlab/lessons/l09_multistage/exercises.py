@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...checking.carried import Carried
+from ...checking.carried import Carried, alone_ahead
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.concurrency import arrivals_by, converged, nobody_stops, nothing_else, products_in_flight
+from ...checking.concurrency import arrivals_by, converged, issued_by, nobody_stops, nothing_else, products_in_flight
 from ...checking.requires import Requirement, at_least, custom, exactly, in_flight
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once, integers
 
@@ -68,8 +68,11 @@ def _multistage(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: i
         launch("gemm", grid, (256,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)), shared_mem=STAGES * (BM + BN) * ROW_BYTES)
 
     refills = max(0, tiles - STAGES)
-    return Case({"c": a @ b.T}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+    return Case({"c": a @ b.T}, run, {"c": c}, carried=(
+        Carried("tma"), Carried("wgmma"), *(alone_ahead(range(4 * who, 4 * who + 4), {4 - 4 * who: STEPS * tiles}, STEPS * (PENDING + 1), f"warpgroup {who}")
+                                            for who in (0, 1) if tiles > 1)), requires=(
         exactly("wgmma", blocks * tiles * STEPS * 2, "two warpgroups multiply every tile, 16 columns of k at a time"),
+        issued_by((0, 1), STEPS * tiles, "two warpgroups with 64 rows each"),
         exactly("tma_load_bytes", blocks * tiles * (BM + BN) * ROW_BYTES, "each tile is loaded once"),
         in_flight("cp", 2 * min(STAGES, tiles), f"{STAGES} slots keep the loads of A and B of {STAGES} tiles on their way"),
         in_flight_at_once(STEPS * min(PENDING + 1, tiles), f"{PENDING} more k-steps of {STEPS} wgmma run while a new one is issued"),

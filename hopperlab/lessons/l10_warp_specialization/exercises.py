@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...checking.carried import Carried, shared_out
+from ...checking.carried import Carried, alone_ahead, shared_out
 from ...checking.exercise import CUDA, Case, Exercise
-from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nobody_stops, nothing_else
+from ...checking.concurrency import arrivals_by, issued_by, loaded_by, loads_ahead, nobody_stops, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 
 SLOTS, TILE = 3, 512         # of the ring of 10.1: slots, and floats of a tile
@@ -63,20 +63,6 @@ def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int)
         arrivals_by({warp: (warp,) for warp in range(4 * CONSUMERS)}, lambda block: of_block[block], "warp")))
 
 
-def issued_by(consumers: int, each: int) -> Requirement:
-    """Every consumer warpgroup (1 .. consumers) of every block must issue `each` wgmma."""
-    def complaint(run: Any) -> str:
-        issues = [event for event in run.timeline if event.what == "issue wgmma" and event.warp % 4 == 0]
-        for block in sorted({event.block for event in run.timeline}):
-            for who in range(1, consumers + 1):
-                found = sum(event.block == block and event.warp == 4 * who for event in issues)
-                if found != each:
-                    return (f"warpgroup {who} of block {block} issues {found} wgmma, and should issue {each}: the {consumers} consumers "
-                            "share the work equally, 64 columns each")
-        return ""
-    return custom(f"wgmma by each of {consumers} warpgroups: {each}", complaint)
-
-
 def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int, STAGES: int) -> Case:
     """(m, n, k): a block computes 64 rows and 64 * CONSUMERS columns; small integers, so that every fp32 sum is exact."""
     from ml_dtypes import bfloat16
@@ -95,11 +81,14 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
         launch("gemm", grid, (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * stage_bytes + 64)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
-    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma"), *_shares_of(CONSUMERS, c, expected)), requires=(
+    return Case({"c": expected}, run, {"c": c}, carried=(
+        Carried("tma"), Carried("wgmma"), *_shares_of(CONSUMERS, c, expected), *(alone_ahead(
+            range(4 * who, 4 * who + 4), {4 * other: 4 * k_tiles for other in range(1, 1 + CONSUMERS) if other != who}, 4 * STAGES,
+            f"consumer warpgroup {who}") for who in range(1, 1 + CONSUMERS) if k_tiles > 1)), requires=(
         exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block of A and B comes once for all consumers"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
         exactly("wgmma", blocks * CONSUMERS * 4 * k_tiles, "a consumer multiplies a k-block in four k-steps"),
-        issued_by(CONSUMERS, 4 * k_tiles),
+        issued_by(range(1, 1 + CONSUMERS), 4 * k_tiles, f"the {CONSUMERS} consumers share the work equally, 64 columns each"),
         exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),
         in_flight("cp", 2 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps two boxes a stage on their way"),
         nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...checking.carried import Carried
+from ...checking.carried import Carried, alone_ahead
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nobody_stops, nothing_else
 from ...checking.requires import exactly, in_flight, none_of
@@ -63,7 +63,9 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], PRODUCER_REGIST
         launch("gemm", grid, (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * stage_bytes + 64)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
-    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+    return Case({"c": expected}, run, {"c": c}, carried=(
+        Carried("tma"), Carried("wgmma"), *(alone_ahead(range(4 * who, 4 * who + 4), {4 * (3 - who): ROW_BLOCKS * 4 * k_tiles}, ROW_BLOCKS * 4 * STAGES,
+                                                        f"consumer warpgroup {who}") for who in (1, 2) if k_tiles > 1)), requires=(
         exactly("setmaxnreg_dec", 4 * blocks, "the four warps of the producer's warpgroup give registers back, once each"),
         exactly("setmaxnreg_inc", 4 * CONSUMERS * blocks, "the four warps of each consumer take registers, once each"),
         exactly("peak_registers", most, f"a consumer takes the largest legal count that {1 + CONSUMERS} x {entry} leave beside the "

@@ -50,6 +50,24 @@ def _evenly(amount: int) -> Requirement:
     return custom(f"copies of each CTA: {amount}", complaint)
 
 
+def _others_ahead(cluster: int, ahead: int) -> Carried:
+    """In a run in which the consumers of each cluster's first CTA are slow, the others of their cluster must have issued `ahead` wgmma before these issue their first."""
+    def judged(run) -> str:
+        issued = Counter[int]()
+        for event in run.timeline:
+            if event.what != "issue wgmma" or event.warp % 4:
+                continue
+            if event.block % cluster == 0 and not issued[event.block]:
+                for other in range(event.block + 1, event.block + cluster):
+                    if issued[other] < ahead:
+                        return f"CTA {other} had issued {issued[other]} wgmma when CTA {event.block} issued its first, and it should be {ahead}"
+            issued[event.block] += 1
+        return ""
+    return Carried("slow warps", warps=range(4), blocks=lambda block: block[0] % cluster == 0, judged=judged, says=(
+        "the consumers of the first CTA of each cluster went on only when nobody else could, and those of another one waited for them. A consumer waits on `full` of its "
+        "own CTA alone and hands back the slot by an arrival. Who waits for the whole cluster is the producer that fills a slot again"))
+
+
 def _multicast(rng: np.random.Generator, shape: tuple[int, int, int], CLUSTER: int, STAGES: int) -> Case:
     """(m, n, k): C = A * B^T; each CTA of a cluster along n loads 1 / CLUSTER of the A tile for all of them."""
     m, n, k = shape
@@ -66,7 +84,8 @@ def _multicast(rng: np.random.Generator, shape: tuple[int, int, int], CLUSTER: i
                shared_mem=STAGES * (STAGE_BYTES + 16))
 
     exact = a.astype(np.float32) @ b.astype(np.float32).T
-    return Case({"c": exact.astype(ml_dtypes.bfloat16)}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+    return Case({"c": exact.astype(ml_dtypes.bfloat16)}, run, {"c": c}, carried=(
+        Carried("tma"), Carried("wgmma"), *((_others_ahead(CLUSTER, 4 * min(STAGES, k_blocks)),) if k_blocks > 1 else ())), requires=(
         exactly("tma_loads", 2 * steps, "for each k-block a CTA issues two loads, its part of A for the whole cluster and its own tile of B"),
         exactly("tma_load_bytes", steps * STAGE_BYTES, "a whole tile of A and one of B arrive in every CTA"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),

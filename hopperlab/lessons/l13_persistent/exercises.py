@@ -123,6 +123,30 @@ def _stores_under_products(tiles: list[int], each: int) -> Carried:
         "must need nothing of the one before but the word on the named barrier, so that its first product runs beside those stores"))
 
 
+def _begins_before_the_wait(me: int, consumers: int, tiles: list[int], each: int) -> Carried:
+    """In a run in which consumer `me` is slow, the first product of the tile behind each of its tiles must have been issued before the last of its own (`each` a tile)
+    has been waited for."""
+    warps = range(4 * me + 4, 4 * me + 8)
+
+    def judged(run: Any) -> str:
+        issued, landed = Counter[int](), Counter[tuple[int, int]]()
+        for event in run.timeline:
+            if event.what == "issue wgmma" and event.warp % 4 == 0:
+                issued[event.block] += 1
+            elif event.what == "land wgmma" and event.warp in warps:
+                landed[event.block, event.warp] += 1
+                turns, left = divmod(landed[event.block, event.warp], each)
+                following = issued[event.block] // each + (issued[event.block] % each > 0) - 1       # the last tile begun
+                own = [tile for tile in range(tiles[event.block]) if tile % consumers == me]
+                if turns and not left and own[turns - 1] + 1 < tiles[event.block] and following <= own[turns - 1]:
+                    return (f"consumer {me + 1} of block {event.block} had waited for all products of tile {own[turns - 1]} of the block, and no product of tile "
+                            f"{own[turns - 1] + 1} had been issued")
+        return ""
+    return Carried("slow warps", warps=warps, judged=judged, says=(
+        f"consumer {me + 1} went on only when nobody else could, and the next tile waited for more than its word. The word on the named barrier, after the last "
+        "k-block of a tile was issued and before anybody waits for the product, is all that the next consumer may wait for"))
+
+
 def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS: int, STAGES: int) -> Case:
     """(m, n, k, blocks): tiles of 64 x 64, every blocks-th by a block; small integers, so that every fp32 sum is exact."""
     from ml_dtypes import bfloat16
@@ -141,7 +165,8 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS:
         launch("gemm", (blocks,), (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * STAGE_BYTES + 64)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
-    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma"), _stores_under_products(of_block, 4 * k_tiles)), requires=(
+    return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma"), _stores_under_products(of_block, 4 * k_tiles), *(
+        _begins_before_the_wait(me, CONSUMERS, of_block, 4 * k_tiles) for me in range(CONSUMERS) if max(of_block) > me + 1)), requires=(
         in_turn(CONSUMERS, of_block, 4 * k_tiles),
         exactly("wgmma", tiles * 4 * k_tiles, "each tile is multiplied once, a k-block in four k-steps"),
         exactly("mbarrier_arrivals", 2 * tiles * k_tiles, "a k-block takes one arrival by the producer and one by the consumer whose tile it belongs "
@@ -162,7 +187,7 @@ def _sizes(rng: np.random.Generator) -> tuple[int, int, int, int]:
 
 EXERCISES = (
     Exercise("13.1", "The tiles of one CTA", PYTHON, "tiles_of", draw=_places, case=_tiles_of, constants={"GROUP": (4, 2, 3, 8)},
-             shapes=((0, 1, 3, 4), (0, 1, 3, 10), (2, 5, 4, 12), (3, 4, 1, 1), (0, 3, 5, 7), (1, 2, 2, 9)),
+             shapes=((0, 1, 3, 4), (0, 1, 3, 10), (2, 5, 4, 12), (3, 4, 1, 1), (0, 3, 5, 14), (1, 2, 2, 9)),
              says=lambda shape: "CTA {} of {}, {} x {} tiles".format(*shape)),
     Exercise("13.2", "Taking turns", CUDA, "gemm", shapes=((128, 128, 128, 1), (1, 1, 8, 1), (70, 130, 64, 2), (64, 330, 72, 1)), draw=_sizes, case=_gemm,
              constants={"CONSUMERS": (2, 3), "STAGES": (4, 3)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}; {} blocks".format(*shape)),

@@ -37,6 +37,11 @@ def has_subnormal(scaled: np.ndarray) -> bool:
     return bool(((magnitudes > 0) & (magnitudes < 8)).any())
 
 
+def has_lost_negative(scaled: np.ndarray) -> bool:
+    """True when some negative number becomes 0, and its code is the sign bit alone."""
+    return bool(((e4m3_codes(scaled)[0] == 0x80) & (scaled < 0)).any())
+
+
 def spread(rng: np.random.Generator, count: int) -> list[float]:
     """Numbers of very different size with three digits, some of them 0."""
     sizes = 10.0 ** np.where(rng.random(count) < 0.4, rng.uniform(-4, -2, count), rng.uniform(-2, 2, count))
@@ -53,7 +58,7 @@ def _quantise(rng: np.random.Generator, count: int, BLOCK: int, LARGEST: int) ->
         blocks = [np.array(values[i:i + BLOCK]) for i in range(0, count, BLOCK)]
         scales = [float(np.abs(block).max()) / LARGEST or 1.0 for block in blocks]
         scaled = [block / scale for block, scale in zip(blocks, scales, strict=True)]
-        if all(map(clear_of_ties, scaled)) and (count < 3 or any(map(has_subnormal, scaled))):
+        if all(map(clear_of_ties, scaled)) and (count < 3 or any(map(has_subnormal, scaled))) and (count < 8 or any(map(has_lost_negative, scaled))):
             break
     rows = []
     for block, scale in zip(blocks, scales, strict=True):

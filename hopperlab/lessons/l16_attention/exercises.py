@@ -13,36 +13,31 @@ from ...checking import exponentials
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise, Launch
 from ...checking.concurrency import nothing_else
-from ...checking.fleeting import Fleeting
 from ...checking.requires import Requirement, custom, exactly, none_of
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once
 
-READ_ONCE = ("the scores of a block became others as soon as those of another block were read, and the result was wrong: sums are made anew of scores that have been met "
-             "before. Read each block once, when its turn comes, and carry on the largest score, the sum and the unfinished result")
 QUERIES, PANEL = 64, 64      # of a CTA; columns of a box
 
 
-def _online(rng: np.random.Generator, shape: tuple[int, bool], BLOCK: int, SCALE: float) -> Case:
-    """(keys, seen): a row's scores, values and the order of its blocks; of seven keys or more the first block met is hidden; all are unless `seen`."""
-    keys, seen = shape
-    scores = [float(s) for s in rng.integers(-9, 10, keys) + (9000 if keys >= 7 else 0)]     # exp of the large ones overflows
+def _online(rng: np.random.Generator, shape: tuple[int, int, str], SCALE: float) -> Case:
+    """(keys met before, keys of the block, what the block brings): a row's running numbers, and what a block with its own scores and values makes of them.
+    Scores lie about 9000, whose exponentials overflow; 'higher': the largest so far; 'lower': none larger; 'hidden': no key that the query sees."""
+    before, keys, brings = shape
+    most = -inf if not before else SCALE * float(9000 + rng.integers(-4, 5))
+    weights = [1.0, *(exp(-SCALE * float(n)) for n in rng.integers(0, 9, before - 1))] if before else []
+    total, out = float(sum(weights)), float(sum(w * float(v) for w, v in zip(weights, rng.integers(-5, 6, before), strict=True)))
+    centre = (most / SCALE if before else 9000.0) + {"higher": 7, "lower": -7, "hidden": 0}[brings]
+    scores = [-inf if brings == "hidden" or i and rng.random() < 0.25 else centre + float(rng.integers(-6, 7)) for i in range(keys)]
     values = [float(v) for v in rng.integers(-5, 6, keys)]
-    order = rng.permutation(-(-keys // BLOCK)).tolist()
-    for i in range(keys):
-        if not seen or rng.random() < 0.15 or keys >= 7 and i // BLOCK == order[0]:
-            scores[i] = -inf
-    if seen and len(order) > 3:
-        scores[order[2] * BLOCK] = 9011.0                        # the maximum rises to it, and is lower in the next block
-    steps, most, total, out = [], -inf, 0.0, 0.0
-    for block in order:
-        inside = range(block * BLOCK, min(keys, (block + 1) * BLOCK))
-        high = max([most, *(SCALE * scores[i] for i in inside)])
-        factor = 0.0 if most == -inf else exp(most - high)
-        terms = {i: exp(SCALE * scores[i] - high) if scores[i] > -inf else 0.0 for i in inside}
-        total, out = total * factor + sum(terms.values()), out * factor + sum(terms[i] * values[i] for i in inside)
-        most = high
-        steps.append([most, factor, total])
-    return Case([steps, out / total if total else 0.0], arguments=(scores, values, order), tolerance=1e-9, fleeting=Fleeting(0, BLOCK, READ_ONCE))
+    high = max([most, *(SCALE * s for s in scores)])
+    factor = 0.0 if most == -inf else exp(most - high)
+    terms = [exp(SCALE * s - high) if s > -inf else 0.0 for s in scores]
+    new, sums = total * factor + sum(terms), out * factor + sum(w * v for w, v in zip(terms, values, strict=True))
+    return Case([high, factor, new, sums, sums / new if new else 0.0], arguments=(most, total, out, scores, values), tolerance=1e-9)
+
+
+def _some_block(rng: np.random.Generator) -> tuple[int, int, str]:
+    return int(rng.integers(0, 5)), int(rng.integers(1, 9)), ("higher", "lower", "hidden")[int(rng.integers(3))]
 
 
 def softmax_under_product(blocks: int, keys: int) -> Requirement:
@@ -128,9 +123,9 @@ def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: i
 
 
 EXERCISES = (
-    Exercise("16.1", "A softmax that never sees its row", PYTHON, "online", shapes=((1, True), (3, False), (4, True), (7, True), (13, True)),
-             draw=lambda rng: (int(rng.integers(9, 24)), bool(rng.random() < 0.9)), case=_online,
-             constants={"BLOCK": (4, 3, 5), "SCALE": (0.5, 0.25, 0.125)}, says=lambda shape: f"{shape[0]} keys"),
+    Exercise("16.1", "A softmax that never sees its row", PYTHON, "online", draw=_some_block, case=_online, constants={"SCALE": (0.5, 0.25, 0.125)},
+             shapes=((0, 4, "hidden"), (0, 3, "higher"), (4, 4, "higher"), (5, 4, "lower"), (2, 1, "hidden")),
+             says=lambda shape: f"{shape[1]} keys behind {shape[0]}"),
     Exercise("16.2", "The rescale, under a product", CUDA, "attention", shapes=((64, 64), (3, 1), (70, 136)),
              draw=lambda rng: (int(rng.integers(1, 68)), int(rng.integers(130, 193))), case=_attention,
              constants={"D": (64, 128), "KEYS": (64, 128), "SINK": (4, 6, 8)}, seeds=0, says=lambda shape: f"{shape[0]} queries, {shape[1]} keys"),

@@ -47,7 +47,7 @@ EXERCISES = (
     Exercise("16b.1", "A row sum that needs no row", PYTHON, "gradients", shapes=((4, 3, 0), (2, 4, 5), (6, 5, 3), (3, 1, 7)), draw=lambda rng: (
         int(rng.integers(2, 9)), int(rng.integers(1, 8)), int(rng.integers(1, 9))), case=_gradients, constants={"SCALE": (0.5, 0.25, 0.125)},
         says=lambda shape: f"{shape[1]} keys of {shape[1] + shape[2]}, heads of {shape[0]}"),
-    Exercise("16b.2", "Which product waits for which?", PYTHON, "starts", shapes=((1, 100, 100, 100), (2, 700, 300, 100), (3, 100, 900, 800),
+    Exercise("16b.2", "Which product waits for which?", PYTHON, "starts", shapes=((1, 100, 100, 100), (2, 700, 900, 100), (3, 100, 900, 800),
                                                                                   (3, 1500, 50, 700)), draw=lambda rng: (
         int(rng.integers(1, 6)), *(50 * int(n) for n in rng.integers(1, 30, 3))), case=_starts, constants={"PRODUCT": (512, 256, 400)},
         says=lambda shape: "{} blocks, exponentials {}, ds {}, dq's way out {} cycles".format(*shape)),

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...checking.carried import Carried
+from ...checking.carried import Carried, own_share
 from ...checking.concurrency import by_each_warp
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import exactly, in_each_block, in_flight, kept_full, needless
 
+WARP = 32
 MOST = 12                               # pieces a row that are tried
 
 
@@ -52,13 +53,28 @@ def _combine(rng: np.random.Generator, shape: tuple[int, ...], DIM: int, SLOTS: 
     def run(launch) -> None:
         launch("combine", (len(shape),), (DIM,), (parts, most, total, starts, out))
 
-    return Case({"out": exact.astype(np.float32)}, run, {"out": out}, tolerance=1e-5, carried=(Carried("bulk", (parts,)),), requires=(
+    return Case({"out": exact.astype(np.float32)}, run, {"out": out}, tolerance=1e-5, carried=(Carried("bulk", (parts,)), *_own_columns(out, exact, DIM)), requires=(
         exactly("bulk_loads", count, "one bulk copy brings a part"), exactly("bulk_load_bytes", count * DIM * 4, "each part is copied once"),
         in_flight("cp", min(SLOTS, max(shape)), f"a ring of {SLOTS} slots keeps {SLOTS} parts on their way"), kept_full(SLOTS, "issue cp", "land cp", "copies"),
-        by_each_warp([DIM // 32 * [parts] for parts in seen], "load shared", "reads shared memory",
+        by_each_warp([DIM // WARP * [parts] for parts in seen], "load shared", "reads shared memory",
                      "a thread adds up one column of every part, so all warps read every slot"),
         *([in_each_block(len(shape), None, "issue cp", "copies")] if min(shape) else []),
         needless("atom or red", "cp.async", instead="a bulk copy brings a part, and each thread adds up one column")))
+
+
+def _own_columns(out: np.ndarray, exact: np.ndarray, DIM: int) -> list[Carried]:
+    """For each warp a run in which it alone reads doubled numbers: columns of every row must follow, and 32 be doubled at the most, whichever they are."""
+    filled = exact != 0
+
+    def changed() -> np.ndarray:
+        return filled & ~np.isclose(out, exact, rtol=1e-4)
+
+    def doubled() -> np.ndarray:
+        return filled & np.isclose(out, 2 * exact, rtol=1e-4)
+
+    rows = [row for row in range(len(exact)) if filled[row].sum() > DIM - WARP]
+    return [own_share(changed, rows, WARP * len(exact), warp, "a thread adds up one column of every part, so all warps read every slot", doubled)
+            for warp in range(DIM // WARP)]
 
 
 EXERCISES = (
