@@ -147,11 +147,11 @@ def told(lesson, name, lines):
 
 def test_a_deadlock_lists_the_arrivals_of_the_barrier_that_is_waited_for():
     """Not those of every barrier: of a ring's `full` and `empty`, in static and in dynamic shared memory, and who has never come to an arrival."""
-    assert ("mbarrier 0x1410 (empty[0]): 4 more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives "
+    assert ("mbarrier 0x1410 (empty[0]): 4 more arrivals in this phase; whoever should arrive has ended, waits itself, or never arrives "
             "(nothing arrives on it; arrivals on other mbarriers: repair.cu:7)") in told("04", "arrive", ALL["04", "arrive"].broken)
     unnamed = told("12", "counts", ALL["12", "counts"].broken)
     assert "(initialised at shared_tiles.cu:42)" in unnamed and "(initialised at shared_tiles.cu:43)" in unnamed
-    assert "mbarrier 0x8400: 1 more" in unnamed and "(arrivals on it: shared_tiles.cu:59)" in unnamed and "(arrivals on it: repair.cu:9)" in unnamed
+    assert "mbarrier 0x8400: 1 more arrival in this phase" in unnamed and "mbarrier 0x8410: 2 more arrivals in this phase" in unnamed and "(arrivals on it: shared_tiles.cu:59)" in unnamed and "(arrivals on it: repair.cu:9)" in unnamed
     never = ALL["04", "arrive"].reference.replace("if (t % 32 == 0) mbarrier_arrive", "if (tiles < 0) mbarrier_arrive")
     assert "; nobody has come to repair.cu:18)" in told("04", "arrive", never)
 
