@@ -12,7 +12,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.concurrency import converged, loaded_by, loads_ahead, no_cluster_barrier, nothing_else
+from ...checking.concurrency import loaded_by, loads_ahead, no_cluster_barrier, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 
 BM, ROW = 128, 128           # of the warm-up: rows of a tile of A, bytes of one row of any tile
@@ -77,8 +77,7 @@ def _multicast(rng: np.random.Generator, shape: tuple[int, int, int], CLUSTER: i
         nothing_else("A and B come by tensor copies, A's parts by multicast, and wgmma reads them where they landed"),
         loads_ahead(CLUSTER + 1, STAGES, "the producer waits for nothing else than the slot that it fills"),
         loaded_by(range(4, 5), "the producer's warp, the last one"),
-        no_cluster_barrier(),
-        converged(("barrier.cluster",), "the producer's thread was alone in its loop, so put a __syncwarp() before the last cluster barrier")))
+        no_cluster_barrier()))
 
 
 EXERCISES = (

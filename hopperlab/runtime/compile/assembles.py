@@ -10,7 +10,8 @@ KERNEL = """extern "C" __global__ void __launch_bounds__(384, 1) one(unsigned lo
 
 def assembles(ptx: str, architecture: str) -> bool:
     """True when NVRTC assembles one PTX statement (%0: a 32-bit register, %1: a 64-bit one) for `architecture`. Raises ToolchainError where there is no NVRTC."""
-    from .nvrtc import CompileError, Source, compile_source
+    from ..errors import CompileError
+    from .nvrtc import Source, compile_source
 
     braces = ptx.replace("{{", "{").replace("}}", "}")
     try:
