@@ -151,7 +151,8 @@ def test_a_deadlock_lists_the_arrivals_of_the_barrier_that_is_waited_for():
             "(nothing arrives on it; arrivals on other mbarriers: repair.cu:7)") in told("04", "arrive", ALL["04", "arrive"].broken)
     unnamed = told("12", "counts", ALL["12", "counts"].broken)
     assert "(initialised at shared_tiles.cu:42)" in unnamed and "(initialised at shared_tiles.cu:43)" in unnamed
-    assert "mbarrier 0x8400: 1 more arrival in this phase" in unnamed and "mbarrier 0x8410: 2 more arrivals in this phase" in unnamed and "(arrivals on it: shared_tiles.cu:59)" in unnamed and "(arrivals on it: repair.cu:9)" in unnamed
+    assert "mbarrier 0x8400: 1 more arrival in this phase" in unnamed and "mbarrier 0x8410: 2 more arrivals in this phase" in unnamed
+    assert "(arrivals on it: shared_tiles.cu:59)" in unnamed and "(arrivals on it: repair.cu:9)" in unnamed
     never = ALL["04", "arrive"].reference.replace("if (t % 32 == 0) mbarrier_arrive", "if (tiles < 0) mbarrier_arrive")
     assert "; nobody has come to repair.cu:18)" in told("04", "arrive", never)
 
@@ -266,5 +267,6 @@ def test_what_a_scatter_by_hand_lacks_is_told(old, new, said):
 
 def test_four_threads_may_scatter_a_row_each():
     repair = ALL["18", "scatter"]
-    each = repair.reference.replace("threadIdx.x == 0", "threadIdx.x < 4").replace("for (int i = 0; i < 4; i++) cp_async", "int i = threadIdx.x; cp_async")
+    each = repair.reference.replace("threadIdx.x == 0", "threadIdx.x < 4")
+    each = each.replace("for (int i = 0; i < 4; i++) cp_async", "int i = threadIdx.x; cp_async")
     assert repair.judge(each).startswith("Right")
