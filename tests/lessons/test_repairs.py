@@ -254,7 +254,8 @@ def test_a_shuffle_may_stand_for_a_second_read_of_shared_memory():
 
 
 @pytest.mark.parametrize("old, new, said", [
-    ("    fence_proxy_async_shared_cta();", "    ", "missing-proxy-fence"), ("__syncthreads();", "", "race"), ("cp_async_bulk_wait_group_read<0>();", "", "exit-in-flight"),
+    ("    fence_proxy_async_shared_cta();", "    ", "missing-proxy-fence"), ("__syncthreads();", "", "race"),
+    ("cp_async_bulk_wait_group_read<0>();", "", "exit-in-flight"),
     ("cp_async_bulk_commit_group();", "", "exit-in-flight"), ("tile[i], 0, wanted[i]", "tile[0], 0, wanted[i]", "the values are wrong"),
     ("wanted[i]);", "wanted[0] + i);", "the values are wrong"), ("0, wanted[i]", "wanted[i], 0", "misaligned"),
     ("i < 4; i++) cp_async", "i < 3; i++) cp_async", "the values are wrong")])
