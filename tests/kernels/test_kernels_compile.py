@@ -108,6 +108,7 @@ BUDGETS = [
     ("decoding/append.cu", (), {"append": 40}),
     ("layouts/columns.cu", (), {"columns": 40}),
     ("layouts/gather_rows.cu", (), {"gather_rows": 40}),
+    ("layouts/scatter_rows.cu", (), {"scatter_rows": 40}),
     ("stores/fence_places.cu", (), {"doubled": 40}),
     ("stores/grouped.cu", (), {"grouped": 40}),
     *[("mixed/int_weights.cu", (f"-DBITS={bits}", *options), {"int_weights": 168}) for bits in (4, 8)

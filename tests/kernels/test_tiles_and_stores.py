@@ -129,3 +129,17 @@ def test_four_rows_on_one_barrier(schedule):
             kernel((1,), (64,), (hl.TensorMap.tiled(x, box=(1, 64)), np.asarray(wanted, np.int32), out))
         assert (out == np.stack([x[row] if 0 <= row < 40 else np.zeros(64, np.float32) for row in wanted])).all()
         assert run.counters["tma_loads"] == 4 and run.counters["tma_load_bytes"] == 4 * 256
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_four_rows_by_four_stores(schedule):
+    """scatter_rows writes what NumPy's index writes; what lies outside is left out."""
+    x = np.random.default_rng(5).integers(-99, 99, (4, 64)).astype(np.float32)
+    kernel = hl.load_kernel("layouts/scatter_rows.cu", "scatter_rows")
+    for wanted in ([3, 17, 39, 0], [5, 40, 6, 99]):
+        out, expected = (np.full((40, 64), -1, np.float32) for _ in range(2))
+        for row, values in zip(wanted, x, strict=True):
+            expected[row:row + 1] = 2 * values
+        with hl.emulate(schedule=schedule, seed=4, hazards="raise"):
+            kernel((1,), (64,), (hl.TensorMap.tiled(out, box=(1, 64)), np.asarray(wanted, np.int32), x))
+        assert (out == expected).all()

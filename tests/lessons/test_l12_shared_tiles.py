@@ -2,7 +2,9 @@
 """Lesson 12: traffic by shape, the sums of the shared tiles, the exercise's masks, and the recorded table."""
 import pytest
 
+import hopperlab as hl
 from hopperlab import measure
+from hopperlab.lessons import repairs
 from hopperlab.lessons.l12_clusters import shared_tiles
 from hopperlab.measure.launches.clusters import column_mask, row_mask
 
@@ -55,3 +57,16 @@ def test_the_recorded_ways_are_all_there():
                   "__syncthreads", "arrive.relaxed"):
         assert words in told
     assert len({len(line) for line in told.splitlines()[1:]}) == 1, "the numbers stand in one column"
+
+
+def test_the_cluster_barrier_at_the_end_needs_no_syncwarp_of_its_own():
+    """What the lesson says beside its repair: the machine code is the same with and without, and an answer without it is right."""
+    text = hl.kernel_source("clusters/shared_tiles.cu")
+    assert text.count("    __syncwarp();\n") == 1
+    code = [hl.sass(hl.RawModule(code=source, backend="emulator"), "shared_tiles").instructions for source in (text, text.replace("    __syncwarp();\n", ""))]
+    found = [[str(instruction) for instruction in instructions] for instructions in code]
+    assert found[0] == found[1]
+    barrier = max(i for i, line in enumerate(found[0]) if "UCGABAR_ARV" in line)
+    assert any("WARPSYNC" in line for line in found[0][barrier - 6:barrier])
+    repair = repairs.find("12", "leaves")
+    assert repair.judge(repair.reference.replace("    __syncwarp();\n", "")).startswith("Right")

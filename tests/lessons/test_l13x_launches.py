@@ -99,3 +99,11 @@ def test_the_recorded_moments(way, rows):
     picture = lesson.when_picture(RECORDING, way, "loaded")
     assert picture.text.count("begins … may read") == rows and "norm: may read … ends" in picture.text and picture.png()[:4] == b"\x89PNG"
     assert lesson.length_chart(RECORDING).text.count("\n") == 6
+
+
+@pytest.mark.parametrize("kernels, way", [(5, "dependent launches"), (4, "ordinary launches"), (2, "one persistent kernel")])
+def test_the_panels_words_below_its_axis_lie_in_the_picture(kernels, way):
+    figure = lesson.launch_chain(kernels, way, "start", "x", "lazy").figure
+    figure.canvas.draw()
+    box = figure.axes[0].xaxis.label.get_window_extent()
+    assert 0 <= box.x0 and box.x1 <= figure.bbox.x1 and 0 <= box.y0

@@ -147,11 +147,12 @@ def told(lesson, name, lines):
 
 def test_a_deadlock_lists_the_arrivals_of_the_barrier_that_is_waited_for():
     """Not those of every barrier: of a ring's `full` and `empty`, in static and in dynamic shared memory, and who has never come to an arrival."""
-    assert ("mbarrier 0x1410 (empty[0]): 4 more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives "
+    assert ("mbarrier 0x1410 (empty[0]): 4 more arrivals in this phase; whoever should arrive has ended, waits itself, or never arrives "
             "(nothing arrives on it; arrivals on other mbarriers: repair.cu:7)") in told("04", "arrive", ALL["04", "arrive"].broken)
     unnamed = told("12", "counts", ALL["12", "counts"].broken)
     assert "(initialised at shared_tiles.cu:42)" in unnamed and "(initialised at shared_tiles.cu:43)" in unnamed
-    assert "mbarrier 0x8400: 1 more" in unnamed and "(arrivals on it: shared_tiles.cu:59)" in unnamed and "(arrivals on it: repair.cu:9)" in unnamed
+    assert "mbarrier 0x8400: 1 more arrival in this phase" in unnamed and "mbarrier 0x8410: 2 more arrivals in this phase" in unnamed
+    assert "(arrivals on it: shared_tiles.cu:59)" in unnamed and "(arrivals on it: repair.cu:9)" in unnamed
     never = ALL["04", "arrive"].reference.replace("if (t % 32 == 0) mbarrier_arrive", "if (tiles < 0) mbarrier_arrive")
     assert "; nobody has come to repair.cu:18)" in told("04", "arrive", never)
 
@@ -199,6 +200,7 @@ def test_a_copy_that_tells_an_mbarrier_is_not_said_to_need_a_group():
     ("13", "slot", "read<C_SLOTS - 1>", "read<C_SLOTS - 2>", "at most 3 stores are under way at once"),
     ("13x", "wait", "        if (WAIT_AT == WAIT_AT_LOADS)", "        wait_for_grid_in_front(trace);\n        if (WAIT_AT == WAIT_AT_LOADS)",
      "when the producer waits for the kernel in front, it has asked for 0 tiles, and it should be 2"),
+    ("18", "scatter", "wanted[i]);", "wanted[i]), cp_async_bulk_commit_group(), cp_async_bulk_wait_group_read<0>();", "at most 1 store is under way at once"),
     ("16", "slot", "wgmma_wait_group<1>();", "wgmma_wait_group<0>();", "most exponentials are taken with no product in flight"),
     ("16", "registers", "wgmma_wait_group<1>();", "wgmma_wait_group<0>();", "most exponentials are taken with no product in flight")])
 def test_right_values_by_another_way_than_the_lessons_are_no_repair(lesson, name, old, new, asked):
@@ -211,6 +213,8 @@ def test_right_values_by_another_way_than_the_lessons_are_no_repair(lesson, name
 @pytest.mark.parametrize("lesson, name, old, new", [
     ("13", "order", "ring.skip(k_tiles);", "for (int i = 0; i < k_tiles; i++) ring.advance();"),
     ("13", "slot", "read<C_SLOTS - 1>", "read<3>"),
+    ("18", "scatter", "_wait_group_read<0>", "_wait_group<0>"),
+    ("18", "scatter", "wanted[i]);", "wanted[i]), cp_async_bulk_commit_group();"),
     ("13x", "wait", "wait_for_grid_in_front(trace)", "griddepcontrol_wait()"),
     ("16", "turn", "next_turn();\n                wgmma_wait_group<1>();", "wgmma_wait_group<1>();\n                next_turn();"),
     ("16", "rescale", "scale_rows(out, scales);\n                scores_to_fragments(p, s);", "scores_to_fragments(p, s);\n                scale_rows(out, scales);")])
@@ -247,3 +251,23 @@ def test_a_shuffle_may_stand_for_a_second_read_of_shared_memory():
                 "__shfl_xor_sync(~0u, mine.w, 31)};\n        reinterpret_cast<float4*>(y + tile * TILE)[t] = add_mirrored(mine, theirs);")
     line = "reinterpret_cast<float4*>(y + tile * TILE)[t] = add_mirrored(slots[s][t], slots[s][t ^ 31]);"
     assert repair.judge(repair.reference.replace(line, shuffled)).startswith("Right")
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("    fence_proxy_async_shared_cta();", "    ", "missing-proxy-fence"), ("__syncthreads();", "", "race"),
+    ("cp_async_bulk_wait_group_read<0>();", "", "exit-in-flight"),
+    ("cp_async_bulk_commit_group();", "", "exit-in-flight"), ("tile[i], 0, wanted[i]", "tile[0], 0, wanted[i]", "the values are wrong"),
+    ("wanted[i]);", "wanted[0] + i);", "the values are wrong"), ("0, wanted[i]", "wanted[i], 0", "misaligned"),
+    ("i < 4; i++) cp_async", "i < 3; i++) cp_async", "the values are wrong")])
+def test_what_a_scatter_by_hand_lacks_is_told(old, new, said):
+    repair = ALL["18", "scatter"]
+    assert repair.reference.count(old) == 1
+    answer = repair.judge(repair.reference.replace(old, new))
+    assert answer.startswith("Not repaired yet.") and said in answer, answer
+
+
+def test_four_threads_may_scatter_a_row_each():
+    repair = ALL["18", "scatter"]
+    each = repair.reference.replace("threadIdx.x == 0", "threadIdx.x < 4")
+    each = each.replace("for (int i = 0; i < 4; i++) cp_async", "int i = threadIdx.x; cp_async")
+    assert repair.judge(each).startswith("Right")

@@ -82,3 +82,18 @@ def test_a_pipeline_copies_by_cp_async_and_a_barrier_in_bulk(monkeypatch):
 def test_what_no_measurement_decides_says_so():
     for number in (16, 43):
         assert claims.settle(Data(), [number])[number][1].figures.startswith(("by the documents: ", "no measurement, but their sources: "))
+
+
+def test_a_mode_that_no_later_assembler_takes_is_none(monkeypatch):
+    """Claim 12, its second half: Blackwell's assembler is asked, and the verdict follows it."""
+    from hopperlab.measure.claims import copies
+    assert copies._on_blackwell(copies.GATHER4) and copies._on_blackwell(copies.SCATTER4) and verdict(12).startswith("holds when said of Blackwell")
+    monkeypatch.setattr(copies, "assembles", lambda ptx, architecture: "gather4" in ptx)
+    assert verdict(12) == FALSE
+
+
+def test_what_multicast_gains_in_time_stands_in_the_verdict():
+    """Claim 15: the largest gain of the recording, not a phrase; where it is more than half as much again, the claim holds as a whole."""
+    assert verdict(15).endswith("times the speed at best")
+    faster = changed("micro", lambda r: replace(r, value=1e9) if r.suite == "multicast" and {"CLUSTER=8", "MULTICAST=1"} <= set(r.options) else None)
+    assert verdict(15, faster) == HOLDS

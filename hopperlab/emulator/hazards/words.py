@@ -300,7 +300,7 @@ COLLECTIVES = {case: Case(Kind.DIVERGENT_COLLECTIVE, "{here} is collective: {rul
 RULES = {"warpgroup": "all 128 threads of the warpgroup run it together", "mask": "every thread its mask names runs it",
          "warp": "all threads of the warp run it together"}
 
-MORE = "mbarrier {barrier}: {pending} more arrival(s) in this phase; whoever should arrive has ended, waits itself, or never arrives"
+MORE = "mbarrier {barrier}: {pending} more {arrivals} in this phase; whoever should arrive has ended, waits itself, or never arrives"
 SITUATIONS = {
     "mbarrier": "waits in {here} for parity {parity} of the {state}",
     "mbarrier-unnamed": "waits in {here} for parity {parity} of the {state} (initialised at {init})",
@@ -310,7 +310,7 @@ SITUATIONS = {
     "more": "… and {count} more like these",
     "named-hint": "barrier {barrier}: the missing threads have ended, or wait somewhere else; all that its count includes must come to bar.sync "
                   "or bar.arrive with this number and count (those in this kernel: {lines}{others})",
-    "bytes-without-arrival": "mbarrier {barrier}: {seen} bytes arrived but nobody announced them and {pending} arrival(s) are missing: a thread must run "
+    "bytes-without-arrival": "mbarrier {barrier}: {seen} bytes arrived but nobody announced them, and the phase lacks {pending} {arrivals}: a thread must run "
                              "mbarrier.arrive.expect_tx with the copy's bytes",
     "arrivals-missing": MORE + " (arrivals on it: {lines}{others}){counted}",
     "arrivals-unreached": MORE + " (arrivals on it: {lines}{others}; nobody has come to {unreached}){counted}",

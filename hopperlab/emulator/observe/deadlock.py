@@ -162,15 +162,15 @@ def _arrivals(M, barrier: int) -> tuple[str, dict]:
 def _mbarrier_hint(M, barrier: int, C, wait) -> tuple[str, dict]:
     b = M.barriers
     pending, tx, seen = int(b.pending[barrier]), int(b.tx[barrier]), int(b.arrived_bytes[barrier])
-    facts = {"barrier": b.text(b.offsets[barrier % b.capacity])}
+    facts, arrivals = {"barrier": b.text(b.offsets[barrier % b.capacity])}, "arrival" if pending == 1 else "arrivals"
     gone = _passed_by(M, barrier, C, wait)
     if gone is not None:
         return "passed-by", {**facts, **gone}
     if pending and seen and tx < 0:
-        return "bytes-without-arrival", {**facts, "seen": seen, "pending": pending}
+        return "bytes-without-arrival", {**facts, "seen": seen, "pending": pending, "arrivals": arrivals}
     if pending:
         case, lines = _arrivals(M, barrier)
-        return case, {**facts, "pending": pending, **lines, "counted": _counted(M)}
+        return case, {**facts, "pending": pending, "arrivals": arrivals, **lines, "counted": _counted(M)}
     if tx > 0:
         return "bytes-missing", {**facts, "missing": tx, "seen": seen, "expected": seen + tx}
     if tx < 0:

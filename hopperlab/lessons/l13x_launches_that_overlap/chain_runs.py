@@ -95,7 +95,8 @@ def launch_chain(kernels: int, way: str, launch_at: str, wait_at: str, landing: 
         words = f"launch_dependents: {launch_at}, wait: {wait_at}" if dependent else "ordinary launches"
         picture = chain_picture(kernels, "dependent" if dependent else "ordinary", launch_at, wait_at, _heading(words, right, run))
     told = chain_time(WAYS[way], kernels - 1)
-    picture.figure.axes[0].set_xlabel(f"time in the model (free units; what waits for what, not speed)\n{told}", fontsize=9)
+    lines = told.replace("; recorded on", "\nrecorded on")         # a line of both is wider than the picture
+    picture.figure.axes[0].set_xlabel(f"time in the model (free units; what waits for what, not speed)\n{lines}", fontsize=9)
     return style.Picture(picture.figure, f"{picture.text}\n  {told}")
 
 

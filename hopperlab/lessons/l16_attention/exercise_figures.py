@@ -50,8 +50,8 @@ def draw_attention_turns(blocks: int = 4) -> style.Picture:
     now = 5.0
     for j in range(last - 1, -1, -1):
         spans += [Span("tensor core", now, now + 2, SCORES, f"S{j}"), Span("tensor core", now + 2, now + 4, VALUES, f"P{j + 1} V{j + 1}")]
-        work += [Span("threads", now + 2, now + 5, SOFTMAX, f"{j}"), Span("threads", now + 5, now + 5.8, RESCALE)]
-        now += 5.8
+        work += [Span("threads", now + 2, now + 5, SOFTMAX, f"{j}"), Span("threads", now + 5, round(now + 5.8, 1), RESCALE)]
+        now = round(now + 5.8, 1)
     spans.append(Span("tensor core", now, now + 2, VALUES, "P0 V0"))
     heading = "The softmax of a block runs under the product of the block before"
     return gantt(spans + work, heading, "time (a drawing; the order counts)", {SCORES: style.BLUE, VALUES: style.GREEN, SOFTMAX: style.ORANGE, RESCALE: style.VERMILION})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...runtime.compile.assembles import assembles
 from ...runtime.tables import text_table
 from ...show import style
 
@@ -46,22 +47,6 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
     "cluster launch control": Instruction(0, "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%0];",
                                           BLACKWELL),
 }
-KERNEL = """extern "C" __global__ void __launch_bounds__(384, 1) one(unsigned long long global) {{
-    extern __shared__ int shared[];
-    asm volatile("{ptx}" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
-}}"""
-
-
-def assembles(ptx: str, architecture: str) -> bool:
-    """True when NVRTC assembles one PTX statement for `architecture`. Raises ToolchainError where there is no NVRTC."""
-    from ...runtime.compile.nvrtc import CompileError, Source, compile_source
-
-    braces = ptx.replace("{{", "{").replace("}}", "}")
-    try:
-        compile_source(Source(KERNEL.format(ptx=braces), "one.cu", arch=architecture), only_nvrtc=True)
-    except CompileError:
-        return False
-    return True
 
 
 def accepted(names: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
