@@ -104,6 +104,9 @@ ORDER = {
         "Drop const __restrict__ or __ldg() there."),
     "lanes-collide": Case(Kind.RACE, "{here} stores different values of several lanes of a warp to {where}: one of them is kept, and which one is not defined. ",
         "Let one lane store (if (lane == 0)), give each lane a place of its own, or use an atomic.", severity="warning"),
+    "narrow-atomics": Case(
+        Kind.RACE, "{here} updates {where}, which {there} updates in another block, and not both are of device scope: an atomic of CTA scope is atomic for its own block "
+        "alone, and an update may be lost. ", "Use atomicAdd() and the like, not atomicAdd_block() (.gpu in place of .cta), wherever several blocks share the word."),
     "warps-collide": Case(Kind.RACE, "{here} stores different values of several warps to {where}, with no order between them: ",
         "let one thread of the block store (if (threadIdx.x == 0)), give each warp a place of its own, or use an atomic."),
     "scope": Case(
