@@ -131,3 +131,53 @@ def test_volatile_stores_have_written(schedule):
     args = (np.arange(64, dtype=np.float32), np.zeros(64, np.float32))
     assert not found(VOLATILE, "kernel", 1, 64, args, schedule, options=("-DSTORE=1",)) and args[1][0] == 63
     assert [h[1] for h in found(VOLATILE, "kernel", 1, 64, args, schedule, options=("-DSTORE=0",))] == ["never-written"]
+
+
+SENT = r"""
+extern "C" __global__ void kernel(float* y) {
+    __shared__ __align__(128) float tile[64];
+    volatile float* words = tile;
+    unsigned at = (unsigned)__cvta_generic_to_shared(tile);
+    for (int i = 0; i < 2; i++) {
+        words[threadIdx.x] = threadIdx.x + i;                     // FILL
+        if (FENCE) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;" :: "l"(y + 64 * i), "r"(at) : "memory");      // SEND
+            asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
+        }
+        __syncthreads();
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("fence", (0, 1))
+def test_what_volatile_stores_fill_is_fenced_before_a_bulk_store(fence, schedule):
+    wanted = [] if fence else [("missing-proxy-fence", "shared-proxy-fence", line(SENT, "SEND"), line(SENT, "FILL"))]
+    assert found(SENT, "kernel", 1, 64, (np.zeros(128, np.float32),), schedule, options=(f"-DFENCE={fence}",)) == wanted
+
+
+PRODUCT = r"""
+extern "C" __global__ void __launch_bounds__(128) kernel(float* y) {
+    __shared__ __align__(1024) unsigned char tile[9216];
+    for (int i = threadIdx.x; i < 2304; i += 128) ((volatile unsigned*)tile)[i] = 0x3f803f80;      // FILL
+    if (FENCE) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    unsigned long long at = (unsigned)__cvta_generic_to_shared(tile);
+    unsigned long long a = (at & 0x3FFFF) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62, b = a + 512;
+    float d[4] = {};
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(b) : "memory");                             // MULTIPLY
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) :: "memory");
+    y[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("fence", (0, 1))
+def test_what_volatile_stores_fill_is_fenced_before_a_product(fence, schedule):
+    wanted = [] if fence else [("missing-proxy-fence", "shared-proxy-fence", line(PRODUCT, "MULTIPLY"), line(PRODUCT, "FILL"))]
+    y = np.zeros(128, np.float32)
+    assert found(PRODUCT, "kernel", 1, 128, (y,), schedule, options=(f"-DFENCE={fence}",)) == wanted and (y == 64).all()

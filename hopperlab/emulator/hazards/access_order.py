@@ -49,6 +49,7 @@ class AccessOrder(Listener):
         C.unsynced = True
         if info.volatile:
             self.everywhere.release(C, SHARED, flat, info.release, info.narrow)
+            self.shared.strong_stores.store(C.gids, flat, info.nbytes, info.index)
         else:
             self.shared.store(C.gids, flat, info.nbytes, info.index, value=value)
 

@@ -40,7 +40,7 @@ def check(order: GlobalOrder, gids: np.ndarray, allocation: Stamped, offset: np.
 def _check_last(order: GlobalOrder, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, at: np.ndarray, site: int, narrow: frozenset[int]) -> None:
     """The latest update of each word, by an earlier instruction."""
     M, clocks, warp = order.M, order.clocks, gids >> 5
-    who, when = allocation.stamps.who[at], allocation.stamps.when[at]  # type: ignore[union-attr,index]
+    who, when = allocation.stamps.who[at], allocation.stamps.when[at]  # type: ignore[union-attr]
     others = narrow if site not in narrow else [i.index for i in M.body if i.op in ("atom", "red")]
     bad = (who != 0) & ~order.foreign(who) & np.isin(when & 0xFFFFF, list(others))
     bad &= (who >> SERIAL != order.serial[warp // clocks.warps]) | ((who >> COLUMN & 0xFFFF) // M.warps != warp % clocks.warps // M.warps)
