@@ -6,15 +6,12 @@ in kernels without such a store.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import findings_memory
 from .stamps import LANE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, pack_write
-
-if TYPE_CHECKING:
-    from .shared_order import SharedOrder
 
 ROWS = 16            # of A, that each warp of a warpgroup reads
 FOUR = np.arange(4)
@@ -24,8 +21,8 @@ class StrongStores:
     """stamps: of each word, the newest such store (None before the first); over: what `writes` said of the word then, so that a later write of any other sort
     takes its place."""
 
-    def __init__(self, order: SharedOrder) -> None:
-        self.order = order
+    def __init__(self, order: Any) -> None:
+        self.order = order                              # SharedOrder, whose part this is
         self.stamps: np.ndarray | None = None
         self.over: np.ndarray | None = None
 
