@@ -181,3 +181,22 @@ def test_what_volatile_stores_fill_is_fenced_before_a_product(fence, schedule):
     wanted = [] if fence else [("missing-proxy-fence", "shared-proxy-fence", line(PRODUCT, "MULTIPLY"), line(PRODUCT, "FILL"))]
     y = np.zeros(128, np.float32)
     assert found(PRODUCT, "kernel", 1, 128, (y,), schedule, options=(f"-DFENCE={fence}",)) == wanted and (y == 64).all()
+
+
+SHUFFLE = r"""
+extern "C" __global__ void kernel(float* y) {
+    float v = threadIdx.x;
+    if (threadIdx.x % 32 < 16) v = SHFL;                          // ASK
+    y[threadIdx.x] = v;
+}"""
+SHUFFLES = [("__shfl_xor_sync(0xffff, v, 16)", True), ("__shfl_sync(0xffff, v, 20)", True), ("__shfl_xor_sync(0xffff, v, 8)", False),
+            ("__shfl_sync(0xffff, v, 3)", False), ("__shfl_sync(0xffff, v, 20, 16)", False), ("__shfl_down_sync(0xffff, v, 8)", False)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("shuffle, named", SHUFFLES, ids=[s for s, _ in SHUFFLES])
+def test_a_shuffle_reads_lanes_of_its_mask(shuffle, named, schedule):
+    kernel = hl.RawModule(code=SHUFFLE, options=(f"-DSHFL={shuffle}",), backend="emulator").get_function("kernel")
+    with hl.emulate(schedule=schedule, hazards="collect") as run:
+        kernel((1,), (64,), (np.zeros(64, np.float32),))
+    assert not run.hazards and [(w.case, w.where.line) for w in run.warnings] == ([("lane-outside", line(SHUFFLE, "ASK"))] if named else [])

@@ -300,6 +300,9 @@ MISSING = {
 COLLECTIVES = {case: Case(Kind.DIVERGENT_COLLECTIVE, "{here} is collective: {rule}, but " + missing + "{elsewhere}. ",
                           "Move it out of the branch (or narrow the mask to the threads that do come), so that the same instruction is reached by all.")
                for case, missing in MISSING.items()}
+COLLECTIVES["lane-outside"] = Case(
+    Kind.DIVERGENT_COLLECTIVE, "{here} gives lane {caller} the register of lane {asked}, which the mask {mask:#x} does not name: the value is undefined. ",
+    "Every lane whose value is read runs the same shfl.sync, and the mask names it; or read a lane of the mask.", severity="warning")
 RULES = {"warpgroup": "all 128 threads of the warpgroup run it together", "mask": "every thread its mask names runs it",
          "warp": "all threads of the warp run it together"}
 
