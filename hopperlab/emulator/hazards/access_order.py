@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..machine.events import Listener
+from . import narrow_atomics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ class AccessOrder(Listener):
         self.blind: dict[int, bool] = {}           # atomics: does nobody read the old value?
         loops = {index for loop in machine.translation.loops for index in loop.watched}
         self.unread = _unread(machine)
+        self.narrow = narrow_atomics.sites(machine)
         self.locks = {i.index for i in machine.body if i.op == "atom" and i.index in loops and {"cas", "exch"} & set(i.mods) and not {"acquire", "acq_rel"} & set(i.mods)}
 
     # --- shared memory ----------------------------------------------------------------------------------------------
@@ -47,6 +49,7 @@ class AccessOrder(Listener):
         C.unsynced = True
         if info.volatile:
             self.everywhere.release(C, SHARED, flat, info.release, info.narrow)
+            self.shared.strong_stores.store(C.gids, flat, info.nbytes, info.index)
         else:
             self.shared.store(C.gids, flat, info.nbytes, info.index, value=value)
 
@@ -102,6 +105,8 @@ class AccessOrder(Listener):
         C.unsynced = True
         for allocation, where, offset in parts:
             part = _part(C, where)
+            if self.narrow:
+                narrow_atomics.check(self.everywhere, part.gids, allocation, offset, info, self.narrow)
             self.everywhere.write(part.gids, allocation, offset, info.nbytes, info.index, sync=True, blind=self._blind(info))
             self._synchronise(part, allocation, offset, info)
 

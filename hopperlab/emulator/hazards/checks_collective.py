@@ -145,6 +145,13 @@ class CollectiveChecks(Listener):
             if other is not None:
                 divergent(M, "mask-not-here", index, standing(M, other), int(C.gids[here][0]), mask=named, count=len(absent))
 
+    def lanes_asked(self, C: Cohort, index: int, source: np.ndarray, mask: np.ndarray) -> None:
+        """A lane that the mask does not name has no value to give."""
+        members = self.M.lanes(C, mask).astype(np.int64)
+        for k in np.flatnonzero(members >> source & 1 == 0)[:1].tolist():
+            gid = int(C.gids[k])
+            self.M.findings.add("lane-outside", index, None, gid, caller=gid & 31, asked=int(source[k]), mask=int(members[k]))
+
     def ctas_end(self, slots: np.ndarray) -> None:
         """Every wgmma group was committed by all four warps of its warpgroup."""
         M = self.M

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .shared_order import SharedOrder
 
 
+STRONG = frozenset(("volatile", "relaxed", "release", "mmio"))       # stores that leave no stamp: they race with nothing
+
+
 def unwritten(M: Watched, order: SharedOrder) -> None:
     """Report instructions that only ever read shared memory nobody had written; order: a SharedOrder."""
     if not order.unfed or M.cluster > 1 or any(_writes_unseen(i) for i in M.body):
@@ -35,7 +38,7 @@ def unwritten(M: Watched, order: SharedOrder) -> None:
 
 def _writes_unseen(instr: Instr) -> bool:
     shared = any(m.startswith("shared") for m in instr.mods) or not any(m.startswith(("global", "shared")) for m in instr.mods)
-    return instr.op in ("atom", "red") and shared or instr.op == "st" and "async" in instr.mods or instr.op == "call"
+    return instr.op in ("atom", "red") and shared or instr.op == "st" and ("async" in instr.mods or shared and not STRONG.isdisjoint(instr.mods)) or instr.op == "call"
 
 
 def _speculative(M: Watched, site: int) -> bool:

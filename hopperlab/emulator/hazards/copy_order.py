@@ -10,7 +10,7 @@ from ..machine.events import Listener
 from ..machine.in_flight import BarrierOp
 from . import findings_barriers
 from .async_reads import Box
-from .global_words import COLUMN, SERIAL
+from .global_words import COLUMN, LANE, SERIAL
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort
@@ -33,6 +33,7 @@ class CopyOrder(Listener):
         self.M, self.clocks, self.shared, self.everywhere, self.barriers, self.marks = machine, clocks, shared, everywhere, barriers, marks
         self.last_store: dict[int, int] = {}
         self.together: set[int] = set()
+        self.map: tuple[int, int, Any, int] = (-1, -1, None, 0)      # thread, instruction, allocation and offset of the latest map in global memory
 
     # --- groups -----------------------------------------------------------------------------------------------------
     def cp_async(self, C: Cohort, live: Cohort, address: np.ndarray, parts: list[Part], flat: np.ndarray, size: int, index: int) -> None:
@@ -65,6 +66,13 @@ class CopyOrder(Listener):
     def map_used(self, gid: int, allocation: Any, offset: int, index: int) -> None:
         """A tensor map in global memory may have been changed by the kernel."""
         self.everywhere.maps.used(gid, allocation, offset, index)
+        self.map = (gid, index, allocation, offset)
+
+    def _map_read(self, gid: int, index: int, ends: Ends) -> None:
+        """The copy reads its map until one of `ends` (PTX ISA 9.7.9.25.4.3: a bulk group's reads include that of the tensor map)."""
+        if self.map[:2] == (gid, index):
+            self.everywhere.loads.note(ends, self.map[2], Box.span(self.map[3], 128))
+            self.map = (-1, -1, None, 0)
 
     def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
         """A read that these barriers end: of the words of a tensor load's box, which are worked out where this launch has written anything, or others may have."""
@@ -74,6 +82,7 @@ class CopyOrder(Listener):
             allocation, box = found
             everywhere.async_read(gid, allocation, box, index, ends)
         everywhere.loads.note_box(ends, fields, rows)
+        self._map_read(gid, index, ends)
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """The bytes of a bulk load."""
@@ -114,6 +123,10 @@ class CopyOrder(Listener):
 
     def box_written(self, gid: int, fields: Any, rows: Any, index: int, reduction: bool) -> None:
         """The words of a tensor store's box."""
+        if self.map[:2] == (gid, index):
+            clocks, warp = self.clocks, gid >> 5
+            who = int(self.everywhere.serial[warp // clocks.warps]) << SERIAL | (clocks.bulk0 + warp % clocks.warps) << COLUMN | (gid & 31) << LANE | 15
+            self._map_read(gid, index, ((who, int(clocks.bulk_issued[gid]) << 20 | index),))
         found: Any = Box.of(self.M.memory, fields, rows)
         if found is not None:
             allocation, box = found

@@ -106,6 +106,11 @@ def global_race(M: Watched, verb: str, site: int, other_verb: str, other: int, c
                        reduction=_reduces(then), narrow=_narrow(M))
 
 
+def narrow_atomics(M: Watched, site: int, other: int, gid: int, allocation: Allocation, offset: int) -> None:
+    """Two blocks update one word, one of them atomically for its own block alone."""
+    M.findings.add("narrow-atomics", site, other, gid, **in_array(allocation, offset))
+
+
 def global_fence(M: Watched, site: int, other: int, gid: int, allocation: Allocation, offset: int) -> None:
     """A generic write of this kernel is read by the copy engine without a proxy fence."""
     M.findings.add("global-proxy-fence", site, other, gid, **in_array(allocation, offset))

@@ -30,6 +30,7 @@ def wgmma_reads(order: SharedOrder, known: np.ndarray, issue: Any, quarter: np.n
         granule = np.concatenate([a.reshape(count, -1), granule], axis=1)
     words = granule[:, :, None] << 2
     at = words + np.arange(4) if order.plain_writes[granule[:, 0] // order.granules].any() else words
+    order.strong_stores.operands(known, issue, quarter, granule, gids, site)
     stamps = order.writes.take(at)
     starts = [0, split] if split else [0]
     reader = np.full(granule.shape[1], -1)                          # which warp reads a granule (-1: all do)

@@ -18,6 +18,7 @@ from .lane_order import LaneOrder, collided
 from .outgoing import Outgoing
 from .reduction_order import Earlier
 from .region_order import read_before, read_of_nothing, written_before
+from .strong_stores import StrongStores
 from .shared_updates import Updates
 from .stamps import (
     LANE_MASK, MIXED, NEVER, R_EPOCH, R_LANE, R_MASK, R_SITE_MASK, W_COLUMN, W_COLUMN_MASK, W_EPOCH, W_LANE, W_SITE_MASK, WHOLE, pack_read, pack_write)
@@ -54,6 +55,7 @@ class SharedOrder:
         self.fed: set[Any] = set()                     # instructions that read something that had been written
         self.unfed: dict[Any, tuple[int, int]] = {}    # the others: (thread, byte position)
         self.unfenced = machine.session.levels[Kind.UNFENCED_OVERWRITE] != "off"
+        self.strong_stores = StrongStores(self)
         self.strong: np.ndarray | None = None          # read stamps, a granule and warp, of volatile, relaxed and acquire reads
 
     def reset_slots(self, slots: np.ndarray) -> None:
@@ -66,6 +68,7 @@ class SharedOrder:
         for table in (*self.earlier.planes, *self.lanes.tables):
             table.reshape(-1, self.words)[slots] = 0
         self.updates.reset_slots(slots, self.words)
+        self.strong_stores.reset(slots)
         if self.outgoing.copies:
             for slot in slots.tolist():
                 self.outgoing.reset(slot)
@@ -376,6 +379,7 @@ class SharedOrder:
             if stamps.any():
                 written = True
                 written_before(self, gid, row, w0, stamps, first, site, "async read", fenced=True)
+            self.strong_stores.read(self.clocks.K, row, w0, w1, gid, site)
             self.reads[column, start >> 4:(start + nbytes + 15) >> 4] = stamp
         if written:
             self.fed.add(site)
@@ -391,3 +395,4 @@ class SharedOrder:
             stamps, first = self._region_stamps(start >> 2, (start + nbytes + 3) >> 2)
             if stamps.any():
                 written_before(self, gid, row, start >> 2, stamps, first, site, "async read", fenced=True)
+            self.strong_stores.read(self.clocks.K, row, start >> 2, (start + nbytes + 3) >> 2, gid, site)

@@ -104,6 +104,9 @@ ORDER = {
         "Drop const __restrict__ or __ldg() there."),
     "lanes-collide": Case(Kind.RACE, "{here} stores different values of several lanes of a warp to {where}: one of them is kept, and which one is not defined. ",
         "Let one lane store (if (lane == 0)), give each lane a place of its own, or use an atomic.", severity="warning"),
+    "narrow-atomics": Case(
+        Kind.RACE, "{here} updates {where}, which {there} updates in another block, and not both are of device scope: an atomic of CTA scope is atomic for its own block "
+        "alone, and an update may be lost. ", "Use atomicAdd() and the like, not atomicAdd_block() (.gpu in place of .cta), wherever several blocks share the word."),
     "warps-collide": Case(Kind.RACE, "{here} stores different values of several warps to {where}, with no order between them: ",
         "let one thread of the block store (if (threadIdx.x == 0)), give each warp a place of its own, or use an atomic."),
     "scope": Case(
@@ -297,6 +300,9 @@ MISSING = {
 COLLECTIVES = {case: Case(Kind.DIVERGENT_COLLECTIVE, "{here} is collective: {rule}, but " + missing + "{elsewhere}. ",
                           "Move it out of the branch (or narrow the mask to the threads that do come), so that the same instruction is reached by all.")
                for case, missing in MISSING.items()}
+COLLECTIVES["lane-outside"] = Case(
+    Kind.DIVERGENT_COLLECTIVE, "{here} gives lane {caller} the register of lane {asked}, which the mask {mask:#x} does not name: the value is undefined. ",
+    "Every lane whose value is read runs the same shfl.sync, and the mask names it; or read a lane of the mask.", severity="warning")
 RULES = {"warpgroup": "all 128 threads of the warpgroup run it together", "mask": "every thread its mask names runs it",
          "warp": "all threads of the warp run it together"}
 

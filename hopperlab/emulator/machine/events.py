@@ -66,6 +66,9 @@ class Listener:
     def named_lanes_met(self, C: Cohort, index: int, mask: Value) -> None:
         """A collective with a member mask runs."""
 
+    def lanes_asked(self, C: Cohort, index: int, source: NDArray[Any], mask: Value) -> None:
+        """shfl.sync with a mask that leaves lanes out: each lane takes the register of lane `source`."""
+
     def warp_synced(self, C: Cohort) -> None:
         """A converged collective orders memory inside the cohort's warps."""
 

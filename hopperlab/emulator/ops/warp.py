@@ -85,6 +85,8 @@ def shuffle(M: Machine, C: Cohort, info: Info, value: Value, lane_b: Value, clam
     else:
         source = low | (b & ~segment & 31)
         inside = source <= top
+    if info.mode in ("bfly", "idx") and not (type(mask) is not np.ndarray and int(mask) == 0xFFFFFFFF):
+        M.tell.lanes_asked(C, info.index, layout.compress(np.where(inside, source, LANES)), mask)
     source = np.where(inside, source, LANES)
     out = layout.compress(np.take_along_axis(rows, source, axis=1))
     return (out, layout.compress(np.broadcast_to(inside, rows.shape))) if info.pair else out
