@@ -6,14 +6,13 @@ import shutil
 import subprocess
 import sys
 
-import nbformat
 import pytest
 from support.patience import PATIENCE
 
 pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
 from hopperlab.authoring import hashes
-from hopperlab.authoring.editions import language_edition, translation
-from hopperlab.authoring.notebooks import build, mutations
+from hopperlab.authoring.editions import translation
+from hopperlab.authoring.notebooks import build
 from hopperlab.grading import nbval_run
 from hopperlab.runtime import language
 
