@@ -16,7 +16,6 @@ from hopperlab.authoring.notebooks import build
 from hopperlab.grading import nbval_run
 from hopperlab.runtime import language
 
-SPEAKS = "from hopperlab.lessons.magic import translated_print as print"          # as magic.register does in a kernel
 BEGUN = [path for path in build.lesson_sources() if translation.status(path, "zh").done]
 
 
