@@ -17,6 +17,7 @@ from hopperlab.measure.launches.operand_checks import OperandError
 
 BF16 = ml_dtypes.bfloat16
 SCHEDULES = ("lazy", "eager", "random")
+EXTREMES = SCHEDULES[:2]         # for what is broken: all lands as late as it can, or at once
 KERNEL = "attention_backward/backward.cu"
 
 
@@ -166,7 +167,7 @@ def named(choice, schedule, changes=()):
     return {hazard.kind for hazard in session.hazards}
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.parametrize(("dq", "name"), [*(("bulk", name) for name in DROPPED), *(("ordered", name) for name in ORDER)])
 @pytest.mark.sampled(every=5)
 def test_what_orders_roles_and_additions_is_missed_when_it_is_gone(dq, name, schedule):

@@ -10,6 +10,7 @@ from hopperlab.measure.launches import beside_ladder, operands
 from hopperlab.measure.launches.edited import changed
 
 SCHEDULES = ("lazy", "eager", "random")
+EXTREMES = SCHEDULES[:2]         # for what is broken: all lands as late as it can, or at once
 SHAPES = ((300, 520, 328), (1, 8, 8), (129, 264, 72), (600, 96, 136))
 
 
@@ -91,7 +92,7 @@ def named(schedule: str, change: tuple[str, str] | None = None) -> set[str]:
     return {hazard.kind for hazard in run.hazards}
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.sampled(every=7)
 def test_what_orders_the_slots_of_c_is_missed_when_it_is_gone(name, schedule):

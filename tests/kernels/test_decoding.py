@@ -15,6 +15,7 @@ from hopperlab.measure.launches.operand_checks import OperandError
 from hopperlab.measure.launches.operands import bf16_bits
 
 SCHEDULES = ("lazy", "eager", "random")
+EXTREMES = SCHEDULES[:2]         # for what is broken: all lands as late as it can, or at once
 xp = hl.array_module()
 CASES = {                               # lengths, operands, choice
     "one key": ([1], {}, Choice()),
@@ -149,7 +150,7 @@ def named(path, choice, schedule, old="", new=""):
 
 
 @pytest.mark.parametrize("name", DROPPED)
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.sampled(every=7)
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     path, choice, old, new, kind = DROPPED[name]

@@ -16,6 +16,7 @@ from hopperlab.measure.launches.gemm_configurations import Final, SplitK, Stream
 
 INCLUDE = Path(hopperlab.__file__).parent / "kernels" / "include" / "hopperlab"
 SCHEDULES = ("lazy", "eager", "random")
+EXTREMES = SCHEDULES[:2]         # for what is broken: all lands as late as it can, or at once
 NEW = ("naive", "shared_tile", "register_double_buffer", "tma_mma", "two_consumers_128x256", "cluster_multicast", "persistent",
        "pingpong", "overlapped_store", "stream_k", "split_k", "final")
 FEW = {"persistent": {"blocks": 2}, "pingpong": {"blocks": 2}, "overlapped_store": {"blocks": 2},     # several tiles a CTA
@@ -55,6 +56,11 @@ CHOICES = {"staggered": Final(), "together": TOGETHER, "no cluster": replace(TOG
            "split-K, wide": SplitK(bn=256, stages=3, stream_b=1), "stream-K": StreamK(), "stream-K 64": StreamK(bn=64, stages=3)}
 
 
+def launches_of(choice) -> int:
+    """Two for a configuration that leaves a workspace or counters to the next launch."""
+    return 2 if isinstance(choice, StreamK) or getattr(choice, "stream", 0) or getattr(choice, "in_step", 0) else 1
+
+
 def check(make, m: int, n: int, k: int, schedule: str = "lazy", launches: int = 1, **choices) -> None:
     """Integer operands: every sum is exact in fp32, so every element must be one rounding away."""
     a, b = operands.integer_bf16(np, (m, k), m + k), operands.integer_bf16(np, (n, k), n + k + 1)
@@ -92,9 +98,8 @@ def test_steps_without_tma_take_any_k(step, k):
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.sampled(every=25)
 def test_configuration_is_exact_launch_after_launch(name):
-    """Twice, since stream-K leaves its workspace and counters to the next launch."""
     choice = CHOICES[name] if isinstance(CHOICES[name], SplitK) else replace(CHOICES[name], blocks=4)
-    check(gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], 2, choice=choice)
+    check(gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], launches_of(choice), choice=choice)
     check(gemm.final, 129, 257, 200, SCHEDULES[(len(name) + 1) % 3], choice=choice)
 
 
@@ -108,16 +113,16 @@ STORED_K_BY_N = {"128x256": Final(b_mn=1), "alone, 128x64": Final(bn=64, stages=
 
 
 @pytest.mark.parametrize("name", STORED_K_BY_N)
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.sampled(every=9)
-def test_b_may_be_stored_k_by_n(name, schedule):
-    """In both operands' places, shared and not: the product of the same B, and TMA's zeros past the ends of n and k."""
-    choice = replace(STORED_K_BY_N[name], blocks=4)
+@pytest.mark.sampled(every=3)
+def test_b_may_be_stored_k_by_n(name):
+    """In both operands' places, shared and not: the product of the same B, and TMA's zeros past the ends of n and k. What waits for what is the same as where B
+    is stored the other way, which runs under every schedule above; so each choice runs under two."""
+    turn, choice = len(name) % 3, replace(STORED_K_BY_N[name], blocks=4)
 
     def turned(a, b, c, **choices):
         return gemm.final(a, np.ascontiguousarray(b.T).T, c, **choices)
-    check(turned, 300, 264, 328, schedule, 2, choice=choice)
-    check(turned, 129, 72, 200, schedule, choice=choice)
+    check(turned, 300, 264, 328, SCHEDULES[turn], launches_of(choice), choice=choice)
+    check(turned, 129, 72, 200, SCHEDULES[(turn + 1) % 3], choice=choice)
 
 
 def test_the_order_of_b_belongs_to_the_choice():
@@ -161,8 +166,8 @@ def named(choice, schedule, changes=()):
 
 
 @pytest.mark.parametrize("name", DROPPED)
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.sampled(every=7)           # one of the cluster's, of the mailbox's and of the store's among them
+@pytest.mark.parametrize("schedule", EXTREMES)
+@pytest.mark.sampled(every=6)           # one of the cluster's, of the mailbox's and of the store's among them
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     """Each synchronisation of the exchange in a cluster, the mailbox and the store, dropped: named under every landing order."""
     choice, header, old, new, kind = DROPPED[name]

@@ -23,6 +23,7 @@ from hopperlab.runtime.library import load_kernel
 
 INCLUDE = Path(hopperlab.__file__).parent / "kernels" / "include" / "hopperlab"
 SCHEDULES = ("lazy", "eager", "random")
+EXTREMES = SCHEDULES[:2]         # for what is broken: all lands as late as it can, or at once
 xp = hl.array_module()
 
 
@@ -187,7 +188,7 @@ def named(kernel, choice, schedule, changes=()):
 
 
 @pytest.mark.parametrize("name", DROPPED)
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.sampled(every=7)
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     kernel, choice, header, old, new, kind = DROPPED[name]

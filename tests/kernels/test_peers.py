@@ -12,6 +12,7 @@ from hopperlab.runtime.library import kernel_source, standing_in
 from hopperlab.runtime.compile.toolchain import KERNELS
 
 SCHEDULES = ("lazy", "eager", "random")
+EXTREMES = SCHEDULES[:2]         # for what is broken: all lands as late as it can, or at once
 CLUSTERED = Tile(bm=128, bn=64, stages=2, cluster_m=2, group=1)
 NEIGHBOURS = r"""
 extern "C" __global__ void fill(uint4* x, int vectors, const uint4* values) {
@@ -224,7 +225,7 @@ DROPPED = {
     "the second flag": ("two", None, "    exchange_flags(flags, rank, devices, 1, step);", "    //", "race")}
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.sampled(by="name")
 def test_what_is_dropped_is_named(name, schedule, neighbours):

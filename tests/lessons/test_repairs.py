@@ -5,6 +5,7 @@ import re
 
 import hopperlab as hl
 import pytest
+from support.kept_launches import kept_launches
 
 from hopperlab.authoring.learner import learner_progress
 from hopperlab.authoring.notebooks import build, lesson_source
@@ -16,7 +17,14 @@ from hopperlab.runtime.errors import CompileError
 
 ALL = repairs.every()
 PLANTED = sorted(path.relative_to(toolchain.KERNELS).as_posix() for path in toolchain.KERNELS.rglob("*.cu") if "BUG_" in path.read_text())
+LAUNCHES: dict = {}         # several repairs mend the same lines, and each is judged beside the lesson's own kernel
 pytestmark = pytest.mark.skipif(hl.backend() == "gpu", reason="repairs are judged in the emulator only: HOPPERLAB_BACKEND=emulator")
+
+
+@pytest.fixture(autouse=True)
+def launches_once():
+    with kept_launches(LAUNCHES):
+        yield
 
 
 @pytest.mark.sampled(every=10)           # the lessons' compared cells run every broken one

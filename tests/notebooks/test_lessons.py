@@ -11,14 +11,18 @@ from pathlib import Path
 import nbformat
 import pytest
 from support import visits
+from support.kept_launches import kept_launches
 from support.lesson_cells import differences, only_shows
 from support.patience import PATIENCE
 
-from hopperlab.authoring.notebooks import build, lesson_source, stored
+from hopperlab.authoring.editions import translation
+from hopperlab.authoring.notebooks import build, lesson_source, mutations, stored
 from hopperlab.grading import nbval_run
+from hopperlab.runtime import language
 
 SOURCES = build.lesson_sources()
 ROOT = Path(__file__).resolve().parents[2]
+MUTATIONS = Path(__file__).with_name("mutations.toml")
 CELL_LIMIT = 300 * PATIENCE      # seconds; nbval notices a dead kernel only here
 
 
@@ -27,13 +31,23 @@ def test_stored_notebook_is_fresh_and_whole(path):
     assert stored.check(path) == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_every_compared_cell_comes_out_the_same(path, request):
-    """Every cell runs, in this process; nbval's own comparison sees those that it compares. `make test` leaves out cells that only show something, unless
-    outputs differ without them: those of figures and panels have tests of their own in tests/lessons."""
-    pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("agg")
+LAUNCHES: dict[str, dict] = {}         # of the lesson whose cells ran last
+
+
+@pytest.fixture
+def launches_once(path, request):
+    """What a lesson's cells launch runs once for those of the tests below that follow one another in a process. Yields the kernels that did not run again."""
+    if "not thorough" in request.config.option.markexpr:
+        yield []
+        return
+    if path.stem not in LAUNCHES:
+        LAUNCHES.clear()
+    with kept_launches(LAUNCHES.setdefault(path.stem, {})) as found:
+        yield found
+
+
+def in_english(path, request):
+    """`make test` leaves out cells that only show something, unless outputs differ without them: those of figures and panels have tests of their own in tests/lessons."""
     cells = build.code_cells(nbformat.read(build.notebook_path(path), as_version=4))
     compared = visits.compared_cells(path)
     few = [cell for cell in cells if cell.id in compared or not only_shows(cell)]
@@ -43,8 +57,34 @@ def test_every_compared_cell_comes_out_the_same(path, request):
         visits.visit("compared cell", f"{path.stem}: {cell}")
 
 
-@pytest.mark.thorough           # the same cells again, in a kernel of Jupyter as a learner runs them; every lesson runs so in tests/ui too
-@pytest.mark.parametrize("path", SOURCES[::8], ids=lambda path: path.stem)
+def in_chinese(path, request):
+    """The same cells; stored are those outputs with their words in Chinese, which tests/authoring/test_translation.py compares with the English ones."""
+    if not translation.status(path, "zh").done:
+        pytest.skip(f"{path.stem} is not translated")
+    request.getfixturevalue("monkeypatch").setenv(language.VARIABLE, "zh")
+    cells = build.code_cells(nbformat.read(request.getfixturevalue("chinese") / f"{path.stem}.ipynb", as_version=4))
+    speaks = nbformat.v4.new_code_cell("from hopperlab.lessons.magic import translated_print as print", id="speaks")      # as magic.register does in a kernel
+    assert not differences([speaks, *cells], visits.compared_cells(path))
+
+
+def with_few_cells(path, request):
+    """Cells that mutations.toml names: they come out as stored after those alone that they need, so what test_mutations.py sees is the mutation."""
+    for cell, needs in dict.fromkeys((m.cell, m.needs) for m in mutations.read(MUTATIONS) if m.lesson == path.stem.split("_")[0]):
+        assert mutations.outcome(None, path.stem.split("_")[0], cell, needs) == "", cell
+
+
+@pytest.mark.parametrize("way", [in_english, pytest.param(in_chinese, marks=pytest.mark.thorough), pytest.param(with_few_cells, marks=pytest.mark.thorough)],
+                         ids=lambda way: way.__name__)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_every_compared_cell_comes_out_the_same(path, way, request, launches_once):
+    """Every cell runs, in this process; nbval's own comparison sees those that it compares."""
+    pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
+    pytest.importorskip("matplotlib.pyplot").switch_backend("agg")
+    way(path, request)
+
+
+@pytest.mark.thorough           # the same cells again, in a kernel of Jupyter, by nbval's own command; tests/ui compares those of 25 lessons in JupyterLab
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.stem == "16b_backward"], ids=lambda path: path.stem)
 def test_outputs_come_out_the_same_here(path, tmp_path):
     pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
     copy = tmp_path / build.notebook_path(path).name

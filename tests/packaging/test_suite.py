@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import hopperlab as hl
+import numpy as np
 import pytest
 from support import once, sampling, timing, visits
+from support.kept_launches import kept_launches
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -101,6 +104,42 @@ def test_what_workers_share_is_made_once_and_a_failure_is_told_to_all(monkeypatc
         once.once(places, "broken", lambda folder: 1 / 0)
     with pytest.raises(RuntimeError, match="another test could not make it: ZeroDivisionError"):
         once.once(places, "broken", made.append)
+
+
+ADDS = """__device__ int calls;
+extern "C" __global__ void add(const float* x, float* y, float by) {
+    __shared__ float s[32];
+    s[threadIdx.x] = x[threadIdx.x];
+    SYNC
+    y[threadIdx.x] += s[31 - threadIdx.x] + by;
+    if (threadIdx.x == 0) calls++;
+}"""
+
+
+def added(module, values, by=1.0, schedule="lazy", hazards="collect", launches=1):
+    """(y, what the session showed) of launches of ADDS on y = 0, in one session."""
+    x, y = np.array(values, np.float32), np.zeros(32, np.float32)
+    with hl.emulate(schedule=schedule, hazards=hazards) as session:
+        for _ in range(launches):
+            module.get_function("add")((1,), (32,), (x, y, np.float32(by)))
+    return y.tolist(), [str(hazard) for hazard in session.hazards], dict(session.counters), len(session.timeline), session.launches
+
+
+@pytest.mark.emulator_only
+def test_a_launch_that_is_the_same_runs_once_and_leaves_the_same():
+    clean, broken = (ADDS.replace("SYNC", sync) for sync in ("__syncwarp();", ""))
+    every = ((clean, {}), (clean, {"by": 2.0}), (clean, {"values": range(1, 33)}), (clean, {"schedule": "eager"}), (broken, {}), (clean, {"launches": 3}))
+
+    def shown():
+        return [added(hl.RawModule(code=code, backend="emulator"), **{"values": range(32), **how}) for code, how in every]
+    alone, store = shown(), {}
+    with kept_launches(store) as found:
+        assert shown() == alone and len(found) == 1 and len(store) == 7, "the first of three launches in a session is like the one that is alone"
+        assert shown() == alone and len(found) == 9
+        for _ in range(2):
+            with pytest.raises(hl.HazardError):
+                added(hl.RawModule(code=broken, backend="emulator"), range(32), hazards="raise")
+    assert alone[4][1] and not alone[0][1]
 
 
 def test_the_time_is_told_by_file():

@@ -8,7 +8,7 @@ import sys
 import pytest
 from support.patience import PATIENCE
 
-from hopperlab.runtime.compile import cache, nvrtc as compiling, nvrtc_program, toolchain
+from hopperlab.runtime.compile import barrier_counts, cache, nvrtc as compiling, nvrtc_program, toolchain
 from hopperlab.runtime.compile.nvrtc import Source, compile_source
 from hopperlab.runtime.errors import CompileError, NoteError
 
@@ -211,7 +211,23 @@ def test_other_counts_compile(init):
     assert compile_source(Source(NO_ARRIVALS.replace("INIT", init), "some.cu")).cubin
 
 
-@pytest.mark.parametrize("init, asked", [("mbarrier_init(&full[0], 1); fence_mbarrier_init_release_cluster();", 1), ("mbarrier_init(&full[0], NOBODY + 2);", 2)])
+INIT = "mbarrier_init(&b, N);"
+
+
+@pytest.mark.parametrize("code, options, doubtful", [
+    ("N is nowhere;", (), True), ("#define N 2", (), False), ("#define N 2", ("-DN=0",), True), ("#define N 0", ("-DN=3",), False),
+    ("#define N (2 * 3u)  // six", (), False),
+    ("constexpr int M = 3, N = M - 1;", (), False), ("constexpr int M = 3, N = M - 3;", (), True), ("constexpr int N = M - 1;\n#define M 1", (), True),
+    ("enum { A = 1, N = 2 * A };", (), False), ("constexpr int N = 0x10;", (), False), ("constexpr int N = f(3);", (), True),
+    ("constexpr int N = 9 ** 9 ** 9;", (), True),
+    ("constexpr int N = 4; void f(int N) {", (), True), ("constexpr int N = 4; void f() { int N = 0;", (), True), ("template <int N>", (), True),
+    ("template <int N = 4>", (), True), ("int N = 2; N--;", (), True), ("int N{0};", (), True), ("// N = 4\n", (), True), ("constexpr int N = 5 / 0;", (), True)])
+def test_a_count_is_plain_where_every_value_of_its_names_is_known(code, options, doubtful):
+    assert barrier_counts.doubtful(code + "\n" + INIT + " // barrier", options) == doubtful
+
+
+@pytest.mark.parametrize("init, asked", [("mbarrier_init(&full[0], 1); fence_mbarrier_init_release_cluster();", 1), ("mbarrier_init(&full[0], NOBODY + 2);", 1),
+                                         ("mbarrier_init(&full[0], n ? 2 : 2 * 4);", 1), ("mbarrier_init(&full[0], NOBODY + n);", 2)])
 def test_only_a_count_that_may_be_0_has_the_program_compiled_twice(init, asked, monkeypatch):
     asks, here = [], nvrtc_program._here
     monkeypatch.setattr(nvrtc_program, "_here", lambda program: asks.append(program) or here(program))

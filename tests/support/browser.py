@@ -6,6 +6,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import nbformat
+
+from hopperlab.authoring.notebooks import build, mutations
+
 from .patience import PATIENCE
 
 RUN_LIMIT = 240 * PATIENCE      # seconds for Run All; the emulator needs a few
@@ -18,6 +22,11 @@ CELLS = """() => {
         return {type: cell.cell_type, count: cell.execution_count, id: cell.id, outputs: (cell.outputs || []).map(
             o => ({kind: o.output_type, text: (o.text || o.evalue || '').toString().slice(0, 300)}))};
     });
+}"""
+OUTPUTS = """ids => {
+    const cells = window.jupyterapp.shell.currentWidget.content.model.cells;
+    const wanted = Array.from({length: cells.length}, (_, i) => cells.get(i)).filter(cell => ids.includes(cell.id));
+    return Object.fromEntries(wanted.map(cell => [cell.id, cell.toJSON().outputs]));
 }"""
 # Scrolls, and returns when the cell has stood still for a fifth of a second with its pictures loaded, or after three seconds.
 SCROLL = """async (id) => {
@@ -138,8 +147,25 @@ def look_at(page, names, shots: Shots, prefix: str) -> None:
             shots(page, f"{prefix}_{theme.split()[1].lower()}_{cell}.png")
 
 
+def differences(page, stem: str) -> dict[str, str]:
+    """{compared cell of the lesson `stem`: how its output in the page differs from the stored one, as nbval compares}."""
+    notebook = nbformat.read(build.notebook_path(next(path for path in build.lesson_sources() if path.stem == stem)), as_version=4)
+    stored = {cell.id: cell.outputs for cell in build.code_cells(notebook) if "nbval-ignore-output" not in cell.metadata.get("tags", [])}
+    shown = page.evaluate(OUTPUTS, list(stored))
+    assert stored and shown.keys() == stored.keys()
+    return {name: verdict for name, outputs in shown.items() if (verdict := mutations.compare(_joined(outputs), stored[name]))}
+
+
+def _joined(value):
+    """Outputs with every text as one string, as nbformat reads them."""
+    if isinstance(value, list):
+        return "".join(value) if value and all(isinstance(one, str) for one in value) else [_joined(one) for one in value]
+    return {key: _joined(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
 def ran(page, stem: str, show: str = "panel") -> None:
-    """Open the lesson `stem`, run it whole, and bring the cell `show` into view."""
+    """Open the lesson `stem`, run it whole, compare its outputs with the stored ones, and bring the cell `show` into view."""
     open_notebook(page, f"{stem}.ipynb")
     run_all(page)
+    assert not (differ := differences(page, stem)), differ
     scroll_to(page, show)

@@ -9,19 +9,69 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import product
+from math import prod
 from typing import Any
 
 CALL = re.compile(r"\w*init\w*\s*(?:<[^<>;]*>)?\s*\(")
 COUNT = re.compile(r"[1-9]\d*[uU]?")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+MACRO = re.compile(r"-D(\w+)=(.*)")
+ARITHMETIC = re.compile(r"(?:(?!\*\*)[\w\s+\-*/()])+")
+CHOICE = re.compile(r"[^?:]*\?([^?:]*):([^?:]*)")
+NUMBER, NAME = re.compile(r"\b(\d+)[uU]\b"), re.compile(r"\b[A-Za-z_]\w*")
+KINDS = r"int|unsigned|signed|long|short|char|bool|auto|size_t|u?int\d+_t"
+MOST = 64           # combinations of values that are tried
 
 
-def doubtful(code: str) -> bool:
-    """True when `code` (CUDA) initialises a barrier by a count that is not plainly a positive number: 0, a constant's name, an expression. (Fences of
-    barriers that were initialised have init in their names too, and no arguments.)"""
+def doubtful(code: str, options: Sequence[str] = ()) -> bool:
+    """True when `code` (CUDA) initialises a barrier by a count that is not plainly positive: 0, a name or an expression whose values are not all known
+    from the code and the options (-DNAME=3). (Fences of barriers that were initialised have init in their names too, and no arguments.)"""
     if "barrier" not in code:
         return False
     calls = (text.partition(";")[0].rpartition(")")[0].split(",") for text in CALL.split(code)[1:] if not text.startswith(")"))
-    return "mbarrier.init" in code or any(not COUNT.fullmatch(arguments[-1].strip()) or "0" in map(str.strip, arguments) for arguments in calls)
+    plain = _Positive(code, options)
+    return "mbarrier.init" in code or any(not plain(arguments[-1]) or "0" in map(str.strip, arguments) for arguments in calls)
+
+
+class _Positive:
+    """Whether an expression is above zero whatever its names stand for: numbers, names with such definitions, + - * / and the two ends of `a ? b : c`."""
+
+    def __init__(self, code: str, options: Sequence[str]) -> None:
+        self.code = COMMENT.sub(" ", code)
+        self.given = {found[1]: found[2] for found in map(MACRO.fullmatch, options) if found}
+
+    def __call__(self, count: str) -> bool:
+        return bool(COUNT.fullmatch(count.strip())) or all(value > 0 for value in self._values(count) or (0,))
+
+    def _values(self, text: str, depth: int = 4) -> set[int]:
+        """Everything that an expression may be; nothing where it is not known."""
+        if not depth or text.count("?") > 1:
+            return set()
+        if chosen := CHOICE.fullmatch(text):
+            ends = [self._values(end, depth - 1) for end in chosen.groups()]
+            return ends[0] | ends[1] if all(ends) else set()
+        if not ARITHMETIC.fullmatch(text):
+            return set()
+        names = sorted(set(NAME.findall(text)))
+        known = [self._defined(name, depth - 1) for name in names]
+        if prod(map(len, known)) > MOST:
+            return set()
+        expression = NUMBER.sub(r"\1", text).replace("/", "//").strip()
+        try:
+            return {int(eval(expression, {"__builtins__": {}}, dict(zip(names, values, strict=True)))) for values in product(*known)}
+        except (SyntaxError, ValueError, ZeroDivisionError, TypeError, RecursionError, MemoryError):
+            return set()
+
+    def _defined(self, name: str, depth: int) -> set[int]:
+        """Every value that the code and the options give a name; nothing where one of them is not known, or where it is declared without one."""
+        if re.search(rf"\b(?:{KINDS})\s+{name}\s*[,)>;{{(\[]|\b{name}\s*(?:[-+*/]=|\+\+|--)", self.code):
+            return set()
+        macros = [self.given[name]] if name in self.given else re.findall(rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+(.+)$", self.code, re.MULTILINE)
+        texts = [*macros, *re.findall(rf"(?<![\w.>]){name}\s*=(?!=)\s*([^=;,}}]+)", self.code)]
+        values = [self._values(text, depth) for text in texts]
+        return set().union(*values) if all(values) else set()
 
 
 def without_arrivals(ptx: str, name: str) -> str:

@@ -46,7 +46,7 @@ class Result:
 
 def compile_program(program: Program) -> tuple[Result | None, str]:
     """(result, or None when it does not compile; NVRTC's log). Raises CompileError when NVRTC refuses the program before it reads it, ToolchainError without NVRTC."""
-    if barrier_counts.doubtful(program.code) and (error := _barrier_without_arrivals(program)):
+    if barrier_counts.doubtful(program.code, program.options) and (error := _barrier_without_arrivals(program)):
         return None, error
     if any(LASTING.fullmatch(option) for option in program.options):
         return _in_a_process(program)
