@@ -49,6 +49,7 @@ _TABLE = {
     "tma_issue": (57, "cycles", f"{MICRO}: tma_issue HOW=tensor, value"),
     "tma_latency_l2": (300, "cycles", f"{MICRO}: tma_latency 1x64 from=L2, value"),
     "tma_latency_memory": (1150, "cycles", f"fitted, with all SMs loading; alone {MICRO}: tma_latency 1x64 from=memory, 739"),
+    "tma_first": (800, "cycles", "fitted, weakly (docs/estimates.md, Errors): before the first tensor or bulk load of an SM goes out"),
     "lane_latency_l2": (269, "cycles", f"{MICRO}: chase space=l2, value"),
     "lane_latency_memory": (560, "cycles", "fitted"),
     "tma_bytes": (107, "bytes/cycle", f"{MICRO}: tma_latency 128x128 and 128x256 from=L2, difference of value for 32 KiB"),

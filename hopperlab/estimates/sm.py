@@ -69,8 +69,9 @@ class Multiprocessor:
 
     def __init__(self) -> None:
         self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
-        self.tensor, self.port, self.engine, self.l2, self.dram, self.stores = (Unit() for _ in range(6))
+        self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
         self.loaded = self.missed = 0.0
+        self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
 
 
 @dataclass
@@ -172,8 +173,10 @@ class Simulation:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
         if cost.loaded:
             missed = self.numbers["l1_missed"]
-            self._fetch(sm, at, cost.loaded * warps * missed)
-            end = max(end + missed * (self.numbers["lane_latency_l2"] + self.memory.waited), sm.l2.free, sm.dram.free)
+            nbytes = cost.loaded * warps * missed
+            self._fetch(sm, at, nbytes)
+            through = sm.lanes.serve(at, nbytes / min(self.memory.l2, self.memory.dram / max(self.memory.missed, 1e-9)))
+            end = max(end + missed * (self.numbers["lane_latency_l2"] + self.memory.waited), through)
         if cost.stored:
             runner.wrote = True
             self.store_ends.append((sm.stores.serve(at, cost.stored * warps / self.memory.lane_store), cost.stored * warps))
@@ -238,7 +241,9 @@ class Simulation:
         numbers, sm, places = self.numbers, runner.sm, step[3]
         runner.at += numbers["tma_issue"]
         rate = numbers["tma_bytes"]
-        ready = self._fetch(sm, runner.at, step[2], "tma", step[4])
+        if sm.ready == NEVER:
+            sm.ready = runner.at + numbers["tma_first"]
+        ready = self._fetch(sm, max(runner.at, sm.ready), step[2], "tma", step[4])
         self.load_ends.append((ready, step[2]))
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)

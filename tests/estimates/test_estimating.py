@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """hl.estimate: what it gives, what it leaves alone, what it refuses, and that the emulator without it does nothing more."""
+import dataclasses
 import json
 import os
 import re
@@ -13,8 +14,9 @@ import hopperlab as hl
 from hopperlab import cli
 from hopperlab.estimates import chip, sample, sm, steps, trace
 from hopperlab.estimates.boards import H200
+from hopperlab.estimates.costs import Cost
 from hopperlab.estimates.estimating import bound, estimate_launch
-from hopperlab.estimates.programs import Actor
+from hopperlab.estimates.programs import COMPUTE, Actor
 from hopperlab.hopper import limits
 from hopperlab.measure import recordings
 from hopperlab.measure.launches import gemm, micro
@@ -189,6 +191,34 @@ def test_memory_is_as_long_busy_with_dirty_lines_as_with_those_that_push_them_ou
 def test_rows_that_begin_inside_a_line_cost_the_l2_two():
     memory = sm.Memory(l2=8.0, store=1.0, lane_store=1.0, dram=1e6)
     assert loads(memory, cut=4096) - loads(memory) == pytest.approx(8 * 4096 / 8)
+
+
+def test_loads_of_lanes_take_turns_with_those_of_the_copy_engine():
+    """A warp asks for few bytes when a producer has asked for 512 KiB: they come long before these are through, and after what lanes asked for earlier."""
+    ends = {}
+    for ahead, nbytes in ((0, 1024), (128, 1024), (0, 65536)):
+        actors = [Actor(0, 0, 1, [(trace.LOAD, -1, 4096, [], 0, 1)] * ahead), Actor(0, 4, 1, [(COMPUTE, Cost(chain=1e4), 1), (COMPUTE, Cost(loaded=nbytes), 1)])]
+        found = sm.Simulation(H200, sm.Memory(l2=1.0, store=1.0, lane_store=1.0, dram=1e6), {}, 8, 8, {}.__getitem__)
+        found.start(actors, 0, 0, sm.Multiprocessor(), 0.0, 1)
+        found.run()
+        ends[ahead, nbytes] = found.cta_ends[(0, 0)]
+    assert ends[128, 1024] == pytest.approx(ends[0, 1024], rel=0.01)
+    assert ends[0, 65536] > 1e4 + 0.9 * 65536 * H200.number("l1_missed")
+
+
+def test_the_first_load_of_an_sm_goes_out_later():
+    later = dataclasses.replace(H200, constants={**H200.constants, "tma_first": dataclasses.replace(H200.constants["tma_first"], value=H200.number("tma_first") + 500)})
+    memory = sm.Memory(l2=1e6, store=1.0, lane_store=1.0, dram=1e6)
+    first, second = ([end for end, _ in run(board, memory)] for board in (H200, later))
+    assert second[0] - first[0] == pytest.approx(500) and first[-1] == pytest.approx(second[-1]), "later ones find it there"
+
+
+def run(board, memory, count=64):
+    """When loads of one actor have come."""
+    found = sm.Simulation(board, memory, {}, 8, 4, {}.__getitem__)
+    found.start([Actor(0, 0, 1, [(trace.LOAD, -1, 4096, [], 0, 1)] * count)], 0, 0, sm.Multiprocessor(), 0.0, 1)
+    found.run()
+    return found.load_ends
 
 
 def test_lines_that_rows_cut():
