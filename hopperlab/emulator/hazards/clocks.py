@@ -387,7 +387,8 @@ class Clocks:
     def own_groups(self, gids: np.ndarray, column: np.ndarray, lane: np.ndarray, epoch: np.ndarray) -> np.ndarray:
         """True where the asking thread itself has waited for the group, of bulk stores (that they have read, or are written) or of cp.async."""
         warp, mine = (gids >> 5) % self.warps, np.zeros(len(gids), bool)
-        for present, first, done in ((self.has_bulk, self.bulk0, self.bulk_done), (self.has_bulk, self.written0, self.bulk_written), (self.has_cp, self.cp0, self.cp_done)):
+        groups = ((self.has_bulk, self.bulk0, self.bulk_done), (self.has_bulk, self.written0, self.bulk_written), (self.has_cp, self.cp0, self.cp_done))
+        for present, first, done in groups:
             if present:
                 mine |= (lane == (gids & 31)) & (column == first + warp) & (epoch <= done[gids])
         return mine
