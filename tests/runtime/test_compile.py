@@ -221,7 +221,8 @@ INIT = "mbarrier_init(&b, N);"
     ("enum { A = 1, N = 2 * A };", (), False), ("constexpr int N = 0x10;", (), False), ("constexpr int N = f(3);", (), True),
     ("constexpr int N = 9 ** 9 ** 9;", (), True),
     ("constexpr int N = 4; void f(int N) {", (), True), ("constexpr int N = 4; void f() { int N = 0;", (), True), ("template <int N>", (), True),
-    ("template <int N = 4>", (), True), ("int N = 2; N--;", (), True), ("int N{0};", (), True), ("// N = 4\n", (), True), ("constexpr int N = 5 / 0;", (), True)])
+    ("template <int N = 4>", (), True), ("int N = 2; N--;", (), True), ("int N{0};", (), True), ("// N = 4\n", (), True), ("constexpr int N = 5 / 0;", (), True),
+    ("constexpr int N = 1e400;", (), True), ("constexpr int N = 8(3);", (), True), ("constexpr int N = -(2 - 6) * 2;", (), False)])
 def test_a_count_is_plain_where_every_value_of_its_names_is_known(code, options, doubtful):
     assert barrier_counts.doubtful(code + "\n" + INIT + " // barrier", options) == doubtful
 

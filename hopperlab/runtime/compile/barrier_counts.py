@@ -6,10 +6,12 @@ too, and so ends the notebook that compiles. What may say 0 is found in the text
 """
 from __future__ import annotations
 
+import ast
+import operator
 import os
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -23,6 +25,7 @@ CHOICE = re.compile(r"[^?:]*\?([^?:]*):([^?:]*)")
 NUMBER, NAME = re.compile(r"\b(\d+)[uU]\b"), re.compile(r"\b[A-Za-z_]\w*")
 KINDS = r"int|unsigned|signed|long|short|char|bool|auto|size_t|u?int\d+_t"
 MOST = 64           # combinations of values that are tried
+OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv}
 
 
 def doubtful(code: str, options: Sequence[str] = ()) -> bool:
@@ -33,6 +36,20 @@ def doubtful(code: str, options: Sequence[str] = ()) -> bool:
     calls = (text.partition(";")[0].rpartition(")")[0].split(",") for text in CALL.split(code)[1:] if not text.startswith(")"))
     plain = _Positive(code, options)
     return "mbarrier.init" in code or any(not plain(arguments[-1]) or "0" in map(str.strip, arguments) for arguments in calls)
+
+
+def _value(node: ast.AST, names: Mapping[str, int]) -> int:
+    """Of a sum, difference, product or quotient of whole numbers and names. Raises ValueError for anything else, ZeroDivisionError."""
+    match node:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            return number
+        case ast.Name(id=name):
+            return names[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](_value(left, names), _value(right, names))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, names)
+    raise ValueError(f"no sum or product of whole numbers: {ast.dump(node)}")
 
 
 class _Positive:
@@ -58,10 +75,10 @@ class _Positive:
         known = [self._defined(name, depth - 1) for name in names]
         if prod(map(len, known)) > MOST:
             return set()
-        expression = NUMBER.sub(r"\1", text).replace("/", "//").strip()
         try:
-            return {int(eval(expression, {"__builtins__": {}}, dict(zip(names, values, strict=True)))) for values in product(*known)}
-        except (SyntaxError, ValueError, ZeroDivisionError, TypeError, RecursionError, MemoryError):
+            tree = ast.parse(NUMBER.sub(r"\1", text).strip(), mode="eval").body
+            return {_value(tree, dict(zip(names, values, strict=True))) for values in product(*known)}
+        except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
             return set()
 
     def _defined(self, name: str, depth: int) -> set[int]:
