@@ -69,7 +69,7 @@ class CopyOrder(Listener):
         self.map = (gid, index, allocation, offset)
 
     def _map_read(self, gid: int, index: int, ends: Ends) -> None:
-        """The copy reads its map until one of `ends` (PTX ISA 9.7.9.25.4.3: a bulk group's reads include that of the tensor map)."""
+        """The copy reads its map until one of `ends` (PTX ISA 9.7.9.25.6.2: what `.read` waits for includes reading the tensor map)."""
         if self.map[:2] == (gid, index):
             self.everywhere.loads.note(ends, self.map[2], Box.span(self.map[3], 128))
             self.map = (-1, -1, None, 0)
