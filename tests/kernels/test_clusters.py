@@ -91,7 +91,6 @@ def test_the_suite_makes_what_the_lesson_reads(stand_in):
     header = {"gpu": "no GPU", "driver": "", "cuda": "", "date": ""}
     table = handed.handed_table(Recording("clusters", header, records))
     assert "2 stages" in table and all(how in table for how in WAYS)
-    assert "bench lessons --kernels clusters" in handed.handed_table(None)
 
 
 def test_wrong_sums_are_no_measurement(stand_in, monkeypatch):
