@@ -3,6 +3,7 @@
 suite `clusters` with stand-ins for CuPy and the clock. shared_tiles.cu is tried in tests/lessons/test_l12_shared_tiles.py."""
 import sys
 import types
+from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pytest
@@ -77,6 +78,7 @@ def stand_in(monkeypatch):
     """NumPy under CuPy's name, a small shape, launches in the emulator, and times by place."""
     cupy = types.ModuleType("cupy")
     cupy.__getattr__ = lambda name: getattr(np, name)
+    cupy.__spec__ = ModuleSpec("cupy", None)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(clusters, "SHAPE", (128, 64, 128))
     monkeypatch.setattr(clusters, "STAGES", (2, 4))

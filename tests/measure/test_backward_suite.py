@@ -3,6 +3,7 @@
 import sys
 import types
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 
 import ml_dtypes
 import numpy as np
@@ -37,6 +38,7 @@ def stand_in(monkeypatch):
     """NumPy in CuPy's place, and operands that need no torch."""
     cupy = types.ModuleType("cupy")
     cupy.__dict__.update(np.__dict__)
+    cupy.__spec__ = ModuleSpec("cupy", None)
     cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_all_blocks=lambda: None)
     cupy.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(deviceSynchronize=lambda: None))
     monkeypatch.setitem(sys.modules, "cupy", cupy)

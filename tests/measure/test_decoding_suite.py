@@ -3,6 +3,7 @@
 import sys
 import types
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ def a_gpu(monkeypatch):
     """NumPy where CuPy would be, and the emulator where a GPU would be."""
     stand_in = types.ModuleType("cupy")
     stand_in.__dict__.update({name: getattr(np, name) for name in ("zeros", "asarray", "float32", "float64", "uint16", "uint32", "abs", "exp", "maximum", "stack")})
+    stand_in.__spec__ = ModuleSpec("cupy", None)
     monkeypatch.setitem(sys.modules, "cupy", stand_in)
     monkeypatch.setattr(decoding, "wait", lambda: hl.synchronize("emulator"))
     monkeypatch.setattr(steps.Decoding, "bound", lambda self, dependent=False: lambda: self(dependent))
