@@ -120,7 +120,7 @@ def boosted(searches: list[Measured]) -> tuple[float, list[gemm_corrections.Tree
     """Gradient-boosted trees fitted on searches, in the form of gemm_corrections.Trees."""
     from sklearn.ensemble import HistGradientBoostingRegressor
     rows, wanted, weights = (np.concatenate([getattr(one, name) for one in searches]) for name in ("rows", "wanted", "weights"))
-    found = HistGradientBoostingRegressor(max_iter=300, learning_rate=0.06, max_leaf_nodes=16, l2_regularization=2.0, min_samples_leaf=20, random_state=0)
+    found = HistGradientBoostingRegressor(max_iter=400, learning_rate=0.06, max_leaf_nodes=24, l2_regularization=2.0, min_samples_leaf=20, random_state=0)
     found.fit(rows, wanted, sample_weight=weights)
     return float(found._baseline_prediction.ravel()[0]), [_tree(stage[0].nodes) for stage in found._predictors]
 

@@ -19,7 +19,8 @@ def test_what_is_worth_considering_can_be_launched(shape):
     found = list(candidates(*shape))
     assert len(found) == len(set(found)) > 3
     for choice in found:
-        assert choice.shared_bytes <= limits.SHARED_PER_BLOCK and choice.stages > choice.in_flight and choice.pieces % choice.c_slots == 0
+        assert choice.shared_bytes <= limits.SHARED_PER_BLOCK and choice.stages > choice.in_flight
+        assert choice.swapped or choice.pieces % choice.c_slots == 0
         assert choice.mail_bytes <= choice.stages * (choice.bm + choice.bn) * 128 and choice.cluster <= 8
         assert choice.bm // choice.consumers * choice.bn <= 64 * 384 and choice.bn % choice.finishers == 0
         assert not (choice.stream and (choice.split > 1 or not choice.group)) and (choice.split == 1 or choice.bm // choice.consumers * choice.bn <= 64 * 256)
@@ -27,7 +28,7 @@ def test_what_is_worth_considering_can_be_launched(shape):
 
 def test_narrow_tiles_where_few_rows_and_wide_ones_where_many():
     few, many = gemm_choice.choose(16, 4096, 14336), gemm_choice.choose(8192, 8192, 8192)
-    assert few.swapped and few.bn == 16 and not many.swapped and many.bn >= 192
+    assert few.swapped and few.bn == 16 and many.bm * many.bn >= 128 * 256
     assert gemm_choice.choose(300, 300, 16000).split > 1                    # a deep k, few tiles
     assert gemm_choice.choose(4096, 4096, 4088) in set(candidates(4096, 4096, 4088))
 
@@ -45,8 +46,17 @@ def test_a_b_of_rows_of_n_is_read_in_panels(shape):
         >= gemm_model.microseconds(best, *shape)
 
 
+def test_both_orientations_are_worth_considering():
+    """What is left over at C's edges differs: 192 x 112 tiles lie in 23 rows of 11 when turned (two waves), in 14 of 19 when not (three)."""
+    found = list(candidates(2536, 2112, 776))
+    of = {choice.swapped: choice.tiles(2536, 2112) for choice in found if (choice.bm, choice.bn, choice.cluster) == (192, 112, 1)}
+    assert of == {0: (14, 19), 1: (11, 23)}
+    assert {choice.bn for choice in found if choice.bm == 192} >= {96, 144, 176, 192} and not [choice for choice in found if choice.bm == 192 and choice.bn > 192]
+
+
 def test_turned_tiles_leave_in_parts():
-    """A slot of C holds all of a narrow turned tile, and at most 96 of a wide one's columns."""
+    """A slot of C holds all of a narrow turned tile, and at most 96 of a wide one's columns; of three consumers 64."""
+    assert [Final(192, columns, 3, swapped=1).width for columns in (48, 64, 80, 96, 144, 176, 192)] == [48, 64, 16, 48, 48, 16, 64]
     assert [Final(bn=columns, swapped=1).width for columns in (16, 112, 128, 144, 176, 192, 240, 256)] == [16, 112, 128, 48, 16, 96, 80, 64]
     wide = next(choice for choice in candidates(449, 7936, 1752) if choice.swapped and choice.bn == 240 and choice.bm == 128)
     assert wide.stages >= 4 and wide.c_slots * wide.slot_bytes <= 20480 and wide.c_box == (80, 64)

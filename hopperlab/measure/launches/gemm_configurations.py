@@ -64,9 +64,9 @@ class Final(_Configuration):
     @property
     def width(self) -> int:
         """Columns of the tile in a slot: the widest of which every CTA that shares a tile's k can finish whole ones."""
-        if self.swapped:                                    # rows of C then: all of few, else a part of at most 96
-            columns = self.bn // self.finishers
-            return columns if columns <= WHOLE_SLOT else max(width for width in range(16, 97, 16) if columns % width == 0)
+        if self.swapped:                                    # rows of C then: all of few, else a part
+            columns, (whole, part) = self.bn // self.finishers, WIDEST_TURNED[self.consumers]
+            return columns if columns <= whole else max(width for width in range(16, part + 1, 16) if columns % width == 0)
         return next((width for width in (64, 32, 16) if self.bn % (width * self.split) == 0), 16 if self.bn % 32 else 32 if self.bn % 64 else 64)
 
     @property
@@ -200,8 +200,8 @@ def per_sm(choice: Choice) -> int:
 
 
 SHARED_BYTES, SLOTS_BYTES = 232448, 20480                   # of a CTA; of C, of a consumer
-WHOLE_SLOT = 128                                            # columns of a turned tile that leave as one slot
-FEW_STAGES, MOST_STAGES = 4, 10                             # more than the latter bring nothing
+WIDEST_TURNED = {1: (128, 96), 2: (128, 96), 3: (64, 64)}   # by consumers: columns of a turned tile that leave as one slot, and the most in a slot where more do
+FEW_STAGES, MOST_STAGES = 4, 10                             # with more than the latter 250 launches took 2.5 per cent longer
 SMALL_BYTES = 10e6                                          # of both operands: below, 128 bytes a miss bring the first tile sooner; above, 256 use memory better
 
 
@@ -221,20 +221,21 @@ def _heights(columns: int) -> Iterator[tuple[int, int]]:
     """(rows of a tile, consumers) that fit beside so many columns."""
     yield 64, 1
     yield 128, 2
-    if 96 <= columns <= 160:
+    if 96 <= columns <= 192:
         yield 192, 3
     if columns <= 192:
         yield 256, 2
 
 
 def _widths(m: int, n: int) -> Iterator[tuple[int, int]]:
-    """(columns of a tile, swapped) worth considering: as it is by 32, and where m is small, m's own width in whole or in parts."""
-    yield from ((columns, 0) for columns in range(32, min(256, 32 * _ceil(n, 32)) + 1, 32) if columns != 224)
-    narrow = sorted({16 * _ceil(_ceil(n, parts), 16) for parts in range(_ceil(n, 256), _ceil(n, 256) + 5)})
-    yield from ((columns, 0) for columns in narrow if columns % 32 and 48 <= columns <= 256)
-    if m <= 1024:
-        fitting = sorted({16 * _ceil(_ceil(m, parts), 16) for parts in range(_ceil(m, 256), _ceil(m, 256) + 4)})
-        yield from ((columns, 1) for columns in fitting if columns <= 256)
+    """(columns of a tile, swapped) worth considering: by 16 to either side, since what is left over at C's edges differs; where m is small, its own
+    width in whole or in parts."""
+    yield from ((columns, 0) for columns in range(32, min(256, max(32, 16 * _ceil(n, 16))) + 1, 16))
+    if m > 1024:
+        yield from ((columns, 1) for columns in range(80, 241, 16))
+        return
+    fitting = sorted({16 * _ceil(_ceil(m, parts), 16) for parts in range(_ceil(m, 256), _ceil(m, 256) + 4)})
+    yield from ((columns, 1) for columns in fitting if columns <= 256)
 
 
 def _tiled(m: int, n: int, k: int, columns: int, swapped: int) -> Iterator[Final]:
