@@ -32,9 +32,14 @@ def header() -> dict[str, object]:
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"), "method": METHOD}
 
 
+def first_visible() -> str:
+    """What the driver's tools call the GPU that is CUDA's device 0 in this process: its index, or its UUID, by CUDA_VISIBLE_DEVICES."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip() or "0"
+
+
 def query(*fields: str) -> list[str]:
-    """Fields of `nvidia-smi --query-gpu` for the first GPU, without units. Raises RuntimeError when it cannot be run."""
-    command = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    """Fields of `nvidia-smi --query-gpu` for the first GPU that this process sees, without units. Raises RuntimeError when it cannot be run."""
+    command = ["nvidia-smi", "-i", first_visible(), f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as problem:
@@ -135,7 +140,7 @@ class Instant:
 
 
 class _Meter:
-    """The first GPU by NVML; everything is None where pynvml is not installed or a reading is not supported."""
+    """The first GPU that this process sees, by NVML; everything is None where pynvml is not installed or a reading is not supported."""
 
     def __init__(self) -> None:
         self._nvml = None
@@ -145,7 +150,8 @@ class _Meter:
             return
         try:
             pynvml.nvmlInit()
-            self._device = pynvml.nvmlDeviceGetHandleByIndex(0)
+            first = first_visible()
+            self._device = pynvml.nvmlDeviceGetHandleByIndex(int(first)) if first.isdigit() else pynvml.nvmlDeviceGetHandleByUUID(first)
         except pynvml.NVMLError:                            # no driver, or no permission: then nothing can be read
             return
         self._nvml = pynvml
