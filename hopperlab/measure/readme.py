@@ -25,10 +25,24 @@ Load = Callable[[str], Recording]
 
 
 def performance(given: Mapping[str, Recording] | None = None) -> str:
-    """The section's text in Markdown: the parts that the table of suites names, in its order. given: recordings in place of those stored."""
-    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table)
+    """The section's text in Markdown: the parts that the table of suites names, in its order, for the lessons' board, and the same for the others, folded.
+    given: recordings in place of those stored."""
     replaced = given or {}
-    return "\n\n".join("\n".join(table.found(part)(lambda name: replaced.get(name) or recordings.load(name))) for part in parts)
+    first = _parts(lambda name: replaced.get(name) or recordings.load(name, board=recordings.LESSONS_BOARD), "")
+    folded = [f"<details><summary>The same on an {word}</summary>\n\n{_parts(_of_board(board), board)}\n\n</details>"
+              for board, word in recordings.BOARDS.items() if board != recordings.LESSONS_BOARD]
+    return "\n\n".join([first, *folded])
+
+
+def _of_board(board: str) -> Load:
+    return lambda name: recordings.load(name, recordings.FOLDER / board)
+
+
+def _parts(load: Load, board: str) -> str:
+    """Parts of the section; of a board that is not the lessons' those that it has recordings for."""
+    stored = set(recordings.names(recordings.FOLDER / board)) if board else set()
+    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table and (not board or suite.recording in stored))
+    return "\n\n".join("\n".join(table.found(part)(load)) for part in parts)
 
 
 def ladder(load: Load) -> list[str]:
