@@ -77,7 +77,7 @@ def run_gathered(order: str = "own first", piece_rows: int = 128, copiers: int =
     return given.right(), run
 
 
-def run_scattered(order: str = "own last", devices: int = 2, landing: str = "lazy", options: Sequence[str] = ()) -> tuple[bool, Any]:
+def run_scattered(order: str = "own first", devices: int = 2, landing: str = "lazy", options: Sequence[str] = ()) -> tuple[bool, Any]:
     """(right, session): a product under a reduce-scatter on emulated devices, and on each a copy of C behind it, which reads what has been added."""
     import hopperlab as hl
 
