@@ -82,7 +82,8 @@ def test_the_vector_changes_from_step_to_step(how, neighbours):
 
 GATHERS = {"beside": (2, SMALL, Copiers(3), {}), "one copier": (2, SMALL, Copiers(1, slots=2, chunk=2048), {}), "dedicated": (2, SMALL, Copiers(1, dedicated=True), {}),
            "clusters": (2, CLUSTERED, Copiers(2), {}), "clusters, dedicated": (2, CLUSTERED, Copiers(2, dedicated=True), {"order": "as they lie"}),
-           "three": (3, SMALL, Copiers(4), {"order": "own last"}), "pieces of two tiles": (2, SMALL, Copiers(2), {"piece_rows": 256, "order": "next first"})}
+           "three": (3, SMALL, Copiers(4), {"order": "own last"}), "pieces of two tiles": (2, SMALL, Copiers(2), {"piece_rows": 256, "order": "next first"}),
+           "each chunk told": (2, SMALL, Copiers(3), {"options": ("-DTELL_EACH=1",)})}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
