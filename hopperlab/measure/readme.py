@@ -39,9 +39,9 @@ def _of_board(board: str) -> Load:
 
 
 def _parts(load: Load, board: str) -> str:
-    """Parts of the section; of a board that is not the lessons' those that it has recordings for."""
-    stored = set(recordings.names(recordings.FOLDER / board)) if board else set()
-    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table and (not board or suite.recording in stored))
+    """Parts of the section; of a board that is not the lessons' those that both have recordings for."""
+    both = {name for name in recordings.names() if all((recordings.FOLDER / one / f"{name}.json").is_file() for one in (board, recordings.LESSONS_BOARD))}
+    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table and (not board or suite.recording in both))
     return "\n\n".join("\n".join(table.found(part)(load)) for part in parts)
 
 
@@ -126,6 +126,21 @@ def attention(load: Load) -> list[str]:
         lines.append(f"| heads of {d}, {mask} | " + " | ".join(f"{cell.tflops:.0f} ({100 * cell.ratio:.0f}%)" for cell in cells) + " |")
     one = summaries.of_records(found.where(kernel="final"))
     return [*lines, "", f"Geometric mean over {one.count} cells: {100 * one.mean:.1f}% of cuDNN, from {100 * one.least:.0f} to {100 * one.most:.0f}%."]
+
+
+def two_gpus(load: Load) -> list[str]:
+    """Products that copy while they multiply, beside the product alone and beside NCCL before or after cuBLAS; the all-reduce of a small vector."""
+    found = load("two_gpus")
+    lines = [f"Two GPUs, bf16, m x n x k on each: an all-gather under a product, and a product under a reduce-scatter, as shares of the product alone on operands that are "
+             f"there already (the faster of cuBLAS and ours), and of NCCL before or after cuBLAS; {found.source}.", "",
+             "| | m x n x k | us | of the product alone | of NCCL and cuBLAS |", "|---|---|---|---|---|"]
+    for suite, kernel, way, word in (("gather", "gathered_product", "all CTAs copy", "all-gather"), ("scatter", "scattered_product", "in turns", "reduce-scatter")):
+        ours = found.where(suite=suite, kernel=kernel, options=(way,))
+        for shape in dict.fromkeys(record.shape for record in ours):
+            alone, nccl = (next(r for r in ours if r.shape == shape and peer in (r.peer or "")) for peer in ("alone", "NCCL"))
+            lines.append(f"| {word} | {_product(shape)} | {1e3 * alone.ms:.0f} | {100 * alone.ratio:.1f}% | {100 * nccl.ratio:.1f}% |")
+    words = found.one(suite="all_reduce", options=("one-shot, words",), shape=(64 << 10,))
+    return [*lines, "", f"An all-reduce of 64 KiB takes {1e3 * words.ms:.1f} us, {100 * words.ratio:.0f}% of NCCL's speed."]
 
 
 def listed() -> str:

@@ -3,8 +3,8 @@
 //
 // Who waits for whom:
 //   READY     device d tells the others that its shard is complete; a copying thread waits for that before it reads a shard
-//   pieces    a copying thread tells its own device that a chunk of a piece has been written; a producer waits until all chunks
-//             of its tile's piece are. Nobody waits for pieces of the own shard
+//   pieces    a copying thread tells its own device how many chunks of a piece it has written (TELL_EACH: one by one); a producer
+//             waits until all chunks of its tile's piece are. Nobody waits for pieces of the own shard
 //   READ      a device that has all pieces of shard d tells device d, whose kernel does not end before that: what comes after it
 //             may write the shard again
 // All three count steps, so that nothing is ever set back: `step` is 1 at the first launch on these flags, 2 at the next.

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ... import measure
+from ...measure.launches.across_products import IN_TURNS, Tile
+from ...measure.launches.launch import SMS
+from ...measure.suites.two_gpus import ALL_COPY
 from ...runtime.tables import text_table
 from ...show import charts, style
 from . import bounds
 
 CLOCK_MHZ, WGMMA_CYCLES = 1980, 128                         # the highest SM clock; of one m64n256k16 (lesson 08)
-OURS = {"gather": "gathered_product", "scatter": "scattered_product"}
+OURS = {"gather": ALL_COPY, "scatter": IN_TURNS}
+"""The way of each suite that the kernels take when they are asked for none."""
+KERNELS = ("gathered_product", "scattered_product")
 
 
 def _told(record: Any) -> str:
@@ -39,7 +44,7 @@ def products_table(recording: Any, suite: str = "gather") -> str:
     rows = []
     for shape in dict.fromkeys(r.shape for r in recording.where(suite=suite)):
         found = recording.where(suite=suite, shape=shape)
-        ours = max((r for r in found if r.kernel == OURS[suite] and r.peer.startswith("alone")), key=lambda r: r.ratio)
+        ours = next(r for r in _ours(recording, suite) if r.shape == shape and r.options[0] == OURS[suite])
         apart = next(r for r in found if "NCCL" in r.kernel)
         alone, most = bounds.alone(recording, suite, shape), bounds.bound(recording, suite, shape)
         times = (f"{1e3 * record.ms:.0f}" for record in (alone, ours, apart))
@@ -50,12 +55,16 @@ def products_table(recording: Any, suite: str = "gather") -> str:
                       *text_table("{:22} {:>7} {:>7} {:>14} {:>8} {:>8} {:>7} {:>8}", rows, head)])
 
 
-def best_share(recording: Any, suite: str = "gather") -> float:
-    """The least share of the product alone over the shapes, of the best of ours, in per cent."""
-    best: dict[tuple[int, ...], float] = {}
-    for r in _ours(recording, suite):
-        best[r.shape] = max(best.get(r.shape, 0.0), r.ratio)
-    return round(100 * min(best.values()), 1)
+def burst_line(recording: Any) -> str:
+    """How long a tile of every CTA at once keeps the link busy."""
+    size, tile = Tile(), bounds.BYTES * Tile().bm * Tile().bn
+    return (f"a tile of {size.bm} x {size.bn} of each of {SMS} CTAs, all at once: {SMS * tile / bounds.link_rate(recording, 'push') / 1e3:.0f} us over the link; "
+            f"of its half, {size.bm // 2} rows, a consumer has slots for 128 columns")
+
+
+def least_share(recording: Any, suite: str = "gather") -> float:
+    """The least share of the product alone over the shapes, in per cent."""
+    return round(100 * min(r.ratio for r in _ours(recording, suite) if r.options[0] == OURS[suite]), 1)
 
 
 def ways_table(recording: Any) -> str:
@@ -67,7 +76,7 @@ def ways_table(recording: Any) -> str:
 
 def _ours(recording: Any, suite: str) -> list[Any]:
     """Records of the lesson's kernels beside the product alone."""
-    return [r for r in recording.where(suite=suite) if r.kernel in OURS.values() and r.peer.startswith("alone")]
+    return [r for r in recording.where(suite=suite) if r.kernel in KERNELS and r.peer.startswith("alone")]
 
 
 def scatter_ways_table(recording: Any) -> str:

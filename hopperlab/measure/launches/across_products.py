@@ -22,10 +22,10 @@ from .operands import bf16_bits, bf16_values
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
 
-ORDERS = ("own first", "as they lie", "own last", "next first")
-"""With the rows of which shard the order of tiles begins: the own one, the first, the one behind the own (scattered: then the own comes last) under two names."""
-IN_TURNS = "in turns"
-"""Of `scattered`: rows of all shards in turns, an own one first."""
+ORDERS = ("own first", "as they lie", "own last", "next first", "in turns")
+"""With the rows of which shard the order of tiles begins: the own one, the first, the one behind the own (scattered: then the own comes last) under two names;
+in turns (of `scattered` alone): rows of all shards take turns, an own one first."""
+IN_TURNS = ORDERS[-1]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def gathered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Ar
     return Step(here, tuple(launches), (tuple(a), tuple(b), tuple(c), flags, pieces))
 
 
-def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array], tile: Tile | None = None, order: str = "own first", blocks: int = SMS,
+def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array], tile: Tile | None = None, order: str = IN_TURNS, blocks: int = SMS,
               options: Sequence[str] = ()) -> Step:
     """c[d] += rows d of the sum over devices of a * b^T, by peers/scattered_product.cu. bf16 or their bits.
 

@@ -207,9 +207,9 @@ def product_records(suite: str, clock: Clock, shape: tuple[int, int, int], varia
     return found
 
 
-OWN_FIRST = "all CTAs copy"
+ALL_COPY = "all CTAs copy"
 WAYS: Mapping[str, Mapping[str, Any]] = {
-    OWN_FIRST: {}, "66 CTAs copy": {"copiers": Copiers(66)}, "16 CTAs copy": {"copiers": Copiers(16)}, "4 CTAs copy": {"copiers": Copiers(4)},
+    ALL_COPY: {}, "66 CTAs copy": {"copiers": Copiers(66)}, "16 CTAs copy": {"copiers": Copiers(16)}, "4 CTAs copy": {"copiers": Copiers(4)},
     "8 CTAs only copy": {"copiers": Copiers(8, dedicated=True, chunk=8192)}, "tiles as they lie": {"order": "as they lie"}, "own tiles last": {"order": "own last"},
     "pieces of 1024 rows": {"piece_rows": 1024}, "each chunk told": {"options": ("-DTELL_EACH=1",)},
     "16 CTAs copy, each chunk told": {"copiers": Copiers(16), "options": ("-DTELL_EACH=1",)},
@@ -220,7 +220,7 @@ def gather(rounds: int, here: World) -> list[Record]:
     """All-gather under a product at four shapes."""
     clock = Clock(here)
     return [record for shape in GATHERED for record in product_records("gather", clock, shape,
-                                                                       *gathered_variants(here, shape, {OWN_FIRST: {}, **{name: WAYS[name] for name in ("66 CTAs copy", "8 CTAs only copy")}}), rounds)]
+                                                                       *gathered_variants(here, shape, {ALL_COPY: {}, **{name: WAYS[name] for name in ("66 CTAs copy", "8 CTAs only copy")}}), rounds)]
 
 
 def ways(rounds: int, here: World) -> list[Record]:
