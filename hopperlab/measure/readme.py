@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's performance tables, and the list in recordings/README.md, made from the recordings and the table of suites: `python -m hopperlab.measure.readme [--check]`.
+"""README's performance tables, and the list and the targets in recordings/README.md, made from the recordings and the table of suites: `python -m hopperlab.measure.readme [--check]`.
 
 The text between the marks of each file is replaced; --check writes nothing and says whether one is stale (exit code 1). Which function makes which
 part of the performance section says `readme_table` in suites/table.py; each takes `Load`, a function from a recording's name to the recording.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import quantiles
 
-from . import recordings, story, summaries
+from . import recordings, story, summaries, targets
 from .recordings import Record, Recording
 from .story import Story
 from .suites import table
@@ -20,6 +20,7 @@ from .suites import table
 ROOT = Path(__file__).resolve().parents[2]
 README, LIST = ROOT / "README.md", recordings.FOLDER / "README.md"
 BEGIN, END = "<!-- performance: begin (python -m hopperlab.measure.readme) -->", "<!-- performance: end -->"
+BEGIN_TARGETS, END_TARGETS = "<!-- targets: begin (python -m hopperlab.measure.readme) -->", "<!-- targets: end -->"
 BEGIN_LIST, END_LIST = "<!-- recordings: begin (python -m hopperlab.measure.readme) -->", "<!-- recordings: end -->"
 Load = Callable[[str], Recording]
 
@@ -163,7 +164,7 @@ def main(arguments: list[str] | None = None, path: Path = README, list_path: Pat
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when the tables are stale")
     given = parser.parse_args(arguments)
     stale = False
-    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST)):
+    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST), (list_path, targets.table(), BEGIN_TARGETS, END_TARGETS)):
         text = file.read_text(encoding="utf-8")
         fresh = rendered(text, section, begin, end)
         stale |= fresh != text
