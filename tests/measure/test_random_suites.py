@@ -243,3 +243,20 @@ def test_a_spread_is_of_one_kernel_and_needs_two_ratios():
 def test_absent_peers_are_told(monkeypatch):
     monkeypatch.setattr(bench, "installed", lambda table: ["cublas", "torch"])
     assert "Triton (triton, package triton)" in check(Request("gemm", random=2)).absent and check(Request("micro")).absent == []
+
+
+def test_a_race_that_is_cut_short_leaves_what_it_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench.board, "header", lambda: {**dict.fromkeys(recordings.HEADER_FIELDS, "x"), "gpu": "NVIDIA H200"})
+    monkeypatch.setattr(bench, "_free", lambda: None)
+
+    def race_of(shape, kernels, chosen):
+        if shape == (2,):
+            raise RuntimeError("the GPU is gone")
+        return shape
+    races = race.Races("fp8", (), race.only_random, {"final": None}, ("final",), {}, race_of)
+    monkeypatch.setattr(bench.race, "run", lambda one, plan, step: [Record("fp8", "final", shape=one, ms=1.0, ms_min=1.0, ms_max=1.0, tflops=1.0)])
+    row = table.Suite("fp8", "fp8_random", "suites.race_fp8:RACES", "", "", kind=table.RACE)
+    with pytest.raises(RuntimeError, match="gone"):
+        bench._raced(races, bench.Checked((row,), ((1,), (3,), (2,), (4,)), ("final",)), tmp_path)
+    kept = recordings.load("fp8_random", tmp_path)
+    assert [record.shape for record in kept] == [(1,), (3,)] and kept.header["warnings"] == ["cut short: more was to follow"]

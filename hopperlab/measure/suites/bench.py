@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import date
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -214,7 +214,7 @@ Found = list[tuple[Suite, list[Record]]]                    # in the order of th
 def measure(checked: Checked, out: Path | None = None) -> Found:
     """The records of each row. out: where those that take long leave what they have so far."""
     if checked.races is not None:
-        return [(checked.rows[0], _raced(checked.races, checked))]
+        return [(checked.rows[0], _raced(checked.races, checked, out))]
     rows = _possible(checked.rows)
     with Progress(len(rows)) as progress:
         return [(row, _row(progress, row, checked, out)) for row in rows]
@@ -231,7 +231,8 @@ def _possible(rows: Sequence[Suite]) -> list[Suite]:
     return [row for row in rows if row not in left]
 
 
-def _raced(races: Races, checked: Checked) -> list[Record]:
+def _raced(races: Races, checked: Checked, out: Path | None) -> list[Record]:
+    keep = _keeping(checked.rows[0], out)
     count = races.contestants(checked.kernels, checked.peers)
     records: list[Record] = []
     with Progress(race.steps([count] * len(checked.shapes), checked.plan)) as progress:
@@ -241,20 +242,26 @@ def _raced(races: Races, checked: Checked) -> list[Record]:
         for shape in checked.shapes:
             progress.say(f"{races.title(shape)}: compiling, making operands")
             records += race.run(races.race(shape, checked.kernels, checked.peers), checked.plan, progress.step)
+            keep(records)
             _free()
     return records
 
 
 def _row(progress: Progress, row: Suite, checked: Checked, out: Path | None) -> list[Record]:
     progress.step(f"measuring {row.recording}")
-    head = board.header()
+    records = row.measure(checked.rounds or row.rounds, checked.kernels, _keeping(row, out))
+    _free()
+    return records
+
+
+def _keeping(row: Suite, out: Path | None) -> Callable[[list[Record]], None]:
+    """What is called with the records so far: it writes them, and that they are not all."""
+    head = board.header() if out is not None else {}
 
     def keep(records: list[Record]) -> None:
         if out is not None:
             _written(row, out, {**head, "warnings": ["cut short: more was to follow"]}, records)
-    records = row.measure(checked.rounds or row.rounds, checked.kernels, keep)
-    _free()
-    return records
+    return keep
 
 
 def _free() -> None:

@@ -173,7 +173,7 @@ def taken(name: str, where: str, share: Callable[[], float], most: float = 0.0) 
     """Whether a peer takes a shape: share() launches it and gives the share of wrong elements, at most `most`. What it does not take is told."""
     try:
         found = share()
-    except (RuntimeError, ValueError, TypeError) as problem:    # PyTorch's words for what a library does not take
+    except (RuntimeError, ValueError, TypeError, AttributeError) as problem:    # what PyTorch says of a shape that a library does not take, or lacks
         print(f"{name} does not take {where}: {str(problem).strip().partition(chr(10))[0][:200]}", file=sys.stderr)
         return False
     if not found <= most:

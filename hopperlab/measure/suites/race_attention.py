@@ -64,8 +64,8 @@ def torch_cudnn(given: Mapping, cell: Cell) -> Output:
     import torch
     q, k, v = (given["tensors"][name] for name in ("q", "k", "v"))
     starts, longest = torch.as_tensor(given["q_starts"], device="cuda"), max(cell.lengths)
-    attend = torch.ops.aten._cudnn_attention_forward        # what torch.nn.attention.varlen calls where it takes cuDNN
-    return lambda: attend(q, k, v, None, starts, starts, longest, longest, True, 0.0, cell.causal, False)[0]
+    # What torch.nn.attention.varlen calls where it takes cuDNN.
+    return lambda: torch.ops.aten._cudnn_attention_forward(q, k, v, None, starts, starts, longest, longest, True, 0.0, cell.causal, False)[0]
 
 
 def packed(out: Any) -> Array:
