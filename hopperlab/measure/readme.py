@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import quantiles
 
 from . import recordings, story, summaries, targets
 from .recordings import Record, Recording
@@ -26,11 +25,11 @@ Load = Callable[[str], Recording]
 
 
 def performance(given: Mapping[str, Recording] | None = None) -> str:
-    """The section's text in Markdown: the parts that the table of suites names, in its order, for the lessons' board, and the same for the others, folded.
-    given: recordings in place of those stored."""
-    replaced = given or {}
-    first = _parts(lambda name: replaced.get(name) or recordings.load(name, board=recordings.LESSONS_BOARD), "")
-    folded = [f"<details><summary>The same on an {word}</summary>\n\n{_parts(_of_board(board), board)}\n\n</details>"
+    """The section's text in Markdown: the parts that the table of suites names, in its order, for the lessons' board (what only another one has, of that), and the same for the others,
+    folded. given: recordings in place of those stored."""
+    replaced, lessons = given or {}, recordings.LESSONS_BOARD
+    first = _parts(lambda name: replaced.get(name) or recordings.load(name, board=lessons), {*replaced, *recordings.names()})
+    folded = [f"<details><summary>The same on an {word}</summary>\n\n{_parts(_of_board(board), _stored(board) & _stored(lessons))}\n\n</details>"
               for board, word in recordings.BOARDS.items() if board != recordings.LESSONS_BOARD]
     return "\n\n".join([first, *folded])
 
@@ -39,10 +38,13 @@ def _of_board(board: str) -> Load:
     return lambda name: recordings.load(name, recordings.FOLDER / board)
 
 
-def _parts(load: Load, board: str) -> str:
-    """Parts of the section; of a board that is not the lessons' those that both have recordings for."""
-    both = {name for name in recordings.names() if all((recordings.FOLDER / one / f"{name}.json").is_file() for one in (board, recordings.LESSONS_BOARD))}
-    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table and (not board or suite.recording in both))
+def _stored(board: str) -> set[str]:
+    return set(recordings.names(recordings.FOLDER / board))
+
+
+def _parts(load: Load, stored: set[str]) -> str:
+    """Those parts of the section that there are recordings for."""
+    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table and suite.recording in stored)
     return "\n\n".join("\n".join(table.found(part)(load)) for part in parts)
 
 
@@ -91,14 +93,41 @@ def rivals(load: Load) -> list[str]:
 def products(load: Load) -> list[str]:
     """The last step at random shapes: mean, quartiles, least, and where that was; and the mean where nothing in the L2 waits to be written back."""
     found, clean = (summaries.faster_of_notes(load("products").where(kernel="final", mode=mode)) for mode in ("cold L2", "clean L2"))
-    one, ratios = summaries.of_records(found), sorted(record.ratio or 0 for record in found)
-    low, middle, high = quantiles(ratios, n=4)
-    worst = min(found, key=lambda record: record.ratio or 0)
-    return [f"At {one.count} shapes that nobody chose (drawn from a seed of the recording's date; m from 16 to 16384, n and k from 256; "
+    return [f"At {len(found)} shapes that nobody chose (drawn from a seed of the recording's date; m from 16 to 16384, n and k from 256; "
             f"`hopperlab bench gemm --random`; the cost model was fitted on others), in the better order of B, beside the fastest of cuBLAS's layouts and entry "
-            f"points: geometric mean {100 * one.mean:.1f}% (with a clean L2 {100 * summaries.of_records(clean).mean:.1f}%), quartiles {100 * low:.1f}, "
-            f"{100 * middle:.1f} and {100 * high:.1f}%, least {100 * one.least:.1f}% at {_product(worst.shape)}; {sum(ratio >= 1 for ratio in ratios)} of "
-            f"{one.count} not slower."]
+            f"points: {_spread(found, clean, _product_of)}."]
+
+
+def _product_of(record: Record) -> str:
+    return _product(record.shape)
+
+
+def _spread(found: list[Record], clean: list[Record], place: Callable[[Record], str]) -> str:
+    """Mean, quartiles, least, and where that was; and the mean where nothing in the L2 waits to be written back."""
+    one = summaries.spread(found)
+    low, middle, high = one.quartiles
+    return (f"geometric mean {100 * one.summary.mean:.1f}% (with a clean L2 {100 * summaries.of_records(clean).mean:.1f}%), quartiles {100 * low:.1f}, "
+            f"{100 * middle:.1f} and {100 * high:.1f}%, least {100 * one.summary.least:.1f}% at {place(one.worst[0])}; {one.not_slower} of "
+            f"{one.summary.count} not slower")
+
+
+def _drawn(recording: Recording, what: str, peer: str, place: Callable[[Record], str]) -> list[str]:
+    """A sentence on a recording of `hopperlab bench SUITE --random`."""
+    found, clean = (recording.where(kernel="final", mode=mode) for mode in ("cold L2", "clean L2"))
+    left = summaries.of_records(found).left_out
+    not_taken = f" ({len(left)} that it does not take are left out)" if left else ""
+    return [f"At {len(found)} {what} that nobody chose (`hopperlab bench {found[0].suite} --random`, a seed of the recording's date), as the course picks the "
+            f"configuration, beside {peer}{not_taken}: {_spread(found, clean, place)} ({recording.header['date']})."]
+
+
+def fp8_random(load: Load) -> list[str]:
+    """The fp8 product at random shapes."""
+    return _drawn(load("fp8_random"), "shapes of fp8 products", "cuBLASLt's block-scaled product", _product_of)
+
+
+def attention_random(load: Load) -> list[str]:
+    """Attention forward at random cells."""
+    return _drawn(load("attention_random"), "cells of attention (head sizes, heads, groups, lengths, masks)", "cuDNN", summaries.place)
 
 
 def fp8(load: Load) -> list[str]:
