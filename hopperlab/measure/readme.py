@@ -117,7 +117,7 @@ def _drawn(recording: Recording, what: str, peer: str, place: Callable[[Record],
     left = summaries.of_records(found).left_out
     not_taken = f" ({len(left)} that it does not take are left out)" if left else ""
     return [f"At {len(found)} {what} that nobody chose (`hopperlab bench {found[0].suite} --random`, a seed of the recording's date), as the course picks the "
-            f"configuration, beside {peer}{not_taken}: {_spread(found, clean, place)} ({recording.header['date']})."]
+            f"configuration, beside {peer}{not_taken}: {_spread(found, clean, place)} ({recording.source})."]
 
 
 def fp8_random(load: Load) -> list[str]:

@@ -106,10 +106,7 @@ def test_readme_shows_the_tables_that_the_rows_name():
     section = readme.README.read_text(encoding="utf-8").split(readme.BEGIN)[1].split(readme.END)[0]
     def made(names, board):
         parts = dict.fromkeys(suite.readme_table for suite in SUITES if suite.readme_table and suite.recording in names)
-        return "
-
-".join("
-".join(table.found(part)(lambda name: recordings.load(name, board=board))) for part in parts)
+        return "\n\n".join("\n".join(table.found(part)(lambda name: recordings.load(name, board=board))) for part in parts)
     stored = {board: set(recordings.names(recordings.FOLDER / board)) for board in recordings.BOARDS}
     places = [made(stored["h200"] | stored["h100"], "h200"), "<details><summary>The same on an H100</summary>", made(stored["h200"] & stored["h100"], "h100")]
     assert [section.count(text) for text in places] == [1, 1, 1] and sorted(places, key=section.index) == places
