@@ -34,6 +34,7 @@ def test_cells_are_what_they_say():
         assert Cell.of(cell.numbers) == cell and max(cell.lengths) == cell.lengths[0]
     assert {cell.d for cell in cells} == set(attention.HEAD_SIZES) and {cell.causal for cell in cells} == {True, False}
     assert 150 < sum(max(cell.lengths) % 128 == 0 for cell in cells) and 100 < sum(max(cell.lengths) % 128 > 0 for cell in cells)
+    assert all(sum(cell.lengths) >= 4096 for cell in cells if not cell.even)
     assert 40 < sum(not cell.even for cell in cells) < 150 and 150 < sum(cell.heads > cell.kv_heads for cell in cells) < 350
 
 

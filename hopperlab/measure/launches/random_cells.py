@@ -68,6 +68,14 @@ def random_cells(count: int, seed: int) -> list[tuple[int, ...]]:
     return [cell.numbers for _, cell in zip(range(count), _drawn(np.random.default_rng(seed)), strict=False)]
 
 
+def _uneven(rng: np.random.Generator, longest: int, tokens: int) -> list[int]:
+    """Lengths up to `longest` that add up to `tokens`, longest first."""
+    lengths: list[int] = []
+    while (left := tokens - sum(lengths)) > 0:
+        lengths.append(min(left, int(rng.integers(1, longest + 1))))
+    return sorted(lengths, reverse=True)
+
+
 def _drawn(rng: np.random.Generator) -> Iterator[Cell]:
     while True:
         d, causal, kv_heads, group = int(rng.choice(HEAD_SIZES)), bool(rng.integers(2)), int(rng.choice(KV_HEADS)), int(rng.choice(GROUPS))
@@ -75,7 +83,7 @@ def _drawn(rng: np.random.Generator) -> Iterator[Cell]:
         longest = min(tokens, round(2 ** rng.uniform(np.log2(LEAST_LENGTH), np.log2(tokens))))
         longest = max(128, longest // 128 * 128) if rng.integers(2) else longest
         lengths = [longest] * (tokens // longest)
-        if rng.uniform() < 1 / 4 and len(lengths) > 1:      # by length, longest first
-            lengths = sorted((int(length) for length in rng.integers(1, longest + 1, len(lengths))), reverse=True)
+        if rng.uniform() < 1 / 4 and len(lengths) > 1:
+            lengths = _uneven(rng, longest, tokens)
         if HIDDEN[0] <= kv_heads * group * d <= HIDDEN[1]:
             yield Cell(d, causal, kv_heads * group, kv_heads, tuple(lengths))
