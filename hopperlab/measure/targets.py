@@ -50,8 +50,12 @@ def _final(name: str, load: Load, kernel: str = "final") -> list[float]:
     return _ratios(load(name).where(kernel=kernel))
 
 
-def _products(load: Load) -> list[float]:
-    return _ratios(summaries.faster_of_notes(load("products").where(kernel="final", mode="cold L2")))
+def _products(name: str, load: Load) -> list[float]:
+    return _ratios(summaries.faster_of_notes(load(name).where(kernel="final", mode="cold L2")))
+
+
+def _drawn(name: str, load: Load) -> list[float]:
+    return _ratios(load(name).where(kernel="final", mode="cold L2"))
 
 
 def _raced(load: Load) -> list[float]:
@@ -95,10 +99,13 @@ def _reduced(load: Load) -> list[float]:
 
 
 TARGETS: tuple[Target, ...] = (
-    Target("bf16 products at 60 random shapes, of the best of cuBLAS's layouts and entries", 1.00, 0.93, _products),
+    Target("bf16 products at 60 random shapes, of the best of cuBLAS's layouts and entries", 1.00, 0.93, partial(_products, "products")),
+    Target("the same at 60 others, and of the fastest of cuBLASLt's eight best candidates, timed", 1.00, 0.93, partial(_products, "products_best")),
     Target("bf16 products at the eight shapes of README's table, of the same", 1.03, None, _raced),
     Target("fp8 products at eight shapes, of cuBLASLt", 1.10, 0.98, partial(_final, "fp8")),
+    Target("fp8 products at random shapes that cuBLASLt takes, of cuBLASLt", 1.10, 0.98, partial(_drawn, "fp8_random")),
     Target("attention forward, 30 cells, of cuDNN", 1.10, 0.98, partial(_final, "attention")),
+    Target("attention forward at random cells of one length, of cuDNN", 1.10, 0.98, partial(_drawn, "attention_random")),
     Target("attention backward, 20 cells, of cuDNN", 1.00, 0.93, partial(_final, "backward")),
     Target("the same, deterministic", 0.85, None, partial(_final, "backward", kernel="ordered")),
     Target("chain of small products with dependent launches, of the same kernels in a graph", 1.10, None, _chain),
