@@ -52,7 +52,8 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, metavar="N", help="launches or bursts of each contestant that count (default: the suite's own, 9 for most)")
     parser.add_argument("--power", type=float, metavar="SECONDS",
                         help="how long each contestant runs alone for its power; 0 leaves power out (default 0.5; with --random 0)")
-    parser.add_argument("--random", type=int, metavar="N", help="gemm, fp8, attention: N shapes that nobody chose, `final` beside cuBLAS or cuDNN, with a cold and a clean L2")
+    parser.add_argument("--random", type=int, metavar="N",
+                        help="gemm, fp8, attention: N shapes that nobody chose, `final` beside cuBLAS or cuDNN, with a cold and a clean L2")
     parser.add_argument("--seed", type=int, metavar="S", help="of --random (default: today's date, as 20261123)")
     parser.add_argument("--out", type=Path, metavar="FILE|DIR",
                         help="also write the records: FILE.json, or a folder for files named by suite")

@@ -26,7 +26,8 @@ def test_every_stored_recording_has_one_row():
 
 def test_every_row_is_measured_by_bench_or_by_a_tool_of_its_own():
     benched = {suite.recording for name in table.BENCHES for suite in table.rows(name)}
-    assert {suite.recording for suite in SUITES if suite.kind == OTHER} == set(BY_RECORDING) - benched - {"peers", "products", *RANDOM}     # which bench gemm and --random make
+    races = {"peers", "products", *RANDOM}                  # which bench gemm and --random make
+    assert {suite.recording for suite in SUITES if suite.kind == OTHER} == set(BY_RECORDING) - benched - races
     assert {suite.name for suite in SUITES if suite.kind != OTHER} | {"all"} == set(table.BENCHES)
     assert {suite.recording for suite in table.rows("all")} == {suite.recording for suite in SUITES if suite.kind == RECORDS}
     with pytest.raises(KeyError):
@@ -110,7 +111,8 @@ def parts_of(board: str) -> dict[str, None]:
 
 def test_readme_shows_the_tables_that_the_rows_name():
     section = readme.README.read_text(encoding="utf-8").split(readme.BEGIN)[1].split(readme.END)[0]
-    boards = {board: ["\n".join(table.found(part)(lambda name, board=board: recordings.load(name, board=board))) for part in parts_of(board)] for board in recordings.BOARDS}
+    boards = {board: ["\n".join(table.found(part)(lambda name, board=board: recordings.load(name, board=board))) for part in parts_of(board)]
+              for board in recordings.BOARDS}
     for made in boards.values():
         assert len(made) >= 5 and "\n\n".join(made) in section
     assert section.index("\n\n".join(boards["h200"])) < section.index("<details><summary>The same on an H100</summary>") < section.index("\n\n".join(boards["h100"]))
