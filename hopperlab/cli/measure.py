@@ -47,7 +47,8 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
     listed("--shapes", "SHAPE", "gemm: 4096 (a cube) or 4096x7168x2048 (m x n x k); copy: 64MiB or 16384x32768 (rows x bf16 columns)")
     listed("--kernels", "NAME", "which of ours: gemm takes the steps of the ladder, copy the kernels of kernels/copy (or none), micro and variants "
                                 "their experiments, ladder, lessons and all the names of recordings")
-    listed("--peers", "NAME", "gemm: cublas torch triton; copy: memcpy; or none (default: those that are installed)")
+    listed("--peers", "NAME", "gemm: cublas cublaslt torch triton quack; copy: memcpy; with --random fp8: cublaslt deepgemm, attention: cudnn; or none "
+                              "(default: those that are installed; with --random the first's family)")
     listed("--modes", "MODE", "cold, clean, sustained (default: cold and sustained; with --random cold and clean)")
     parser.add_argument("--rounds", type=int, metavar="N", help="launches or bursts of each contestant that count (default: the suite's own, 9 for most)")
     parser.add_argument("--power", type=float, metavar="SECONDS",
