@@ -243,6 +243,14 @@ def test_a_spread_is_of_one_kernel_and_needs_two_ratios():
         summaries.spread([records[0], *records])
 
 
+def test_ratios_are_told_by_work_and_by_m_or_length():
+    told = report.table(list(recorded("fp8", alone=0)))
+    assert "by FLOP: from 1e9 1.077, least 0.900 (20)" in told and "by m: from 16 0.920, least 0.900 (3); from 64 1.068, least 0.960 (12); from 256 1.240, least 1.200 (5)" in told
+    assert "by longest sequence: from 16 0.920" in report.table(list(recorded("attention", alone=0)))
+    sizes = summaries.by_size(recorded("fp8").where(mode="cold L2"), lambda record: record.shape[0], 4)
+    assert {least: one.count for least, one in sizes.items()} == {16: 3, 64: 12, 256: 3}
+
+
 def test_absent_peers_are_told(monkeypatch):
     monkeypatch.setattr(bench, "installed", lambda table: ["cublas", "torch"])
     assert "Triton (triton, package triton)" in check(Request("gemm", random=2)).absent and check(Request("micro")).absent == []
