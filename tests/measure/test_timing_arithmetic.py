@@ -37,7 +37,8 @@ def test_header_reads_the_board(monkeypatch):
 
 
 def test_header_names_the_libraries_of_the_peers(monkeypatch):
-    there = {"nvidia-cudnn-cu13": "9.20", "nvidia-cublas": "13.1", "quack-kernels": "0.6.5", "nvidia-cutlass-dsl": "4.8.1", "sgl-deep-gemm": "0.0.1", "triton": "3.5", "torch": "2.11"}
+    there = {"nvidia-cudnn-cu13": "9.20", "nvidia-cublas": "13.1", "quack-kernels": "0.6.5", "nvidia-cutlass-dsl": "4.8.1", "sgl-deep-gemm": "0.0.1", "triton": "3.5",
+             "torch": "2.11"}
 
     def version(name):
         if name not in there:

@@ -129,11 +129,13 @@ def _spread_of(kernel: str, rival: str, mode: str, found: Sequence[Record]) -> l
 
 
 def _by_size(found: Sequence[Record]) -> list[str]:
-    """Mean and least by the work of a launch, and by m (of attention: by the longest sequence)."""
+    """Of a kernel of ours: mean and least by the work of a launch, and by m (of attention: by the longest sequence)."""
+    if found[0].registers is None:                          # a peer's
+        return []
     name, place = ("longest sequence", 1) if found[0].suite == "attention" else ("m", 0)
     classes = {"FLOP": summaries.by_size(found, lambda record: (record.tflops or 0) * (record.ms or 0) * 1e9, 10),
                name: summaries.by_size(found, lambda record: record.shape[place], 4)}
-    return [f"  by {what}: " + "; ".join(f"from {f'{least:.0e}'.replace('e+', 'e') if what == 'FLOP' else least} {one.mean:.3f}, least {one.least:.3f} ({one.count})"
+    return [f"  by {what}: " + "; ".join(f"from {f'1e{len(str(least)) - 1}' if what == 'FLOP' else least} {one.mean:.3f}, least {one.least:.3f} ({one.count})"
                                          for least, one in several.items()) for what, several in classes.items()]
 
 
