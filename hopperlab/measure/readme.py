@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's performance tables, and the list in recordings/README.md, made from the recordings and the table of suites: `python -m hopperlab.measure.readme [--check]`.
+"""README's performance tables, and the list and the targets in recordings/README.md, made from the recordings and the table of suites: `python -m hopperlab.measure.readme [--check]`.
 
 The text between the marks of each file is replaced; --check writes nothing and says whether one is stale (exit code 1). Which function makes which
 part of the performance section says `readme_table` in suites/table.py; each takes `Load`, a function from a recording's name to the recording.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from . import recordings, story, summaries
+from . import recordings, story, summaries, targets
 from .recordings import Record, Recording
 from .story import Story
 from .suites import table
@@ -19,16 +19,17 @@ from .suites import table
 ROOT = Path(__file__).resolve().parents[2]
 README, LIST = ROOT / "README.md", recordings.FOLDER / "README.md"
 BEGIN, END = "<!-- performance: begin (python -m hopperlab.measure.readme) -->", "<!-- performance: end -->"
+BEGIN_TARGETS, END_TARGETS = "<!-- targets: begin (python -m hopperlab.measure.readme) -->", "<!-- targets: end -->"
 BEGIN_LIST, END_LIST = "<!-- recordings: begin (python -m hopperlab.measure.readme) -->", "<!-- recordings: end -->"
 Load = Callable[[str], Recording]
 
 
 def performance(given: Mapping[str, Recording] | None = None) -> str:
-    """The section's text in Markdown: the parts that the table of suites names, in its order, for the lessons' board, and the same for the others, folded.
-    given: recordings in place of those stored."""
-    replaced = given or {}
-    first = _parts(lambda name: replaced.get(name) or recordings.load(name, board=recordings.LESSONS_BOARD), {*replaced, *_stored(recordings.LESSONS_BOARD)})
-    folded = [f"<details><summary>The same on an {word}</summary>\n\n{_parts(_of_board(board), _stored(board))}\n\n</details>"
+    """The section's text in Markdown: the parts that the table of suites names, in its order, for the lessons' board (what only another one has, of that), and the same for the others,
+    folded. given: recordings in place of those stored."""
+    replaced, lessons = given or {}, recordings.LESSONS_BOARD
+    first = _parts(lambda name: replaced.get(name) or recordings.load(name, board=lessons), {*replaced, *recordings.names()})
+    folded = [f"<details><summary>The same on an {word}</summary>\n\n{_parts(_of_board(board), _stored(board) & _stored(lessons))}\n\n</details>"
               for board, word in recordings.BOARDS.items() if board != recordings.LESSONS_BOARD]
     return "\n\n".join([first, *folded])
 
@@ -116,7 +117,7 @@ def _drawn(recording: Recording, what: str, peer: str, place: Callable[[Record],
     left = summaries.of_records(found).left_out
     not_taken = f" ({len(left)} that it does not take are left out)" if left else ""
     return [f"At {len(found)} {what} that nobody chose (`hopperlab bench {found[0].suite} --random`, a seed of the recording's date), as the course picks the "
-            f"configuration, beside {peer}{not_taken}: {_spread(found, clean, place)} ({recording.header['date']})."]
+            f"configuration, beside {peer}{not_taken}: {_spread(found, clean, place)} ({recording.source})."]
 
 
 def fp8_random(load: Load) -> list[str]:
@@ -157,6 +158,21 @@ def attention(load: Load) -> list[str]:
     return [*lines, "", f"Geometric mean over {one.count} cells: {100 * one.mean:.1f}% of cuDNN, from {100 * one.least:.0f} to {100 * one.most:.0f}%."]
 
 
+def two_gpus(load: Load) -> list[str]:
+    """Products that copy while they multiply, beside the product alone and beside NCCL before or after cuBLAS; the all-reduce of a small vector."""
+    found = load("two_gpus")
+    lines = [f"Two GPUs, bf16, m x n x k on each: an all-gather under a product, and a product under a reduce-scatter, as shares of the product alone on operands that are "
+             f"there already (the faster of cuBLAS and ours), and of NCCL before or after cuBLAS; {found.source}.", "",
+             "| | m x n x k | us | of the product alone | of NCCL and cuBLAS |", "|---|---|---|---|---|"]
+    for suite, kernel, way, word in (("gather", "gathered_product", "all CTAs copy", "all-gather"), ("scatter", "scattered_product", "in turns", "reduce-scatter")):
+        ours = found.where(suite=suite, kernel=kernel, options=(way,))
+        for shape in dict.fromkeys(record.shape for record in ours):
+            alone, nccl = (next(r for r in ours if r.shape == shape and peer in (r.peer or "")) for peer in ("alone", "NCCL"))
+            lines.append(f"| {word} | {_product(shape)} | {1e3 * alone.ms:.0f} | {100 * alone.ratio:.1f}% | {100 * nccl.ratio:.1f}% |")
+    words = found.one(suite="all_reduce", options=("one-shot, words",), shape=(64 << 10,))
+    return [*lines, "", f"An all-reduce of 64 KiB takes {1e3 * words.ms:.1f} us, {100 * words.ratio:.0f}% of NCCL's speed."]
+
+
 def listed() -> str:
     """The list of recordings in Markdown: what each holds, and what writes it."""
     rows = [f"| `{suite.recording}` | {suite.help} | `{suite.command.removesuffix(' --out hopperlab/recordings')}` |" for suite in table.SUITES]
@@ -177,7 +193,7 @@ def main(arguments: list[str] | None = None, path: Path = README, list_path: Pat
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when the tables are stale")
     given = parser.parse_args(arguments)
     stale = False
-    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST)):
+    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST), (list_path, targets.table(), BEGIN_TARGETS, END_TARGETS)):
         text = file.read_text(encoding="utf-8")
         fresh = rendered(text, section, begin, end)
         stale |= fresh != text

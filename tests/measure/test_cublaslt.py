@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The peer that times cuBLASLt's candidates, and quack's, with stand-ins for the libraries: what is multiplied, which candidate is kept, what is told where none is."""
 import ctypes
+import gc
 import sys
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -91,6 +93,19 @@ def test_rows_that_lie_apart_are_told_to_the_library():
     apart = Held(wide[:, :16])
     peers_cublaslt.candidates(apart, Held(b), Held(c), True, Held(np.zeros(64, np.uint8)), StandIn(1), lambda: 7)[0]()
     np.testing.assert_allclose(bf16_values(c), bf16_values(a) @ bf16_values(b).T, rtol=2 ** -7, atol=1e-3)
+
+
+def test_a_launch_keeps_what_it_points_to():
+    """The transposed copy of B and the workspace belong to nobody else."""
+    arrays = [Held(array) for array in (*operands(), np.zeros(64, np.uint8))]
+    left = [weakref.ref(array) for array in arrays]
+    runs = peers_cublaslt.candidates(*arrays[:3], True, arrays[3], StandIn(1), lambda: 7)
+    del arrays
+    gc.collect()
+    assert all(array() is not None for array in left)
+    del runs
+    gc.collect()
+    assert all(array() is None for array in left)
 
 
 def test_the_fastest_that_can_be_launched_is_kept(monkeypatch, capsys):

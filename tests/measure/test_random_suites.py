@@ -275,3 +275,12 @@ def test_a_race_that_is_cut_short_leaves_what_it_has(tmp_path, monkeypatch):
         bench._raced(races, bench.Checked((row,), ((1,), (3,), (2,), (4,)), ("final",)), tmp_path)
     kept = recordings.load("fp8_random", tmp_path)
     assert [record.shape for record in kept] == [(1,), (3,)] and kept.header["warnings"] == ["cut short: more was to follow"]
+
+
+def test_cudnn_is_not_timed_where_pytorch_prepares_it_at_every_call():
+    """Sequences of several lengths: the launch says so, and the race leaves the peer out."""
+    uneven = next(cell for cell in map(Cell.of, random_cells(60, 3)) if not cell.even)
+    launch = race_attention.torch_cudnn({}, uneven)
+    with pytest.raises(RuntimeError, match="no plan of cuDNN's"):
+        launch()
+    assert not race.taken("cuDNN", "here", launch)

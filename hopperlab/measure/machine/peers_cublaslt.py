@@ -86,10 +86,11 @@ def candidates(a: Array, b: Array, c: Array, transposed: bool, workspace: Array,
     found, count = (Candidate * CANDIDATES)(), c_int()
     library("MatmulAlgoGetHeuristic", handle, operation, left, right, out, out, wish, c_int(CANDIDATES), found, byref(count))
     one, zero = c_float(1), c_float(0)
-    a_at, b_at, c_at, room = (c_void_p(array.data.ptr) for array in (a, b, c, workspace))
+    operands = (a, b, c, workspace)                         # kept as long as a launch is: their memory is only pointed to
+    a_at, b_at, c_at, room = (c_void_p(array.data.ptr) for array in operands)
 
     def launch(candidate: Candidate) -> Callable[[], None]:
-        return lambda: library("Matmul", handle, operation, byref(one), b_at, left, a_at, right, byref(zero), c_at, out, c_at, out, byref(candidate.algo),
+        return lambda kept=operands: library("Matmul", handle, operation, byref(one), b_at, left, a_at, right, byref(zero), c_at, out, c_at, out, byref(candidate.algo),
                                room, most, c_void_p(stream()))
     return [launch(candidate) for candidate in found[:count.value] if candidate.state == 0]
 

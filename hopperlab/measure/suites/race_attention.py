@@ -59,13 +59,11 @@ def lse_off(xp: Any, found: Array, expected: Array) -> float:
 
 def torch_cudnn(given: Mapping, cell: Cell) -> Output:
     """cuDNN's kernel through PyTorch on the same memory. What it does not take raises RuntimeError when it is launched."""
-    if cell.even:
-        return cudnn(given, cell.lengths[0], cell.causal, cell.heads != cell.kv_heads)
-    import torch
-    q, k, v = (given["tensors"][name] for name in ("q", "k", "v"))
-    starts, longest = torch.as_tensor(given["q_starts"], device="cuda"), max(cell.lengths)
-    # What torch.nn.attention.varlen calls where it takes cuDNN.
-    return lambda: torch.ops.aten._cudnn_attention_forward(q, k, v, None, starts, starts, longest, longest, True, 0.0, cell.causal, False)[0]
+    def prepares_anew() -> Any:                             # which takes more than a hundred times as long as the kernel (measured on an H100)
+        raise RuntimeError("sequences of several lengths: PyTorch keeps no plan of cuDNN's for them, and a launch would be timed with its preparation")
+    if not cell.even:
+        return prepares_anew
+    return cudnn(given, cell.lengths[0], cell.causal, cell.heads != cell.kv_heads)
 
 
 def packed(out: Any) -> Array:

@@ -157,7 +157,7 @@ SUITES: tuple[Suite, ...] = (
     Suite("two_gpus", "two_gpus", "suites.two_gpus:measure", f"hopperlab bench two_gpus {_OUT}",
           "two GPUs of one host (needs both): copies over the link by CTAs, a flag's round trip, all-gather under a product and product under "
           "a reduce-scatter beside the product alone and beside NCCL with cuBLAS, who copies and in which order, all-reduces of small vectors",
-          rounds=9, choices="suites.two_gpus:EXPERIMENTS", keeps=True, shown="suites.two_gpus:shown", method="suites.two_gpus:METHOD", gpus=2),
+          "readme:two_gpus", rounds=9, choices="suites.two_gpus:EXPERIMENTS", keeps=True, shown="suites.two_gpus:shown", method="suites.two_gpus:METHOD", gpus=2),
     Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
           "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),
     Suite("pitches", "pitches", "suites.pitches:pitches", f"hopperlab bench pitches {_OUT}",
