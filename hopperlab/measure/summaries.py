@@ -5,7 +5,7 @@ README, `hopperlab bench` and the story of the ladder all summarise with `summar
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean, quantiles
 
@@ -81,6 +81,18 @@ def spread(records: Iterable[Record], worst: int = 5) -> Spread:
         raise ValueError("quartiles need two ratios or more")
     low, middle, high = quantiles(ratios, n=4)
     return Spread(one, (low, middle, high), sum(ratio >= 1 for ratio in ratios), tuple(found[i] for _, i in ranked[:worst]))
+
+
+def by_size(records: Iterable[Record], size: Callable[[Record], float], base: int) -> dict[int, Summary]:
+    """Records in classes of sizes that end at powers of `base`: least size of the class -> the summary of its ratios. Records without a ratio are passed over."""
+    classes: dict[int, list[float]] = {}
+    for record in records:
+        if record.ratio is not None:
+            power = 1
+            while power * base <= size(record):
+                power *= base
+            classes.setdefault(power, []).append(record.ratio)
+    return {least: summary(classes[least]) for least in sorted(classes)}
 
 
 def place(record: Record) -> str:

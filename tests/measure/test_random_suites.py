@@ -2,6 +2,7 @@
 """`hopperlab bench fp8 --random` and `bench attention --random`: what is drawn and compiled, how results are checked, and races with stand-ins for the GPU."""
 import sys
 import types
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 
 import numpy as np
@@ -194,7 +195,8 @@ def test_a_race_of_attention_checks_ours_and_the_peer(cell, stand_in, monkeypatc
     records = race.run(made, race.Plan(2, race.MODES[:2], 0), instruments=stand_in)
     assert {record.kernel: record.ratio for record in records} == {"final": 2, "cuDNN": 1}
     final = next(record for record in records if record.kernel == "final")
-    assert final.options[:len(cell.options)] == cell.options and attention.parsed(final.options[len(cell.options):]) == attention.choose(cell.d, cell.causal, max(cell.lengths))
+    said = len(cell.options)
+    assert final.options[:said] == cell.options and attention.parsed(final.options[said:]) == attention.choose(cell.d, cell.causal, max(cell.lengths))
     by["factor"] = 1.5
     with pytest.raises(race.WrongResult, match="cuDNN at"):
         race.run(made, race.Plan(2, race.MODES[:2], 0), instruments=stand_in)
@@ -210,7 +212,7 @@ def recorded(suite: str, count: int = 20, alone: int = 2) -> Recording:
         for i in range(count):
             shape, options = ((16 * (i + 1), 64, 128), ("BN=64",)) if suite == "fp8" else ((1, 16 * (i + 1), 8, 64), ("D=64", "causal", "KV_HEADS=8", "TOKENS=64"))
             beside = {"peer": peer, "peer_value": 1.0, "ratio": 0.9 + i / 50, "ratio_min": 0.5, "ratio_max": 1.5} if i < count - alone else {}
-            records.append(Record(suite, "final", options, shape, "e4m3", mode=mode, ms=1.0, ms_min=1.0, ms_max=1.0, tflops=1.0, **beside))
+            records.append(Record(suite, "final", options, shape, "e4m3", mode=mode, ms=1.0, ms_min=1.0, ms_max=1.0, tflops=1.0, registers=168, **beside))
     return Recording(f"{suite}_random", {"gpu": "a board", "driver": "0", "cuda": "0", "date": "2026-11-25"}, tuple(records))
 
 
@@ -226,7 +228,8 @@ def test_the_table_tells_mean_quartiles_worst_and_what_no_peer_took(suite):
 def test_readme_has_a_sentence_where_the_recording_is_there(suite):
     one = recorded(suite)
     text = "\n".join(table.found(f"readme:{suite}_random")(lambda name: {one.name: one}[name]))
-    assert "At 20 " in text and "(2 that it does not take are left out)" in text and "quartiles 97.5, 107.0 and 116.5%, least 90.0% at" in text and "13 of 18 not slower" in text
+    assert "At 20 " in text and "(2 that it does not take are left out)" in text and "quartiles 97.5, 107.0 and 116.5%, least 90.0% at" in text
+    assert "13 of 18 not slower" in text
     whole = readme.performance({one.name: one})
     assert text in whole and (one.name in recordings.names(recordings.FOLDER / recordings.LESSONS_BOARD) or text not in readme.performance())
 
@@ -239,6 +242,17 @@ def test_a_spread_is_of_one_kernel_and_needs_two_ratios():
         summaries.spread(records[:1])
     with pytest.raises(ValueError, match="two records"):
         summaries.spread([records[0], *records])
+
+
+def test_ratios_are_told_by_work_and_by_m_or_length():
+    told = report.table(list(recorded("fp8", alone=0)))
+    assert "by FLOP: from 1e9 1.084, least 0.900 (20)" in told
+    assert "by m: from 16 0.920, least 0.900 (3); from 64 1.068, least 0.960 (12); from 256 1.240, least 1.200 (5)" in told
+    theirs = [replace(record, registers=None) for record in recorded("fp8", alone=0)]
+    assert "by FLOP" not in report.table(theirs)            # of peers only the spread
+    assert "by longest sequence: from 16 0.920" in report.table(list(recorded("attention", alone=0)))
+    sizes = summaries.by_size(recorded("fp8").where(mode="cold L2"), lambda record: record.shape[0], 4)
+    assert {least: one.count for least, one in sizes.items()} == {16: 3, 64: 12, 256: 3}
 
 
 def test_absent_peers_are_told(monkeypatch):

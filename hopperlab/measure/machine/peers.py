@@ -96,7 +96,8 @@ def cublaslt_nn(a: Array, b: Array, c: Array) -> Callable[[], None] | None:
 
 
 def quack_matmul(a: Array, b: Array, c: Array) -> Callable[[], None] | None:
-    """The same by quack's product in CuTe DSL, its configurations tried by its own tuner at the first launch; None where it is not installed, or does not take the shape."""
+    """The same by quack's product in CuTe DSL, its configurations tried by its own tuner at the first launch;
+    None where it is not installed, or does not take the shape."""
     try:
         import torch
         from quack.gemm_interface import gemm

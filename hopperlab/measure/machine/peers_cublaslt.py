@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .timing import interleaved
 
@@ -40,13 +40,13 @@ class Library:
         """The library's handle, one a process."""
         return self.made("Create")
 
-    def __call__(self, name: str, *arguments) -> None:
+    def __call__(self, name: str, *arguments: Any) -> None:
         """Call cublasLt`name`."""
         status = getattr(self._library, f"cublasLt{name}")(*arguments)
         if status:
             raise RuntimeError(f"cublasLt{name}: status {status}")
 
-    def made(self, name: str, *arguments) -> c_void_p:
+    def made(self, name: str, *arguments: Any) -> c_void_p:
         """What cublasLt`name`(&it, …) creates: a descriptor of a few hundred bytes, which stays until the process ends."""
         it = c_void_p()
         self(name, byref(it), *arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..launches import fp8
 
@@ -83,7 +84,7 @@ def deepgemm(given: Mapping) -> Callable[[], None] | None:
     return lambda: deep_gemm.fp8_gemm_nt((t["a"], a_scales), (t["b"], t["b_scales"]), t["c"], None, disable_ue8m0_cast=True)
 
 
-def exact_product(given: Mapping, scaled: bool = True):
+def exact_product(given: Mapping, scaled: bool = True) -> Any:
     """The product in fp32 by PyTorch (TF32 off), from the quantised operands."""
     import torch
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -96,7 +97,7 @@ def exact_product(given: Mapping, scaled: bool = True):
     return left @ right.T
 
 
-def wrong(given: Mapping, run: Callable[[], None], scaled: bool = True, loose: float = 2.0 ** -9, exact=None) -> float:
+def wrong(given: Mapping, run: Callable[[], None], scaled: bool = True, loose: float = 2.0 ** -9, exact: Any = None) -> float:
     """Share of elements further from the fp32 product than one rounding to bf16 (2^-9, doubled) and `loose` of the products' root mean square.
     exact: that product, where it is there already."""
     import torch

@@ -22,7 +22,7 @@ METHOD = ("`final` as the course picks it for head size, mask and longest sequen
 Output = Callable[[], Any]              # launches, and returns torch's tensor of the result: tokens x heads x D, or sequences x heads x length x D
 
 
-def reference(xp, q: Array, k: Array, v: Array, lengths: Sequence[int], causal: bool, rows: int = 1024) -> tuple[Array, Array]:
+def reference(xp: Any, q: Array, k: Array, v: Array, lengths: Sequence[int], causal: bool, rows: int = 1024) -> tuple[Array, Array]:
     """(o, lse) in fp32 by the array module xp, `rows` queries at a time. q: tokens x heads x D, k, v: tokens x kv_heads x D, fp32."""
     tokens, heads, d = q.shape
     group = heads // k.shape[1]
@@ -47,12 +47,12 @@ def reference(xp, q: Array, k: Array, v: Array, lengths: Sequence[int], causal: 
     return o, lse
 
 
-def off(xp, found: Array, expected: Array, largest: float) -> float:
+def off(xp: Any, found: Array, expected: Array, largest: float) -> float:
     """Share of elements of o (fp32) further from fp32 attention than bf16 terms explain, as suites/attention.wrong has it. largest: magnitude of v."""
     return float((~(xp.abs(found - expected) <= 2.0 ** -7 * xp.maximum(xp.abs(expected), largest))).mean())
 
 
-def lse_off(xp, found: Array, expected: Array) -> float:
+def lse_off(xp: Any, found: Array, expected: Array) -> float:
     """Share of rows whose logarithm of the sum is further off than 1e-4 of it."""
     return float((~(xp.abs(found - expected) <= 1e-4 * xp.maximum(1, xp.abs(expected)))).mean())
 

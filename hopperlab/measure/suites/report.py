@@ -125,7 +125,18 @@ def _spread_of(kernel: str, rival: str, mode: str, found: Sequence[Record]) -> l
     low, middle, high = one.quartiles
     cells = ", ".join(f"{summaries.place(record)} {record.ratio:.3f}" for record in one.worst)
     return [f"  {kernel} beside {rival}, {mode}: quartiles {low:.3f}, {middle:.3f}, {high:.3f}; {one.not_slower} of "
-            f"{one.summary.count} not slower", f"  the worst: {cells}"]
+            f"{one.summary.count} not slower", f"  the worst: {cells}", *_by_size(found)]
+
+
+def _by_size(found: Sequence[Record]) -> list[str]:
+    """Of a kernel of ours: mean and least by the work of a launch, and by m (of attention: by the longest sequence)."""
+    if found[0].registers is None:                          # a peer's
+        return []
+    name, place = ("longest sequence", 1) if found[0].suite == "attention" else ("m", 0)
+    classes = {"FLOP": summaries.by_size(found, lambda record: (record.tflops or 0) * (record.ms or 0) * 1e9, 10),
+               name: summaries.by_size(found, lambda record: record.shape[place], 4)}
+    return [f"  by {what}: " + "; ".join(f"from {f'1e{len(str(least)) - 1}' if what == 'FLOP' else least} {one.mean:.3f}, least {one.least:.3f} ({one.count})"
+                                         for least, one in several.items()) for what, several in classes.items()]
 
 
 def _alone(records: Sequence[Record]) -> list[str]:
