@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's performance tables, and the list and the targets in recordings/README.md, made from the recordings and the table of suites: `python -m hopperlab.measure.readme [--check]`.
+"""README's performance tables, and the list and the targets in recordings/README.md, made from the recordings and the table of suites:
+`python -m hopperlab.measure.readme [--check]`.
 
 The text between the marks of each file is replaced; --check writes nothing and says whether one is stale (exit code 1). Which function makes which
 part of the performance section says `readme_table` in suites/table.py; each takes `Load`, a function from a recording's name to the recording.
@@ -25,8 +26,8 @@ Load = Callable[[str], Recording]
 
 
 def performance(given: Mapping[str, Recording] | None = None) -> str:
-    """The section's text in Markdown: the parts that the table of suites names, in its order, for the lessons' board (what only another one has, of that), and the same for the others,
-    folded. given: recordings in place of those stored."""
+    """The section's text in Markdown: the parts that the table of suites names, in its order, for the lessons' board (what only another one has, of
+    that), and the same for the others, folded. given: recordings in place of those stored."""
     replaced, lessons = given or {}, recordings.LESSONS_BOARD
     first = _parts(lambda name: replaced.get(name) or recordings.load(name, board=lessons), {*replaced, *recordings.names()})
     folded = [f"<details><summary>The same on an {word}</summary>\n\n{_parts(_of_board(board), _stored(board) & _stored(lessons))}\n\n</details>"
@@ -161,8 +162,8 @@ def attention(load: Load) -> list[str]:
 def two_gpus(load: Load) -> list[str]:
     """Products that copy while they multiply, beside the product alone and beside NCCL before or after cuBLAS; the all-reduce of a small vector."""
     found = load("two_gpus")
-    lines = [f"Two GPUs, bf16, m x n x k on each: an all-gather under a product, and a product under a reduce-scatter, as shares of the product alone on operands that are "
-             f"there already (the faster of cuBLAS and ours), and of NCCL before or after cuBLAS; {found.source}.", "",
+    lines = [f"Two GPUs, bf16, m x n x k on each: an all-gather under a product, and a product under a reduce-scatter, as shares of the product alone on "
+             f"operands that are there already (the faster of cuBLAS and ours), and of NCCL before or after cuBLAS; {found.source}.", "",
              "| | m x n x k | us | of the product alone | of NCCL and cuBLAS |", "|---|---|---|---|---|"]
     for suite, kernel, way, word in (("gather", "gathered_product", "all CTAs copy", "all-gather"), ("scatter", "scattered_product", "in turns", "reduce-scatter")):
         ours = found.where(suite=suite, kernel=kernel, options=(way,))
@@ -193,7 +194,8 @@ def main(arguments: list[str] | None = None, path: Path = README, list_path: Pat
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when the tables are stale")
     given = parser.parse_args(arguments)
     stale = False
-    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST), (list_path, targets.table(), BEGIN_TARGETS, END_TARGETS)):
+    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST),
+                                      (list_path, targets.table(), BEGIN_TARGETS, END_TARGETS)):
         text = file.read_text(encoding="utf-8")
         fresh = rendered(text, section, begin, end)
         stale |= fresh != text

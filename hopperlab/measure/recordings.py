@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings: what was measured on a GPU, as JSON files in hopperlab/recordings/BOARD/, each with the machine it came from.
 
-`load` takes the learner's board (HOPPERLAB_BOARD, else the GPU of this machine, else the first of BOARDS), and another's where that one has no such file. A file is {"header": {...}, "records": [{...}, ...]}. A record is flat; fields that do not apply are absent. Timelines and counters have forms of
+`load` takes the learner's board (HOPPERLAB_BOARD, else the GPU of this machine, else the first of BOARDS), and another's where that one has no such file. A file
+is {"header": {...}, "records": [{...}, ...]}. A record is flat; fields that do not apply are absent. Timelines and counters have forms of
 their own (timelines.py, profile/counters.py); suites/table.py lists every file. Constants fitted to recordings stand where they are used and say so,
 such as launches/gemm_model.MODEL.
 """
@@ -121,7 +122,7 @@ def board_of(gpu: str) -> str:
 
 
 def nearest() -> str:
-    """The board whose recordings this machine shows first: HOPPERLAB_BOARD, else that of its GPU, else the lessons' own. Raises ValueError for an unknown HOPPERLAB_BOARD."""
+    """The board whose recordings this machine shows first: HOPPERLAB_BOARD, else that of its GPU, else the lessons' own. Raises ValueError for an unknown one."""
     asked = os.environ.get("HOPPERLAB_BOARD", "").lower()
     if asked:
         if asked not in BOARDS:

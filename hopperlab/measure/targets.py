@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the course asks of its kernels, and what the recordings of each board hold of it: the table of targets in recordings/README.md.
 
-A row's function takes `Load`, from a recording's name to the recording of a board, and gives the ratios of speeds that the target is about, by cell. Add a row to TARGETS.
+A row's function takes `Load`, from a recording's name to the recording of a board, and gives the ratios of speeds that the target is about, a cell each. Add a row
+to TARGETS.
 """
 from __future__ import annotations
 
@@ -87,7 +88,11 @@ def _read(load: Load) -> list[float]:
 
 def _decoding(load: Load) -> list[float]:
     """The step beside the fastest of the others, by their times."""
-    return [min(r.ms or 0 for r in records if r.kernel.startswith(OTHERS)) / next(r.ms or 0 for r in records if r.kernel == "decode") for records in _cells(load).values()]
+    found = []
+    for records in _cells(load).values():
+        others = min(r.ms or 0 for r in records if r.kernel.startswith(OTHERS))
+        found.append(others / next(r.ms or 0 for r in records if r.kernel == "decode"))
+    return found
 
 
 def _two(suite: str, way: str, peer: str, load: Load) -> list[float]:

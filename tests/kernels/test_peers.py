@@ -104,7 +104,8 @@ def test_all_gather_under_a_product(name, schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("devices, tile, order", [(2, SMALL, "own last"), (2, CLUSTERED, "own first"), (3, SMALL, "as they lie"), (2, SMALL, "in turns"), (3, SMALL, "in turns")], ids=str)
+@pytest.mark.parametrize("devices, tile, order", [(2, SMALL, "own last"), (2, CLUSTERED, "own first"), (3, SMALL, "as they lie"), (2, SMALL, "in turns"),
+                                                  (3, SMALL, "in turns")], ids=str)
 def test_product_under_a_reduce_scatter(devices, tile, order, schedule):
     here = across.world(devices, "emulator")
     given = across_products.scatter_operands(here, 256 * devices, 64, 72)

@@ -159,7 +159,8 @@ def launch_gathered(order: str, pieces: int, copiers: int, landing: str) -> styl
     """The panel: the kernel on two emulated devices, and the model of its times. pieces: of a shard; copiers: CTAs that copy, of the model's 132."""
     right, run = run_gathered(order, M // 2 // pieces, min(3, copiers), landing=landing)
     found = run.hazards[0].kind if run.hazards else "no hazard"
-    picture = overlap_picture(order, pieces, copiers, heading=f"{order}, {counted(pieces, 'piece')} per shard, {copiers} CTAs copy: result {'right' if right else 'WRONG'}, {found}")
+    told = f"{order}, {counted(pieces, 'piece')} per shard, {copiers} CTAs copy: result {'right' if right else 'WRONG'}, {found}"
+    picture = overlap_picture(order, pieces, copiers, heading=told)
     _copies_alone(copiers)
     told = way_time(order, copiers)
     picture.figure.axes[0].set_xlabel(f"time in the model (free units; what waits for what, not speed)\n{told}", fontsize=9)

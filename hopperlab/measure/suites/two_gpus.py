@@ -218,9 +218,9 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 
 def gather(rounds: int, here: World) -> list[Record]:
     """All-gather under a product at four shapes."""
-    clock = Clock(here)
+    clock, chosen = Clock(here), {ALL_COPY: {}, **{name: WAYS[name] for name in ("66 CTAs copy", "8 CTAs only copy")}}
     return [record for shape in GATHERED for record in product_records("gather", clock, shape,
-                                                                       *gathered_variants(here, shape, {ALL_COPY: {}, **{name: WAYS[name] for name in ("66 CTAs copy", "8 CTAs only copy")}}), rounds)]
+                                                                       *gathered_variants(here, shape, chosen), rounds)]
 
 
 def ways(rounds: int, here: World) -> list[Record]:
