@@ -98,7 +98,7 @@ def test_outputs_come_out_the_same_here(path, tmp_path):
 PANELS = [(path, cell.id) for path in SOURCES for cell in nbformat.read(build.notebook_path(path), 4).cells if "show.panel(" in cell.source]
 
 
-NOT_YET_ON_A_GPU = {"19_two_gpus"}        # whose outputs are the emulator's
+NOT_YET_ON_A_GPU: set[str] = set()      # whose outputs are the emulator's
 
 
 @pytest.mark.parametrize(("path", "cell"), PANELS, ids=lambda value: value if isinstance(value, str) else value.stem)
