@@ -58,7 +58,8 @@ def test_edges_and_sustained_speed_are_told():
     text = str(story.tell(Recording("ladder", HEADER, (*RECORDS, *more))))
     assert "edge 4095x4096x4096 final: 98.5 % of the speed" in text and "sustained 8192x8192x8192 final: 700 TFLOP/s, 700 W, 1.00 TFLOP/s a watt" in text
     figure = importlib.import_module("hopperlab.lessons.l14_beat_cublas.ladder_figures")
-    roof = Recording("ceilings", HEADER, (Record("ceilings", "device copy", dtype="bytes", gb_s=1234.0), Record("ceilings", "cuBLAS product", dtype="bfloat16", tflops=900.0)))
+    roof = Recording("ceilings", HEADER, (Record("ceilings", "device copy", dtype="bytes", gb_s=1234.0),
+                                          Record("ceilings", "cuBLAS product", dtype="bfloat16", tflops=900.0)))
     drawn = figure.ladder(story.tell(Recording("ladder", HEADER, (*RECORDS, *more))), roof).text
     assert "shared_tile" in drawn and not any(word in drawn for word in ("edge", "sustained"))
 

@@ -11,6 +11,7 @@ from ...checking.carried import Carried, shared_out
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, custom, exactly, in_flight, kept_full, needless, none_of
 from ...hopper import mbarrier
+from ...runtime.tables import counted
 
 TEAMS = {0: (1, 2), 1: (3, 4)}   # warps of a block that consume: team i takes tiles i, i + 2 ... of the block's; warp 0 produces
 TILE = 512                   # floats of one tile of the ring
@@ -109,5 +110,5 @@ EXERCISES = (
              case=_phases, constants={"COUNT": (2, 1, 3, 5)}, says=lambda events: f"{events} events"),
     Exercise("04.2", "A ring of slots", CUDA, "ring", shapes=((1, 1), (2, 1), (9, 2), (13, 3)),
              draw=lambda rng: (int(rng.integers(1, 30)), int(rng.integers(1, 5))), case=_ring,
-             constants={"STAGES": (4, 2, 6)}, says=lambda shape: f"{shape[0]} tiles, {shape[1]} blocks"),
+             constants={"STAGES": (4, 2, 6)}, says=lambda shape: f"{counted(shape[0], 'tile')}, {counted(shape[1], 'block')}"),
 )

@@ -19,7 +19,8 @@ from ..l00_start_here.rooflines import gemm_intensity
 
 def ladder(told: Any = None, roof: Any = None) -> style.Picture:
     """Left: the roofline, each step at its rate (TFLOP/s) over the product's intensity (FLOP/byte, each matrix moved once).
-    Right: a bar a step, its share of cuBLAS at its end. Edges and sustained speed are not drawn, and not told. told: a Story (default: the recording's); roof: the recording `ceilings`.
+    Right: a bar a step, its share of cuBLAS at its end. Edges and sustained speed are neither drawn nor told.
+    told: a Story (default: the recording's); roof: the recording `ceilings`.
     """
     if told is None:
         from ...measure import story
