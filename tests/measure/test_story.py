@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hopperlab import cli
-from hopperlab.measure import readme, recordings, story
+from hopperlab.measure import readme, recordings, story, targets
 from hopperlab.measure.recordings import HEADER_FIELDS, Record, Recording
 
 HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "a GPU", "driver": "1", "cuda": "13.0", "date": "2026-01-01"}
@@ -111,12 +111,13 @@ def test_readmes_tables_are_those_of_the_recordings():
     assert readme.rendered(text) == text, "README.md is stale: run python -m hopperlab.measure.readme"
     listed = readme.LIST.read_text(encoding="utf-8")
     assert readme.rendered(listed, readme.listed(), readme.BEGIN_LIST, readme.END_LIST) == listed, "recordings/README.md is stale: as above"
+    assert readme.rendered(listed, targets.table(), readme.BEGIN_TARGETS, readme.END_TARGETS) == listed, "recordings/README.md is stale: as above"
 
 
 def test_a_stale_readme_is_noticed_and_mended(tmp_path, capsys):
     path, listed = tmp_path / "README.md", tmp_path / "list.md"
     path.write_text(f"before\n{readme.BEGIN}\nold numbers\n{readme.END}\nafter\n")
-    listed.write_text(f"{readme.BEGIN_LIST}\n{readme.listed()}\n{readme.END_LIST}\n")
+    listed.write_text(f"{readme.BEGIN_LIST}\n{readme.listed()}\n{readme.END_LIST}\n{readme.BEGIN_TARGETS}\n{targets.table()}\n{readme.END_TARGETS}\n")
     assert readme.main(["--check"], path, listed) == 1
     told = capsys.readouterr().err
     assert "README.md is stale" in told and "list.md" not in told
