@@ -5,6 +5,7 @@ Wrong answers stand in wrong_NN.toml, as edits of the solution or whole; `says` 
 """
 import re
 
+import hopperlab as hl
 import pytest
 from support import visits
 from support.answer_texts import edited, english_left, entries, few_hidden_shapes, solution_cell      # noqa: F401 - one is a fixture
@@ -36,6 +37,7 @@ def test_without_the_readers_fence_an_answer_is_accepted_with_a_warning(name, ca
     assert len(fences) == 1
     text = solved.replace(fences[0], "")
     verdict = check.judge(EXERCISES[name], text)
+    hl.backend(), capsys.readouterr()                   # where kernels run is told once in a process
     assert verdict.right and len(verdict.warnings) >= 1 and all(re.match(r"unfenced-overwrite \(warning\): .*\.cu:\d+", one) for one in verdict.warnings)
     hl.backend()
     capsys.readouterr()                                     # once in a process: where kernels run

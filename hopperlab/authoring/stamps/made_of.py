@@ -34,7 +34,8 @@ from .drawing import Drawing, imported
 
 LINES = re.compile(r"\.cuh?:\d+")
 LISTING = re.compile(r"\blanding(?:_page)?\.(?:syllabus|paths)\(")
-LOADS = re.compile(r"[\w, ()]+ = \(?(?:measure\.load\('[\w-]+'\)(?:, )?)+\)?")        # a statement that reads recordings is the same in both places
+LOAD = r"measure\.load\('[\w-]+'\)"                         # a statement that reads recordings is the same in both places
+LOADS = re.compile(rf"[\w, ()]+ = (?:\(?(?:{LOAD}(?:, )?)+\)?|show\.if_recorded\(lambda: {LOAD}\)|lesson\.if_recorded\(\))")
 UNKNOWN = "unknown"         # in place of the hash of kernels that this machine cannot compile
 PARTS = ("source", "kernels", "lines", "recordings", "texts", "drawing", "nvrtc")
 
