@@ -5,7 +5,6 @@ Wrong answers stand in wrong_NN.toml, as edits of the solution or whole; `says` 
 """
 import re
 
-import hopperlab as hl
 import pytest
 from support import visits
 from support.answer_texts import edited, english_left, entries, few_hidden_shapes, solution_cell      # noqa: F401 - one is a fixture

@@ -11,7 +11,6 @@ from ...checking.carried import Carried, shared_out
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, custom, exactly, in_flight, kept_full, needless, none_of
 from ...hopper import mbarrier
-from ...runtime.tables import counted
 
 TEAMS = {0: (1, 2), 1: (3, 4)}   # warps of a block that consume: team i takes tiles i, i + 2 ... of the block's; warp 0 produces
 TILE = 512                   # floats of one tile of the ring
