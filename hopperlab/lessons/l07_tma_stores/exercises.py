@@ -32,7 +32,8 @@ def unread_at_once(run: Any) -> int:
 
 def _unread(amount: int, slots: int) -> Requirement:
     def complaint(run: Any) -> str:
-        found, why = unread_at_once(run), f"before a slot is written again, all but the newest {'group' if slots == 2 else f'{slots - 1} groups'} must have read, and no more"
+        newest = "group" if slots == 2 else f"{slots - 1} groups"
+        found, why = unread_at_once(run), f"before a slot is written again, all but the newest {newest} must have read, and no more"
         if found != amount:
             return f"at most {counted(found, 'store')} had not yet read {'its slot' if found == 1 else 'their slots'} at once, and it should be {amount}: {why}"
         block, turn, unread = next(((b, i, n) for b, before in unread_before(run).items() for i, n in enumerate(before) if n != min(i, slots - 1)), (0, 0, -1))

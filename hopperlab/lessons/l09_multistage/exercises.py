@@ -76,7 +76,8 @@ def _multistage(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: i
         issued_by((0, 1), STEPS * tiles, "two warpgroups with 64 rows each"),
         exactly("tma_load_bytes", blocks * tiles * (BM + BN) * ROW_BYTES, "each tile is loaded once"),
         in_flight("cp", 2 * min(STAGES, tiles), f"{STAGES} slots keep the loads of A and B of {STAGES} tiles on their way"),
-        in_flight_at_once(STEPS * min(PENDING + 1, tiles), f"{counted(PENDING, 'more k-block')} of {STEPS} wgmma {'runs' if PENDING == 1 else 'run'} while a new one is issued"),
+        in_flight_at_once(STEPS * min(PENDING + 1, tiles), f"{counted(PENDING, 'more k-block')} of {STEPS} wgmma "
+                          f"{'runs' if PENDING == 1 else 'run'} while a new one is issued"),
         at_least("mbarrier_arrivals", blocks * (tiles + 2 * refills), "each warpgroup hands back a slot by one arrival before it is filled again"),
         _refilled_at_once(tiles, STAGES, PENDING),
         nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
