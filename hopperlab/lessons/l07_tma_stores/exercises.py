@@ -32,9 +32,10 @@ def unread_at_once(run: Any) -> int:
 
 def _unread(amount: int, slots: int) -> Requirement:
     def complaint(run: Any) -> str:
-        found, why = unread_at_once(run), f"before a slot is written again, all but the newest {slots - 1} groups must have read, and no more"
+        newest = "group" if slots == 2 else f"{slots - 1} groups"
+        found, why = unread_at_once(run), f"before a slot is written again, all but the newest {newest} must have read, and no more"
         if found != amount:
-            return f"at most {found} stores had not yet read their slot at once, and it should be {amount}: {why}"
+            return f"at most {counted(found, 'store')} had not yet read {'its slot' if found == 1 else 'their slots'} at once, and it should be {amount}: {why}"
         block, turn, unread = next(((b, i, n) for b, before in unread_before(run).items() for i, n in enumerate(before) if n != min(i, slots - 1)), (0, 0, -1))
         return "" if unread < 0 else (f"when store {turn + 1} of block {block} is issued, {unread} had not yet read "
                                       f"their slot, and it should be {min(turn, slots - 1)}, in every turn: {why}")
