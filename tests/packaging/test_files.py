@@ -70,5 +70,5 @@ def test_a_stale_table_is_written_anew_and_a_kind_without_a_page_is_named(tmp_pa
     with pytest.raises(ValueError, match="lacks the lines"):
         readme.write(tmp_path)
     (pages / "race.md").unlink()
-    with pytest.raises(ValueError, match="no page for race"):
+    with pytest.raises(ValueError, match="race.md is missing"):
         readme.block("docs/hazards/README.md", tmp_path)
