@@ -52,9 +52,19 @@ def test_the_readme_links_to_what_exists_and_lists_every_lesson():
     assert lessons == {target for target in linked if target.endswith(".ipynb")}, "write the table again: python -m hopperlab.authoring readme"
 
 
-@pytest.mark.parametrize("page", readme.TABLES)
-def test_tables_of_lessons_and_hazards_are_those_that_are_written(page):
-    assert readme.block(page) in (ROOT / page).read_text(encoding="utf-8"), "write it again: python -m hopperlab.authoring readme"
+@pytest.mark.parametrize("page, text", readme.pages(ROOT), ids=lambda value: value if value.endswith(".md") else "")
+def test_tables_of_lessons_and_hazards_are_those_that_are_written(page, text):
+    assert text == (ROOT / page).read_text(encoding="utf-8"), "write it again: python -m hopperlab.authoring readme"
+
+
+def test_the_list_of_kinds_in_another_language_follows_the_pages(tmp_path):
+    shutil.copytree(ROOT / "docs" / "hazards", tmp_path / "docs" / "hazards")
+    shutil.copytree(ROOT / "docs" / "zh" / "hazards", tmp_path / "docs" / "zh" / "hazards")
+    own = tmp_path / "docs" / "zh" / "hazards"
+    (own / "race.md").write_text((own / "race.md").read_text(encoding="utf-8").replace("# race：竞争", "# race：抢"), encoding="utf-8")
+    (own / "deadlock.md").unlink()
+    ((page, text),) = readme._lists_of_kinds(tmp_path)
+    assert page == "docs/zh/hazards/README.md" and "[race](race.md)（抢）" in text and "[deadlock](../../hazards/deadlock.md)，" in text
 
 
 def test_a_stale_table_is_written_anew_and_a_kind_without_a_page_is_named(tmp_path, monkeypatch):

@@ -36,12 +36,18 @@ def write(root: Path = hashes.ROOT) -> list[str]:
     """Put each table into its page, and the list of kinds into the page of its translations; returns the pages that changed. Raises ValueError when the marks are
     missing, or a kind has no page."""
     changed = []
-    for page, again in (*((page, _with_table(page, root)) for page in TABLES), *_lists_of_kinds(root)):
+    for page, again in pages(root):
         path = root / page
         if path.read_text(encoding="utf-8") != again:
             path.write_text(again, encoding="utf-8")
             changed.append(page)
     return changed
+
+
+def pages(root: Path = hashes.ROOT) -> Iterator[tuple[str, str]]:
+    """Every page that has such a table or list, and its text as it should be."""
+    yield from ((page, _with_table(page, root)) for page in TABLES)
+    yield from _lists_of_kinds(root)
 
 
 def _with_table(page: str, root: Path) -> str:
