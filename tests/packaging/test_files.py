@@ -52,7 +52,7 @@ def test_the_readme_links_to_what_exists_and_lists_every_lesson():
     assert lessons == {target for target in linked if target.endswith(".ipynb")}, "write the table again: python -m hopperlab.authoring readme"
 
 
-@pytest.mark.parametrize("page, text", readme.pages(ROOT), ids=lambda value: value if value.endswith(".md") else "")
+@pytest.mark.parametrize("page, text", list(readme.pages(ROOT)), ids=lambda value: value if value.endswith(".md") else "")
 def test_tables_of_lessons_and_hazards_are_those_that_are_written(page, text):
     assert text == (ROOT / page).read_text(encoding="utf-8"), "write it again: python -m hopperlab.authoring readme"
 

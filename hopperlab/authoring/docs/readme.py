@@ -63,4 +63,4 @@ def _lists_of_kinds(root: Path) -> Iterator[tuple[str, str]]:
     """The translations of docs/hazards/README.md as they should be: a list of the translated pages stands where the edition has the table."""
     for path in sorted((root / "docs").glob("*/hazards/README.md")):
         line = f"<!-- kinds: table -->{hazard_pages.names(root, path.parent.parent.name)}"
-        yield path.relative_to(root).as_posix(), re.sub(r"^<!-- kinds: table -->.*$", lambda _: line, path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        yield path.relative_to(root).as_posix(), re.sub(r"^<!-- kinds: table -->.*$", line, path.read_text(encoding="utf-8"), flags=re.MULTILINE)
