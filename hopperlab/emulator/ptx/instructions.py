@@ -162,6 +162,16 @@ CONTROL = {
 INSTRUCTIONS: dict[str, Instruction] = {**ARITHMETIC, **MOVES, **MEMORY, **BARRIERS, **WARPS, **COPIES, **MATRICES, **CONTROL}
 """All of them by name."""
 
+_NO_TEXTURES = "are not modelled: the emulator has no texture objects"
+REFUSED = {
+    **dict.fromkeys(("tex", "tld4"), f"texture fetches {_NO_TEXTURES}"), "txq": f"texture queries {_NO_TEXTURES}", "suq": f"surface queries {_NO_TEXTURES}",
+    **dict.fromkeys(("suld", "sust", "sured"), f"surface accesses {_NO_TEXTURES}"), "istypep": f"opaque types {_NO_TEXTURES}",
+    "multimem": "multimem addresses span several GPUs, which the emulator does not model",
+    "tcgen05": "tensor memory and the fifth-generation tensor core: sm_100a has it, Hopper (sm_90a) does not",
+    "clusterlaunchcontrol": "work stealing between clusters: sm_100 has it, Hopper (sm_90a) does not",
+}
+"""Why, of those that there are and the emulator does not run. Who implements one takes it out here and gives it a row above."""
+
 
 @cache
 def has_result(op: str, mods: tuple[str, ...]) -> bool:
