@@ -45,6 +45,7 @@ class Instruction:
     bare:     it needs no word behind its name
     one_type: all its operands but predicates and addresses have the type that the opcode ends with
     carry:    it reads the carry flag
+    newer:    (words, architecture) of what the emulator runs although Hopper does not have it: the first architecture that does
     """
 
     counts: str
@@ -54,16 +55,31 @@ class Instruction:
     bare: bool = False
     one_type: bool = False
     carry: bool = False
+    newer: tuple[tuple[frozenset[str], str], ...] = ()
 
     def operands(self, mods: Iterable[str]) -> str | None:
         """The operands of the opcode with these modifiers, or None where there is no such form."""
-        return next((operands for words, operands in self.forms if words.issubset(mods)), None)
+        return _first(self.forms, mods)
+
+    def since(self, mods: Iterable[str]) -> str | None:
+        """The architecture that first has the opcode with these modifiers, where that is a newer one than Hopper and the emulator runs it; else None."""
+        return _first(self.newer, mods)
 
 
-def row(counts: str, forms: str | Mapping[str, str], words: str | None = None, **facts: Any) -> Instruction:
-    """A row; forms: operands by words (parted by blanks), or those of the only form."""
+def _first(rows: Iterable[tuple[frozenset[str], str]], mods: Iterable[str]) -> str | None:
+    """What stands behind the first words that are all among the modifiers."""
+    given = set(mods)
+    return next((what for words, what in rows if words <= given), None)
+
+
+def _rows(given: Mapping[str, str]) -> tuple[tuple[frozenset[str], str], ...]:
+    return tuple((frozenset(words.split()), what) for words, what in given.items())
+
+
+def row(counts: str, forms: str | Mapping[str, str], words: str | None = None, newer: Mapping[str, str] | None = None, **facts: Any) -> Instruction:
+    """A row; forms: operands by words (parted by blanks), or those of the only form; newer: architectures by words."""
     listed = {"": forms} if isinstance(forms, str) else forms
-    return Instruction(counts, tuple((frozenset(key.split()), operands) for key, operands in listed.items()), None if words is None else frozenset(words.split()), **facts)
+    return Instruction(counts, _rows(listed), None if words is None else frozenset(words.split()), newer=_rows(newer or {}), **facts)
 
 
 def _alike(names: str, forms: str | Mapping[str, str], one_type: str = "", carry: str = "") -> dict[str, Instruction]:
