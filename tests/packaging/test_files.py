@@ -30,6 +30,14 @@ def test_every_target_can_be_planned(target):
     subprocess.run([MAKE, "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
 
 
+@pytest.mark.parametrize("recipe, most", [("An instruction", 3), ("A hazard", 4), ("A lesson", 4), ("An exercise", 3)])
+def test_a_recipe_takes_few_files_and_names_only_what_there_is(recipe, most):
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split(f"### {recipe}\n")[1].split("\n### ")[0]
+    assert 3 <= len(re.findall(r"^\d\. ", text, re.MULTILINE)) <= most
+    named = [path for path in re.findall(r"`([\w./]+/[\w.]*)`", text) if not re.search(r"NN|KIND|FAMILY|SUBJECT", path)]
+    assert len(named) >= 2 and not [path for path in named if not (ROOT / path).exists() and not (ROOT / "hopperlab" / path).exists()]
+
+
 @needs_make
 def test_an_old_python_is_refused_by_name(tmp_path):
     old = tmp_path / "python3"
