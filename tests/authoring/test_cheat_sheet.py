@@ -75,7 +75,8 @@ def evidence(kind):
     """The texts that show a kind: its page, the kernels that commit it, and the emulator's tests and lessons that name it."""
     paths = [ROOT / "docs" / "hazards" / f"{kind}.md", ROOT / "tests" / "emulator" / "hazards" / "kernels" / f"{kind.replace('-', '_')}.cu"]
     rest = [*(ROOT / "tests" / "emulator").rglob("*.py"), *(ROOT / "tests" / "support").glob("*.py"), *(ROOT / "notebooks").glob("[0-9]*.ipynb")]
-    return [path.read_text(encoding="utf-8") for path in paths if path.is_file()] + [with_kernels(text) for path in rest if kind in (text := path.read_text(encoding="utf-8"))]
+    named = [text for path in rest if kind in (text := path.read_text(encoding="utf-8"))]
+    return [*(path.read_text(encoding="utf-8") for path in paths if path.is_file()), *map(with_kernels, named)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.does.replace(" ", "-"))

@@ -92,10 +92,12 @@ def _header(current: dict, words: list[str]) -> None:
 def shown(page: Path) -> list[Case]:
     """The kernels of a page of docs/hazards, each with the twin that has its place among the clean ones. Raises ValueError where one has no twin."""
     text = page.read_text(encoding="utf-8")
-    bugs, twins = ([(at.start(1), at[1]) for at in LISTING.finditer(text) if text.rfind("\n## ", 0, at.start()) == text.find(f"\n{part}\n")] for part in PARTS)
+    under = {part: text.find(f"\n{part}\n") for part in PARTS}
+    bugs, twins = ([(at.start(1), at[1]) for at in LISTING.finditer(text) if text.rfind("\n## ", 0, at.start()) == under[part]] for part in PARTS)
     if not bugs or len(bugs) != len(twins):
         raise ValueError(f"{page.name}: {len(bugs)} kernels commit it, and {len(twins)} are clean twins")
-    return [Case(page.stem, f"shown{n or ''}", code, page.name, text.count("\n", 0, at) + 1, twin=twin, given=tuple(re.search(r"// launch: (.*)", one)[1] for one in (twin, code)),
+    return [Case(page.stem, f"shown{n or ''}", code, page.name, text.count("\n", 0, at) + 1, twin=twin,
+                 given=tuple(re.search(r"// launch: (.*)", one)[1] for one in (twin, code)),
                  warning="// HAZARD (a warning)" in code, also=tuple(re.findall(r"// HAZARD \(also ([a-z-]+)\)", code)))
             for n, ((at, code), (_, twin)) in enumerate(zip(bugs, twins, strict=True))]
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cheat sheet: every asynchronous mechanism of the course as one table, and docs/cheat-sheet.md's lines from it.
 
-A row says what a mechanism does, its PTX instruction, the wrappers of include/hopperlab that emit it, who waits for whom, and what the emulator names when the row
-is forgotten; behind the rows stand the kinds of hazards that none of them names. Tests hold the table to the headers: no wrapper is missing, none is invented, and each emits the instruction its row names.
+A row says what a mechanism does, its PTX instruction, the wrappers of include/hopperlab that emit it, who waits for whom, and what the emulator names when the
+row is forgotten; behind the rows stand the kinds of hazards that none of them names. Tests hold the table to the headers: no wrapper is missing, none is
+invented, and each emits the instruction its row names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words of the tables that a program writes into pages of docs/, in another language: docs/zh/tables.toml has English = 中文, cell by cell.
 
-The sentences that explain kinds of hazards are those of their translated pages (hazard_pages). A table that is written anew needs nothing: a cell whose English changed is shown in English until it has a line. Numbers, code and links are no words.
+The sentences that explain kinds of hazards are those of their translated pages (hazard_pages). A table that is written anew needs nothing: a cell whose English
+changed is shown in English until it has a line. Numbers, code and links are no words.
 """
 from __future__ import annotations
 
