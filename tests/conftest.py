@@ -18,6 +18,7 @@ MUST_RUN = (("ui", "HOPPERLAB_REQUIRE_BROWSER", "browser tests"), ("grading", "H
 
 os.environ.setdefault("PYTEST_TIMEOUT", str(300 * PATIENCE))        # pytest-timeout's limit of one test, in seconds
 os.environ.setdefault("HOPPERLAB_CACHE_MB", "1024")     # the suite compiles thousands of kernels: with a learner's limit it would throw away what it needs again
+os.environ.setdefault("HOPPERLAB_BOARD", "h200")        # on every machine: what tests ask of recordings, they ask of those that stored outputs show
 for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")        # products here are small, and each worker has a core of its own: BLAS's threads only wait for one another
 

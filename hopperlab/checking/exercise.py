@@ -42,6 +42,7 @@ class Case:
     tolerance: largest allowed |value - expected| relative to max(1, |expected|); 0 asks for equality
     requires:  what the emulator's counters and timeline must show, under the lazy schedule
     carried:   the mechanisms that the data must have gone by
+    mistaken:  what the outputs hold after a mistake that is often made, by the sentence that is then said of it (CUDA answers)
     """
 
     expected: Any
@@ -52,6 +53,7 @@ class Case:
     requires: Sequence[Requirement] = ()
     carried: Sequence[Carried] = ()
     kept: frozenset[str] = frozenset()
+    mistaken: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

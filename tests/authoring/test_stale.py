@@ -176,7 +176,7 @@ def change(file: Path, old: str, new: str):
 
 
 KERNEL, HEADER, FIGURES = "hopperlab/kernels/copy/bulk_copy.cu", "hopperlab/kernels/include/hopperlab/tma.cuh", "hopperlab/lessons/l99_small/figures.py"
-RECORDING = "hopperlab/recordings/bugs.json"
+RECORDING = "hopperlab/recordings/h200/bugs.json"
 
 
 def test_what_was_just_stored_is_fresh(small):

@@ -82,7 +82,8 @@ def test_the_vector_changes_from_step_to_step(how, neighbours):
 
 GATHERS = {"beside": (2, SMALL, Copiers(3), {}), "one copier": (2, SMALL, Copiers(1, slots=2, chunk=2048), {}), "dedicated": (2, SMALL, Copiers(1, dedicated=True), {}),
            "clusters": (2, CLUSTERED, Copiers(2), {}), "clusters, dedicated": (2, CLUSTERED, Copiers(2, dedicated=True), {"order": "as they lie"}),
-           "three": (3, SMALL, Copiers(4), {"order": "own last"}), "pieces of two tiles": (2, SMALL, Copiers(2), {"piece_rows": 256, "order": "next first"})}
+           "three": (3, SMALL, Copiers(4), {"order": "own last"}), "pieces of two tiles": (2, SMALL, Copiers(2), {"piece_rows": 256, "order": "next first"}),
+           "each chunk told": (2, SMALL, Copiers(3), {"options": ("-DTELL_EACH=1",)})}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -103,7 +104,8 @@ def test_all_gather_under_a_product(name, schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("devices, tile, order", [(2, SMALL, "own last"), (2, CLUSTERED, "own first"), (3, SMALL, "as they lie")], ids=str)
+@pytest.mark.parametrize("devices, tile, order", [(2, SMALL, "own last"), (2, CLUSTERED, "own first"), (3, SMALL, "as they lie"), (2, SMALL, "in turns"),
+                                                  (3, SMALL, "in turns")], ids=str)
 def test_product_under_a_reduce_scatter(devices, tile, order, schedule):
     here = across.world(devices, "emulator")
     given = across_products.scatter_operands(here, 256 * devices, 64, 72)
@@ -130,6 +132,19 @@ def test_the_wide_tile_that_gpus_get():
     assert not emulated("random", body).hazards and given.right()
     given = across_products.scatter_operands(here, 512, 256, 128)
     step = across_products.scattered(here, given.a, given.b, given.c, blocks=2)
+    assert not emulated("random", body).hazards and given.right()
+
+
+def test_a_tile_that_waits_for_nobody():
+    """All sums of a tile have room: two tiles a CTA, of which the second is multiplied while the first one is read."""
+    here = across.world(2, "emulator")
+    given, tile = across_products.scatter_operands(here, 1024, 512, 64), across_products.widest(512, **across_products.PARKED)
+    assert tile.shared_bytes <= 232448 - 1024 and tile.c_slots * 64 == tile.bn
+    step = across_products.scattered(here, given.a, given.b, given.c, tile, blocks=4)
+
+    def body():
+        step()
+        here.synchronize()
     assert not emulated("random", body).hazards and given.right()
 
 

@@ -7,8 +7,8 @@ import pytest
 from hopperlab.measure.profile import counters, ncu
 from hopperlab.measure import recordings
 
-RECORDED = json.loads((recordings.FOLDER / "counters.json").read_text())
-ENGINES = json.loads((recordings.FOLDER / "counters_engines.json").read_text())
+RECORDED = json.loads(recordings.path_of("counters", "h200").read_text())
+ENGINES = json.loads(recordings.path_of("counters_engines", "h200").read_text())
 
 
 @pytest.mark.parametrize(("recorded", "module"), [(RECORDED, "counter_kernels"), (ENGINES, "counter_kernels_engines")],

@@ -127,6 +127,14 @@ def test_lesson_follows_the_arc(path):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_the_prediction_meets_its_answer_in_the_stored_outputs(path):
+    """The line that `beside` returns is shown where it is a cell's last expression, and nowhere else."""
+    shown = [out.get("data", {}).get("text/plain", "") for cell in build.code_cells(nbformat.read(build.notebook_path(path), 4)) for out in cell.outputs]
+    assert any("Your prediction, before you run on" in text for text in shown)
+    assert any("You made no prediction; type one above" in text for text in shown)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_no_measured_number_is_typed_into_prose(path):
     prose = "\n".join(cell.text for cell in lesson_source.read(path).cells if cell.kind == "markdown")
     found = re.findall(r"\d[\d.,]*\s*(?:TFLOP/s|TB/s|GB/s|µs|ms\b|watts?\b|MHz)", prose)

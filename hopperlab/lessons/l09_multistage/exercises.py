@@ -10,6 +10,7 @@ from ...checking.carried import Carried, alone_ahead
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.concurrency import arrivals_by, converged, issued_by, nobody_stops, nothing_else, products_in_flight
 from ...checking.requires import Requirement, at_least, custom, exactly, in_flight
+from ...runtime.tables import counted
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once, integers
 
 BM, BN, BK = 128, 64, 32     # the tile of a block of 09.2: two warpgroups of 64 rows
@@ -91,7 +92,7 @@ def _draw_multistage(rng: np.random.Generator) -> tuple[int, int, int]:
 
 EXERCISES = (
     Exercise("09.1", "Slots and parities", PYTHON, "plan", shapes=(1, 4, 7, 16), draw=lambda rng: int(rng.integers(8, 40)), case=_plan,
-             constants={"STAGES": (3, 4, 5), "PENDING": (1, 0, 2)}, says=lambda tiles: f"{tiles} tiles"),
+             constants={"STAGES": (3, 4, 5), "PENDING": (1, 0, 2)}, says=lambda tiles: counted(tiles, "tile")),
     Exercise("09.2", "One k-step later, safely", CUDA, "gemm", shapes=((128, 64, 192), (1, 3, 40), (65, 66, 168)), draw=_draw_multistage,
              case=_multistage, constants={"STAGES": (3, 4, 5), "PENDING": (1, 2)}, seeds=2, says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}"),
 )
