@@ -275,7 +275,7 @@ def test_a_changed_kernel_stales_its_cells_and_the_timed_one_needs_a_gpu(small):
 @pytest.mark.thorough
 def test_words_of_hazards_are_compared_and_taken_on_request(small):
     """Nothing that hashes see has changed: the sentences of hazards are no part of a cell."""
-    file = small / "hopperlab/emulator/hazards/words.py"
+    file = small / "hopperlab/emulator/hazards/kinds.py"
     word = next(word for word in ("which had not been waited for", "no wait lies between", "Wait", "wait") if word in str(outputs(small)["hazards"])
                 and word in file.read_text())
     file.write_text(file.read_text().replace(word, word + " indeed"))

@@ -28,7 +28,7 @@ def test_bypass_is_refused_and_the_message_names_it(entry):
     verdict = check.judge(EXERCISES[entry["exercise"]], answer_texts.edited(entry))
     assert not verdict.right, f"{entry['name']}: not noticed"
     assert re.search(entry["says"], str(verdict)), f"expected {entry['says']!r} in:\n{verdict}"
-    assert answer_texts.english_left(str(verdict)) == [], "runtime/strings/zh/exercises.toml lacks a translation"
+    assert answer_texts.english_left(str(verdict), entry["exercise"]) == [], "runtime/strings/zh/exercises.toml lacks a translation"
 
 
 @pytest.mark.parametrize("hidden", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["visible", "hidden"])

@@ -4,10 +4,11 @@
 Wrong answers stand in wrong_NN.toml, as edits of the solution or whole; `says` is what the message must contain (a regular expression).
 """
 import re
+import shutil
 
 import pytest
 from support import visits
-from support.answer_texts import edited, english_left, entries, few_hidden_shapes, solution_cell      # noqa: F401 - one is a fixture
+from support.answer_texts import ROOT, edited, english_left, entries, few_hidden_shapes, solution_cell, translated      # noqa: F401 - one is a fixture
 
 import hopperlab as hl
 from hopperlab.checking import check
@@ -24,7 +25,7 @@ KEYS = ("autumn", "spring")
 def test_solution_is_right(name, hidden):
     verdict = check.judge(EXERCISES[name], regions.solution_without_stubs(solution_cell(name)), hidden=hidden)
     assert verdict.right and not verdict.warnings, f"{verdict}\n{verdict.accepted}"
-    assert english_left(str(verdict)) == []
+    assert english_left(str(verdict), name) == []
     visits.visit("exercise", name)
 
 
@@ -60,7 +61,7 @@ def test_wrong_answer_fails_and_the_message_helps(entry):
     verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
     assert not verdict.right, f"{entry['why']}: not noticed"
     assert re.search(entry["says"], str(verdict)), f"expected {entry['says']!r} in:\n{verdict}"
-    assert english_left(str(verdict)) == [], "runtime/strings/zh/exercises.toml lacks a translation"
+    assert english_left(str(verdict), entry["exercise"]) == [], "runtime/strings/zh/exercises.toml lacks a translation"
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -88,3 +89,13 @@ def test_in_another_edition_the_edited_solution_is_right_and_the_published_one_i
 def test_same_answer_gives_the_same_verdict(name):
     skeleton = regions.without_solutions(solution_cell(name))
     assert str(check.judge(EXERCISES[name], skeleton)) == str(check.judge(EXERCISES[name], skeleton))
+
+
+def test_words_of_a_check_are_asked_for_in_chinese_once_the_exercises_text_is(tmp_path):
+    assert translated("03.1") and english_left("a sentence that no table has", "03.1")
+    sources = tmp_path / "solutions" / "sources"
+    shutil.copytree(ROOT / "solutions" / "sources", sources)
+    assert translated("03.1", tmp_path)
+    (sources / "zh" / "03_ampere_pipeline.md").unlink()
+    translated.cache_clear()
+    assert not translated("03.1", tmp_path) and translated("03.1")
