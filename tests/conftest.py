@@ -59,6 +59,13 @@ def pytest_collection_modifyitems(items):
     sampling.mark_thorough(items)
 
 
+@pytest.fixture
+def own_memory(monkeypatch):
+    """The emulator's memory holds this test's arrays alone: hl.explore copies and compares whatever lies there, in a run of the suite gigabytes of lessons' arrays."""
+    from hopperlab.emulator.machine import memory
+    monkeypatch.setattr(memory, "_DEFAULT", memory.GlobalMemory())
+
+
 @pytest.fixture(autouse=True)
 def _compared_places(request, record_property):
     """Tests marked emulator_only are not repeated on the GPU; sums_of_fp8(two, four) allows floats of two and of four bytes other
