@@ -48,6 +48,7 @@ def test_three_of_each():
 
 
 @pytest.mark.parametrize("name", PYTHONS)
+@pytest.mark.sampled(every=2)
 def test_a_table_of_the_public_cases_earns_nothing(name):
     """It is right where everybody sees the cases, and nowhere else."""
     exercise = EXERCISES[name]

@@ -28,6 +28,7 @@ def test_solution_is_right(name, hidden):
 
 
 @pytest.mark.parametrize("name", ["04.2", "06.2", "10.1"])
+@pytest.mark.sampled(every=3)
 def test_without_the_readers_fence_an_answer_is_accepted_with_a_warning(name, capsys):
     """The same line as the solution's, which nbval compares, and the warning beside it."""
     solved = regions.solution_without_stubs(solution_cell(name))

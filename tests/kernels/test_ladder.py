@@ -113,7 +113,7 @@ STORED_K_BY_N = {"128x256": Final(b_mn=1), "alone, 128x64": Final(bn=64, stages=
 
 
 @pytest.mark.parametrize("name", STORED_K_BY_N)
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=5)
 def test_b_may_be_stored_k_by_n(name):
     """In both operands' places, shared and not: the product of the same B, and TMA's zeros past the ends of n and k. What waits for what is the same as where B
     is stored the other way, which runs under every schedule above; so each choice runs under two."""
@@ -195,7 +195,7 @@ def test_rows_of_the_operands_may_lie_apart(choice):
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 5, 7, 11])
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=5)
 def test_k_blocks_are_dealt_out_anywhere(blocks):
     """Tiles that one CTA begins and another ends, that three share, and whole ones after them; the flags are zero for the next launch."""
     choice = Final(bm=64, bn=64, consumers=1, stagger=0, cluster_m=1, c_slots=1, stages=4, stream=1, blocks=blocks)
@@ -211,6 +211,7 @@ def test_stream_k_splits_tiles_anywhere(blocks):
 
 @pytest.mark.emulator_only
 @pytest.mark.parametrize("k", [8, 64, 72, 200])
+@pytest.mark.sampled(every=2)
 def test_split_k_with_less_k_than_ctas(k):
     """A CTA whose part lies past the end of k multiplies zeros."""
     check(gemm.split_k, 70, 136, k, "random", choice=SplitK(bn=256, split=4, stages=4))
