@@ -52,7 +52,7 @@ def test_what_a_learner_starts_from_is_not_right(name):
 
 
 @pytest.mark.parametrize("entry", WRONG)
-@pytest.mark.sampled(every=24)
+@pytest.mark.sampled(every=48)
 def test_wrong_answer_fails_and_the_message_helps(entry):
     verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
     assert not verdict.right, f"{entry['why']}: not noticed"

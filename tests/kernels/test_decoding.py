@@ -40,6 +40,7 @@ def ran(step, schedule="lazy", dependent=True, seed=0):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(every=5)
 def test_any_lengths_pages_and_heads(name, schedule):
     lengths, chosen, choice = CASES[name]
     step = decoding.decode(decoding.operands(xp, lengths, seed=len(name), **chosen), choice)

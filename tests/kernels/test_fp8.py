@@ -49,6 +49,7 @@ def run(make, shape, schedule="lazy", seed=0):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("step", fp8.STEPS)
+@pytest.mark.sampled(by="step")
 def test_every_step_on_awkward_shapes(step, shape):
     run(lambda *given: fp8.STEPS[step](*given, backend="emulator"), shape)
 

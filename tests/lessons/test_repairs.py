@@ -219,8 +219,8 @@ def test_right_values_by_another_way_than_the_lessons_are_no_repair(lesson, name
 
 
 @pytest.mark.parametrize("lesson, name, old, new", [
-    ("13", "order", "ring.skip(k_tiles);", "for (int i = 0; i < k_tiles; i++) ring.advance();"),
     ("13", "slot", "read<C_SLOTS - 1>", "read<3>"),
+    ("13", "order", "ring.skip(k_tiles);", "for (int i = 0; i < k_tiles; i++) ring.advance();"),
     ("18", "scatter", "_wait_group_read<0>", "_wait_group<0>"),
     ("18", "scatter", "wanted[i]);", "wanted[i]), cp_async_bulk_commit_group();"),
     ("13x", "wait", "wait_for_grid_in_front(trace)", "griddepcontrol_wait()"),
