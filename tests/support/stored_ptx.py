@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make test` takes the lessons' and exercises' own kernels from the PTX that the course ships, as machines without a compiler do; `make test-all` compiles them.
 
-An entry is found by source, headers and options, so whatever was edited is compiled, and tests/authoring/test_precompiled.py fails where what is shipped is of another
-compiler than the pinned one. That each kernel compiles is the matter of tests/kernels/test_kernels_compile.py, which asks NVRTC.
+An entry is found by source, headers and options, so whatever was edited is compiled; it serves only where the pinned compiler is installed, and
+tests/authoring/test_precompiled.py fails where what ships is of another compiler than that.
 """
 from __future__ import annotations
 
