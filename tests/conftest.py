@@ -32,6 +32,9 @@ def pytest_configure(config):
     config.watched = ExitStack()
     if config.getoption("--visits"):
         config.watched.enter_context(visits.watch_launches())
+    if "not thorough" in config.option.markexpr:
+        from support import stored_ptx
+        config.watched.enter_context(stored_ptx.taken())
     config.differential = None
     if config.getoption("--differential"):
         os.environ["HOPPERLAB_BACKEND"] = "emulator"        # tests that leave the place open are emulated, and then repeated
@@ -58,6 +61,13 @@ def pytest_collection():
 @pytest.hookimpl(tryfirst=True)         # before pytest looks at -m
 def pytest_collection_modifyitems(items):
     sampling.mark_thorough(items)
+
+
+@pytest.fixture
+def own_memory(monkeypatch):
+    """The emulator's memory holds this test's arrays alone: hl.explore copies and compares whatever lies there, in a run of the suite gigabytes of lessons' arrays."""
+    from hopperlab.emulator.machine import memory
+    monkeypatch.setattr(memory, "_DEFAULT", memory.GlobalMemory())
 
 
 @pytest.fixture(autouse=True)

