@@ -51,8 +51,7 @@ def in_english(path, request):
     """`make test` runs the compared cells and those whose names these use, unless outputs differ without the others: figures and panels have tests of their own."""
     cells = build.code_cells(nbformat.read(build.notebook_path(path), as_version=4))
     compared = visits.compared_cells(path)
-    sources = {cell.id: cell.source for cell in cells}
-    wanted = {name for cell in compared for name in cell_flow.needed(sources, cell)}
+    wanted = cell_flow.needed({cell.id: cell.source for cell in cells}, compared[-1], compared[:-1])
     few = [cell for cell in cells if cell.id in wanted]
     found = differences(few, compared) if "not thorough" in request.config.option.markexpr else None
     assert found == {} or not differences(cells, compared)
