@@ -258,6 +258,7 @@ def of_values(name, apart, mask, first, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("first", [1, 8, 16])
 @pytest.mark.parametrize("name", VALUES)
+@pytest.mark.sampled(every=7)
 def test_values_cross_between_both_branches(name, first, schedule):
     """As if all of the warp ran one instruction, each lane with its own operands."""
     assert of_values(name, True, 0xFFFFFFFF, first, schedule) == of_values(name, False, 0xFFFFFFFF, first, schedule)

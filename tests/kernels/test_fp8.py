@@ -56,7 +56,7 @@ def test_every_step_on_awkward_shapes(step, shape):
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA a tile", "B once"])
-@pytest.mark.sampled(by="name")
+@pytest.mark.sampled(every=9)
 def test_under_every_schedule(name, schedule, seed):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 400), schedule, seed)
 
@@ -80,6 +80,7 @@ def test_one_scale_for_all(schedule):
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.sampled(every=4)
 def test_nothing_spills_and_no_wait_is_injected(name):
     given = operands((64, 64, 128))
     c = np.zeros((64, 64), ml_dtypes.bfloat16)

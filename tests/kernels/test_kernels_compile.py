@@ -182,6 +182,7 @@ def test_headers_name_the_instruction_and_its_section():
 
 
 @pytest.mark.parametrize("header", sorted(path.name for path in (KERNELS / "include" / "hopperlab").glob("*.cuh")))
+@pytest.mark.sampled(every=3)
 def test_header_compiles_on_its_own(header):
     code = f'#include <hopperlab/{header}>\nextern "C" __global__ void nothing() {{}}\n'
     assert RawModule(code=code, backend="emulator").kernel_names == ("nothing",)

@@ -82,6 +82,7 @@ def test_every_message_is_answered(how, schedule):
 @pytest.mark.parametrize(("n", "kind", "source"), [(8, "bf16", "SS"), (16, "f16", "RS"), (32, "tf32", "SS"), (64, "e4m3", "RS"), (128, "s8", "SS"),
                                                    (192, "bf16", "RS"), (256, "bf16", "SS"), (256, "s8", "RS")])
 @pytest.mark.parametrize("in_flight", [0, 3])
+@pytest.mark.sampled(every=3)
 def test_wgmma(n, kind, source, in_flight):
     probe = micro.wgmma(n, kind, source, in_flight, rounds=2, samples=1, backend="emulator")
     issued, done = clean(probe)

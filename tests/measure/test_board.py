@@ -77,6 +77,11 @@ def test_under_load_counts_joules_a_launch(nvml):
     assert load.watts <= 8 / 0.02
 
 
+def test_a_machine_that_pauses_for_longer_than_the_time_still_launches(nvml):
+    nvml()
+    assert board.under_load(lambda: None, lambda: None, seconds=0.0).joules == 1.0, "8 J in eight launches"
+
+
 def test_under_load_says_what_limited(nvml, monkeypatch):
     nvml(events=(0x04, 0x04, 0x00, 0x00, 0x20))
     samples = [board._meter().now() for _ in range(5)]

@@ -12,11 +12,12 @@ import nbformat
 import pytest
 from support import visits
 from support.kept_launches import kept_launches
-from support.lesson_cells import differences, only_shows
+from support.lesson_cells import differences
 from support.patience import PATIENCE
 
 from hopperlab.authoring.editions import translation
 from hopperlab.authoring.notebooks import build, lesson_source, mutations, stored
+from hopperlab.authoring.stamps import cell_flow
 from hopperlab.grading import nbval_run
 from hopperlab.runtime import language
 
@@ -47,10 +48,11 @@ def launches_once(path, request):
 
 
 def in_english(path, request):
-    """`make test` leaves out cells that only show something, unless outputs differ without them: those of figures and panels have tests of their own in tests/lessons."""
+    """`make test` runs the compared cells and those whose names these use, unless outputs differ without the others: figures and panels have tests of their own."""
     cells = build.code_cells(nbformat.read(build.notebook_path(path), as_version=4))
     compared = visits.compared_cells(path)
-    few = [cell for cell in cells if cell.id in compared or not only_shows(cell)]
+    wanted = cell_flow.needed({cell.id: cell.source for cell in cells}, compared[-1], compared[:-1])
+    few = [cell for cell in cells if cell.id in wanted]
     found = differences(few, compared) if "not thorough" in request.config.option.markexpr else None
     assert found == {} or not differences(cells, compared)
     for cell in compared:

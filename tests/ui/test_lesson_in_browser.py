@@ -13,7 +13,8 @@ import pytest
 from support import browser
 from support.patience import PATIENCE
 
-pytestmark = [pytest.mark.browser, pytest.mark.thorough]         # `make test` looks at pages in test_grading_pages_in_browser.py, and at panels in tests/show/test_controls.py
+# `make test` looks at pages in test_grading_pages_in_browser.py, and at panels in tests/show/test_controls.py.
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

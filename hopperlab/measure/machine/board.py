@@ -93,7 +93,7 @@ def under_load(run: Callable[[], None], wait: Callable[[], None], seconds: float
     sampler = threading.Thread(target=_sample, args=(meter, samples, stop), daemon=True)
     launches, joules, start = 0, meter.joules(), time.perf_counter()
     sampler.start()
-    while time.perf_counter() - start < seconds:
+    while not launches or time.perf_counter() - start < seconds:
         for _ in range(8):
             run()
         launches += 8
