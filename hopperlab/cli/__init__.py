@@ -238,7 +238,7 @@ COMMANDS = (
             "2: not measured.", _script_arguments(_profile_options), _profile),
     Command("bench", "time the course's kernels beside cuBLAS, PyTorch, Triton and cudaMemcpy on this GPU", measure.BENCH_DETAILS,
             measure.bench_arguments, measure.bench),
-    Command("estimate", "estimate the time of a kernel on an H200, without a GPU, with its range and what bounds it", estimate.DETAILS, estimate.arguments, estimate.run,
+    Command("estimate", "estimate the time of a kernel on an H200 or H100, without a GPU, with its range and what bounds it", estimate.DETAILS, estimate.arguments, estimate.run,
             passes_on=True),
     Command("ladder", "tell the story of the product ladder: each step, its speed, its share of cuBLAS, what it gained",
             "From the recording `ladder`, measured on an H200, or from a file of your own.", measure.ladder_arguments, measure.ladder),

@@ -86,7 +86,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
         busy = _busy(sms, cycles * (len(ends) or 1) * places / clusters if sample.whole and sample.lengths is None else sim.latest, cycles, moved, active)
         waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
-        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board)))
+        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board, cycles)))
     return Run(cycles, busy, moved, active, each / sample.resident, share)
 
 
@@ -261,4 +261,4 @@ def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic,
     def quarters(name: str) -> float:
         return float(sum(unit.busy for sm in sms for unit in getattr(sm, name))) / 4 / per
     return Busy(mean("tensor"), quarters("mma"), quarters("schedulers"), mean("port"), moved.loaded / active / cycles, moved.memory / active / cycles,
-                moved.stored / active / cycles, quarters("special"))
+                moved.stored / active / cycles, quarters("special"), sum(sm.arrived for sm in sms) / per)

@@ -70,7 +70,7 @@ class Multiprocessor:
     def __init__(self) -> None:
         self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
-        self.loaded = self.missed = 0.0
+        self.loaded = self.missed = self.arrived = 0.0
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
 
 
@@ -195,6 +195,7 @@ class Simulation:
             end = max(end, sm.dram.serve(at, (missed + pushed) / memory.dram))
         cold = sm.loaded < memory.cold
         sm.loaded += nbytes
+        sm.arrived += nbytes if way == "lane" else 0
         return end + memory.waited + self.numbers[f"{way}_latency_memory" if cold else f"{way}_latency_l2"]
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
@@ -247,6 +248,7 @@ class Simulation:
         self.load_ends.append((ready, step[2]))
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)
+            into.arrived += nbytes
             end = max(ready, into.engine.serve(runner.at, nbytes / rate) + numbers["tma_latency_l2"])
             self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1))
         return True
