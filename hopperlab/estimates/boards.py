@@ -70,13 +70,13 @@ _FITTED = {
     "l1_missed": (0.2, "share", "fitted: of what lanes load from global memory"),
     "store_queue": (1020, "bytes", "fitted: stores that an SM has under way before it waits"),
     "wgmma_ahead": (358, "cycles", "fitted: products that a warpgroup has under way before the next is handed over"),
-    "power_base": (0.398, "", POWER),
-    "power_wgmma": (0.21, "", POWER),
-    "power_mma": (0.508, "", POWER),
-    "power_issue": (0.657, "", POWER),
-    "power_arrived": (1.12, "at 50 bytes/cycle/SM", POWER),
-    "power_memory": (2.82, "at 50 bytes/cycle/SM", POWER),
-    "power_long": (0.3, "", POWER),
+    "power_base": (0.198, "", POWER),
+    "power_wgmma": (0.579, "", POWER),
+    "power_mma": (0.762, "", POWER),
+    "power_issue": (0.945, "", POWER),
+    "power_arrived": (1.17, "at 50 bytes/cycle/SM", POWER),
+    "power_memory": (0.806, "at 50 bytes/cycle/SM", POWER),
+    "power_long": (0.106, "", POWER),
     "power_window": (6000, "us", POWER),
     "power_slope": (0.343, "", POWER),
 }
@@ -101,9 +101,10 @@ MOVED: Mapping[str, tuple[Callable[[float, str], float], str]] = {
     "tma_latency_memory": (_more(readings.LONE_TENSOR), "the H200's (fitted), and what micro.json: tma_latency 1x64 from=memory takes longer here"),
     "lane_latency_memory": (_more(readings.LONE_LANE), "the H200's (fitted), and what micro.json: tma_latency HOW=ld.global from=memory takes longer here"),
     "l2_bytes": (_times(readings.L2_READ), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=0, value"),
+    "power_long": (lambda value, board: {"h100": 0.214}[board], "fitted on this board"),
     "store_bytes": (_times(readings.L2_WRITE), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=1, value"),
 }
-"""Fitted constants that depend on L2 or memory: how another board's follow from the H200's and from both boards' recordings."""
+"""Fitted constants that depend on L2, memory or launches: how another board's follow from the H200's and from both boards' recordings."""
 
 
 def _fitted(name: str, board: str) -> Constant:

@@ -45,6 +45,12 @@ class Traffic:
         """Bytes that memory reads and writes."""
         return self.unique + self.stored + self.pushed
 
+    @property
+    def mixed(self) -> float:
+        """How mixed memory's reads and writes are: 0 where it only does one of them, 1 where it does as much of both."""
+        written = self.stored + self.pushed
+        return 2 * min(written, self.unique) / self.memory if self.memory else 0.0
+
 
 @dataclass
 class Run:
@@ -86,7 +92,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
         busy = _busy(sms, cycles * (len(ends) or 1) * places / clusters if sample.whole and sample.lengths is None else sim.latest, cycles, moved, active)
         waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
-        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board, cycles)))
+        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board, cycles), moved.mixed))
     return Run(cycles, busy, moved, active, each / sample.resident, share)
 
 
@@ -113,9 +119,11 @@ def l2_share(board: Board, active: int) -> float:
     return min(board.number("tma_bytes"), board.number("l2_bytes") * board.number("sms") / max(1, active))
 
 
-def dram_share(board: Board, active: int, mhz: float) -> float:
-    """Bytes of memory that each of `active` SMs has in a cycle of its clock. Memory has a clock of its own: where SMs slow down, a cycle of theirs brings more."""
-    return board.number("dram_gbs") * 1e3 / mhz / max(1, active)
+def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
+    """Bytes of memory that each of `active` SMs has in a cycle of its clock. Memory has a clock of its own: where SMs slow down, a cycle of theirs brings more.
+    mixed: as in Traffic; to turn from reads to writes and back takes memory time."""
+    rate = board.number("dram_gbs") + mixed * (board.number("dram_mixed_gbs") - board.number("dram_gbs"))
+    return rate * 1e3 / mhz / max(1, active)
 
 
 def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
@@ -123,7 +131,7 @@ def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
     more = sms / max(1, active)
     per_sm = moved.loaded / max(1, active)
     return Memory(l2_share(board, active), min(number("tma_bytes"), number("store_bytes") * more),
-                  min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz")),
+                  min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
                   moved.missed, per_sm / max(1.0, rounds), dirty=moved.pushed / max(1, active))
 
 

@@ -87,6 +87,7 @@ ROWS: Mapping[str, Row] = {
                      "micro.json: tma_latency 128x128 and 128x256 from=L2, difference of value for 32 KiB", lambda large, small: 32768 / (large - small)),
     "lane_store_bytes": Row("bytes/cycle/SM", (L2_WRITE,), "micro.json: stream space=l2 WRITE=1, value"),
     "dram_gbs": Row("GB/s", (Reading("copies", "bulk_read", ("STAGES=6", "CHUNK_BYTES=32768"), field="gb_s"),), "copies.json: bulk_read 6 slots of 32 KiB, gb_s"),
+    "dram_mixed_gbs": Row("GB/s", (Reading("copies", "vector_copy", field="gb_s"),), "copies.json: vector_copy, gb_s: half read, half written, which takes turns"),
     "l2_latency": Row("cycles", (_micro("chase", "space=l2"),), "micro.json: chase space=l2, value"),
     "shared_latency": Row("cycles", (_micro("chase", "space=shared"),), "micro.json: chase space=shared, value"),
     "dsmem_latency": Row("cycles", (_micro("chase", "space=dsmem"),), "micro.json: chase space=dsmem, value"),
