@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ def family_of(busy: Busy) -> str:
     return "products by mma.sync" if busy.mma > 0.02 else "copies and other kernels"
 
 
-@lru_cache(maxsize=None)
+@cache
 def rows(board: str) -> tuple[Row, ...]:
     """What was judged of a board; nothing where nothing was."""
     path = JUDGED / f"{board}.json"

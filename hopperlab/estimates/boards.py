@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 
 from ..measure import recordings
 from . import readings
@@ -70,19 +70,18 @@ _FITTED = {
     "l1_missed": (0.2, "share", "fitted: of what lanes load from global memory"),
     "store_queue": (1020, "bytes", "fitted: stores that an SM has under way before it waits"),
     "wgmma_ahead": (358, "cycles", "fitted: products that a warpgroup has under way before the next is handed over"),
-    "power_base": (0.198, "", POWER),
-    "power_wgmma": (0.579, "", POWER),
-    "power_mma": (0.762, "", POWER),
-    "power_issue": (0.945, "", POWER),
-    "power_arrived": (1.17, "at 50 bytes/cycle/SM", POWER),
-    "power_memory": (0.806, "at 50 bytes/cycle/SM", POWER),
-    "power_long": (0.106, "", POWER),
+    "power_wgmma": (0.491, "", POWER),
+    "power_mma": (0.598, "", POWER),
+    "power_issue": (1.46, "", POWER),
+    "power_arrived": (1.3, "at 50 bytes/cycle/SM", POWER),
+    "power_memory": (1.45, "at 50 bytes/cycle/SM", POWER),
+    "power_long": (0.142, "", POWER),
     "power_window": (6000, "us", POWER),
     "power_slope": (0.343, "", POWER),
 }
 """What was fitted on the H200, and what any Hopper board has."""
-ISSUE = {"free": 0.0, "control": 1.0, "barrier": 1.0, "warp": 1.0, "memory": 1.0, "move": 0.5, "tensor": 1.0, "async_copy": 1.0, "mbarrier": 1.0, "convert": 0.6,
-         "float": 1.0, "integer": 0.7, "other": 1.0}
+ISSUE = {"free": 0.0, "control": 1.0, "barrier": 1.0, "warp": 1.0, "memory": 1.0, "move": 0.5, "tensor": 1.0, "async_copy": 1.0, "mbarrier": 1.0, "convert": 1.0,
+         "float": 1.0, "integer": 1.0, "other": 1.0}
 LATENCY = {"control": 4, "barrier": 10, "warp": 24, "memory": 30, "move": 2, "mbarrier": 15, "convert": 4, "float": 4, "integer": 4}
 FIRST = "h200"
 TITLES = {"h200": "NVIDIA H200", "h100": "NVIDIA H100 (SXM)"}
@@ -130,7 +129,7 @@ def board(name: str | None = None) -> Board:
     return _made(name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _made(name: str) -> Board:
     table = {constant: _fitted(constant, name) for constant in _FITTED}
     table.update({constant: Constant(row.number(name), row.unit, row.said) for constant, row in readings.ROWS.items()})

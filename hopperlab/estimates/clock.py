@@ -32,7 +32,7 @@ class Busy:
 def activity(busy: Busy, board: Board, cycles: float) -> float:
     """How much a cycle of a kernel of so many cycles asks of the board: 1 where the highest clock just holds."""
     number = board.number
-    asked = (number("power_base") + number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + number("power_issue") * busy.issue
+    asked = (number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + number("power_issue") * busy.issue
              + number("power_arrived") * busy.arrived / 50 + number("power_memory") * busy.memory / 50)
     us = cycles / number("clock_mhz")
     return asked * (1 + number("power_long") * us / (us + number("power_window")))

@@ -99,7 +99,8 @@ def _operands(record: Record, words: Mapping[str, str]) -> Launch:
 MAKERS: Mapping[str, Callable[[Record], Launch | None]] = {
     "ladder": _gemm, "gemm": _gemm, "products": _gemm, "stages": _gemm, "variants": _gemm, "roles": _gemm, "fp8": others.fp8_product,
     "attention": others.attention_forward,
-    "attention_fp8": others.attention_forward_fp8, "copies": others.copy, "copy": others.copy, "tma_vs_cp_async": others.boxes}
+    "attention_fp8": others.attention_forward_fp8, "copies": others.copy, "copy": others.copy, "micro": others.micro,
+    "tma_vs_cp_async": others.boxes}
 
 
 def cases(names: tuple[str, ...] = (), board: str = boards.FIRST) -> Iterator[Case]:
