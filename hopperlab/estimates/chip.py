@@ -256,6 +256,8 @@ def _moved(sim: Simulation, sample: Sample, each: int) -> float:
     theirs = sum(size for _, size in table.values()) / sample.total * len(sample.ctas) * min(each, sample.resident)
     half = len(marks) // 2
     seen, later = sum(n for _, n in marks), sum(n for _, n in marks[half + 1:])
+    if seen > 2 * theirs:
+        raise NotEnough("what it moves is moved again and again, how often is not known")
     return marks[-1][0] + max(0.0, theirs - seen) * (marks[-1][0] - marks[half][0]) / later
 
 

@@ -245,3 +245,10 @@ def test_a_samples_loads_know_the_lines_that_they_cut():
         found[k] = sum(step[4] for step in steps) / sum(step[2] for step in steps)
     assert found[384] == 0
     assert found[392] == pytest.approx(6 * 0.875 * 128 / 784), "of six boxes all rows but every eighth lie in two lines, the last one's 16 bytes in one"
+
+
+def test_what_is_read_again_and_again_has_no_estimate_where_the_sample_is_cut():
+    """A CTA reads its 8 KiB some thousand times; the array's size says nothing of it."""
+    launch = micro.multicast(np.zeros((64 * 4, 64), np.uint16), 1, False, 4, passes=100000, backend="emulator")
+    with pytest.raises(hl.LaunchError, match="no estimate: what it moves is moved again and again"):
+        estimate_launch(launch)
