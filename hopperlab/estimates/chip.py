@@ -22,12 +22,14 @@ MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each ot
 
 @dataclass
 class Traffic:
-    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins."""
+    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins;
+    share: of the lines that are pushed out those that are dirty, as long as there are any."""
 
     loaded: float
     stored: float
     unique: float
     dirty: float = 0.0
+    share: float = 1.0
 
     @property
     def missed(self) -> float:
@@ -38,7 +40,7 @@ class Traffic:
     def pushed(self) -> float:
         """Bytes that memory writes because of what is loaded: a full L2 takes a line in when it has given one up, and writes that if it is dirty.
         What is stored pushes out lines as well, but stays for a later launch to write: each has its share of them."""
-        return self.unique * min(1.0, self.dirty / max(1.0, self.unique + self.stored))
+        return self.unique * min(self.share, self.dirty / max(1.0, self.unique + self.stored))
 
     @property
     def memory(self) -> float:
@@ -64,14 +66,14 @@ class Run:
     share: float
 
 
-def traffic(sample: Sample, share: float, dirty: float = 0.0) -> Traffic:
-    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen; dirty: bytes in the L2, as in Traffic."""
+def traffic(sample: Sample, share: float, dirty: float = 0.0, pushed: float = 1.0) -> Traffic:
+    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen; dirty, pushed: dirty and share of Traffic."""
     factor = more = sample.total / len(sample.ctas) / share
     reads, writes = sample.trace.read.values(), sample.trace.written.values()
     if sample.lengths is not None:
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
     loaded, stored = factor * sum(n for n, _ in reads), more * sum(n for n, _ in writes)
-    return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads), dirty)
+    return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads), dirty, pushed)
 
 
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
@@ -82,7 +84,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     places = min(groups, clusters)
     each = -(-clusters // groups)
     share = progress(sample)
-    moved = traffic(sample, share, board.number("l2_dirty"))
+    moved = traffic(sample, share, board.number("l2_dirty"), board.number("l2_dirty_share"))
     rounds = _rounds(sample, actors, each, places)
     active = places * sample.cluster
     memory = _memory(board, moved, active, rounds)
@@ -132,7 +134,7 @@ def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
     per_sm = moved.loaded / max(1, active)
     return Memory(l2_share(board, active), min(number("tma_bytes"), number("store_bytes") * more),
                   min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
-                  moved.missed, per_sm / max(1.0, rounds), dirty=moved.pushed / max(1, active))
+                  moved.missed, per_sm / max(1.0, rounds), dirty=moved.pushed / max(1, active), share=moved.share)
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:

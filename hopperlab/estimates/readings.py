@@ -16,7 +16,7 @@ WGMMA_N = (8, 16, 32, 64, 128, 192, 256)
 
 @dataclass(frozen=True)
 class Reading:
-    """A field of the one record of a recording that is of this kernel, shape and suite (empty: any) and has these options among its own."""
+    """A field of the one record of a recording that is of this kernel, shape, suite and mode (empty: any) and has these options among its own."""
 
     recording: str
     kernel: str
@@ -24,11 +24,12 @@ class Reading:
     shape: tuple[int, ...] = ()
     field: str = "value"
     suite: str = ""
+    mode: str = ""
 
     def record(self, board: str) -> Record:
         """The record. Raises LookupError where there is none or more than one."""
         found = [r for r in stored(self.recording, board) if r.kernel == self.kernel and set(self.options) <= set(r.options)
-                 and self.shape in ((), r.shape) and self.suite in ("", r.suite)]
+                 and self.shape in ((), r.shape) and self.suite in ("", r.suite) and self.mode in ("", r.mode)]
         if len(found) != 1:
             raise LookupError(f"recording {self.recording!r} of {board} has {len(found)} records of {self.kernel} {' '.join(self.options)}")
         return found[0]
@@ -76,6 +77,8 @@ def _wgmma(n: int, source: str, groups: int, in_flight: int = 3, suite: str = "w
 LONE_TENSOR = _tma(1, 64, "memory")                                       # a load alone: those with all SMs loading are fitted
 LONE_LANE = _micro("tma_latency", "HOW=ld.global", "from=memory")
 LAUNCH = _micro("cluster_launch", "CLUSTER=1")
+COPIED = Reading("copies", "vector_copy", field="gb_s")
+COLD, CLEAN = (Reading("mixed", "cublasGemmEx TN", shape=(16, 8192, 8192), field="ms", suite="few", mode=mode) for mode in ("cold L2", "clean L2"))
 L2_READ, L2_WRITE = _micro("stream", "space=l2", "WRITE=0"), _micro("stream", "space=l2", "WRITE=1")
 
 ROWS: Mapping[str, Row] = {
@@ -87,7 +90,9 @@ ROWS: Mapping[str, Row] = {
                      "micro.json: tma_latency 128x128 and 128x256 from=L2, difference of value for 32 KiB", lambda large, small: 32768 / (large - small)),
     "lane_store_bytes": Row("bytes/cycle/SM", (L2_WRITE,), "micro.json: stream space=l2 WRITE=1, value"),
     "dram_gbs": Row("GB/s", (Reading("copies", "bulk_read", ("STAGES=6", "CHUNK_BYTES=32768"), field="gb_s"),), "copies.json: bulk_read 6 slots of 32 KiB, gb_s"),
-    "dram_mixed_gbs": Row("GB/s", (Reading("copies", "vector_copy", field="gb_s"),), "copies.json: vector_copy, gb_s: half read, half written, which takes turns"),
+    "dram_mixed_gbs": Row("GB/s", (COPIED,), "copies.json: vector_copy, gb_s: half read, half written, which takes turns"),
+    "l2_dirty": Row("bytes", (COLD, CLEAN, COPIED), "mixed.json: cublasGemmEx TN 16x8192x8192, ms of cold L2 less that of clean L2, by copies.json: vector_copy, gb_s",
+                    lambda cold, clean, rate: (cold - clean) * rate * 1e6),
     "l2_latency": Row("cycles", (_micro("chase", "space=l2"),), "micro.json: chase space=l2, value"),
     "shared_latency": Row("cycles", (_micro("chase", "space=shared"),), "micro.json: chase space=shared, value"),
     "dsmem_latency": Row("cycles", (_micro("chase", "space=dsmem"),), "micro.json: chase space=dsmem, value"),

@@ -180,6 +180,7 @@ def test_what_is_loaded_pushes_dirty_lines_out():
     small, large = chip.Traffic(800.0, 100.0, 200.0, dirty=1000.0), chip.Traffic(8000.0, 1000.0, 3000.0, dirty=1000.0)
     assert small.pushed == 200 and small.memory == 500, "a line for each that comes in"
     assert large.pushed == 750, "of all dirty lines those that were not pushed out by stores"
+    assert chip.Traffic(800.0, 100.0, 200.0, dirty=1000.0, share=0.35).pushed == pytest.approx(70), "a third of the lines are dirty"
 
 
 def loads(memory, count=8, nbytes=4096, cut=0):
@@ -194,6 +195,8 @@ def loads(memory, count=8, nbytes=4096, cut=0):
 def test_memory_is_as_long_busy_with_dirty_lines_as_with_those_that_push_them_out():
     clean, half, full = (loads(sm.Memory(l2=1e6, store=1.0, lane_store=1.0, dram=8.0, missed=1.0, dirty=dirty)) for dirty in (0.0, 16384.0, 1e9))
     assert half - clean == pytest.approx(16384 / 8) and full - clean == pytest.approx(32768 / 8)
+    third = loads(sm.Memory(l2=1e6, store=1.0, lane_store=1.0, dram=8.0, missed=1.0, dirty=1e9, share=0.25))
+    assert third - clean == pytest.approx(32768 / 4 / 8)
 
 
 def test_rows_that_begin_inside_a_line_cost_the_l2_two():
