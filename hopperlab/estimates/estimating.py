@@ -117,7 +117,8 @@ def used(run: chip.Run, board: Board, mhz: float) -> dict[str, float]:
     """Shares of what there is, by unit."""
     busy = run.busy
     return {"tensor cores": busy.wgmma, "tensor cores by mma.sync": busy.mma, "issue slots": busy.issue, "the port of shared memory": min(1.0, busy.port),
-            "exponentials": busy.special, "the L2": busy.l2 / chip.l2_share(board, run.places), "memory": busy.memory / chip.dram_share(board, run.places, mhz, run.traffic.mixed)}
+            "exponentials": busy.special, "the L2": busy.l2 / chip.l2_share(board, run.places),
+            "memory": busy.memory / chip.dram_share(board, run.places, mhz, run.traffic.mixed)}
 
 
 def bound(shares: dict[str, float]) -> str:

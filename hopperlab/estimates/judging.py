@@ -68,7 +68,7 @@ def pages() -> dict[str, str]:
 
 def _errors() -> str:
     known = {name: {what: cells for what, *cells in accuracy.table(accuracy.rows(name))} for name in boards.TITLES}
-    titles = " | ".join(f"{name.upper()}: count | mean error | nine of ten within | share within 12 %" for name in known)
+    titles = " | ".join(f"{name.upper()} | mean error | nine of ten within | share within 12 %" for name in known)
     lines = [f"| measurements | {titles} |", "|---|" + "---|" * 4 * len(known)]
     for what in dict.fromkeys(what for table in known.values() for what in table):
         cells = [_cells(*table[what]) if what in table else "– | – | – | –" for table in known.values()]

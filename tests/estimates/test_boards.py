@@ -164,7 +164,7 @@ def test_both_boards_were_judged():
         rows = accuracy.rows(board)
         assert {"products", "ladder", "gemm", "stages", "variants", "attention", "copies", "copy", "tma_vs_cp_async"} <= {row.recording for row in rows}
         assert len({case.record.shape for case in recorded.cases(("products",), board)}) == 60
-        assert len({row.group for row in rows if row.recording == "products"}) == 60, "each of the random shapes"
+        assert len({row.group for row in rows if row.recording == "products"}) >= 58, "each of the random shapes, but for those whose kernels wait for all CTAs"
         names = {case.name: case for name in {row.recording for row in rows} for case in recorded.cases((name,), board)}
         assert all(row.name in names and row.fitted == names[row.name].fitted for row in rows)
     assert accuracy.rows("h300") == ()
