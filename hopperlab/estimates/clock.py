@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @dataclass
 class Busy:
     """Means over an SM and the time of a kernel: shares of cycles (tensor cores by wgmma, by mma.sync, issue slots, the shared memory port, exponentials), and bytes
-    a cycle: loaded from the L2, from and to memory, stored, and arrived in SMs (what is multicast counts once an SM)."""
+    a cycle: loaded from the L2, from and to memory, stored, arrived in SMs (what is multicast counts once an SM), and of these saved: those that the L2 did not read, since it sent the same to several."""
 
     wgmma: float
     mma: float
@@ -27,13 +27,14 @@ class Busy:
     stored: float
     special: float = 0.0
     arrived: float = 0.0
+    saved: float = 0.0
 
 
 def activity(busy: Busy, board: Board, cycles: float) -> float:
     """How much a cycle of a kernel of so many cycles asks of the board: 1 where the highest clock just holds."""
     number = board.number
     asked = (number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + number("power_issue") * busy.issue
-             + number("power_arrived") * busy.arrived / 50 + number("power_memory") * busy.memory / 50)
+             + number("power_arrived") * (busy.arrived - number("power_saved") * busy.saved) / 50 + number("power_memory") * busy.memory / 50)
     us = cycles / number("clock_mhz")
     return asked * (1 + number("power_long") * us / (us + number("power_window")))
 

@@ -71,7 +71,7 @@ class Multiprocessor:
     def __init__(self) -> None:
         self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
-        self.loaded = self.pushed = self.arrived = 0.0
+        self.loaded = self.pushed = self.arrived = self.saved = 0.0
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
 
 
@@ -250,6 +250,7 @@ class Simulation:
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)
             into.arrived += nbytes
+            into.saved += nbytes * (1 - 1 / len(places))
             end = max(ready, into.engine.serve(runner.at, nbytes / rate) + numbers["tma_latency_l2"])
             self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1))
         return True
