@@ -13,6 +13,7 @@ DETAILS = (
     "estimates had against measurements stands beside each (docs/estimates.md). Exit code 0: estimated; 2: no estimate, with the reason.")
 EXAMPLES = """examples:
   hopperlab estimate final 8192
+  hopperlab estimate final 8192 --board h100
   hopperlab estimate overlapped_store 4096x7168x2048 --define STAGES=2
   hopperlab estimate kernel.cu --grid 132 --block 128 --args f32[1048576] f32[1048576] i32=1048576
   hopperlab ladder --estimate --size 4096"""
@@ -26,8 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shape", nargs="?", default="4096", metavar="SIZE", help="of a step: 4096 (a cube) or 4096x7168x2048 (m x n x k); default 4096")
     parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="a macro of the step's kernel")
     parser.add_argument("--json", action="store_true", help="print numbers as JSON instead of sentences")
-    parser.add_argument("--judge", action="store_true", help="instead: estimate everything that was recorded, store the errors and write the tables of "
-                                                             "docs/estimates.md (many minutes)")
+    parser.add_argument("--board", metavar="BOARD", help="estimate for this board: h200 or h100 (default: the board of this machine's GPU; without one, h200)")
+    parser.add_argument("--judge", action="store_true", help="instead: estimate everything that was recorded on the board, store the errors and write the "
+                                                             "tables of docs/estimates.md (many minutes)")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -36,8 +38,9 @@ def run(given: argparse.Namespace) -> int:
     from ..runtime.errors import HopperlabError
     try:
         if given.judge:
-            from ..estimates import judging
-            print(f"{judging.write()} measurements judged")
+            from ..estimates import boards, judging
+            name = boards.board(given.board).name
+            print(f"{judging.write(name)} measurements of the {name.upper()} judged")
             return 0
         if given.what is None:
             print("hopperlab estimate: what? A step of the ladder with its size, or a file: hopperlab estimate final 8192", file=sys.stderr)
@@ -59,11 +62,11 @@ def _file(given: argparse.Namespace):
     from ..estimates.estimating import estimate
     from ..runtime import launch_file
     launch = launch_file.prepare([given.what, *([] if given.shape == "4096" else [given.shape]), *given.others, *(f"-D{macro}" for macro in given.define)])
-    return estimate(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, cluster=launch.cluster)
+    return estimate(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, cluster=launch.cluster, board=given.board)
 
 
 def _step(given: argparse.Namespace):
     from ..estimates import steps
     if given.others:
         raise ValueError(f"unrecognized arguments: {' '.join(given.others)}")
-    return steps.estimate_step(given.what, steps.shape_of(given.shape), tuple(f"-D{macro}" for macro in given.define))
+    return steps.estimate_step(given.what, steps.shape_of(given.shape), tuple(f"-D{macro}" for macro in given.define), given.board)

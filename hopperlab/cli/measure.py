@@ -81,6 +81,7 @@ def ladder_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="also draw the roofline and the ladder to FILE.png")
     parser.add_argument("--json", action="store_true", help="print the steps as JSON instead of the table")
     parser.add_argument("--estimate", action="store_true", help="each step's estimated time, without a GPU, beside the recorded one (a minute or two)")
+    parser.add_argument("--board", metavar="BOARD", help="of --estimate: h200 or h100 (default: the board of this machine's GPU; without one, h200)")
 
 
 def ladder(given: argparse.Namespace) -> int:
@@ -90,7 +91,11 @@ def ladder(given: argparse.Namespace) -> int:
     from ..measure import recordings, story
     if given.estimate:
         from ..estimates import steps
-        print("\n".join(steps.told(given.size)))
+        try:
+            print("\n".join(steps.told(given.size, board=given.board)))
+        except ValueError as problem:
+            print(f"hopperlab ladder: {problem}", file=sys.stderr)
+            return 2
         return 0
     try:
         recording = story.read(given.source)

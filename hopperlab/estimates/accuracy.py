@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far estimates were from measurements: judged.json, and what follows from it. Everything that is said of errors is computed here.
+"""How far estimates were from measurements: judged/BOARD.json, and what follows from it. Everything that is said of errors is computed here.
 
-A row of judged.json: name, recording, family, fitted, measured and estimated (us). `hopperlab estimate --judge` writes it anew.
+A row: name, recording, family, fitted, measured and estimated (us). `hopperlab estimate --judge --board BOARD` writes them anew.
 """
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .clock import Busy
 
-JUDGED = Path(__file__).with_name("judged.json")
+JUDGED = Path(__file__).with_name("judged")
 FAMILIES = ("products by wgmma", "products by mma.sync", "attention", "copies and other kernels")
 DIFFERENT = 0.05     # pairs of configurations whose times differ by more are ranked
 UNKNOWN = 0.5        # taken where nothing was measured
@@ -58,13 +58,14 @@ def family_of(busy: Busy) -> str:
     return "products by mma.sync" if busy.mma > 0.02 else "copies and other kernels"
 
 
-@lru_cache(maxsize=1)
-def rows() -> tuple[Row, ...]:
-    """What was judged."""
-    return tuple(Row(**row) for row in json.loads(JUDGED.read_text(encoding="utf-8"))["rows"]) if JUDGED.is_file() else ()
+@cache
+def rows(board: str) -> tuple[Row, ...]:
+    """What was judged of a board; nothing where nothing was."""
+    path = JUDGED / f"{board}.json"
+    return tuple(Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]) if path.is_file() else ()
 
 
-def write(found: Iterable[Row], path: Path = JUDGED) -> None:
+def write(found: Iterable[Row], path: Path) -> None:
     """Store rows, one a line."""
     lines = ",\n".join(json.dumps(row.__dict__) for row in found)
     path.write_text('{"rows": [\n' + lines + "\n]}\n", encoding="utf-8")
@@ -79,9 +80,9 @@ def summary(name: str, judged: Sequence[Row]) -> Family:
     return Family(name, len(errors), sum(errors) / len(errors), nine, sum(error <= 0.12 for error in errors) / len(errors))
 
 
-def measured(family: str) -> Family:
+def measured(family: str, board: str) -> Family:
     """The held-out rows of a family."""
-    return summary(family, [row for row in rows() if row.family == family and not row.fitted])
+    return summary(family, [row for row in rows(board) if row.family == family and not row.fitted])
 
 
 def ranking(judged: Iterable[Row]) -> tuple[int, int]:
@@ -98,16 +99,15 @@ def ranking(judged: Iterable[Row]) -> tuple[int, int]:
     return right, total
 
 
-def table(judged: Sequence[Row] | None = None) -> list[tuple[Any, ...]]:
+def table(judged: Sequence[Row]) -> list[tuple[Any, ...]]:
     """(what, measurements, mean error, nine of ten within, share within 12 %) for families, recordings, and all, held-out and fitted apart."""
-    found = rows() if judged is None else judged
-    held = [row for row in found if not row.fitted]
+    held = [row for row in judged if not row.fitted]
     parts = [(f"{name}, held out", [r for r in held if r.family == name]) for name in FAMILIES]
     parts += [(f"recording `{name}`, held out", [r for r in held if r.recording == name]) for name in sorted({r.recording for r in held})]
-    parts += [("all held out", held), ("all fitted", [r for r in found if r.fitted])]
+    parts += [("all held out", held), ("all fitted", [r for r in judged if r.fitted])]
     return [(name, s.count, s.mean, s.most, s.within) for name, part in parts if part for s in [summary(name, part)]]
 
 
-def worst(count: int = 10) -> list[Row]:
+def worst(board: str, count: int = 10) -> list[Row]:
     """The held-out rows that are furthest off."""
-    return sorted((row for row in rows() if not row.fitted), key=lambda row: -abs(row.error))[:count]
+    return sorted((row for row in rows(board) if not row.fitted), key=lambda row: -abs(row.error))[:count]

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of a board, each with the recording that it comes from, or with the kernels on which it was fitted."""
+"""Constants of a board, each with the recording that it comes from, or with the kernels on which it was fitted.
+
+What stands in a recording is read from the board's own (readings.py). What was fitted was fitted on the H200; another board has it as it is, or moved by what
+its recordings say of it, or, where nothing does, fitted anew. `board` finds one by name.
+"""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+
+from ..measure import recordings
+from . import readings
 
 
 @dataclass(frozen=True)
@@ -38,65 +46,98 @@ class Board:
         return low if above == below else low + (high - low) * (n - below) / (above - below)
 
 
-MICRO = "micro.json"
-POWER = "fitted: what a cycle asks of the board lowers the clock"
-_TABLE = {
-    "clock_mhz": (1980, "MHz", "copies.json: vector_copy, clock_mhz (the highest clock; no other limit)"),
+POWER = "fitted, with profiles.json (SM clock): what a cycle asks of the board lowers the clock"
+_FITTED = {
     "sms": (132, "SMs", "hopper/limits.py"),
     "launch_us": (2.68, "us", "fitted; an empty kernel between events takes 2.8"),
     "start_cycles": (1350, "cycles", "fitted: from launch to a CTA's first instruction"),
     "next_cta": (500, "cycles", "fitted: from the end of a CTA to the next one's first instruction"),
-    "tma_issue": (57, "cycles", f"{MICRO}: tma_issue HOW=tensor, value"),
-    "tma_latency_l2": (300, "cycles", f"{MICRO}: tma_latency 1x64 from=L2, value"),
-    "tma_latency_memory": (1150, "cycles", f"fitted, with all SMs loading; alone {MICRO}: tma_latency 1x64 from=memory, 739"),
+    "tma_latency_memory": (1150, "cycles", "fitted, with all SMs loading; alone micro.json: tma_latency 1x64 from=memory, 739"),
     "tma_first": (800, "cycles", "fitted, weakly (docs/estimates.md, Errors): before the first tensor or bulk load of an SM goes out"),
-    "lane_latency_l2": (269, "cycles", f"{MICRO}: chase space=l2, value"),
     "lane_latency_memory": (560, "cycles", "fitted"),
-    "tma_bytes": (107, "bytes/cycle", f"{MICRO}: tma_latency 128x128 and 128x256 from=L2, difference of value for 32 KiB"),
     "l2_bytes": (54.3, "bytes/cycle/SM", "fitted"),
     "store_bytes": (25.1, "bytes/cycle/SM", "fitted"),
-    "lane_store_bytes": (18.2, "bytes/cycle/SM", f"{MICRO}: stream space=l2 WRITE=1, value"),
     "l2_wait": (506, "cycles", "fitted: a load's wait in an L2 that is fully used"),
     "store_latency": (600, "cycles", "fitted"),
-    "dram_gbs": (4550, "GB/s", "copies.json: bulk_read 6 slots of 32 KiB, gb_s"),
-    "l2_dirty": (50e6, "bytes", "fitted (search.json; 40e6 does as well): about the L2's size. A launch is timed after a write of 512 MiB (measure/machine/timing.py)"),
-    "l2_latency": (269, "cycles", f"{MICRO}: chase space=l2, value"),
+    "l2_dirty_share": (0.35, "share", "fitted (mixed.json: int_weights int8 16x8192x8192, cold L2 beside clean L2): of lines pushed out, those that memory has to write"),
     "l1_latency": (33, "cycles", "fitted"),
-    "shared_latency": (23, "cycles", f"{MICRO}: chase space=shared, value"),
-    "shared_bytes": (128, "bytes/cycle", f"{MICRO}: stream space=shared, value"),
-    "dsmem_latency": (179, "cycles", f"{MICRO}: chase space=dsmem, value"),
-    "dsmem_bytes": (14.8, "bytes/cycle", f"{MICRO}: bulk_stream CHUNK=32768, value"),
-    "mbarrier": (52.5, "cycles", f"{MICRO}: mbarrier_round_trip threads=64, half of value"),
-    "mbarrier_remote": (238, "cycles", f"{MICRO}: remote_round_trip ORDER=cta, half of value"),
-    "named": (36.6, "cycles", f"{MICRO}: named_round_trip threads=64, half of value"),
-    "cluster_barrier": (340, "cycles", f"{MICRO}: cluster_meeting threads=128, value"),
-    "wgmma_drain": (50, "cycles", f"{MICRO}: wgmma_rate N=128 IN_FLIGHT=0 warpgroups=1, value less 64.4"),
-    "wgmma_issue": (20, "cycles", f"{MICRO}: wgmma_rate m64n64k16, 4, until=issued, by 4"),
-    "mma_cycles": (6.44, "cycles", f"{MICRO}: mma_rate ILP=16 warps=16, 4 times value"),
-    "mma_latency": (30, "cycles", f"{MICRO}: mma_rate ILP=1 warps=1, value"),
-    "setmaxnreg": (60, "cycles", f"{MICRO}: setmaxnreg_cost WITHOUT=0 less WITHOUT=1"),
+    "shared_bytes": (128, "bytes/cycle", "32 banks of 4 bytes (CUDA Programming Guide); micro.json: stream space=shared reaches 124"),
     "special_cycles": (8, "cycles", "16 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic)"),
     "special_latency": (20, "cycles", "fitted"),
     "mma_ahead": (278, "cycles", "fitted: mma.sync that a warp has under way while it goes on"),
     "port_ahead": (158, "cycles", "fitted: accesses of shared memory that warps have under way while they go on"),
-    "cp_async_port": (8, "cycles", f"fitted; {MICRO}: tma_issue HOW=cp.async is 199 for 8 KiB"),
+    "cp_async_port": (8, "cycles", "fitted; micro.json: tma_issue HOW=cp.async is 199 for 8 KiB"),
     "l1_missed": (0.2, "share", "fitted: of what lanes load from global memory"),
     "store_queue": (1020, "bytes", "fitted: stores that an SM has under way before it waits"),
-    "store_read": (125, "cycles", f"{MICRO}: completion wait=cp.async.bulk.wait_group, value"),
     "wgmma_ahead": (358, "cycles", "fitted: products that a warpgroup has under way before the next is handed over"),
-    "power_base": (0.336, "", POWER),
-    "power_wgmma": (1.75, "", POWER),
-    "power_mma": (1.57, "", POWER),
-    "power_l2": (0.0792, "at 50 bytes/cycle/SM", POWER),
-    "power_issue": (1.7, "", POWER),
-    "power_port": (0.0139, "", POWER),
+    "power_wgmma": (0.491, "", POWER),
+    "power_mma": (0.598, "", POWER),
+    "power_issue": (1.46, "", POWER),
+    "power_arrived": (1.3, "at 50 bytes/cycle/SM", POWER),
+    "power_saved": (0.35, "share", "fitted on profiles.json (SM clock): of what a byte asks that arrives, what one asks less that the L2 sends to several SMs at once"),
+    "power_memory": (1.45, "at 50 bytes/cycle/SM", POWER),
+    "power_long": (0.142, "", POWER),
+    "power_window": (6000, "us", POWER),
     "power_slope": (0.343, "", POWER),
 }
-H200 = Board("h200", "NVIDIA H200",
-             {name: Constant(*row) for name, row in _TABLE.items()},
-             {(False, 8): 18.3, (False, 16): 20.1, (False, 32): 24.2, (False, 64): 32.2, (False, 128): 64.1, (False, 192): 96.1, (False, 256): 128.1,
-              (True, 8): 15.5, (True, 16): 15.8, (True, 32): 18.4, (True, 64): 33.4, (True, 128): 64.5, (True, 192): 96.5, (True, 256): 128.6},
-             {"free": 0.0, "control": 1.0, "barrier": 1.0, "warp": 1.0, "memory": 1.0, "move": 0.5, "tensor": 1.0, "async_copy": 1.0, "mbarrier": 1.0, "convert": 0.6,
-              "float": 1.0, "integer": 0.7, "other": 1.0},
-             {"control": 4, "barrier": 10, "warp": 24, "memory": 30, "move": 2, "mbarrier": 15, "convert": 4, "float": 4, "integer": 4})
-BOARDS = {"h200": H200}
+"""What was fitted on the H200, and what any Hopper board has."""
+ISSUE = {"free": 0.0, "control": 1.0, "barrier": 1.0, "warp": 1.0, "memory": 1.0, "move": 0.5, "tensor": 1.0, "async_copy": 1.0, "mbarrier": 1.0, "convert": 1.0,
+         "float": 1.0, "integer": 1.0, "other": 1.0}
+LATENCY = {"control": 4, "barrier": 10, "warp": 24, "memory": 30, "move": 2, "mbarrier": 15, "convert": 4, "float": 4, "integer": 4}
+FIRST = "h200"
+TITLES = {"h200": "NVIDIA H200", "h100": "NVIDIA H100 (SXM)"}
+
+
+def _more(reading: readings.Reading) -> Callable[[float, str], float]:
+    return lambda value, board: value + reading.number(board) - reading.number(FIRST)
+
+
+def _times(reading: readings.Reading) -> Callable[[float, str], float]:
+    return lambda value, board: value * reading.number(board) / reading.number(FIRST)
+
+
+MOVED: Mapping[str, tuple[Callable[[float, str], float], str]] = {
+    "launch_us": (_more(readings.LAUNCH), "the H200's (fitted), and what micro.json: cluster_launch CLUSTER=1 takes longer here"),
+    "tma_latency_memory": (_more(readings.LONE_TENSOR), "the H200's (fitted), and what micro.json: tma_latency 1x64 from=memory takes longer here"),
+    "lane_latency_memory": (_more(readings.LONE_LANE), "the H200's (fitted), and what micro.json: tma_latency HOW=ld.global from=memory takes longer here"),
+    "l2_bytes": (_times(readings.L2_READ), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=0, value"),
+    "power_long": (lambda value, board: {"h100": 0.214}[board], "fitted on this board"),
+    "store_bytes": (_times(readings.L2_WRITE), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=1, value"),
+}
+"""Fitted constants that depend on L2, memory or launches: how another board's follow from the H200's and from both boards' recordings."""
+
+
+def _fitted(name: str, board: str) -> Constant:
+    value, unit, source = _FITTED[name]
+    if board == FIRST or "fitted" not in source:
+        return Constant(value, unit, source)
+    if name in MOVED:
+        move, said = MOVED[name]
+        return Constant(move(value, board), unit, said)
+    return Constant(value, unit, f"as the H200's, of the same die: {source}")
+
+
+def own(constant: str, board: str) -> bool:
+    """Whether a board has a fitted constant otherwise than the first one has it."""
+    return board != FIRST and constant in _FITTED and _fitted(constant, board).value != _FITTED[constant][0]
+
+
+def board(name: str | None = None) -> Board:
+    """The constants of a board; None: of `default()`. Raises ValueError for an unknown one."""
+    name = (name or default()).lower()
+    if name not in TITLES:
+        raise ValueError(f"no board {name!r} to estimate: there are {', '.join(TITLES)}")
+    return _made(name)
+
+
+@cache
+def _made(name: str) -> Board:
+    table = {constant: _fitted(constant, name) for constant in _FITTED}
+    table.update({constant: Constant(row.number(name), row.unit, row.said) for constant, row in readings.ROWS.items()})
+    return Board(name, TITLES[name], table, readings.wgmma(name), ISSUE, LATENCY)
+
+
+def default() -> str:
+    """The learner's board (recordings.nearest) where there are constants of it, else the first."""
+    nearest = recordings.nearest()
+    return nearest if nearest in TITLES else FIRST

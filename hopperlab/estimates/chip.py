@@ -22,12 +22,14 @@ MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each ot
 
 @dataclass
 class Traffic:
-    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins."""
+    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins;
+    share: of the lines that are pushed out those that are dirty, as long as there are any."""
 
     loaded: float
     stored: float
     unique: float
     dirty: float = 0.0
+    share: float = 1.0
 
     @property
     def missed(self) -> float:
@@ -38,12 +40,18 @@ class Traffic:
     def pushed(self) -> float:
         """Bytes that memory writes because of what is loaded: a full L2 takes a line in when it has given one up, and writes that if it is dirty.
         What is stored pushes out lines as well, but stays for a later launch to write: each has its share of them."""
-        return self.unique * min(1.0, self.dirty / max(1.0, self.unique + self.stored))
+        return self.unique * min(self.share, self.dirty / max(1.0, self.unique + self.stored))
 
     @property
     def memory(self) -> float:
         """Bytes that memory reads and writes."""
         return self.unique + self.stored + self.pushed
+
+    @property
+    def mixed(self) -> float:
+        """How mixed memory's reads and writes are: 0 where it only does one of them, 1 where it does as much of both."""
+        written = self.stored + self.pushed
+        return 2 * min(written, self.unique) / self.memory if self.memory else 0.0
 
 
 @dataclass
@@ -58,14 +66,14 @@ class Run:
     share: float
 
 
-def traffic(sample: Sample, share: float, dirty: float = 0.0) -> Traffic:
-    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen; dirty: bytes in the L2, as in Traffic."""
+def traffic(sample: Sample, share: float, dirty: float = 0.0, pushed: float = 1.0) -> Traffic:
+    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen; dirty, pushed: dirty and share of Traffic."""
     factor = more = sample.total / len(sample.ctas) / share
     reads, writes = sample.trace.read.values(), sample.trace.written.values()
     if sample.lengths is not None:
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
     loaded, stored = factor * sum(n for n, _ in reads), more * sum(n for n, _ in writes)
-    return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads), dirty)
+    return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads), dirty, pushed)
 
 
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
@@ -76,7 +84,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     places = min(groups, clusters)
     each = -(-clusters // groups)
     share = progress(sample)
-    moved = traffic(sample, share, board.number("l2_dirty"))
+    moved = traffic(sample, share, board.number("l2_dirty"), board.number("l2_dirty_share"))
     rounds = _rounds(sample, actors, each, places)
     active = places * sample.cluster
     memory = _memory(board, moved, active, rounds)
@@ -86,7 +94,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
         busy = _busy(sms, cycles * (len(ends) or 1) * places / clusters if sample.whole and sample.lengths is None else sim.latest, cycles, moved, active)
         waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
-        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board)))
+        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board, cycles), moved.mixed))
     return Run(cycles, busy, moved, active, each / sample.resident, share)
 
 
@@ -113,9 +121,11 @@ def l2_share(board: Board, active: int) -> float:
     return min(board.number("tma_bytes"), board.number("l2_bytes") * board.number("sms") / max(1, active))
 
 
-def dram_share(board: Board, active: int, mhz: float) -> float:
-    """Bytes of memory that each of `active` SMs has in a cycle of its clock. Memory has a clock of its own: where SMs slow down, a cycle of theirs brings more."""
-    return board.number("dram_gbs") * 1e3 / mhz / max(1, active)
+def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
+    """Bytes of memory that each of `active` SMs has in a cycle of its clock. Memory has a clock of its own: where SMs slow down, a cycle of theirs brings more.
+    mixed: as in Traffic; to turn from reads to writes and back takes memory time."""
+    rate = board.number("dram_gbs") + mixed * (board.number("dram_mixed_gbs") - board.number("dram_gbs"))
+    return rate * 1e3 / mhz / max(1, active)
 
 
 def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
@@ -123,8 +133,8 @@ def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
     more = sms / max(1, active)
     per_sm = moved.loaded / max(1, active)
     return Memory(l2_share(board, active), min(number("tma_bytes"), number("store_bytes") * more),
-                  min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz")),
-                  moved.missed, per_sm / max(1.0, rounds), dirty=moved.pushed / max(1, active))
+                  min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
+                  moved.missed, per_sm / max(1.0, rounds), dirty=moved.pushed / max(1, active), share=moved.share)
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:
@@ -248,6 +258,8 @@ def _moved(sim: Simulation, sample: Sample, each: int) -> float:
     theirs = sum(size for _, size in table.values()) / sample.total * len(sample.ctas) * min(each, sample.resident)
     half = len(marks) // 2
     seen, later = sum(n for _, n in marks), sum(n for _, n in marks[half + 1:])
+    if seen > 2 * theirs:
+        raise NotEnough("what it moves is moved again and again, how often is not known")
     return marks[-1][0] + max(0.0, theirs - seen) * (marks[-1][0] - marks[half][0]) / later
 
 
@@ -261,4 +273,5 @@ def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic,
     def quarters(name: str) -> float:
         return float(sum(unit.busy for sm in sms for unit in getattr(sm, name))) / 4 / per
     return Busy(mean("tensor"), quarters("mma"), quarters("schedulers"), mean("port"), moved.loaded / active / cycles, moved.memory / active / cycles,
-                moved.stored / active / cycles, quarters("special"))
+                moved.stored / active / cycles, quarters("special"), sum(sm.arrived for sm in sms) / per,
+                sum(sm.saved for sm in sms) / per)

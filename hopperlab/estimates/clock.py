@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock that the board's power allows at the activity of a kernel: fitted, since only means over seconds are measured."""
+"""The clock that the board's power allows at the activity of a kernel: fitted on the clocks that Nsight Compute counted (profiles.json) and on fitted times.
+
+What asks most of the power is not the tensor cores but the bytes that come to the SMs and those that come from memory. A launch of microseconds is slowed down
+at once, a launch of milliseconds more: the write before each launch is a rest for the board, and counts for less the longer a launch is.
+"""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -11,7 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Busy:
-    """Means over an SM and the time of a kernel: shares of cycles (tensor cores by wgmma, by mma.sync, issue slots, the shared memory port), and bytes a cycle."""
+    """Means over an SM and the time of a kernel: shares of cycles (tensor cores by wgmma, by mma.sync, issue slots, the shared memory port, exponentials), and bytes
+    a cycle: loaded from the L2, from and to memory, stored, arrived in SMs (what is multicast counts once an SM), and of these saved: those that the L2 did not
+    read, since it sent the same to several."""
 
     wgmma: float
     mma: float
@@ -21,16 +27,20 @@ class Busy:
     memory: float
     stored: float
     special: float = 0.0
+    arrived: float = 0.0
+    saved: float = 0.0
 
 
-def activity(busy: Busy, board: Board) -> float:
-    """How much a cycle asks of the board: 1 where the highest clock just holds."""
+def activity(busy: Busy, board: Board, cycles: float) -> float:
+    """How much a cycle of a kernel of so many cycles asks of the board: 1 where the highest clock just holds."""
     number = board.number
-    return (number("power_base") + number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + number("power_l2") * busy.l2 / 50
-            + number("power_issue") * busy.issue + number("power_port") * busy.port)
+    asked = (number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + number("power_issue") * busy.issue
+             + number("power_arrived") * (busy.arrived - number("power_saved") * busy.saved) / 50 + number("power_memory") * busy.memory / 50)
+    us = cycles / number("clock_mhz")
+    return asked * (1 + number("power_long") * us / (us + number("power_window")))
 
 
-def megahertz(busy: Busy, board: Board) -> float:
+def megahertz(busy: Busy, board: Board, cycles: float) -> float:
     """The SM clock in MHz."""
-    asked = activity(busy, board)
+    asked = activity(busy, board, cycles)
     return board.number("clock_mhz") * min(1.0, asked ** -board.number("power_slope") if asked > 1 else 1.0)

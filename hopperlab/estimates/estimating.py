@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hl.estimate`: how long a launch would take on an H200, without one. Always an estimate, with the error that others of its kind had."""
+"""`hl.estimate`: how long a launch would take on an H200 or an H100, without one. Always an estimate, with the error that others of its kind had."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.errors import LaunchError
-from . import chip, sample
-from .boards import BOARDS, Board
+from . import boards, chip, sample
+from .boards import Board
 from .clock import megahertz
 from .accuracy import Family, family_of, measured
 
@@ -65,17 +65,19 @@ def _time(us: float) -> str:
     return f"{us:.1f} us" if us < 1000 else f"{us / 1000:.2f} ms"
 
 
-def estimate(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, cluster: Any = None, board: str = "h200") -> Estimate:
+def estimate(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, cluster: Any = None,
+             board: str | None = None) -> Estimate:
     """How long a launch of a kernel would take, called as the kernel is. A few of its CTAs run in the emulator; arrays stay as they are.
 
-    board: a key of boards.BOARDS. Raises LaunchError for a launch that is impossible, that never ends in the sample (as where a CTA waits for one that is not
-    in it), or of which too little can be seen; what the emulator raises otherwise.
+    board: 'h200' or 'h100'; None: the learner's (boards.default). Raises ValueError for another one, LaunchError for a launch that is impossible, that never
+    ends in the sample (as where a CTA waits for one that is not in it), or of which too little can be seen; what the emulator raises otherwise.
     """
+    table = boards.board(board)
     planned, _mirrors = sample.planned(kernel, grid, block, args, shared_mem, cluster)
-    return of_sample(sampled(planned, kernel.name), kernel.name, board)
+    return of_sample(sampled(planned, kernel.name), kernel.name, table)
 
 
-def estimate_launch(launch: Launch, board: str = "h200") -> Estimate:
+def estimate_launch(launch: Launch, board: str | None = None) -> Estimate:
     """The same of a launch of measure.launches."""
     return estimate(launch.kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, board=board)
 
@@ -96,16 +98,15 @@ def sampled(planned: Any, name: str) -> Sample:
     return found
 
 
-def of_sample(found: Sample, name: str, board: str = "h200") -> Estimate:
-    """The estimate of a sample. Raises KeyError for an unknown board, LaunchError where the sample shows too little."""
-    table = BOARDS[board]
+def of_sample(found: Sample, name: str, table: Board) -> Estimate:
+    """The estimate of a sample. Raises LaunchError where the sample shows too little."""
     try:
         run = chip.simulate(found, table)
     except chip.NotEnough as why:
         raise LaunchError(f"{name}: no estimate: {why}. A smaller problem may do") from None
-    mhz = megahertz(run.busy, table)
+    mhz = megahertz(run.busy, table, run.cycles)
     us = run.cycles / mhz + table.number("launch_us")
-    kind = measured(family_of(run.busy))
+    kind = measured(family_of(run.busy), table.name)
     shares = used(run, table, mhz)
     return Estimate(name, table.title, run.cycles, us, us / (1 + kind.most), us / max(0.05, 1 - kind.most), mhz, shares["tensor cores"],
                     shares["tensor cores by mma.sync"],
@@ -116,7 +117,8 @@ def used(run: chip.Run, board: Board, mhz: float) -> dict[str, float]:
     """Shares of what there is, by unit."""
     busy = run.busy
     return {"tensor cores": busy.wgmma, "tensor cores by mma.sync": busy.mma, "issue slots": busy.issue, "the port of shared memory": min(1.0, busy.port),
-            "exponentials": busy.special, "the L2": busy.l2 / chip.l2_share(board, run.places), "memory": busy.memory / chip.dram_share(board, run.places, mhz)}
+            "exponentials": busy.special, "the L2": busy.l2 / chip.l2_share(board, run.places),
+            "memory": busy.memory / chip.dram_share(board, run.places, mhz, run.traffic.mixed)}
 
 
 def bound(shares: dict[str, float]) -> str:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..measure import recordings
 from ..measure.launches import gemm, gemm_configurations, launch as steps, roles, variants
 from ..measure.launches.launch import Launch
-from . import recorded_others as others
+from . import boards, readings, recorded_others as others
 
 if TYPE_CHECKING:
     from ..measure.recordings import Record
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 Arrays = tuple[Any, Any, Any]
 
 FITTED = ("gemm", "stages", "tma_vs_cp_async")
-"""Recordings on which constants were fitted, beside the ladder's steps at 4096 cubed. All others are held out."""
+"""Recordings on which constants were fitted, beside the ladder's steps at 4096 cubed, on either board. All others are held out, less the few records that a
+constant is read from (readings.py)."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,16 @@ def _operands(record: Record, words: Mapping[str, str]) -> Launch:
 MAKERS: Mapping[str, Callable[[Record], Launch | None]] = {
     "ladder": _gemm, "gemm": _gemm, "products": _gemm, "stages": _gemm, "variants": _gemm, "roles": _gemm, "fp8": others.fp8_product,
     "attention": others.attention_forward,
-    "attention_fp8": others.attention_forward_fp8, "copies": others.copy, "copy": others.copy, "tma_vs_cp_async": others.boxes}
+    "attention_fp8": others.attention_forward_fp8, "copies": others.copy, "copy": others.copy, "micro": others.micro,
+    "tma_vs_cp_async": others.boxes}
 
 
-def cases(names: tuple[str, ...] = ()) -> Iterator[Case]:
-    """Every record that can be made again, of these recordings or of all."""
+def cases(names: tuple[str, ...] = (), board: str = boards.FIRST) -> Iterator[Case]:
+    """Every record of a board that can be made again, of these recordings or of all."""
     for name in names or MAKERS:
-        for record in recordings.load(name):
+        for record in readings.stored(name, board):
             if record.ms is None or not record.grid or record.mode == "clean L2":
                 continue
-            fitted = name in FITTED or name == "ladder" and not record.options and record.shape == (4096, 4096, 4096)
+            fitted = name in FITTED or name == "ladder" and not record.options and record.shape == (4096, 4096, 4096) or readings.read(record, name, board)
             label = " ".join((name, record.kernel, *record.options, "x".join(map(str, record.shape)), record.dtype))
             yield Case(label, name, record, fitted, partial(MAKERS[name], record))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..measure.launches import attention, attention_fp8, copies, fp8, launch as steps
+from ..measure.launches import attention, attention_fp8, copies, fp8, launch as steps, micro as probes
 from ..measure.launches.launch import Launch
 
 if TYPE_CHECKING:
@@ -85,6 +85,14 @@ def copy(record: Record) -> Launch | None:
     if record.kernel == "bulk_read":
         return copies.bulk_read(source, np.zeros(blocks, np.uint32), stages, chunk, blocks, backend="emulator")
     return None
+
+
+def micro(record: Record) -> Launch | None:
+    """What of the micro-experiments is timed as a whole: boxes by TMA and by cp.async, and boxes that all CTAs of a cluster read, multicast or not."""
+    given = words(record.options)
+    if record.suite == "multicast":                      # as suites/micro_latency.py launches it: 128 boxes of 64 x 256, over and over
+        return probes.multicast(np.zeros((64 * 128, 256), np.uint16), int(given["CLUSTER"]), given["MULTICAST"] == "1", record.grid[0], passes=512, backend="emulator")
+    return boxes(record) if record.suite == "copy_bandwidth" else None
 
 
 def boxes(record: Record) -> Launch | None:

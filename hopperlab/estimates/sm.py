@@ -25,7 +25,7 @@ NEVER = float("inf")
 class Memory:
     """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
     missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well;
-    dirty: bytes of the first ones from memory that push out as many which memory has to write."""
+    dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any."""
 
     l2: float
     store: float
@@ -35,6 +35,7 @@ class Memory:
     cold: float = 0.0
     waited: float = 0.0
     dirty: float = 0.0
+    share: float = 1.0
 
 
 class Barrier:
@@ -70,7 +71,7 @@ class Multiprocessor:
     def __init__(self) -> None:
         self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
-        self.loaded = self.missed = 0.0
+        self.loaded = self.pushed = self.arrived = self.saved = 0.0
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
 
 
@@ -190,11 +191,12 @@ class Simulation:
         end = sm.l2.serve(at, (nbytes + cut) / memory.l2)
         if memory.missed:
             missed = nbytes * memory.missed
-            pushed = min(missed, max(0.0, memory.dirty - sm.missed))
-            sm.missed += missed
+            pushed = min(missed * memory.share, max(0.0, memory.dirty - sm.pushed))
+            sm.pushed += pushed
             end = max(end, sm.dram.serve(at, (missed + pushed) / memory.dram))
         cold = sm.loaded < memory.cold
         sm.loaded += nbytes
+        sm.arrived += nbytes if way == "lane" else 0
         return end + memory.waited + self.numbers[f"{way}_latency_memory" if cold else f"{way}_latency_l2"]
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
@@ -247,6 +249,8 @@ class Simulation:
         self.load_ends.append((ready, step[2]))
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)
+            into.arrived += nbytes
+            into.saved += nbytes * (1 - 1 / len(places))
             end = max(ready, into.engine.serve(runner.at, nbytes / rate) + numbers["tma_latency_l2"])
             self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1))
         return True

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.estimates import draws, judging, recorded, sample
+from hopperlab.estimates import boards, draws, judging, recorded, sample
 from hopperlab.estimates.estimating import estimate_launch
 from hopperlab.measure.launches import attention
 
@@ -113,10 +113,10 @@ def test_a_causal_mask_takes_half_the_time_and_a_little_more():
 def test_products_of_both_orders_of_b_are_made():
     case = next(case for case in recorded.cases(("products",)) if "B_MN=1" in case.name and case.record.shape[0] <= 64)
     launch = case.make()
-    assert "-DB_MN=1" in launch.kernel.module.options and judging.judge(case).estimated > 0
+    assert "-DB_MN=1" in launch.kernel.module.options and judging.judge(case, boards.board("h200")).estimated > 0
 
 
 def test_serialised_products_have_no_estimate():
     case = next(case for case in recorded.cases(("roles",)) if "ROW_BLOCKS=3" in case.name and "PRODUCER_REGISTERS=0" in case.name)
     with pytest.warns(hl.PtxasWarning), pytest.raises(hl.LaunchError, match="C7511"):
-        judging.judge(case)
+        judging.judge(case, boards.board("h200"))

@@ -12,8 +12,7 @@ import pytest
 
 import hopperlab as hl
 from hopperlab import cli
-from hopperlab.estimates import chip, sample, sm, steps, trace
-from hopperlab.estimates.boards import H200
+from hopperlab.estimates import boards, chip, sample, sm, steps, trace
 from hopperlab.estimates.costs import Cost
 from hopperlab.estimates.estimating import bound, estimate_launch
 from hopperlab.estimates.programs import COMPUTE, Actor
@@ -21,6 +20,7 @@ from hopperlab.hopper import limits
 from hopperlab.measure import recordings
 from hopperlab.measure.launches import gemm, micro
 
+H200, H100 = map(boards.board, ("h200", "h100"))
 SCALE = r"""
 extern "C" __global__ void scale(const float* in, float* out, int* count, int n) {
     int i = blockIdx.x * 256 + threadIdx.x;
@@ -107,8 +107,9 @@ def test_the_line_that_says_what_bounds_it():
     assert bound({"tensor cores": 0.3, "the L2": 0.5}).startswith("waiting: the L2 comes nearest")
 
 
-def test_every_constant_says_where_it_comes_from():
-    for name, constant in H200.constants.items():
+@pytest.mark.parametrize("board", [H200, H100], ids=lambda board: board.name)
+def test_every_constant_says_where_it_comes_from(board):
+    for name, constant in board.constants.items():
         named = re.findall(r"(\w+)\.json", constant.source)
         assert named or "fitted" in constant.source or re.search(r"limits\.py|Guide|peers", constant.source), name
         assert all(recording in recordings.names() for recording in named), name
@@ -164,14 +165,22 @@ def test_traffic_counts_what_must_come_from_memory_once():
 
 
 def test_memory_keeps_its_pace_where_sms_slow_down():
-    rates = [chip.dram_share(H200, 132, mhz) * 132 * mhz * 1e6 for mhz in (1980.0, 1500.0)]
+    rates = [chip.dram_share(H200, 132, mhz, 0.0) * 132 * mhz * 1e6 for mhz in (1980.0, 1500.0)]
     assert rates == pytest.approx([H200.number("dram_gbs") * 1e9] * 2)
+
+
+def test_memory_that_reads_and_writes_takes_turns():
+    reads, copies = chip.Traffic(100.0, 0.0, 100.0), chip.Traffic(100.0, 100.0, 100.0)
+    assert (reads.mixed, copies.mixed, chip.Traffic(100.0, 25.0, 100.0).mixed, chip.Traffic(0.0, 0.0, 0.0).mixed) == (0.0, 1.0, 0.4, 0.0)
+    rates = [chip.dram_share(H100, 132, 1980.0, moved.mixed) * 132 * 1980.0 * 1e6 for moved in (reads, copies)]
+    assert rates == pytest.approx([H100.number("dram_gbs") * 1e9, H100.number("dram_mixed_gbs") * 1e9])
 
 
 def test_what_is_loaded_pushes_dirty_lines_out():
     small, large = chip.Traffic(800.0, 100.0, 200.0, dirty=1000.0), chip.Traffic(8000.0, 1000.0, 3000.0, dirty=1000.0)
     assert small.pushed == 200 and small.memory == 500, "a line for each that comes in"
     assert large.pushed == 750, "of all dirty lines those that were not pushed out by stores"
+    assert chip.Traffic(800.0, 100.0, 200.0, dirty=1000.0, share=0.35).pushed == pytest.approx(70), "a third of the lines are dirty"
 
 
 def loads(memory, count=8, nbytes=4096, cut=0):
@@ -186,6 +195,8 @@ def loads(memory, count=8, nbytes=4096, cut=0):
 def test_memory_is_as_long_busy_with_dirty_lines_as_with_those_that_push_them_out():
     clean, half, full = (loads(sm.Memory(l2=1e6, store=1.0, lane_store=1.0, dram=8.0, missed=1.0, dirty=dirty)) for dirty in (0.0, 16384.0, 1e9))
     assert half - clean == pytest.approx(16384 / 8) and full - clean == pytest.approx(32768 / 8)
+    third = loads(sm.Memory(l2=1e6, store=1.0, lane_store=1.0, dram=8.0, missed=1.0, dirty=1e9, share=0.25))
+    assert third - clean == pytest.approx(32768 / 4 / 8)
 
 
 def test_rows_that_begin_inside_a_line_cost_the_l2_two():
@@ -237,3 +248,10 @@ def test_a_samples_loads_know_the_lines_that_they_cut():
         found[k] = sum(step[4] for step in steps) / sum(step[2] for step in steps)
     assert found[384] == 0
     assert found[392] == pytest.approx(6 * 0.875 * 128 / 784), "of six boxes all rows but every eighth lie in two lines, the last one's 16 bytes in one"
+
+
+def test_what_is_read_again_and_again_has_no_estimate_where_the_sample_is_cut():
+    """A CTA reads its 8 KiB some thousand times; the array's size says nothing of it."""
+    launch = micro.multicast(np.zeros((64 * 4, 64), np.uint16), 1, False, 4, passes=100000, backend="emulator")
+    with pytest.raises(hl.LaunchError, match="no estimate: what it moves is moved again and again"):
+        estimate_launch(launch)
