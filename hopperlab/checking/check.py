@@ -229,7 +229,8 @@ class _Trials:
         return []
 
     def _mechanism(self, case: Case, run: Any, where: str) -> list[Finding]:
-        complaints = [text for text in (requirement.complaint(run) for requirement in case.requires) if text]
+        complaints = [text for text in (*(requirement.complaint(run) for requirement in case.requires),
+                                        *(rule(self.text, self.module.ptx) for rule in case.written)) if text]
         self.required += len(case.requires)
         if not complaints:
             return []
@@ -256,7 +257,7 @@ class _Trials:
         def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
             with carried.around(how, case.outputs.values(), args, name):
                 module.get_function(name)(grid, block, args, shared_mem=shared_mem, dependent=dependent)
-                if pending.grids() is not None:
+                if carried.alone and pending.grids() is not None:
                     pending.synchronise()                   # one launch after the other, each in its own surroundings
         with hl.emulate(schedule="lazy", hazards="collect", trace="accesses" if carried.judged else False, budget=BUDGET, limit=LIMIT) as run:
             run.altered, run.check = how, carried.judged is not None        # hazards were looked for in the run before; here only `judged` asks for them
@@ -264,6 +265,8 @@ class _Trials:
                 _run(case, launch)
             except (hl.EmulatorError, hl.HopperlabError) as fault:
                 return f"{type(fault).__name__}: {fault}"
+        if stuck := next((hazard for hazard in run.hazards if hazard.kind == "deadlock"), None):
+            return str(stuck).split("\n")[0]
         if carried.judged:
             return carried.judged(run)
         return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected, how)), "")), "")

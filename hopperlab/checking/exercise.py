@@ -42,6 +42,7 @@ class Case:
     tolerance: largest allowed |value - expected| relative to max(1, |expected|); 0 asks for equality
     requires:  what the emulator's counters and timeline must show, under the lazy schedule
     carried:   the mechanisms that the data must have gone by
+    written:   rules about the program as it is written: complaint(text, PTX) is what is missing, or ''
     """
 
     expected: Any
@@ -52,6 +53,7 @@ class Case:
     requires: Sequence[Requirement] = ()
     carried: Sequence[Carried] = ()
     kept: frozenset[str] = frozenset()
+    written: Sequence[Callable[[str, str], str]] = ()
 
 
 @dataclass(frozen=True)
