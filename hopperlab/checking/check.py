@@ -266,7 +266,7 @@ class _Trials:
             except (hl.EmulatorError, hl.HopperlabError) as fault:
                 return f"{type(fault).__name__}: {fault}"
         if stuck := next((hazard for hazard in run.hazards if hazard.kind == "deadlock"), None):
-            return str(stuck).split("\n")[0]
+            return f"nobody goes on any more, and somebody still waits at {stuck.where}"
         if carried.judged:
             return carried.judged(run)
         return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected, how)), "")), "")

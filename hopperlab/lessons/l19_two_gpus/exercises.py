@@ -97,7 +97,7 @@ def _message(rng: np.random.Generator, shape: tuple[int, int], TILE: int) -> Cas
 
     expected = 2 * x.reshape(steps, blocks, TILE)[:, :, ::-1].reshape(steps, -1)
     moved = 4 * TILE * blocks * steps
-    return Case({"out": expected}, run, {"out": out}, carried=(Carried("bulk", (mail,), kernel="take"), Carried("store"), _nobody_else(rng, TILE)), requires=(
+    return Case({"out": expected}, run, {"out": out}, carried=(_nobody_else(rng, TILE), Carried("bulk", (mail,), kernel="take"), Carried("store")), requires=(
         exactly("bulk_load_bytes", moved, "one bulk copy a tile and step brings the mail into shared memory"),
         exactly("bulk_store_bytes", moved, "one bulk copy a tile and step pushes the tile into the mail"),
         exactly("bulk_loads", blocks * steps, "a tile is fetched by one bulk copy, whole"),
