@@ -109,16 +109,19 @@ def _stores_before_its_turn(run: Any) -> str:
     for event in run.timeline:
         if event.what == "meet bar" and event.opcode.startswith(ARRIVES):
             told_by.setdefault((event.block, event.detail), set()).add(event.warp // 4)
-    waited: set[tuple[int, int]] = set()                        # since their last product
-    multiplied: set[tuple[int, int]] = set()
+    holding: set[tuple[int, int]] = set()                       # warps that have stored nothing since their last product
+    waited: set[tuple[int, int]] = set()                        # ... and have been told that it is their turn; lanes of a warp may come one after the other
     for event in run.timeline:
         warp = (event.block, event.warp)
         if event.what == "issue wgmma":
-            multiplied.add(warp)
+            holding.add(warp)
             waited.discard(warp)
-        elif event.what == "meet bar" and warp in multiplied and told_by.get((event.block, event.detail), set()) - {event.warp // 4} and not event.opcode.startswith(ARRIVES):
+        elif event.what == "meet bar" and warp in holding and told_by.get((event.block, event.detail), set()) - {event.warp // 4} and not event.opcode.startswith(ARRIVES):
             waited.add(warp)
-        elif event.what in ("store global", "issue store cp") and warp in waited:
+        elif event.what in ("store global", "issue store cp"):
+            holding.discard(warp)
+            if warp not in waited:
+                continue
             return (f"warp {event.warp} of block {event.block} waits for its next turn, and then stores the tile that it had multiplied before: a consumer stores its tile "
                     "while the next one multiplies, and before it waits for its own turn, or the tensor core rests during the stores")
     return ""
