@@ -223,18 +223,18 @@ class _Trials:
             for doubt in run.warnings:
                 self.doubts.setdefault((doubt.kind, doubt.where, doubt.other), str(doubt))
             if schedule == "lazy":
-                findings = self._mechanism(case, run, where) or self._carried(shape, len(case.carried))
+                findings = self._mechanism(case, run, where) or self._carried(shape, len(case.carried)) or self._also(case, run, where)
                 if findings:
                     return findings
         return []
 
     def _mechanism(self, case: Case, run: Any, where: str) -> list[Finding]:
-        complaints = [text for text in (*(requirement.complaint(run) for requirement in case.requires),
-                                        *(rule(self.text, self.module.ptx) for rule in case.written)) if text]
         self.required += len(case.requires)
-        if not complaints:
-            return []
-        return [Finding("mechanism", "The values are right, but not by what was asked for: " + "; ".join(complaints) + f" {where}.")]
+        return _missing([requirement.complaint(run) for requirement in case.requires], where)
+
+    def _also(self, case: Case, run: Any, where: str) -> list[Finding]:
+        """What is asked last: of the run, and of the program as it is written."""
+        return _missing([*(requirement.complaint(run) for requirement in case.also), *(rule(self.text, self.module.ptx) for rule in case.written)], where)
 
     def _carried(self, shape: Any, count: int) -> list[Finding]:
         """A run for each mechanism that must have carried the data, with what it delivers altered."""
@@ -290,6 +290,11 @@ class _Trials:
         return [Finding("gpu", found.message) for found in _values(case, where)]
 
 
+def _missing(complaints: Sequence[str], where: str) -> list[Finding]:
+    found = [text for text in complaints if text]
+    return [Finding("mechanism", "The values are right, but not by what was asked for: " + "; ".join(found) + f" {where}.")] if found else []
+
+
 def _poisoned(case: Case) -> Case:
     for name, array in case.outputs.items():
         if name not in case.kept:
@@ -299,7 +304,7 @@ def _poisoned(case: Case) -> Case:
 
 def _trace(case: Case) -> bool | str:
     """How a run is traced whose timeline the requirements read."""
-    return "accesses" if any(requirement.accesses for requirement in case.requires) else True
+    return "accesses" if any(requirement.accesses for requirement in (*case.requires, *case.also)) else True
 
 
 def _run(case: Case, launch: Launch) -> None:
