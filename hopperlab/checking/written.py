@@ -18,6 +18,8 @@ PASSES = re.compile(r"(?:mov|selp)\b")
 PUTS = re.compile(r"st(?:\.\w+)*\.(?:shared|[bfsu](?:32|64)|v[24])")
 REGISTER = re.compile(r"%\w+")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+NESTED = r"\((?:[^();]|\((?:[^();]|\((?:[^();]|\([^();]*\))*\))*\))*\)"
+"""Parentheses, up to four deep."""
 NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -82,7 +84,7 @@ def follows_from(constant: str, other: str) -> Callable[[str, str], str]:
         code = COMMENT.sub(" ", text).replace("\\\n", " ")
         defined = {found[1]: set(NAME.findall(found[2])) for found in re.finditer(r"(?m)^\s*#\s*define\s+(\w+)\b(.*)$", code)}
         for begins in (r"=(?!=)", r"\{"):
-            for found in re.finditer(rf"\b(\w+)\s*{begins}\s*([^;,{{}}]*(?:\([^;]*\)[^;,{{}}]*)*)", code):
+            for found in re.finditer(rf"\b(\w+)\s*{begins}\s*((?:[^;,{{}}()]|{NESTED})*)", code):
                 defined.setdefault(found[1], set(NAME.findall(found[2])))
         if constant not in defined:
             return ""

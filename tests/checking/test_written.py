@@ -34,6 +34,7 @@ def test_what_only_puts_it_down_is_taken(ptx):
 @pytest.mark.parametrize("text, follows", [
     ("constexpr int TAKES = 240;", False), ("constexpr int TAKES = 200 + 40;      // GIVES", False), ("#define TAKES 240\n", False), ("enum { TAKES = 240 };", False),
     ("constexpr int TAKES = (504 - GIVES) / 2;", True), ("constexpr int POOL = 504 - GIVES, TAKES = POOL / 2;", True), ("#define TAKES ((504 - GIVES) / 2)\n", True),
-    ("enum { TAKES = most(384, 2, GIVES) };", True), ("constexpr int TAKES{half(504 - GIVES)};", True), ("constexpr int OTHER = 240;", True)])
+    ("enum { TAKES = most(384, 2, GIVES) };", True), ("enum Of { A = 1, TAKES = eight((A + half(GIVES)) / 2), B };", True), ("int TAKES = f(2), B = f(GIVES);", False),
+    ("constexpr int TAKES{half(504 - GIVES)};", True), ("constexpr int OTHER = 240;", True)])
 def test_a_constant_follows_from_another(text, follows):
     assert (written.follows_from("TAKES", "GIVES")(text, "") == "") == follows
