@@ -18,6 +18,7 @@ MUST_RUN = (("ui", "HOPPERLAB_REQUIRE_BROWSER", "browser tests"), ("grading", "H
 
 os.environ.setdefault("PYTEST_TIMEOUT", str(300 * PATIENCE))        # pytest-timeout's limit of one test, in seconds
 os.environ.setdefault("HOPPERLAB_CACHE_MB", "1024")     # the suite compiles thousands of kernels: with a learner's limit it would throw away what it needs again
+os.environ.setdefault("HOPPERLAB_BOARD", "h200")        # on every machine: what tests ask of recordings, they ask of those that stored outputs show
 for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")        # products here are small, and each worker has a core of its own: BLAS's threads only wait for one another
 
@@ -31,6 +32,9 @@ def pytest_configure(config):
     config.watched = ExitStack()
     if config.getoption("--visits"):
         config.watched.enter_context(visits.watch_launches())
+    if "not thorough" in config.option.markexpr:
+        from support import stored_ptx
+        config.watched.enter_context(stored_ptx.taken())
     config.differential = None
     if config.getoption("--differential"):
         os.environ["HOPPERLAB_BACKEND"] = "emulator"        # tests that leave the place open are emulated, and then repeated
@@ -57,6 +61,13 @@ def pytest_collection():
 @pytest.hookimpl(tryfirst=True)         # before pytest looks at -m
 def pytest_collection_modifyitems(items):
     sampling.mark_thorough(items)
+
+
+@pytest.fixture
+def own_memory(monkeypatch):
+    """The emulator's memory holds this test's arrays alone: hl.explore copies and compares whatever lies there, in a run of the suite gigabytes of lessons' arrays."""
+    from hopperlab.emulator.machine import memory
+    monkeypatch.setattr(memory, "_DEFAULT", memory.GlobalMemory())
 
 
 @pytest.fixture(autouse=True)

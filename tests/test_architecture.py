@@ -25,7 +25,7 @@ EMULATOR = {"ptx": {"errors"}, "isa": {"errors", "ptx"}, "compile": {"errors", "
 """Every room of the emulator and what it may import besides itself; modules beside the rooms (launch, program, session) put them together and may import all."""
 
 AUTHORING = {"learner": set(), "stamps": set(), "notebooks": {"learner", "stamps"}, "panels": {"stamps", "notebooks"}, "editions": {"learner", "notebooks"},
-             "site": {"notebooks", "panels", "editions"}, "docs": {"panels", "site"},
+             "site": {"notebooks", "panels", "editions"}, "docs": {"editions", "panels", "site"},
              "shipping": {"notebooks"}}
 """Every room of authoring and what it may import besides itself and `hashes` and `course`; `verbs` and `__main__` beside them call all."""
 

@@ -34,8 +34,9 @@ def kernel_files(text: str, package: Path = PACKAGE) -> list[Path]:
 
 
 def catalogue(root: Path = ROOT) -> str:
-    """Name and front matter of every lesson's source: what the landing notebook's tables are made of."""
+    """Name, title and minutes of every lesson's source: what the landing notebook's tables are made of."""
     heads = []
     for path in sorted((root / "notebooks" / "sources").glob("[0-9]*.md")):
-        heads.append(path.stem + path.read_text(encoding="utf-8").split("\n---", 1)[0])
+        head = path.read_text(encoding="utf-8").split("\n---", 1)[0].split("\n")
+        heads.append("\n".join([path.stem + head[0], *(line for line in head[1:] if line.startswith(("title:", "minutes:")))]))
     return "\n".join(heads)

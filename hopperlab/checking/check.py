@@ -344,8 +344,13 @@ def _values(case: Case, where: str) -> list[Finding]:
             index = tuple(int(i) for i in np.unravel_index(int(wrong[0]), got.shape))
             shown = "never written" if _is_poison(got[index]) else f"{_plain(got[index])}"
             return [Finding("values", f"{name}[{', '.join(map(str, index))}] is {shown}, expected {_plain(expected[index])}; "
-                                      f"{len(wrong)} of {got.size} elements are wrong {where}." + whence.words(name, wide, right))]
+                                      f"{len(wrong)} of {got.size} elements are wrong {where}." + (_mistake(case, name, wide) or whence.words(name, wide, right)))]
     return []
+
+
+def _mistake(case: Case, name: str, got: np.ndarray) -> str:
+    """The sentence, with a space before it, of the known mistake that gives just this output; '' for another one."""
+    return next((f" {cause}." for cause, results in case.mistaken.items() if name in results and np.array_equal(got, _wide(np.asarray(results[name])))), "")
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+from ..runtime.tables import counted
 from .requires import Requirement, custom, needless
 
 CARRIERS = ("ld.global", "atom or red", "cp.async", "cp.async.bulk loads", "mma.sync", "ld of another CTA's memory", "copies between CTAs")
@@ -99,8 +100,8 @@ def products_in_flight(steps: int, pending: int) -> Requirement:
             if event.what == "issue wgmma":
                 at, now = issued[warp] // steps, issued[warp] - landed[warp]
                 if issued[warp] % steps == 0 and now < steps * min(at, pending):
-                    return (f"when a warp begins k-block {at}, {now} of its wgmma are in flight, and it should be {steps * min(at, pending)}: leave {pending} k-block(s) "
-                            "in flight in every step, not only in the first")
+                    return (f"when a warp begins k-block {at}, {now} of its wgmma are in flight, and it should be {steps * min(at, pending)}: leave "
+                            f"{counted(pending, 'k-block')} in flight in every step, not only in the first")
                 issued[warp] += 1
             elif event.what == "land wgmma":
                 landed[warp] += 1

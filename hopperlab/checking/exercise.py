@@ -44,6 +44,7 @@ class Case:
     carried:   the mechanisms that the data must have gone by
     also:      requirements that are asked last, when what was delivered has been followed; they are not counted
     written:   rules about the program as it is written: complaint(text, PTX) is what is missing, or ''
+    mistaken:  what the outputs hold after a mistake that is often made, by the sentence that is then said of it (CUDA answers)
     """
 
     expected: Any
@@ -56,6 +57,7 @@ class Case:
     kept: frozenset[str] = frozenset()
     also: Sequence[Requirement] = ()
     written: Sequence[Callable[[str, str], str]] = ()
+    mistaken: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

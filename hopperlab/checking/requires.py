@@ -91,8 +91,8 @@ def no_local_memory(what: str) -> Requirement:
     """No array of a thread may lie in memory, which is where those go that are read or written by an index that changes. what: what stays in registers."""
     def complaint(run: Any) -> str:
         found = next((one for one in run.counters.by_instruction() if LOCAL.match(one.opcode)), None)
-        return "" if found is None else (f"{found.opcode} ({found.place}) goes to local memory: {what} stays in registers, in an array whose every index is a number when "
-                                         "the program is compiled, or in variables of its own")
+        return "" if found is None else (f"{found.opcode} ({found.place}) goes to local memory: {what} stays in registers, in an array whose every index is a number "
+                                         "when the program is compiled, or in variables of its own")
     return custom(f"{what} in registers", complaint)
 
 

@@ -50,8 +50,8 @@ def only_put_down(_text: str, ptx: str) -> str:
                 work.append(there)
     used = next((step for step, loaded in zip(steps, before, strict=True)
                  if loaded & step.of and not any(kind.match(step.opcode) for kind in (LOADS, PASSES, PUTS))), None)
-    return "" if used is None else (f"{used.opcode} computes with a number that was loaded from global memory, and waits for it: what was loaded lies in registers until it is "
-                                    "put into shared memory, and is multiplied out of there")
+    return "" if used is None else (f"{used.opcode} computes with a number that was loaded from global memory, and waits for it: what was loaded lies in registers until "
+                                    "it is put into shared memory, and is multiplied out of there")
 
 
 def _steps(ptx: str) -> list[_Step]:

@@ -26,7 +26,7 @@ BENCH_EXAMPLES = f"""suites:
 examples:
   hopperlab bench gemm                                        eight shapes, every peer that is installed
   hopperlab bench gemm --shapes 4096 128x7168x18432 --peers cublas triton --kernels final
-  hopperlab bench gemm --random 60 --seed 7                   shapes that nobody chose
+  hopperlab bench gemm --random 60 --seed 7                   shapes that nobody chose (fp8 and attention have them, too)
   hopperlab bench copy --shapes 64MiB 4GiB --rounds 21
   hopperlab bench ladder --out hopperlab/recordings           repeat the recordings of the ladder"""
 
@@ -47,12 +47,14 @@ def bench_arguments(parser: argparse.ArgumentParser) -> None:
     listed("--shapes", "SHAPE", "gemm: 4096 (a cube) or 4096x7168x2048 (m x n x k); copy: 64MiB or 16384x32768 (rows x bf16 columns)")
     listed("--kernels", "NAME", "which of ours: gemm takes the steps of the ladder, copy the kernels of kernels/copy (or none), micro and variants "
                                 "their experiments, ladder, lessons and all the names of recordings")
-    listed("--peers", "NAME", "gemm: cublas torch triton; copy: memcpy; or none (default: those that are installed)")
+    listed("--peers", "NAME", "gemm: cublas cublaslt torch triton quack; copy: memcpy; with --random fp8: cublaslt deepgemm, attention: cudnn; or none "
+                              "(default: those that are installed; with --random the first's family)")
     listed("--modes", "MODE", "cold, clean, sustained (default: cold and sustained; with --random cold and clean)")
     parser.add_argument("--rounds", type=int, metavar="N", help="launches or bursts of each contestant that count (default: the suite's own, 9 for most)")
     parser.add_argument("--power", type=float, metavar="SECONDS",
                         help="how long each contestant runs alone for its power; 0 leaves power out (default 0.5; with --random 0)")
-    parser.add_argument("--random", type=int, metavar="N", help="gemm: N shapes that nobody chose, `final` beside cuBLAS, with a cold and with a clean L2")
+    parser.add_argument("--random", type=int, metavar="N",
+                        help="gemm, fp8, attention: N shapes that nobody chose, `final` beside cuBLAS or cuDNN, with a cold and a clean L2")
     parser.add_argument("--seed", type=int, metavar="S", help="of --random (default: today's date, as 20261123)")
     parser.add_argument("--out", type=Path, metavar="FILE|DIR",
                         help="also write the records: FILE.json, or a folder for files named by suite")

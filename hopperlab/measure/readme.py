@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's performance tables, and the list in recordings/README.md, made from the recordings and the table of suites: `python -m hopperlab.measure.readme [--check]`.
+"""README's performance tables, and the list and the targets in recordings/README.md, made from the recordings and the table of suites:
+`python -m hopperlab.measure.readme [--check]`.
 
 The text between the marks of each file is replaced; --check writes nothing and says whether one is stale (exit code 1). Which function makes which
 part of the performance section says `readme_table` in suites/table.py; each takes `Load`, a function from a recording's name to the recording.
@@ -10,9 +11,8 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import quantiles
 
-from . import recordings, story, summaries
+from . import recordings, story, summaries, targets
 from .recordings import Record, Recording
 from .story import Story
 from .suites import table
@@ -20,15 +20,33 @@ from .suites import table
 ROOT = Path(__file__).resolve().parents[2]
 README, LIST = ROOT / "README.md", recordings.FOLDER / "README.md"
 BEGIN, END = "<!-- performance: begin (python -m hopperlab.measure.readme) -->", "<!-- performance: end -->"
+BEGIN_TARGETS, END_TARGETS = "<!-- targets: begin (python -m hopperlab.measure.readme) -->", "<!-- targets: end -->"
 BEGIN_LIST, END_LIST = "<!-- recordings: begin (python -m hopperlab.measure.readme) -->", "<!-- recordings: end -->"
 Load = Callable[[str], Recording]
 
 
 def performance(given: Mapping[str, Recording] | None = None) -> str:
-    """The section's text in Markdown: the parts that the table of suites names, in its order. given: recordings in place of those stored."""
-    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table)
-    replaced = given or {}
-    return "\n\n".join("\n".join(table.found(part)(lambda name: replaced.get(name) or recordings.load(name))) for part in parts)
+    """The section's text in Markdown: the parts that the table of suites names, in its order, for the lessons' board (what only another one has, of
+    that), and the same for the others, folded. given: recordings in place of those stored."""
+    replaced, lessons = given or {}, recordings.LESSONS_BOARD
+    first = _parts(lambda name: replaced.get(name) or recordings.load(name, board=lessons), {*replaced, *recordings.names()})
+    folded = [f"<details><summary>The same on an {word}</summary>\n\n{_parts(_of_board(board), _stored(board) & _stored(lessons))}\n\n</details>"
+              for board, word in recordings.BOARDS.items() if board != recordings.LESSONS_BOARD]
+    return "\n\n".join([first, *folded])
+
+
+def _of_board(board: str) -> Load:
+    return lambda name: recordings.load(name, recordings.FOLDER / board)
+
+
+def _stored(board: str) -> set[str]:
+    return set(recordings.names(recordings.FOLDER / board))
+
+
+def _parts(load: Load, stored: set[str]) -> str:
+    """Those parts of the section that there are recordings for."""
+    parts = dict.fromkeys(suite.readme_table for suite in table.SUITES if suite.readme_table and suite.recording in stored)
+    return "\n\n".join("\n".join(table.found(part)(load)) for part in parts)
 
 
 def ladder(load: Load) -> list[str]:
@@ -76,14 +94,41 @@ def rivals(load: Load) -> list[str]:
 def products(load: Load) -> list[str]:
     """The last step at random shapes: mean, quartiles, least, and where that was; and the mean where nothing in the L2 waits to be written back."""
     found, clean = (summaries.faster_of_notes(load("products").where(kernel="final", mode=mode)) for mode in ("cold L2", "clean L2"))
-    one, ratios = summaries.of_records(found), sorted(record.ratio or 0 for record in found)
-    low, middle, high = quantiles(ratios, n=4)
-    worst = min(found, key=lambda record: record.ratio or 0)
-    return [f"At {one.count} shapes that nobody chose (drawn from a seed of the recording's date; m from 16 to 16384, n and k from 256; "
+    return [f"At {len(found)} shapes that nobody chose (drawn from a seed of the recording's date; m from 16 to 16384, n and k from 256; "
             f"`hopperlab bench gemm --random`; the cost model was fitted on others), in the better order of B, beside the fastest of cuBLAS's layouts and entry "
-            f"points: geometric mean {100 * one.mean:.1f}% (with a clean L2 {100 * summaries.of_records(clean).mean:.1f}%), quartiles {100 * low:.1f}, "
-            f"{100 * middle:.1f} and {100 * high:.1f}%, least {100 * one.least:.1f}% at {_product(worst.shape)}; {sum(ratio >= 1 for ratio in ratios)} of "
-            f"{one.count} not slower."]
+            f"points: {_spread(found, clean, _product_of)}."]
+
+
+def _product_of(record: Record) -> str:
+    return _product(record.shape)
+
+
+def _spread(found: list[Record], clean: list[Record], place: Callable[[Record], str]) -> str:
+    """Mean, quartiles, least, and where that was; and the mean where nothing in the L2 waits to be written back."""
+    one = summaries.spread(found)
+    low, middle, high = one.quartiles
+    return (f"geometric mean {100 * one.summary.mean:.1f}% (with a clean L2 {100 * summaries.of_records(clean).mean:.1f}%), quartiles {100 * low:.1f}, "
+            f"{100 * middle:.1f} and {100 * high:.1f}%, least {100 * one.summary.least:.1f}% at {place(one.worst[0])}; {one.not_slower} of "
+            f"{one.summary.count} not slower")
+
+
+def _drawn(recording: Recording, what: str, peer: str, place: Callable[[Record], str]) -> list[str]:
+    """A sentence on a recording of `hopperlab bench SUITE --random`."""
+    found, clean = (recording.where(kernel="final", mode=mode) for mode in ("cold L2", "clean L2"))
+    left = summaries.of_records(found).left_out
+    not_taken = f" ({len(left)} that it does not take are left out)" if left else ""
+    return [f"At {len(found)} {what} that nobody chose (`hopperlab bench {found[0].suite} --random`, a seed of the recording's date), as the course picks the "
+            f"configuration, beside {peer}{not_taken}: {_spread(found, clean, place)} ({recording.source})."]
+
+
+def fp8_random(load: Load) -> list[str]:
+    """The fp8 product at random shapes."""
+    return _drawn(load("fp8_random"), "shapes of fp8 products", "cuBLASLt's block-scaled product", _product_of)
+
+
+def attention_random(load: Load) -> list[str]:
+    """Attention forward at random cells."""
+    return _drawn(load("attention_random"), "cells of attention (head sizes, heads, groups, lengths, masks)", "cuDNN", summaries.place)
 
 
 def fp8(load: Load) -> list[str]:
@@ -114,6 +159,21 @@ def attention(load: Load) -> list[str]:
     return [*lines, "", f"Geometric mean over {one.count} cells: {100 * one.mean:.1f}% of cuDNN, from {100 * one.least:.0f} to {100 * one.most:.0f}%."]
 
 
+def two_gpus(load: Load) -> list[str]:
+    """Products that copy while they multiply, beside the product alone and beside NCCL before or after cuBLAS; the all-reduce of a small vector."""
+    found = load("two_gpus")
+    lines = [f"Two GPUs, bf16, m x n x k on each: an all-gather under a product, and a product under a reduce-scatter, as shares of the product alone on "
+             f"operands that are there already (the faster of cuBLAS and ours), and of NCCL before or after cuBLAS; {found.source}.", "",
+             "| | m x n x k | us | of the product alone | of NCCL and cuBLAS |", "|---|---|---|---|---|"]
+    for suite, kernel, way, word in (("gather", "gathered_product", "all CTAs copy", "all-gather"), ("scatter", "scattered_product", "in turns", "reduce-scatter")):
+        ours = found.where(suite=suite, kernel=kernel, options=(way,))
+        for shape in dict.fromkeys(record.shape for record in ours):
+            alone, nccl = (next(r for r in ours if r.shape == shape and peer in (r.peer or "")) for peer in ("alone", "NCCL"))
+            lines.append(f"| {word} | {_product(shape)} | {1e3 * alone.ms:.0f} | {100 * alone.ratio:.1f}% | {100 * nccl.ratio:.1f}% |")
+    words = found.one(suite="all_reduce", options=("one-shot, words",), shape=(64 << 10,))
+    return [*lines, "", f"An all-reduce of 64 KiB takes {1e3 * words.ms:.1f} us, {100 * words.ratio:.0f}% of NCCL's speed."]
+
+
 def listed() -> str:
     """The list of recordings in Markdown: what each holds, and what writes it."""
     rows = [f"| `{suite.recording}` | {suite.help} | `{suite.command.removesuffix(' --out hopperlab/recordings')}` |" for suite in table.SUITES]
@@ -134,7 +194,8 @@ def main(arguments: list[str] | None = None, path: Path = README, list_path: Pat
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when the tables are stale")
     given = parser.parse_args(arguments)
     stale = False
-    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST)):
+    for file, section, begin, end in ((path, performance(), BEGIN, END), (list_path, listed(), BEGIN_LIST, END_LIST),
+                                      (list_path, targets.table(), BEGIN_TARGETS, END_TARGETS)):
         text = file.read_text(encoding="utf-8")
         fresh = rendered(text, section, begin, end)
         stale |= fresh != text

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings: what was measured on a GPU, as JSON files in hopperlab/recordings/, each with the machine it came from.
+"""Recordings: what was measured on a GPU, as JSON files in hopperlab/recordings/BOARD/, each with the machine it came from.
 
-A file is {"header": {...}, "records": [{...}, ...]}. A record is flat; fields that do not apply are absent. Timelines and counters have forms of
+`load` takes the learner's board (HOPPERLAB_BOARD, else the GPU of this machine, else the first of BOARDS), and another's where that one has no such file. A file
+is {"header": {...}, "records": [{...}, ...]}. A record is flat; fields that do not apply are absent. Timelines and counters have forms of
 their own (timelines.py, profile/counters.py); suites/table.py lists every file. Constants fitted to recordings stand where they are used and say so,
 such as launches/gemm_model.MODEL.
 """
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,6 +17,9 @@ from pathlib import Path
 from .suites.table import OWN_FORM
 
 FOLDER = Path(__file__).resolve().parent.parent / "recordings"
+BOARDS: Mapping[str, str] = {"h200": "H200", "h100": "H100"}
+"""Folder below FOLDER -> the word that names its board in a GPU's name. The first is the one that lessons' stored outputs come from."""
+LESSONS_BOARD = next(iter(BOARDS))
 HEADER_FIELDS = ("gpu", "driver", "cuda", "libraries", "clocks", "power_limit_watts", "date", "method")
 
 
@@ -111,17 +116,51 @@ class Recording:
         return f"recorded on {head['gpu']}, driver {head['driver']}, CUDA {head['cuda']}, {head['date']}"
 
 
-def names(folder: Path = FOLDER) -> list[str]:
-    """Names of the stored recordings that `load` reads, sorted."""
-    return sorted(path.stem for path in folder.glob("*.json") if path.stem not in OWN_FORM)
+def board_of(gpu: str) -> str:
+    """The folder of a GPU's recordings, by the GPU's name: 'NVIDIA H100 80GB HBM3' -> 'h100'; a board that is not in BOARDS gets one of its own."""
+    return next((board for board, word in BOARDS.items() if word in gpu), "_".join(gpu.lower().removeprefix("nvidia ").split()))
 
 
-def load(name: str, folder: Path = FOLDER) -> Recording:
-    """A stored recording. Raises FileNotFoundError with the names that exist, ValueError when the file breaks the schema."""
-    path = folder / f"{name}.json"
+def nearest() -> str:
+    """The board whose recordings this machine shows first: HOPPERLAB_BOARD, else that of its GPU, else the lessons' own. Raises ValueError for an unknown one."""
+    asked = os.environ.get("HOPPERLAB_BOARD", "").lower()
+    if asked:
+        if asked not in BOARDS:
+            raise ValueError(f"HOPPERLAB_BOARD={asked}: recordings are from {', '.join(BOARDS)}")
+        return asked
+    from .machine.here import gpu
+    found = gpu()
+    board = board_of(found.name) if found else LESSONS_BOARD
+    return board if board in BOARDS else LESSONS_BOARD
+
+
+def path_of(name: str, board: str | None = None) -> Path:
+    """The stored file `name`.json of a board (None: the nearest), or of another board where that one has none. Raises FileNotFoundError with the names that exist."""
+    order = dict.fromkeys((board or nearest(), *BOARDS))
+    for path in (FOLDER / one / f"{name}.json" for one in order):
+        if path.is_file():
+            return path
+    raise FileNotFoundError(f"no recording {name!r}; there are: {', '.join(names()) or 'none'}")
+
+
+def names(folder: Path | None = None) -> list[str]:
+    """Names of the recordings in a folder that `load` reads, sorted; without one, of those stored, of any board."""
+    files = folder.glob("*.json") if folder else (path for board in BOARDS for path in (FOLDER / board).glob("*.json"))
+    return sorted({path.stem for path in files} - OWN_FORM)
+
+
+def load(name: str, folder: Path | None = None, board: str | None = None) -> Recording:
+    """A stored recording of a board (None: the nearest, see path_of), or one from a folder. Raises FileNotFoundError with the names that exist, ValueError when the
+    file breaks the schema."""
+    path = folder / f"{name}.json" if folder else path_of(name, board)
     if not path.is_file():
         raise FileNotFoundError(f"no recording {name!r}; there are: {', '.join(names(folder)) or 'none'}")
     return parse(name, json.loads(path.read_text(encoding="utf-8")))
+
+
+def shelf(folder: Path, gpu: object) -> Path:
+    """Where files for `folder` go: what is meant for hopperlab/recordings itself goes into the folder of the GPU's board."""
+    return folder / board_of(str(gpu)) if folder.resolve() == FOLDER else folder
 
 
 def parse(name: str, data: Mapping) -> Recording:
@@ -151,11 +190,12 @@ def _record(name: str, index: int, item: Mapping) -> Record:
 
 
 def save(name: str, header: Mapping[str, object], records: Iterable[Record], folder: Path = FOLDER) -> Path:
-    """Write a recording and return its path. One record a line, so that a diff shows which one changed."""
+    """Write a recording and return its path; into hopperlab/recordings: by board. One record a line, so that a diff shows which one changed."""
     lines = ",\n".join("    " + json.dumps(record.as_json()) for record in records)
     head = json.dumps(dict(header), indent=2).replace("\n", "\n  ")
     text = f'{{\n  "header": {head},\n  "records": [\n{lines}\n  ]\n}}\n'
     parse(name, json.loads(text))
+    folder = shelf(folder, header["gpu"])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     path.write_text(text, encoding="utf-8")

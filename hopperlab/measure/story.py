@@ -48,7 +48,6 @@ class Step:
     registers: int | None
     shared_bytes: int | None
     spills: int | None
-    watts: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,6 @@ class Story:
     source: str
     peer: str
     peer_tflops: float
-    peer_watts: float | None
     steps: tuple[Step, ...]
     shapes: tuple[Best, ...]
     more: tuple[str, ...] = ()
@@ -119,10 +117,9 @@ def tell(recording: Recording, size: int = 8192) -> Story:
         record = found[name]
         gain = None if before is None else round(record.tflops / before, 3)
         steps.append(Step(name, IDEAS.get(name, ""), record.tflops, record.ratio, gain, record.registers, record.shared_bytes,
-                          record.spills, record.watts))
+                          record.spills))
         before = record.tflops
-    return Story(size, recording.source, peer.kernel, peer.tflops, peer.watts, tuple(steps), tuple(_bests(recording)),
-                 tuple(_more(recording)))
+    return Story(size, recording.source, peer.kernel, peer.tflops, tuple(steps), tuple(_bests(recording)), tuple(_more(recording)))
 
 
 def _more(recording: Recording) -> Iterable[str]:
@@ -160,10 +157,6 @@ def _step_lines(story: Story) -> list[str]:
                           None if step.shared_bytes is None else step.shared_bytes / 1024, step.spills, step.idea) for step in story.steps]
     rows.append((f"cuBLAS ({story.peer})", story.peer_tflops, 100.0, None, None, None, None, None))
     lines = text_table("{:24} {:8.1f} {:9.1f} {:>6} {:5d} {:5.0f} {:6d}  {}", rows, ("step", "TFLOP/s", "% cuBLAS", "gain", "regs", "KiB", "spills", "what is new"))
-    last = story.steps[-1]
-    if last.watts and story.peer_watts:
-        lines.append(f"per watt: {last.name} {last.tflops / last.watts:.2f} TFLOP/s at {last.watts:.0f} W, "
-                     f"cuBLAS {story.peer_tflops / story.peer_watts:.2f} at {story.peer_watts:.0f} W")
     lines.append("KiB: dynamic shared memory of a block. % cuBLAS: median of the ratios round by round. gain: over the line before.")
     return lines
 

@@ -5,9 +5,9 @@ README, `hopperlab bench` and the story of the ladder all summarise with `summar
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import geometric_mean
+from statistics import geometric_mean, quantiles
 
 from .recordings import Record
 
@@ -59,6 +59,45 @@ def of_records(records: Iterable[Record]) -> Summary:
             raise ValueError(f"two records of {record.kernel} at {name}: summarise one kernel, mode and peer at a time")
         found[name] = record.ratio
     return summary(found)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of many records: their summary; the quartiles of the ratios; how many are 1 or more; the worst, worst first."""
+
+    summary: Summary
+    quartiles: tuple[float, float, float]
+    not_slower: int
+    worst: tuple[Record, ...]
+
+
+def spread(records: Iterable[Record], worst: int = 5) -> Spread:
+    """`of_records`, and how the ratios spread. Raises ValueError where two records are of one cell, or fewer than two have a ratio."""
+    found = list(records)
+    one = of_records(found)
+    ranked = sorted((record.ratio, i) for i, record in enumerate(found) if record.ratio is not None)
+    ratios = [ratio for ratio, _ in ranked]
+    if len(ratios) < 2:
+        raise ValueError("quartiles need two ratios or more")
+    low, middle, high = quantiles(ratios, n=4)
+    return Spread(one, (low, middle, high), sum(ratio >= 1 for ratio in ratios), tuple(found[i] for _, i in ranked[:worst]))
+
+
+def by_size(records: Iterable[Record], size: Callable[[Record], float], base: int) -> dict[int, Summary]:
+    """Records in classes of sizes that end at powers of `base`: least size of the class -> the summary of its ratios. Records without a ratio are passed over."""
+    classes: dict[int, list[float]] = {}
+    for record in records:
+        if record.ratio is not None:
+            power = 1
+            while power * base <= size(record):
+                power *= base
+            classes.setdefault(power, []).append(record.ratio)
+    return {least: summary(classes[least]) for least in sorted(classes)}
+
+
+def place(record: Record) -> str:
+    """A record's shape, and what it says in words of it, such as its mask: '4x1024x32x64 causal'."""
+    return " ".join(("x".join(map(str, record.shape)), *(option for option in record.options if "=" not in option)))
 
 
 def family(record: Record) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..runtime import session as sessions
 from ..runtime.module import RawKernel, RawModule
+from . import recordings
 
 if TYPE_CHECKING:
     from ..runtime.shapes import Shape
@@ -226,14 +227,15 @@ def save(found: KernelTimeline, path: Path, header: Mapping[str, object] | None 
     data = found.as_dict()
     rows = ",\n".join("  " + json.dumps(row) for row in data.pop("rows"))
     head = json.dumps({**data, "header": dict(header or {}), "columns": [f.name for f in fields(Mark)]}, indent=1)
+    path = recordings.shelf(path.parent, (header or {}).get("gpu", "")) / path.name
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'{head[:-2]},\n "rows": [\n{rows}\n ]\n}}\n', encoding="utf-8")
     return path
 
 
 def load(path: Path | None = None) -> KernelTimeline:
-    """A timeline from a file (default: the one recorded on an H200). Raises ValueError when its columns are others."""
-    from . import recordings
-    data = json.loads((path or recordings.FOLDER / "timeline.json").read_text(encoding="utf-8"))
+    """A timeline from a file (default: the one recorded on the nearest board). Raises ValueError when its columns are others."""
+    data = json.loads((path or recordings.path_of("timeline")).read_text(encoding="utf-8"))
     if data["columns"] != [f.name for f in fields(Mark)]:
         raise ValueError(f"columns {data['columns']} are not those of a Mark")
     head = data["header"]

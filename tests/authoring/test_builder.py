@@ -4,6 +4,7 @@
 import nbformat
 import pytest
 
+from hopperlab.authoring import hashes
 from hopperlab.authoring.notebooks import build, execute, lesson_source, stored
 
 TEXT = """---
@@ -79,13 +80,25 @@ def test_cells_ids_and_tags(lesson):
 
 
 @pytest.mark.parametrize("old, new, message", [
-    ("title: A lesson\n", "", "title"), ("minutes: 20", "minutes: soon", "minutes"), ("id=two", "id=one", "two cells have the id 'one'"),
+    ("title: A lesson\n", "", "title"), ("minutes: 20", "minutes: soon", "minutes"), ("minutes: 20", "minutes: 20\ngpu: H100", "gpu: not yet"),
+    ("id=two", "id=one", "two cells have the id 'one'"),
     ("ignore hide", "ignore hid", "unknown flag"), ("## Next\n\n```python\nnot_a_cell()\n```\n\n```cpp\n# include \"not a heading\"\n```",
                                                     "```python id=x\nopen", "never closed")])
 def test_bad_sources_are_named(lesson, old, new, message):
     lesson.write_text(TEXT.replace(old, new))
     with pytest.raises(lesson_source.SourceError, match=message):
         lesson_source.read(lesson)
+
+
+def test_a_source_says_that_no_gpu_has_run_it_and_no_notebook_changes_by_that(lesson):
+    at_once, root = lesson_source.read(lesson), lesson.parents[2]
+    before = hashes.catalogue(root)
+    lesson.write_text(TEXT.replace("minutes: 20\n", "minutes: 20\ngpu: not yet\n"))
+    later = lesson_source.read(lesson)
+    assert at_once.on_gpu and not later.on_gpu and later.cells == at_once.cells
+    assert build.assemble(later).metadata == build.assemble(at_once).metadata and hashes.catalogue(root) == before
+    lesson.write_text(TEXT.replace("title: A lesson", "title: Another"))
+    assert hashes.catalogue(root) != before
 
 
 def test_build_keeps_outputs_and_the_check_says_which_are_stale(lesson):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an output is made of, part by part: which statements stand behind a cell, which definitions draw it, how a kernel is written down."""
 
+import nbformat
 import pytest
 
 from hopperlab.authoring.stamps import cell_flow, kernel_uses, made_of
@@ -40,6 +41,17 @@ def behind(cell):
     ("uses-ring", {"magic"}, {"magic"}, set())])
 def test_what_stands_behind_a_cell(cell, code, data, written):
     assert behind(cell) == (code, data, written)
+
+
+@pytest.mark.parametrize("reads", ["measure.load('ladder')", "show.if_recorded(lambda: measure.load('ladder'))", "lesson.if_recorded()"])
+def test_what_only_reads_a_recording_is_the_same_in_both_places(reads):
+    first = "from hopperlab import measure, show\nfrom hopperlab.lessons import l05_tma_tiles as lesson\n"
+    setup, table = (nbformat.v4.new_code_cell(text, id=name) for name, text in (("setup", f"{first}ladder = {reads}"), ("table", "print(show.told(ladder))")))
+    setup.metadata["hopperlab"] = {"uses": {"place": True}}
+    notebook = nbformat.v4.new_notebook(cells=[setup, table])
+    assert not made_of.asks_for_the_place(notebook, table) and made_of.asks_for_the_place(notebook, setup)
+    setup.source = f"{first}ladder = lesson.launched()"
+    assert made_of.asks_for_the_place(notebook, table)
 
 
 ROOM = {"show/__init__.py": "from .charts import bars\nfrom .style import Picture\n",

@@ -27,6 +27,7 @@ def shown(listing):
 
 
 @pytest.mark.parametrize("path", sorted(path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.cu")))
+@pytest.mark.sampled(every=4)
 def test_a_listing_keeps_every_character_and_number(path):
     listing = show.source(path)
     found = shown(listing)

@@ -15,7 +15,7 @@ from hopperlab import emulator
 from hopperlab.emulator import isa, ops
 from hopperlab.emulator.observe import classes
 from hopperlab.emulator.observe.counters import CLASSES, COUNTERS, Counters
-from hopperlab.emulator.ops import foreign
+from hopperlab.emulator.ptx.instructions import INSTRUCTIONS, REFUSED
 from hopperlab.emulator.ptx.ir import Instr
 from hopperlab.emulator.ptx.parser import parse
 from hopperlab.hopper import banks
@@ -199,11 +199,10 @@ ACCEPTED = [form for where, form in run_forms.table() if where == "sm_90a"]
 
 def test_every_instruction_has_a_class():
     """Words that a resolver or the arithmetic takes, and every form that runs, each in one of CLASSES."""
-    refused = {*foreign.RESOLVERS, "multimem"}
-    implemented = (isa.covered() | set(ops.RESOLVERS) | {"bra", "brx", "ret", "exit"}) - refused
-    assert implemented == set(classes.CLASS_OF) | classes.ARITHMETIC
-    assert {*classes.CLASS_OF.values(), "float"} == set(CLASSES)
-    forms = [form for form in ACCEPTED if form.split(".")[0] not in refused]
+    implemented = isa.covered() | set(ops.RESOLVERS) - set(REFUSED) | {"bra", "brx", "ret", "exit"}
+    assert implemented == set(INSTRUCTIONS) and not implemented & set(REFUSED)
+    assert {row.counts or "float" for row in INSTRUCTIONS.values()} == set(CLASSES)
+    forms = [form for form in ACCEPTED if form.split(".")[0] not in REFUSED]
     body = parse(text({"k": forms}, bare=True)[0]).functions["k"].body
     assert len(body) >= len(forms) > 7000 and {classes.instruction_class(instr) for instr in body} <= set(CLASSES)
 

@@ -81,6 +81,7 @@ def test_grids_share_the_sms(ctas, shared, stuck):
 
 
 # --- the rest of the package ----------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("own_memory")
 def test_explore_sees_grids_that_overlap():
     produce, consume, *_ = kernels()
     y, z = zeros(), zeros()

@@ -354,6 +354,7 @@ def test_which_fence_stands_between_reads_and_a_refill(when, schedule):
             assert h.where.line in lines_with("// the copy", source=REFILL) and h.other.line in lines_with("// the read", source=REFILL)
 
 
+@pytest.mark.usefixtures("own_memory")
 def test_explore_takes_levels_and_the_environment_counts(monkeypatch):
     kernel = hl.RawModule(code=f"{WRAPPERS}{REFILL}", options=("-DWHEN=0",), backend="emulator").get_function("k")
 

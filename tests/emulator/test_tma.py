@@ -86,6 +86,7 @@ def test_landing_in_every_rank(shape, box, corners, schedule):
 
 @pytest.mark.parametrize("mode", ["32B", "64B", "128B"])
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.sampled(by="dtype")
 def test_every_type_and_swizzle(dtype, mode):
     kind = np.dtype(TYPES[dtype])
     columns = SPAN[mode] // kind.itemsize

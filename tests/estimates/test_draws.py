@@ -103,6 +103,7 @@ def test_numbers_are_one_of_each_turn(ctas, count):
         assert len({number % ctas for number in numbers}) > 3, "not the same place each time"
 
 
+@pytest.mark.thorough           # lengths of tiles and who draws the next are above; tests/estimates/test_accuracy.py estimates whole launches
 def test_a_causal_mask_takes_half_the_time_and_a_little_more():
     """Of 32 tiles a head, 16.5 are seen on average; the first tiles drawn are the longest, the last ones the shortest."""
     causal, full = (estimate_launch(forward(masked)).us for masked in (True, False))

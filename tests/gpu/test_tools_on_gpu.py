@@ -35,6 +35,16 @@ def test_bench_measures_checks_and_records(cupy, tmp_path, capsys):
     assert recording.header["board_before"] and "interleaved" in recording.header["method"]
 
 
+@pytest.mark.parametrize(("suite", "peer"), [("fp8", "cuBLASLt block-scaled"), ("attention", "cuDNN")])
+def test_what_nobody_chose_is_measured_beside_its_peer(suite, peer, cupy, tmp_path, capsys):
+    pytest.importorskip("torch")
+    assert bench.run(Request(suite, random=4, seed=3, rounds=2, out=tmp_path)) == 0
+    recording = recordings.load(f"{suite}_random", tmp_path)
+    final = recording.where(kernel="final")
+    assert len(final) == 4 * 2 and any(record.peer == peer for record in final) and all(record.tflops > 0 and record.registers for record in final)
+    assert "at its" in recording.header["method"] and "final" in capsys.readouterr().out
+
+
 def test_a_wrong_kernel_is_not_timed(cupy, monkeypatch, capsys):
     from hopperlab.measure.suites import race_gemm
     from hopperlab.measure.launches import launch

@@ -3,7 +3,7 @@
 import pytest
 
 from hopperlab.measure.launches import across, across_products
-from hopperlab.measure.launches.across_products import SMALL, Copiers
+from hopperlab.measure.launches.across_products import PARKED, SMALL, Copiers, widest
 from hopperlab.measure.launches.operands import bf16_bits
 from hopperlab.runtime.errors import BackendError
 
@@ -49,7 +49,8 @@ def test_all_gather_under_a_product(here, m, n, k, choices):
         assert given.right()
 
 
-@pytest.mark.parametrize("m, n, k, choices", [(512, 64, 128, {"tile": SMALL}), (2048, 512, 1024, {}), (2048, 768, 520, {"order": "own first"})], ids=str)
+@pytest.mark.parametrize("m, n, k, choices", [(512, 64, 128, {"tile": SMALL}), (2048, 512, 1024, {}), (2048, 768, 520, {"order": "own last"}),
+                                              (2048, 768, 520, {"order": "in turns"}), (2048, 768, 520, {"tile": widest(1024, **PARKED)})], ids=str)
 def test_product_under_a_reduce_scatter(here, m, n, k, choices):
     given = across_products.scatter_operands(here, m, n, k)
     step = across_products.scattered(here, given.a, given.b, given.c, **choices)

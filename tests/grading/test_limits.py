@@ -107,7 +107,7 @@ class Full:
 
 
 @pytest.mark.parametrize("left", [0, 1, 3, 5, 9])
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=5)
 def test_a_full_disk_has_its_own_exit_code_loses_nothing_and_is_gone_on_from(tmp_path, monkeypatch, capsys, left):
     log = tmp_path / "log"
     for name in ("ada", "bob", "cai"):

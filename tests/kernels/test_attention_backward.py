@@ -67,7 +67,7 @@ def test_every_step_at_awkward_lengths(step, length, causal):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("d", backward.HEAD_SIZES)
 @pytest.mark.parametrize("dq", backward.DQ)
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=12)
 def test_several_heads_and_sequences(dq, d, causal):
     check(140, causal, Backward(dq=dq), d=d, batch=2, heads=2)
     check(140, causal, Backward(dq=dq, group=2, stages=1), "random", 3, d=d, batch=1, heads=3)
@@ -169,7 +169,7 @@ def named(choice, schedule, changes=()):
 
 @pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.parametrize(("dq", "name"), [*(("bulk", name) for name in DROPPED), *(("ordered", name) for name in ORDER)])
-@pytest.mark.sampled(every=5)
+@pytest.mark.sampled(every=9)
 def test_what_orders_roles_and_additions_is_missed_when_it_is_gone(dq, name, schedule):
     changes, kinds = (ORDER if dq == "ordered" else DROPPED)[name]
     assert kinds & named(Backward(dq=dq), schedule, changes) and not kinds & named(Backward(dq=dq), schedule)

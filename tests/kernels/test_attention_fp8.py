@@ -65,6 +65,7 @@ def test_every_way_to_sum_up(way):
 
 
 @pytest.mark.parametrize("d", fp8.HEAD_SIZES)
+@pytest.mark.sampled(every=3)
 def test_every_head_size(d):
     run(([130, 3], [140, 60]), d=d, heads=4, kv_heads=2, causal=True)
 

@@ -66,6 +66,7 @@ def test_without_volatile_and_memory_a_store_is_lost(form, stores, kinds):
 
 
 @pytest.mark.parametrize("tile", [(64, 64, 16), (128, 64, 16), (128, 128, 8), (64, 128, 32), (192, 64, 16)], ids=str)
+@pytest.mark.sampled(every=2)
 def test_shared_tile_with_any_tile(tile):
     a, b = operands.integer_bf16(np, (150, 40), seed=5), operands.integer_bf16(np, (140, 40), seed=6)
     c = np.full((150, 140), 0x7FC0, np.uint16)

@@ -38,6 +38,7 @@ def operands(rows=256, columns=128, depth=384):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("stages", [1, 2, 4])
 @pytest.mark.parametrize("how", WAYS)
+@pytest.mark.sampled(by="how")
 def test_every_way_is_right_and_silent(how, stages, schedule):
     a, b, expected = operands()
     out = np.zeros(expected.shape, np.uint32)
@@ -48,6 +49,7 @@ def test_every_way_is_right_and_silent(how, stages, schedule):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", DROPPED)
+@pytest.mark.sampled(every=5)
 def test_each_synchronisation_is_named_when_it_is_dropped(name, schedule):
     old, kind = DROPPED[name]
     a, b, expected = operands(128, 64)

@@ -40,6 +40,7 @@ def ran(step, schedule="lazy", dependent=True, seed=0):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(every=5)
 def test_any_lengths_pages_and_heads(name, schedule):
     lengths, chosen, choice = CASES[name]
     step = decoding.decode(decoding.operands(xp, lengths, seed=len(name), **chosen), choice)
@@ -151,7 +152,7 @@ def named(path, choice, schedule, old="", new=""):
 
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.parametrize("schedule", EXTREMES)
-@pytest.mark.sampled(every=7)
+@pytest.mark.sampled(every=14)
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     path, choice, old, new, kind = DROPPED[name]
     assert kind in named(path, choice, schedule, old, new) and kind not in named(path, choice, schedule)

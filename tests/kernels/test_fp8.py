@@ -49,6 +49,7 @@ def run(make, shape, schedule="lazy", seed=0):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("step", fp8.STEPS)
+@pytest.mark.sampled(by="step")
 def test_every_step_on_awkward_shapes(step, shape):
     run(lambda *given: fp8.STEPS[step](*given, backend="emulator"), shape)
 
@@ -61,7 +62,7 @@ def test_under_every_schedule(name, schedule, seed):
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=7)
 def test_every_configuration(name):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 528), "random", 2)
 

@@ -113,7 +113,7 @@ STORED_K_BY_N = {"128x256": Final(b_mn=1), "alone, 128x64": Final(bn=64, stages=
 
 
 @pytest.mark.parametrize("name", STORED_K_BY_N)
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=5)
 def test_b_may_be_stored_k_by_n(name):
     """In both operands' places, shared and not: the product of the same B, and TMA's zeros past the ends of n and k. What waits for what is the same as where B
     is stored the other way, which runs under every schedule above; so each choice runs under two."""
@@ -195,7 +195,7 @@ def test_rows_of_the_operands_may_lie_apart(choice):
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 5, 7, 11])
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=5)
 def test_k_blocks_are_dealt_out_anywhere(blocks):
     """Tiles that one CTA begins and another ends, that three share, and whole ones after them; the flags are zero for the next launch."""
     choice = Final(bm=64, bn=64, consumers=1, stagger=0, cluster_m=1, c_slots=1, stages=4, stream=1, blocks=blocks)
@@ -211,17 +211,21 @@ def test_stream_k_splits_tiles_anywhere(blocks):
 
 @pytest.mark.emulator_only
 @pytest.mark.parametrize("k", [8, 64, 72, 200])
+@pytest.mark.sampled(every=2)
 def test_split_k_with_less_k_than_ctas(k):
     """A CTA whose part lies past the end of k multiplies zeros."""
     check(gemm.split_k, 70, 136, k, "random", choice=SplitK(bn=256, split=4, stages=4))
 
 
+@pytest.mark.parametrize("blocks", [3, 1, 4])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.sampled(every=3)
-def test_ctas_in_step_count_to_the_end(schedule):
+@pytest.mark.sampled(every=9)
+def test_ctas_in_step_count_to_the_end(schedule, blocks):
     """The count of tiles begun is back at zero after each launch, however many rounds and CTAs there were."""
-    for blocks in (1, 3, 4):
-        check(gemm.final, 400, 520, 136, schedule, 2, choice=Final(in_step=1, cluster_m=1, blocks=blocks))
+    check(gemm.final, 400, 520, 136, schedule, 2, choice=Final(in_step=1, cluster_m=1, blocks=blocks))
+
+
+def test_the_count_of_tiles_begun_is_one_word():
     a, b = operands.integer_bf16(np, (300, 72), 1), operands.integer_bf16(np, (600, 72), 2)
     launch = gemm.final(a, b, np.empty((300, 600), np.uint16), Final(in_step=1, cluster_m=1, blocks=2), backend="emulator")
     launch()
@@ -230,15 +234,16 @@ def test_ctas_in_step_count_to_the_end(schedule):
 
 
 @pytest.mark.emulator_only                      # sums of real numbers are rounded in another order on a GPU: tests/gpu compares those
-def test_real_products_are_within_their_bound():
+@pytest.mark.parametrize("step", ["pingpong", "register_double_buffer", "stream_k", "split_k", "final"])
+@pytest.mark.sampled(every=3)
+def test_real_products_are_within_their_bound(step):
     a, b = operands.normal_bf16(np, (200, 264), seed=41), operands.normal_bf16(np, (152, 264), seed=42)
     left, right = operands.bf16_values(a), operands.bf16_values(b)
     exact, bound = left.astype(np.float64) @ right.astype(np.float64).T, operands.product_bound(left, right)
-    for step in ("register_double_buffer", "pingpong", "stream_k", "split_k", "final"):
-        c = np.full((200, 152), 0x7FC0, np.uint16)
-        with hl.emulate(schedule="random", seed=5, hazards="raise"):
-            gemm.launch(step, a, b, c, backend="emulator")()
-        assert (abs(operands.bf16_values(c) - exact) <= bound).all()
+    c = np.full((200, 152), 0x7FC0, np.uint16)
+    with hl.emulate(schedule="random", seed=5, hazards="raise"):
+        gemm.launch(step, a, b, c, backend="emulator")()
+    assert (abs(operands.bf16_values(c) - exact) <= bound).all()
 
 
 def test_multicast_reads_b_once_for_two_ctas():

@@ -82,12 +82,13 @@ def test_the_vector_changes_from_step_to_step(how, neighbours):
 
 GATHERS = {"beside": (2, SMALL, Copiers(3), {}), "one copier": (2, SMALL, Copiers(1, slots=2, chunk=2048), {}), "dedicated": (2, SMALL, Copiers(1, dedicated=True), {}),
            "clusters": (2, CLUSTERED, Copiers(2), {}), "clusters, dedicated": (2, CLUSTERED, Copiers(2, dedicated=True), {"order": "as they lie"}),
-           "three": (3, SMALL, Copiers(4), {"order": "own last"}), "pieces of two tiles": (2, SMALL, Copiers(2), {"piece_rows": 256, "order": "next first"})}
+           "three": (3, SMALL, Copiers(4), {"order": "own last"}), "pieces of two tiles": (2, SMALL, Copiers(2), {"piece_rows": 256, "order": "next first"}),
+           "each chunk told": (2, SMALL, Copiers(3), {"options": ("-DTELL_EACH=1",)})}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", GATHERS)
-@pytest.mark.sampled(by="name")
+@pytest.mark.sampled(every=7)
 def test_all_gather_under_a_product(name, schedule):
     devices, tile, copiers, choices = GATHERS[name]
     here = across.world(devices, "emulator")
@@ -103,7 +104,8 @@ def test_all_gather_under_a_product(name, schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("devices, tile, order", [(2, SMALL, "own last"), (2, CLUSTERED, "own first"), (3, SMALL, "as they lie")], ids=str)
+@pytest.mark.parametrize("devices, tile, order", [(2, SMALL, "own last"), (2, CLUSTERED, "own first"), (3, SMALL, "as they lie"), (2, SMALL, "in turns"),
+                                                  (3, SMALL, "in turns")], ids=str)
 def test_product_under_a_reduce_scatter(devices, tile, order, schedule):
     here = across.world(devices, "emulator")
     given = across_products.scatter_operands(here, 256 * devices, 64, 72)
@@ -116,6 +118,7 @@ def test_product_under_a_reduce_scatter(devices, tile, order, schedule):
     assert not emulated(schedule, body).hazards and given.right(steps=2)
 
 
+@pytest.mark.thorough           # tiles of 128 x 64 take the same path above
 def test_the_wide_tile_that_gpus_get():
     """One step of each product at the size that is measured, with clusters and two tiles a CTA."""
     here = across.world(2, "emulator")
@@ -130,6 +133,19 @@ def test_the_wide_tile_that_gpus_get():
     assert not emulated("random", body).hazards and given.right()
     given = across_products.scatter_operands(here, 512, 256, 128)
     step = across_products.scattered(here, given.a, given.b, given.c, blocks=2)
+    assert not emulated("random", body).hazards and given.right()
+
+
+def test_a_tile_that_waits_for_nobody():
+    """All sums of a tile have room: two tiles a CTA, of which the second is multiplied while the first one is read."""
+    here = across.world(2, "emulator")
+    given, tile = across_products.scatter_operands(here, 1024, 512, 64), across_products.widest(512, **across_products.PARKED)
+    assert tile.shared_bytes <= 232448 - 1024 and tile.c_slots * 64 == tile.bn
+    step = across_products.scattered(here, given.a, given.b, given.c, tile, blocks=4)
+
+    def body():
+        step()
+        here.synchronize()
     assert not emulated("random", body).hazards and given.right()
 
 
@@ -227,7 +243,7 @@ DROPPED = {
 
 @pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.parametrize("name", DROPPED)
-@pytest.mark.sampled(by="name")
+@pytest.mark.sampled(every=5)
 def test_what_is_dropped_is_named(name, schedule, neighbours):
     program, header, old, new, kind = DROPPED[name]
     path = REDUCE if program == "two" else program

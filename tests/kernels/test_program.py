@@ -7,6 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from support import nvcc
+from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab.lessons.l05_tma_tiles import whole_program
@@ -70,7 +71,7 @@ def test_nvcc_compiles_and_links_it(tmp_path):
     program = tmp_path / FILE.stem
     nvcc.build(FILE, program)
     if find_gpu() is None:
-        done = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=60 * PATIENCE)
         assert done.returncode == 2 and done.stderr.startswith("three_rows: cudaMalloc: "), (done.returncode, done.stdout, done.stderr)
 
 

@@ -76,7 +76,7 @@ def check_operands(kind, source, a_major, b_major, shape, schedule):
 
 
 @pytest.mark.parametrize(("kind", "source", "a_major", "b_major"), OPERANDS)
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 def test_operands_are_exact(kind, source, a_major, b_major):
     schedule = SCHEDULES[(len(kind) + len(a_major) + len(b_major)) % 3]
     check_operands(kind, source, a_major, b_major, (136, 144, 304), schedule)

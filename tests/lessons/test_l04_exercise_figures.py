@@ -11,8 +11,8 @@ PNG = b"\x89PNG"
 def test_phases_after_each_event():
     picture = l04_mbarrier.draw_phases([["arrive_expect_tx", 32], ["arrive", 1], ["complete_tx", 32], ["arrive", 1]], count=2)
     assert [line.split("phase ")[1] for line in str(picture).splitlines()[1:]] == [
-        "0, 2 arrivals pending, 0 bytes to come", "0, 1 arrivals pending, 32 bytes to come", "0, 0 arrivals pending, 32 bytes to come",
-        "1, 2 arrivals pending, 0 bytes to come", "1, 1 arrivals pending, 0 bytes to come"]
+        "0; pending arrivals: 2; bytes to come: 0", "0; pending arrivals: 1; bytes to come: 32", "0; pending arrivals: 0; bytes to come: 32",
+        "1; pending arrivals: 2; bytes to come: 0", "1; pending arrivals: 1; bytes to come: 0"]
     assert picture.png().startswith(PNG)
 
 

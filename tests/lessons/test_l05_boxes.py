@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 05: a box that landed is the reference, the boxes refused, and the check of its small exercise."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -47,7 +49,9 @@ def test_land_bytes_shows_the_gap_of_a_narrow_swizzled_box():
 
 def test_halo_exercise():
     volume = np.arange(16 ** 3, dtype=np.float32).reshape(16, 16, 16)
-    assert l05_tma_tiles.check_halo(volume, (10, 10, 16), (-1, -1, -4), 10 * 10 * 16 * 4).startswith("Right")
+    smallest, larger = (l05_tma_tiles.check_halo(volume, box, start, 4 * math.prod(box)) for box, start in (((10, 10, 16), (-1, -1, -4)), ((16, 10, 16), (-4, -1, -4))))
+    assert smallest.startswith("Right") and "more than is needed" not in smallest
+    assert larger.startswith("Right") and "more than is needed" in larger
     assert "Not answered" in l05_tma_tiles.check_halo(volume, None, None, None)
     assert "the tile and its halo are -1 to 8" in l05_tma_tiles.check_halo(volume, (10, 10, 12), (-1, -1, -4), 4800)
     assert "refuses" in l05_tma_tiles.check_halo(volume, (10, 10, 12), (-1, -1, -1), 4800)

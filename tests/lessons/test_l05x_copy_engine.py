@@ -68,7 +68,8 @@ def test_announced_bytes_are_compared_with_those_that_land(announced, kinds):
 def test_the_exercise():
     cycles, rate = copy_engine.needed(MICRO, LOADS)
     least = -(-int(cycles * rate) // 8192)
-    assert "Not answered" in copy_engine.check_boxes(MICRO, LOADS, None)
+    asked = copy_engine.check_boxes(MICRO, LOADS, None)
+    assert "Not answered" in asked and f"{cycles:.0f} cycles alone, {1000 * cycles / MICRO.header['clocks']['sm_max_mhz']:.0f} ns" in asked
     for boxes, words in ((least, "Right"), (least - 1, "Too few"), (least + 1, "More than needed")):
         assert copy_engine.check_boxes(MICRO, LOADS, boxes).startswith(words)
     assert "round up" in copy_engine.check_boxes(MICRO, LOADS, least - 0.2) and "'2' is a text" in copy_engine.check_boxes(MICRO, LOADS, "2")

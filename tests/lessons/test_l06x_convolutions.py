@@ -51,6 +51,7 @@ def test_a_filter_that_does_not_fit_is_named():
 @pytest.mark.parametrize(("channels", "layout", "words"), [
     (8, "NHWC", "NHWC, 8 channels"), (24, "NHWC", "NHWC, 24 channels"), (12, "NC/8HWC8", "NC/8HWC8, 2 slices, 4 of 16 channels tail"),
     (12, "NC/16HWC16", "NC/16HWC16, 1 slice, 4 of 16 channels tail"), (20, "NC/16HWC16", "NC/16HWC16, 2 slices, 12 of 32 channels tail")])
+@pytest.mark.sampled(every=2)
 def test_the_panel_compares_with_numpy_in_every_layout(channels, layout, words):
     picture = conv.launch_im2col(3, 2, 1, channels, layout, "last")
     assert f"4 x 5 outputs, as NumPy says {words}; read for filter element (2, 2)" in picture.text.replace("\n", " ") and picture.png()[:4] == b"\x89PNG"

@@ -12,6 +12,7 @@ ANSWER = {"start": 0x600, "leading": 256, "stride": 64, "swizzle": 1, "second k-
 
 @pytest.mark.parametrize("kind", list(operand_kinds.OPERANDS))
 @pytest.mark.parametrize("source", ["SS", "RS"])
+@pytest.mark.sampled(every=3)
 def test_the_formula_is_the_emulators_count(kind, source):
     made = operand_kinds.multiply_operands(kind, source)
     count = made.run.counters

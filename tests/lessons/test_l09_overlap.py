@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 09: the ring's model against its own formula, tables from small recordings, the panel's launch, and the exercise's verdicts."""
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +160,17 @@ def test_late_loads_cost_what_quick_ones_do_not_give_back():
     for stages in (2, 3, 4):
         assert jitter.busy_with(drawn, stages, times) <= jitter.busy_with(np.full(4000, 1000.0), stages, times) + 0.01
     assert jitter.busy_with(np.full(4000, 1000.0), 3, times) == pytest.approx(1) and jitter.busy_with(drawn, 3, times) < 0.97
+
+
+def test_the_lesson_tells_the_mean_from_the_late_ones_as_the_model_does():
+    """Per cent busy with 2, 3 and 4 stages, tiles of BK 64 from memory: each load at the mean of the drawn ones, and each with its own time."""
+    micro = measure.load("micro")
+    times, drawn = overlap.stage_times(micro, 64, "memory"), jitter.load_spread(micro, 64, "memory").draw(jitter.TILES)
+    shares = [[round(100 * jitter.busy_with(loads, stages, times)) for stages in (2, 3, 4)] for loads in (np.full(jitter.TILES, drawn.mean()), drawn)]
+    text = (Path(__file__).parents[2] / "notebooks" / "sources" / "09_multistage.md").read_text(encoding="utf-8")
+    assert f"take {round(drawn.mean(), -1):.0f} in the mean" in text and shares[0][0] == shares[1][0]
+    assert f"are the {shares[0][0]} % of the table" in text and f"= {shares[0][1]} % of the time" in text
+    assert shares[0][2] == 100 and f"they reach {shares[1][1]} and {shares[1][2]} %" in text
 
 
 def test_the_spread_is_of_the_recorded_stage():

@@ -93,7 +93,7 @@ def test_no_counter_shows_the_race():
 
 @pytest.mark.parametrize("file", ["counters", "counters_engines"])
 def test_the_lesson_may_say_that_all_recorded_counts_are_equal(file):
-    data = json.loads((recordings.FOLDER / f"{file}.json").read_text(encoding="utf-8"))
+    data = json.loads(recordings.path_of(file, "h200").read_text(encoding="utf-8"))
     assert data["rows"] and not any(row["differing"] or row["gpu"] is None for row in data["rows"])
 
 

@@ -20,6 +20,7 @@ def test_registers_at_entry(threads, expected):
 
 
 @pytest.mark.parametrize("roles", [(24, 240, 240), (40, 232, 232), (56, 224, 224), (32, 240, 240), (40, 240, 240), (24, 248, 248), (40, 256)], ids=str)
+@pytest.mark.sampled(every=2)
 def test_the_rule_is_the_emulators(roles):
     budget = register_budget.Budget(roles, register_budget.registers_at_entry(128 * len(roles)))
     right, run, _ = run_tile(Roles(len(roles) - 1, 1, 64, 2, roles[0], roles[1]))
@@ -35,6 +36,7 @@ def test_counts_setmaxnreg_does_not_take(count):
 
 
 @pytest.mark.parametrize(("consumers", "consumer", "pool"), [(1, 240, "264 of 480"), (1, 168, "192 of 336"), (2, 160, "344 of 480"), (2, 240, "504 of 504")])
+@pytest.mark.sampled(every=2)
 def test_the_pool_is_what_ptxas_gives_the_kernel_at_entry(consumers, consumer, pool):
     """The largest count that a setmaxnreg names, at most what the launch bounds allow: so inc never asks for fewer, and of dec ptxas sees to it."""
     shown = l11_setmaxnreg.launch_roles("64x128", consumers, 24, consumer)

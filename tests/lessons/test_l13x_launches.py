@@ -102,6 +102,7 @@ def test_the_recorded_moments(way, rows):
 
 
 @pytest.mark.parametrize("kernels, way", [(5, "dependent launches"), (4, "ordinary launches"), (2, "one persistent kernel")])
+@pytest.mark.sampled(every=3)
 def test_the_panels_words_below_its_axis_lie_in_the_picture(kernels, way):
     figure = lesson.launch_chain(kernels, way, "start", "x", "lazy").figure
     figure.canvas.draw()

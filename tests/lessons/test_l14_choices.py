@@ -70,6 +70,7 @@ def test_the_panel():
     ((None, None, None), "Not answered"), (((128, 256), 4, (2, 1)), "Right: no configuration"), (((128, 256), 3, (2, 1)), "room for 4 stages"),
     (((128, 256), 5, (2, 1)), "Not possible: 262224"), (((128, 128), 4, (2, 1)), "41 % slower"), (((128, 256), 3, (2, 2)), "2 waves of 30"),
     (((128, 192), 3, (2, 1)), "69 % slower")])
+@pytest.mark.sampled(every=3)
 def test_the_exercise_ranks(answer, words):
     assert words in choices.check_tuning(*answer)
 

@@ -88,15 +88,27 @@ def test_tables_of_a_recording():
         _record("configurations", "int_weights", "int4", few, 0.02, 1.5, options=macros), _record("configurations", "int_weights", "int4", few, 0.01,
                 3.0, options=(*macros[:-1], "STAGES=4")),
         _record("energy", "cublasGemmEx TN", "bfloat16", few, 0.03, 1.0, joules=0.02, watts=500.0), _record("energy", "int_weights", "int4", few, 0.01,
-                3.0, joules=0.005, watts=400.0)))
+                3.0, joules=0.005, watts=400.0, limited="power")))
     table = lesson.products_table(recording, "few").splitlines()
     assert len(table) == 5 and "4 bits, torch int4" in table[4] and table[3].split()[-1] == "3.00"
     assert lesson.speedup(recording) == 3.0 and lesson.speedup(recording, many, "sparse") == 1.2
     with pytest.raises(LookupError):
         lesson.speedup(recording, (1, 1, 1))
-    assert lesson.groups_table(recording).splitlines()[-1].split()[7] == "64" and lesson.energy_table(recording).splitlines()[-1].split()[-1] == "4.00"
+    assert lesson.groups_table(recording).splitlines()[-1].split()[7] == "64"
     first = lesson.configurations_table(recording).splitlines()[2].split()
     assert first[:3] == ["16", "x", "256"] and first[5:7] == ["1", "4"]
     assert "2:4 sparse" in lesson.many_chart(recording).text
     clean = Recording("mixed", recording.header, (*recording, _record("few", "int_weights", "int4", few, 0.008, 3.5, options=macros, mode="clean L2")))
     assert lesson.products_table(clean, "few").splitlines()[-1].split()[-2:] == ["3.50", "3.00"] and lesson.speedup(clean) == 3.5
+
+
+def test_time_power_and_joules_in_a_line_are_those_of_one_run():
+    """Single cold launches took 30 and 10 us; back to back a launch lasts as long as its joules at these watts: 40 and 12.5."""
+    few, told = (16, 8192, 8192), {"joules": 0.02, "watts": 500.0}
+    recording = Recording("mixed", {"gpu": "a GPU", "driver": "1", "cuda": "13.0", "date": "2026-01-01", "power_limit_watts": 700.0}, (
+        _record("energy", "cublasGemmEx TN", "bfloat16", few, 0.03, 1.0, **told),
+        _record("energy", "int_weights", "int4", few, 0.01, 3.0, joules=0.005, watts=400.0, limited="power"),
+        _record("energy", "sparse", "sparse", few, 0.01, 3.0, joules=0.005)))
+    bf16, four = (line.split() for line in lesson.energy_table(recording).splitlines()[2:])
+    assert "the board's limit: 700 W" in lesson.energy_table(recording)
+    assert bf16[-6:] == ["40.0", "-", "500", "20.00", "1.00", "1.00"] and four[-6:] == ["12.5", "power", "400", "5.00", "3.20", "4.00"]

@@ -53,6 +53,7 @@ def test_a_wrong_result_is_not_right(place):
      f"hand_back(&k_empty[ring.slot]);{GAP}wgmma_wait_group<1>();{GAP}trace.end(SCORES, j);", set(), True),
     (f"under the softmax of this one{GAP}next_turn();", "", {"deadlock"}, False),
 ], ids=["no rescale", "v too early", "k too early", "no turn"])
+@pytest.mark.sampled(every=2)
 def test_planted_bugs(old, new, kinds, right):
     found = attention_panels.run_attention(k_lengths=(384,), changes=[(old, new)])
     assert {hazard.kind for hazard in found.run.hazards} == kinds and found.right == right
@@ -113,6 +114,7 @@ def test_the_map_counts_every_block():
 
 
 @pytest.mark.parametrize("step", list(launches_attention.STEPS))
+@pytest.mark.sampled(every=2)
 def test_the_panel_launches_every_step(step):
     picture = attention_panels.launch_attention(64, 192, "yes", 64, step)
     assert "right, no hazard" in picture.text and "left out" in picture.text and RECORDED.source in picture.text

@@ -20,6 +20,7 @@ def test_a_run_is_right_and_a_wrong_result_is_not(place):
 
 
 @pytest.mark.parametrize("repair", REPAIRS, ids=lambda repair: repair.name)
+@pytest.mark.sampled(every=2)
 def test_what_the_lesson_breaks_is_named(repair):
     begin = {"order": ("ordered", 320), "slot": ("overlapped", 500)}[repair.name]
     for changes in ((), repair.bug):
@@ -27,6 +28,7 @@ def test_what_the_lesson_breaks_is_named(repair):
         assert {hazard.kind for hazard in found.run.hazards} == ({"overwrite-in-flight"} if changes else set())
 
 
+@pytest.mark.thorough           # tests/kernels/test_attention_backward.py compares the bits of five landing orders
 def test_an_order_gives_the_same_bits():
     assert backward_panels.distinct_results("ordered") == 1 < backward_panels.distinct_results("bulk")
 

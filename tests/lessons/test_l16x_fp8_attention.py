@@ -34,6 +34,7 @@ def test_scores_and_values_agree_on_keys_and_a_register_of_a_does_not():
     (("mbarrier_wait_parity(&vt_empty[ring.slot], ring.phase ^ 1);", ""), None, {"overwrite-in-flight", "phase-overrun"}, True),
     (None, ("lane < 16 ? 0x6420 : 0x7531", "0x6420"), set(), False),
 ], ids=["no fence", "no wait", "wrong selector"])
+@pytest.mark.sampled(every=2)
 def test_planted_bugs(changes, header, kinds, right):
     found = fp8_attention_panels.run_attention_fp8(k_lengths=(384,), changes=[changes] if changes else (), header=[header] if header else ())
     assert {hazard.kind for hazard in found.run.hazards} == kinds and found.right == right

@@ -7,8 +7,11 @@ from hopperlab.runtime.compile import nvrtc as compiling
 from hopperlab.runtime.errors import ToolchainError
 
 
-def test_what_is_known_is_what_the_assembler_says():
-    assert generations.accepted() == {name: row.known for name, row in generations.INSTRUCTIONS.items()}
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.sampled(every=4)
+def test_what_is_known_is_what_the_assembler_says(part):
+    names = list(generations.INSTRUCTIONS)[part::4]
+    assert generations.accepted(names) == {name: generations.INSTRUCTIONS[name].known for name in names}
 
 
 def test_nonsense_is_taken_by_no_assembler():

@@ -27,7 +27,7 @@ def launches_once():
         yield
 
 
-@pytest.mark.sampled(every=10)           # the lessons' compared cells run every broken one
+@pytest.mark.sampled(every=20)           # the lessons' compared cells run every broken one
 @pytest.mark.parametrize("lesson, name", ALL, ids=lambda word: word)
 def test_broken_lines_are_refused_and_the_reference_is_accepted(lesson, name):
     repair = ALL[lesson, name]
@@ -211,21 +211,22 @@ def test_a_copy_that_tells_an_mbarrier_is_not_said_to_need_a_group():
     ("18", "scatter", "wanted[i]);", "wanted[i]), cp_async_bulk_commit_group(), cp_async_bulk_wait_group_read<0>();", "at most 1 store is under way at once"),
     ("16", "slot", "wgmma_wait_group<1>();", "wgmma_wait_group<0>();", "most exponentials are taken with no product in flight"),
     ("16", "registers", "wgmma_wait_group<1>();", "wgmma_wait_group<0>();", "most exponentials are taken with no product in flight")])
+@pytest.mark.sampled(by="lesson")
 def test_right_values_by_another_way_than_the_lessons_are_no_repair(lesson, name, old, new, asked):
     repair = ALL[lesson, name]
     assert old in repair.reference
     assert repair.judge(repair.reference.replace(old, new)).startswith(f"Not repaired yet. The values are right and no hazard is named, but {asked}")
-    assert repair.judge(repair.reference).startswith("Right")
 
 
 @pytest.mark.parametrize("lesson, name, old, new", [
-    ("13", "order", "ring.skip(k_tiles);", "for (int i = 0; i < k_tiles; i++) ring.advance();"),
     ("13", "slot", "read<C_SLOTS - 1>", "read<3>"),
+    ("13", "order", "ring.skip(k_tiles);", "for (int i = 0; i < k_tiles; i++) ring.advance();"),
     ("18", "scatter", "_wait_group_read<0>", "_wait_group<0>"),
     ("18", "scatter", "wanted[i]);", "wanted[i]), cp_async_bulk_commit_group();"),
     ("13x", "wait", "wait_for_grid_in_front(trace)", "griddepcontrol_wait()"),
     ("16", "turn", "next_turn();\n                wgmma_wait_group<1>();", "wgmma_wait_group<1>();\n                next_turn();"),
     ("16", "rescale", "scale_rows(out, scales);\n                scores_to_fragments(p, s);", "scores_to_fragments(p, s);\n                scale_rows(out, scales);")])
+@pytest.mark.sampled(every=3)
 def test_right_repairs_in_another_style_keep_the_mechanism(lesson, name, old, new):
     repair = ALL[lesson, name]
     assert old in repair.reference
@@ -235,6 +236,7 @@ def test_right_repairs_in_another_style_keep_the_mechanism(lesson, name, old, ne
 @pytest.mark.parametrize("old, new, asked", [
     ("my_turn();\n", "", "the consumers' products mix"), ("scores(ring.slot);\n", "scores(ring.slot);\nnext_turn();\n", "the consumers' products mix"),
     ("scores_to_fragments(p, s);", "scores_to_fragments(p, s);\nnext_turn();", "a consumer passes its turn on after its softmax")])
+@pytest.mark.sampled(every=2)
 def test_a_turn_is_passed_on_between_the_products_and_the_softmax(old, new, asked):
     repair = ALL["16", "turn"]
     assert old in repair.broken

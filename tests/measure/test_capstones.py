@@ -20,7 +20,7 @@ def test_every_configuration_fits_in_shared_memory():
 
 def test_a_configuration_is_read_back_from_its_record():
     for choice in fp8.CONFIGURATIONS.values():
-        assert launches_fp8.parsed(fp8._named(choice)) == choice
+        assert launches_fp8.parsed(fp8.named(choice)) == choice
     for _, choice in attention._named().values():
         assert launches_attention.parsed(choice.named) == choice
     for _, choice in attention_fp8._named().values():

@@ -58,6 +58,7 @@ def test_equal_means_equal():
 
 
 @pytest.mark.parametrize("wrong", ["cooperative", "reads_c"])
+@pytest.mark.sampled(every=2)
 def test_what_is_wrong_is_not_timed(stand_in, monkeypatch, wrong):
     whole = getattr(equal_tiles.beside_ladder, wrong)
     monkeypatch.setattr(equal_tiles.beside_ladder, wrong, lambda a, b, c: whole(a, np.ascontiguousarray(b[::-1]), c))

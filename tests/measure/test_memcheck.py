@@ -33,6 +33,7 @@ def tool(tmp_path, monkeypatch):
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.setattr(here, "no_gpu", lambda what: None)
+        monkeypatch.setattr(memcheck, "query", lambda field: {"memory.free": ["81079"]}[field])
         return str(path)
     return make
 
@@ -45,6 +46,21 @@ def test_only_a_program_that_launched_and_ended_well_without_errors_is_clean(too
     assert (found.errors, found.outcome, found.clean) == (errors, outcome, outcome == "clean")
     words = [word.strip("[]',") for word in found.text.splitlines()[-1].split()]
     assert "--tool memcheck --report-api-errors no" in " ".join(words) and " ".join(words).endswith(f"-m hopperlab.measure.profile.exact_allocations {LINE}")
+
+
+@pytest.mark.parametrize(("cores", "free_mib", "jobs"), [(32, 81079, 15), (16, 81079, 12), (32, 143000, 24), (8, 9000, 1), (1, 81079, 1), (4, 100, 1)])
+def test_as_many_processes_as_cores_and_the_gpu_s_memory_hold(cores, free_mib, jobs):
+    assert memcheck.jobs_here(cores, free_mib) == jobs
+
+
+def test_the_number_of_processes_is_that_of_this_machine_unless_it_is_given(tool, monkeypatch):
+    seen = []
+    monkeypatch.setattr(memcheck, "measure", lambda chosen, path, jobs: seen.append(jobs) or ([], {target: memcheck.Checked(0, RAN) for target in chosen}))
+    monkeypatch.setattr(memcheck.os, "cpu_count", lambda: 32)
+    tool(RAN)
+    memcheck.main(["naive"])
+    memcheck.main(["naive", "--jobs", "3"])
+    assert seen == [15, 3]
 
 
 def test_a_launch_that_hangs_is_not_clean(tmp_path):

@@ -7,12 +7,13 @@ import pytest
 from hopperlab.measure.profile import counters, ncu
 from hopperlab.measure import recordings
 
-RECORDED = json.loads((recordings.FOLDER / "counters.json").read_text())
-ENGINES = json.loads((recordings.FOLDER / "counters_engines.json").read_text())
+RECORDED = json.loads(recordings.path_of("counters", "h200").read_text())
+ENGINES = json.loads(recordings.path_of("counters_engines", "h200").read_text())
 
 
-@pytest.mark.parametrize(("recorded", "module"), [(RECORDED, "counter_kernels"), (ENGINES, "counter_kernels_engines")],
-                         ids=["accesses", "engines"])
+@pytest.mark.parametrize(("recorded", "module"), [
+    pytest.param(RECORDED, "counter_kernels", id="accesses"),
+    pytest.param(ENGINES, "counter_kernels_engines", id="engines", marks=pytest.mark.thorough)])       # tests/emulator/test_counters.py counts bytes of engines too
 def test_the_emulator_still_counts_what_an_h200_counted(recorded, module):
     """Wavefronts, conflicts, requests and sectors of every recorded kernel; bytes of every engine."""
     counted = counters.in_emulator([f"hopperlab.measure.launches.{module}"], True)

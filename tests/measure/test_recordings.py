@@ -2,6 +2,7 @@
 """Recordings: what is stored can be read back, what breaks the schema is named, and the stored ones hold together."""
 import json
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,12 +89,15 @@ def test_every_planted_bug_can_be_launched():
     assert {case.kernel for case in bugs.CASES} == set(bugs.MAKERS)
 
 
-@pytest.mark.parametrize("name", recordings.names())
-def test_stored_recording_keeps_the_schema(name):
-    recording = recordings.load(name)
+STORED = [(board, name) for board in recordings.BOARDS for name in recordings.names(recordings.FOLDER / board)]
+
+
+@pytest.mark.parametrize("board, name", STORED)
+def test_stored_recording_keeps_the_schema(board, name):
+    recording = recordings.load(name, board=board)
     assert len(recording)
-    assert "H200" in recording.header["gpu"] or "H100" in recording.header["gpu"]
-    assert (recordings.FOLDER / f"{name}.json").read_text() == written(recording)
+    assert recordings.board_of(recording.header["gpu"]) == board
+    assert (recordings.FOLDER / board / f"{name}.json").read_text() == written(recording)
     for measured in recording:
         if measured.ms is not None:
             assert 0 < measured.ms_min <= measured.ms <= measured.ms_max
@@ -113,6 +117,32 @@ def written(recording) -> str:
     from pathlib import Path
     with tempfile.TemporaryDirectory() as folder:
         return recordings.save(recording.name, recording.header, recording.records, Path(folder)).read_text()
+
+
+def test_the_boards_recordings_are_those_of_the_machine(monkeypatch):
+    monkeypatch.setattr("hopperlab.measure.machine.here.gpu", lambda: None)
+    for asked, board in (("", "h200"), ("h100", "h100"), ("H200", "h200")):
+        monkeypatch.setenv("HOPPERLAB_BOARD", asked)
+        assert recordings.nearest() == board and recordings.BOARDS[board] in recordings.load("copy").header["gpu"]
+    monkeypatch.setenv("HOPPERLAB_BOARD", "b200")
+    with pytest.raises(ValueError, match="HOPPERLAB_BOARD=b200: recordings are from h200, h100"):
+        recordings.nearest()
+    monkeypatch.delenv("HOPPERLAB_BOARD")
+    for name, board in (("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H200", "h200"), ("NVIDIA GeForce RTX 5090", "h200")):
+        monkeypatch.setattr("hopperlab.measure.machine.here.gpu", lambda name=name: SimpleNamespace(name=name))
+        assert recordings.nearest() == board
+
+
+def test_a_recording_that_one_board_lacks_is_another_s(tmp_path, monkeypatch):
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
+    monkeypatch.setenv("HOPPERLAB_BOARD", "h200")
+    path = recordings.save("some", {**HEADER, "gpu": "NVIDIA H100 80GB HBM3"}, [Record("a", "b")], tmp_path)
+    assert path == tmp_path / "h100" / "some.json" == recordings.path_of("some") and recordings.names() == ["some"]
+    assert recordings.save("some", {**HEADER, "gpu": "NVIDIA H200"}, [Record("a", "b")], tmp_path).parent == tmp_path / "h200"
+    assert recordings.path_of("some").parent.name == "h200" and recordings.path_of("some", "h100").parent.name == "h100"
+    assert recordings.save("some", {**HEADER, "gpu": "NVIDIA L40S"}, [], tmp_path).parent.name == "l40s"
+    with pytest.raises(FileNotFoundError, match="no recording 'other'; there are: some"):
+        recordings.load("other")
 
 
 def test_rates_follow_from_times():

@@ -26,7 +26,8 @@ def test_random_shapes_are_asked_for():
 @pytest.mark.parametrize(("request_", "words"), [
     (Request("gemm", seed=5), "--seed draws shapes for --random"), (Request("gemm", random=0), "1 to 1000"), (Request("gemm", random=2, seed=-1), "0 or more"),
     (Request("gemm", random=2, shapes=["64"]), "leave --shapes out"),
-    (Request("copy", random=2), "copy has none"), (Request("fp8", random=2), "takes no --random")])
+    (Request("copy", random=2), "copy has none"), (Request("micro", random=2), "takes no --random"),
+    (Request("fp8", random=2, shapes=["64"]), "leave --shapes out"), (Request("attention", seed=3), "--seed draws shapes")])
 def test_what_random_cannot_do_is_told(request_, words):
     with pytest.raises(RequestError, match=words):
         check(request_)

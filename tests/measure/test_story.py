@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hopperlab import cli
-from hopperlab.measure import readme, recordings, story
+from hopperlab.measure import readme, recordings, story, targets
 from hopperlab.measure.recordings import HEADER_FIELDS, Record, Recording
 
 HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "a GPU", "driver": "1", "cuda": "13.0", "date": "2026-01-01"}
@@ -31,7 +31,11 @@ def test_the_text_has_every_column():
     text = str(story.tell(LADDER))
     line = next(line for line in text.splitlines() if line.startswith("final"))
     assert line.split()[:7] == ["final", "760.0", "95.0", "x1.90", "168", "2", "0"]
-    assert "recorded on a GPU, driver 1" in text and "final 1.10 TFLOP/s at 690 W, cuBLAS 1.14 at 700 W" in text
+    assert "recorded on a GPU, driver 1" in text
+
+
+def test_rates_of_single_launches_are_not_divided_by_the_power_of_a_run_without_a_pause():
+    assert not any(word in str(story.tell(LADDER)) for word in (" W", "watt"))
 
 
 def test_the_best_configuration_of_each_shape_is_told():
@@ -53,6 +57,11 @@ def test_edges_and_sustained_speed_are_told():
             Record("ladder", "sustained", ("final",), (8192,) * 3, tflops=700.0, ratio=1.0, watts=700.0, note="in turns"))
     text = str(story.tell(Recording("ladder", HEADER, (*RECORDS, *more))))
     assert "edge 4095x4096x4096 final: 98.5 % of the speed" in text and "sustained 8192x8192x8192 final: 700 TFLOP/s, 700 W, 1.00 TFLOP/s a watt" in text
+    figure = importlib.import_module("hopperlab.lessons.l14_beat_cublas.ladder_figures")
+    roof = Recording("ceilings", HEADER, (Record("ceilings", "device copy", dtype="bytes", gb_s=1234.0),
+                                          Record("ceilings", "cuBLAS product", dtype="bfloat16", tflops=900.0)))
+    drawn = figure.ladder(story.tell(Recording("ladder", HEADER, (*RECORDS, *more))), roof).text
+    assert "shared_tile" in drawn and not any(word in drawn for word in ("edge", "sustained"))
 
 
 def test_a_size_that_was_not_measured_names_those_that_were():
@@ -102,12 +111,13 @@ def test_readmes_tables_are_those_of_the_recordings():
     assert readme.rendered(text) == text, "README.md is stale: run python -m hopperlab.measure.readme"
     listed = readme.LIST.read_text(encoding="utf-8")
     assert readme.rendered(listed, readme.listed(), readme.BEGIN_LIST, readme.END_LIST) == listed, "recordings/README.md is stale: as above"
+    assert readme.rendered(listed, targets.table(), readme.BEGIN_TARGETS, readme.END_TARGETS) == listed, "recordings/README.md is stale: as above"
 
 
 def test_a_stale_readme_is_noticed_and_mended(tmp_path, capsys):
     path, listed = tmp_path / "README.md", tmp_path / "list.md"
     path.write_text(f"before\n{readme.BEGIN}\nold numbers\n{readme.END}\nafter\n")
-    listed.write_text(f"{readme.BEGIN_LIST}\n{readme.listed()}\n{readme.END_LIST}\n")
+    listed.write_text(f"{readme.BEGIN_LIST}\n{readme.listed()}\n{readme.END_LIST}\n{readme.BEGIN_TARGETS}\n{targets.table()}\n{readme.END_TARGETS}\n")
     assert readme.main(["--check"], path, listed) == 1
     told = capsys.readouterr().err
     assert "README.md is stale" in told and "list.md" not in told

@@ -36,6 +36,18 @@ def test_header_reads_the_board(monkeypatch):
     assert head["libraries"]["numpy"]
 
 
+def test_header_names_the_libraries_of_the_peers(monkeypatch):
+    there = {"nvidia-cudnn-cu13": "9.20", "nvidia-cublas": "13.1", "quack-kernels": "0.6.5", "nvidia-cutlass-dsl": "4.8.1", "sgl-deep-gemm": "0.0.1", "triton": "3.5",
+             "torch": "2.11"}
+
+    def version(name):
+        if name not in there:
+            raise board.importlib.metadata.PackageNotFoundError(name)
+        return there[name]
+    monkeypatch.setattr(board.importlib.metadata, "version", version)
+    assert board._libraries() == there
+
+
 def test_no_driver_says_so(monkeypatch):
     def missing(*args, **kwargs):
         raise FileNotFoundError("nvidia-smi")

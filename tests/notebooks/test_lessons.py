@@ -98,15 +98,12 @@ def test_outputs_come_out_the_same_here(path, tmp_path):
 PANELS = [(path, cell.id) for path in SOURCES for cell in nbformat.read(build.notebook_path(path), 4).cells if "show.panel(" in cell.source]
 
 
-NOT_YET_ON_A_GPU = {"19_two_gpus"}        # whose outputs are the emulator's
-
-
 @pytest.mark.parametrize(("path", "cell"), PANELS, ids=lambda value: value if isinstance(value, str) else value.stem)
 def test_the_stored_panel_was_launched_and_timed_on_a_gpu(path, cell):
     (found,) = (c for c in nbformat.read(build.notebook_path(path), 4).cells if c.id == cell)
     lines = [line for out in found.outputs for line in out.get("data", {}).get("text/plain", "").split("\n") if line.startswith("On this GPU (")]
-    if path.stem in NOT_YET_ON_A_GPU:
-        assert not lines, f"{path.stem} has been on a GPU: take it out of NOT_YET_ON_A_GPU"
+    if not lesson_source.read(path).on_gpu:
+        assert not lines, f"{path.stem} has been on a GPU: take `gpu: not yet` out of its source"
         return
     (told,) = lines
     assert re.search(r"\w+ [\d.]+ us \([\d.]+ to [\d.]+\), (the same result|results apart by|other bits|another result)", told)
@@ -127,6 +124,14 @@ def test_lesson_follows_the_arc(path):
                  "In CUTLASS, Triton, Gluon this is", "PTX ISA", "https://"):
         assert part in text or part in LEFT_OUT.get(path.stem, ()), f"{path.stem} lacks {part!r}"
     assert 10 <= lesson.minutes <= 45
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_the_prediction_meets_its_answer_in_the_stored_outputs(path):
+    """The line that `beside` returns is shown where it is a cell's last expression, and nowhere else."""
+    shown = [out.get("data", {}).get("text/plain", "") for cell in build.code_cells(nbformat.read(build.notebook_path(path), 4)) for out in cell.outputs]
+    assert any("Your prediction, before you run on" in text for text in shown)
+    assert any("You made no prediction; type one above" in text for text in shown)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)

@@ -30,6 +30,14 @@ def test_every_target_can_be_planned(target):
     subprocess.run([MAKE, "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
 
 
+@pytest.mark.parametrize("recipe, most", [("An instruction", 3), ("A hazard", 4), ("A lesson", 4), ("An exercise", 3)])
+def test_a_recipe_takes_few_files_and_names_only_what_there_is(recipe, most):
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split(f"### {recipe}\n")[1].split("\n### ")[0]
+    assert 3 <= len(re.findall(r"^\d\. ", text, re.MULTILINE)) <= most
+    named = [path for path in re.findall(r"`([\w./]+/[\w.]*)`", text) if not re.search(r"NN|KIND|FAMILY|SUBJECT", path)]
+    assert len(named) >= 2 and not [path for path in named if not (ROOT / path).exists() and not (ROOT / "hopperlab" / path).exists()]
+
+
 @needs_make
 def test_an_old_python_is_refused_by_name(tmp_path):
     old = tmp_path / "python3"
@@ -52,9 +60,19 @@ def test_the_readme_links_to_what_exists_and_lists_every_lesson():
     assert lessons == {target for target in linked if target.endswith(".ipynb")}, "write the table again: python -m hopperlab.authoring readme"
 
 
-@pytest.mark.parametrize("page", readme.TABLES)
-def test_tables_of_lessons_and_hazards_are_those_that_are_written(page):
-    assert readme.block(page) in (ROOT / page).read_text(encoding="utf-8"), "write it again: python -m hopperlab.authoring readme"
+@pytest.mark.parametrize("page, text", list(readme.pages(ROOT)), ids=lambda value: value if value.endswith(".md") else "")
+def test_tables_of_lessons_and_hazards_are_those_that_are_written(page, text):
+    assert text == (ROOT / page).read_text(encoding="utf-8"), "write it again: python -m hopperlab.authoring readme"
+
+
+def test_the_list_of_kinds_in_another_language_follows_the_pages(tmp_path):
+    shutil.copytree(ROOT / "docs" / "hazards", tmp_path / "docs" / "hazards")
+    shutil.copytree(ROOT / "docs" / "zh" / "hazards", tmp_path / "docs" / "zh" / "hazards")
+    own = tmp_path / "docs" / "zh" / "hazards"
+    (own / "race.md").write_text((own / "race.md").read_text(encoding="utf-8").replace("# race：竞争", "# race：抢"), encoding="utf-8")
+    (own / "deadlock.md").unlink()
+    ((page, text),) = readme._lists_of_kinds(tmp_path)
+    assert page == "docs/zh/hazards/README.md" and "[race](race.md)（抢）" in text and "[deadlock](../../hazards/deadlock.md)，" in text
 
 
 def test_a_stale_table_is_written_anew_and_a_kind_without_a_page_is_named(tmp_path, monkeypatch):
@@ -70,5 +88,5 @@ def test_a_stale_table_is_written_anew_and_a_kind_without_a_page_is_named(tmp_pa
     with pytest.raises(ValueError, match="lacks the lines"):
         readme.write(tmp_path)
     (pages / "race.md").unlink()
-    with pytest.raises(ValueError, match="no page for race"):
+    with pytest.raises(ValueError, match="race.md is missing"):
         readme.block("docs/hazards/README.md", tmp_path)

@@ -11,8 +11,11 @@ from types import SimpleNamespace
 import hopperlab as hl
 import numpy as np
 import pytest
-from support import once, sampling, timing, visits
+from support import once, sampling, stored_ptx, timing, visits
 from support.kept_launches import kept_launches
+
+from hopperlab.authoring.stamps import made_of
+from hopperlab.runtime.compile import nvrtc, nvrtc_program, toolchain
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -53,8 +56,9 @@ def test_one_case_stays_for_each_value_and_the_other_parameters_vary():
     assert sampling.kept(CASES, by=("step", "shape")) == set(range(len(CASES)))
 
 
-def test_of_cases_that_differ_in_the_schedule_one_stays_by_turns():
-    cases = [{"shape": shape, "schedule": schedule, "seed": 0} for shape in SHAPES for schedule in ("lazy", "eager")]
+@pytest.mark.parametrize("name", sampling.ORDERS)
+def test_of_cases_that_differ_in_the_schedule_one_stays_by_turns(name):
+    cases = [{"shape": shape, name: schedule, "seed": 0} for shape in SHAPES for schedule in ("lazy", "eager")]
     assert [sorted(sampling.one_schedule_each(cases, first)) for first in (0, 1)] == [[0, 3, 4], [1, 2, 5]]
 
 
@@ -142,6 +146,22 @@ def test_a_launch_that_is_the_same_runs_once_and_leaves_the_same():
     assert alone[4][1] and not alone[0][1]
 
 
+@pytest.mark.skipif(not (toolchain.has_nvrtc() and made_of.comparable()), reason="the pinned NVRTC is not installed")
+def test_the_lessons_own_kernels_come_from_what_ships_and_edited_ones_are_compiled(monkeypatch):
+    asked = []
+    monkeypatch.setattr(nvrtc, "compile_program", lambda program: asked.append(program.name) or (nvrtc_program.Result("", b"machine code", {}), ""))
+    monkeypatch.setenv("HOPPERLAB_CACHE_MB", "0")
+    text = hl.kernel_source("copy/bulk_copy.cu")
+    with stored_ptx.taken():
+        whole = hl.RawModule(code=text, name="copy/bulk_copy.cu", backend="emulator")
+        assert whole.ptxas_info.kernels["bulk_copy"].registers > 0 and whole.kernel_names == ("bulk_copy",) and not whole.warnings and asked == []
+        assert whole.cubin == b"machine code" and asked == ["copy/bulk_copy.cu"]
+        hl.RawModule(code=text + "// edited\n", name="edited.cu", backend="emulator")
+        monkeypatch.setenv("HOPPERLAB_COMPILER", "nvrtc")
+        hl.RawModule(code=text, name="copy/bulk_copy.cu", backend="emulator")
+    assert asked == ["copy/bulk_copy.cu", "edited.cu", "copy/bulk_copy.cu"]
+
+
 def test_the_time_is_told_by_file():
     assert timing.told([report("tests/a.py::one"), report("tests/a.py::two"),
                         report("tests/b.py::one")]) == "tests took 4 s in all, of which tests/a.py 3 s, tests/b.py 2 s"
@@ -162,7 +182,8 @@ def suite(tmp_path):
     (tmp_path / "ui" / "test_it.py").write_text("import pytest\ndef test_page():\n    pytest.skip('no Chromium')\n")
     (tmp_path / "test_none.py").write_text("import pytest\npytest.skip('nothing here', allow_module_level=True)\n")
     (tmp_path / "test_many.py").write_text("import pytest\n@pytest.mark.sampled(every=4)\n@pytest.mark.parametrize('n', range(12))\ndef test_n(n): pass\n"
-                                           "@pytest.mark.parametrize('schedule', ('lazy', 'eager'))\ndef test_order(schedule): pass\n")
+                                           "@pytest.mark.parametrize('schedule', ('lazy', 'eager'))\ndef test_order(schedule): pass\n"
+                                           "@pytest.mark.parametrize('landing', ('lazy', 'eager'))\ndef test_landing(landing): pass\n")
     return tmp_path
 
 
@@ -174,13 +195,13 @@ def test_a_skipped_browser_test_fails_where_it_is_demanded(suite):
 
 def test_sampled_cases_are_left_out_only_where_that_is_asked_for(suite):
     few, all_of_them = (run(suite, *words, str(suite / "test_many.py")) for words in (("-m", "not thorough"), ()))
-    assert "4 passed, 10 deselected" in few.stdout and "14 passed" in all_of_them.stdout, few.stdout + few.stderr
+    assert "5 passed, 11 deselected" in few.stdout and "16 passed" in all_of_them.stdout, few.stdout + few.stderr
 
 
 def test_a_run_that_visits_little_fails_with_visits(suite):
     done = run(suite, "--visits", str(suite / "test_many.py"), str(suite / "test_none.py"))
     assert done.returncode == 1 and re.search(r"^NOT VISITED .*kernel: .*gemm/final.cu", done.stdout, re.MULTILINE), done.stdout + done.stderr
-    assert "tests took " in done.stdout and "14 passed, 1 skipped" in done.stdout
+    assert "tests took " in done.stdout and "16 passed, 1 skipped" in done.stdout
 
 
 def test_there_are_browser_tests_to_demand():

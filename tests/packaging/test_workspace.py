@@ -91,6 +91,16 @@ def test_a_copy_has_no_counts_keeps_its_outputs_and_its_links_hold(course):
     assert json.loads((course / "work" / "exercises" / "05_tma_tiles.ipynb").read_text()) == pristine("exercises/05_tma_tiles", None)
 
 
+@pytest.mark.parametrize("source", ["guess.beside(3, 'recorded')", ["print(table)\n", "ballot.beside(verdicts)"]])
+def test_a_copy_does_not_answer_before_it_is_run(course, source):
+    told = pristine("05")
+    told["cells"][0]["source"] = source
+    (course / "notebooks" / "05_tma_tiles.ipynb").write_text(json.dumps(told))
+    workspace.fill(course)
+    kept, emptied = (json.loads((course / "work" / f"{name}.ipynb").read_text())["cells"][0] for name in ("05x_inside_tma", "05_tma_tiles"))
+    assert kept["outputs"] == [{"text": "kept"}] and emptied["outputs"] == [] and emptied["source"] == source
+
+
 def test_pages_are_brought_up_to_date(course):
     page = course / "docs" / "hazards" / "race.md"
     page.parent.mkdir(parents=True)

@@ -150,6 +150,7 @@ def test_templates_by_name_expression():
 
 
 @pytest.mark.parametrize("debug", ["-G", "--device-debug"])
+@pytest.mark.sampled(every=2)
 def test_a_debug_build_leaves_nothing_behind(debug):
     """NVRTC keeps what -G switches on for later programs of the process, so such a build has a process of its own."""
     text = toolchain.read_source(toolchain.KERNELS / "copy/tma_copy.cu")

@@ -7,7 +7,7 @@ import pytest
 import hopperlab as hl
 from hopperlab.measure.launches import launch as launches
 
-pytestmark = pytest.mark.emulator_only          # several launches differ by design from schedule to schedule
+pytestmark = [pytest.mark.emulator_only, pytest.mark.usefixtures("own_memory")]         # several launches differ by design from schedule to schedule
 
 COPY = r"""
 #include <hopperlab/cp_async.cuh>

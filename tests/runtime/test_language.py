@@ -132,8 +132,8 @@ def test_the_tables_of_the_course_can_be_read(to):
 
 
 @pytest.mark.parametrize(("english", "chinese"), [
-    ("y[0, 3] is never written, expected 7; 5 of 64 elements are wrong (1 tiles, 2 blocks; schedule random(3)).",
-     "y[0, 3]：从未写过，应为 7；64 个元素里有 5 个不对（1 个 tile，2 个 block；调度 random(3)）。"),
+    ("y[0, 3] is never written, expected 7; 5 of 64 elements are wrong (tiles, blocks = 1, 2; schedule random(3)).",
+     "y[0, 3]：从未写过，应为 7；64 个元素里有 5 个不对（tile 数、block 数 = 1, 2；调度 random(3)）。"),
     ("y[1] is 2, expected 3; 4 of 9 elements are wrong (m, n = 3, 3; schedule lazy). Every wrong element is right elsewhere: y[1] holds what belongs to y[2].",
      "y[1]：2，应为 3；9 个元素里有 4 个不对（m, n = 3, 3；调度 lazy）。每个错误的元素放在别处都是对的：y[1] 里是属于 y[2] 的值。"),
     ("The values are right, but not by what was asked for: global_load_requests is 8, and should be 0: the copy engine reads x, no thread does (m, n = 3, 3; "
@@ -141,9 +141,9 @@ def test_the_tables_of_the_course_can_be_read(to):
      "结果是对的，但不是用要求的方法得到的：global_load_requests 是 8，应当是 0：读 x 的是拷贝引擎，不是线程（m, n = 3, 3；调度 lazy）。"),
     ("The values are right, but not by what was asked for: there are atom or red (global_atomic_requests is 8), which "
      "this exercise has no use for: x comes by bulk copies, and consumers read it from the ring; warp 1 of block 0 "
-     "arrives 0 times, and should 1: each warp hands back for itself, none for another (1 tiles, 1 blocks; schedule lazy).",
+     "arrives 0 times, and should 1: each warp hands back for itself, none for another (tiles, blocks = 1, 1; schedule lazy).",
      "结果是对的，但不是用要求的方法得到的：用了 atom 或 red（global_atomic_requests 是 8），本练习用不着它：x 由批量拷贝搬来，消费者从环里读；"
-     "block 0 的 warp 1 arrive 了 0 次，应当是 1 次：每个 warp 替自己交还，不替别人（1 个 tile，1 个 block；调度 lazy）。"),
+     "block 0 的 warp 1 arrive 了 0 次，应当是 1 次：每个 warp 替自己交还，不替别人（tile 数、block 数 = 1, 1；调度 lazy）。"),
     ("column(7296, 3, 1) returned 5 at [0], the address of piece 3 of row 0, expected 7.", "column(7296, 3, 1) 返回的 [0] 处（第 0 行小块 3 的地址）是 5，应为 7。")])
 def test_what_a_check_of_an_exercise_says(english, chinese):
     assert say(f"02.2 is not right yet. {english}", "zh") == f"02.2 还不对。{chinese}"

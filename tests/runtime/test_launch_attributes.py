@@ -129,6 +129,7 @@ def test_they_reach_watchers_and_the_worker_process(module):
     assert y.tolist() == expected(4, 2)
 
 
+@pytest.mark.usefixtures("own_memory")
 def test_explore_and_hazards_see_them(module):
     y = np.zeros(8, np.int32)
     assert hl.explore(lambda: module.get_function("free_size")((8,), (32,), (y,), cluster=(4, 1, 1)), seeds=2).clean

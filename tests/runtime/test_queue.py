@@ -55,7 +55,8 @@ def test_no_spare_worker_is_a_usage_error(capsys):
     assert main(["queue", "serve", "--spares", "0"]) == 2 and "--spares at least 1" in capsys.readouterr().err
 
 
-def test_twenty_clients_of_which_one_hangs(server, module, monkeypatch):
+@pytest.mark.parametrize("clients", [6, pytest.param(20, marks=pytest.mark.thorough)])
+def test_many_clients_of_which_one_hangs(server, module, monkeypatch, clients):
     made, path = server(limit=60 * PATIENCE, at_once=2, names=True)
     hang = request(module, "hang", (np.zeros(4, np.int32),), monkeypatch)
 
@@ -68,12 +69,12 @@ def test_twenty_clients_of_which_one_hangs(server, module, monkeypatch):
         return client.ask(path, mine, 60 * PATIENCE, f"learner {number}")["arrays"][0].tolist()
     with monkeypatch.context() as patch:
         patch.setattr(sys.modules[__name__], "request", _serial(request))
-        with ThreadPoolExecutor(20) as pool:
-            answers = list(pool.map(learner, range(20)))
+        with ThreadPoolExecutor(clients) as pool:
+            answers = list(pool.map(learner, range(clients)))
     assert answers.pop(3) == "timeout"
-    assert answers == [[0, n, 2 * n, 3 * n] for n in range(20) if n != 3]
+    assert answers == [[0, n, 2 * n, 3 * n] for n in range(clients) if n != 3]
     state = client.state(path)
-    assert state["launches"] == 20 and state["ended"] == 1 and len(state["users"]) == 20
+    assert state["launches"] == clients and state["ended"] == 1 and len(state["users"]) == clients
     assert state["users"]["learner 3"]["seconds"] >= 1.5 and not any(u["waiting"] or u["running"] for u in state["users"].values())
 
 

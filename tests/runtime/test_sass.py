@@ -27,6 +27,7 @@ def test_every_mnemonic_has_one_class():
     ("gemm/mma_multistage.cu", {"LDGSTS", "LDGDEPBAR", "LDSM", "HMMA"}),
     ("gemm/final.cu", {"UTMASTG", "HGMMA", "STSM", "MEMBAR"}),
     ("copy/bulk_copy.cu", {"UBLKCP"})])
+@pytest.mark.sampled(every=2)
 def test_hoppers_instructions_are_found_and_highlighted(path, opcodes):
     code = hl.sass(path)
     marked = {i.opcode.split(".")[0] for i in code.instructions if i.highlighted}

@@ -54,6 +54,7 @@ def test_what_nvcc_includes_by_itself_needs_no_include():
 
 @pytest.mark.parametrize("head", ["#include <cuda.h>", "#include <cudaTypedefs.h>", "#include <cuda/barrier>", "#include <cuda/barrier>\n#include <cuda.h>",
                                   "#include <cuda.h>\n#include <cuda/ptx>", ""])
+@pytest.mark.sampled(every=3)
 def test_cutensormap_is_a_type_of_128_bytes(head):
     module = hl.RawModule(code=head + ('\nextern "C" __global__ void k(const __grid_constant__ CUtensorMap map, int* y) { y[0] = sizeof(CUtensorMap) + '
                                        '(int)((size_t)&map % 64); }'), backend="emulator")

@@ -90,6 +90,7 @@ def test_names_and_what_is_said_of_those_that_are_missing(module):
         xp.ndarray((3,), np.uint64, foreign.get_global("g"))
 
 
+@pytest.mark.usefixtures("own_memory")
 def test_a_constant_tensor_map_and_one_by_address(module):
     x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
     tensor_map = hl.TensorMap.tiled(x, box=(16, 16))

@@ -35,7 +35,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 def test_picture_is_deterministic_small_and_has_words(name):
     first, second = PICTURES[name](), PICTURES[name]()
     assert first.png() == second.png()

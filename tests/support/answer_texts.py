@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from hopperlab.authoring.editions import translation
 from hopperlab.checking import check
 from hopperlab.grading import generate, regions
 from hopperlab.runtime.language import say
@@ -52,7 +53,17 @@ def few_hidden_shapes(monkeypatch):
     monkeypatch.setattr(check, "HIDDEN_SHAPES", 2)
 
 
-def english_left(verdict: str) -> list[str]:
-    """Four words and more of English that stay in the Chinese of a verdict. Not asked of what other programs say: hazards, the compiler's text, Python's exceptions."""
+@cache
+def translated(exercise: str, root: Path = ROOT) -> bool:
+    """Whether the text of an exercise is there in Chinese."""
+    (path,) = (root / "solutions" / "sources").glob(f"{exercise.split('.')[0]}_*.md")
+    return not any(cell.text.startswith(f"## {exercise} ") for cell in translation.status(path, "zh").missing)
+
+
+def english_left(verdict: str, exercise: str) -> list[str]:
+    """Four words and more of English that stay in the Chinese of a verdict. Not asked of exercises whose text nobody has translated yet, nor of what other programs
+    say: hazards, the compiler's text, Python's exceptions."""
+    if not translated(exercise):
+        return []
     own = verdict[:found.end()] if (found := REPORT.search(verdict) or re.search("does not compile:\n", verdict)) else verdict
     return SENTENCE.findall(re.sub(r" 抛出 .*", "", say(own, "zh")))

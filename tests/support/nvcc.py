@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from .patience import PATIENCE
+
 OLDEST = (12, 5)            # of cudaGetDriverEntryPointByVersion
 WARNINGS = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra")
 
@@ -18,7 +20,7 @@ WARNINGS = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra")
 def build(source: Path, target: Path) -> None:
     """Compiles and links `source` for sm_90a, warnings being errors. Fails with nvcc's words; skips (fails under HOPPERLAB_REQUIRE_NVCC=1) without nvcc or g++."""
     command = [*_program(), *WARNINGS, "-arch=sm_90a", "-o", str(target), str(source)]
-    done = subprocess.run(command, cwd=target.parent, capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run(command, cwd=target.parent, capture_output=True, text=True, check=False, timeout=200 * PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -12,14 +12,15 @@ from operator import attrgetter
 import pytest
 
 
-SCHEDULE = ("schedule", "seed")          # parameters that say in which order the emulator lets things happen
+ORDERS = ("schedule", "landing")        # parameters that say in which order the emulator lets things happen
+SCHEDULE = (*ORDERS, "seed")
 
 
 def mark_thorough(items: Iterable[pytest.Item]) -> None:
     """Add `thorough` to every case of a sampled test, or of one with schedules, but those that stay."""
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") or SCHEDULE[0] in _parameters(item):
+        if item.get_closest_marker("sampled") or not _parameters(item).keys().isdisjoint(ORDERS):
             functions.setdefault(item.nodeid.split("[")[0], []).append(item)
     for turn, cases in enumerate(functions.values()):
         marker, parameters = cases[0].get_closest_marker("sampled"), [_parameters(item) for item in cases]

@@ -22,6 +22,7 @@ def pages(tmp_path_factory):
 
 @pytest.mark.parametrize("width", [420, 1100])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.sampled(every=4)
 def test_pages_are_whole_and_run_nothing(chromium, pages, width, scheme):
     context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     try:

@@ -13,7 +13,7 @@ import pytest
 from support import browser
 from support.patience import PATIENCE
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]         # `make test` looks at pages in test_grading_pages_in_browser.py, and at panels in tests/show/test_controls.py
 
 
 @pytest.fixture(scope="module")

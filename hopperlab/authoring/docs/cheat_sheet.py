@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cheat sheet: every asynchronous mechanism of the course as one table, and docs/cheat-sheet.md's lines from it.
 
-A row says what a mechanism does, its PTX instruction, the wrappers of include/hopperlab that emit it, who waits for whom, and what the emulator names when the row
-is forgotten. Tests hold the table to the headers: no wrapper is missing, none is invented, and each emits the instruction its row names.
+A row says what a mechanism does, its PTX instruction, the wrappers of include/hopperlab that emit it, who waits for whom, and what the emulator names when the
+row is forgotten; behind the rows stand the kinds of hazards that none of them names. Tests hold the table to the headers: no wrapper is missing, none is
+invented, and each emits the instruction its row names.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...emulator.hazards.kinds import Kind
+from ..editions import hazard_pages
 
 
 @dataclass(frozen=True)
@@ -178,14 +180,20 @@ def rows() -> Iterator[Mechanism]:
         yield from group
 
 
-def lines(_root: Path | None = None) -> list[str]:
-    """The page's lines: a heading and a table a group, with links to docs/hazards. Lessons are numbers, as in the glossary: where they stand differs
-    between a clone, work/ and the site."""
+def others() -> list[Kind]:
+    """The kinds that no row names: what a step that is forgotten does not bring about."""
+    named = {kind for row in rows() for kind, _ in row.forgotten}
+    return [kind for kind in Kind if kind not in named]
+
+
+def lines(root: Path) -> list[str]:
+    """The page's lines: a heading and a table a group, and the kinds of hazards that no row names, with links to docs/hazards. Lessons are numbers, as in the
+    glossary: where they stand differs between a clone, work/ and the site."""
     out: list[str] = []
     for title, group in GROUPS:
         out += [f"## {title}", "", "| to | instruction | wrapper | who waits for whom | forgotten | lesson |", "|---|---|---|---|---|---|"]
         out += [_line(one) for one in group] + [""]
-    return out[:-1]
+    return [*out, "## Other hazards", "", *hazard_pages.table(root, others(), "hazards/")]
 
 
 def _line(one: Mechanism) -> str:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words of the tables that a program writes into pages of docs/, in another language: docs/zh/tables.toml has English = 中文, cell by cell.
 
-A table that is written anew needs nothing: a cell whose English changed is shown in English until it has a line. Numbers, code and links are no words.
+The sentences that explain kinds of hazards are those of their translated pages (hazard_pages). A table that is written anew needs nothing: a cell whose English
+changed is shown in English until it has a line. Numbers, code and links are no words.
 """
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from . import hazard_pages
 
 NAME = "tables.toml"
 CELL = re.compile(r"(?<=\| )[^|\n]+?(?= \|)")
@@ -18,9 +21,9 @@ NO_WORDS = re.compile(r"`[^`]*`|\[[^\]]*\]\([^)]*\)|<br>")
 
 
 def words(root: Path, to: str) -> Mapping[str, str]:
-    """The table of words of docs/zh (or another language), English first; empty where there is none."""
+    """The words of docs/zh (or another language), English first: its table's, and its sentences for kinds of hazards; empty where there is neither."""
     path = root / "docs" / to / NAME
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return (tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}) | hazard_pages.sentences(root, to)
 
 
 def said(rows: str, known: Mapping[str, str]) -> str:

@@ -3,7 +3,8 @@
 
 In a clone the working folder is `work/`; where the package was installed from a wheel, which carries the course, it is any folder that `start` laid out.
 Nothing here overwrites what a learner wrote: `fill` copies only what is missing, `restore` keeps the old file. A copy keeps the
-stored outputs but not the execution counts, so that a count says that the learner ran the cell. Its `docs` holds the pages that lessons link to.
+stored outputs but not the execution counts, so that a count says that the learner ran the cell; cells that answer a prediction or a vote come empty.
+Its `docs` holds the pages that lessons link to.
 """
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ FIRST_NAME = "hopperlab-course"
 MARKER_TEXT = "A working folder of the course: `hopperlab lab` opens it, `hopperlab restore 05` resets a lesson. Files here are yours.\n"
 LANGUAGE_LINE = "language: "
 COLAB = "colab"         # the tag of a cell that a copy does not need
+ANSWERS = re.compile(r"\.beside\(")        # in a cell that shows the answer to a prediction or a vote (show/voting.py)
 
 
 class WorkspaceError(Exception):
@@ -140,7 +142,7 @@ def fill_pages(root: Path, work: Path | None = None) -> None:
 
 
 def _copy(original: Path, copy: Path, root: Path, work: Path) -> None:
-    """One notebook as a learner gets it: no execution counts, no cell for Colab, and links to docs/ that hold in `work` and in JupyterLab."""
+    """One notebook as a learner gets it: no execution counts, no answers before they are asked for, no cell for Colab, links to docs/ that hold in `work` and in Lab."""
     document = json.loads(original.read_text(encoding="utf-8"))
     here = copy.parent == work
     headings = _headings(root / "docs" / "glossary.md")
@@ -148,6 +150,8 @@ def _copy(original: Path, copy: Path, root: Path, work: Path) -> None:
     for cell in document["cells"]:
         if cell["cell_type"] == "code":
             cell["execution_count"] = None
+            if ANSWERS.search("".join(cell["source"])):
+                cell["outputs"] = []
         elif here:
             lines = [cell["source"]] if isinstance(cell["source"], str) else cell["source"]
             lines = [re.sub(r"(\]\(|href=\")\.\./(docs|exercises)/", r"\1\2/", line) for line in lines]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading the text source of a lesson or of its exercises: Markdown with code cells fenced as ```python id=name [ignore] [hide] [points=N].
 
+In front stand `title:` and `minutes:`, and `gpu: not yet` for as long as the stored outputs are the emulator's, because no GPU has run the lesson.
+
 A fence ```repair id=NAME, without lines, stands for the repair NAME of the lesson's room (lessons/repairs.py): a cell with the broken lines, and under it
 the hint and the reference behind a click.
 
@@ -18,6 +20,7 @@ FENCE = re.compile(r"^```python\s+id=(?P<id>[\w-]+)(?P<flags>(?:\s+[\w=]+)*)\s*$
 REPAIR = re.compile(r"^```repair\s+id=(?P<id>[\w-]+)\s*$")
 HEADING = re.compile(r"^#{1,2}\s+(?P<text>.+)$")
 FLAGS = {"ignore", "hide"}
+NOT_YET = "not yet"
 POINTS = re.compile(r"points=(\d+)")
 
 
@@ -43,16 +46,19 @@ class Lesson:
     stem: str
     title: str
     minutes: int
+    on_gpu: bool = True         # whether a GPU has run it
     cells: list[Cell] = field(default_factory=list)
 
 
 def read(path: Path) -> Lesson:
-    """Parse `path`. Raises SourceError on a missing title or minutes, a repeated id, an unknown flag or an open fence."""
+    """Parse `path`. Raises SourceError on a missing title or minutes, another word about GPUs than `not yet`, a repeated id, an unknown flag or an open fence."""
     lines = path.read_text(encoding="utf-8").split("\n")
     head, first = _front_matter(lines, path)
     if "title" not in head or not head.get("minutes", "").isdigit():
         raise SourceError(f"{path.name}: the front matter needs `title:` and `minutes:` (a whole number)")
-    lesson = Lesson(path.stem, head["title"], int(head["minutes"]))
+    if head.get("gpu", NOT_YET) != NOT_YET:
+        raise SourceError(f"{path.name}: the front matter says `gpu: {NOT_YET}`, or nothing of it once a GPU has run the lesson")
+    lesson = Lesson(path.stem, head["title"], int(head["minutes"]), "gpu" not in head)
     lesson.cells = list(_cells(lines, first, path))
     seen: set[str] = set()
     for cell in lesson.cells:

@@ -59,8 +59,9 @@ class Recorder:
             self._now[uses.PLACE].add("another process")
         elif event == "open" and isinstance(arguments[0], (str, os.PathLike)):
             path = Path(arguments[0])
-            if path.suffix == ".json" and path.parent == recordings.FOLDER:
-                self._now["recordings"].add(path.stem)
+            if path.suffix == ".json" and path.parent.parent == recordings.FOLDER:
+                board = path.parent.name
+                self._now["recordings"].add(path.stem if board == recordings.LESSONS_BOARD else f"{board}/{path.stem}")
 
     def notes(self) -> list[dict[str, list]]:
         """What JSON can hold of it, in a fixed order; a Source becomes a dictionary."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stale outputs that are proved to be what they were: a notebook with stale cells is run here, and what came out is compared with what is stored.
 
-With `every`, all compared cells are run and judged, also where nothing that they are made of changed: what their words come from may have (emulator/hazards/words.py).
+With `every`, all compared cells are run and judged, also where nothing that they are made of changed: what their words come from may have (emulator/hazards/kinds.py).
 
 A compared text must be equal, as nbval compares; where only lines of kernels moved, it may name other lines and is stored anew. An output that nbval
 ignores stays when it came out the same (but for a panel's times on a GPU); it is

@@ -91,7 +91,7 @@ def _drawing() -> drawing.Drawing:
 def _below() -> str:
     """One hash of the rooms that a launch runs in (without comments), of every kernel and recording."""
     code = [drawing.shape(ast.parse(path.read_bytes())) for room in ROOMS for path in sorted((hashes.PACKAGE / room).rglob("*.py"))]
-    files = [path for path in sorted((hashes.PACKAGE / "kernels").rglob("*.cu*")) if path.is_file()] + sorted(recordings.FOLDER.glob("*.json"))
+    files = [path for path in sorted((hashes.PACKAGE / "kernels").rglob("*.cu*")) if path.is_file()] + sorted(recordings.FOLDER.rglob("*.json"))
     return _hash(str([code, *((path.name, path.read_bytes()) for path in files)]))
 
 

@@ -34,7 +34,8 @@ from .drawing import Drawing, imported
 
 LINES = re.compile(r"\.cuh?:\d+")
 LISTING = re.compile(r"\blanding(?:_page)?\.(?:syllabus|paths)\(")
-LOADS = re.compile(r"[\w, ()]+ = \(?(?:measure\.load\('[\w-]+'\)(?:, )?)+\)?")        # a statement that reads recordings is the same in both places
+LOAD = r"measure\.load\('[\w-]+'\)"                         # a statement that reads recordings is the same in both places
+LOADS = re.compile(rf"[\w, ()]+ = (?:\(?(?:{LOAD}(?:, )?)+\)?|show\.if_recorded\(lambda: {LOAD}\)|lesson\.if_recorded\(\))")
 UNKNOWN = "unknown"         # in place of the hash of kernels that this machine cannot compile
 PARTS = ("source", "kernels", "lines", "recordings", "texts", "drawing", "nvrtc")
 
@@ -75,12 +76,18 @@ def _made_of(cell: nbformat.NotebookNode, behind: cell_flow.Behind, used: Mappin
     roots = [root for statement in behind.code for root in drawing.meant(statement.tree, names)]
     found = {"source": _hash(cell.source),
              **_kernels(kernels, cells, lines=shows_lines(cell)),
-             "recordings": _files(recordings.FOLDER / f"{name}.json" for one in read for name in one.get("recordings", ())),
+             "recordings": _files(_recording(name) for one in read for name in one.get("recordings", ())),
              "texts": _files(toolchain.KERNELS / name for one in read for name in one.get("texts", ())),
              "drawing": drawing.digest(drawing.reached([*roots, *drawing.checked_by(cell.source)]))}
     if LISTING.search(cell.source):
         found["texts"] = _hash(found["texts"] + hashes.catalogue())
     return {part: found[part] for part in PARTS if found.get(part)}
+
+
+def _recording(noted: str) -> Path:
+    """The file that the recorder noted: a name of the lessons' board, or BOARD/NAME."""
+    board, _, name = noted.rpartition("/")
+    return recordings.FOLDER / (board or recordings.LESSONS_BOARD) / f"{name}.json"
 
 
 def _makers(cell: nbformat.NotebookNode, behind: cell_flow.Behind) -> set[str]:

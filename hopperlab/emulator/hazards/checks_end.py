@@ -56,7 +56,7 @@ def fault_as_hazard(M: Watched, fault: MemoryFault) -> None:
     where = places.user_site(M.body[fault.index]) if fault.index is not None else None
     if any(h.kind == fault.kind and h.where == where for h in M.findings.hazards):
         return
-    kind: Kind = Kind(fault.kind)  # type: ignore[call-arg]  # by its value: no member is made
+    kind = Kind(fault.kind)
     here = End.of(M.body[fault.index]) if fault.index is not None else None
     said, detail = ("fault", fault.detail) if fault.detail else ("refused", str(fault).removeprefix(f"{kind}: "))
     M.findings.hazards.append(Hazard(kind, f"{said}-{kind}", here, None, fault.block, fault.thread, address=fault.address, facts={"detail": detail}))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..ptx.places import Place
 from . import compiler_made
 from .hazard import End, Hazard
-from .words import CASES
+from .kinds import CASES
 
 if TYPE_CHECKING:
     from ..machine.machine import Machine
@@ -44,7 +44,7 @@ class Findings:
         self.of_lanes: set[tuple[Any, ...]] = set()     # those between lanes of one warp, so far
 
     def add(self, case: str, index: int | None, other: int | None, gid: int, **known: Any) -> None:
-        """Keep a situation (words.CASES) that instruction `index` of thread `gid` showed, perhaps against instruction `other`.
+        """Keep a situation (kinds.CASES) that instruction `index` of thread `gid` showed, perhaps against instruction `other`.
 
         known: the fields of a Hazard that say where in memory and against whom, and the facts of the case.
         """
@@ -146,7 +146,7 @@ def places(instrs: list[Instr]) -> tuple[Place, ...]:
 
 
 def divergent(M: Watched, case: str, site: int, other: int | None, gid: int, **facts: Any) -> None:
-    """A collective instruction without all the threads it needs; case: one of words.MISSING."""
+    """A collective instruction without all the threads it needs; case: one of kinds.MISSING."""
     instr = M.body[site]
     rule = "warpgroup" if instr.op in WARPGROUP else "mask" if instr.op in MASKED or "warp" in instr.mods else "warp"
     M.findings.add(case, site, other, gid, rule=rule, **facts)

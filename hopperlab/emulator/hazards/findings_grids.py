@@ -10,7 +10,7 @@ import numpy as np
 from .findings import in_array, places
 from .global_words import COLUMN, LANE, SERIAL
 from .hazard import End, Hazard
-from .words import CASES
+from .kinds import CASES
 
 if TYPE_CHECKING:
     from ..machine.memory import Allocation

@@ -66,5 +66,5 @@ def descriptor_bits(M: Watched, site: int, gid: int, value: int, operand: str, b
 
 
 def setmaxnreg(M: Watched, case: str, site: int, gid: int, other: int | None = None, **facts: Any) -> None:
-    """setmaxnreg that is ignored, illegal or can never be satisfied; case: one of words.REGISTERS."""
+    """setmaxnreg that is ignored, illegal or can never be satisfied; case: one of kinds.REGISTERS."""
     M.findings.add(case, site, other, gid, **facts)

@@ -34,7 +34,7 @@ class Hazard:
     """One synchronisation error, named at both of its ends.
 
     kind:     the class of error, one of kinds.Kind ('read-before-arrival', 'overwrite-in-flight', 'race', 'deadlock' …)
-    case:     which situation of that kind: the key of its words in words.CASES
+    case:     which situation of that kind: the key of its words in kinds.CASES
     here:     the access that came too early (None where a fault has no instruction)
     there:    the operation it collided with, where there is one
     block, thread: one CTA (x, y, z) and thread that showed it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How loud a kind of hazard is: an error, a warning, or off. Most kinds are errors (or warnings, where words.py says so) and stay that; those in LEVELS can be switched
+"""How loud a kind of hazard is: an error, a warning, or off. Most kinds are errors (or warnings, where kinds.py says so) and stay that; those in LEVELS can be switched
 by `hl.emulate(levels={...})`, `hopperlab sanitize --level KIND=LEVEL`, or the environment variable below."""
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one renderer of hazards: words, HTML and JSON of the data that a Hazard is. What it says stands in words.py.
+"""The one renderer of hazards: words, HTML and JSON of the data that a Hazard is. What it says stands in kinds.py (of deadlocks also in situation.py).
 
 `folders=False` leaves out the folders of the kernel's own files, as a notebook prints them wherever it runs.
 """
@@ -9,11 +9,11 @@ import html as escapes
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from .situation import Situation
-from .words import CASES, RULES, SITUATIONS
+from .kinds import CASES, RULES
+from .situation import SITUATIONS, Situation
 
 if TYPE_CHECKING:
-    from .words import Case
+    from .kinds import Case
 
 
 SEVERITIES = {"error": "", "warning": " (warning)", "compiler": " (by the compiler)"}

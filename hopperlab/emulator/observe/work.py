@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from ..errors import BudgetExceeded
 from ..machine.events import Listener
 from ..ptx import places
+from .classes import instruction_class
 
 if TYPE_CHECKING:
     from ..compile.translate import Translation
+    from ..ptx.ir import Instr
 
 MEMORY, BARRIER = 32, 16
-WEIGHTS = {**dict.fromkeys(("ld", "ldu", "st", "atom", "red", "multimem", "ldmatrix", "stmatrix"), MEMORY), "cp": MEMORY,
-           **dict.fromkeys(("bar", "barrier", "fence", "membar", "mbarrier"), BARRIER), "wgmma": 64, "mma": 16, "wmma": 16, "call": 2048}
+WEIGHTS = {"memory": MEMORY, "async_copy": MEMORY, "barrier": BARRIER, "mbarrier": BARRIER, "tensor": 16}      # by class
+MORE = {"wgmma": 64, "call": 2048}
 BULK = 256                 # cp.async.bulk, cp.reduce.async.bulk: an engine moves up to a whole tile
 START = 16                 # a cohort that starts to run, or jumps back
 EVERY = 64                 # looks at the sum are this many starts apart
@@ -62,7 +64,7 @@ def costs(translation: Translation) -> list[int]:
     return [sum(map(_cost, translation.function.body[start:end])) for start, end in translation.spans]
 
 
-def _cost(instr) -> int:
+def _cost(instr: Instr) -> int:
     if instr.op == "cp" and "bulk" in instr.mods:
         return BULK
-    return WEIGHTS.get(instr.op, 1)
+    return MORE.get(instr.op) or WEIGHTS.get(instruction_class(instr), 1)

@@ -107,10 +107,6 @@ def _red(instr, function) -> MachineOp:
     return MachineOp(atomic, info, ((address, None), *_values(instr, values, info)))
 
 
-def _multimem(instr, function) -> MachineOp:
-    raise unsupported(instr, "multimem addresses span several GPUs, which the emulator does not model")
-
-
 def atomic(M: Machine, C: Cohort, info: Info, address: Value, *values: Value) -> Value | tuple[Value, ...] | None:
     """atom or red: returns the old values (atom), one array an element."""
     if info.returns:
@@ -186,4 +182,4 @@ def _apply(M, view, index, info: Info, values) -> np.ndarray:
 
 
 _ADDITIVE = tuple(updates.UFUNC.values())
-RESOLVERS = {"atom": _atom, "red": _red, "multimem": _multimem}
+RESOLVERS = {"atom": _atom, "red": _red}

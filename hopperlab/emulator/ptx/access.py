@@ -1,43 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which registers an instruction writes and which it reads, from one table of operand roles.
+"""Which registers an instruction writes and which it reads.
 
-The rule is "the first operand is the result, the rest are sources"; the tables below list what departs from it.
-Registers inside an address are sources wherever they stand. Change a family here and nowhere else.
+The first operand is the result where its row in instructions.py says so; the rest are sources. Registers inside an address are sources wherever they stand.
 """
 from __future__ import annotations
 
 from typing import Any
 
-
 from .instruction_operands import CARRY, Addr, Not, PredPair, Reg, TensorAddr, Vec
-
-# No operand is a result.
-NO_RESULT = frozenset(
-    "applypriority bra brkpt brx cp discard exit fence griddepcontrol membar nanosleep pmevent prefetch prefetchu red "
-    "ret setmaxnreg st stmatrix sured sust tensormap trap".split()
-)
-
-# Results exist only for these second components.
-RESULT_ONLY_FOR = {
-    "bar": {"red"},
-    "barrier": {"red"},  # .cta.red is found below: .cta only says which barrier
-    "mbarrier": {"arrive", "arrive_drop", "test_wait", "try_wait", "pending_count"},
-    "wgmma": {"mma_async"},
-    "wmma": {"load", "mma"},
-    "multimem": {"ld_reduce"},
-}
-
-READS_CARRY = frozenset({"addc", "subc", "madc"})
-
-
-def has_result(op: str, mods: tuple[str, ...]) -> bool:
-    """True when the first operand of `op.mods` is written."""
-    if op in NO_RESULT:
-        return False
-    only = RESULT_ONLY_FOR.get(op)
-    if only is None:
-        return True
-    return next((m for m in mods if m != "cta"), "") in only
+from .instructions import INSTRUCTIONS, has_result
 
 
 def _collect(operand, out: list) -> None:
@@ -81,7 +52,8 @@ def registers(instr: Any) -> tuple[tuple[Reg, ...], tuple[Reg, ...]]:
         rest = operands
     for operand in rest:
         _collect(operand, srcs)
-    if op in READS_CARRY:
+    known = INSTRUCTIONS.get(op)
+    if known is not None and known.carry:
         srcs.append(CARRY)
     if "cc" in mods:
         dsts.append(CARRY)

@@ -3,8 +3,8 @@
 //
 // Who waits for whom:
 //   READY     device d tells the others that its shard is complete; a copying thread waits for that before it reads a shard
-//   pieces    a copying thread tells its own device that a chunk of a piece has been written; a producer waits until all chunks
-//             of its tile's piece are. Nobody waits for pieces of the own shard
+//   pieces    a copying thread tells its own device how many chunks of a piece it has written (TELL_EACH: one by one); a producer
+//             waits until all chunks of its tile's piece are. Nobody waits for pieces of the own shard
 //   READ      a device that has all pieces of shard d tells device d, whose kernel does not end before that: what comes after it
 //             may write the shard again
 // All three count steps, so that nothing is ever set back: `step` is 1 at the first launch on these flags, 2 at the next.
@@ -13,7 +13,7 @@
 // 16 KiB of shared memory. With DEDICATED the last `copiers` CTAs of the grid do nothing else instead, their whole ring full of chunks.
 // The order of tiles begins at row `start`: the own shard's, and nobody waits as long as the link is faster than the product.
 //
-// Macros: those of wide_product.cuh, COPY_SLOTS, COPY_BYTES, DEDICATED. Launch: grid a multiple of CLUSTER_M, all of it on the GPU at once (at
+// Macros: those of wide_product.cuh, COPY_SLOTS, COPY_BYTES, DEDICATED, TELL_EACH. Launch: grid a multiple of CLUSTER_M, all of it on the GPU at once (at
 // most the SMs), block 384, dynamic shared memory RING_BYTES + C_BYTES + COPY_SLOTS * (COPY_BYTES + 8) + 16 * STAGES. Tensor maps: left of this
 // device's gathered A, box BM x 64; right of B, box BN / CLUSTER_M x 64; C box 64 x 64; swizzle 128B. gathered: every device's A, m x k.
 // flags: every device's, 2 * MOST_DEVICES words; pieces: this device's, m / piece_rows. All 0 before step 1. copiers: at least 1, with DEDICATED a
@@ -27,6 +27,9 @@
 #endif
 #ifndef COPY_BYTES
 #define COPY_BYTES 4096
+#endif
+#ifndef TELL_EACH
+#define TELL_EACH 0
 #endif
 #ifndef DEDICATED
 #define DEDICATED 0
@@ -83,9 +86,16 @@ gathered_product(const __grid_constant__ TensorMap left, const __grid_constant__
                 await_flag(flags.of<unsigned>(rank) + READY + shard, step);
                 fence_proxy_async();
             };
-            auto done = [&](int i) { red_release_gpu_add_one(&pieces[piece_of(i * copiers + copier)]); };
+            int count = (all - copier + copiers - 1) / copiers, written = 0;                // chunks of this thread; those not told of
+            auto done = [&](int i) {                            // tells once for all of its chunks of a piece
+                int chunk = i * copiers + copier, piece = piece_of(chunk);
+                written++;
+                if (!TELL_EACH && i + 1 < count && piece_of(chunk + copiers) == piece) return;
+                red_release_gpu_add(&pieces[piece], written);
+                written = 0;
+            };
             unsigned char* slots = shared + (DEDICATED ? 0 : RING_BYTES + C_BYTES + 16 * STAGES);
-            copy_chunks<CHUNK_SLOTS, COPY_BYTES>(slots, chunk_full, (all - copier + copiers - 1) / copiers, at, ahead, done);
+            copy_chunks<CHUNK_SLOTS, COPY_BYTES>(slots, chunk_full, count, at, ahead, done);
         } else if (threadIdx.x == 64 && me == 0) {              // who speaks for this device
             for (int other = 1; other < devices; other++) raise_flag(flags.of<unsigned>((rank + other) % devices) + READY + rank, step);
             for (int other = 1; other < devices; other++) {

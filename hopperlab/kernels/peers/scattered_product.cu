@@ -3,7 +3,7 @@
 // TMA, straight out of shared memory and over the link: cp.reduce.async.bulk.tensor with a tensor map of that device's memory.
 //
 // C += sum: what is there already, the residual of a model or zeros, is kept. Each addition is rounded to bf16, and their order is
-// free. Tiles of other devices come first (the order begins at row `start`), the own ones last, when the links rest.
+// free. The order of tiles begins at row `start`.
 //
 // Who waits for whom:
 //   OPEN      device d tells the others that its C may be added to; a consumer waits for that before its first addition there
@@ -11,12 +11,16 @@
 //   ADDED     a device all of whose additions have been made tells the others; a kernel ends when all others have told
 // All three count steps: `step` is 1 at the first launch on these flags, 2 at the next.
 //
-// Macros: those of wide_product.cuh. Launch: grid a multiple of CLUSTER_M, block 384, dynamic shared memory RING_BYTES + C_BYTES + 16 * STAGES. Tensor
+// Macros: those of wide_product.cuh, IN_TURNS (1: rows of all devices in turns). Launch: grid a multiple of CLUSTER_M, block 384, dynamic shared memory RING_BYTES + C_BYTES + 16 * STAGES. Tensor
 // maps: left of A, box BM x 64; right of B, box BN / CLUSTER_M x 64; c_maps: of each device's C, m / devices x n, box 64 x 64; swizzle 128B. flags: every
 // device's, 2 * MOST_DEVICES words; done: one word. All 0 before step 1. m / devices a multiple of BM * CLUSTER_M. Measured in recordings/two_gpus.json.
 #include <hopperlab/grid_flag.cuh>
 #include <hopperlab/peers.cuh>
 #include <hopperlab/wide_product.cuh>
+
+#ifndef IN_TURNS
+#define IN_TURNS 0
+#endif
 
 enum { OPEN = 0, ADDED = MOST_DEVICES };                        // where the flags of device d begin: [OPEN + d], [ADDED + d]
 struct PeerMaps { TensorMap of[MOST_DEVICES]; };
@@ -29,6 +33,9 @@ scattered_product(const __grid_constant__ TensorMap left, const __grid_constant_
     int k_blocks = (k + BK - 1) / BK, down = m / (CLUSTER_M * BM), right_of = (n + BN - 1) / BN, tiles = down * right_of;
     int clusters = gridDim.x / CLUSTER_M, first = blockIdx.x / CLUSTER_M, warpgroup = threadIdx.x / 128, shard_rows = m / devices;
     unsigned* here = flags.of<unsigned>(rank);
+    auto tile_of = [&](int index) {
+        return IN_TURNS ? alternating_tile(index, down, right_of, start, devices) : rotated_tile(index, down, right_of, start);
+    };
     WideProduct product; product.begin(shared);
     Ring<STAGES> ring;
 
@@ -36,7 +43,7 @@ scattered_product(const __grid_constant__ TensorMap left, const __grid_constant_
         if (SHIFT) setmaxnreg_dec<40>();
         if (threadIdx.x == 0) {                                 // the producer
             for (int index = first; index < tiles; index += clusters) {
-                Tile tile = rotated_tile(index, down, right_of, start);
+                Tile tile = tile_of(index);
                 product.load(ring, left, right, (tile.row * CLUSTER_M + product.up) * BM, tile.col * BN, k_blocks);
             }
             product.drain(ring);
@@ -54,7 +61,7 @@ scattered_product(const __grid_constant__ TensorMap left, const __grid_constant_
         bool late = consumer == 0;
         if (consumer == 1 && first < tiles) bar_sync(SECOND, 256);
         for (int index = first; index < tiles; index += clusters, count++) {
-            Tile tile = rotated_tile(index, down, right_of, start);
+            Tile tile = tile_of(index);
             product.multiply(ring, d, consumer, late, k_blocks);
             int row0 = (tile.row * CLUSTER_M + product.up) * BM + consumer * WM, owner = row0 / shard_rows;
             if (!BUG_OVERWRITTEN && thread == 0 && !(open >> owner & 1)) {

@@ -22,7 +22,7 @@ def counted_beside(runs: Mapping[str, Any]) -> str:
     runs: name of a kernel in recordings/counters.json -> run. Says for each whether every count is equal. Raises LookupError for
     a kernel that was not recorded.
     """
-    data = json.loads((recordings.FOLDER / "counters.json").read_text(encoding="utf-8"))
+    data = json.loads(recordings.path_of("counters").read_text(encoding="utf-8"))
     measured = {row["kernel"]: row["gpu"] for row in data["rows"]}
     head = data["header"]
     rows = []

@@ -62,7 +62,7 @@ def _fields(states: Sequence[tuple[int, int, int]], labels: Sequence[str], headi
 
 
 def _words(states: Sequence[tuple[int, int, int]], labels: Sequence[str], heading: str) -> str:
-    return "\n".join([heading, *(f"  {label.replace(chr(10), ' '):24s} phase {phase}, {pending} arrivals pending, {tx} bytes to come"
+    return "\n".join([heading, *(f"  {label.replace(chr(10), ' '):24s} phase {phase}; pending arrivals: {pending}; bytes to come: {tx}"
                                  for label, (phase, pending, tx) in zip(labels, states))])
 
 

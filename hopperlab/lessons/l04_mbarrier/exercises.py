@@ -90,7 +90,7 @@ def _arrivals(tiles: int, blocks: int) -> Requirement:
             asked = {0: of_block, **{warp: len(range(team, of_block, len(TEAMS))) for team, warps in TEAMS.items() for warp in warps}}
             for warp, count in asked.items():
                 if found[block, warp] != count:
-                    return (f"warp {warp} of block {block} arrives {found[block, warp]} times, and should arrive {count} times: the producer "
+                    return (f"arrivals of warp {warp} of block {block}: {found[block, warp]}, and it should be {count}: the producer "
                             "on full, once for each tile; a consumer warp on empty, once for each tile of its team, for itself and no other")
         return ""
     return custom("arrivals of each warp", complaint)
@@ -120,5 +120,5 @@ EXERCISES = (
              case=_phases, constants={"COUNT": (2, 1, 3, 5)}, says=lambda events: f"{events} events"),
     Exercise("04.2", "A ring of slots", CUDA, "ring", shapes=((1, 1), (2, 1), (9, 2), (13, 3)),
              draw=lambda rng: (int(rng.integers(1, 30)), int(rng.integers(1, 5))), case=_ring,
-             constants={"STAGES": (4, 2, 6)}, says=lambda shape: f"{shape[0]} tiles, {shape[1]} blocks"),
+             constants={"STAGES": (4, 2, 6)}, says=lambda shape: "tiles, blocks = {}, {}".format(*shape)),
 )

@@ -37,7 +37,7 @@ def check_two_slots(init: str | None, before_load: str | None, before_reads: str
     try:
         trouble = _in_emulator(source)
     except (hl.CompileError, hl.NoteError) as error:
-        return f"It does not compile: {error}"
+        return str(error)
     return trouble or _on_gpu(source)
 
 

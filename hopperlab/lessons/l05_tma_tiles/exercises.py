@@ -41,6 +41,23 @@ def _star(x: np.ndarray, halo: int) -> np.ndarray:
     return total
 
 
+def _mistakes(x: np.ndarray, HALO: int) -> dict[str, dict[str, np.ndarray]]:
+    """What y holds where one thing is wrong, by the sentence that says which."""
+    reach = 2 * (HALO + LEAD)
+    around = _star(np.pad(x, reach), HALO)
+
+    def further(*steps: int) -> np.ndarray:
+        """For each element the sum of another one, so many elements further along each axis."""
+        return around[tuple(slice(reach + step, reach + step + extent) for step, extent in zip(steps, x.shape, strict=True))]
+
+    found = {"The element itself was added, and only its neighbours count": _star(x, HALO) + x,
+             "The box was loaded from the tile's first element on, and it begins before it: HALO elements in depth and height, LEAD along the width":
+                 further(HALO, HALO, LEAD)}
+    if HALO != LEAD:
+        found["Along the width the tile was looked for HALO elements into the box, and it lies LEAD elements into it"] = further(0, 0, HALO - LEAD)
+    return {cause: {"y": y} for cause, y in found.items()}
+
+
 def _stencil(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int, HALO: int) -> Case:
     """(depth, height, width): rows of x lie `pitch` floats apart, width rounded up to 16 bytes; a block makes TILE³ elements of y."""
     depth, height, width = shape
@@ -56,7 +73,7 @@ def _stencil(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int, H
         sizes = [np.int32(n) for n in (depth, height, width, pitch)]
         launch("stencil", grid, (TILE * TILE,), (source, whole, y, *sizes))
 
-    return Case({"y": _star(x, HALO)}, run, {"y": y}, carried=(Carried("tma"),), requires=(
+    return Case({"y": _star(x, HALO)}, run, {"y": y}, carried=(Carried("tma"),), mistaken=_mistakes(x, HALO), requires=(
         exactly("tma_loads", blocks, "one copy brings a block's tile with its halo"),
         in_each_block(blocks, 1, "issue cp", "tensor copies"),
         exactly("tma_load_bytes", blocks * box_bytes, "each block loads one box, the part outside the volume included"),

@@ -187,7 +187,8 @@ def needed(micro: Any, loads: Any) -> tuple[float, float]:
 def check_boxes(micro: Any, loads: Any, boxes: int | None) -> str:
     """Lesson 05x's exercise: the least number of 8 KiB boxes that one SM must have in flight, by Little's law and `needed`."""
     cycles, rate = needed(micro, loads)
-    told = f"one box takes {cycles:.0f} cycles alone; an SM's share of the bandwidth is {rate:.1f} bytes per cycle"
+    highest = micro.header["clocks"]["sm_max_mhz"]
+    told = f"one box takes {cycles:.0f} cycles alone, {1000 * cycles / highest:.0f} ns at the highest clock; an SM's share of the bandwidth is {rate:.1f} bytes per cycle"
     if boxes is None:
         return f"Not answered yet. Recorded: {told}."
     if wrong_form := no_number(boxes):

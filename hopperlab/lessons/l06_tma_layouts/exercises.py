@@ -36,7 +36,8 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
         launch("weigh", (blocks,), (ROWS,), (source, y, np.int32(rows), np.int32(columns), np.int32(at)), shared_mem=at + ROWS * SPAN)
 
     expected = a @ np.arange(1, columns + 1, dtype=np.int32)
-    return Case({"y": expected}, run, {"y": y}, carried=(Carried("tma"), *_own_rows(a, y, expected, ROWS)), requires=(
+    return Case({"y": expected}, run, {"y": y}, carried=(Carried("tma"), *_own_rows(a, y, expected, ROWS)),
+                mistaken=_mistakes(a, at, SPAN, ROWS), requires=(
         exactly("tma_load_bytes", copied, "each box comes once, by TMA"),
         in_each_block(blocks, boxes, "issue cp", "tensor copies"),
         at_most("shared_load_requests", copied // 16 // WARP, "a thread reads its row in pieces of 16 bytes, each once"),
@@ -46,6 +47,21 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
                  instead="the boxes bring the rows, and ld reads them, 16 bytes a lane"),
         at_least("shared_load_bytes", 4 * rows * columns, "the threads read the tile from shared memory"),
         none_of("shared_load_conflicts", "eight lanes that read 16 bytes each of eight rows find them in eight groups of banks")))
+
+
+def _mistakes(a: np.ndarray, at: int, SPAN: int, ROWS: int) -> dict[str, dict[str, np.ndarray]]:
+    """What y holds where each thread looks for its pieces in other places, by the sentence that says which. at: bytes from a multiple of 1024 to the tile."""
+    width, mode = SPAN // 4, f"{SPAN}B"
+    whole = np.zeros([-(-extent // edge) * edge for extent, edge in zip(a.shape, (ROWS, width), strict=True)], np.int32)
+    whole[:a.shape[0], :a.shape[1]] = a
+    boxes = whole.reshape(-1, ROWS, whole.shape[1] // width, width).swapaxes(1, 2)
+    plain, found = 4 * np.arange(ROWS * width), {}
+    for cause, looked in (("The XOR was taken of the offset in the tile, and the copy engine takes it of the whole address", swizzle.apply(plain, mode)),
+                          ("The pieces were looked for where they would lie without a swizzle", plain)):
+        holds = (swizzle.apply(at + looked, mode) - at) // 4                # which number of the box lies there
+        seen = boxes.reshape(*boxes.shape[:2], -1)[..., holds].reshape(boxes.shape).swapaxes(1, 2).reshape(whole.shape)
+        found[cause] = {"y": (seen @ np.arange(1, whole.shape[1] + 1, dtype=np.int32))[:len(a)]}
+    return found
 
 
 def _own_rows(a: np.ndarray, y: np.ndarray, expected: np.ndarray, ROWS: int) -> list[Carried]:
@@ -66,5 +82,5 @@ EXERCISES = (
     Exercise("06.2", "Down the columns", CUDA, "down", shapes=((64, 32, 0), (40, 70, 128), (1, 1, 384), (97, 33, 896)),
              draw=lambda rng: (int(rng.integers(1, 130)), int(rng.integers(1, 100)), 128 * int(rng.integers(0, 8))), case=_weigh,
              constants={"SPAN": (128, 64, 32), "ROWS": (64, 32, 96)}, seeds=2,
-             says=lambda shape: f"{shape[0]} rows, {shape[1]} columns, tile at {shape[2]}"),
+             says=lambda shape: "rows, columns = {}, {}; tile at {}".format(*shape)),
 )

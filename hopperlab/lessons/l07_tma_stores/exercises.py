@@ -13,6 +13,7 @@ import hopperlab as hl
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, Case, Exercise
 from ...checking.requires import Requirement, custom, exactly, needless, none_of
+from ...runtime.tables import counted
 
 SQUARES = 256                # floats of one tile of 07.1
 PART = 16                    # columns of k of one block of 07.2
@@ -31,9 +32,10 @@ def unread_at_once(run: Any) -> int:
 
 def _unread(amount: int, slots: int) -> Requirement:
     def complaint(run: Any) -> str:
-        found, why = unread_at_once(run), f"before a slot is written again, all but the newest {slots - 1} groups must have read, and no more"
+        newest = "group" if slots == 2 else f"{slots - 1} groups"
+        found, why = unread_at_once(run), f"before a slot is written again, all but the newest {newest} must have read, and no more"
         if found != amount:
-            return f"at most {found} stores had not yet read their slot at once, and it should be {amount}: {why}"
+            return f"at most {counted(found, 'store')} had not yet read {'its slot' if found == 1 else 'their slots'} at once, and it should be {amount}: {why}"
         block, turn, unread = next(((b, i, n) for b, before in unread_before(run).items() for i, n in enumerate(before) if n != min(i, slots - 1)), (0, 0, -1))
         return "" if unread < 0 else (f"when store {turn + 1} of block {block} is issued, {unread} had not yet read "
                                       f"their slot, and it should be {min(turn, slots - 1)}, in every turn: {why}")
@@ -153,7 +155,7 @@ def _draw_split(rng: np.random.Generator) -> tuple[int, int, int]:
 
 EXERCISES = (
     Exercise("07.1", "Stores from slots", CUDA, "squares", shapes=((4, 1), (SQUARES, 1), (1500, 1), (3 * SQUARES + 12, 2)), draw=_draw_squares,
-             case=_squares, constants={"SLOTS": (2, 3, 4)}, says=lambda shape: f"{shape[0]} numbers, {shape[1]} blocks"),
+             case=_squares, constants={"SLOTS": (2, 3, 4)}, says=lambda shape: f"{counted(shape[0], 'number')}, {counted(shape[1], 'block')}"),
     Exercise("07.2", "Split k, and finish the tile", CUDA, "split_k", shapes=((1, 4, 1), (32, 32, 48), (33, 20, 50)), draw=_draw_split,
              case=_split_k, constants={"TILE": (32, 16, 24)},
              says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}"),

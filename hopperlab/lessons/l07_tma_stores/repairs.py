@@ -25,12 +25,14 @@ def _scale(landing: str) -> tuple[bool, Any]:
     return bool((b == 2 * a).all()), run
 
 
-def _repair(name: str, right: str, wrong: str, hint: str) -> Repair:
-    return Repair(name, "copy/tma_scale.cu", "int s = 0, phase = 0;", "// both slots were used: the next phase begins", ((right, wrong),), _scale, hint)
+def _repair(name: str, changes: tuple[tuple[str, str], ...], hint: str) -> Repair:
+    return Repair(name, "copy/tma_scale.cu", "int s = 0, phase = 0;", "// both slots were used: the next phase begins", changes, _scale, hint)
 
 
 REPAIRS = (
-    _repair("fence", FENCE, "", "Ordinary stores write the slot, the engine reads it: two proxies. Who has to fence, before which line?"),
-    _repair("reuse", "            cp_async_bulk_wait_group_read<0>();\n", "",
+    _repair("fence", ((FENCE, ""), ("// ... and everyone has fenced", "// everyone is here")),
+            "Ordinary stores write the slot, the engine reads it: two proxies. Who has to fence, before which line?"),
+    _repair("reuse", (("            cp_async_bulk_wait_group_read<0>();\n", ""),
+                      ("stored from a step ago: it may be overwritten once the engine has read it.", "stored from a step ago.")),
             "The other slot was handed to the engine a turn ago. How does thread 0 learn that the engine has read it?"),
 )

@@ -113,7 +113,7 @@ def operand_builds() -> str:
 
 def wavefronts_beside(names: Mapping[str, tuple[int, str]]) -> str:
     """Wavefronts that Nsight Compute recorded for kernels of four wgmma each, beside the formula. names: recorded kernel -> (N, source)."""
-    data = json.loads((recordings.FOLDER / "counters_engines.json").read_text(encoding="utf-8"))
+    data = json.loads(recordings.path_of("counters_engines").read_text(encoding="utf-8"))
     measured = {row["kernel"]: row["gpu"]["wgmma_wavefronts"] for row in data["rows"] if "wgmma_wavefronts" in (row["gpu"] or {})}
     head = data["header"]
     lines = [f"Nsight Compute on {head['gpu']}, driver {head['driver']}, {head['date']}: wavefronts of wgmma, four instructions"]

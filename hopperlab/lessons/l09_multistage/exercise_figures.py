@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the exercises of lesson 09: the slots of a multistage loop over its k-steps.
+"""Pictures of the exercises of lesson 09: the slots of a multistage loop over its k-blocks.
 
 A drawing of the schedule that the source asks for, not of a run.
 """
@@ -14,7 +14,7 @@ WAITED = 0.7                # where in a step wgmma_wait_group stands
 
 
 def loop_plan(stages: int, pending: int, tiles: int) -> list[tuple[int, int, float, float, float]]:
-    """(tile, slot, its load is issued, its products are issued, the slot is handed back), in k-steps of the loop.
+    """(tile, slot, its load is issued, its products are issued, the slot is handed back), in steps of the loop.
 
     The first loads are issued before step 0; step i hands back the slot of tile i - pending and loads into it.
     Raises ValueError where the ring waits for itself: at most stages - 1 products may stay in flight.
@@ -31,4 +31,4 @@ def draw_multistage(stages: int = 3, pending: int = 1, tiles: int = 8) -> style.
     for tile, slot, load, use, back in sorted(loop_plan(stages, pending, tiles), key=lambda row: (row[1], row[0])):
         spans += [Span(f"slot {slot}", load, use, LOAD, f"load {tile}"), Span(f"slot {slot}", use, back, READ, f"tile {tile}")]
     heading = f"{stages} stages, wait_group<{pending}>: step i hands back the slot of tile i{f' - {pending}' if pending else ''}"
-    return gantt(spans, heading, "k-step of the loop (a drawing; the order counts)", {LOAD: style.SKY, READ: style.ORANGE})
+    return gantt(spans, heading, "step of the loop, one a k-block (a drawing; the order counts)", {LOAD: style.SKY, READ: style.ORANGE})

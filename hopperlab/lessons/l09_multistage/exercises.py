@@ -10,15 +10,16 @@ from ...checking.carried import Carried, alone_ahead
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.concurrency import arrivals_by, converged, issued_by, nobody_stops, nothing_else, products_in_flight
 from ...checking.requires import Requirement, at_least, custom, exactly, in_flight
+from ...runtime.tables import counted
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once, integers
 
 BM, BN, BK = 128, 64, 32     # the tile of a block of 09.2: two warpgroups of 64 rows
 ROW_BYTES = 2 * BK
-STEPS = BK // 16             # wgmma of one warpgroup in one k-step
+STEPS = BK // 16             # wgmma of one warpgroup in one k-block
 
 
 def _plan(_rng: np.random.Generator, tiles: int, STAGES: int, PENDING: int) -> Case:
-    """For every k-step: slot, parity of full, tile handed back, tile loaded, parity of empty."""
+    """For every k-block: slot, parity of full, tile handed back, tile loaded, parity of empty."""
     rows = []
     for i in range(tiles):
         back = i - PENDING if i >= PENDING else None
@@ -28,7 +29,7 @@ def _plan(_rng: np.random.Generator, tiles: int, STAGES: int, PENDING: int) -> C
 
 
 def loads_before_steps(run: Any) -> dict[int, list[int]]:
-    """Block -> for each k-step, how many loads were issued before the first product of its warp 0 in that step."""
+    """Block -> for each k-block, how many loads were issued before the first product of its warp 0 in that step."""
     loads: dict[int, int] = {}
     products: dict[int, int] = {}
     found: dict[int, list[int]] = {}
@@ -49,7 +50,7 @@ def _refilled_at_once(tiles: int, stages: int, pending: int) -> Requirement:
             for i, found in enumerate(counts):
                 asked = min(tiles, stages + max(0, i - pending))
                 if found < 2 * asked:
-                    return (f"before the products of k-step {i}, {found // 2} tiles had been asked for, and it should be {asked}: a slot is "
+                    return (f"before the products of k-block {i}, {counted(found // 2, 'tile')} had been asked for, and it should be {asked}: a slot is "
                             f"filled again in the step in which it is handed back, that of tile i - {pending} in step i")
         return ""
     return custom("each slot is filled again in the step that hands it back", complaint)
@@ -75,7 +76,8 @@ def _multistage(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: i
         issued_by((0, 1), STEPS * tiles, "two warpgroups with 64 rows each"),
         exactly("tma_load_bytes", blocks * tiles * (BM + BN) * ROW_BYTES, "each tile is loaded once"),
         in_flight("cp", 2 * min(STAGES, tiles), f"{STAGES} slots keep the loads of A and B of {STAGES} tiles on their way"),
-        in_flight_at_once(STEPS * min(PENDING + 1, tiles), f"{PENDING} more k-steps of {STEPS} wgmma run while a new one is issued"),
+        in_flight_at_once(STEPS * min(PENDING + 1, tiles), f"{counted(PENDING, 'more k-block')} of {STEPS} wgmma "
+                          f"{'runs' if PENDING == 1 else 'run'} while a new one is issued"),
         at_least("mbarrier_arrivals", blocks * (tiles + 2 * refills), "each warpgroup hands back a slot by one arrival before it is filled again"),
         _refilled_at_once(tiles, STAGES, PENDING),
         nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
@@ -91,7 +93,7 @@ def _draw_multistage(rng: np.random.Generator) -> tuple[int, int, int]:
 
 EXERCISES = (
     Exercise("09.1", "Slots and parities", PYTHON, "plan", shapes=(1, 4, 7, 16), draw=lambda rng: int(rng.integers(8, 40)), case=_plan,
-             constants={"STAGES": (3, 4, 5), "PENDING": (1, 0, 2)}, says=lambda tiles: f"{tiles} tiles"),
-    Exercise("09.2", "One k-step later, safely", CUDA, "gemm", shapes=((128, 64, 192), (1, 3, 40), (65, 66, 168)), draw=_draw_multistage,
+             constants={"STAGES": (3, 4, 5), "PENDING": (1, 0, 2)}, says=lambda tiles: counted(tiles, "tile")),
+    Exercise("09.2", "One k-block later, safely", CUDA, "gemm", shapes=((128, 64, 192), (1, 3, 40), (65, 66, 168)), draw=_draw_multistage,
              case=_multistage, constants={"STAGES": (3, 4, 5), "PENDING": (1, 2)}, seeds=2, says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}"),
 )

@@ -326,7 +326,7 @@ def _deeper(source: str, in_flight: int, distance: int, stages: int) -> tuple[st
 def check_later_release(wait: int | None, released: Callable[[int], int] | None, least_stages: int | None) -> str:
     """Lesson 09's exercise: two products in flight in gemm/multistage.cu, run in the emulator with the learner's wait and release.
 
-    wait: the N of wgmma_wait_group<N>; released: k-step i -> the tile whose slot is handed back in it; least_stages: the shallowest
+    wait: the N of wgmma_wait_group<N>; released: step i -> the tile whose slot is handed back in it; least_stages: the shallowest
     ring that works.
     """
     if wait is None or released is None or least_stages is None:
@@ -338,7 +338,7 @@ def check_later_release(wait: int | None, released: Callable[[int], int] | None,
     distances = {i - released(i) for i in range(4, 12)}
     if len(distances) != 1 or min(distances) < 0:
         steps = ", ".join(str(released(i)) for i in range(4, 8))
-        return f"released gives the tiles {steps} for the k-steps 4, 5, 6, 7: each k-step hands back one tile, as far behind in every step, and none to come."
+        return f"released gives the tiles {steps} for the steps 4, 5, 6, 7: each step hands back one tile, as far behind in every step, and none to come."
     if not 0 <= wait <= 7 or not 2 <= least_stages <= 6:
         return "The wait takes 0 to 7 groups here, and the ring 2 to 6 stages."
     distance, source = distances.pop(), hl.kernel_source("gemm/multistage.cu")

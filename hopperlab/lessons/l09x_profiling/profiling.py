@@ -202,7 +202,7 @@ def symptoms_table() -> str:
 # --- counters of one kernel -------------------------------------------------------------------------------------------
 def recorded_counts(kernel: str) -> dict[str, int]:
     """What Nsight Compute counted for a kernel of recordings/counters.json. Raises LookupError for one that is not there."""
-    data = json.loads((recordings.FOLDER / "counters.json").read_text(encoding="utf-8"))
+    data = json.loads(recordings.path_of("counters").read_text(encoding="utf-8"))
     for row in data["rows"]:
         if row["kernel"] == kernel:
             return row["gpu"]

@@ -11,6 +11,7 @@ from ...checking.carried import Carried, alone_ahead, released_ahead, shared_out
 from ...checking.exercise import CUDA, Case, Exercise
 from ...checking.concurrency import arrivals_by, issued_by, loaded_by, loads_ahead, nobody_stops, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
+from ...runtime.tables import counted
 
 SLOTS, TILE = 3, 512         # of the ring of 10.1: slots, and floats of a tile
 
@@ -127,7 +128,7 @@ def _sizes(rng: np.random.Generator) -> tuple[int, int, int]:
 EXERCISES = (
     Exercise("10.1", "Who arrives, and how often?", CUDA, "multiples", shapes=((1, 1), (3, 2), (8, 1), (11, 3)),
              draw=lambda rng: (int(rng.integers(1, 20)), int(rng.integers(1, 4))), case=_multiples,
-             constants={"CONSUMERS": (2, 1, 3)}, says=lambda shape: f"{shape[0]} tiles, {shape[1]} blocks"),
+             constants={"CONSUMERS": (2, 1, 3)}, says=lambda shape: f"{counted(shape[0], 'tile')}, {counted(shape[1], 'block')}"),
     Exercise("10.2", "A second consumer", CUDA, "gemm", shapes=((64, 128, 64), (1, 1, 8), (64, 130, 328), (70, 65, 136)), draw=_sizes, case=_gemm,
              constants={"CONSUMERS": (2, 3), "STAGES": (3, 2, 4)}, seeds=2, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape)),
 )

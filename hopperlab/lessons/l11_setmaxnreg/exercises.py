@@ -71,7 +71,8 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], PRODUCER_REGIST
         exactly("setmaxnreg_inc", 4 * CONSUMERS * blocks, "the four warps of each consumer take registers, once each"),
         exactly("peak_registers", most, f"a consumer takes the largest legal count that {1 + CONSUMERS} x {entry} leave beside the "
                 f"producer's {PRODUCER_REGISTERS}"),
-        together(no_local_memory("what a consumer has summed up"), exactly("wgmma", blocks * CONSUMERS * ROW_BLOCKS * 4 * k_tiles, "64 rows of a k-block take four k-steps")),
+        together(no_local_memory("what a consumer has summed up"),
+                 exactly("wgmma", blocks * CONSUMERS * ROW_BLOCKS * 4 * k_tiles, "64 rows of a k-block take four k-steps")),
         exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block comes once, so that all sums must be held at the same time"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
         exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),

@@ -12,6 +12,7 @@ from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.concurrency import loaded_by, loads_ahead, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
 from ...emulator.observe.timeline import wgmma_turns
+from ...runtime.tables import counted
 
 ARRIVES = ("bar.arrive", "barrier.arrive", "bar.cta.arrive", "barrier.cta.arrive")
 TILE, STAGE_BYTES = 64, 2 * 64 * 128     # of 13.2: a tile's rows and columns, bytes of a stage
@@ -116,14 +117,14 @@ def _stores_before_its_turn(run: Any) -> str:
         if event.what == "issue wgmma":
             holding.add(warp)
             waited.discard(warp)
-        elif event.what == "meet bar" and warp in holding and told_by.get((event.block, event.detail), set()) - {event.warp // 4} and not event.opcode.startswith(ARRIVES):
-            waited.add(warp)
+        elif event.what == "meet bar" and warp in holding and not event.opcode.startswith(ARRIVES):
+            waited |= {warp} if told_by.get((event.block, event.detail), set()) - {event.warp // 4} else set()
         elif event.what in ("store global", "issue store cp"):
             holding.discard(warp)
             if warp not in waited:
                 continue
-            return (f"warp {event.warp} of block {event.block} waits for its next turn, and then stores the tile that it had multiplied before: a consumer stores its tile "
-                    "while the next one multiplies, and before it waits for its own turn, or the tensor core rests during the stores")
+            return (f"warp {event.warp} of block {event.block} waits for its next turn, and then stores the tile that it had multiplied before: a consumer stores its "
+                    "tile while the next one multiplies, and before it waits for its own turn, or the tensor core rests during the stores")
     return ""
 
 
@@ -214,5 +215,5 @@ EXERCISES = (
              shapes=((0, 1, 3, 4), (0, 1, 3, 10), (2, 5, 4, 12), (3, 4, 1, 1), (0, 3, 5, 14), (1, 2, 2, 9)),
              says=lambda shape: "CTA {} of {}, {} x {} tiles".format(*shape)),
     Exercise("13.2", "Taking turns", CUDA, "gemm", shapes=((128, 128, 128, 1), (1, 1, 8, 1), (70, 130, 64, 2), (64, 330, 72, 1)), draw=_sizes, case=_gemm,
-             constants={"CONSUMERS": (2, 3), "STAGES": (4, 3)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}; {} blocks".format(*shape)),
+             constants={"CONSUMERS": (2, 3), "STAGES": (4, 3)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}; ".format(*shape) + counted(shape[3], "block")),
 )

@@ -65,8 +65,10 @@ def _asks_no_flag() -> Requirement:
     def complaint(run) -> str:
         asks = next((one.opcode for one in run.counters.by_instruction() if one.kernel == "product" and ASKS.match(one.opcode)), "")
         fetches = next((one.opcode for one in run.counters.by_instruction() if one.kernel == "product" and PREFETCHES.match(one.opcode)), "")
-        return fetches and (f"`product` runs {fetches}, which asks the L2 for what the kernel in front may not have written yet: above the wait the loads of the first weights "
-                            "are on their way, and nothing else") or asks and (f"`product` runs {asks}, by which a thread asks memory itself whether the kernel in front has come so far: the consumers learn of it from the "
+        if fetches:
+            return (f"`product` runs {fetches}, which asks the L2 for what the kernel in front may not have written yet: above the wait the loads of the first weights "
+                    "are on their way, and nothing else")
+        return asks and (f"`product` runs {asks}, by which a thread asks memory itself whether the kernel in front has come so far: the consumers learn of it from the "
                          "arrivals on `full`, which come after the producer's wait, and load scale by ordinary loads")
     return custom("no flag between the kernels", complaint)
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from ..l00_start_here.rooflines import gemm_intensity
 
 def ladder(told: Any = None, roof: Any = None) -> style.Picture:
     """Left: the roofline, each step at its rate (TFLOP/s) over the product's intensity (FLOP/byte, each matrix moved once).
-    Right: a bar a step, its share of cuBLAS at its end. told: a Story (default: the recording's); roof: the recording `ceilings`.
+    Right: a bar a step, its share of cuBLAS at its end. Edges and sustained speed are neither drawn nor told.
+    told: a Story (default: the recording's); roof: the recording `ceilings`.
     """
     if told is None:
         from ...measure import story
@@ -28,7 +30,7 @@ def ladder(told: Any = None, roof: Any = None) -> style.Picture:
     _roof(left, told, max(peaks.values()), bandwidth)
     _bars(right, told)
     figure.supxlabel(told.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    return style.Picture(figure, f"roofline: {max(peaks.values()):.0f} TFLOP/s, {bandwidth:.2f} TB/s\n{told}")
+    return style.Picture(figure, f"roofline: {max(peaks.values()):.0f} TFLOP/s, {bandwidth:.2f} TB/s\n{replace(told, more=())}")
 
 
 def _roof(axis: Any, told: Any, peak: float, bandwidth: float) -> None:

@@ -62,7 +62,8 @@ def _prepared_by_each(blocks: int) -> Requirement:
             if event.what == "store global":
                 stored.add(event.block)
         missing = next((block for block in range(blocks) if block not in stored), None)
-        return "" if missing is None else f"block {missing} of {blocks} of `prepare` stores nothing: each block prepares its own block of the weights, no other does it for it"
+        return "" if missing is None else (f"block {missing} of {blocks} of `prepare` stores nothing: each block prepares its own block of the weights, no other does "
+                                           "it for it")
     return custom(f"{blocks} blocks of prepare", complaint, accesses=True)
 
 

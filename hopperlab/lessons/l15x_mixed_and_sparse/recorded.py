@@ -93,14 +93,18 @@ def configurations_table(recording: Any, shape: tuple[int, int, int] = (16, 8192
 
 
 def energy_table(recording: Any) -> str:
-    """Joules of a launch, back to back, and how many times fewer than bf16."""
+    """A launch where each kernel runs alone, back to back: its time, the board's power and what held the clock in the same run, its joules, and how many times shorter
+    and fewer these are than bf16's. Time and joules are those of one run: a launch's time is its joules over the watts."""
     if recording is None:
         return NONE
     rows = []
     for r in recording.where(suite="energy"):
-        if r.joules is None:
+        if not (r.joules and r.watts):
             continue
-        base = next((one.joules for one in recording.where(suite="energy", shape=r.shape) if one.dtype == "bfloat16" and one.joules), None)
-        rows.append((_shape(r), _kind(r), f"{1e3 * r.ms:.1f}", f"{1e3 * r.joules:.2f}", f"{r.watts:.0f}", f"{base / r.joules:.2f}" if base else "-"))
-    return "\n".join([recording.source, *text_table("{:20} {:28} {:>8} {:>10} {:>5} {:>15}", rows, ("m x n x k", "weights", "us, cold", "millijoule",
-            "W", "times fewer J"))])
+        base = next((one for one in recording.where(suite="energy", shape=r.shape) if one.dtype == "bfloat16" and one.joules and one.watts), None)
+        beside = (f"{base.joules / base.watts / (r.joules / r.watts):.2f}", f"{base.joules / r.joules:.2f}") if base else ("-", "-")
+        rows.append((_shape(r), _kind(r), f"{1e6 * r.joules / r.watts:.1f}", r.limited or "-", f"{r.watts:.0f}", f"{1e3 * r.joules:.2f}", *beside))
+    head = ("m x n x k", "weights", "us, back to back", "clock held by", "W", "millijoule", "times as fast", "times fewer J")
+    limit = recording.header.get("power_limit_watts")
+    told = f"{recording.source}; the board's limit: {limit:.0f} W" if limit else recording.source
+    return "\n".join([told, *text_table("{:20} {:24} {:>16} {:>13} {:>5} {:>10} {:>13} {:>13}", rows, head)])

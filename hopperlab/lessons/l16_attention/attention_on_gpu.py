@@ -47,7 +47,7 @@ def shares(found: Sequence[Any]) -> dict[str, float]:
 
 def load(step: str) -> timelines.KernelTimeline:
     """The recorded timeline of one block in that step of RECORDED."""
-    return timelines.load(recordings.FOLDER / f"timeline_{step}.json")
+    return timelines.load(recordings.path_of(f"timeline_{step}"))
 
 
 def attention_measured(steps: Sequence[str] = RECORDED) -> style.Picture:

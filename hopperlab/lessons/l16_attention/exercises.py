@@ -90,8 +90,8 @@ def _halved_exponentials(launched: Launched, D: int, KEYS: int, SINK: int) -> Ca
         if np.allclose(o, online(first, last), rtol=2 ** -7, atol=2 ** -7):
             return "the result is that of blocks met from the first to the last. Go from the last block to the first, as they are loaded"
         row, column = np.argwhere(~np.isclose(o, expected, rtol=2 ** -7, atol=2 ** -7))[0]
-        return (f"o[{row}, {column}] is {o[row, column]:.5g}, expected {expected[row, column]:.5g}: it comes, in part or whole, from other arithmetic. Compute the weights, "
-                "their sum and the factor of the rescale by ex2")
+        return (f"o[{row}, {column}] is {o[row, column]:.5g}, expected {expected[row, column]:.5g}: it comes, in part or whole, from other arithmetic. Compute the "
+                "weights, their sum and the factor of the rescale by ex2")
     return Carried("ex2", own=Case({}, lambda launch: launched(launch, q, k, v, o), {"o": o}), judged=judged, says=(
         "every exponential (ex2) of anything but 0 was halved, and the result did not follow"))
 

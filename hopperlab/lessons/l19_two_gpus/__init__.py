@@ -5,7 +5,6 @@ from ..rooms import offer
 __getattr__, __dir__, __all__ = offer(__name__, {
     ".device_runs": "check_flags copied handed_over in_this_place launch_gathered run_gathered run_reduce run_scattered where",
     ".exercise_figures": "draw_pieces draw_share",
-    ".link_facts": "at_once copied_first",
     ".overlap_model": "overlap_picture reduce_table waits_table",
-    ".recorded": "best_share flag_line link_chart products_table reduce_chart ways_table",
+    ".recorded": "burst_line flag_line least_share link_chart products_table reduce_chart scatter_ways_table ways_table",
 })

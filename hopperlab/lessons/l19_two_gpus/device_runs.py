@@ -12,6 +12,7 @@ from ...measure.launches.across_products import SMALL, Copiers
 from ...measure.launches.operands import bf16_bits
 from ...measure.machine import here as machine
 from ...runtime.backend import backend
+from ...runtime.tables import counted
 from ...show import style
 from ..chosen import unreadable
 from .overlap_model import overlap_picture
@@ -77,7 +78,7 @@ def run_gathered(order: str = "own first", piece_rows: int = 128, copiers: int =
     return given.right(), run
 
 
-def run_scattered(order: str = "own last", devices: int = 2, landing: str = "lazy", options: Sequence[str] = ()) -> tuple[bool, Any]:
+def run_scattered(order: str = across_products.IN_TURNS, devices: int = 2, landing: str = "lazy", options: Sequence[str] = ()) -> tuple[bool, Any]:
     """(right, session): a product under a reduce-scatter on emulated devices, and on each a copy of C behind it, which reads what has been added."""
     import hopperlab as hl
 
@@ -158,7 +159,8 @@ def launch_gathered(order: str, pieces: int, copiers: int, landing: str) -> styl
     """The panel: the kernel on two emulated devices, and the model of its times. pieces: of a shard; copiers: CTAs that copy, of the model's 132."""
     right, run = run_gathered(order, M // 2 // pieces, min(3, copiers), landing=landing)
     found = run.hazards[0].kind if run.hazards else "no hazard"
-    picture = overlap_picture(order, pieces, copiers, heading=f"{order}, {pieces} pieces a shard, {copiers} CTAs copy: result {'right' if right else 'WRONG'}, {found}")
+    told = f"{order}, {counted(pieces, 'piece')} per shard, {copiers} CTAs copy: result {'right' if right else 'WRONG'}, {found}"
+    picture = overlap_picture(order, pieces, copiers, heading=told)
     _copies_alone(copiers)
     told = way_time(order, copiers)
     picture.figure.axes[0].set_xlabel(f"time in the model (free units; what waits for what, not speed)\n{told}", fontsize=9)

@@ -37,8 +37,8 @@ def _as_doubled(mail: np.ndarray, doubled: np.ndarray) -> Requirement:
     """At the end the mail must hold the last step's tiles as `give` is to send them."""
     def complaint(_run) -> str:
         wrong = np.flatnonzero(mail != doubled)
-        return "" if not len(wrong) else (f"mail[{wrong[0]}] is {mail[wrong[0]]:g} at the end, and it should be {doubled[wrong[0]]:g}: `give` doubles the numbers and sends "
-                                          "them in their order, and `take` writes them backwards")
+        return "" if not len(wrong) else (f"mail[{wrong[0]}] is {mail[wrong[0]]:g} at the end, and it should be {doubled[wrong[0]]:g}: `give` doubles the numbers and "
+                                          "sends them in their order, and `take` writes them backwards")
     return custom("the mail holds doubled tiles", complaint)
 
 
@@ -70,8 +70,8 @@ def _nobody_else(rng: np.random.Generator, TILE: int) -> Carried:
         for stream in streams:
             stream.synchronize()
     return Carried("slow warps", warps=(), own=Case({}, run, {"out": out}), judged=lambda _run: "", says=(
-        "`give` had to end before `take` began, and block 0 of `take` took both its tiles before block 1 took its first, and somebody waited for ever. A block of `give` asks "
-        "only whether its own tile of the step before has been read, and that before it sends the next one"))
+        "`give` had to end before `take` began, and block 0 of `take` took both its tiles before block 1 took its first, and somebody waited for ever. A block of `give` "
+        "asks only whether its own tile of the step before has been read, and that before it sends the next one"))
 
 
 def _message(rng: np.random.Generator, shape: tuple[int, int], TILE: int) -> Case:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...runtime.tables import text_table
+from ...runtime.tables import counted, text_table
 from ...show import style
 from ...show.timelines import Span, gantt
 
@@ -57,7 +57,7 @@ def overlap(order: str = "own first", pieces: int = 2, copiers: int = 16, rank: 
 def overlap_picture(order: str = "own first", pieces: int = 2, copiers: int = 16, rank: int = 1, heading: str = "") -> style.Picture:
     """The model of device `rank` of two as a picture."""
     plan = overlap(order, pieces, copiers, rank)
-    told = heading or f"{order}, {pieces} pieces a shard, {copiers} CTAs copy"
+    told = heading or f"{order}, {counted(pieces, 'piece')} per shard, {copiers} CTAs copy"
     return gantt([Span(row, first, last, kind) for row, kind, first, last in plan.spans], f"{told}: {plan.ends:.1f} units; waits of all CTAs together: {plan.waits:.1f}",
                  "time in the model (free units; what waits for what, not speed)", KINDS)
 

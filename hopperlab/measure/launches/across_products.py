@@ -22,8 +22,10 @@ from .operands import bf16_bits, bf16_values
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
 
-ORDERS = ("own first", "as they lie", "own last", "next first")
-"""With the rows of which shard the order of tiles begins: the own one, the first, the one behind the own (scattered: then the own comes last) under two names."""
+ORDERS = ("own first", "as they lie", "own last", "next first", "in turns")
+"""With the rows of which shard the order of tiles begins: the own one, the first, the one behind the own (scattered: then the own comes last) under two names;
+in turns (of `scattered` alone): rows of all shards take turns, an own one first."""
+IN_TURNS = ORDERS[-1]
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class Tile:
 
 SMALL = Tile(bm=128, bn=64, stages=2, cluster_m=1, group=2)
 """For the emulator: little work, and everything that the wide one does but clusters."""
+
+
+PARKED: Mapping[str, int] = {"stages": 3, "c_slots": 4}
+"""Of the wide tile: room for all of a consumer's sums, so that the next tile begins while TMA still reads them; a stage less pays for it."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ def gathered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Ar
     return Step(here, tuple(launches), (tuple(a), tuple(b), tuple(c), flags, pieces))
 
 
-def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array], tile: Tile | None = None, order: str = "own last", blocks: int = SMS,
+def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[Array], tile: Tile | None = None, order: str = IN_TURNS, blocks: int = SMS,
               options: Sequence[str] = ()) -> Step:
     """c[d] += rows d of the sum over devices of a * b^T, by peers/scattered_product.cu. bf16 or their bits.
 
@@ -106,7 +112,8 @@ def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[A
     m, n, k = _shapes(here, a, b, c, a[0].shape[0] // here.count)
     tile = tile or widest(m // here.count, c_slots=2)                    # no chunks need room
     _shards(here, m, tile, tile.rows)
-    kernel = load_kernel("peers/scattered_product.cu", "scattered_product", (*tile.options, *options), backend=here.backend)
+    turns = ("-DIN_TURNS=1",) if order == IN_TURNS else ()
+    kernel = load_kernel("peers/scattered_product.cu", "scattered_product", (*tile.options, *turns, *options), backend=here.backend)
     flags, done = here.zeros(2 * MOST_DEVICES, np.uint32), here.zeros(1, np.uint32)
     grid, targets, launches = _grid(tile, blocks, m, n), maps([_map(one, 64) for one in c]), []
     for rank in range(here.count):
@@ -116,9 +123,9 @@ def scattered(here: World, a: Sequence[Array], b: Sequence[Array], c: Sequence[A
     return Step(here, tuple(launches), (tuple(a), tuple(b), tuple(c), flags, done))
 
 
-def widest(shard_rows: int, c_slots: int = 1) -> Tile:
-    """The wide tile, its order in groups of no more rows than a shard has."""
-    tile = Tile(c_slots=c_slots)
+def widest(shard_rows: int, **choices: int) -> Tile:
+    """The wide tile, with choices such as c_slots=2, its order in groups of no more rows than a shard has."""
+    tile = Tile(**choices)
     return replace(tile, group=max(1, min(tile.group, shard_rows // tile.rows)))
 
 
@@ -231,7 +238,7 @@ def _copiers(copiers: Copiers, tile: Tile, grid: int) -> Copiers:
 
 def _start(order: str, rank: int, here: World, m: int, tile: Tile) -> int:
     """Row of cluster tiles that comes first."""
-    first: Mapping[str, int] = {"own first": rank, "as they lie": 0, "own last": rank + 1, "next first": rank + 1}
+    first: Mapping[str, int] = {"own first": rank, IN_TURNS: rank, "as they lie": 0, "own last": rank + 1, "next first": rank + 1}
     if order not in first:
         raise checks.OperandError("array", f"order is {order!r}: one of {', '.join(ORDERS)}")
     return first[order] % here.count * (m // here.count // tile.rows)

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LIBRARIES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "triton", "sgl-deep-gemm", "numpy", "ml_dtypes", "cuda-bindings", "nvidia-cublas",
-             "nvidia-cuda-nvrtc")
+LIBRARIES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "triton", "sgl-deep-gemm", "quack-kernels", "nvidia-cutlass-dsl", "numpy", "ml_dtypes", "cuda-bindings",
+             "nvidia-cublas", "nvidia-cublas-cu12", "nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cuda-nvrtc")
 METHOD = ("medians of single launches timed with events, variants interleaved in one process, a 512 MiB write before each "
           "launch so that the L2 is cold, random normal inputs unless noted; power by the board's energy counter while "
           "running alone")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -80,6 +81,40 @@ def triton_matmul(a: Array, b: Array, c: Array) -> Callable[[], None] | None:
     return peers_triton.best(a, b, c)
 
 
+def cublaslt(a: Array, b: Array, c: Array) -> Callable[[], None] | None:
+    """The same by the fastest of the configurations that cuBLASLt's heuristic ranks first; None where its library is not found."""
+    from . import peers_cublaslt
+    return peers_cublaslt.best(a, b, c, transposed=True)
+
+
+def cublaslt_nn(a: Array, b: Array, c: Array) -> Callable[[], None] | None:
+    """The same from b stored as k x n."""
+    import cupy
+
+    from . import peers_cublaslt
+    return peers_cublaslt.best(a, cupy.ascontiguousarray(b.T), c, transposed=False)
+
+
+def quack_matmul(a: Array, b: Array, c: Array) -> Callable[[], None] | None:
+    """The same by quack's product in CuTe DSL, its configurations tried by its own tuner at the first launch;
+    None where it is not installed, or does not take the shape."""
+    try:
+        import torch
+        from quack.gemm_interface import gemm
+    except (ImportError, OSError):                          # OSError: built for another PyTorch
+        return None
+    left, right, out = (torch.as_tensor(array.view("int16"), device="cuda").view(torch.bfloat16) for array in (a, b, c))
+
+    def run() -> None:
+        gemm(left, right.T, out=out, split_k=None)          # None: the tuner tries how often k is split, too
+    try:
+        run()
+    except Exception as problem:                            # the compiler's errors have no common class
+        print(f"quack: {type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}", file=sys.stderr)
+        return None
+    return run
+
+
 @dataclass(frozen=True)
 class Peer:
     """Somebody else's product: its family (whose fastest entry is the peer of a record), package, and entries by name."""
@@ -91,10 +126,13 @@ class Peer:
 
 PRODUCT_PEERS: Mapping[str, Peer] = {
     "cublas": Peer("cuBLAS", "cupy", {"cublasGemmEx TN": cublas, "cublasGemmEx NN": cublas_nn}),
+    "cublaslt": Peer("cuBLAS", "cupy", {"cuBLASLt TN": cublaslt, "cuBLASLt NN": cublaslt_nn}),
     "torch": Peer("cuBLAS", "torch", {"torch TN": torch_matmul, "torch NN": torch_matmul_nn}),
     "triton": Peer("Triton", "triton", {"Triton": triton_matmul}),
+    "quack": Peer("quack", "quack", {"quack": quack_matmul}),
 }
-"""TN: both operands with k contiguous, as ours take them; NN: b with n contiguous. PyTorch calls cuBLAS and cuBLASLt."""
+"""TN: both operands with k contiguous, as ours take them; NN: b with n contiguous. PyTorch calls cuBLAS and cuBLASLt; of cuBLASLt itself the
+fastest of the configurations that it ranks first is taken."""
 
 
 def installed(peers: Mapping[str, Peer]) -> list[str]:

@@ -75,10 +75,18 @@ def run(command: Sequence[str], module: bool = False, only_emulator: bool = Fals
         return NOT_MEASURED
     print(table(rows))
     if out is not None:
-        out.write_text(json.dumps(as_dict(command, rows), indent=1) + "\n", encoding="utf-8")
+        _write(as_dict(command, rows), out)
     if only_emulator:
         return EQUAL
     return DIFFERENT if any(row.differing() or row.gpu is None for row in rows) else EQUAL
+
+
+def _write(told: dict, out: Path) -> None:
+    """Into the board's folder, where hopperlab/recordings is asked for."""
+    from ..recordings import shelf
+    folder = shelf(out.parent, told["header"]["gpu"]) if told["header"] else out.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / out.name).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 # --- the emulator -----------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ..launches import gemm
 from . import overrun
 from .. import recordings
 from ..machine import here
-from ..machine.board import header
+from ..machine.board import header, query
 from .exact_allocations import LAUNCHED
 from ..recordings import Record
 
@@ -32,7 +32,7 @@ SHAPES = dict.fromkeys(gemm.LADDER, (("264", "520", "136"), ("128", "256", "64")
     "final": (("264", "520", "136"), ("128", "256", "64"), ("264", "518", "136"), ("265", "517", "136")),
     "fp8": (("264", "520", "144"), ("128", "256", "128")), "attention": (("64", "causal", "1024"), ("128", "full", "2048"), ("256", "causal", "512"))}
 SECONDS = 500.0             # for one process, under the tool
-JOBS = max(1, 3 * (os.cpu_count() or 1) // 4)
+JOB_MIB = 5120              # of the GPU's memory that a process may take under the tool
 SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) errors?")
 PASSED = re.compile(r"\b\d+ passed")
 KERNELS = re.compile(rf"^{LAUNCHED}(.*)$", re.MULTILINE)
@@ -84,6 +84,11 @@ class Checked:
         return ": ".join((*([", ".join(said)] if said else []), ", ".join(self.kernels)))
 
 
+def jobs_here(cores: int, free_mib: float) -> int:
+    """How many processes at a time: three quarters of the cores, and no more than the GPU's free memory holds; at least one."""
+    return max(1, min(3 * cores // 4, int(free_mib // JOB_MIB)))
+
+
 def targets(steps: Sequence[str], tests: Sequence[Path] = (), differential: Sequence[Path] = ()) -> Iterator[Target]:
     """The overruns, every shape of each step, then one target a file: folders stand for their test_*.py."""
     for how in overrun.COPIES:
@@ -127,7 +132,7 @@ def check_all(chosen: Sequence[Target], tool: str, jobs: int) -> dict[Target, Ch
     return found
 
 
-def measure(chosen: Sequence[Target], tool: str, jobs: int = JOBS) -> tuple[list[Record], dict[Target, Checked]]:
+def measure(chosen: Sequence[Target], tool: str, jobs: int) -> tuple[list[Record], dict[Target, Checked]]:
     """Check all of them, those that end badly once more and alone; their records, and what was said of each."""
     found = check_all(chosen, tool, jobs)
     if ended_badly := [target for target in chosen if found[target].errors is None]:
@@ -142,7 +147,8 @@ def _given(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--tests", nargs="+", type=Path, default=[], metavar="PATH",
                         help="and these files of tests (folders: all of theirs; FILE::TEST: one), run with -m gpu")
     parser.add_argument("--differential", nargs="+", type=Path, default=[], metavar="PATH", help="and these, run with --differential")
-    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"processes at a time (default here: {JOBS})")
+    parser.add_argument("--jobs", type=int, metavar="N",
+                        help=f"processes at a time (default: three quarters of the cores, at most one for every {JOB_MIB // 1024} GiB that are free on the GPU)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the recording there (default: only print)")
     given = parser.parse_args(arguments)
     if unknown := [step for step in given.steps if step not in SHAPES]:
@@ -160,7 +166,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(why, file=sys.stderr)
         return 2
     chosen = list(dict.fromkeys(targets(given.steps or list(SHAPES), given.tests, given.differential)))     # each once
-    records, found = measure(chosen, tool, given.jobs)
+    jobs = given.jobs or jobs_here(os.cpu_count() or 1, float(query("memory.free")[0]))
+    records, found = measure(chosen, tool, jobs)
     seen = any(found[target].errors for target in chosen if target.options == ("vector_copy",))
     bad = sum(not found[target].clean for target in chosen if not target.overruns)
     print(f"{sum(not target.overruns for target in chosen) - bad} clean, {bad} not"

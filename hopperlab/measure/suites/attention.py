@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from .. import summaries
 from ...runtime.tables import text_table
@@ -72,15 +73,18 @@ def make(given: Mapping, causal: bool, choice: Forward) -> Launch:
     return ours.forward(*(given[name] for name in ("q", "k", "v", "o", "lse", "q_starts", "k_starts")), causal, choice=choice)
 
 
-def cudnn(given: Mapping, length: int, causal: bool) -> Callable[[], None]:
-    """torch's scaled_dot_product_attention, cuDNN's kernel only, on the same memory."""
+def cudnn(given: Mapping, length: int, causal: bool, grouped: bool = False) -> Callable[[], Any]:
+    """torch's scaled_dot_product_attention, cuDNN's kernel only, on the same memory; returns sequences x heads x length x D.
+    grouped: several heads of q have one of k and v."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     views = [given["tensors"][name].unflatten(0, (-1, length)).transpose(1, 2) for name in ("q", "k", "v")]
 
-    def run() -> None:
+    more = {"enable_gqa": True} if grouped else {}
+
+    def run() -> Any:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            torch.nn.functional.scaled_dot_product_attention(*views, is_causal=causal)
+            return torch.nn.functional.scaled_dot_product_attention(*views, is_causal=causal, **more)
     return run
 
 

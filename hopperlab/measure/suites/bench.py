@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import date
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,12 @@ class Checked:
     rounds: int | None = None
 
     @property
+    def absent(self) -> list[str]:
+        """Peers of the race that are not installed here, with their packages."""
+        there = installed(self.races.peers) if self.races else []
+        return [f"{peer.family} ({name}, package {peer.package})" for name, peer in (self.races.peers if self.races else {}).items() if name not in there]
+
+    @property
     def races(self) -> Races | None:
         """The race that is asked for; None for suites that measure by themselves."""
         return self.rows[0].function if self.rows[0].kind == RACE else None
@@ -84,7 +90,7 @@ def check(request: Request) -> Checked:
         raise RequestError(f"--seed {request.seed}: 0 or more")
     if not 0 <= (request.power or 0) <= 60:
         raise RequestError(f"--power {request.power:g}: seconds, from 0 (no power) to 60")
-    rows = table.rows(request.suite)
+    rows = request.random is not None and table.drawn(request.suite) or table.rows(request.suite)
     checked = _checked_race(request, rows) if rows[0].kind == RACE else _checked_rows(request, rows)
     _check_out(request, checked)
     return checked
@@ -117,7 +123,7 @@ def _drawn(request: Request, races: Races) -> tuple[tuple[int, ...], ...]:
     if request.random is None:
         return ()
     if races.random is None or request.shapes:
-        raise RequestError(f"--random draws shapes of products: {request.suite} has none" if races.random is None
+        raise RequestError(f"--random draws shapes of gemm, fp8 and attention: {request.suite} has none" if races.random is None
                            else "--random draws its own shapes: leave --shapes out")
     seed = int(f"{date.today():%Y%m%d}") if request.seed is None else request.seed
     return tuple(dict.fromkeys(races.random(request.random, seed)))
@@ -198,7 +204,7 @@ def run(request: Request) -> int:
     except MemoryError as problem:
         print(f"hopperlab bench: the GPU's memory is too small, or in use by others: {problem}", file=sys.stderr)
         return REFUSED
-    _report(request, found, before)
+    _report(request, found, before, checked.absent)
     return DONE
 
 
@@ -208,7 +214,7 @@ Found = list[tuple[Suite, list[Record]]]                    # in the order of th
 def measure(checked: Checked, out: Path | None = None) -> Found:
     """The records of each row. out: where those that take long leave what they have so far."""
     if checked.races is not None:
-        return [(checked.rows[0], _raced(checked.races, checked))]
+        return [(checked.rows[0], _raced(checked.races, checked, out))]
     rows = _possible(checked.rows)
     with Progress(len(rows)) as progress:
         return [(row, _row(progress, row, checked, out)) for row in rows]
@@ -225,7 +231,8 @@ def _possible(rows: Sequence[Suite]) -> list[Suite]:
     return [row for row in rows if row not in left]
 
 
-def _raced(races: Races, checked: Checked) -> list[Record]:
+def _raced(races: Races, checked: Checked, out: Path | None) -> list[Record]:
+    keep = _keeping(checked.rows[0], out)
     count = races.contestants(checked.kernels, checked.peers)
     records: list[Record] = []
     with Progress(race.steps([count] * len(checked.shapes), checked.plan)) as progress:
@@ -233,22 +240,28 @@ def _raced(races: Races, checked: Checked) -> list[Record]:
             progress.say(f"compiling for {len(checked.shapes)} shapes")
             races.ahead(checked.shapes, checked.kernels)
         for shape in checked.shapes:
-            progress.say(f"{'x'.join(map(str, shape))}: compiling, making operands")
+            progress.say(f"{races.title(shape)}: compiling, making operands")
             records += race.run(races.race(shape, checked.kernels, checked.peers), checked.plan, progress.step)
+            keep(records)
             _free()
     return records
 
 
 def _row(progress: Progress, row: Suite, checked: Checked, out: Path | None) -> list[Record]:
     progress.step(f"measuring {row.recording}")
-    head = board.header()
+    records = row.measure(checked.rounds or row.rounds, checked.kernels, _keeping(row, out))
+    _free()
+    return records
+
+
+def _keeping(row: Suite, out: Path | None) -> Callable[[list[Record]], None]:
+    """What is called with the records so far: it writes them, and that they are not all."""
+    head = board.header() if out is not None else {}
 
     def keep(records: list[Record]) -> None:
         if out is not None:
             _written(row, out, {**head, "warnings": ["cut short: more was to follow"]}, records)
-    records = row.measure(checked.rounds or row.rounds, checked.kernels, keep)
-    _free()
-    return records
+    return keep
 
 
 def _free() -> None:
@@ -263,11 +276,11 @@ def _written(row: Suite, out: Path, head: dict[str, object], records: list[Recor
     return recordings.save(out.stem if single else row.recording, head, records, out.parent if single else out)
 
 
-def _report(request: Request, found: Found, before: board.State) -> None:
+def _report(request: Request, found: Found, before: board.State, absent: Sequence[str] = ()) -> None:
     after = board.state(idle=False)
     everything = [record for _, records in found for record in records]
     head = {**board.header(), "board_before": str(before.now), "board_after": str(after.now),
-            "warnings": sorted({*before.warnings, *after.warnings})}
+            "warnings": sorted({*before.warnings, *after.warnings}), **({"absent": list(absent)} if absent else {})}
     heads = {row.recording: {**head, **({"method": table.found(row.method)} if row.method else {})} for row, _ in found}
     if request.as_json:
         print(json.dumps({"header": heads[found[0][0].recording] if len(found) == 1 else head,
@@ -276,6 +289,7 @@ def _report(request: Request, found: Found, before: board.State) -> None:
         for row, records in found:
             print(shown(row, Recording(row.recording, heads[row.recording], tuple(records))))
         print(f"board: {before.now} before, {after.now} after")
+        print(*(f"absent, because it is not installed: {one}" for one in absent), sep="\n", end="\n" if absent else "")
     for warning in (*head["warnings"], *report.warnings(everything)):
         print(f"warning: {warning}", file=sys.stderr)
     for row, records in found if request.out is not None else ():

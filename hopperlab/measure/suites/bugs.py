@@ -280,8 +280,9 @@ def main(arguments: list[str] | None = None) -> int:
         case = next(case for case in CASES if case.name == given.case)
         print(json.dumps(_run(case, given.runs, MAKERS[case.kernel])))
         return 0
-    found = with_missing(list(recordings.load("bugs", given.out)))
-    print(f"{recordings.save('bugs', header(), found, given.out)}: {len(found)} records")
+    head = header()
+    found = with_missing(list(recordings.load("bugs", recordings.shelf(given.out, head["gpu"]))))
+    print(f"{recordings.save('bugs', head, found, given.out)}: {len(found)} records")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..launches import fp8
 
@@ -41,6 +42,30 @@ def cublaslt(given: Mapping) -> Callable[[], None]:
     return lambda: torch._scaled_mm(t["a"], t["b"].t(), scale_a=a_scales, scale_b=t["b_scales"].t(), out_dtype=torch.bfloat16, out=t["c"])
 
 
+def cublaslt_orders(given: Mapping) -> list[Callable[[], None]]:
+    """The same for any shape: cuBLASLt wants the scales of a k-block of A, and of a row of blocks of B, 16 bytes apart, which PyTorch's checks do not tell
+    from scales without gaps. So there is a launch for each order, with gaps first; which is right has to be tried. What is not taken raises when launched."""
+    import torch
+    t = given["tensors"]
+    sides = [(t["a_scales"][:, :t["a"].shape[0]], (1, 0)), (t["b_scales"], (0, 1))]
+    whole = all(rows.shape[1] % 4 == 0 for rows, _ in sides)
+
+    def made(gaps: tuple[bool, bool]) -> Callable[[], None]:
+        a_scales, b_scales = (_laid(rows, gap).permute(order) for (rows, order), gap in zip(sides, gaps, strict=True))
+        return lambda: torch._scaled_mm(t["a"], t["b"].t(), scale_a=a_scales, scale_b=b_scales.t(), out_dtype=torch.bfloat16, out=t["c"])
+    return [made(gaps) for gaps in ((True, True), (False, True), (True, False), (False, False))[:1 if whole else 4]]
+
+
+def _laid(rows, gaps: bool):
+    """A matrix of scales whose rows begin a multiple of 16 bytes apart (gaps), or end to end; the tensor says end to end either way, and has memory for both."""
+    import torch
+    count, length = rows.shape
+    pitch = -(-length // 4) * 4 if gaps else length
+    memory = torch.zeros(count * (length + 4), device=rows.device, dtype=rows.dtype)
+    memory.as_strided((count, length), (pitch, 1)).copy_(rows)
+    return memory.as_strided((count, length), (length, 1))
+
+
 def cublaslt_tensor(given: Mapping) -> Callable[[], None]:
     """torch._scaled_mm with one scale and fast accumulation: what tensor_scale.cu computes."""
     import torch
@@ -59,7 +84,7 @@ def deepgemm(given: Mapping) -> Callable[[], None] | None:
     return lambda: deep_gemm.fp8_gemm_nt((t["a"], a_scales), (t["b"], t["b_scales"]), t["c"], None, disable_ue8m0_cast=True)
 
 
-def _exact(given: Mapping, scaled: bool = True):
+def exact_product(given: Mapping, scaled: bool = True) -> Any:
     """The product in fp32 by PyTorch (TF32 off), from the quantised operands."""
     import torch
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -72,13 +97,14 @@ def _exact(given: Mapping, scaled: bool = True):
     return left @ right.T
 
 
-def wrong(given: Mapping, run: Callable[[], None], scaled: bool = True, loose: float = 2.0 ** -9) -> float:
-    """Share of elements further from the fp32 product than one rounding to bf16 (2^-9, doubled) and `loose` of the products' root mean square."""
+def wrong(given: Mapping, run: Callable[[], None], scaled: bool = True, loose: float = 2.0 ** -9, exact: Any = None) -> float:
+    """Share of elements further from the fp32 product than one rounding to bf16 (2^-9, doubled) and `loose` of the products' root mean square.
+    exact: that product, where it is there already."""
     import torch
     given["tensors"]["c"].fill_(float("nan"))
     torch.cuda.synchronize()
     run()
     torch.cuda.synchronize()
-    exact = _exact(given, scaled)
+    exact = exact_product(given, scaled) if exact is None else exact
     scale = float(exact.square().mean().sqrt())
     return float((~((given["tensors"]["c"].float() - exact).abs() <= 2.0 ** -8 * exact.abs() + loose * scale)).float().mean())

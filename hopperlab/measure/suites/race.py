@@ -6,6 +6,7 @@ copied, and the instruments that need a GPU are handed in, so that the arithmeti
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -77,6 +78,8 @@ class Races:
     """random(count, seed): shapes that nobody chose, for --random."""
     ahead: Callable[[Sequence[tuple[int, ...]], Sequence[str]], object] = lambda shapes, kernels: None
     """ahead(shapes, kernels): compile what they need, before many shapes."""
+    title: Callable[[tuple[int, ...]], str] = lambda shape: "x".join(map(str, shape))
+    """title(shape): how progress names it."""
 
     def contestants(self, kernels: tuple[str, ...], chosen: tuple[str, ...]) -> int:
         """How many contestants a race has."""
@@ -164,6 +167,23 @@ def check_size(text: str, total: int, most: int) -> None:
     """Raise ValueError where the arrays of one shape take more than `most` bytes."""
     if total > most:
         raise ValueError(f"{text!r}: the arrays take {total / 2**30:.0f} GiB, more than {most >> 30} GiB")
+
+
+def taken(name: str, where: str, share: Callable[[], float], most: float = 0.0) -> bool:
+    """Whether a peer takes a shape: share() launches it and gives the share of wrong elements, at most `most`. What it does not take is told."""
+    try:
+        found = share()
+    except (RuntimeError, ValueError, TypeError, AttributeError) as problem:    # what PyTorch says of a shape that a library does not take, or lacks
+        print(f"{name} does not take {where}: {str(problem).strip().partition(chr(10))[0][:200]}", file=sys.stderr)
+        return False
+    if not found <= most:
+        print(f"{name} is left out at {where}: {found:.2%} of its elements are wrong", file=sys.stderr)
+    return found <= most
+
+
+def only_random(text: str) -> tuple[int, ...]:
+    """`shape` of races that take no --shapes."""
+    raise ValueError(f"{text!r}: this race draws its shapes: give --random N")
 
 
 def options(launch: Launch) -> tuple[str, ...]:

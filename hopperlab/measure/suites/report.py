@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import quantiles
 from typing import Self, TextIO
 
 from .. import summaries
@@ -51,7 +50,7 @@ def table(records: Sequence[Record]) -> str:
     for (suite, shape, mode), found in blocks.items():
         lines.append(" ".join(filter(None, (suite, "x".join(map(str, shape)), found[0].dtype, f"({mode})" if mode else ""))))
         lines += _block(found)
-    return "\n".join([*lines, *_means(records)])
+    return "\n".join([*lines, *_means(records), *_alone(records)])
 
 
 def _block(records: Sequence[Record]) -> list[str]:
@@ -122,12 +121,33 @@ BETTER = "in the faster layout of B"
 
 def _spread_of(kernel: str, rival: str, mode: str, found: Sequence[Record]) -> list[str]:
     """Quartiles of many cells, and the worst of them."""
-    ratios = sorted(record.ratio for record in found if record.ratio is not None)
-    low, middle, high = quantiles(ratios, n=4)
-    worst = sorted((record for record in found if record.ratio is not None), key=lambda record: record.ratio or 0)[:WORST]
-    cells = ", ".join(f"{'x'.join(map(str, record.shape))} {record.ratio:.3f}" for record in worst)
-    return [f"  {kernel} beside {rival}, {mode}: quartiles {low:.3f}, {middle:.3f}, {high:.3f}; {sum(ratio >= 1 for ratio in ratios)} of "
-            f"{len(ratios)} not slower", f"  the worst: {cells}"]
+    one = summaries.spread(found, WORST)
+    low, middle, high = one.quartiles
+    cells = ", ".join(f"{summaries.place(record)} {record.ratio:.3f}" for record in one.worst)
+    return [f"  {kernel} beside {rival}, {mode}: quartiles {low:.3f}, {middle:.3f}, {high:.3f}; {one.not_slower} of "
+            f"{one.summary.count} not slower", f"  the worst: {cells}", *_by_size(found)]
+
+
+def _by_size(found: Sequence[Record]) -> list[str]:
+    """Of a kernel of ours: mean and least by the work of a launch, and by m (of attention: by the longest sequence)."""
+    if found[0].registers is None:                          # a peer's
+        return []
+    name, place = ("longest sequence", 1) if found[0].suite == "attention" else ("m", 0)
+    classes = {"FLOP": summaries.by_size(found, lambda record: (record.tflops or 0) * (record.ms or 0) * 1e9, 10),
+               name: summaries.by_size(found, lambda record: record.shape[place], 4)}
+    return [f"  by {what}: " + "; ".join(f"from {f'1e{len(str(least)) - 1}' if what == 'FLOP' else least} {one.mean:.3f}, least {one.least:.3f} ({one.count})"
+                                         for least, one in several.items()) for what, several in classes.items()]
+
+
+def _alone(records: Sequence[Record]) -> list[str]:
+    """A line a mode about cells in which no peer took part, while there were peers in others."""
+    lines = []
+    for mode in dict.fromkeys(record.mode for record in records if record.peer):
+        cells = {summaries.cell(record): record for record in records if record.mode == mode}
+        beside = {summaries.cell(record) for record in records if record.mode == mode and record.peer}
+        if alone := [summaries.place(record) for name, record in cells.items() if name not in beside]:
+            lines.append(f"  {mode}: no peer took {len(alone)} of {len(cells)} cells: {', '.join(alone)}")
+    return lines
 
 
 def warnings(records: Sequence[Record]) -> list[str]:

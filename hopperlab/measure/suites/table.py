@@ -109,6 +109,10 @@ SUITES: tuple[Suite, ...] = (
           "readme:rivals", kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "products", "suites.race_gemm:RACES", "hopperlab bench gemm --random 60 --seed 202611243 --rounds 15 --out hopperlab/recordings/products.json",
           "`final` as the cost model picks it, beside cuBLAS at 60 random shapes that it was not fitted on", "readme:products", kind=RACE, method="suites.race:METHOD"),
+    Suite("gemm", "products_best", "suites.race_gemm:RACES",
+          "hopperlab bench gemm --random 60 --seed 202611253 --rounds 15 --out hopperlab/recordings/products_best.json",
+          "the same at 60 others, beside the fastest of cuBLASLt's eight best candidates, too, each timed at its shape (ours is picked, not timed)", kind=RACE,
+          method="suites.race:METHOD"),
     Suite("gemm", "peers", "suites.race_gemm:RACES", f"hopperlab bench gemm --shapes 1024 4096 --kernels none {_OUT}/peers.json",
           "the peers of a product beside each other", kind=RACE, method="suites.race:METHOD"),
     Suite("search", "search", "suites.search:measure", f"hopperlab bench search {_OUT}",
@@ -120,6 +124,9 @@ SUITES: tuple[Suite, ...] = (
           "products of e4m3 with fine-grained scales beside cuBLASLt's: steps, configurations over eight shapes (`note`), `final`; errors of sums over k "
           "(`accuracy`); wgmma while TMA writes beside it (`wgmma_beside_copies`)",
           "readme:fp8", keeps=True, shown="suites.fp8:shown"),
+    Suite("fp8", "fp8_random", "suites.race_fp8:RACES", f"hopperlab bench fp8 --random 60 --rounds 15 {_OUT}",
+          "`final` as the course picks it, beside cuBLASLt's block-scaled product at 60 random shapes, where that takes them", "readme:fp8_random", kind=RACE,
+          method="suites.race_fp8:METHOD"),
     Suite("mixed", "mixed", "suites.mixed:measure", f"hopperlab bench mixed {_OUT}",
           "bf16 activations times weights of 4 and 8 bits and times 2:4 sparse weights, beside cuBLAS's bf16 "
           "product and PyTorch's 4-bit and sparse ones: few rows, many rows, group sizes, configurations, joules",
@@ -127,6 +134,9 @@ SUITES: tuple[Suite, ...] = (
     Suite("attention", "attention", "suites.attention:measure", f"hopperlab bench attention {_OUT}",
           "attention forward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`",
           "readme:attention", keeps=True, shown="suites.attention:shown"),
+    Suite("attention", "attention_random", "suites.race_attention:RACES", f"hopperlab bench attention --random 60 --rounds 15 {_OUT}",
+          "`final` as the course picks it, beside cuDNN's at 60 random cells: head sizes, heads, groups, lengths, masks, sequences of several lengths, where that takes "
+          "them", "readme:attention_random", kind=RACE, method="suites.race_attention:METHOD"),
     Suite("backward", "backward", "suites.backward:measure", f"hopperlab bench backward {_OUT}",
           "attention backward beside cuDNN's over head sizes, masks and lengths: configurations (`note`), steps, `final`, `ordered` "
           "(the same bits in every run), each kernel (`part`), errors against float64 (`accuracy`), runs that differ (`bits`)",
@@ -151,7 +161,7 @@ SUITES: tuple[Suite, ...] = (
     Suite("two_gpus", "two_gpus", "suites.two_gpus:measure", f"hopperlab bench two_gpus {_OUT}",
           "two GPUs of one host (needs both): copies over the link by CTAs, a flag's round trip, all-gather under a product and product under "
           "a reduce-scatter beside the product alone and beside NCCL with cuBLAS, who copies and in which order, all-reduces of small vectors",
-          rounds=9, choices="suites.two_gpus:EXPERIMENTS", keeps=True, shown="suites.two_gpus:shown", method="suites.two_gpus:METHOD", gpus=2),
+          "readme:two_gpus", rounds=9, choices="suites.two_gpus:EXPERIMENTS", keeps=True, shown="suites.two_gpus:shown", method="suites.two_gpus:METHOD", gpus=2),
     Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
           "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),
     Suite("pitches", "pitches", "suites.pitches:pitches", f"hopperlab bench pitches {_OUT}",
@@ -198,9 +208,14 @@ OWN_FORM = frozenset(suite.recording for suite in SUITES if suite.own_form)
 def rows(name: str, table: Iterable[Suite] | None = None) -> tuple[Suite, ...]:
     """What `hopperlab bench name` measures: the rows of a suite, or of `all`. Raises KeyError for a word that is not in BENCHES.
 
-    A race is one row, whichever recordings are made by it.
+    A race is one row, whichever recordings are made by it; of a suite that measures fixed shapes by itself it is what --random asks for (`drawn`).
     """
     if name not in BENCHES:
         raise KeyError(name)
     chosen = [suite for suite in table or SUITES if suite.kind != OTHER and (suite.name == name or name == "all" and suite.kind == RECORDS)]
-    return tuple(chosen[:1] if chosen[0].kind == RACE else chosen)
+    return tuple(chosen[:1] if chosen[0].kind == RACE else [suite for suite in chosen if suite.kind == RECORDS])
+
+
+def drawn(name: str) -> tuple[Suite, ...]:
+    """What `hopperlab bench name --random` measures: the suite's race; nothing where it has none."""
+    return tuple(suite for suite in SUITES if suite.name == name and suite.kind == RACE)[:1]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..launches import across, across_products, gemm
 from ..launches.across import World
-from ..launches.across_products import Copiers
+from ..launches.across_products import IN_TURNS, PARKED, Copiers, widest
 from ..launches.launch import Launch
 from ..launches.operands import bf16_values, normal_bf16
 from ..recordings import Record
@@ -207,18 +207,20 @@ def product_records(suite: str, clock: Clock, shape: tuple[int, int, int], varia
     return found
 
 
-OWN_FIRST, OWN_LAST = "all CTAs copy", "own tiles last"
+ALL_COPY = "all CTAs copy"
 WAYS: Mapping[str, Mapping[str, Any]] = {
-    OWN_FIRST: {}, "66 CTAs copy": {"copiers": Copiers(66)}, "16 CTAs copy": {"copiers": Copiers(16)}, "4 CTAs copy": {"copiers": Copiers(4)},
+    ALL_COPY: {}, "66 CTAs copy": {"copiers": Copiers(66)}, "16 CTAs copy": {"copiers": Copiers(16)}, "4 CTAs copy": {"copiers": Copiers(4)},
     "8 CTAs only copy": {"copiers": Copiers(8, dedicated=True, chunk=8192)}, "tiles as they lie": {"order": "as they lie"}, "own tiles last": {"order": "own last"},
-    "pieces of 1024 rows": {"piece_rows": 1024}}
+    "pieces of 1024 rows": {"piece_rows": 1024}, "each chunk told": {"options": ("-DTELL_EACH=1",)},
+    "16 CTAs copy, each chunk told": {"copiers": Copiers(16), "options": ("-DTELL_EACH=1",)},
+    "8 CTAs only copy, each chunk told": {"copiers": Copiers(8, dedicated=True, chunk=8192), "options": ("-DTELL_EACH=1",)}}
 
 
 def gather(rounds: int, here: World) -> list[Record]:
     """All-gather under a product at four shapes."""
-    clock = Clock(here)
+    clock, chosen = Clock(here), {ALL_COPY: {}, **{name: WAYS[name] for name in ("66 CTAs copy", "8 CTAs only copy")}}
     return [record for shape in GATHERED for record in product_records("gather", clock, shape,
-                                                                       *gathered_variants(here, shape, {OWN_FIRST: {}, "66 CTAs copy": WAYS["66 CTAs copy"]}), rounds)]
+                                                                       *gathered_variants(here, shape, chosen), rounds)]
 
 
 def ways(rounds: int, here: World) -> list[Record]:
@@ -226,10 +228,18 @@ def ways(rounds: int, here: World) -> list[Record]:
     return product_records("ways", Clock(here), GATHERED[0], *gathered_variants(here, GATHERED[0], WAYS), rounds)
 
 
+def scatter_ways(here: World, shape: tuple[int, int, int]) -> dict[str, Mapping[str, Any]]:
+    """Orders of tiles, and the room that a finished tile has: two chunks for each consumer (half of its tile waits until the other half has been read), or all of it."""
+    rows, few = shape[0] // here.count, {"c_slots": 2}
+    return {"own tiles first": {"order": "own first", "tile": widest(rows, **few)}, "own tiles last": {"order": "own last", "tile": widest(rows, **few)},
+            "own first, parked": {"order": "own first", "tile": widest(rows, **PARKED)}, "own last, parked": {"order": "own last", "tile": widest(rows, **PARKED)},
+            IN_TURNS: {"order": IN_TURNS, "tile": widest(rows, **few)}, "in turns, parked": {"order": IN_TURNS, "tile": widest(rows, **PARKED)}}
+
+
 def scatter(rounds: int, here: World) -> list[Record]:
-    """Product under a reduce-scatter at four shapes."""
-    clock, ours = Clock(here), {OWN_LAST: {}, "own tiles first": {"order": "own first"}}
-    return [record for shape in SCATTERED for record in product_records("scatter", clock, shape, *scattered_variants(here, shape, ours), rounds)]
+    """Product under a reduce-scatter at four shapes: the order of tiles, and what a tile waits for before the next one begins."""
+    clock = Clock(here)
+    return [record for shape in SCATTERED for record in product_records("scatter", clock, shape, *scattered_variants(here, shape, scatter_ways(here, shape)), rounds)]
 
 
 def all_reduce(rounds: int, here: World) -> list[Record]:

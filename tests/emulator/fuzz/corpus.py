@@ -14,13 +14,14 @@ from emulator.coverage import kernel as coverage
 from emulator.coverage import run as forms
 from hopperlab import emulator
 from hopperlab.emulator.machine.memory import GlobalMemory
+from hopperlab.emulator.ptx.instructions import REFUSED
 from hopperlab.measure.launches import launch as launches
 
 from .mutate import mutant
 
 LIMIT = 400_000            # work of one launch (hl.emulate), so that a loop without an end is cut short
 FORMS = 6                  # forms of the table in one text
-SKIPPED = ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep", "multimem", "trap", "brkpt", "exit", "ret")
+SKIPPED = (*REFUSED, "trap", "brkpt", "exit", "ret")
 
 
 @dataclass(frozen=True)

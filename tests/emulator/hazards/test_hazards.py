@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every hazard kind: kernels that commit it, named at both lines under every schedule, and clean twins that are silent."""
 import warnings
+from pathlib import Path
 
 import pytest
 from hopperlab.emulator.hazards.kinds import Kind
@@ -28,11 +29,12 @@ def code_of(case, bug):
 
 
 @pytest.mark.parametrize("case", BUGS, ids=named(BUGS))
+@pytest.mark.sampled(every=3)           # that each bug is still there shows where it is named, below
 def test_bug_is_in_the_ptx(case):
     """The compiler has neither mended nor removed it."""
     how, *text = case.ptx or ("differs",)
     bug, clean = code_of(case, 1), code_of(case, 0)
-    assert bug != clean
+    assert bug != clean or len(set(case.given)) == 2            # layout-mismatch's page: the kernel is the same, its tensor map is not
     if text:
         counts = bug.count(text[0]), clean.count(text[0])
         assert (counts[0] < counts[1]) if how == "fewer" else (counts[0] > counts[1]), counts
@@ -54,6 +56,7 @@ def test_bug_is_named_at_its_lines(case, schedule):
 
 
 @pytest.mark.parametrize("case", CASES, ids=named(CASES))
+@pytest.mark.sampled(every=3)
 def test_clean_twin_is_silent(case):
     """No hazard under any schedule, and the same values under all."""
     results = []
@@ -65,10 +68,10 @@ def test_clean_twin_is_silent(case):
 
 
 def test_the_suite_is_complete():
-    """Two kernels or more for each kind, and 60 in all."""
+    """Two kernels or more for each kind, one of which its page shows, and 60 in all."""
     count = {kind: sum(c.kind == kind for c in BUGS) for kind in KINDS}
     assert all(n >= 2 for n in count.values()), count
-    assert {c.kind for c in BUGS} == set(KINDS)
+    assert {c.kind for c in BUGS} == set(KINDS) == {c.kind for c in BUGS if c.given}
     assert len(BUGS) + len(CASES) >= 60
 
 
@@ -79,4 +82,4 @@ def test_messages_are_for_learners():
         for case in BUGS[::3]:
             session, _ = hazard_cases.run(case, 1, "lazy")
             for h in (*session.hazards, *session.warnings):
-                assert len(h.message) > 60 and case.file.removesuffix(".cu") in h.message, str(h)
+                assert len(h.message) > 60 and Path(case.file).stem in h.message, str(h)

@@ -61,7 +61,7 @@ LAUNCHES = [(path, k) for path, makers in KERNELS.items() for k in range(len(mak
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("path, number", LAUNCHES, ids=[f"{path}-{k}" for path, k in LAUNCHES])
-@pytest.mark.sampled(by="path")
+@pytest.mark.sampled(every=7)            # tests/kernels runs them with hazards that raise
 def test_the_courses_kernels_are_silent(path, number, schedule):
     launch = KERNELS[path][number]()
     with hl.emulate(schedule=schedule, seed=11, hazards="collect") as session:

@@ -8,12 +8,12 @@ from pathlib import Path
 import hopperlab as hl
 import numpy as np
 import pytest
-from hopperlab.emulator.hazards import render, words
+from hopperlab.emulator.hazards import kinds, render
 from hopperlab.emulator.hazards.kinds import Kind
 from support import hazard_cases
 
 pytestmark = pytest.mark.emulator_only
-ROOM = Path(words.__file__).parent
+ROOM = Path(kinds.__file__).parent
 
 
 def one_of(kind: str):
@@ -64,12 +64,12 @@ def test_every_situation_that_is_found_has_words_and_every_words_a_finding():
     """Names of situations in the code of the room, literal or put together, against the table."""
     named = set()
     for path in ROOM.glob("*.py"):
-        if path.name == "words.py":
+        if path.name == "kinds.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and node.value in words.CASES:
+            if isinstance(node, ast.Constant) and node.value in kinds.CASES:
                 named.add(node.value)
             elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
-                named.update(case for case in words.CASES if case.startswith(node.values[0].value) and len(node.values[0].value) > 5)
-    left = set(words.CASES) - named - {"deadlock", "endless-loops"} - {c for c in words.CASES if c.startswith(("fault-", "refused-"))}
+                named.update(case for case in kinds.CASES if case.startswith(node.values[0].value) and len(node.values[0].value) > 5)
+    left = set(kinds.CASES) - named - {"deadlock", "endless-loops"} - {c for c in kinds.CASES if c.startswith(("fault-", "refused-"))}
     assert not left, left

@@ -64,6 +64,8 @@ CASES = [
     ("membar.gl;", "", ""),
     ("griddepcontrol.wait;", "", ""),
     ("nanosleep.u32 %r1;", "", "r1"),
+    ("stackrestore.u32 %r1;", "", "r1"),
+    ("stacksave.u32 %r1;", "r1", ""),
     ("setmaxnreg.inc.sync.aligned.u32 232;", "", ""),
     ("trap;", "", ""),
     ("L: bra L;", "", ""),

@@ -159,7 +159,7 @@ def test_nothing_is_read_before_it_is_written(request, name):
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=[str(p.relative_to(ROOT)) for p in KERNELS])
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=16)
 def test_kernels_of_the_package(compile_ptx, path):
     text = path.read_text()
     headers = shims.HEADERS if shims.wanted([text]) else None           # of the host, in the one file that is a whole program

@@ -4,7 +4,7 @@ import pytest
 from emulator.coverage import run as coverage
 from emulator.coverage.kernel import text
 from hopperlab import emulator
-from hopperlab.emulator.ptx import signatures
+from hopperlab.emulator.ptx.instructions import INSTRUCTIONS, KINDS, REFUSED
 from hopperlab.emulator.ptx.parser import parse
 
 WRONG = [
@@ -65,6 +65,15 @@ def test_sizes_of_a_kernel_are_at_least_one(directive):
         parse(f".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() {directive} {{ ret; }}")
 
 
+def test_rows_can_be_read_and_every_form_of_one_can_be_reached():
+    for name, row in INSTRUCTIONS.items():
+        for n, (words, operands) in enumerate(row.forms):
+            assert all(letter[0] in KINDS and letter[1:] in ("", "?") for letter in operands.split()), (name, operands)
+            assert not [before for before, _ in row.forms[:n] if before <= words], f"{name}: an earlier form hides {set(words)}"
+            assert row.words is None or words <= row.words, f"{name}: {set(words - row.words)} would be refused"
+        assert all(row.words is None or row.words.issuperset(words.split()) for words, *_ in row.ranges), name
+
+
 def families() -> dict[str, str]:
     """One accepted form of each shape of words, by instruction."""
     found = {}
@@ -81,7 +90,7 @@ def test_every_instruction_has_a_row_and_no_word_is_ignored():
     for form in forms.values():
         opcode, _, rest = form.rstrip(";").partition(" ")
         words = opcode.split(".")
-        assert words[0] in signatures.TABLE or words[0] in ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep", "multimem", "tcgen05"), form
+        assert words[0] in INSTRUCTIONS.keys() | REFUSED.keys(), form
         changed = [".".join([*words[:k], "purple", *words[k:]]) + f" {rest};" for k in range(1, len(words) + 1)]
         changed.append(f"{opcode} {rest}{', ' if rest else ''}%r1, %r1, %r1, %r1, %r1, %r1, %r1;")
         for line in changed:

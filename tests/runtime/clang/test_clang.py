@@ -110,6 +110,7 @@ def test_the_same_source_gives_the_same_ptx_and_names_no_folder(clang, tmp_path,
 
 @here
 @pytest.mark.parametrize("name", ["start_here/kernel_3.cu", "gemm/shared_tile.cu", "gemm/cluster_multicast.cu", "gemm/two_consumers_128x256.cu"])
+@pytest.mark.sampled(every=2)
 def test_instructions_stand_where_nvrtc_says_that_they_stand(monkeypatch, name):
     found = {}
     for which in ("nvrtc", "clang"):

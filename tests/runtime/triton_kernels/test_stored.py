@@ -67,6 +67,7 @@ def test_right_values_and_hazards_at_their_lines_of_python(stored, name):
 
 
 @pytest.mark.parametrize("name", ["softmax", "tma_copy", "odd_order"])
+@pytest.mark.usefixtures("own_memory")
 def test_clean_ones_are_so_under_every_schedule(stored, name):
     case, kernel = CASES[name], stored(name)
     arguments = case.arguments()

@@ -54,6 +54,12 @@ __device__ __forceinline__ Tile rotated_tile(int index, int rows, int cols, int 
     return {(tile.row + start) % rows, tile.col};
 }
 
+// The same with the rows of `shards` equal parts taken in turns, that of row `start` first, so that tiles of all parts are under way at any time.
+__device__ __forceinline__ Tile alternating_tile(int index, int rows, int cols, int start, int shards) {
+    Tile tile = grouped_tile<GROUP>(index, rows, cols);
+    return {(tile.row % shards * (rows / shards) + tile.row / shards + start) % rows, tile.col};
+}
+
 // A CTA's ring and barriers. Shared memory: STAGES x (tile of A, tile of B), slots of C, then the barriers.
 struct WideProduct {
     unsigned char* shared;

@@ -67,20 +67,6 @@ KERNEL(32) k(const float* x, float* y) {
     mbarrier_wait_parity(b, 0);
     y[threadIdx.x] = ((float*)memory)[threadIdx.x];
 }
-//! case init_not_seen_by_others
-//! launch block=64
-//! args i32[64]
-//! ptx fewer bar.sync
-KERNEL(64) k(int* y) {
-    __shared__ mbarrier_t b;
-    if (threadIdx.x == 0) mbarrier_init(&b, 64);                // OTHER
-#if !BUG
-    __syncthreads();
-#endif
-    mbarrier_arrive(&b);                                        // HAZARD
-    mbarrier_wait_parity(&b, 0);
-    y[threadIdx.x] = 1;
-}
 //! case too_many_arrivals
 //! launch block=64
 //! args i32[64]

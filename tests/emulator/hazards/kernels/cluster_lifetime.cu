@@ -1,19 +1,4 @@
 // Shared memory of another block of the cluster, before it starts or after it has ended.
-//! case peer_may_have_ended
-//! launch block=32 grid=2
-//! args i32[64]
-//! ptx fewer barrier.cluster
-extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(32) k(int* y) {
-    __shared__ int s[32];
-    s[threadIdx.x] = cluster_ctarank() * 100 + threadIdx.x;
-    barrier_cluster_arrive(); barrier_cluster_wait();
-    unsigned v, from = mapa_shared_cluster(&s[threadIdx.x], cluster_ctarank() ^ 1);
-    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");  // HAZARD
-    y[blockIdx.x * 32 + threadIdx.x] = v;
-#if !BUG
-    barrier_cluster_arrive(); barrier_cluster_wait();
-#endif
-}
 //! case multicast_outside_the_cluster
 //! launch block=32 grid=2
 //! args f32[64]

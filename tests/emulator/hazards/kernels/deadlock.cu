@@ -1,19 +1,4 @@
 // Nothing can run and nothing is under way.
-//! case expect_tx_of_more_than_comes
-//! launch block=32
-//! args f32[64] f32[32]
-KERNEL(32) k(const float* x, float* y) {
-    __shared__ __align__(128) float s[64];
-    __shared__ mbarrier_t full;
-    if (threadIdx.x == 0) {
-        mbarrier_init(&full, 1);
-        mbarrier_arrive_expect_tx(&full, BUG ? 272 : 256);
-        cp_async_bulk_load(s, x, 256, &full);
-    }
-    __syncthreads();
-    mbarrier_wait_parity(&full, 0);                             // HAZARD
-    y[threadIdx.x] = s[threadIdx.x];
-}
 //! case nobody_arrives
 //! launch block=64
 //! args i32[64]

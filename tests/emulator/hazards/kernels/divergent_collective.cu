@@ -1,14 +1,4 @@
 // Collective instructions without all the threads they need.
-//! case shuffle_in_a_branch
-//! launch block=32
-//! args i32[32] i32[32]
-//! also deadlock
-KERNEL(32) k(const int* x, int* y) {
-    int v = x[threadIdx.x], sum = v;
-    if (!BUG || threadIdx.x < 16) sum += __shfl_xor_sync(0xffffffff, v, 1);  // HAZARD
-    __syncthreads();                                            // OTHER
-    y[threadIdx.x] = sum;
-}
 //! case wgmma_by_three_warps
 //! launch block=128 shared=16384
 //! args bf16[64x64] f32[4096]

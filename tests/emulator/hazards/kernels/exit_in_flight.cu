@@ -12,21 +12,6 @@ KERNEL(32) k(const float* x) {
     cp_async_bulk_load(s, x, 128, &full);                       // HAZARD
     if (!BUG) mbarrier_wait_parity(&full, 0);
 }
-//! case store_still_reads
-//! launch block=32
-//! args f32[32]
-//! ptx fewer wait_group
-KERNEL(32) k(float* y) {
-    __shared__ __align__(128) float s[32];
-    s[threadIdx.x] = 3;
-    fence_proxy_async_shared_cta();
-    __syncwarp();
-    if (threadIdx.x == 0) {
-        cp_async_bulk_store(y, s, 128);                         // HAZARD
-        cp_async_bulk_commit_group();
-        if (!BUG) cp_async_bulk_wait_group_read<0>();
-    }
-}
 //! case leaves_without_wait_group
 //! launch block=128 shared=16384
 //! args bf16[64x64] f32[4096]

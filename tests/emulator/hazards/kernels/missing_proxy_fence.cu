@@ -1,21 +1,4 @@
 // Written through the generic proxy, read through the async proxy, and no fence.proxy.async between.
-//! case bulk_store_of_plain_stores
-//! launch block=64
-//! args f32[64]
-//! ptx fewer fence.proxy.async
-KERNEL(64) k(float* y) {
-    __shared__ __align__(128) float s[64];
-    s[threadIdx.x] = threadIdx.x;                               // OTHER
-#if !BUG
-    fence_proxy_async_shared_cta();
-#endif
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        cp_async_bulk_store(y, s, 256);                         // HAZARD
-        cp_async_bulk_commit_group();
-        cp_async_bulk_wait_group<0>();
-    }
-}
 //! case wgmma_of_plain_stores
 //! launch block=128 shared=16384
 //! args bf16[64x64] f32[4096]

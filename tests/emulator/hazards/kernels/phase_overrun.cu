@@ -21,26 +21,6 @@ KERNEL(64) k(int* y, int n) {
     }
     if (threadIdx.x < 32) y[threadIdx.x] = count;
 }
-//! case copies_ahead_of_a_waiter
-//! launch block=64
-//! args f32[128] f32[64]
-KERNEL(64) k(const float* x, float* y) {                        // every load has its own buffer, but the barrier is one
-    __shared__ __align__(128) float s[4][32];
-    __shared__ mbarrier_t full;
-    if (threadIdx.x == 0) mbarrier_init(&full, 1);
-    __syncthreads();
-    float sum = 0;
-    for (int i = 0; i < 4; i++) {
-        if (threadIdx.x == 0) {
-            mbarrier_arrive_expect_tx(&full, 128);
-            cp_async_bulk_load(s[i], x + 32 * i, 128, &full);   // OTHER
-        }
-        mbarrier_wait_parity(&full, i & 1);                     // HAZARD
-        sum += s[i][threadIdx.x % 32];
-        if (!BUG) __syncthreads();
-    }
-    y[threadIdx.x] = sum;
-}
 //! case phases_nobody_waits_for
 //! clean
 //! launch block=64

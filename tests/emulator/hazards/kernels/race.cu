@@ -1,16 +1,4 @@
 // Plain accesses of two threads to the same bytes with nothing between them.
-//! case no_barrier_between_write_and_read
-//! launch block=64
-//! args f32[64]
-//! ptx fewer bar.sync
-KERNEL(64) k(float* y) {
-    __shared__ float s[64];
-    s[threadIdx.x] = threadIdx.x;                               // OTHER HAZARD
-#if !BUG
-    __syncthreads();
-#endif
-    y[threadIdx.x] = s[63 - threadIdx.x];                       // HAZARD OTHER
-}
 //! case reduction_forgets_one_barrier
 //! launch block=128
 //! args f32[128] f32[1]

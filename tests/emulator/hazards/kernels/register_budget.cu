@@ -1,13 +1,4 @@
 // setmaxnreg that can never be satisfied, goes the wrong way, or does nothing.
-//! case more_than_the_pool
-//! launch block=384
-//! args i32[384]
-//! also deadlock
-extern "C" __global__ void __launch_bounds__(384, 1) k(int* y) {
-    if (threadIdx.x < 128) setmaxnreg_dec<BUG ? 48 : 40>();     // OTHER
-    else setmaxnreg_inc<BUG ? 240 : 232>();                     // HAZARD
-    y[threadIdx.x] = 1;
-}
 //! case nobody_gives
 //! launch block=384
 //! args i32[384]

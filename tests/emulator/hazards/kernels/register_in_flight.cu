@@ -1,20 +1,4 @@
 // Registers that belong to a wgmma are used, or change, while it may not have read or written them.
-//! case accumulator_used_before_wait
-//! launch block=128 shared=16384
-//! args bf16[64x64] f32[4096]
-KERNEL(128) k(const void* x, float* y) {
-    extern __shared__ __align__(1024) unsigned char s[];
-    fill(s, x, 8192); fill(s + 8192, x, 8192);
-    fence_proxy_async_shared_cta();
-    __syncthreads();
-    float d[32] = {};
-    wgmma_fence();
-    multiply(d, s, s + 8192);                                   // OTHER
-    wgmma_commit_group();
-    if (!BUG) wgmma_wait_group<0>();
-    y[threadIdx.x] = d[0];                                      // HAZARD
-    if (BUG) wgmma_wait_group<0>();
-}
 //! case accumulator_scaled_without_fence
 //! launch block=128 shared=16384
 //! args bf16[64x64] f32[4096] f32[128]

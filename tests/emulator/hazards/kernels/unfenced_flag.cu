@@ -1,26 +1,4 @@
 // A flag between blocks is polled without acquiring, and nothing fences before what it announces is read.
-//! case volatile_poll_and_no_fence_behind_it
-//! warning
-//! launch block=64 grid=2
-//! args f32[64] f32[64] i32[8]
-//! ptx fewer membar.gl
-KERNEL(64) k(float* x, float* y, volatile int* flag) {
-    if (blockIdx.x == 0) {
-        x[threadIdx.x] = threadIdx.x;
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) flag[0] = 100;
-    } else {
-        if (threadIdx.x == 0) {
-            while (flag[0] != 100) {}                           // HAZARD
-#if !BUG
-            __threadfence();
-#endif
-        }
-        __syncthreads();
-        y[threadIdx.x] = x[63 - threadIdx.x];                   // OTHER
-    }
-}
 //! case lock_is_taken_and_no_fence_behind_it
 //! warning
 //! launch block=32 grid=3

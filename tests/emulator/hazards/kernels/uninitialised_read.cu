@@ -1,13 +1,4 @@
 // Shared memory is read that nobody has written.
-//! case reads_the_other_buffer
-//! launch block=64
-//! args f32[64] f32[64]
-KERNEL(64) k(const float* x, float* y) {
-    __shared__ float s[2][64];
-    s[0][threadIdx.x] = x[threadIdx.x];
-    __syncthreads();
-    y[threadIdx.x] = s[BUG][63 - threadIdx.x];                  // HAZARD
-}
 //! case wgmma_of_a_tile_never_loaded
 //! launch block=128 shared=24576
 //! args bf16[64x64] f32[4096]
