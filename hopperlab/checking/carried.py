@@ -88,6 +88,11 @@ class Carried:
     kernel: str = ""
 
     @property
+    def alone(self) -> bool:
+        """Whether a launch must end before the next one begins, which finds other surroundings."""
+        return self.way in LOADS
+
+    @property
     def told(self) -> str:
         """What a result that did not follow means, in words that go on after 'In a second run'."""
         if not self.to:
@@ -143,6 +148,26 @@ def alone_ahead(warps: Collection[int], others: Mapping[int, int], ahead: int, w
     return Carried("slow warps", warps=warps, judged=judged, says=(
         f"{who} went on only when nobody else could, and another one waited for it. The warpgroup that is ahead must go on as far as the slots of the ring let it. What "
         "they owe each other goes by the mbarriers of the ring, and by nothing beside them"))
+
+
+def released_ahead(warps: Collection[int], others: Mapping[int, Callable[[int], int]], who: str) -> Carried:
+    """A run in which these warps of each CTA are slow: before they arrive on an mbarrier for the first time, each warp of `others` (by number: how often, in a block)
+    must have arrived as often as the slots of the ring let it. who: 'team 0', in the message."""
+    def judged(run: Any) -> str:
+        arrived = Counter[tuple[int, int]]()
+        for event in run.timeline:
+            if event.what != "arrive mbarrier":
+                continue
+            if event.warp in warps and not any(arrived[event.block, warp] for warp in warps):
+                for warp, amount in others.items():
+                    if arrived[event.block, warp] < amount(event.block):
+                        return (f"in block {event.block}, warp {warp} had handed back {arrived[event.block, warp]} slots when the slow one handed back its first, and it "
+                                f"should be {amount(event.block)}")
+            arrived[event.block, event.warp] += 1
+        return ""
+    return Carried("slow warps", warps=warps, judged=judged, says=(
+        f"{who} went on only when nobody else could, and others waited for it. Who consumes waits for the copy on `full` and hands back the slot on `empty`, "
+        "and waits for no other consumer"))
 
 
 def shared_out(output: np.ndarray, expected: np.ndarray, parts: Sequence[Any], warps: Collection[int], what: str) -> Carried:

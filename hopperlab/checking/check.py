@@ -223,17 +223,18 @@ class _Trials:
             for doubt in run.warnings:
                 self.doubts.setdefault((doubt.kind, doubt.where, doubt.other), str(doubt))
             if schedule == "lazy":
-                findings = self._mechanism(case, run, where) or self._carried(shape, len(case.carried))
+                findings = self._mechanism(case, run, where) or self._carried(shape, len(case.carried)) or self._also(case, run, where)
                 if findings:
                     return findings
         return []
 
     def _mechanism(self, case: Case, run: Any, where: str) -> list[Finding]:
-        complaints = [text for text in (requirement.complaint(run) for requirement in case.requires) if text]
         self.required += len(case.requires)
-        if not complaints:
-            return []
-        return [Finding("mechanism", "The values are right, but not by what was asked for: " + "; ".join(complaints) + f" {where}.")]
+        return _missing([requirement.complaint(run) for requirement in case.requires], where)
+
+    def _also(self, case: Case, run: Any, where: str) -> list[Finding]:
+        """What is asked last: of the run, and of the program as it is written."""
+        return _missing([*(requirement.complaint(run) for requirement in case.also), *(rule(self.text, self.module.ptx) for rule in case.written)], where)
 
     def _carried(self, shape: Any, count: int) -> list[Finding]:
         """A run for each mechanism that must have carried the data, with what it delivers altered."""
@@ -256,7 +257,7 @@ class _Trials:
         def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
             with carried.around(how, case.outputs.values(), args, name):
                 module.get_function(name)(grid, block, args, shared_mem=shared_mem, dependent=dependent)
-                if pending.grids() is not None:
+                if carried.alone and pending.grids() is not None:
                     pending.synchronise()                   # one launch after the other, each in its own surroundings
         with hl.emulate(schedule="lazy", hazards="collect", trace="accesses" if carried.judged else False, budget=BUDGET, limit=LIMIT) as run:
             run.altered, run.check = how, carried.judged is not None        # hazards were looked for in the run before; here only `judged` asks for them
@@ -264,6 +265,8 @@ class _Trials:
                 _run(case, launch)
             except (hl.EmulatorError, hl.HopperlabError) as fault:
                 return f"{type(fault).__name__}: {fault}"
+        if stuck := next((hazard for hazard in run.hazards if hazard.kind == "deadlock"), None):
+            return f"nobody goes on any more, and somebody still waits at {stuck.where}"
         if carried.judged:
             return carried.judged(run)
         return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected, how)), "")), "")
@@ -287,6 +290,11 @@ class _Trials:
         return [Finding("gpu", found.message) for found in _values(case, where)]
 
 
+def _missing(complaints: Sequence[str], where: str) -> list[Finding]:
+    found = [text for text in complaints if text]
+    return [Finding("mechanism", "The values are right, but not by what was asked for: " + "; ".join(found) + f" {where}.")] if found else []
+
+
 def _poisoned(case: Case) -> Case:
     for name, array in case.outputs.items():
         if name not in case.kept:
@@ -296,7 +304,7 @@ def _poisoned(case: Case) -> Case:
 
 def _trace(case: Case) -> bool | str:
     """How a run is traced whose timeline the requirements read."""
-    return "accesses" if any(requirement.accesses for requirement in case.requires) else True
+    return "accesses" if any(requirement.accesses for requirement in (*case.requires, *case.also)) else True
 
 
 def _run(case: Case, launch: Launch) -> None:

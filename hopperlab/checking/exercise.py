@@ -42,6 +42,8 @@ class Case:
     tolerance: largest allowed |value - expected| relative to max(1, |expected|); 0 asks for equality
     requires:  what the emulator's counters and timeline must show, under the lazy schedule
     carried:   the mechanisms that the data must have gone by
+    also:      requirements that are asked last, when what was delivered has been followed; they are not counted
+    written:   rules about the program as it is written: complaint(text, PTX) is what is missing, or ''
     mistaken:  what the outputs hold after a mistake that is often made, by the sentence that is then said of it (CUDA answers)
     """
 
@@ -53,6 +55,8 @@ class Case:
     requires: Sequence[Requirement] = ()
     carried: Sequence[Carried] = ()
     kept: frozenset[str] = frozenset()
+    also: Sequence[Requirement] = ()
+    written: Sequence[Callable[[str, str], str]] = ()
     mistaken: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
 

@@ -5,6 +5,7 @@ An answer of plain loads and __syncthreads passes every comparison of values; it
 """
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ NEEDLESS = {
     "atom or red": ("global_atomic_requests", "shared_atomic_requests"), "cp.async": ("cp_async_requests",),
     "cp.async.bulk loads": ("bulk_loads",), "bulk reductions": ("bulk_reduces", "tma_reduces"), "mma.sync": ("mma_sync", "wmma"),
     "loads of the tensor map's words": ("tensor_map_load_bytes",),
-    "ld of another CTA's memory": ("dsmem_load_bytes",), "copies between CTAs": ("dsmem_copy_bytes",),
+    "arrivals on mbarriers": ("mbarrier_arrivals",), "ld of another CTA's memory": ("dsmem_load_bytes",), "copies between CTAs": ("dsmem_copy_bytes",),
 }
 """What an exercise may have no need of, in the words of a message, and the counters that show it."""
 
@@ -66,6 +67,39 @@ def needless(*ways: str, instead: str, needed: Container[str] = ()) -> Requireme
         found = [f"{way} ({name} is {run.counters[name]:,})" for name, way in counters.items() if run.counters[name]]
         return f"there are {' and '.join(found)}, which this exercise has no use for: {instead}" if found else ""
     return Requirement("no " + ", ".join(ways), complaint)
+
+
+WIDTH = re.compile(r"(?:\.v(?P<words>[248]))?\.[bsuf](?P<bits>8|16|32|64|128)\b")
+MOVES = ("ld", "st")
+LOCAL = re.compile(r"(?:ld|st)(?:\.\w+)*\.local\b|cvta(?:\.\w+)*\.local\b")
+
+
+def moved_at_once(size: int, counters: Container[str], what: str) -> Requirement:
+    """Every ld and st that adds to one of these counters must move `size` bytes a lane at once. what: what they are for, in the message."""
+    def complaint(run: Any) -> str:
+        for one in run.counters.by_instruction():
+            found = WIDTH.search(one.opcode)
+            if one.opcode.split(".")[0] in MOVES and found and any(amount for name, amount in one.counts.items() if name in counters):
+                width = int(found["words"] or 1) * int(found["bits"]) // 8
+                if width != size:
+                    return f"{one.opcode} ({one.place}) moves {width} bytes of a lane at once, and it should be {size}: {what}"
+        return ""
+    return custom(f"{size} bytes a lane at once", complaint)
+
+
+def no_local_memory(what: str) -> Requirement:
+    """No array of a thread may lie in memory, which is where those go that are read or written by an index that changes. what: what stays in registers."""
+    def complaint(run: Any) -> str:
+        found = next((one for one in run.counters.by_instruction() if LOCAL.match(one.opcode)), None)
+        return "" if found is None else (f"{found.opcode} ({found.place}) goes to local memory: {what} stays in registers, in an array whose every index is a number "
+                                         "when the program is compiled, or in variables of its own")
+    return custom(f"{what} in registers", complaint)
+
+
+def together(*requirements: Requirement) -> Requirement:
+    """Several that count as one: what the first one that is not met says."""
+    return Requirement("; ".join(one.text for one in requirements), lambda run: next(filter(None, (one.complaint(run) for one in requirements)), ""),
+                       any(one.accesses for one in requirements))
 
 
 def peak_in_flight(run: Any, operation: str) -> int:

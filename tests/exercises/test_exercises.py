@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every exercise: its solution is right, what the learner starts from is not, and each wrong answer fails with a message that helps.
 
-Wrong answers stand in wrong_NN.toml, as edits of the solution or whole; `says` is what the message must contain (a regular expression).
+Wrong answers stand in wrong_NN.toml, as edits of the solution or whole; `says` is what the message must contain (a regular expression);
+`hidden` ones are judged on hidden cases.
 """
 import re
 import shutil
@@ -12,6 +13,7 @@ from support.answer_texts import ROOT, edited, english_left, entries, few_hidden
 
 import hopperlab as hl
 from hopperlab.checking import check
+from hopperlab.checking.exercise import PUBLIC
 from hopperlab.lessons import catalogue
 from hopperlab.grading import generate, regions
 
@@ -59,7 +61,8 @@ def test_what_a_learner_starts_from_is_not_right(name):
 @pytest.mark.parametrize("entry", WRONG)
 @pytest.mark.sampled(every=48)
 def test_wrong_answer_fails_and_the_message_helps(entry):
-    verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry))
+    hidden = entry.get("hidden", False)                        # right for the visible cases, or nearly
+    verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry), hidden=hidden, key=KEYS[0] if hidden else PUBLIC)
     assert not verdict.right, f"{entry['why']}: not noticed"
     assert re.search(entry["says"], str(verdict)), f"expected {entry['says']!r} in:\n{verdict}"
     assert english_left(str(verdict), entry["exercise"]) == [], "runtime/strings/zh/exercises.toml lacks a translation"

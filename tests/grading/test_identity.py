@@ -181,7 +181,7 @@ DEADLINE = LateRule(datetime(2026, 11, 3, 23, 59, tzinfo=UTC), 0.1)
 LATE = datetime(2026, 11, 5, 12, tzinfo=UTC).timestamp()
 
 
-@pytest.mark.parametrize("place", ["class/ada", "class/submitted/ada/04/inner", "class/submitted/ada"])
+@pytest.mark.parametrize("place", ["class/ada", "class/ada/04", "class/submitted/ada/04/inner", "class/submitted/ada"])
 def test_a_timestamp_outside_the_layout_that_defines_it_is_ignored(tmp_path, place):
     path = hand_in(tmp_path / place, right())
     (path.parent / "timestamp.txt").write_text("2026-11-01 09:00:00 UTC")

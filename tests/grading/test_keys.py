@@ -24,7 +24,8 @@ def test_new_keys_are_random_and_long():
     assert len(made) == 50 and all(keys.bits(key) == keys.BITS and keys.check(key) == key for key in made)
 
 
-@pytest.mark.parametrize("key", ["", "  ", PUBLIC, "k", "autumn term", "0123456789abcdef", "a" * 40, "00" * 16, "0" * 31 + "1", "correct horse battery", "12345678" * 3])
+@pytest.mark.parametrize("key", ["", "  ", PUBLIC, "k", "autumn term", "0123456789abcdef", "a" * 40, "00" * 16, "0" * 31 + "1", "correct horse battery", "12345678" * 3,
+                                 KEYS[0][:-1], KEYS[0][:18], "q2Zr7-VnXw8_tLkP0sYdE"])
 def test_short_keys_are_refused_and_the_message_says_what_to_do(tmp_path, key):
     with pytest.raises(assign.AssignError, match="key") as refused:
         assign.write(ROOT, tmp_path / "new", key, ["04"])

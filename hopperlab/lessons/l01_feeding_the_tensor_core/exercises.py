@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...checking.carried import Carried
+from ...checking.written import only_put_down
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, at_most, custom, exactly, in_each_block, needless
 
@@ -50,12 +51,14 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
         launch("product", (columns, rows), (TILE, TILE), (a, b, c, np.int32(m), np.int32(n), np.int32(k)))
 
     warps = rows * columns * TILE * TILE // WARP
-    return Case({"c": a @ b}, run, {"c": c}, carried=(Carried("st.shared", expected={"c": 4 * (a @ b)}), _beside(rng, shape, TILE)) if tiles > 2 else (), requires=(
+    carried = (Carried("st.shared", expected={"c": 4 * (a @ b)}), _beside(rng, shape, TILE)) if tiles > 2 else ()
+    return Case({"c": a @ b}, run, {"c": c}, carried=carried, written=(only_put_down,), requires=(
         exactly("global_load_bytes", 4 * (columns * m * k + rows * k * n), "a block loads each number of its rows of a and columns of b once, and nothing outside"),
         at_most("warp_instructions_barrier", warps * (tiles + 1),
                 f"tiles of k: {tiles}, warps: {warps}; with two buffers one __syncthreads() a tile is enough, and one before"),
         at_most("shared_load_bytes", warps * WARP * tiles * 2 * TILE * 4, "a product needs two numbers of shared memory, and nothing else is read from there"),
-        needless("atom or red", "cp.async", "cp.async.bulk loads", "ldmatrix", instead="ld brings the next tile into registers, and st puts it into shared memory"),
+        needless("atom or red", "cp.async", "cp.async.bulk loads", "ldmatrix", "arrivals on mbarriers",
+                 instead="ld brings the next tile into registers, st puts it into shared memory, and one __syncthreads() a tile is the only barrier"),
         in_each_block(rows * columns, None, PUT, "stores to shared memory", accesses=True),
         _loads_ahead(tiles)))
 

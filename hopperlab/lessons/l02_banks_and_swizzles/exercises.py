@@ -7,10 +7,11 @@ import numpy as np
 from ...checking.carried import Carried
 from ...checking.concurrency import by_each_warp
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly, in_each_block
+from ...checking.requires import Requirement, custom, exactly, in_each_block, moved_at_once
 from ...hopper import swizzle
 
 PIECE = 16                   # bytes that a swizzle moves as a whole
+MOVED = ("global_load_requests", "global_store_requests", "shared_load_requests", "shared_store_requests")
 CORNER = 16                  # rows and columns that one ldmatrix.x4 brings
 
 
@@ -33,13 +34,25 @@ def _transpose(rng: np.random.Generator, shape: tuple[int, int], WIDTH: int, THR
 
     of_tile = (WIDTH // CORNER) ** 2
     corners, each = rows * columns * of_tile, of_tile // (THREADS // 32)
-    return Case({"out": a.T}, run, {"out": turned}, carried=(Carried("ldmatrix"), Carried("stmatrix")), requires=(
+    return Case({"out": a.T}, run, {"out": turned}, carried=(Carried("ldmatrix"), Carried("stmatrix")), also=(
+        exactly("global_load_bytes", 2 * m * n, "each number is loaded once, by the first loop"),
+        moved_at_once(PIECE, MOVED, "the first loop brings rows of the tile and the last one takes rows of the turned tile away, as they lie, and nothing but the matrix "
+                      "instructions turns them"), _turned_once(corners)), requires=(
         _no_conflicts("shared_store_conflicts"),
         _no_conflicts("shared_load_conflicts"),
         in_each_block(rows * columns, None, "store shared", "stores to shared memory", accesses=True),
         exactly("matrix_load_requests", corners, f"one ldmatrix.x4 for each {CORNER} x {CORNER} corner of a tile"),
         exactly("matrix_store_requests", corners, f"one stmatrix.x4 for each {CORNER} x {CORNER} corner of a tile"),
         by_each_warp(rows * columns * [THREADS // 32 * [each]], "load matrix", "runs ldmatrix", "the corners are shared out to the warps")))
+
+
+def _turned_once(corners: int) -> Requirement:
+    """One matrix instruction with .trans for each corner."""
+    def complaint(run) -> str:
+        found = sum(one["matrix_load_requests"] + one["matrix_store_requests"] for one in run.counters.by_instruction() if ".trans" in one.opcode)
+        return "" if found == corners else (f"{found:,} ldmatrix and stmatrix with .trans run, and it should be {corners:,}: each corner is turned once, by a matrix "
+                                            "instruction, and by no other")
+    return custom(f"corners turned by matrix instructions: {corners}", complaint)
 
 
 def _no_conflicts(counter: str) -> Requirement:

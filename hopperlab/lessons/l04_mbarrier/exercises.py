@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...checking.carried import Carried, shared_out
+from ...checking.carried import Carried, released_ahead, shared_out
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, custom, exactly, in_flight, kept_full, needless, none_of
 from ...hopper import mbarrier
@@ -50,7 +51,7 @@ def _ring(rng: np.random.Generator, shape: tuple[int, int], STAGES: int) -> Case
 
     return Case({"y": _fold(x)}, run, {"y": y}, carried=(
         Carried("bulk", (x,)), *_each_its_own(_fold(x), tiles, blocks), shared_out(y, _fold(x), [slice(TILE * t, TILE * (t + 1)) for t in range(tiles)],
-        [warps[0] for warps in TEAMS.values()], "both warps of a team fold a half of its tile each")), requires=(
+        [warps[0] for warps in TEAMS.values()], "both warps of a team fold a half of its tile each"), *_alone_ahead(tiles, blocks, STAGES)), requires=(
         exactly("bulk_load_bytes", tiles * TILE * 4, "each tile comes by one bulk copy"),
         none_of("global_load_requests", "the copy engine reads x, no thread does"),
         exactly("mbarrier_expected_bytes", tiles * TILE * 4, "the producer announces what it copies"),
@@ -68,6 +69,16 @@ def _each_its_own(folded: np.ndarray, tiles: int, blocks: int) -> tuple[Carried,
     return tuple(Carried("ld.shared", warps=warps, expected={"y": folded * (1 + (team_of == team)).astype(np.float32).repeat(TILE)}, says=(
         f"team {team} (warps {warps[0]} and {warps[1]}) alone read doubled numbers from shared memory, "
         "and the result did not follow: its tiles of y, and they alone, must come from what it reads itself")) for team, warps in TEAMS.items())
+
+
+def _alone_ahead(tiles: int, blocks: int, STAGES: int) -> tuple[Carried, ...]:
+    """For each team a run in which it is slow, and the other one goes on as far as its own slots let it."""
+    of_block = [len(range(block, tiles, blocks)) for block in range(blocks)]
+
+    def ahead(team: int) -> Callable[[int], int]:
+        return lambda block: min(len(range(team, of_block[block], len(TEAMS))), STAGES // len(TEAMS))
+    return tuple(released_ahead(warps, {warp: ahead(other) for other, of_other in TEAMS.items() if other != team for warp in of_other}, f"team {team}")
+                 for team, warps in TEAMS.items() if max(of_block) > 1)
 
 
 def _arrivals(tiles: int, blocks: int) -> Requirement:

@@ -107,7 +107,7 @@ def _split_k(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
         target = hl.TensorMap.tiled(c, box=(TILE, TILE))
         launch("split_k", grid, (128,), (target, a, b, c, y, done, np.int32(m), np.int32(n), np.int32(k)))
 
-    return Case(_finished(a @ b.T), run, {"c": c, "y": y}, kept=frozenset({"c"}), carried=_shares(rng, a, b, grid, TILE), requires=(
+    return Case(_finished(a @ b.T), run, {"c": c, "y": y}, kept=frozenset({"c"}), carried=(*_shares(rng, a, b, grid, TILE), *_last_finishes(grid)), requires=(
         exactly("tma_reduces", math.prod(grid), "each block adds its whole tile by one reducing store"),
         exactly("tma_reduce_bytes", math.prod(grid) * TILE * TILE * 4, "a tile is TILE x TILE floats"),
         exactly("global_atomic_requests", math.prod(grid), "one arrival a block is the only atomic of a thread; the sums are the engine's"),
@@ -129,6 +129,20 @@ def _shares(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, grid: tuple[
             product += np.where(away, -share, share)
         found.append(Carried("reduce", expected=_finished(product), blocks=lambda block, taken=taken: bool(taken[block[1], block[0], block[2]])))
     return found[0], found[1]
+
+
+def _last_finishes(grid: tuple[int, int, int]) -> tuple[Carried, ...]:
+    """Two runs, in which the blocks of the first and of the last part are slow, so that they arrive last: they alone store y."""
+    tiles, parts = grid[0] * grid[1], grid[2]
+
+    def slow(part: int) -> Carried:
+        def judged(run: Any) -> str:
+            other = next((event.block for event in run.timeline if event.what == "store global" and event.block // tiles != part), None)
+            return "" if other is None else f"block {other}, which computes part {other // tiles}, stores to y"
+        return Carried("slow warps", warps=range(4), blocks=lambda block: block[2] == part, judged=judged, says=(
+            f"the blocks of part {part} of k went on only when nobody else could, so that of each tile they should arrive last and finish it, and another one stored y. "
+            "No block waits for another one: each adds its part, arrives once, and whoever learns from this that it was the last one reads C and stores y"))
+    return (slow(0), slow(parts - 1)) if parts > 1 else ()
 
 
 def _finished(product: np.ndarray) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...checking.carried import Carried, alone_ahead, shared_out
+from ...checking.carried import Carried, alone_ahead, released_ahead, shared_out
 from ...checking.exercise import CUDA, Case, Exercise
 from ...checking.concurrency import arrivals_by, issued_by, loaded_by, loads_ahead, nobody_stops, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
@@ -51,7 +51,9 @@ def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int)
     parts = [(who, slice(TILE * t, TILE * (t + 1))) for who in range(CONSUMERS) for t in range(tiles)]
     return Case({"y": expected}, run, {"y": y}, carried=(
         Carried("bulk", (x,)), *_each_for_itself(expected), shared_out(y, expected, parts, range(0, 4 * CONSUMERS, 2),
-        "the four warps of a consumer share each tile")), requires=(
+        "the four warps of a consumer share each tile"), *(released_ahead(
+            range(4 * who, 4 * who + 4), {warp: lambda block: min(SLOTS, of_block[block]) for warp in range(4 * CONSUMERS) if warp // 4 != who},
+            f"consumer warpgroup {who}") for who in range(CONSUMERS))), requires=(
         exactly("bulk_load_bytes", tiles * TILE * 4, "each tile comes once, by one bulk copy, for all consumers"),
         none_of("global_load_requests", "the copy engine reads x, no thread does"),
         exactly("mbarrier_arrivals", tiles * (1 + 4 * CONSUMERS), "a tile takes one arrival by the producer and one by each consumer warp"),

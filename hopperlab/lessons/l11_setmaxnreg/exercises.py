@@ -7,7 +7,8 @@ import numpy as np
 from ...checking.carried import Carried, alone_ahead
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nobody_stops, nothing_else
-from ...checking.requires import exactly, in_flight, none_of
+from ...checking.written import follows_from
+from ...checking.requires import exactly, in_flight, no_local_memory, none_of, together
 
 REGISTERS, SPARE = 65536, 30             # of an SM; of a consumer's thread beside its accumulators
 CONSUMERS, ROW_BLOCKS, BN, STAGES = 2, 3, 128, 2      # of the kernel of 11.2
@@ -63,14 +64,15 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], PRODUCER_REGIST
         launch("gemm", grid, (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * stage_bytes + 64)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
-    return Case({"c": expected}, run, {"c": c}, carried=(
+    return Case({"c": expected}, run, {"c": c}, written=(follows_from("CONSUMER_REGISTERS", "PRODUCER_REGISTERS"),), carried=(
         Carried("tma"), Carried("wgmma"), *(alone_ahead(range(4 * who, 4 * who + 4), {4 * (3 - who): ROW_BLOCKS * 4 * k_tiles}, ROW_BLOCKS * 4 * STAGES,
                                                         f"consumer warpgroup {who}") for who in (1, 2) if k_tiles > 1)), requires=(
         exactly("setmaxnreg_dec", 4 * blocks, "the four warps of the producer's warpgroup give registers back, once each"),
         exactly("setmaxnreg_inc", 4 * CONSUMERS * blocks, "the four warps of each consumer take registers, once each"),
         exactly("peak_registers", most, f"a consumer takes the largest legal count that {1 + CONSUMERS} x {entry} leave beside the "
                 f"producer's {PRODUCER_REGISTERS}"),
-        exactly("wgmma", blocks * CONSUMERS * ROW_BLOCKS * 4 * k_tiles, "64 rows of a k-block take four k-steps"),
+        together(no_local_memory("what a consumer has summed up"),
+                 exactly("wgmma", blocks * CONSUMERS * ROW_BLOCKS * 4 * k_tiles, "64 rows of a k-block take four k-steps")),
         exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block comes once, so that all sums must be held at the same time"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
         exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),

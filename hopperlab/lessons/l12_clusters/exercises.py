@@ -19,6 +19,7 @@ BM, ROW = 128, 128           # of the warm-up: rows of a tile of A, bytes of one
 TILE, DEPTH = 64, 64         # of the product: rows and columns of a CTA's tile, columns of k in a k-block
 STAGE_BYTES = 2 * TILE * DEPTH * 2
 SIDES = (1, 2, 4, 8)
+MOST_CTAS = 16               # of a cluster of a size that not every GPU has
 
 
 def _shares(_rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int, BN: int) -> Case:
@@ -35,8 +36,8 @@ def _shares(_rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int, B
 
 
 def _side_by_side(rng: np.random.Generator) -> tuple[int, int]:
-    rows, cols = 8, 8
-    while rows * cols > 8:
+    rows, cols = 1, 1
+    while not MOST_CTAS // 2 <= rows * cols <= MOST_CTAS:
         rows, cols = (SIDES[int(i)] for i in rng.integers(len(SIDES), size=2))
     return rows, cols
 
@@ -68,6 +69,24 @@ def _others_ahead(cluster: int, ahead: int) -> Carried:
         "own CTA alone and hands back the slot by an arrival. Who waits for the whole cluster is the producer that fills a slot again"))
 
 
+def _producers_ahead(cluster: int, ahead: int) -> Carried:
+    """In a run in which the producer of each cluster's first CTA is slow, those of the others must have issued `ahead` copies before it issues its first."""
+    def judged(run) -> str:
+        issued = Counter[int]()
+        for event in run.timeline:
+            if event.what != "issue cp":
+                continue
+            if event.block % cluster == 0 and not issued[event.block]:
+                for other in range(event.block + 1, event.block + cluster):
+                    if issued[other] < ahead:
+                        return f"CTA {other} had issued {issued[other]} copies when CTA {event.block} issued its first, and it should be {ahead}"
+            issued[event.block] += 1
+        return ""
+    return Carried("slow warps", warps=(4,), blocks=lambda block: block[0] % cluster == 0, judged=judged, says=(
+        "the producer of the first CTA of each cluster went on only when nobody else could, and that of another one waited for it. A producer waits for the slot that it "
+        "fills, on `empty` of its own CTA, and for nothing else"))
+
+
 def _multicast(rng: np.random.Generator, shape: tuple[int, int, int], CLUSTER: int, STAGES: int) -> Case:
     """(m, n, k): C = A * B^T; each CTA of a cluster along n loads 1 / CLUSTER of the A tile for all of them."""
     m, n, k = shape
@@ -85,7 +104,8 @@ def _multicast(rng: np.random.Generator, shape: tuple[int, int, int], CLUSTER: i
 
     exact = a.astype(np.float32) @ b.astype(np.float32).T
     return Case({"c": exact.astype(ml_dtypes.bfloat16)}, run, {"c": c}, carried=(
-        Carried("tma"), Carried("wgmma"), *((_others_ahead(CLUSTER, 4 * min(STAGES, k_blocks)),) if k_blocks > 1 else ())), requires=(
+        Carried("tma"), Carried("wgmma"), *((_others_ahead(CLUSTER, 4 * min(STAGES, k_blocks)), _producers_ahead(
+            CLUSTER, (CLUSTER + 1) * min(STAGES, k_blocks))) if k_blocks > 1 else ())), requires=(
         exactly("tma_loads", 2 * steps, "for each k-block a CTA issues two loads, its part of A for the whole cluster and its own tile of B"),
         exactly("tma_load_bytes", steps * STAGE_BYTES, "a whole tile of A and one of B arrive in every CTA"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),

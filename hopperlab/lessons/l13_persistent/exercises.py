@@ -85,7 +85,7 @@ def tells_in_time(each: int) -> Requirement:
             if count != heard[block, barrier]:
                 return (f"{count} warps of block {block} arrive on {barrier} and {heard[block, barrier]} wait there: "
                         "after the last tile there is nobody to tell, and every word needs one who waits for it")
-        return _stops_in_flight(run)
+        return _stops_in_flight(run) or _stores_before_its_turn(run)
     return custom("the next consumer is told in time", complaint, accesses=True)
 
 
@@ -101,6 +101,30 @@ def _stops_in_flight(run: Any) -> str:
         if event.what == "meet bar" and in_flight[warp] and not event.opcode.startswith(ARRIVES) and len(stops[event.block, event.detail]) > 1:
             return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) with products in flight, where "
                     "another warpgroup stops too: who tells the next consumer goes on at once (bar.arrive), only who is told waits (bar.sync)")
+    return ""
+
+
+def _stores_before_its_turn(run: Any) -> str:
+    """A warp stores a tile before it waits for its consumer's next turn: what is said where one does not."""
+    told_by: dict[tuple[int, str], set[int]] = {}
+    for event in run.timeline:
+        if event.what == "meet bar" and event.opcode.startswith(ARRIVES):
+            told_by.setdefault((event.block, event.detail), set()).add(event.warp // 4)
+    holding: set[tuple[int, int]] = set()                       # warps that have stored nothing since their last product
+    waited: set[tuple[int, int]] = set()                        # ... and have been told that it is their turn; lanes of a warp may come one after the other
+    for event in run.timeline:
+        warp = (event.block, event.warp)
+        if event.what == "issue wgmma":
+            holding.add(warp)
+            waited.discard(warp)
+        elif event.what == "meet bar" and warp in holding and not event.opcode.startswith(ARRIVES):
+            waited |= {warp} if told_by.get((event.block, event.detail), set()) - {event.warp // 4} else set()
+        elif event.what in ("store global", "issue store cp"):
+            holding.discard(warp)
+            if warp not in waited:
+                continue
+            return (f"warp {event.warp} of block {event.block} waits for its next turn, and then stores the tile that it had multiplied before: a consumer stores its "
+                    "tile while the next one multiplies, and before it waits for its own turn, or the tensor core rests during the stores")
     return ""
 
 

@@ -17,6 +17,7 @@ from ...checking.requires import Requirement, custom, exactly
 
 TILE, STAGE_BYTES = 64, 16384
 PRODUCER = 4                    # the warp that loads
+PREFETCHES = re.compile(r"cp\.async\.bulk\.prefetch|prefetchu?\.(?!tensormap)")
 ASKS = re.compile(r"ld\.(?:acquire|relaxed|volatile|mmio)|ld\.global\.volatile|atom|red\b")
 
 
@@ -63,6 +64,10 @@ def _asks_no_flag() -> Requirement:
     """`product` may not ask memory whether the kernel in front has written: no loads that acquire or are repeated, no atomics."""
     def complaint(run) -> str:
         asks = next((one.opcode for one in run.counters.by_instruction() if one.kernel == "product" and ASKS.match(one.opcode)), "")
+        fetches = next((one.opcode for one in run.counters.by_instruction() if one.kernel == "product" and PREFETCHES.match(one.opcode)), "")
+        if fetches:
+            return (f"`product` runs {fetches}, which asks the L2 for what the kernel in front may not have written yet: above the wait the loads of the first weights "
+                    "are on their way, and nothing else")
         return asks and (f"`product` runs {asks}, by which a thread asks memory itself whether the kernel in front has come so far: the consumers learn of it from the "
                          "arrivals on `full`, which come after the producer's wait, and load scale by ordinary loads")
     return custom("no flag between the kernels", complaint)

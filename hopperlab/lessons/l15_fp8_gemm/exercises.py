@@ -12,7 +12,7 @@ import hopperlab as hl
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.concurrency import next_issued, nothing_else
-from ...checking.requires import Requirement, custom, exactly, none_of
+from ...checking.requires import Requirement, custom, exactly, no_local_memory, none_of, together
 from ..l08_wgmma.exercises import in_flight_at_once
 
 ROWS, SCALED_ROWS = 64, 128  # of C in one wgmma; of B that share a scale
@@ -97,14 +97,19 @@ def from_zero(blocks: int) -> Requirement:
     return custom(f"{blocks} k-blocks begin from zero", complaint, accesses=True)
 
 
+def _scales(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
+    """Powers of two, and one and a half times such."""
+    return (rng.choice([1, 1.5], size) * 2.0 ** rng.integers(-2, 3, size)).astype(np.float32)
+
+
 def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int, N: int) -> Case:
-    """(m, n, k): a grid of tiles of 64 x N; small integers and scales that are powers of two, so that every fp32 sum is exact."""
+    """(m, n, k): a grid of tiles of 64 x N; small integers and scales of two bits, so that every fp32 sum is exact."""
     from ml_dtypes import float8_e4m3fn
 
     m, n, k = shape
     blocks, columns = -(-k // BLOCK), -(-n // SCALED_ROWS)
     a, b = (rng.integers(-3, 4, (rows, k)).astype(np.float32) for rows in (m, n))
-    a_scales, b_scales = (2.0 ** rng.integers(-3, 4, size).astype(np.float32) for size in ((blocks, m), (columns, blocks)))
+    a_scales, b_scales = (_scales(rng, size) for size in ((blocks, m), (columns, blocks)))
     left = a * a_scales.T.repeat(BLOCK, 1)[:, :k]
     right = b * b_scales.repeat(SCALED_ROWS, 0)[:n].repeat(BLOCK, 1)[:, :k]
     c, grid = np.empty((m, n), np.float32), (-(-n // N), -(-m // ROWS))
@@ -117,7 +122,8 @@ def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int,
 
     return Case({"c": left @ right.T}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
         exactly("wgmma", ctas * blocks * steps, "a k-step of 32 columns is one wgmma by four warps"),
-        none_of("shared_load_requests", "the tensor core reads the tiles, no thread does"),
+        together(none_of("shared_load_requests", "the tensor core reads the tiles, no thread does"), no_local_memory("what the tensor core and the threads sum up"),
+                 none_of("shared_store_requests", "partial sums are promoted out of the registers of the accumulator, under the next product")),
         exactly("tma_load_bytes", ctas * blocks * (ROWS + N) * BLOCK, "each k-block is loaded once"),
         in_flight_at_once(steps * min(2, blocks), f"two k-blocks of {steps} wgmma, one in each partial accumulator"),
         always_multiplying(steps),

@@ -12,7 +12,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly, needless
+from ...checking.requires import Requirement, custom, exactly, needless, together
 
 ROWS, BLOCK_ROWS, LANES = 32, 64, 32                # rows of x in a tile; rows of w in a block; lanes of a warp
 PLACES = tuple(combinations(range(4), 2))           # of the two of four that are kept, in order
@@ -52,6 +52,21 @@ def _whole_loads(threads: int, words: int) -> Requirement:
     return custom(f"{words} loads of 16 bytes a thread", complaint)
 
 
+def _prepared_by_each(blocks: int) -> Requirement:
+    """Every block of `prepare` must store to global memory before `product` issues its first copy."""
+    def complaint(run) -> str:
+        stored: set[int] = set()
+        for event in run.timeline:
+            if event.what == "issue cp":
+                break
+            if event.what == "store global":
+                stored.add(event.block)
+        missing = next((block for block in range(blocks) if block not in stored), None)
+        return "" if missing is None else (f"block {missing} of {blocks} of `prepare` stores nothing: each block prepares its own block of the weights, no other does "
+                                           "it for it")
+    return custom(f"{blocks} blocks of prepare", complaint, accesses=True)
+
+
 def _whole(rng: np.random.Generator, shape: tuple[int, int, int], WORDS: int) -> Case:
     """(m, n, k): y = x w^T with 8-bit weights, which a first kernel has prepared."""
     m, n, k = shape
@@ -74,7 +89,7 @@ def _whole(rng: np.random.Generator, shape: tuple[int, int, int], WORDS: int) ->
         exactly("bulk_loads", steps, "a block of 64 rows is one bulk copy a k-block"), exactly("tma_loads", steps, "a tile of x a k-block"),
         exactly("wgmma", steps * 2 * WORDS, "a k-block is two k-steps for each 16-byte piece of a thread"),
         needless("atom or red", "cp.async", instead="a thread reads its bytes by ld, 16 at once, where the bulk copy brought them"),
-        _whole_loads(128 * steps, WORDS)))
+        together(_whole_loads(128 * steps, WORDS), _prepared_by_each(blocks[0] * blocks[1]))))
 
 
 EXERCISES = (

@@ -64,22 +64,36 @@ def softmax_under_product(blocks: int, keys: int) -> Requirement:
 Launched = Callable[[Launch, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 
 
-def _halved_exponentials(launched: Launched, D: int, KEYS: int, SINK: int) -> Case:
+def _halved_exponentials(launched: Launched, D: int, KEYS: int, SINK: int) -> Carried:
     """Two queries and two blocks of keys, for a run in which exponentials of anything but 0 are halved. All scores of query 0 are 0, below the sink, so that each weight
     is half of exp(-SINK). Query 1 meets one larger than the sink in its second block: what was summed up before is rescaled by half of the factor."""
     queries, keys, scale = 2, 2 * KEYS, D ** -0.5
     q, k, v = (np.zeros((rows, D), np.float32) for rows in (queries, keys, keys))
     q[1, 0], k[0, 0], k[1:KEYS, 0] = 4, np.ceil((SINK + 0.5) / (4 * scale)), -100
     v[KEYS:] = 2.0 ** (2 + round((SINK - 4) / np.log(2)))            # large enough that exp(-SINK) of it shows
-    most, total, out = np.full(queries, float(SINK)), np.ones(queries), np.zeros((queries, D))
     scores = scale * (q @ k.T).astype(np.float64)
     scores[np.arange(keys)[None] > np.arange(queries)[:, None] + keys - queries] = -np.inf
-    for block in (slice(KEYS, keys), slice(KEYS)):
-        high = np.maximum(most, scores[:, block].max(axis=1))
-        factor, weights = _half_exp(most - high), _half_exp(scores[:, block] - high[:, None])
-        total, out, most = total * factor + weights.sum(axis=1), out * factor[:, None] + weights @ v[block], high
-    o = np.empty((queries, D), np.float32)
-    return Case({"o": (out / total[:, None]).astype(np.float32)}, lambda launch: launched(launch, q, k, v, o), {"o": o}, tolerance=2 ** -7)
+
+    def online(*blocks: slice) -> np.ndarray:
+        most, total, out = np.full(queries, float(SINK)), np.ones(queries), np.zeros((queries, D))
+        for block in blocks:
+            high = np.maximum(most, scores[:, block].max(axis=1))
+            factor, weights = _half_exp(most - high), _half_exp(scores[:, block] - high[:, None])
+            total, out, most = total * factor + weights.sum(axis=1), out * factor[:, None] + weights @ v[block], high
+        return (out / total[:, None]).astype(np.float32)
+    first, last = slice(KEYS), slice(KEYS, keys)
+    o, expected = np.empty((queries, D), np.float32), online(last, first)
+
+    def judged(_run: Any) -> str:
+        if np.allclose(o, expected, rtol=2 ** -7, atol=2 ** -7):
+            return ""
+        if np.allclose(o, online(first, last), rtol=2 ** -7, atol=2 ** -7):
+            return "the result is that of blocks met from the first to the last. Go from the last block to the first, as they are loaded"
+        row, column = np.argwhere(~np.isclose(o, expected, rtol=2 ** -7, atol=2 ** -7))[0]
+        return (f"o[{row}, {column}] is {o[row, column]:.5g}, expected {expected[row, column]:.5g}: it comes, in part or whole, from other arithmetic. Compute the "
+                "weights, their sum and the factor of the rescale by ex2")
+    return Carried("ex2", own=Case({}, lambda launch: launched(launch, q, k, v, o), {"o": o}), judged=judged, says=(
+        "every exponential (ex2) of anything but 0 was halved, and the result did not follow"))
 
 
 def _half_exp(x: np.ndarray) -> np.ndarray:
@@ -110,7 +124,7 @@ def _attention(rng: np.random.Generator, shape: tuple[int, int], D: int, KEYS: i
                shared_mem=2 * D * (QUERIES + 2 * -(-len(k) // KEYS) * KEYS))
 
     return Case({"o": weighted(1)}, lambda launch: launched(launch, q, k, v, o), {"o": o}, tolerance=2 ** -7, carried=(
-        Carried("tma"), Carried("wgmma", expected={"o": weighted(-1)}), Carried("ex2", own=_halved_exponentials(launched, D, KEYS, SINK))), requires=(
+        Carried("tma"), Carried("wgmma", expected={"o": weighted(-1)}), _halved_exponentials(launched, D, KEYS, SINK)), requires=(
         exactly("wgmma", ctas * blocks * sum(steps), f"a block takes {steps[0]} for the scores and {steps[1]} for the product with V"),
         none_of("shared_store_requests", "the weights stay in registers: they are the A operand of the product with V as they lie"),
         none_of("matrix_store_requests", "the weights stay in registers"),

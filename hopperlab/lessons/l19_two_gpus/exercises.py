@@ -8,7 +8,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import exactly, needless
+from ...checking.requires import Requirement, custom, exactly, in_each_block, needless, together
 from ...measure.launches.across import MOST_DEVICES
 
 Plan = tuple[int, int, int, int]         # rank, devices, pieces of a shard, tiles of a piece
@@ -31,6 +31,47 @@ def _plan(_rng: np.random.Generator, shape: Plan, PIECE: int, TILE: int) -> Case
 def _some_plan(rng: np.random.Generator) -> Plan:
     devices = int(rng.integers(2, MOST_DEVICES + 1))
     return int(rng.integers(devices)), devices, int(rng.integers(1, 4)), int(rng.integers(1, 4))
+
+
+def _as_doubled(mail: np.ndarray, doubled: np.ndarray) -> Requirement:
+    """At the end the mail must hold the last step's tiles as `give` is to send them."""
+    def complaint(_run) -> str:
+        wrong = np.flatnonzero(mail != doubled)
+        return "" if not len(wrong) else (f"mail[{wrong[0]}] is {mail[wrong[0]]:g} at the end, and it should be {doubled[wrong[0]]:g}: `give` doubles the numbers and "
+                                          "sends them in their order, and `take` writes them backwards")
+    return custom("the mail holds doubled tiles", complaint)
+
+
+def _nobody_else(rng: np.random.Generator, TILE: int) -> Carried:
+    """A run of two steps in which `give` must end before `take` is launched, and block 0 must have sent both tiles before anybody reads block 1's first."""
+    x, out = rng.integers(-999, 1000, (2, 2 * TILE)).astype(np.float32), np.empty((2, 2 * TILE), np.float32)
+    mail, full, read = np.full(2 * TILE, -1, np.float32), np.zeros(2, np.uint32), np.zeros(2, np.uint32)
+
+    def run(launch):
+        streams = []
+        for device in hl.devices(2, backend="emulator"):
+            with device:
+                streams.append(hl.Stream(backend="emulator"))
+
+        def give(step: int) -> None:
+            with streams[0]:
+                launch("give", (2,), (TILE,), (x[step], mail, full, read, np.uint32(step + 1)))
+
+        def take(step: int, b: int) -> None:
+            mine, tile = slice(b, b + 1), slice(TILE * b, TILE * (b + 1))
+            with streams[1]:
+                launch("take", (1,), (TILE,), (mail[tile], full[mine], read[mine], out[step, tile], np.uint32(step + 1)))
+        give(0)
+        streams[0].synchronize()
+        for step, b in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            if (step, b) == (1, 0):
+                give(1)
+            take(step, b)
+        for stream in streams:
+            stream.synchronize()
+    return Carried("slow warps", warps=(), own=Case({}, run, {"out": out}), judged=lambda _run: "", says=(
+        "`give` had to end before `take` began, and block 0 of `take` took both its tiles before block 1 took its first, and somebody waited for ever. A block of `give` "
+        "asks only whether its own tile of the step before has been read, and that before it sends the next one"))
 
 
 def _message(rng: np.random.Generator, shape: tuple[int, int], TILE: int) -> Case:
@@ -56,12 +97,13 @@ def _message(rng: np.random.Generator, shape: tuple[int, int], TILE: int) -> Cas
 
     expected = 2 * x.reshape(steps, blocks, TILE)[:, :, ::-1].reshape(steps, -1)
     moved = 4 * TILE * blocks * steps
-    return Case({"out": expected}, run, {"out": out}, carried=(Carried("bulk", (mail,), kernel="take"), Carried("store")), requires=(
+    return Case({"out": expected}, run, {"out": out}, carried=(_nobody_else(rng, TILE), Carried("bulk", (mail,), kernel="take"), Carried("store")), requires=(
         exactly("bulk_load_bytes", moved, "one bulk copy a tile and step brings the mail into shared memory"),
         exactly("bulk_store_bytes", moved, "one bulk copy a tile and step pushes the tile into the mail"),
         exactly("bulk_loads", blocks * steps, "a tile is fetched by one bulk copy, whole"),
         exactly("bulk_stores", blocks * steps, "a tile is sent by one bulk copy, whole"),
-        needless("bulk reductions", instead="a bulk store sends the tile")))
+        together(needless("bulk reductions", instead="a bulk store sends the tile"), _as_doubled(mail, 2 * x[-1]),
+                 in_each_block(blocks, steps, "issue store cp", "bulk stores"), in_each_block(blocks, steps, "issue cp", "bulk loads"))))
 
 
 EXERCISES = (
