@@ -61,9 +61,9 @@ def test_a_reading_is_of_one_record():
 
 
 def test_another_boards_recording_does_not_do():
-    assert recordings.load("memcheck", board="h100").header["gpu"] == "NVIDIA H200", "recordings.load takes another board's"
+    assert recordings.load("peers", board="h100").header["gpu"] == "NVIDIA H200", "recordings.load takes another board's"
     with pytest.raises(FileNotFoundError):
-        readings.stored("memcheck", "h100")
+        readings.stored("peers", "h100")
 
 
 def test_records_that_a_constant_is_read_from_are_not_held_out():

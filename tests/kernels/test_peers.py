@@ -223,7 +223,8 @@ def test_planted_bugs_are_named(path, bug, schedule, neighbours):
 # program, header (None: the kernel itself), lines taken out or exchanged, one of the kinds that name it (wrong: nothing there is ordered by time, so the result tells)
 DROPPED = {
     "a chunk has come": (GATHER, "peer_copy.cuh", "            mbarrier_wait_parity(&full[stored % SLOTS], stored / SLOTS % 2);\n", "", "read-before-arrival"),
-    "a piece's flag publishes": (GATHER, "grid_flag.cuh", "red.release.gpu", "red.relaxed.gpu", "race"),
+    "a piece's flag publishes": (GATHER, None, "                red_release_gpu_add(&pieces[piece], written);\n", "                "
+                                 'asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" :: "l"(&pieces[piece]), "r"(written) : "memory");\n', "race"),
     "a piece is waited for": (GATHER, None, "                    wait_for_count(&pieces[piece], step * piece_chunks);\n", "", "wrong"),
     "a shard is complete": (GATHER, None, "                await_flag(flags.of<unsigned>(rank) + READY + shard, step);\n", "", "race"),
     "all pieces are here": (GATHER, None, "                for (int i = 0; i < shard_pieces; i++) wait_for_count(&pieces[shard * shard_pieces + i], step * "

@@ -34,7 +34,7 @@ UNFIT = [
     ("l08x_wgmma_operands", "check_mn_descriptor", (PANELS | {"leading": "256"},), "leading is '256', and a whole number"),
     ("l09_multistage", "check_later_release", (2, "i - 2", 3), "released is 'i - 2', and a function is asked for (lambda i: …)"),
     ("l09_multistage", "check_later_release", (2.5, lambda i: i - 2, 3), "wait is 2.5, and a whole number"),
-    ("l09_multistage", "check_later_release", (2, lambda i: (i - 2) % 3, 3), "gives the tiles 2, 0, 1, 2 for the k-steps 4, 5, 6, 7"),
+    ("l09_multistage", "check_later_release", (2, lambda i: (i - 2) % 3, 3), "gives the tiles 2, 0, 1, 2 for the steps 4, 5, 6, 7"),
     ("l09x_profiling", "check_counts", (COUNTS | {"wgmma": "64"},), "wgmma is '64', and a whole number"),
     ("l10_warp_specialization", "check_second_consumer", (CONSUMER | {"threads": "384"},), "threads is '384', and a whole number"),
     ("l11_setmaxnreg", "check_registers", ("24", 240), "producer is '24', and a whole number"),

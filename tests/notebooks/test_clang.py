@@ -27,7 +27,7 @@ DIFFER = {
     "11_setmaxnreg": {"sass": PTXAS},
     "12_clusters": {"repair-counts": ORDER},
     "13_persistent": {"break-none": ORDER},
-    "15_fp8_gemm": {"break-scales": ORDER},
+    "15_fp8_gemm": dict.fromkeys(("break-scales", "repair-scales"), ORDER),
     "15x_mixed_and_sparse": {"repair-wait": PTXAS},
     "16_attention": {"repair-registers": PTXAS},
     "16x_fp8_attention": dict.fromkeys(("break-empty", "repair-empty"), ORDER),

@@ -57,7 +57,7 @@ def test_the_course_is_in_it(names):
 
 
 def test_it_stays_small(wheel):
-    assert wheel.stat().st_size < 9e6, "bytes; docs/running.md says 8 MB"
+    assert wheel.stat().st_size < 10e6, "bytes; docs/running.md says 9 MB"
 
 
 @pytest.mark.thorough
