@@ -38,7 +38,7 @@ lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open Jupyter
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 ASKED   = $(or $(TEST_ARGS),--visits)
 
-test: $(STAMPS)/test cupy  ## install what is missing and run the tests for every change (about six minutes on two cores)
+test: $(STAMPS)/test cupy  ## install what is missing and run the tests for every change (about eight minutes on two cores, nothing compiled yet)
 	@echo "==> Running the tests; make test-all runs those marked thorough too"
 	@$(PYTEST) -m "not thorough" $(ASKED)
 
