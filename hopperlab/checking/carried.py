@@ -130,21 +130,35 @@ class Carried:
         return [array for array in self.arrays or mapped if not any(np.shares_memory(array, output) for output in outputs)]
 
 
+def first_short(events: Iterable[Any], key: Callable[[Any], Any], slow: Callable[[Any], Collection[Any]],
+                owed: Callable[[Any], Mapping[Any, int]]) -> tuple[Any, int, int] | None:
+    """Who had done less than `owed` when the slow ones began, how much, and how much it should be; None where nobody had. key: whose deed an event is; slow: the keys
+    of the slow ones if it is one of theirs; owed: what the others owe by then."""
+    done = Counter[Any]()
+    for event in events:
+        theirs = slow(event)
+        if theirs and not any(done[one] for one in theirs):
+            for other, amount in owed(event).items():
+                if done[other] < amount:
+                    return other, done[other], amount
+        done[key(event)] += 1
+    return None
+
+
+def _slow_warps(run: Any, what: str, warps: Collection[int], owed: Callable[[int], Mapping[int, int]]) -> tuple[int, int, int, int] | None:
+    """Block, warp, count and what it should be, of the first warp that had done less of `what` than it owes when the first of `warps` in its block began. owed: of a block."""
+    short = first_short((event for event in run.timeline if event.what == what), lambda event: (event.block, event.warp),
+                        lambda event: [(event.block, warp) for warp in warps] if event.warp in warps else (),
+                        lambda event: {(event.block, warp): amount for warp, amount in owed(event.block).items()})
+    return short and (*short[0], *short[1:])
+
+
 def alone_ahead(warps: Collection[int], others: Mapping[int, int], ahead: int, who: str) -> Carried:
     """A run in which these warps of each CTA are slow: before they issue their first wgmma, each warpgroup of `others` (its first warp: how many wgmma it has
     to issue in all) must have issued `ahead` of them, or all. who: 'consumer warpgroup 1', in the message."""
     def judged(run: Any) -> str:
-        issued = Counter[tuple[int, int]]()
-        for event in run.timeline:
-            if event.what != "issue wgmma":
-                continue
-            if event.warp in warps and not any(issued[event.block, warp] for warp in warps):
-                for warp, total in others.items():
-                    if issued[event.block, warp] < min(ahead, total):
-                        return (f"in block {event.block}, warp {warp} had issued {issued[event.block, warp]} wgmma when the slow one issued its first, and it should be "
-                                f"{min(ahead, total)}")
-            issued[event.block, event.warp] += 1
-        return ""
+        short = _slow_warps(run, "issue wgmma", warps, lambda block: {warp: min(ahead, total) for warp, total in others.items()})
+        return "" if short is None else ("in block {}, warp {} had issued {} wgmma when the slow one issued its first, and it should be {}".format(*short))
     return Carried("slow warps", warps=warps, judged=judged, says=(
         f"{who} went on only when nobody else could, and another one waited for it. The warpgroup that is ahead must go on as far as the slots of the ring let it. What "
         "they owe each other goes by the mbarriers of the ring, and by nothing beside them"))
@@ -154,17 +168,8 @@ def released_ahead(warps: Collection[int], others: Mapping[int, Callable[[int], 
     """A run in which these warps of each CTA are slow: before they arrive on an mbarrier for the first time, each warp of `others` (by number: how often, in a block)
     must have arrived as often as the slots of the ring let it. who: 'team 0', in the message."""
     def judged(run: Any) -> str:
-        arrived = Counter[tuple[int, int]]()
-        for event in run.timeline:
-            if event.what != "arrive mbarrier":
-                continue
-            if event.warp in warps and not any(arrived[event.block, warp] for warp in warps):
-                for warp, amount in others.items():
-                    if arrived[event.block, warp] < amount(event.block):
-                        return (f"in block {event.block}, warp {warp} had handed back {arrived[event.block, warp]} slots when the slow one handed back its first, and it "
-                                f"should be {amount(event.block)}")
-            arrived[event.block, event.warp] += 1
-        return ""
+        short = _slow_warps(run, "arrive mbarrier", warps, lambda block: {warp: amount(block) for warp, amount in others.items()})
+        return "" if short is None else ("in block {}, warp {} had handed back {} slots when the slow one handed back its first, and it should be {}".format(*short))
     return Carried("slow warps", warps=warps, judged=judged, says=(
         f"{who} went on only when nobody else could, and others waited for it. Who consumes waits for the copy on `full` and hands back the slot on `empty`, "
         "and waits for no other consumer"))

@@ -4,6 +4,14 @@ import pytest
 
 from hopperlab.checking import written
 
+PROGRAM = """.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry kernel() {{
+.reg .f32 %f<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<9>;
+{}
+ret;
+}}"""
 LOADED = "ld.global.f32 %f1, [%rd1];\n"
 USES = {
     "computes": LOADED + "add.f32 %f2, %f1, %f3;", "asks": LOADED + "setp.gt.f32 %p1, %f1, 0f00000000;", "passes on": LOADED + "shfl.sync.idx.b32 %r1, %f1, 0, 31, -1;",
@@ -16,19 +24,19 @@ USES = {
 FREE = {
     "put down": LOADED + "st.shared.f32 [%rd2], %f1;", "put down as a vector": "ld.global.v2.f32 {%f1, %f2}, [%rd1];\nst.shared.v2.f32 [%rd2], {%f1, %f2};",
     "overwritten": LOADED + "st.shared.f32 [%rd2], %f1;\nmov.f32 %f1, 0f00000000;\nneg.f32 %f2, %f1;",
-    "used before": "neg.f32 %f2, %f1;\n" + LOADED, "an address": LOADED + "ld.shared.f32 %f2, [%f1];\nneg.f32 %f3, %f2;",
-    "never reached": LOADED + "bra.uni $L1;\nneg.f32 %f2, %f1;\n$L1:\nret;",
+    "used before": "neg.f32 %f2, %f1;\n" + LOADED, "an address": "ld.global.b64 %rd3, [%rd1];\n" + "ld.shared.f32 %f2, [%rd3];\nneg.f32 %f3, %f2;",
+    "never reached": LOADED + "bra.uni $L1;\nneg.f32 %f2, %f1;\n$L1:",
 }
 
 
 @pytest.mark.parametrize("ptx", USES.values(), ids=USES)
 def test_whoever_needs_a_loaded_number_is_named(ptx):
-    assert "computes with a number that was loaded" in written.only_put_down("", ptx)
+    assert "computes with a number that was loaded" in written.only_put_down("", PROGRAM.format(ptx))
 
 
 @pytest.mark.parametrize("ptx", FREE.values(), ids=FREE)
 def test_what_only_puts_it_down_is_taken(ptx):
-    assert written.only_put_down("", ptx) == ""
+    assert written.only_put_down("", PROGRAM.format(ptx)) == ""
 
 
 @pytest.mark.parametrize("text, follows", [

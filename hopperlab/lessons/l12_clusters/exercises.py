@@ -10,7 +10,7 @@ import numpy as np
 
 import hopperlab as hl
 
-from ...checking.carried import Carried
+from ...checking.carried import Carried, first_short
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.concurrency import converged, loaded_by, loads_ahead, no_cluster_barrier, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
@@ -51,38 +51,29 @@ def _evenly(amount: int) -> Requirement:
     return custom(f"copies of each CTA: {amount}", complaint)
 
 
+def _first_cta_slow(run, cluster: int, ahead: int, events: str, deed: str, warps: int = 1) -> str:
+    """What is missing where a CTA of a cluster did less than `ahead` of a deed before the cluster's first CTA, which is slow, did its first. warps: one of so many counts."""
+    short = first_short((event for event in run.timeline if event.what == events and event.warp % warps == 0), lambda event: event.block,
+                        lambda event: () if event.block % cluster else (event.block,),
+                        lambda event: dict.fromkeys(range(event.block + 1, event.block + cluster), ahead))
+    if short is None:
+        return ""
+    other, done, _ = short
+    return f"CTA {other} had issued {done} {deed} when CTA {other - other % cluster} issued its first, and it should be {ahead}"
+
+
 def _others_ahead(cluster: int, ahead: int) -> Carried:
     """In a run in which the consumers of each cluster's first CTA are slow, the others of their cluster must have issued `ahead` wgmma before these issue their first."""
-    def judged(run) -> str:
-        issued = Counter[int]()
-        for event in run.timeline:
-            if event.what != "issue wgmma" or event.warp % 4:
-                continue
-            if event.block % cluster == 0 and not issued[event.block]:
-                for other in range(event.block + 1, event.block + cluster):
-                    if issued[other] < ahead:
-                        return f"CTA {other} had issued {issued[other]} wgmma when CTA {event.block} issued its first, and it should be {ahead}"
-            issued[event.block] += 1
-        return ""
-    return Carried("slow warps", warps=range(4), blocks=lambda block: block[0] % cluster == 0, judged=judged, says=(
+    return Carried("slow warps", warps=range(4), blocks=lambda block: block[0] % cluster == 0,
+                   judged=lambda run: _first_cta_slow(run, cluster, ahead, "issue wgmma", "wgmma", warps=4), says=(
         "the consumers of the first CTA of each cluster went on only when nobody else could, and those of another one waited for them. A consumer waits on `full` of its "
         "own CTA alone and hands back the slot by an arrival. Who waits for the whole cluster is the producer that fills a slot again"))
 
 
 def _producers_ahead(cluster: int, ahead: int) -> Carried:
     """In a run in which the producer of each cluster's first CTA is slow, those of the others must have issued `ahead` copies before it issues its first."""
-    def judged(run) -> str:
-        issued = Counter[int]()
-        for event in run.timeline:
-            if event.what != "issue cp":
-                continue
-            if event.block % cluster == 0 and not issued[event.block]:
-                for other in range(event.block + 1, event.block + cluster):
-                    if issued[other] < ahead:
-                        return f"CTA {other} had issued {issued[other]} copies when CTA {event.block} issued its first, and it should be {ahead}"
-            issued[event.block] += 1
-        return ""
-    return Carried("slow warps", warps=(4,), blocks=lambda block: block[0] % cluster == 0, judged=judged, says=(
+    return Carried("slow warps", warps=(4,), blocks=lambda block: block[0] % cluster == 0,
+                   judged=lambda run: _first_cta_slow(run, cluster, ahead, "issue cp", "copies"), says=(
         "the producer of the first CTA of each cluster went on only when nobody else could, and that of another one waited for it. A producer waits for the slot that it "
         "fills, on `empty` of its own CTA, and for nothing else"))
 
