@@ -146,7 +146,8 @@ def first_short(events: Iterable[Any], key: Callable[[Any], Any], slow: Callable
 
 
 def _slow_warps(run: Any, what: str, warps: Collection[int], owed: Callable[[int], Mapping[int, int]]) -> tuple[int, int, int, int] | None:
-    """Block, warp, count and what it should be, of the first warp that had done less of `what` than it owes when the first of `warps` in its block began. owed: of a block."""
+    """Block, warp, count and what it should be, of the first warp that had done less of `what` than it owes when the first of `warps` in its block began.
+    owed: of a block."""
     short = first_short((event for event in run.timeline if event.what == what), lambda event: (event.block, event.warp),
                         lambda event: [(event.block, warp) for warp in warps] if event.warp in warps else (),
                         lambda event: {(event.block, warp): amount for warp, amount in owed(event.block).items()})

@@ -52,7 +52,8 @@ def _evenly(amount: int) -> Requirement:
 
 
 def _first_cta_slow(run, cluster: int, ahead: int, events: str, deed: str, warps: int = 1) -> str:
-    """What is missing where a CTA of a cluster did less than `ahead` of a deed before the cluster's first CTA, which is slow, did its first. warps: one of so many counts."""
+    """What is missing where a CTA of a cluster did less than `ahead` of a deed before the cluster's first CTA, which is slow, did its first. warps: one of so
+    many counts."""
     short = first_short((event for event in run.timeline if event.what == events and event.warp % warps == 0), lambda event: event.block,
                         lambda event: () if event.block % cluster else (event.block,),
                         lambda event: dict.fromkeys(range(event.block + 1, event.block + cluster), ahead))
