@@ -73,14 +73,14 @@ check-notebooks: $(STAMPS)/test  ## say which stored outputs are stale or missin
 gpu-test: $(STAMPS)/test cupy  ## on a Hopper machine: only the tests that need the GPU
 	@$(BIN)/python -m pytest -m gpu $(TEST_ARGS)
 
-# Tests of tests/gpu that choose shapes for kernels, and those of tests/kernels that --differential repeats on the GPU.
-MEMCHECK_TESTS := copies_on_gpu.py variants_on_gpu.py pitches_on_gpu.py tools_on_gpu.py::test_both_places_tell_the_same_events
-MEMCHECK_DIFFERENTIAL := attention attention_backward attention_fp8 banks_kernels beside_ladder chain clusters copies decoding fp8 fp8_grouped kernels_run ladder \
-    mbarrier_kernels mixed peers tiles_and_stores variants
+# Tests of tests/gpu that choose shapes for kernels, and tests of the emulator that --differential repeats on the GPU.
+MEMCHECK_TESTS := copies_on_gpu.py variants_on_gpu.py pitches_on_gpu.py chains_on_gpu.py two_gpus_on_gpu.py tools_on_gpu.py::test_both_places_tell_the_same_events
+MEMCHECK_DIFFERENTIAL := $(patsubst %,tests/kernels/test_%.py,attention attention_backward attention_fp8 banks_kernels beside_ladder chain clusters copies fp8 fp8_grouped \
+    kernels_run ladder mbarrier_kernels mixed tiles_and_stores variants) tests/emulator/hazards/test_no_false_alarms.py tests/lessons/test_l12_shared_tiles.py
 
 gpu-memcheck: $(STAMPS)/test cupy  ## on a Hopper machine: every kernel under compute-sanitizer's memcheck, and its recording
 	@$(BIN)/python -m hopperlab.measure.profile.memcheck --out hopperlab/recordings --tests $(MEMCHECK_TESTS:%=tests/gpu/test_%) \
-	    --differential $(MEMCHECK_DIFFERENTIAL:%=tests/kernels/test_%.py)
+	    --differential $(MEMCHECK_DIFFERENTIAL)
 
 gpu-outputs: $(STAMPS)/test cupy  ## on a Hopper machine: execute the notebooks and store their outputs
 	@echo "==> Executing the notebooks on the GPU"

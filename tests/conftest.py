@@ -72,15 +72,15 @@ def own_memory(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _compared_places(request, record_property):
-    """Tests marked emulator_only are not repeated on the GPU; sums_of_fp8(two, four) allows floats of two and of four bytes other
-    differences. What was compared travels in the test's report, so that it also arrives from xdist's workers."""
+    """Tests marked emulator_only are not repeated on the GPU; sums_of_fp8(two, four) and rounded_between(two, four) allow floats of two and of four
+    bytes other differences. What was compared travels in the test's report, so that it also arrives from xdist's workers."""
     compare = request.config.differential
     if compare is None:
         yield
         return
     from support.differential import RELATIVE
     compare.enabled = request.node.get_closest_marker("emulator_only") is None
-    coarser = request.node.get_closest_marker("sums_of_fp8")
+    coarser = request.node.get_closest_marker("sums_of_fp8") or request.node.get_closest_marker("rounded_between")
     compare.bounds = RELATIVE | (dict(zip((2, 4), coarser.args, strict=True)) if coarser else {})
     before = compare.counts()
     compare.kernels.clear()

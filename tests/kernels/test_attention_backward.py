@@ -16,6 +16,7 @@ from hopperlab.measure.launches.edited import edited
 from hopperlab.measure.launches.operand_checks import OperandError
 
 BF16 = ml_dtypes.bfloat16
+pytestmark = pytest.mark.rounded_between(2.0 ** -6, 2e-3)
 SCHEDULES = ("lazy", "eager", "random")
 EXTREMES = SCHEDULES[:2]         # for what is broken: all lands as late as it can, or at once
 KERNEL = "attention_backward/backward.cu"

@@ -88,6 +88,7 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(clusters, "interleaved", lambda runs, rounds: {name: Sample((0.001 * (1 + place),) * rounds) for place, name in enumerate(runs)})
 
 
+@pytest.mark.emulator_only                      # a GPU cannot have what NumPy holds under CuPy's name
 def test_the_suite_makes_what_the_lesson_reads(stand_in):
     records = clusters.clusters(rounds=2)
     assert [record.options for record in records] == [(f"HOW={how}", f"STAGES={stages}") for stages in (2, 4) for how in WAYS]

@@ -40,7 +40,8 @@ def tool(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("says", "code", "errors", "outcome"), [
     (RAN, 0, 0, "clean"), (NOTHING, 0, 0, "launched no kernel"), (f"{RAN}", 1, None, "did not finish"), ("which step?", 2, None, "did not finish"),
-    ("kernels on the GPU: gemm/final.cu\n========= ERROR SUMMARY: 3 errors", 9, 3, "3 errors")])
+    ("kernels on the GPU: gemm/final.cu\n========= ERROR SUMMARY: 3 errors", 9, 3, "3 errors"), (f"15 skipped in 2.10s\n{NOTHING}", 0, 0, "skipped"),
+    (f"1 passed, 15 skipped in 2.10s\n{NOTHING}", 0, 0, "launched no kernel")])
 def test_only_a_program_that_launched_and_ended_well_without_errors_is_clean(tool, says, code, errors, outcome):
     found = memcheck.check(FINAL, tool(says, code))
     assert (found.errors, found.outcome, found.clean) == (errors, outcome, outcome == "clean")
@@ -48,7 +49,7 @@ def test_only_a_program_that_launched_and_ended_well_without_errors_is_clean(too
     assert "--tool memcheck --report-api-errors no" in " ".join(words) and " ".join(words).endswith(f"-m hopperlab.measure.profile.exact_allocations {LINE}")
 
 
-@pytest.mark.parametrize(("cores", "free_mib", "jobs"), [(32, 81079, 15), (16, 81079, 12), (32, 143000, 24), (8, 9000, 1), (1, 81079, 1), (4, 100, 1)])
+@pytest.mark.parametrize(("cores", "free_mib", "jobs"), [(32, 81079, 8), (8, 81079, 6), (32, 143000, 14), (8, 9000, 1), (1, 81079, 1), (4, 100, 1)])
 def test_as_many_processes_as_cores_and_the_gpu_s_memory_hold(cores, free_mib, jobs):
     assert memcheck.jobs_here(cores, free_mib) == jobs
 
@@ -60,7 +61,13 @@ def test_the_number_of_processes_is_that_of_this_machine_unless_it_is_given(tool
     tool(RAN)
     memcheck.main(["naive"])
     memcheck.main(["naive", "--jobs", "3"])
-    assert seen == [15, 3]
+    assert seen == [8, 3]
+
+
+def test_what_this_machine_cannot_run_is_told_and_counted_apart(tool, capsys):
+    tool(f"15 skipped in 2.10s\n{NOTHING}")
+    assert memcheck.main(["naive"]) == 0
+    assert "naive 264 520 136: skipped" in (out := capsys.readouterr().out) and "0 clean, 0 not, 2 skipped" in out
 
 
 def test_a_launch_that_hangs_is_not_clean(tmp_path):
@@ -128,7 +135,7 @@ def test_every_kernel_was_clean_on_the_gpu():
     outcomes = {(r.kernel, r.options): r.outcome for r in found}
     assert {(step, sizes) for step, all_sizes in memcheck.SHAPES.items() for sizes in all_sizes} <= set(outcomes)
     assert outcomes.pop(("overrun", ("vector_copy",))) == "1 error"
-    assert {outcome for (kernel, _), outcome in outcomes.items() if kernel != "overrun"} == {"clean"}
+    assert {outcome for (kernel, _), outcome in outcomes.items() if kernel != "overrun"} <= {"clean", "skipped"}
     launched = {name for r in found if r.outcome == "clean" for name in r.note.rpartition(": ")[2].split(", ")}
     files = {path.relative_to(KERNELS).as_posix() for room in ("copy", "gemm", "fp8", "attention", "micro") for path in (KERNELS / room).glob("*.cu")}
     assert files - launched == NOT_YET, "written since the recording was made; `make gpu-memcheck` takes them out of NOT_YET"

@@ -56,7 +56,7 @@ class Differential:
         self.seen.add(key)
         on_gpu = OnGpu(seen)
         on_gpu()
-        for here, there in zip(seen.arrays, on_gpu.after(), strict=True):
+        for here, there in zip(on_gpu.numbers(), on_gpu.after(), strict=True):
             check_equal(here, there, kernel.name, self.bounds)
         self.compared += 1
         self.kernels.add(kernel.module.name)
