@@ -59,6 +59,11 @@ def _drawn(name: str, load: Load) -> list[float]:
     return _ratios(load(name).where(kernel="final", mode="cold L2"))
 
 
+def _beside_quack(load: Load) -> list[float]:
+    found = load("products_quack").where(kernel="final", mode="cold L2")
+    return _ratios(summaries.faster_of_notes(record for record in found if summaries.family(record) == "quack"))
+
+
 def _raced(load: Load) -> list[float]:
     found = load("bench_gemm").where(kernel="final", mode="cold L2")
     return _ratios(summaries.faster_of_notes(record for record in found if summaries.family(record) == "cuBLAS"))
@@ -106,6 +111,7 @@ def _reduced(load: Load) -> list[float]:
 TARGETS: tuple[Target, ...] = (
     Target("bf16 products at 60 random shapes, of the best of cuBLAS's layouts and entries", 1.00, 0.93, partial(_products, "products")),
     Target("the same at 60 others, and of the fastest of cuBLASLt's eight best candidates, timed", 1.00, 0.93, partial(_products, "products_best")),
+    Target("bf16 products at seven shapes that quack is fast at and six random ones, of quack tuned at each", 1.04, None, _beside_quack),
     Target("bf16 products at the eight shapes of README's table, of the same", 1.03, None, _raced),
     Target("fp8 products at eight shapes, of cuBLASLt", 1.10, 0.98, partial(_final, "fp8")),
     Target("fp8 products at random shapes that cuBLASLt takes, of cuBLASLt", 1.10, 0.98, partial(_drawn, "fp8_random")),

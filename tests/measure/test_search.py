@@ -84,3 +84,16 @@ def test_what_does_not_compile_is_told(monkeypatch):
         raise CompileError(f"{path} does not compile:", "no")
     monkeypatch.setattr(library, "load_kernel", fails)
     assert compile_ahead.compile_ahead([("a.cu", "gemm", ("-DX=1",))] * 3)[0].startswith("a.cu -DX=1: a.cu does not compile")
+
+
+def test_where_processes_cannot_begin_it_compiles_here(monkeypatch):
+    """As in a program that Python reads from standard input."""
+    from hopperlab.runtime import library
+    seen = []
+    monkeypatch.setattr(library, "load_kernel", lambda path, *more, **place: seen.append(path))
+
+    def broken(*arguments, **more):
+        raise compile_ahead.BrokenProcessPool("terminated abruptly")
+    monkeypatch.setattr(compile_ahead, "ProcessPoolExecutor", broken)
+    wanted = [(f"{name}.cu", "gemm", ()) for name in "cab"]
+    assert compile_ahead.compile_ahead(wanted) == [] and seen == ["a.cu", "b.cu", "c.cu"]

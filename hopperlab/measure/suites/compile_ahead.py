@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 Wanted = tuple[str, str, tuple[str, ...]]                   # path, kernel, options
 
@@ -28,5 +29,8 @@ def compile_ahead(wanted: Iterable[Wanted], say: Callable[[str], None] = lambda 
     if len(kernels) < 3:
         return [problem for problem in map(_compile, kernels) if problem]
     say(f"compiling {len(kernels)} kernels")
-    with ProcessPoolExecutor(min(len(kernels), os.cpu_count() or 1), mp_context=multiprocessing.get_context("spawn")) as pool:
-        return [problem for problem in pool.map(_compile, kernels) if problem]
+    try:
+        with ProcessPoolExecutor(min(len(kernels), os.cpu_count() or 1), mp_context=multiprocessing.get_context("spawn")) as pool:
+            return [problem for problem in pool.map(_compile, kernels) if problem]
+    except BrokenProcessPool:               # a program read from standard input, which new processes cannot begin with
+        return [problem for problem in map(_compile, kernels) if problem]

@@ -111,8 +111,13 @@ SUITES: tuple[Suite, ...] = (
           "`final` as the cost model picks it, beside cuBLAS at 60 random shapes that it was not fitted on", "readme:products", kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "products_best", "suites.race_gemm:RACES",
           "hopperlab bench gemm --random 60 --seed 202611253 --rounds 15 --out hopperlab/recordings/products_best.json",
-          "the same at 60 others, beside the fastest of cuBLASLt's eight best candidates, too, each timed at its shape (ours is picked, not timed)", kind=RACE,
-          method="suites.race:METHOD"),
+          "the same at 60 others, beside the fastest of cuBLASLt's eight best candidates, too, each timed at its shape (ours is picked, not timed); on the H200 "
+          "with the seed 202611261", kind=RACE, method="suites.race:METHOD"),
+    Suite("gemm", "products_quack", "suites.race_gemm:RACES",
+          "hopperlab bench gemm --shapes 3072 1577x2592x1696 … --kernels final --peers cublas quack --modes cold clean --power 0 --rounds 15 "
+          "--out hopperlab/recordings/products_quack.json",
+          "`final` as the cost model picks it, beside quack's product, which tries its configurations at each shape, and cuBLAS: seven shapes that quack was "
+          "known to be fast at, and six drawn at random (seed 20261126)", kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "peers", "suites.race_gemm:RACES", f"hopperlab bench gemm --shapes 1024 4096 --kernels none {_OUT}/peers.json",
           "the peers of a product beside each other", kind=RACE, method="suites.race:METHOD"),
     Suite("search", "search", "suites.search:measure", f"hopperlab bench search {_OUT}",
