@@ -114,8 +114,9 @@ SUITES: tuple[Suite, ...] = (
           "the same at 60 others, beside the fastest of cuBLASLt's eight best candidates, too, each timed at its shape (ours is picked, not timed); on the H200 "
           "with the seed 202611261", kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "products_quack", "suites.race_gemm:RACES",
-          "hopperlab bench gemm --shapes 3072 1577x2592x1696 … --kernels final --peers cublas quack --modes cold clean --power 0 --rounds 15 "
-          "--out hopperlab/recordings/products_quack.json",
+          "hopperlab bench gemm --shapes 3072x3072x3072 19x1792x960 2048x5120x5120 256x1152x1536 5120x5120x5120 813x14848x4800 "
+          "8192x8192x8192 1577x2592x1696 3000x3000x3000 16x2176x640 256x14336x4096 702x512x4048 1536x1536x1536 --kernels final --peers cublas quack "
+          "--modes cold clean --power 0 --rounds 15 --out hopperlab/recordings/products_quack.json",
           "`final` as the cost model picks it, beside quack's product, which tries its configurations at each shape, and cuBLAS: seven shapes that quack was "
           "known to be fast at, and six drawn at random (seed 20261126)", kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "peers", "suites.race_gemm:RACES", f"hopperlab bench gemm --shapes 1024 4096 --kernels none {_OUT}/peers.json",
