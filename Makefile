@@ -20,7 +20,7 @@ INSTALL := $(BIN)/python -P hopperlab/authoring/shipping/pip_progress.py install
 PINS   := $(STAMPS)/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lab test test-all lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site pdf slides bundle bench clean
+.PHONY: help lab test test-all test-every lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site pdf slides bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -35,16 +35,22 @@ lab: $(STAMPS)/lab cupy  ## install what is missing, fill work/ and open Jupyter
 	@$(BIN)/hopperlab lab $(LAB_ARGS)
 
 # With TEST_ARGS only what they name runs, and nobody asks whether that visits the whole course.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+PYTEST := $(BIN)/python -m pytest --dist worksteal -n
+# One more than cores: some tests of the whole suite wait for a browser, a process, a time limit.
+MORE   := $(shell expr 1 + `getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2`)
 ASKED   = $(or $(TEST_ARGS),--visits)
 
 test: $(STAMPS)/test cupy  ## install what is missing and run the tests for every change (about eight minutes on two cores, nothing compiled yet)
 	@echo "==> Running the tests; make test-all runs those marked thorough too"
-	@$(PYTEST) -m "not thorough" $(ASKED)
+	@$(PYTEST) auto -m "not thorough" $(ASKED)
 
 test-all: $(STAMPS)/test cupy  ## install what is missing and run every test (about 35 minutes on two cores)
 	@echo "==> Running every test"
-	@$(PYTEST) $(ASKED)
+	@$(PYTEST) $(MORE) $(ASKED)
+
+test-every: $(STAMPS)/test cupy  ## every case, also those of test-all that repeat a path under another schedule or size (about an hour on two cores)
+	@echo "==> Running every case of every test"
+	@$(PYTEST) $(MORE) --visits --every-case
 
 lint: $(STAMPS)/test  ## ruff over the whole tree, mypy over the package
 	@$(BIN)/python -m ruff check .

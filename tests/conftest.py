@@ -25,6 +25,7 @@ for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 def pytest_addoption(parser):
     parser.addoption("--differential", action="store_true", help="on a Hopper GPU: compare every emulated launch with the GPU's")
+    parser.addoption("--every-case", action="store_true", help="with --visits: also the cases that `make test-all` leaves out, since they repeat a path")
     parser.addoption("--visits", action="store_true", help="fail unless every kernel, lesson, exercise and folder of tests is visited")
 
 
@@ -59,8 +60,11 @@ def pytest_collection():
 
 
 @pytest.hookimpl(tryfirst=True)         # before pytest looks at -m
-def pytest_collection_modifyitems(items):
-    sampling.mark_thorough(items)
+def pytest_collection_modifyitems(config, items):
+    left_out = set(sampling.mark_thorough(items))
+    if left_out and config.getoption("--visits") and not config.getoption("--every-case"):
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture

@@ -153,6 +153,7 @@ def test_links_between_folders_are_moved(root):
     assert doc_pages.shown(root, "sub/deep.md", "zh") == "# 深\n\n[甲](../page.md#第二-部分)，[乙](near.md)，[丙](../../README.md)\n"
 
 
+@pytest.mark.thorough
 def test_the_course_in_chinese_has_the_pages_with_their_tables():
     docs, known = language_edition.of(ROOT, "zh") / "docs", doc_tables.words(ROOT, "zh")
     for page in PAGES:

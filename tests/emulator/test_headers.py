@@ -110,7 +110,7 @@ def test_half_bf16_and_fp8_types():
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.sampled(every=3)
+@pytest.mark.thorough
 def test_cuda_barrier_with_bulk_copies(schedule):
     source = r"""
     #include <cuda/barrier>
@@ -188,6 +188,7 @@ def test_cuda_pipeline_and_memcpy_async(schedule):
     assert (out[512:640] == x[np.arange(128) ^ 1]).all() and (out[640:] == x[:128]).all()
 
 
+@pytest.mark.thorough
 def test_memcpy_async_with_a_barrier_and_one_thread_each():
     source = r"""
     #include <cuda/barrier>
@@ -205,6 +206,7 @@ def test_memcpy_async_with_a_barrier_and_one_thread_each():
     assert (out == x[::-1]).all()
 
 
+@pytest.mark.thorough
 def test_atomic_references_and_standard_types():
     source = r"""
     #include <cuda/atomic>

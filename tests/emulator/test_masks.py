@@ -318,6 +318,7 @@ def test_another_mask_or_other_qualifiers_do_not_meet(other, schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.thorough
 def test_a_flag_that_one_lane_polls_and_hands_on_in_each_branch(schedule):
     """The loop looks at memory again and again, by a shuffle in either branch; without the flag it is named."""
     body = ("if (t < 32) { int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); "
@@ -330,6 +331,7 @@ def test_a_flag_that_one_lane_polls_and_hands_on_in_each_branch(schedule):
         assert found or out[:32].tolist() == [7] * 32
 
 
+@pytest.mark.thorough
 def test_a_polling_loop_whose_shuffles_do_not_meet_is_named_and_ends():
     body = ("int seen; do { if (lane < 16) seen = __shfl_sync(~0u, lane == 0 ? in2[0] : 0, 0); else { seen = __shfl_up_sync(~0u, 0, 0); asm volatile(\"\"); } "
             "} while (!seen); out[t] = seen;")

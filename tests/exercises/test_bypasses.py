@@ -33,7 +33,7 @@ def test_bypass_is_refused_and_the_message_names_it(entry):
 
 @pytest.mark.parametrize("hidden", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["visible", "hidden"])
 @pytest.mark.parametrize("entry", STYLES)
-@pytest.mark.sampled(every=38)
+@pytest.mark.sampled(every=38, ci=2)
 @pytest.mark.usefixtures("few_hidden_shapes")
 def test_right_answer_in_another_style_is_right(entry, hidden):
     verdict = check.judge(EXERCISES[entry["exercise"]], answer_texts.edited(entry), hidden=hidden, key=f"{KEY}: {entry['name']}")

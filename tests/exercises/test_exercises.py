@@ -59,7 +59,7 @@ def test_what_a_learner_starts_from_is_not_right(name):
 
 
 @pytest.mark.parametrize("entry", WRONG)
-@pytest.mark.sampled(every=48)
+@pytest.mark.sampled(every=48, ci=2)
 def test_wrong_answer_fails_and_the_message_helps(entry):
     hidden = entry.get("hidden", False)                        # right for the visible cases, or nearly
     verdict = check.judge(EXERCISES[entry["exercise"]], edited(entry), hidden=hidden, key=KEYS[0] if hidden else PUBLIC)

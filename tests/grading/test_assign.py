@@ -19,6 +19,7 @@ def edition(tmp_path_factory):
     return assign.write(ROOT, tmp_path_factory.mktemp("class") / "out", KEY, ["04"])
 
 
+@pytest.mark.thorough
 def test_constants_and_texts_are_those_of_the_key(edition):
     facts = json.loads((edition.instructor / assign.EDITION).read_text())
     assert facts["key"] == KEY

@@ -61,6 +61,7 @@ def _outcomes(count, how, address):
     return {int(outcome["digest"]): outcome["failed"] for outcome in outcomes if "failed" in outcome}
 
 
+@pytest.mark.thorough
 def test_answers_that_end_their_process_each_time_end_no_worker_and_take_no_other_with_them(cluster):
     workers = {worker.pid for worker in cluster.workers.values()}
     assert _outcomes(40, {3: "dies", 7: "dies"}, cluster.scheduler_address) == dict.fromkeys((3, 7), "the worker process ended 3 times while grading it")
@@ -90,6 +91,7 @@ def _asked(folder, name, **how):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", [Processes, Local])
+@pytest.mark.sampled(every=1, ci=2)
 def test_two_hundred_under_kills_come_to_the_same_reports_as_without_a_cluster(tmp_path, capsys, kind):
     _class(tmp_path / "class")
     plain = _asked(tmp_path, "plain", workers=2)

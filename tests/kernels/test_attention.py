@@ -43,7 +43,7 @@ def run(lengths, d=64, heads=2, kv_heads=1, causal=False, choice=None, schedule=
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", SEQUENCES)
 @pytest.mark.parametrize("step", attention.STEPS)
-@pytest.mark.sampled(by=("step",))
+@pytest.mark.sampled(by=("step",), ci=2)
 def test_every_step_on_awkward_lengths(step, name, causal):
     run(SEQUENCES[name], causal=causal, choice=attention.STEPS[step])
 
@@ -77,7 +77,7 @@ PAIRS = [Forward(dealt=1, cluster=2, blocks=4), Forward(dealt=1, cluster=2, cons
 
 @pytest.mark.parametrize("lengths, causal", [(([400, 30], [100, 250]), True), (([130], [300]), False), (([64, 3, 300], [0, 5, 70]), True)])
 @pytest.mark.parametrize("choice", PAIRS, ids=str)
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=15)
 def test_tiles_that_are_dealt_out_and_clusters(choice, lengths, causal):
     run(lengths, heads=4, kv_heads=2, causal=causal, choice=choice, schedule="random", seed=7)
 

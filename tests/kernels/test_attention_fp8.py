@@ -59,7 +59,7 @@ def test_awkward_lengths(name, causal):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 def test_every_way_to_sum_up(way):
     run(([130, 67], [200, 90]), d=128 if "parts" in way else 64, causal=True, choice=WAYS[way])
 

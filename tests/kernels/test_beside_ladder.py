@@ -33,7 +33,7 @@ def test_cooperative_consumers_are_exact(shape, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("factors", [(1, 1), (0.5, -2), (2, 0)], ids=str)
-@pytest.mark.sampled(every=11)
+@pytest.mark.sampled(every=11, ci=3)
 def test_an_epilogue_that_reads_c_is_exact(shape, factors, schedule):
     """Several tiles per cluster, edges in m, n and k; two launches, since the second reads what the first wrote."""
     a, b, c = given(*shape)

@@ -39,7 +39,7 @@ def test_every_place_of_the_two_instructions(launch_at, wait_at):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("shape", [(64, 128, 2), (128, 64, 3)], ids=str)
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 def test_one_kernel_leaves_its_flags_as_it_found_them(shape, schedule):
     given = chains.operands(xp, *shape, seed=5)
     flags = chains.flags_for(xp, given)

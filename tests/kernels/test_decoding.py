@@ -152,7 +152,7 @@ def named(path, choice, schedule, old="", new=""):
 
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.parametrize("schedule", EXTREMES)
-@pytest.mark.sampled(every=14)
+@pytest.mark.sampled(every=14, ci=2)
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     path, choice, old, new, kind = DROPPED[name]
     assert kind in named(path, choice, schedule, old, new) and kind not in named(path, choice, schedule)

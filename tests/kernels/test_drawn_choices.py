@@ -31,7 +31,7 @@ def test_every_configuration_of_an_fp8_product_that_is_drawn(choice):
 
 
 @pytest.mark.parametrize(("d", "causal", "choice"), CELLS, ids=str)
-@pytest.mark.sampled(every=14)
+@pytest.mark.thorough
 def test_every_configuration_of_attention_that_is_drawn(d, causal, choice):
     lengths, heads, kv_heads = (200, 65, 1), 2, 1
     rng = np.random.default_rng(d)

@@ -61,7 +61,7 @@ CASES = [(16, 128, 256, Choice(16), 128), (21, 256, 512, Choice(16, bk=128, spli
 @pytest.mark.parametrize("what", [4, 8, "sparse"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}x{case[1]}x{case[2]}")
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.sampled(every=16)
+@pytest.mark.sampled(every=16, ci=3)
 def test_products(case, what, schedule):
     m, n, k, choice, group = case
     launch, x, y, dense = launched(what, m, n, k, choice, group)
@@ -189,7 +189,7 @@ def named(kernel, choice, schedule, changes=()):
 
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.parametrize("schedule", EXTREMES)
-@pytest.mark.sampled(every=14)
+@pytest.mark.sampled(every=14, ci=2)
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     kernel, choice, header, old, new, kind = DROPPED[name]
     change = old, new
@@ -227,7 +227,7 @@ def test_the_choice_fits_the_machine(shape):
 
 
 @pytest.mark.parametrize("what", [4, 8, "sparse"])
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 def test_what_is_chosen_keeps_its_registers(what):
     """At shapes of many kinds: nothing, or a word or two in the epilogue, goes to local memory."""
     spilled, shapes = {}, itertools.product((1, 16, 33, 64, 129, 300, 1000, 4096), (256, 768, 1920, 4096, 11008), (512, 2048, 8192))

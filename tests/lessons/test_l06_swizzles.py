@@ -37,7 +37,7 @@ def test_a_column_of_eight_rows_has_banks_of_its_own(mode, row_bytes):
 
 
 @pytest.mark.parametrize("mode, row_bytes, base", [("none", 256, 0), ("32B", 16, 384), ("64B", 64, 128), ("128B", 32, 896)])
-@pytest.mark.sampled(every=4)
+@pytest.mark.thorough
 def test_picture_is_deterministic_small_and_has_labels(mode, row_bytes, base):
     first, second = (l06_tma_layouts.follow_element(mode, row_bytes, 5, 4, base) for _ in range(2))
     assert first.png() == second.png() and len(first.png()) < 60_000

@@ -43,6 +43,7 @@ def test_products_of_every_consumer_are_seen(consumers, step):
     assert mine["s"].end <= mine["dv"].start and mine["dp"].end <= mine["dq"].start < mine["dk"].start
 
 
+@pytest.mark.thorough
 def test_the_panel_says_what_ran():
     picture = backward_panels.launch_backward(64, "yes", "ordered", 192)
     assert "right, no hazard" in picture.text and "2 blocks of 128 keys, 2 of 128 queries" in picture.text

@@ -37,6 +37,7 @@ def stand_in(monkeypatch):
         monkeypatch.setattr(equal_tiles, name, value)
 
 
+@pytest.mark.thorough
 def test_every_comparison_makes_records(stand_in):
     found = equal_tiles.measure(3)
     assert [(r.suite, r.note, r.kernel, r.shape[2], r.ratio) for r in found] == [

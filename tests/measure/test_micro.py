@@ -44,6 +44,7 @@ def test_accepted_instructions(capsys):
     assert told.err.startswith(f"accepted: {len(found)} records in") and not told.out
 
 
+@pytest.mark.thorough
 def test_counted_instructions():
     found = {(record.kernel, record.options[1]): record.value for record in micro.measure(1, ["instructions"])}
     assert found["tma_load", "class=async_copy"] == 1 and found["cp_async_load", "class=async_copy"] == 4 * 5 + 4

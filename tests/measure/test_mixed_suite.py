@@ -37,6 +37,7 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(mixed, "tried", lambda shape: every((16, 4096, 256))[:1] + [launches.Choice(16)])
 
 
+@pytest.mark.thorough
 def test_every_experiment_makes_records(stand_in):
     kept = []
     found = mixed.measure(3, keep=lambda records: kept.append(len(records)))

@@ -235,7 +235,7 @@ def test_the_recorder_writes_each_timeline_of_the_table(monkeypatch, tmp_path, c
 
 
 @pytest.mark.parametrize("step", ["overlapped", "two_consumers"])
-@pytest.mark.sampled(every=2)
+@pytest.mark.thorough
 def test_attentions_recorder_marks_both_consumers_and_checks_its_result(step, monkeypatch):
     from hopperlab.measure.suites import timelines as recorder
     with hl.emulate():

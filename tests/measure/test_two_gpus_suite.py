@@ -91,7 +91,7 @@ def stand_in(monkeypatch):
 
 
 @pytest.mark.parametrize("name, count", [("link", 16), ("flags", 1), ("gather", 2 * (3 * 3 + 4)), ("ways", 11 * 3 + 4), ("scatter", 6 * 2 + 3), ("all_reduce", 8)])
-@pytest.mark.sampled(every=2)
+@pytest.mark.thorough
 def test_every_experiment_checks_and_records(stand_in, name, count):
     found = two_gpus.EXPERIMENTS[name](3, stand_in)
     assert len(found) == count and len(two_gpus.EXPERIMENTS[name].__doc__) > 30

@@ -13,6 +13,7 @@ PAGE = room_plan.PAGE.read_text(encoding="utf-8")
 RECIPES = {"An instruction": 3, "A hazard": 4, "A lesson": 4, "An exercise": 3, "A recording": 3, "A peer": 2}
 
 
+@pytest.mark.thorough
 def test_the_plan_on_the_page_and_the_picture_are_those_of_the_imports():
     assert room_plan.block() in PAGE, "run python -m hopperlab.authoring rooms"
     assert room_plan.drawn_from(room_plan.PICTURE) == room_plan.plan(), "run python -m hopperlab.authoring rooms"

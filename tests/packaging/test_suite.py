@@ -33,6 +33,7 @@ def test_make_test_leaves_out_what_is_thorough_and_test_all_nothing():
     quick, whole = (next(line for line in target(name).splitlines() if "-m pytest" in line) for name in ("test", "test-all"))
     assert '-m "not thorough"' in quick and "thorough" not in whole
     assert "--visits" in quick and "--visits" in whole
+    assert "--every-case" in next(line for line in target("test-every").splitlines() if "-m pytest" in line)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -59,7 +60,43 @@ def test_one_case_stays_for_each_value_and_the_other_parameters_vary():
 @pytest.mark.parametrize("name", sampling.ORDERS)
 def test_of_cases_that_differ_in_the_schedule_one_stays_by_turns(name):
     cases = [{"shape": shape, name: schedule, "seed": 0} for shape in SHAPES for schedule in ("lazy", "eager")]
-    assert [sorted(sampling.one_schedule_each(cases, first)) for first in (0, 1)] == [[0, 3, 4], [1, 2, 5]]
+    assert [sorted(sampling.schedule_each(cases, first)) for first in (0, 1)] == [[0, 3, 4], [1, 2, 5]]
+
+
+class Case:
+    """Stands for a test that pytest collected."""
+
+    def __init__(self, name, number, path="runtime/test_a.py", sampled=None, **params):
+        self.nodeid, self.path, self.marks = f"{path}::{name}[{number}]", TESTS / path, []
+        self.callspec, self.sampled = SimpleNamespace(params=params), sampled and SimpleNamespace(kwargs=sampled)
+
+    def get_closest_marker(self, name):
+        return self.sampled if name == "sampled" else None
+
+    def add_marker(self, mark):
+        self.marks.append(mark.name)
+
+
+def numbers(cases, **how):
+    """(those that stay for make test, those that make test-all runs), by number."""
+    made = [Case("test", number, **how, **case) for number, case in enumerate(cases)]
+    left_out = sampling.mark_thorough(made)
+    return [n for n, item in enumerate(made) if not item.marks], [n for n, item in enumerate(made) if item not in left_out]
+
+
+def test_of_the_schedules_of_a_case_one_stays_and_two_run():
+    cases = [{"shape": shape, "schedule": schedule} for shape in SHAPES[:2] for schedule in ("lazy", "eager", "random")]
+    assert numbers(cases) == ([0, 4], [0, 1, 4, 5])
+
+
+def test_in_rooms_of_many_cases_every_third_stays_and_all_run():
+    cases = [{"n": n} for n in range(7)]
+    assert numbers(cases, path="emulator/test_a.py") == ([0, 3, 6], [*range(7)]) and numbers(cases) == ([*range(7)], [*range(7)])
+    assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(7)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0, 1, 2]
+
+
+def test_what_stays_runs_in_ci_whatever_one_in_how_many_does():
+    assert numbers([{"n": n} for n in range(9)], sampled={"every": 4, "ci": 3}) == ([0, 4, 8], [0, 3, 4, 6, 8])
 
 
 def test_one_in_so_many_stays():

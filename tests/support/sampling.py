@@ -1,33 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which cases of a test `make test` runs. `@pytest.mark.sampled(every=4)` or `(by="step")` stands on a parametrised test whose cases repeat
-one path: some stay, the others get the marker `thorough`, which `make test` leaves out and `make test-all` runs. Without -m, all run.
+"""Which cases of a test run. `@pytest.mark.sampled(every=4)` or `(by="step")` stands on a parametrised test whose cases repeat one path: some stay,
+the others get the marker `thorough`, which `make test` leaves out and `make test-all` runs. `sampled(every=1)`: all stay. `ci=3`: of the cases
+`make test-all`, which is what CI runs, takes those and every third.
 
-Cases that differ only in the emulator's schedule are sampled without being asked: of each, one schedule stays, by turns.
+Without being asked, of cases that differ only in the emulator's schedule one stays for `make test` and two for `make test-all`, by turns, and of
+the cases that would stay of a test in ROOMS every third stays for `make test`. Every case of all tests runs with --every-case, and where TEST_ARGS say
+what runs.
 """
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from pathlib import Path
 
 import pytest
 
 
+TESTS = Path(__file__).resolve().parents[1]
 ORDERS = ("schedule", "landing")        # parameters that say in which order the emulator lets things happen
 SCHEDULE = (*ORDERS, "seed")
+ROOMS = ("emulator", "kernels", "lessons")      # folders with many cases of one path, most of which lessons and exercises take, too
+EVERY = 3                               # of the cases of a test there
 
 
-def mark_thorough(items: Iterable[pytest.Item]) -> None:
-    """Add `thorough` to every case of a sampled test, or of one with schedules, but those that stay."""
+def mark_thorough(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Add `thorough` to every case that does not stay for `make test`. Returns those that only --every-case runs."""
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") or not _parameters(item).keys().isdisjoint(ORDERS):
+        if _parameters(item):
             functions.setdefault(item.nodeid.split("[")[0], []).append(item)
+    left_out: list[pytest.Item] = []
     for turn, cases in enumerate(functions.values()):
         marker, parameters = cases[0].get_closest_marker("sampled"), [_parameters(item) for item in cases]
-        stay = kept(parameters, **marker.kwargs) if marker else one_schedule_each(parameters, turn)
+        asked = dict(marker.kwargs) if marker else {}
+        one_in = asked.pop("ci", 1)
+        runs = stay = set(range(len(cases)))
+        if not parameters[0].keys().isdisjoint(ORDERS):
+            stay, second = (schedule_each(parameters, turn + more) for more in (0, 1))
+            runs = stay | second
+        runs = set(sorted(runs)[turn % one_in::one_in])
+        if marker:
+            stay = kept(parameters, **asked)
+        if any(cases[0].path.is_relative_to(TESTS / room) for room in ROOMS) and len(stay) > EVERY and asked.get("every") != 1:
+            stay = set(sorted(stay)[turn % EVERY::EVERY])
         for number, item in enumerate(cases):
             if number not in stay:
                 item.add_marker(pytest.mark.thorough)
+        left_out += [item for number, item in enumerate(cases) if number not in runs | stay]
+    return left_out
 
 
 def _parameters(item: pytest.Item) -> dict:
@@ -45,8 +65,8 @@ def kept(cases: Sequence[dict], *, every: int = 0, by: str | Sequence[str] = ())
     return _one_of_each([repr([_value(case, name) for name in names]) for case in cases])
 
 
-def one_schedule_each(cases: Sequence[dict], first: int = 0) -> set[int]:
-    """Numbers of the cases that stay of a test with schedules: of those that are alike but for it one, the `first` of the first, and so on around."""
+def schedule_each(cases: Sequence[dict], first: int = 0) -> set[int]:
+    """Of cases that are alike but for the schedule, one: the numbers of the `first` of the first such kind, of the next of the second, and so on around."""
     return _one_of_each([repr({name: value for name, value in case.items() if name not in SCHEDULE}) for case in cases], first)
 
 
