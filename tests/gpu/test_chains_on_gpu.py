@@ -56,6 +56,11 @@ def test_a_chain_is_right_in_every_way(cupy, shape):
         given.clear()
         made(dependent)
         assert made.right(cupy)
+
+
+@pytest.mark.parametrize("shape", [(64, 128, 2), (128, 64, 1), (256, 192, 3)], ids=str)
+def test_one_kernel_leaves_its_flags_as_it_found_them(cupy, shape):
+    given = chains.operands(cupy, *shape, seed=sum(shape))
     flags = chains.flags_for(cupy, given)
     one = chains.persistent(given, flags, stages=3, blocks=3, backend="gpu")
     for _ in range(2):
