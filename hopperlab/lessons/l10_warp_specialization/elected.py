@@ -44,4 +44,4 @@ def elected_table() -> str:
         lines, kept = fact(f"one_load: {choice}", partial(issuing_lines, choice))
         loop = any("BRA.U.ANY" in line for line in lines)
         blocks += [f"{choice}: {'the load stands in a loop over the lanes' if loop else 'no loop'}", *(f"    {line}" for line in lines)]
-    return "\n".join([*blocks, f"({kept})"] if kept else blocks)
+    return "\n".join([*blocks, *([f"({kept})"] if kept else [])])
