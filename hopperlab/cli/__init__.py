@@ -134,11 +134,16 @@ def _script(given: argparse.Namespace, options: argparse.ArgumentParser) -> tupl
 
 def _refuse_misspelt(words: list[str], options: argparse.ArgumentParser) -> None:
     """An option of the script that is nearly one of ours is an error: passed on, it would be lost without a word."""
-    known = [name for action in options._actions for name in action.option_strings]
     for word in (word.partition("=")[0] for word in words if word.startswith("--")):
-        near = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+        near = _nearest(word, options)
         if near:
-            options.error(f"unrecognized option {word}: did you mean {near[0]}? (options of the script's own stand behind --)")
+            options.error(f"unrecognized option {word}: did you mean {near}? (options of the script's own stand behind --)")
+
+
+def _nearest(word: str, options: argparse.ArgumentParser) -> str | None:
+    """The option that somebody who wrote `word` may have meant."""
+    known = [name for action in options._actions for name in action.option_strings]
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.75)), None)
 
 
 def _sanitize_options() -> argparse.ArgumentParser:
@@ -259,7 +264,7 @@ def parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         sub = commands.add_parser(command.name, help=command.help, description=f"{command.help}. {command.details}")
         command.add_arguments(sub)
-        sub.set_defaults(entry=command)
+        sub.set_defaults(entry=command, own=sub)
     return top
 
 
@@ -268,7 +273,8 @@ def main(argv: list[str] | None = None) -> int:
     top = parser()
     given, others = top.parse_known_args(argv)
     if others and not given.entry.passes_on:
-        top.error(f"unrecognized arguments: {' '.join(others)}")
+        near = _nearest(others[0], given.own)
+        given.own.error(f"unrecognized arguments: {' '.join(others)}" + (f": did you mean {near}?" if near else ""))
     given.others = [a for a in others if a != "--"]
     from ..runtime.errors import HopperlabError
     from ..authoring.learner.workspace import WorkspaceError

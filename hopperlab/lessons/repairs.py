@@ -10,6 +10,7 @@ cell says what is still wrong, and raises nothing. authoring/notebooks/lesson_so
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -22,8 +23,8 @@ import hopperlab as hl
 from ..checking.check import accepted_with
 from ..emulator.hazards.causes import causes_first
 from ..runtime import uses
-from ..runtime.errors import HopperlabError
-from ..runtime.library import original, standing_in
+from ..runtime.errors import HopperlabError, PtxasWarning
+from ..runtime.library import original, standing_in, whatever_ptxas_notes
 from ..show.hazard_words import explain, hazards
 
 LANDINGS = ("lazy", "eager", "random")
@@ -112,29 +113,38 @@ class Repair:
                           f'#line {end + 1} "{self.file}"', *rows[end:]])
 
     def judge(self, lines: str) -> str:
-        """One line that says that it is right, or what is wrong first. Warnings do not decide, as in exercises: what is right is told one that is left.
-
-        Raises CompileError for lines that do not compile.
+        """One line that says that it is right, or what is wrong first: what the emulator names, and only then what ptxas notes, which not every machine has.
+        Warnings do not decide, as in exercises: what is right is told one that is left. Raises CompileError for lines that do not compile.
         """
         doubts: dict[str, None] = {}
         with standing_in(self.file, self.whole(lines)):
             for landing in LANDINGS:
                 head = f"Not repaired yet. Copies land {landing}: the" if self.copies else "Not repaired yet. The"
                 try:
-                    right, run = self.run(landing)
-                except hl.NoteError as error:
-                    return f"Not repaired yet. {error}"
+                    right, run, noted = self._run(landing)
                 except hl.EmulatorError as error:
                     return f"{head[:-len(' the')]} {str(error).splitlines()[0]}"
                 if run.hazards or not right:
                     shown = causes_first(run.hazards) or run.warnings
                     return "\n".join([f"{head} values are {'right' if right else 'wrong'}; {hazards(run)}", *map(explain, shown[:1])])
+                if noted:
+                    return f"Not repaired yet. {noted}"
                 if asked := self.also(landing, run) or self._round_about(landing, run):
                     return f"Not repaired yet. The values are right and no hazard is named, but {asked}"
                 doubts |= dict.fromkeys(map(explain, run.warnings))
         named = "no hazard is named" if doubts else "nothing is named"
         under = ", whether copies land {} or {}" if self.copies else ", under the schedules {} and {}"
         return "\n".join([f"Right: the values are right and {named}{under.format(', '.join(LANDINGS[:-1]), LANDINGS[-1])}.", *accepted_with(list(doubts))])
+
+    def _run(self, landing: str) -> tuple[bool, Any, str]:
+        """What `run` gives, and '' or the note with which ptxas says that it changed the kernel."""
+        try:
+            return *self.run(landing), ""
+        except hl.NoteError as error:
+            noted = str(error)
+        with whatever_ptxas_notes(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", PtxasWarning)
+            return *self.run(landing), noted
 
     def _round_about(self, landing: str, run: Any) -> str:
         """'' or the way of the kernel's data that the learner's lines leave out. Half of the bytes are enough: a shuffle may stand for a second read."""

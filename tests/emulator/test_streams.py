@@ -39,6 +39,21 @@ def test_the_lines_of_both_grids(schedule):
     assert (race.where.line, race.other.line) == (line(TWO, "// READ"), line(TWO, "// WRITE")) and race.array.startswith("argument 1")
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_a_race_the_lowest_word_is_named_whoever_looks_first(first):
+    reads = hl.RawModule(code="""extern "C" __global__ void read(const volatile int* x, int* out, int first) {
+    int sum = 0;
+    for (int turn = 0; turn < 2; turn++)
+        if (threadIdx.x % 2 == (first ^ turn)) sum += x[threadIdx.x];
+    out[threadIdx.x] = sum;
+}""", backend="emulator", name="read.cu").get_function("read")
+    with hl.emulate(hazards="collect") as run:
+        kernels()[0]((2,), (128,), (y := zeros(),), stream=stream())
+        reads((1,), (32,), (y, zeros(), np.int32(first)), stream=stream())
+    (race,) = [hazard for hazard in run.hazards if hazard.where.file == "read.cu"]
+    assert (race.address, race.thread) == (0, 0)
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("event", [False, True])
 def test_overwriting_what_another_stream_reads(schedule, event):

@@ -2,6 +2,8 @@
 """Repair cells: the broken lines are refused and the reference is accepted, messages name the cell's lines, and the cells of the lessons are made
 from the same entries."""
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import hopperlab as hl
 import pytest
@@ -11,6 +13,7 @@ from hopperlab.authoring.learner import learner_progress
 from hopperlab.authoring.notebooks import build, lesson_source
 from hopperlab.authoring.stamps.kernel_uses import digests
 from hopperlab.lessons import magic, repairs
+from hopperlab.runtime import library
 from hopperlab.runtime.compile import toolchain
 from hopperlab.runtime.compile.nvrtc import Source
 from hopperlab.runtime.errors import CompileError
@@ -34,6 +37,20 @@ def test_broken_lines_are_refused_and_the_reference_is_accepted(lesson, name):
     assert repair.broken != repair.reference
     assert repair.judge(repair.broken).startswith("Not repaired yet")
     assert repair.judge(repair.reference).startswith("Right")
+
+
+def test_what_the_emulator_names_comes_before_what_ptxas_notes():
+    told = ALL["15x", "wait"].judge(ALL["15x", "wait"].broken)
+    assert "register-in-flight" in told and "C7513" not in told
+
+
+def test_a_note_alone_is_told_and_nothing_is_right_with_it():
+    def noted(landing):
+        if not library._with_notes.get():
+            raise hl.NoteError("a.cu compiles, but does not run as written:", "C7513: serialized")
+        return True, SimpleNamespace(hazards=[], warnings=[])
+    told = replace(ALL["15x", "wait"], run=noted).judge(ALL["15x", "wait"].reference)
+    assert told.startswith("Not repaired yet. a.cu compiles, but does not run as written:") and "C7513" in told
 
 
 def test_nearly_every_break_of_a_lesson_can_be_repaired():

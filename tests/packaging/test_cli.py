@@ -146,6 +146,11 @@ def test_installation_ends_as_pip_does(capfd):
     assert "no-such-package-here" in capfd.readouterr().err
 
 
+def test_an_option_misspelt_before_the_script_names_the_one_that_was_meant(tmp_path):
+    done = run("sanitize", "--sedes", "3", "script.py", cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith("usage: hopperlab sanitize") and "did you mean --seeds?" in done.stderr
+
+
 @pytest.mark.parametrize("words, near", [(("--sedes", "3"), "--seeds"), (("--schedule=lazy",), "--schedules"), (("--jsn", "out"), "--json")])
 def test_a_misspelt_option_of_sanitize_is_not_passed_on(tmp_path, words, near):
     (tmp_path / "script.py").write_text("import sys; print(sys.argv)")

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from hopperlab.authoring.notebooks import mutations
-from hopperlab.authoring.stamps import cell_flow
-
-
-def only_shows(cell) -> bool:
-    """It binds no name and assigns no item."""
-    return not any(statement.bound or statement.changed for statement in cell_flow.statements(cell.id, cell.source))
 
 
 def differences(cells, compared) -> dict[str, str]:

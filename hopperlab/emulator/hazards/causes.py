@@ -16,5 +16,12 @@ say so of one barrier."""
 
 def causes_first(hazards: Iterable[Hazard]) -> list[Hazard]:
     """The hazards, causes first. Of races those between warps or blocks come before those between lanes of a warp: the barrier that mends the first
-    mends the lanes' too, and no __syncwarp() mends the first. What is equal keeps the order of lines."""
-    return sorted(hazards, key=lambda hazard: (FIRST.get(hazard.kind, 1), hazard.case.endswith("-lanes"), hazard.sort_key()))
+    mends the lanes' too, and no __syncwarp() mends the first. A read of what a later copy brings, by somebody who waited for the right phase, follows from
+    a slot that was released too early, which the copy's overwriting says. What is equal keeps the order of lines."""
+    found = list(hazards)
+    overrun = any(hazard.kind == "phase-overrun" for hazard in found)
+    early = set() if overrun else {(hazard.other, hazard.where) for hazard in found if hazard.kind == "overwrite-in-flight"}
+
+    def rank(hazard: Hazard) -> int:
+        return 2 if hazard.kind == "read-before-arrival" and (hazard.where, hazard.other) in early else FIRST.get(hazard.kind, 1)
+    return sorted(found, key=lambda hazard: (rank(hazard), hazard.case.endswith("-lanes"), hazard.sort_key()))

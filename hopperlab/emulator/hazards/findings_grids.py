@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .findings import Watched
 
 SITE = 0xFFFFF
+Told = dict[tuple[Any, ...], tuple[list[Hazard], Hazard]]        # what has been reported: the list that it stands in, and it
 DOES, DID = {"read": "reads", "write": "writes"}, {"read": "read", "write": "wrote"}
 
 
@@ -72,12 +73,19 @@ def _tell(M: Watched, later: Access, earlier: Access, allocation: Allocation, of
     _add(M.findings.hazards, M.grid.table.told, case, later, earlier, facts, in_array(allocation, offset))
 
 
-def _add(hazards: list[Hazard], told: set[tuple[Any, ...]], case: str, here: Access, there: Access | None, facts: dict[str, Any], where: dict[str, Any]) -> None:
+def _add(hazards: list[Hazard], told: Told, case: str, here: Access, there: Access | None, facts: dict[str, Any], where: dict[str, Any]) -> None:
+    """Keep a finding, of each pair of lines of two launches the one at the lowest word: which was looked at first depends on the compiler."""
     ends = [None if one is None else End.of(one.instr) for one in (here, there)]
     key = (case, here.grid.title, *(None if end is None else (end.place.text(), end.opcode) for end in ends), None if there is None else there.grid.title)
-    if key not in told:
-        told.add(key)
-        hazards.append(Hazard(CASES[case].kind, case, ends[0], ends[1], here.block, here.thread, **where, agent="plain", facts=facts))
+    kept, before = told.get(key, (hazards, None))
+    if before is not None and (before.array, before.address) <= (where["array"], where["address"]):
+        return
+    found = Hazard(CASES[case].kind, case, ends[0], ends[1], here.block, here.thread, **where, agent="plain", facts=facts)
+    if before is None:
+        kept.append(found)
+    else:
+        kept[:] = [found if hazard is before else hazard for hazard in kept]
+    told[key] = kept, found
 
 
 def _below(one: Access, other: Access, scopes: tuple[str, ...]) -> tuple[Place, ...]:
@@ -97,7 +105,7 @@ def unfenced(M: Watched, site: int, who: int, when: int, gid: int, allocation: A
     _add(M.findings.hazards, M.grid.table.told, "proxy-fence-of-grids", mine, _known_by_stamp(other, who, "write", when & SITE), facts, in_array(allocation, offset))
 
 
-def host(hazards: list[Hazard], told: set[tuple[Any, ...]], grid: Any, who: int, when: int, verb: str, allocation: Allocation, offset: int, writes: bool) -> None:
+def host(hazards: list[Hazard], told: Told, grid: Any, who: int, when: int, verb: str, allocation: Allocation, offset: int, writes: bool) -> None:
     """The host reads (writes: overwrites) an array of which a grid that nobody has waited for reads or writes a word; verb: what the grid does."""
     access = _known_by_stamp(grid, who, verb, when & SITE)
     facts = {"kernel": grid.title, "verb": DOES[verb], "array": allocation.name}

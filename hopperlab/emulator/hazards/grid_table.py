@@ -5,11 +5,14 @@ Every cluster of every grid has a number of its own (`serial`), so that the stam
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .global_words import SYNC
+
+if TYPE_CHECKING:
+    from .findings_grids import Told
 
 ALL = np.ones((2, 1), np.int64)          # what is known of a grid that is over: everything, also through the async proxy
 FIRST = 1024
@@ -45,7 +48,7 @@ class GridTable:
         self.born = 0
         self.grids: dict[int, Any] = {}
         self.published: dict[tuple[int, int, int], dict[int, np.ndarray]] = {}
-        self.told: set[tuple[Any, ...]] = set()
+        self.told: Told = {}
         self.devices: set[int] = set()
         self.touched: dict[int, dict[int, Touched]] = {}          # by allocation and grid
         self.learned: dict[int, dict[int, np.ndarray]] = {}

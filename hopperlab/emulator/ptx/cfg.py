@@ -9,7 +9,7 @@ Running the lowest id first therefore brings diverged threads back together.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .graphs import components
+from . import block_order
 from .ir import Function, Instr
 
 _LEAVES = frozenset({"ret", "exit", "trap"})
@@ -58,7 +58,7 @@ def build(
     """
     starts = _boundaries(function, split_before, split_after)
     raw = _blocks(function, starts)
-    order = _order([block.succs for block in raw])
+    order = block_order.of([block.succs for block in raw], [block_order.begin(function.body[block.start:block.end]) for block in raw])
     new_id = {old: new for new, old in enumerate(order)}
     cfg = Cfg(function)
     for old in order:
@@ -130,33 +130,6 @@ def _terminate(function: Function, block: Block, last: Instr | None, number: dic
         else:
             block.kind = "brx"
         block.succs = tuple(dict.fromkeys(targets + after)) if last.guard else targets
-
-
-def _order(succs: list[tuple[int, ...]]) -> list[int]:
-    """Reachable blocks, forward edges downwards, loops contiguous (Bourdoncle, Efficient chaotic iteration
-    strategies, 1993): topologically ordered strong components, each loop's again without the edges to its head.
-
-    Successors later in the text are entered first, so that among equals the text's order stays."""
-    order: list[int] = []
-    # Work items: (nodes allowed or None for all, entry, edges into this head are ignored)
-    stack: list[tuple[set[int] | None, int, int | None]] = [(None, 0, None)]
-    while stack:
-        allowed, entry, head = stack.pop()
-        if head is None and allowed is not None and len(allowed) == 1:
-            order.append(entry)
-            continue
-
-        def inside(node: int, allowed=allowed, head=head) -> list[int]:
-            return sorted((s for s in succs[node] if s != head and (allowed is None or s in allowed)), reverse=True)
-
-        # Later components go on the stack first, so that the first is expanded next.
-        for component in components(entry, inside):
-            first = component[0]
-            if len(component) == 1 and first not in succs[first] or first == head:
-                stack.append(({first}, first, None))
-            else:
-                stack.append((set(component), first, first))
-    return order
 
 
 def _predecessors(blocks: list[Block]) -> None:

@@ -15,10 +15,13 @@ import numpy as np
 from ...hopper import fragments, wgmma
 from ...show.style import Picture
 from ...show.timelines import Span, gantt
+from ..machine_facts import notes_of
 
 WIDTHS = (8, 16, 32, 64, 128, 256)
 """N that the wrappers of the course have; the instruction has every multiple of 8 up to 256."""
 SWIZZLE_OF = {32: "32B", 64: "64B", 128: "128B"}
+FILE = "wgmma/one_tile.cu"
+EARLY = ("-DBUG_READ_BEFORE_WAIT=1",)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ def descriptor_layout(row_bytes: int = 128, swizzle: str | None = None) -> int:
     return wgmma.encode(0, 16, 8 * row_bytes, swizzle or SWIZZLE_OF[row_bytes])
 
 
+def options_of(n: int, blocks: int, in_flight: int, row_bytes: int = 128, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Compiler options of one_tile.cu."""
+    names = {"N": n, "BLOCKS": blocks, "ROW_BYTES": row_bytes, "IN_FLIGHT": in_flight}
+    return (*(f"-D{name}={value}" for name, value in names.items()), *options)
+
+
 def multiply_tile(n: int = 64, blocks: int = 1, in_flight: int = 0, row_bytes: int = 128, layout: int | None = None,
                   options: tuple[str, ...] = (), schedule: str = "lazy") -> Product:
     """d = a * b^T by wgmma/one_tile.cu: in the chosen place, then in the emulator for hazards and timeline.
@@ -58,10 +67,10 @@ def multiply_tile(n: int = 64, blocks: int = 1, in_flight: int = 0, row_bytes: i
         legal = "wgmma has it, but the course has no wrapper for it" if n in wgmma.legal_n("bf16") else "N is a multiple of 8 from 8 to 256 (PTX ISA 9.7.15.2)"
         raise ValueError(f"n = {n}: {legal}")
     xp = hl.array_module()
-    names = {"N": n, "BLOCKS": blocks, "ROW_BYTES": row_bytes, "IN_FLIGHT": in_flight}
+    chosen = options_of(n, blocks, in_flight, row_bytes, options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")                     # the notes are shown instead
-        kernel = hl.load_kernel("wgmma/one_tile.cu", "one_tile", (*(f"-D{k}={v}" for k, v in names.items()), *options), strict=False)
+        kernel = hl.load_kernel(FILE, "one_tile", chosen, strict=False)
     a, b = one_tile_operands(n, blocks, row_bytes)
     maps = [hl.TensorMap.tiled(xp.asarray(x.view(np.uint16)), box=(len(x), row_bytes // 2), swizzle=SWIZZLE_OF[row_bytes], dtype="bfloat16")
             for x in (a, b)]
@@ -79,7 +88,7 @@ def multiply_tile(n: int = 64, blocks: int = 1, in_flight: int = 0, row_bytes: i
         where = fragments.wgmma_d(n)
         d[where.row, where.col] = hl.asnumpy(out)           # register i of thread t is element (row[t, i], col[t, i])
         right = right and bool(np.array_equal(d, exact))
-    return Product(right, run, d, kernel.num_regs, tuple(note.code for note in kernel.module.ptxas_info.notes))
+    return Product(right, run, d, kernel.num_regs, notes_of(kernel, FILE, chosen))
 
 
 def group_spans(run: Any, blocks: int) -> list[Span]:

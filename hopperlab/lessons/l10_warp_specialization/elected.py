@@ -2,6 +2,10 @@
 """Lesson 10: how one thread of a warp is chosen, and what the machine code makes of it: threadIdx.x == 0 against elect.sync."""
 from __future__ import annotations
 
+from functools import partial
+
+from ..machine_facts import fact
+
 CHOICES = {"threadIdx.x == 0": "threadIdx.x == 0", "elect.sync in warp 0": "threadIdx.x / 32 == 0 && elect_sync()"}
 
 SOURCE = """
@@ -35,9 +39,9 @@ def issuing_lines(choice: str) -> list[str]:
 
 def elected_table() -> str:
     """For each way of choosing the thread: the instructions that choose and issue, and whether a loop stands around the load."""
-    blocks = []
+    blocks: list[str] = []
     for choice in CHOICES:
-        lines = issuing_lines(choice)
+        lines, kept = fact(f"one_load: {choice}", partial(issuing_lines, choice))
         loop = any("BRA.U.ANY" in line for line in lines)
         blocks += [f"{choice}: {'the load stands in a loop over the lanes' if loop else 'no loop'}", *(f"    {line}" for line in lines)]
-    return "\n".join(blocks)
+    return "\n".join([*blocks, *([f"({kept})"] if kept else [])])
