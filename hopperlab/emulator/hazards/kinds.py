@@ -179,6 +179,10 @@ BARRIERS = {
     "wait-unread": Case(
         Kind.BARRIER_MISUSE, "{here} asks whether a phase of the mbarrier at {where} is complete, and the program never looks at the answer, which may be no. ",
         "Ask again until the answer is yes: while (!mbarrier_try_wait_parity(barrier, parity)) {{}}."),
+    "answer-passed-over": Case(
+        Kind.BARRIER_MISUSE, "{here} asks whether a phase of the mbarrier at shared address {barrier} is complete, and where the answer is no the thread goes on "
+                             "nevertheless, to {there}. ",
+        "Ask again until the answer is yes, or wait on that mbarrier, before whatever the phase stands for is touched."),
     "inval-in-use": Case(
         Kind.BARRIER_MISUSE, "{here} ends the mbarrier at {where}, while {there} may still use it: nothing makes that come before. ",
         "Let all who arrive, wait or copy be done first (a __syncthreads(), or arrivals that this thread waits for); only then is the word plain memory."),

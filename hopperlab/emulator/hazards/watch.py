@@ -58,7 +58,7 @@ def listeners(machine: Watched) -> list[Listener]:
     beside = [GridFlags(everywhere)] if isinstance(everywhere, GridOrder) else []
     marks, barriers = TileMarks(machine, shared), MbarrierOrder(machine, clocks, shared)
     sync = SyncOrder(machine, clocks, shared, everywhere, barriers.checks)
-    machine.findings.barriers = barriers.checks
+    machine.findings.barriers, machine.sure = barriers.checks, barriers.sure
     before = [*flag_starts.listeners(machine, clocks, shared), *flag_fences.listeners(machine, everywhere)]
     return [*before, AccessOrder(machine, shared, everywhere), *letters.listeners(machine, clocks, shared, everywhere),
             ClusterOrder(machine, clocks, barriers.checks), barriers,
