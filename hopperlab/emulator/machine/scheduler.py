@@ -47,8 +47,7 @@ class Scheduler:
         self.stepping = False                # one of them runs its next block
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
-        self.looks = 0                       # how often those who poll have looked
-        self.raised = np.full(machine.slots * machine.warps, -1, np.int64)      # … when each warp last raised a flag
+        self.raised = np.zeros(machine.slots * machine.warps, bool)      # which warps have raised a flag
 
     def threads_left(self) -> None:
         """Threads exited: lanes that wait for the rest of their warp may be whole now."""
@@ -185,7 +184,6 @@ class Scheduler:
     def poll_again(self) -> None:
         """Loops that poll look again."""
         self.polled_at = self.M.progress
-        self.looks += 1
         for C in self.polling:
             C.asked = NOBODY
             self.enqueue(C)
@@ -306,11 +304,11 @@ class Scheduler:
         return False
 
     def _ran_ahead(self, C: Cohort, pc: int) -> bool:
-        """A cohort has raised a flag before block `pc`. Where that is its second since those who poll have looked, they look now: a producer that
-        waits for nobody would else be through before the first of them does, and what it overwrites would never be told."""
+        """A cohort has raised a flag before block `pc`. Where it has raised one before, they look now: a producer that waits for nobody would else
+        overwrite what the flag before told of, or be through, before the first of them does, and that would never be told."""
         warps = C.warp_counts()[0]
-        again = bool((self.raised[warps] == self.looks).any())
-        self.raised[warps] = self.looks
+        again = bool(self.raised[warps].any())
+        self.raised[warps] = True
         if again:
             C.pc = pc
             self.later.append(C)
