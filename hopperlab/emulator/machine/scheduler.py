@@ -48,6 +48,7 @@ class Scheduler:
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
         self.raised = np.zeros(machine.slots * machine.warps, bool)      # which warps have raised a flag
+        self.flagged = False                 # one has again, in this turn beside other launches
 
     def threads_left(self) -> None:
         """Threads exited: lanes that wait for the rest of their warp may be whole now."""
@@ -271,7 +272,7 @@ class Scheduler:
                 self.events += 1
                 self.M.exit(C)
                 return
-            if block.publishes and self.polling and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
+            if block.publishes and (self.polling or self.M.grid) and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
                 return
             C.pc = following
             if self.stepping or heap and (heap[0] <= following or following in ready):
@@ -313,6 +314,7 @@ class Scheduler:
             C.pc = pc
             self.later.append(C)
             self.poll_again()
+            self.flagged = True
         return again
 
     def _others_wait(self, C: Cohort) -> bool:
