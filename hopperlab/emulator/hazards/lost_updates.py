@@ -36,7 +36,7 @@ STORES = ("st", "atom", "red", "cp")
 
 @dataclass(frozen=True)
 class Updates:
-    """made: stores -> the strong loads of which their values are made; kept: strong loads whose value is kept (stored elsewhere); spins: those in loops that only wait."""
+    """made: stores -> the strong loads of which their values are made; kept: strong loads whose value is stored somewhere; spins: those in loops that only wait."""
 
     made: dict[int, frozenset[int]]
     kept: frozenset[int]
