@@ -84,6 +84,8 @@ class Overlap:
                 if grid is None or grid.state is State.POLLS and grid.spins > SPINS * SPINS:      # only the host's next step may end these loops
                     return False
                 self._turn(grid)
+                if grid.machine is not None and grid.machine.scheduler.flagged:      # who is launched next may look at that flag
+                    return True
                 turns = None if turns is None else turns - 1
         return True
 
@@ -136,7 +138,8 @@ class Overlap:
         if self.schedule == "random" and able:
             return (runs or able)[int(self.rng.integers(len(runs or able)))]
         if self.schedule == "eager":
-            return runs[0] if runs else min(able, key=lambda g: g.turn, default=None)
+            fresh = [grid for grid in runs if not grid.turn] if any(grid.machine.scheduler.flagged for grid in runs) else []
+            return (fresh or runs)[0] if runs else min(able, key=lambda g: g.turn, default=None)
         first = [grid for grid in runs if grid.number in wanted]
         if first:
             return first[-1]
@@ -166,6 +169,9 @@ class Overlap:
             self._finish(grid)
         elif machine.ended != ended:
             self._admit()
+        for other in self.started if scheduler.flagged else ():
+            if other is not grid and not grid.over and (other.state is State.POLLS or other.state is State.RUNS and not other.turn):
+                self._turn(other)
 
     def _tell_others(self, grid: Grid, progress: int, polled: bool) -> None:
         """Memory has changed: whoever polls may see it."""

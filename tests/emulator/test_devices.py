@@ -249,3 +249,48 @@ def test_what_a_grid_learned_by_a_flag_the_next_of_its_stream_knows(schedule, ha
             stream.synchronize()
     assert {str(hazard.kind) for hazard in run.hazards} == ({"race"} if halves == 1 else set())
     assert halves == 1 or (out[0] == 5 + np.arange(N)[::-1]).all()
+
+
+MAILBOX = r"""
+extern "C" __global__ void put(float* data, int* flag, int* ack) {
+    int t = threadIdx.x;
+    for (int i = 0; i < 3; i++) {
+        if (t == 0 && ANSWER) { while (*(volatile int*)ack < i) {} __threadfence_system(); }
+        __syncthreads();
+        data[t] = t + i;                                                      // REFILL
+        __threadfence_system();
+        __syncthreads();
+        if (t == 0) *(volatile int*)flag = i + 1;
+    }
+}
+extern "C" __global__ void take(const float* data, int* flag, int* ack, float* out) {
+    int t = threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < 3; i++) {
+        if (t == 0) while (*(volatile int*)flag < i + 1) {}
+        __threadfence_system();
+        __syncthreads();
+        sum += data[127 - t];                                                 // TAKE
+        __threadfence_system();
+        __syncthreads();
+        if (t == 0) *(volatile int*)ack = i + 1;
+    }
+    out[t] = sum;
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("answer", [1, 0])
+def test_a_mailbox_between_devices_is_not_filled_again_before_an_answer(answer, schedule):
+    module = hl.RawModule(code=MAILBOX.replace("ANSWER", str(answer)), backend="emulator")
+    data, out, flag, ack = xp.zeros(N, np.float32), xp.zeros(N, np.float32), xp.zeros(1, np.int32), xp.zeros(1, np.int32)
+    with hl.emulate(schedule=schedule, seed=2, hazards="collect") as run:
+        a, b = streams(hl.devices(2, backend="emulator"))
+        module.get_function("put")((1,), (N,), (data, flag, ack), stream=a)
+        module.get_function("take")((1,), (N,), (data, flag, ack, out), stream=b)
+        hl.synchronize("emulator")
+    lines = {name: k for k, row in enumerate(MAILBOX.splitlines(), 1) for name in ("REFILL", "TAKE") if row.endswith(f"// {name}")}
+    if answer:
+        assert not run.hazards and (out == 3 * (127 - np.arange(N)) + 3).all()
+    else:
+        assert {(h.case, frozenset((h.where.line, h.other.line))) for h in run.hazards} == {("race-of-devices", frozenset(lines.values()))}

@@ -49,10 +49,11 @@ def polling(function: Function, ops: dict, graph: Cfg) -> list[Loop]:
 
 
 def flags(function: Function, found: list[Loop]) -> frozenset[int]:
-    """Strong stores and atomics that are no polls themselves, where a loop looks at memory again and again."""
+    """Strong stores and atomics that are no polls themselves, where a loop looks at memory again and again; elsewhere strong stores (not to shared memory), at which
+    another launch may look."""
     watched = frozenset().union(*(loop.watched for loop in found))
     if not any(function.body[i].op in ("ld", "atom") for i in watched):
-        return frozenset()
+        return frozenset(i.index for i in function.body if i.op == "st" and STRONG.intersection(i.mods) and not any(m.startswith("shared") for m in i.mods))
     return frozenset(i.index for i in function.body if i.index not in watched and (i.op in ("atom", "red") or i.op == "st" and STRONG.intersection(i.mods)))
 
 

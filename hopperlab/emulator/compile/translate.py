@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ptx import cfg
 from ..ptx.ir import CARRY, Function, Instr, Reg
-from . import loops, masks, meetings, register_times, unread
+from . import loops, masks, meetings, register_times, unread, wait_answers
 from .emitter import Emitter
 from .translated import DTYPES, EXIT, HOME, Block, MachineOp
 
@@ -34,6 +34,8 @@ class Translation:
             if op is not None:
                 self.ops[instr.index] = op
         self.ops |= unread.replaced(function, self.ops)
+        for wait, turn in wait_answers.turns(function, self.ops).items():
+            self.ops[wait] = self.ops[wait].doubted(turn)
         self.times, self.tainted = register_times.plan(function, self.ops), self._tainted()
         self.apart = masks.meeting_apart(function, self.ops, self.tainted | self.times.tracked)
         gates = {i for i, op in self.ops.items() if op.gate} | set(self.apart)

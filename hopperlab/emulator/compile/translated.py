@@ -2,7 +2,7 @@
 """What a translated kernel is made of: dtypes of registers, how the engine runs an instruction (MachineOp), and a basic block."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from collections.abc import Callable
 
 import numpy as np
@@ -47,6 +47,10 @@ class MachineOp:
     masked: bool = False
     meets: MachineOp | None = None
     unread: MachineOp | None = None
+
+    def doubted(self, turn: int) -> MachineOp:
+        """The same of a wait on an mbarrier that is answered no now and then (wait_answers.py)."""
+        return replace(self, info=replace(self.info, turn=turn))  # type: ignore[type-var]  # an mbarrier's Info
 
 
 @dataclass

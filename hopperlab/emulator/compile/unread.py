@@ -5,10 +5,14 @@ A wait on an mbarrier that returns whether it waited long enough is none, where 
 """
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
+from ..ptx.cfg import successors
 from ..ptx.ir import Function, Instr
 from .translated import MachineOp
+
+CONTROL = ("bra", "brx", "ret", "exit", "call")
 
 
 @dataclass
@@ -33,7 +37,7 @@ def replaced(function: Function, ops: dict[int, MachineOp]) -> dict[int, Machine
     made: dict[str, list] = {}
     reads = Reads()
     for instr in function.body:
-        if instr.index in ops or instr.op in ("bra", "brx", "ret", "exit", "call"):
+        if instr.index in ops or instr.op in CONTROL:
             reads.add(instr)
         else:
             for reg in instr.dsts():
@@ -41,4 +45,29 @@ def replaced(function: Function, ops: dict[int, MachineOp]) -> dict[int, Machine
     while reads.new:
         for instr in made.pop(reads.new.pop(), ()):
             reads.add(instr)
-    return {i: op for i, op in waits.items() if not any(r.name in reads.useful for r in function.body[i].dsts())}
+    counts = Counter(r.name for instr in function.body for r in instr.dsts())
+    return {i: op for i, op in waits.items() if not any(r.name in reads.useful and (counts[r.name] == 1 or _matters(function, ops, i)) for r in function.body[i].dsts())}
+
+
+def _matters(function: Function, ops: dict[int, MachineOp], wait: int) -> bool:
+    """Whether the result of a wait comes to a read that matters before its registers are written anew."""
+    starts, following = successors(function)
+    number, seen = {start: k for k, start in enumerate(starts)}, set()
+    todo = [(wait + 1, frozenset(r.name for r in function.body[wait].dsts()))]
+    while todo:
+        at, held = todo.pop()
+        if at in number and (at, held) in seen or not held or at >= len(function.body):
+            continue
+        seen.add((at, held))
+        instr = function.body[at]
+        if any(r.name in held for r in instr.srcs()) and (instr.index in ops or instr.op in CONTROL):
+            return True
+        written = {r.name for r in instr.dsts()}
+        if any(r.name in held for r in instr.srcs()):
+            held |= written
+        elif instr.guard is None:
+            held -= written
+        ends = instr.op in ("bra", "brx", "ret", "exit", "trap")
+        ways = [starts[k] if k < len(starts) else len(function.body) for k in following[number[at + 1] - 1]] if ends else [at + 1]
+        todo += [(start, held) for start in ways]
+    return False

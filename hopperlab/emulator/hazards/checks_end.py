@@ -3,8 +3,8 @@
 
 uninitialised-read, the rule: an instruction (or one operand of a wgmma) is reported when in the whole launch, in no thread,
 it ever read a byte of shared memory that anything had written. Edges of a tile that are loaded and dropped, or a
-load that the compiler pulled out of a condition, are thus silent; so is everything in kernels that write shared memory
-by atomics or from other CTAs, where writers are not all known, and what another hazard already explains.
+load that the compiler pulled out of a condition, are thus silent; so is everything in clusters and kernels that call what
+is not linked, where writers are not all known, and what another hazard already explains.
 """
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from .shared_order import SharedOrder
 
 
-STRONG = frozenset(("volatile", "relaxed", "release", "mmio"))       # stores that leave no stamp: they race with nothing
-
-
 def unwritten(M: Watched, order: SharedOrder) -> None:
     """Report instructions that only ever read shared memory nobody had written; order: a SharedOrder."""
     if not order.unfed or M.cluster > 1 or any(_writes_unseen(i) for i in M.body):
@@ -37,8 +34,7 @@ def unwritten(M: Watched, order: SharedOrder) -> None:
 
 
 def _writes_unseen(instr: Instr) -> bool:
-    shared = any(m.startswith("shared") for m in instr.mods) or not any(m.startswith(("global", "shared")) for m in instr.mods)
-    return instr.op in ("atom", "red") and shared or instr.op == "st" and ("async" in instr.mods or shared and not STRONG.isdisjoint(instr.mods)) or instr.op == "call"
+    return instr.op == "st" and "async" in instr.mods or instr.op == "call"
 
 
 def _speculative(M: Watched, site: int) -> bool:

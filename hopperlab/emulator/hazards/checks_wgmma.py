@@ -132,12 +132,8 @@ def descriptors(M: Watched, C: Cohort, site: int, operand: str, value: np.ndarra
 
 def fed(order: SharedOrder, C: Cohort, site: int, operand: str, granules: np.ndarray, lanes: np.ndarray) -> None:
     """Remember whether an operand's tile was ever written (see shared_order.py, unfed)."""
-    key = (site, operand)
-    if key not in order.fed:
-        if order.writes[granules * 4].any():
-            order.fed.add(key)
-        else:
-            order.unfed.setdefault(key, (int(C.gids[lanes[0]]), int(granules.flat[0]) * 16))
+    if (site, operand) not in order.fed:
+        order.strong_stores.fed((site, operand), granules * 4, int(C.gids[lanes[0]]), int(granules.flat[0]) * 16, bool(order.writes[granules * 4].any()))
 
 
 def check(marks: TileMarks, C: Cohort, issue: Any) -> None:

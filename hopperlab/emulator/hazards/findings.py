@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         findings: Findings  # type: ignore[assignment]  # for the machine it is a place at which it never looks
 
 ONE_STEP = ("shared-proxy-fence", "global-proxy-fence")       # cases of which one missing step shows at many pairs of lines
+TOO_EARLY = ("read-before-copy", "read-before-cp.async-arrives", "read-of-nothing", "race-threads", "overwrite-read-by-plain", "overwrite-read-by-wgmma",
+             "overwrite-written", "global-race")
 MEETS = ("bar", "barrier", "fence", "membar", "mbarrier")
 WARPGROUP, MASKED = ("wgmma", "setmaxnreg"), ("shfl", "vote", "match", "redux", "elect")
 
@@ -42,6 +44,7 @@ class Findings:
         self.told: set[tuple[Any, ...]] = set()
         self.places: set[tuple[Any, ...]] = set()       # the same with every frame of both ends
         self.of_lanes: set[tuple[Any, ...]] = set()     # those between lanes of one warp, so far
+        self.doubts: dict[tuple[int, int], int] = {}    # (warp, mbarrier) -> wait that was answered no, since when the warp has not waited there
 
     def add(self, case: str, index: int | None, other: int | None, gid: int, **known: Any) -> None:
         """Keep a situation (kinds.CASES) that instruction `index` of thread `gid` showed, perhaps against instruction `other`.
@@ -52,6 +55,8 @@ class Findings:
         severity = M.session.levels.get(words.kind, words.severity)
         if severity == "off":
             return
+        if self.doubts and case in TOO_EARLY:
+            self._passed_over(index, gid, known.get("barrier"))
         ends: Any = (End.of(M.body[i]) if i is not None else None for i in (index, other))
         here, there = ends
         whole = (words.kind, here.place.key, here.opcode, there and there.place.key, there and there.opcode)
@@ -73,6 +78,14 @@ class Findings:
         kept.append(hazard)
         if case in WIDER.values():
             self.of_lanes.add(whole)
+
+    def _passed_over(self, index: int | None, gid: int, named: object) -> None:
+        """Instruction `index` came too early; the thread had been answered no by a wait (on the barrier that it should have waited for, where that is known)."""
+        for (warp, barrier), wait in list(self.doubts.items()):
+            text = self.M.barriers.text(self.M.barriers.offsets[barrier % self.M.barriers.capacity])
+            if warp == gid >> 5 and named in (None, text):
+                del self.doubts[warp, barrier]
+                self.add("answer-passed-over", wait, index, gid, barrier=text)
 
     def close(self) -> None:
         """The launch is over: what one step would mend is one hazard, and hazards stand in the order of their lines."""

@@ -109,6 +109,10 @@ ORDER = {
                          LETTER, severity="warning"),
     "letter-lost": Case(Kind.RACE, "{here} overwrites {where}, which {there} read" + NO_RACE + "the reader may get this value in place of its own. ",
                         LETTER, severity="warning"),
+    "update-lost": Case(
+        Kind.RACE, "{here} stores to {where}, and {there} does in another thread, with nothing that orders the two; what is stored at {update} follows from what "
+                   "{looked} read there before. It is no atomic: when both read the same value, or one stores between the other's two steps, one store is lost. ",
+        "Use an atomic (atomicAdd, atomicExch, atomicCAS) or a lock, or wait until the other's store is there (or taken) before this one.", severity="warning"),
     "global-proxy-fence": Case(
         Kind.MISSING_PROXY_FENCE, "{here} reads {where} through the async proxy, but {there} wrote it in this kernel through the generic proxy and no "
         "fence.proxy.async lies between them. ", "After the writes (or after the barrier that follows them) run fence.proxy.async, then start the copy.",
@@ -179,6 +183,10 @@ BARRIERS = {
     "wait-unread": Case(
         Kind.BARRIER_MISUSE, "{here} asks whether a phase of the mbarrier at {where} is complete, and the program never looks at the answer, which may be no. ",
         "Ask again until the answer is yes: while (!mbarrier_try_wait_parity(barrier, parity)) {{}}."),
+    "answer-passed-over": Case(
+        Kind.BARRIER_MISUSE, "{here} asks whether a phase of the mbarrier at shared address {barrier} is complete, and where the answer is no the thread goes on "
+                             "nevertheless, to {there}. ",
+        "Ask again until the answer is yes, or wait on that mbarrier, before whatever the phase stands for is touched."),
     "inval-in-use": Case(
         Kind.BARRIER_MISUSE, "{here} ends the mbarrier at {where}, while {there} may still use it: nothing makes that come before. ",
         "Let all who arrive, wait or copy be done first (a __syncthreads(), or arrivals that this thread waits for); only then is the word plain memory."),

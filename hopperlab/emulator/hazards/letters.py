@@ -3,7 +3,8 @@
 
 Strong accesses are no data race (PTX ISA 8.7), so a letter that is read before it has come, or overwritten before it was read, breaks no rule: the
 reader gets the one before, or the one after. It is told as a warning where nothing orders the two accesses. Which loads read letters follows from the kernel:
-their result decides about nothing (no branch, comparison, address or atomic). A word that some deciding load has read as well is a flag.
+their result decides about nothing (no branch, comparison, address or atomic), nor is it thrown away where a flag behind it has changed (a sequence lock). A word
+that some deciding load has read as well is a flag.
 """
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..machine.events import Listener
+from ..ptx.graphs import components
 from .findings import in_array, shared
 from .global_words import SYNC, words_at
 from .shared_order import words_of
@@ -50,7 +52,40 @@ def letter_loads(translation: Translation) -> frozenset[int]:
             hands_on = any(_may_return(i, load) for load in told) if i.op == "st" else (i.index not in ops or i.op in FLOWS) and any(r.name in wanted for r in i.dsts())
             if hands_on:
                 wanted.update(r.name for r in i.srcs())
-    return frozenset(i.index for i in loads if not any(r.name in wanted for r in i.dsts()) and translation.wants_result(i.index))
+    found = [i for i in loads if not any(r.name in wanted for r in i.dsts()) and translation.wants_result(i.index)]
+    return frozenset(i.index for i in found) - _checked(translation, found, [i for i in loads if i not in found])
+
+
+def _checked(translation: Translation, letters: list[Instr], deciding: list[Instr]) -> set[int]:
+    """Letters in a loop that a flag behind them decides about, of which nothing is kept when the loop comes round: a sequence lock, whose reader looks whether anybody
+    wrote meanwhile."""
+    if not letters or not deciding:
+        return set()
+    body, checked = translation.function.body, set()
+    names = list(translation.slots)
+    for part in components(0, lambda k: translation.successors[k]):
+        spans = [translation.spans[k] for k in part]
+        instrs = [body[i] for a, b in spans for i in range(a, b)]
+        here = {i.index for i in instrs}
+        for letter in letters if len(part) > 1 or part[0] in translation.successors[part[0]] else ():
+            if letter.index in here and any(d.index in here and d.index > letter.index for d in deciding):
+                held, uses = _held(letter, instrs, translation.ops)
+                carried = {names[slot] for slot in translation.blocks[part[0]].live_in}
+                if not uses and not held & carried:
+                    checked.add(letter.index)
+    return checked
+
+
+def _held(letter: Instr, instrs: list[Instr], ops: dict[int, Any]) -> tuple[set[str], bool]:
+    """Registers of these instructions that a letter's value flows into, and whether any of them stores or otherwise uses it."""
+    held, before, uses = {r.name for r in letter.dsts()}, -1, False
+    while len(held) > before:
+        before = len(held)
+        for i in instrs:
+            if any(r.name in held for r in i.srcs()):
+                uses |= i.index in ops
+                held.update(r.name for r in i.dsts())
+    return held, uses
 
 
 def _decides(instr: Instr, ops: dict[int, Any]) -> list[str]:

@@ -200,6 +200,9 @@ class MbarrierOrder(Listener):
         if self.unread:
             for key in zip(ids.tolist(), (C.gids >> 5).tolist()):
                 self.unread.pop(key, None)
+        if self.M.findings.doubts:
+            for key in zip((C.gids >> 5).tolist(), ids.tolist()):
+                self.M.findings.doubts.pop(key, None)
         self.waited[ids] = self.M.barriers.phase[ids]
         C.unsynced = True
         C, units, mine = parts(self.M, C, ids)
@@ -221,6 +224,22 @@ class MbarrierOrder(Listener):
         """Nothing is known after it. It may be a mere hint, where the same warp waits properly later."""
         for barrier, gid in zip(ids.tolist(), C.gids.tolist()):
             self.unread.setdefault((barrier, gid >> 5), (index, gid))
+
+    def answered_no(self, gids: np.ndarray, ids: np.ndarray, index: int) -> None:
+        """What these threads touch before they have waited may come too early."""
+        for gid, barrier in zip(gids.tolist(), ids.tolist()):
+            self.M.findings.doubts[gid >> 5, barrier] = index
+
+    def sure(self, C: Cohort, ids: np.ndarray) -> np.ndarray:
+        """Lanes to which the end of the latest phase is known: they have seen it, or what saw it comes before them, or all its arrivals do."""
+        clocks, phase = self.clocks, self.M.barriers.phase[ids]
+        known: np.ndarray = clocks.ordered(clocks.K, clocks.row_of[C.gids], clocks.barrier_column(ids), np.zeros(C.n, np.int64), phase)
+        for lane in np.flatnonzero(~known).tolist():
+            gid, barrier = int(C.gids[lane]), int(ids[lane])
+            last = self.copies.get(barrier)
+            if last is None or last.phase < phase[lane]:
+                known[lane] = bool((clocks.newest(self.checks.passed[barrier]) <= self.checks.before(gid)).all())
+        return known
 
     # --- the end ----------------------------------------------------------------------------------------------------
     def closed(self) -> None:

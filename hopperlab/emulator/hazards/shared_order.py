@@ -86,8 +86,8 @@ class SharedOrder:
             self._check_earlier(gids, flat, nbytes, site, "read")
             if self.clocks.scoped:
                 self._check_scope(gids, at, stamps, site)
-        elif site not in self.fed:
-            self.unfed.setdefault(site, (int(gids[0]), int(flat[0])))
+        else:
+            self.strong_stores.fed(site, at, int(gids[0]), int(flat[0]))
         self._mark_read(self.reads, gids, flat, nbytes, site)
         if nbytes >= 4 and self.lanes.on and self.lanes.own[site]:
             warp = gids >> 5
@@ -98,6 +98,7 @@ class SharedOrder:
         read, and a copy may overwrite what is read only afterwards."""
         clocks = self.clocks
         at, stamps = self._stamps(flat, nbytes)
+        self.strong_stores.fed(site, at, int(gids[0]), int(flat[0]), bool(stamps.any()))
         copied = (stamps != MIXED) & ((stamps >> W_COLUMN) & W_COLUMN_MASK >= clocks.wgmma0) & (stamps >> W_EPOCH < NEVER)
         if copied.any():
             self._check_writer(gids, at, np.where(copied, stamps, 0), site, "read")
@@ -384,7 +385,7 @@ class SharedOrder:
         if written:
             self.fed.add(site)
         else:
-            self.unfed.setdefault(site, (gid, spans[0][0]))
+            self.strong_stores.fed(site, np.concatenate([np.arange(start >> 2, start + nbytes + 3 >> 2) for start, nbytes in spans]), gid, spans[0][0])
 
     def async_read_of_copy(self, gid: int, spans: list[tuple[int, int]], site: int, barrier: int) -> None:
         """A copy between CTAs reads shared memory, until it completes on `barrier`: what it reads must be written and visible to the

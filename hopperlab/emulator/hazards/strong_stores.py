@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volatile, relaxed and releasing stores to shared memory, as data that the async proxy reads: they race with nothing, but are of the generic proxy.
+"""Volatile, relaxed and releasing stores to shared memory: they race with nothing, but have written, and are of the generic proxy.
 
 A copy or a wgmma that comes after such a store needs a fence.proxy.async between the two as behind any other store (PTX ISA 8.6, 9.7.13.4). Nothing is kept
 in kernels without such a store.
@@ -41,6 +41,16 @@ class StrongStores:
         """Shared memory of new CTAs has no history."""
         if self.stamps is not None:
             self.stamps.reshape(-1, self.order.words)[slots] = 0
+
+    def fed(self, site: Any, at: np.ndarray, gid: int, flat: int, others: bool = False) -> None:
+        """Instruction `site` reads words `at`: has anybody written them? others: by an ordinary store, an atomic or a copy."""
+        order = self.order
+        if site in order.fed:
+            return
+        if others or self.stamps is not None and self.stamps[at].any():
+            order.fed.add(site)
+        else:
+            order.unfed.setdefault(site, (gid, flat))
 
     def read(self, known: np.ndarray, row: int, first: int, end: int, gid: int, site: int) -> None:
         """A copy reads words first..end-1, for thread `gid` that knows known[row]."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..machine.events import Listener
-from . import checks_collective, checks_end, flag_fences, flag_starts, letters
+from . import atomic_starts, checks_collective, checks_end, flag_fences, flag_starts, letters, lost_updates
 from .access_order import AccessOrder
 from .checks_wgmma import TileMarks
 from .clocks import Clocks
@@ -58,8 +58,9 @@ def listeners(machine: Watched) -> list[Listener]:
     beside = [GridFlags(everywhere)] if isinstance(everywhere, GridOrder) else []
     marks, barriers = TileMarks(machine, shared), MbarrierOrder(machine, clocks, shared)
     sync = SyncOrder(machine, clocks, shared, everywhere, barriers.checks)
-    machine.findings.barriers = barriers.checks
-    before = [*flag_starts.listeners(machine, clocks, shared), *flag_fences.listeners(machine, everywhere)]
+    machine.findings.barriers, machine.sure = barriers.checks, barriers.sure
+    before = [*flag_starts.listeners(machine, clocks, shared), *flag_fences.listeners(machine, everywhere), *lost_updates.listeners(machine, clocks, everywhere),
+              *atomic_starts.listeners(machine, shared)]
     return [*before, AccessOrder(machine, shared, everywhere), *letters.listeners(machine, clocks, shared, everywhere),
             ClusterOrder(machine, clocks, barriers.checks), barriers,
             CopyOrder(machine, clocks, shared, everywhere, barriers, marks), *[check(machine) for check in checks()], RegisterTimes(machine),

@@ -213,6 +213,9 @@ class Listener:
     def wait_unread(self, C: Cohort, ids: NDArray[Any], index: int) -> None:
         """A test_wait or try_wait runs at whose result the program never looks."""
 
+    def answered_no(self, gids: NDArray[Any], ids: NDArray[Any], index: int) -> None:
+        """A test_wait or try_wait is answered no, whatever its barrier says (doubts.py)."""
+
     # --- other barriers and fences ----------------------------------------------------------------------------------
     def named_arrived(self, C: Cohort, keys: NDArray[Any], threads: NDArray[Any], info: Any) -> None:
         """bar.sync, bar.arrive, bar.red, before it counts; keys: slot * 16 + barrier by lane."""

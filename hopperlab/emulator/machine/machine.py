@@ -72,6 +72,7 @@ class Machine:
         self.registers = RegisterPool(self)
         self.fences = FenceCounts(self.slots, self.warps)
         self.findings = None
+        self.sure: Callable[[Cohort, np.ndarray], np.ndarray] | None = None      # set by who listens: lanes that know of the end of their barrier's latest phase
         self.tell = Events(listen(self))
 
     def _init_shared(self) -> None:

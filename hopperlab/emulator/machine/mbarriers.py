@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import MemoryFault
 from ..ptx import places
+from .doubts import Doubts
 from .machine_constants import FIRST_BARRIERS
 from .shared_names import address_text
 
@@ -41,6 +42,7 @@ class Barriers:
         self.arrived_bytes = np.zeros(size, np.int64)          # bytes completed in the current phase, for reports
         self.ended = np.zeros(size, bool)                      # by mbarrier.inval
         self.flipped = False
+        self.doubts = Doubts(machine.slots * machine.warps)
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """New CTAs have no barriers."""

@@ -47,8 +47,8 @@ class Scheduler:
         self.stepping = False                # one of them runs its next block
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
-        self.looks = 0                       # how often those who poll have looked
-        self.raised = np.full(machine.slots * machine.warps, -1, np.int64)      # … when each warp last raised a flag
+        self.raised = np.zeros(machine.slots * machine.warps, bool)      # which warps have raised a flag
+        self.flagged = False                 # one has again, in this turn beside other launches
 
     def threads_left(self) -> None:
         """Threads exited: lanes that wait for the rest of their warp may be whole now."""
@@ -185,7 +185,6 @@ class Scheduler:
     def poll_again(self) -> None:
         """Loops that poll look again."""
         self.polled_at = self.M.progress
-        self.looks += 1
         for C in self.polling:
             C.asked = NOBODY
             self.enqueue(C)
@@ -273,7 +272,7 @@ class Scheduler:
                 self.events += 1
                 self.M.exit(C)
                 return
-            if block.publishes and self.polling and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
+            if block.publishes and (self.polling or self.M.grid) and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
                 return
             C.pc = following
             if self.stepping or heap and (heap[0] <= following or following in ready):
@@ -306,15 +305,16 @@ class Scheduler:
         return False
 
     def _ran_ahead(self, C: Cohort, pc: int) -> bool:
-        """A cohort has raised a flag before block `pc`. Where that is its second since those who poll have looked, they look now: a producer that
-        waits for nobody would else be through before the first of them does, and what it overwrites would never be told."""
+        """A cohort has raised a flag before block `pc`. Where it has raised one before, they look now: a producer that waits for nobody would else
+        overwrite what the flag before told of, or be through, before the first of them does, and that would never be told."""
         warps = C.warp_counts()[0]
-        again = bool((self.raised[warps] == self.looks).any())
-        self.raised[warps] = self.looks
+        again = bool(self.raised[warps].any())
+        self.raised[warps] = True
         if again:
             C.pc = pc
             self.later.append(C)
             self.poll_again()
+            self.flagged = True
         return again
 
     def _others_wait(self, C: Cohort) -> bool:

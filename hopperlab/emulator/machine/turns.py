@@ -25,13 +25,16 @@ class State(Enum):
 
 
 def turn(S: Scheduler, cohorts: int) -> State:
-    """Run up to so many cohorts."""
+    """Run up to so many cohorts, or until one has raised a flag at which others should look."""
+    S.flagged = False
     for _ in range(cohorts):
         while not S.heap:
             state = _unblock(S)
             if state is not State.RUNS:
                 return state
         S.run_next()
+        if S.flagged:
+            break
     return State.RUNS
 
 

@@ -70,6 +70,38 @@ class MbarrierWait(Wait):
         M.tell.phase_seen(C, self.keys, M.translation.ops[self.site].info)
 
 
+class DoubtfulWait(MbarrierWait):
+    """One whose answer the program takes both ways: lanes `no` go on at once with the answer no (doubts.py)."""
+
+    def __init__(self, keys: np.ndarray, extra, site: int, no: np.ndarray):
+        super().__init__(keys, extra, site)
+        self.no = no
+
+    def subset(self, index: np.ndarray) -> "DoubtfulWait":
+        return DoubtfulWait(self.keys[index], self.extra[index], self.site, self.no[index])
+
+    def mask(self, M: Any) -> np.ndarray:
+        complete: np.ndarray = super().mask(M)
+        return complete | self.no
+
+    def passed(self, M: Any, C: Cohort) -> None:
+        M.barriers.doubts.answered(M, C, self.keys, self.no, self.site)
+        yes = np.flatnonzero(~self.no)
+        if len(yes) == C.n:
+            super().passed(M, C)
+        else:
+            C.polled = True
+            if len(yes):
+                self.subset(yes).passed_on(M, type(C)(C.gids[yes], None, C.pc))  # type: ignore[arg-type]  # reads no registers
+
+    def passed_on(self, M: Any, C: Cohort) -> None:
+        """Lanes that were answered yes."""
+        super().passed(M, C)
+
+    def value(self, M: Any) -> Value:
+        return ~self.no
+
+
 class NamedWait(Wait):
     """bar.sync: keys are slot * 16 + id, extra the generation joined."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ptx.ir import Imm, Sink
 from ..compile.translated import MachineOp
-from ..machine.waits import MbarrierWait
+from ..machine.waits import DoubtfulWait, MbarrierWait
 from .common import unsupported
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ PHASE_BIT = np.uint64(61)
 
 @dataclass
 class Info:
-    """index: of the instruction; expect: arrive.expect_tx; release: not .relaxed."""
+    """index: of the instruction; expect: arrive.expect_tx; release: not .relaxed; turn: of a wait, which visits are answered no (wait_answers.py), or None."""
 
     index: int
     expect: bool = False
@@ -34,6 +34,7 @@ class Info:
     no_complete: bool = False      # the program promises that this arrival ends no phase
     wide: bool = False             # .cluster scope or wider
     cluster: bool = False          # a shared::cluster or generic address, which may name another CTA's barrier
+    turn: int | None = None
 
 
 def _mbarrier(instr, function) -> MachineOp:
@@ -128,7 +129,10 @@ def _parity(M, C, info, value):
 
 def try_wait(M: Machine, C: Cohort, info: Any, address: Value, value: Value) -> MbarrierWait:
     """mbarrier.try_wait: blocks until the phase is complete (or a time limit)."""
-    return MbarrierWait(M.barriers.ids(C, address, info), _parity(M, C, info, value), info.index)
+    ids, parity = M.barriers.ids(C, address, info), _parity(M, C, info, value)
+    if info.turn is None or M.sure is None:
+        return MbarrierWait(ids, parity, info.index)
+    return DoubtfulWait(ids, parity, info.index, M.barriers.doubts.no(M, C, ids, parity, info))
 
 
 def look_away(M: Machine, C: Cohort, info: Any, address: Value) -> None:
@@ -140,6 +144,11 @@ def test_wait(M: Machine, C: Cohort, info: Any, address: Value, value: Value) ->
     """mbarrier.test_wait: asks without blocking; lanes that see the phase complete acquire."""
     wait = MbarrierWait(M.barriers.ids(C, address, info), _parity(M, C, info, value), info.index)
     mask = wait.mask(M)
+    if info.turn is not None and M.sure is not None:
+        no = M.barriers.doubts.no(M, C, wait.keys, wait.extra, info)
+        M.barriers.doubts.answered(M, C, wait.keys, no, info.index)
+        C.polled |= bool(no.any())
+        mask = mask & ~no
     if mask.all():
         wait.passed(M, C)
         return mask

@@ -160,4 +160,39 @@ KERNEL(64) k(const float* x, float* y) {                        // an ordinary s
         y[threadIdx.x - 32] = box[threadIdx.x - 32];
     }
 }
+//! case histogram_that_nobody_cleared
+//! launch block=64
+//! args f32[64] i32[16]
+KERNEL(64) k(const float* x, int* y) {                          // only atomics write it: they add to what was there
+    __shared__ int bins[16];
+#if !BUG
+    if (threadIdx.x < 16) bins[threadIdx.x] = 0;
+#endif
+    __syncthreads();
+    atomicAdd(&bins[(int)x[threadIdx.x] & 15], 1);              // HAZARD
+    __syncthreads();
+    if (threadIdx.x < 16) y[threadIdx.x] = bins[threadIdx.x];
+}
+//! case histogram_that_exchanges_clear
+//! launch block=64
+//! args f32[64] i32[16]
+//! clean
+KERNEL(64) k(const float* x, int* y) {
+    __shared__ int bins[16];
+    if (threadIdx.x < 16) atomicExch(&bins[threadIdx.x], 0);
+    __syncthreads();
+    atomicAdd(&bins[(int)x[threadIdx.x] & 15], 1);
+    __syncthreads();
+    if (threadIdx.x < 16) y[threadIdx.x] = atomicAdd(&bins[threadIdx.x], 0);
+}
+//! case tile_beside_the_one_that_volatile_stores_fill
+//! launch block=64
+//! args f32[64] f32[64]
+KERNEL(64) k(const float* x, float* y) {
+    __shared__ volatile float tile[64];
+    __shared__ float other[64];
+    tile[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = BUG ? other[63 - threadIdx.x] : tile[63 - threadIdx.x];   // HAZARD
+}
 // SPDX-License-Identifier: Apache-2.0
