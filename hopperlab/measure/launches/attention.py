@@ -82,6 +82,7 @@ class Forward(Configuration):
     chains: int = 1
     dealt: int = 0
     cluster: int = 1
+    per_sm: int = 1
 
     @property
     def together(self) -> int:

@@ -46,6 +46,7 @@ class BlockScaled:
     unroll: int = 1
     stream_b: int = 0
     group: int = 8
+    split: int = 1
     c_slots: int = 1
     blocks: int = SMS
     promotion: int = 0
@@ -69,7 +70,7 @@ class BlockScaled:
         """One CTA a tile where group is 0; else as few CTAs as make no more waves of tiles than `blocks` of them."""
         rows, columns = _ceil(m, self.bm), _ceil(n, self.bn * self.cluster_n)
         if self.group == 0:
-            return self.cluster_n * columns, rows
+            return self.cluster_n * self.split * columns, rows
         waves = _ceil(rows * columns, max(1, self.blocks // self.cluster_n))
         return (self.cluster_n * _ceil(rows * columns, waves),)
 

@@ -43,8 +43,15 @@ __device__ __forceinline__ void wgmma_scores(float (&s)[COUNT], unsigned q_tile,
 }
 
 // o (+)= p * v over KEYS rows of v. V lies as it came, a row a key: for this product it is MN-major.
-template <int KEYS, int COUNT>
+// HALVES: a wgmma for each half of the columns; ptxas refuses one that alone needs more registers than the kernel starts with.
+template <int KEYS, bool HALVES = false, int COUNT>
 __device__ __forceinline__ void wgmma_values(float (&o)[COUNT], const unsigned (&p)[KEYS / 16][4], unsigned v_tile, unsigned v_panel, int accumulate) {
+    if constexpr (HALVES) {
+        #pragma unroll
+        for (int half = 0; half < 2; half++)
+            wgmma_values<KEYS>(*reinterpret_cast<float (*)[COUNT / 2]>(o + half * COUNT / 2), p, v_tile + half * (COUNT / 64) * v_panel, v_panel, accumulate);
+        return;
+    }
     #pragma unroll
     for (int step = 0; step < KEYS / 16; step++) {
         unsigned long long v = wgmma_descriptor_mn_major(v_tile + step * 2048, v_panel);
