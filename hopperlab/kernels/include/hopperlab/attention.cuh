@@ -126,6 +126,19 @@ __device__ __forceinline__ void scale_rows(float (&o)[COUNT], const float (&scal
     for (int i = 0; i < COUNT; i++) o[i] *= scale[i / 2 % 2];
 }
 
+// A warp's 16 rows of bf16, or as many as `rows`, from panels of 64 columns (128-byte swizzle, `panel` bytes apart; tile: of the first row) to rows of
+// WIDTH that begin `pitch` elements apart: 16 bytes a lane, so that sectors are written whole.
+template <int WIDTH>
+__device__ __forceinline__ void store_rows(const unsigned char* tile, unsigned panel, __nv_bfloat16* out, int pitch, int rows) {
+    constexpr int WORDS = WIDTH / 8;
+    #pragma unroll
+    for (int i = 0; i < WORDS / 2; i++) {
+        int at = threadIdx.x % 32 + 32 * i, row = at / WORDS, word = at % WORDS;
+        if (row < rows)
+            *reinterpret_cast<uint4*>(out + (size_t)row * pitch + word * 8) = *reinterpret_cast<const uint4*>(tile + word / 8 * panel + row * 128 + (word ^ row) % 8 * 16);
+    }
+}
+
 // Loads a box of a 3D map once for every CTA whose bit is set in `mask`, as cp_async_bulk_tensor_2d_load_multicast does. [9.7.9.25.5.2]
 __device__ __forceinline__ void cp_async_bulk_tensor_3d_load_multicast(void* shared, const TensorMap* map, mbarrier_t* barrier,
                                                                        unsigned short mask, int c0, int c1, int c2) {
