@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..launches import attention as ours
@@ -118,6 +119,7 @@ def compile_choices(cells: Sequence[tuple[int, ...]], kernels: Sequence[str]) ->
 
 
 KERNELS: Mapping[str, Callable[[Cell], Mapping[str, Forward]]] = {
+    "before": lambda cell: {"before": replace(ours.nearest(ours.table(), cell.d, cell.causal, max(cell.lengths)) or ours.BY_HEAD_SIZE[cell.d], ragged=0)},
     "tried": lambda cell: ours.SHORT[cell.d], "final": lambda cell: {"final": ours.choose(cell.d, cell.causal, max(cell.lengths))}}
 """Each takes a cell and gives configurations by name. `tried`: those that short sequences may get."""
 RACES = Races("attention", (), only_random, KERNELS, ("final",), PEERS, race, random_cells, compile_choices, lambda numbers: str(Cell.of(numbers)))

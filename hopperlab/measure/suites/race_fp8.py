@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from math import prod
 
 from ..launches import fp8, fp8_choice
 from ..launches.fp8_choice import BlockScaled
@@ -18,7 +20,7 @@ from .race import Contestant, Race, Races, only_random, taken
 METHOD = ("`final` as the course picks it for the shape; contestants interleaved round by round in one process, random normal operands quantised by blocks, every "
           "result compared with the fp32 product at its shape before anything is timed; cold L2: single launches between two events, each after a 512 MiB write; "
           "clean L2: each after that memory has been read, too; medians, with the least and greatest ratio of a round; shapes that cuBLASLt does not take have no ratio")
-TRIED = 10                              # configurations of a shape in a search
+TRIED = 6                               # configurations of a shape in a search
 Launches = Sequence[Callable[[], None]]
 
 
@@ -63,11 +65,25 @@ def compile_choices(shapes: Sequence[tuple[int, ...]], kernels: Sequence[str]) -
 
 
 def first(m: int, n: int, k: int) -> dict[str, BlockScaled]:
-    """The TRIED configurations that the model ranks first, by name."""
-    found = fp8_choice.possible(m, n, k)
-    return {name: found[name][1] for name in fp8_choice.ranked(m, n, k)[:TRIED]}
+    """The TRIED configurations that the model ranks first, and the first of each kind, by name."""
+    found, ranked = fp8_choice.possible(m, n, k), fp8_choice.ranked(m, n, k)
+    best = {kind: name for name in reversed(ranked) for kind in (found[name][0],)}
+    return {name: found[name][1] for name in ranked if name in ranked[:TRIED] or name in best.values()}
 
 
-KERNELS: Mapping[str, Callable[[int, int, int], Mapping[str, BlockScaled]]] = {"tried": first, "final": lambda m, n, k: {"final": fp8.choose(m, n, k)}}
+def before(m: int, n: int, k: int) -> dict[str, BlockScaled]:
+    small = replace(fp8.NARROW if m > 64 else fp8.SHORT, stream_b=int(m <= 128))
+    if (m, n, k) in fp8.table():
+        return {"before": fp8.table()[m, n, k]}
+    if prod(small.grid(m, n)) <= 132:
+        return {"before": small}
+    if m <= 128:
+        return {"before": replace(small, group=8)}
+    if -(-m // 256) * -(-n // 128) < 66:
+        return {"before": BlockScaled(cluster_n=1, group=0)}
+    return {"before": fp8.DEEP}
+
+
+KERNELS: Mapping[str, Callable[[int, int, int], Mapping[str, BlockScaled]]] = {"before": before, "tried": first, "final": lambda m, n, k: {"final": fp8.choose(m, n, k)}}
 """Each takes a shape and gives configurations by name."""
 RACES = Races("fp8", (), only_random, KERNELS, ("final",), PEERS, race, fp8_shapes, compile_choices)

@@ -5,6 +5,7 @@ At random shapes, which are others than those that judge, the configurations tha
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from ..launches.random_cells import Cell, random_cells
@@ -16,8 +17,8 @@ from .. import summaries
 from . import race, race_attention, race_fp8
 from .report import Progress
 
-SEED, COUNT = 202611261, 36             # shapes for fitting; a recording that judges has another seed
-LONGEST = 1024                          # below the lengths of the recording `attention`
+SEED, COUNT = 202611261, 40             # shapes for fitting; a recording that judges has another seed
+LONGEST = 2048                          # twice the shortest of the recording `attention`
 METHOD = race.METHOD + "; every configuration in turns with the choice (`final`) and the peer at each shape, the note names it"
 Keep = Callable[[list[Record]], object]
 
@@ -40,14 +41,17 @@ def fp8(rounds: int, keep: Keep = lambda records: None) -> list[Record]:
 
 def _searched(races: race.Races, shapes: list[tuple[int, ...]], rounds: int, keep: Keep) -> list[Record]:
     import cupy
-    kernels, peers = ("tried", "final"), tuple(installed(races.peers))[:1]
+    kernels, peers = ("before", "tried", "final"), tuple(installed(races.peers))[:1]
     plan, records = race.Plan(rounds, (race.COLD,), 0), []
     with Progress(len(shapes) + 1) as progress:
         progress.step(f"{races.name}: compiling for {len(shapes)} shapes")
         races.ahead(shapes, kernels)
         for shape in shapes:
             progress.step(races.title(shape))
-            records += race.run(races.race(shape, kernels, peers), plan)
+            try:
+                records += race.run(races.race(shape, kernels, peers), plan)
+            except race.WrongResult as problem:
+                print(problem, file=sys.stderr)
             keep(records)
             cupy.get_default_memory_pool().free_all_blocks()
     return records
