@@ -102,6 +102,39 @@ def test_warpgroups_that_see_nothing_skip_blocks(choice, schedule, seed):
     assert counters["wgmma"] == blocks * (64 // 16 + choice.bn // 16)
 
 
+SHORT = [(d, name) for d, choices in attention.SHORT.items() for name in choices]
+
+
+@pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
+@pytest.mark.parametrize("d, name", SHORT)
+@pytest.mark.sampled(every=11)
+def test_what_short_sequences_may_get(d, name, schedule, seed):
+    choice = attention.SHORT[d][name]
+    run(([130, 65, 1], [70, 65, 1]), d=d, causal=seed == 0, choice=replace(choice, blocks=2 * choice.per_sm), schedule=schedule, seed=seed)
+
+
+@pytest.mark.parametrize("d, name", SHORT)
+def test_as_many_ctas_fit_on_an_sm_as_are_asked_for(d, name):
+    """By registers (the launch's, and setmaxnreg's of all warpgroups together) and by shared memory, 1 KB a CTA the system's own."""
+    choice = attention.SHORT[d][name]
+    launch, counters = run(([65], [65]), d=d, heads=1, choice=choice)
+    kernel = launch.kernel.module.ptxas_info.kernels["attention"]
+    assert choice.per_sm * kernel.registers * launch.block[0] <= 65536 and choice.per_sm * (choice.shared_bytes(d) + 1024) <= 233472
+    assert kernel.spill_stores <= 4 and "C75" not in launch.kernel.module.log and choice.blocks == 132 * choice.per_sm
+    assert counters["peak_registers"] <= 240
+
+
+@pytest.mark.parametrize("d", attention.HEAD_SIZES)
+def test_rows_at_a_sequence_s_end_leave_as_whole_words(d):
+    """127 queries: 64 rows by TMA, 63 by 16 bytes a lane, where from registers it is 4: a sector a row and an instruction, written in halves."""
+    stored = {}
+    for ragged in (0, 1):
+        launch, counters = run(([127], [70]), d=d, heads=1, choice=Forward(bn=64, ragged=ragged, blocks=1))
+        stored[ragged] = counters
+    assert stored[0]["tma_stores"] == stored[1]["tma_stores"] == d // 64 and stored[0]["global_store_bytes"] == stored[1]["global_store_bytes"]
+    assert 2 * stored[1]["global_store_requests"] < stored[0]["global_store_requests"] and stored[1]["global_store_sectors"] < 0.6 * stored[0]["global_store_sectors"]
+
+
 def test_large_magnitudes_overflow_nothing():
     run(([130], [300]), d=128, size=30.0)
 

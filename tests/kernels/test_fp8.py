@@ -21,6 +21,8 @@ CONFIGURATIONS = {
     "B once": fp8.BlockScaled(bn=64, cluster_n=1, group=0, stream_b=1), "B once, few CTAs": fp8.BlockScaled(consumers=1, cluster_n=1, stages=8, stream_b=1,
             blocks=2), "two stages": fp8.BlockScaled(stages=2, blocks=2),
     "four clustered": fp8.BlockScaled(cluster_n=4, blocks=4),
+    "64 x 128, k by 2": replace(fp8.SHORT, split=2, stream_b=1), "64 x 128, k by 3": replace(fp8.SHORT, split=3), "128 x 64, k by 4": replace(fp8.NARROW, split=4),
+    "128 x 128, k by 4": fp8.BlockScaled(cluster_n=1, group=0, split=4), "tall, k by 3": replace(TALL, cluster_n=1, group=0, split=3, c_slots=2),
 }
 
 
@@ -41,10 +43,11 @@ def run(make, shape, schedule="lazy", seed=0):
     given = operands(shape, seed)
     c = np.full((shape[0], shape[1]), np.nan, ml_dtypes.bfloat16)
     launch = make(given[0], given[1], c, *given[2:])
-    with hl.emulate(schedule=schedule, seed=seed, hazards="raise"):
+    with hl.emulate(schedule=schedule, seed=seed, hazards="raise") as session:
         launch()
     exact = fp8.reference(*given)
     assert (np.abs(c.astype(np.float64) - exact) <= bound(*given, exact)).all()
+    return session.counters
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -55,7 +58,8 @@ def test_every_step_on_awkward_shapes(step, shape):
 
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
-@pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA a tile", "B once"])
+@pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA a tile", "B once", "64 x 128, k by 3", "128 x 64, k by 4",
+                                  "128 x 128, k by 4"])
 @pytest.mark.sampled(every=9)
 def test_under_every_schedule(name, schedule, seed):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 400), schedule, seed)
@@ -65,6 +69,20 @@ def test_under_every_schedule(name, schedule, seed):
 @pytest.mark.sampled(every=7)
 def test_every_configuration(name):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 528), "random", 2)
+
+
+@pytest.mark.parametrize("split", [2, 3, 8])
+def test_each_part_of_k_multiplies_its_share(split):
+    """9 k-blocks in uneven parts: as many products, loads and stores as without parts, and each of two finishers hears of all others."""
+    shape, counted = (70, 136, 1040), {}
+    for parts in (1, split):
+        counted[parts] = run(lambda *given, parts=parts: fp8.block_scaled(*given, replace(fp8.SHORT, split=parts), backend="emulator"), shape)
+    for what in ("wgmma", "tma_load_bytes", "tma_store_bytes"):
+        assert counted[1][what] == counted[split][what]
+    tiles, mail = 4, 64 * 64 * 4                            # a tile of 64 x 128 has two halves of columns, in fp32
+    assert counted[1]["dsmem_store_bytes"] == 0 and counted[split]["dsmem_store_bytes"] == tiles * 2 * (split - 1) * mail
+    with pytest.raises(OperandError, match="9 k-blocks"):
+        run(lambda *given: fp8.block_scaled(*given, replace(fp8.SHORT, split=10), backend="emulator"), shape)
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager"])

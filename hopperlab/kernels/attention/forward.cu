@@ -34,7 +34,7 @@
 // counter: two ints, zero before the first launch.
 // Marks for hl.timeline (one warp of each consumer): SCORES and VALUES from issue to the wait that found them done, SOFTMAX.
 // Measured in recordings/attention.json.
-#include <hopperlab/attention.cuh>
+#include <hopperlab/attention_short.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/ring.cuh>
@@ -201,7 +201,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     };
     auto values = [&](int slot, int accumulate) {
         wgmma_fence();
-        wgmma_values<BN, (D * PER_SM > 256)>(out, p, v_tiles + slot * KV_BYTES, KV_PANEL, accumulate);
+        wgmma_values_in<BN, (D * PER_SM > 256)>(out, p, v_tiles + slot * KV_BYTES, KV_PANEL, accumulate);
         wgmma_commit_group();
     };
     unsigned theirs = CLUSTER > 1 ? mapa_shared_cluster(k_empty, thread % CLUSTER) : 0;

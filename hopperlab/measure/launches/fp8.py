@@ -93,6 +93,8 @@ def block_scaled(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array,
     """fp8/block_scaled.cu in one configuration (default: `choose` for the shape)."""
     m, n, k = sizes(a, b, c, a_scales, b_scales)
     choice = choice or choose(m, n, k)
+    if choice.split > -(-k // BLOCK):
+        raise checks.OperandError("size", f"k = {k}: {-(-k // BLOCK)} k-blocks of {BLOCK} cannot be split between {choice.split} CTAs")
     kernel = load_kernel("fp8/block_scaled.cu", "gemm", (*choice.options, *options), backend=backend)
     maps = (_map(a, choice.bm // choice.cluster_n, choice.promotion), _map(b, choice.bn, choice.promotion), _c_map(c),
             TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))

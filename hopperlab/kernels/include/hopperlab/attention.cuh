@@ -43,15 +43,8 @@ __device__ __forceinline__ void wgmma_scores(float (&s)[COUNT], unsigned q_tile,
 }
 
 // o (+)= p * v over KEYS rows of v. V lies as it came, a row a key: for this product it is MN-major.
-// HALVES: a wgmma for each half of the columns; ptxas refuses one that alone needs more registers than the kernel starts with.
-template <int KEYS, bool HALVES = false, int COUNT>
+template <int KEYS, int COUNT>
 __device__ __forceinline__ void wgmma_values(float (&o)[COUNT], const unsigned (&p)[KEYS / 16][4], unsigned v_tile, unsigned v_panel, int accumulate) {
-    if constexpr (HALVES) {
-        #pragma unroll
-        for (int half = 0; half < 2; half++)
-            wgmma_values<KEYS>(*reinterpret_cast<float (*)[COUNT / 2]>(o + half * COUNT / 2), p, v_tile + half * (COUNT / 64) * v_panel, v_panel, accumulate);
-        return;
-    }
     #pragma unroll
     for (int step = 0; step < KEYS / 16; step++) {
         unsigned long long v = wgmma_descriptor_mn_major(v_tile + step * 2048, v_panel);
@@ -124,19 +117,6 @@ template <int COUNT>
 __device__ __forceinline__ void scale_rows(float (&o)[COUNT], const float (&scale)[2]) {
     #pragma unroll
     for (int i = 0; i < COUNT; i++) o[i] *= scale[i / 2 % 2];
-}
-
-// A warp's 16 rows of bf16, or as many as `rows`, from panels of 64 columns (128-byte swizzle, `panel` bytes apart; tile: of the first row) to rows of
-// WIDTH that begin `pitch` elements apart: 16 bytes a lane, so that sectors are written whole.
-template <int WIDTH>
-__device__ __forceinline__ void store_rows(const unsigned char* tile, unsigned panel, __nv_bfloat16* out, int pitch, int rows) {
-    constexpr int WORDS = WIDTH / 8;
-    #pragma unroll
-    for (int i = 0; i < WORDS / 2; i++) {
-        int at = threadIdx.x % 32 + 32 * i, row = at / WORDS, word = at % WORDS;
-        if (row < rows)
-            *reinterpret_cast<uint4*>(out + (size_t)row * pitch + word * 8) = *reinterpret_cast<const uint4*>(tile + word / 8 * panel + row * 128 + (word ^ row) % 8 * 16);
-    }
 }
 
 // Loads a box of a 3D map once for every CTA whose bit is set in `mask`, as cp_async_bulk_tensor_2d_load_multicast does. [9.7.9.25.5.2]
