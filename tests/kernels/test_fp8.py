@@ -11,7 +11,7 @@ from hopperlab.measure.launches import fp8
 from hopperlab.measure.launches.operand_checks import OperandError
 
 SHAPES = ((1, 8, 16), (64, 64, 128), (130, 264, 144), (200, 136, 400))
-TALL = replace(fp8.TALL, blocks=4)
+TALL, HIGH = replace(fp8.TALL, blocks=4), fp8.HIGH
 CONFIGURATIONS = {
     "multicast, double": fp8.BlockScaled(blocks=4), "alone, double": fp8.BlockScaled(cluster_n=1, blocks=3), "single": fp8.BlockScaled(parts=1, blocks=4),
     "tall pair": TALL, "tall pair, unrolled": replace(TALL, unroll=8), "tall": replace(TALL, cluster_n=1, blocks=2),
@@ -23,6 +23,7 @@ CONFIGURATIONS = {
     "four clustered": fp8.BlockScaled(cluster_n=4, blocks=4),
     "64 x 128, k by 2": replace(fp8.SHORT, split=2, stream_b=1), "64 x 128, k by 3": replace(fp8.SHORT, split=3), "128 x 64, k by 4": replace(fp8.NARROW, split=4),
     "128 x 128, k by 4": fp8.BlockScaled(cluster_n=1, group=0, split=4), "tall, k by 3": replace(TALL, cluster_n=1, group=0, split=3, c_slots=2),
+    "192 x 128": replace(HIGH, cluster_n=1, blocks=3), "192 x 128 pairs": replace(HIGH, blocks=4),
 }
 
 
@@ -59,7 +60,7 @@ def test_every_step_on_awkward_shapes(step, shape):
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
 @pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA a tile", "B once", "64 x 128, k by 3", "128 x 64, k by 4",
-                                  "128 x 128, k by 4"])
+                                  "128 x 128, k by 4", "192 x 128 pairs"])
 @pytest.mark.sampled(every=9)
 def test_under_every_schedule(name, schedule, seed):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 400), schedule, seed)
@@ -100,7 +101,7 @@ def test_one_scale_for_all(schedule):
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @pytest.mark.sampled(every=4)
 def test_nothing_spills_and_no_wait_is_injected(name):
-    given = operands((64, 64, 128))
+    given = operands((64, 64, 512))
     c = np.zeros((64, 64), ml_dtypes.bfloat16)
     module = fp8.block_scaled(given[0], given[1], c, *given[2:], CONFIGURATIONS[name], backend="emulator").kernel.module
     assert "C75" not in module.log

@@ -8,9 +8,10 @@
 // - ROWS 2: a tile twice as tall, of which a warpgroup multiplies its two blocks of 64 rows one after the other, with the same tile
 //   of B: fewer bytes for each product;
 // - UNROLL k-blocks one after the other in the code: for a deep k. A short one has to wait for so much code first;
+// - CONSUMERS 3: a tile of 192 x 128, where tiles twice as tall would leave most SMs idle in their last wave;
 // - STREAM_B, where m is one tile high, so that every byte of B is read once: its lines leave the L2 first;
 // - GROUP 0 launches one CTA a tile, for small products;
-// - SPLIT, for few tiles and a deep k: as many CTAs of a cluster multiply a part of k each, and add up through distributed shared memory
+// - SPLIT, for few tiles and a deep k: as many CTAs of a cluster multiply a share of k each, and add up through distributed shared memory
 //   (split_exchange.cuh). One SM alone takes 0.2 us a k-block, and 129 others have nothing to do.
 //
 // What a warpgroup does between two products is time that its tensor cores spend on the other one's, or on nothing. So with PARTS 1 a stage's
@@ -18,7 +19,7 @@
 // and whether the next tile is there is asked before the promotion, which takes longer than the answer. Code that is unrolled is faster
 // without the question (recordings/README.md).
 //
-// Macros: BN (64 or 128), CONSUMERS (1 or 2), ROWS (blocks of 64 rows of the tile for each of them; 2 with PARTS 1), STAGES, CLUSTER_N,
+// Macros: BN (64 or 128), CONSUMERS (1 to 3; 3 with PARTS 1), ROWS (blocks of 64 rows of the tile for each of them; 2 with PARTS 1), STAGES, CLUSTER_N,
 // PARTS, UNROLL (PARTS 1), STREAM_B, GROUP (columns of cluster tiles), SPLIT (at most the k-blocks; more than 1 with CLUSTER_N 1 and GROUP 0),
 // C_SLOTS. Launch: grid (CLUSTER_N * clusters), at most the SMs, or (CLUSTER_N * SPLIT * columns of cluster tiles, rows) with GROUP 0;
 // block 128 * (CONSUMERS + 1); dynamic shared memory
@@ -77,8 +78,9 @@ constexpr int A_SHARE = BM / CLUSTER_N;                         // rows of A tha
 constexpr int CTAS = CLUSTER_N * SPLIT;                         // of a cluster
 constexpr int FINISHERS = SPLIT < BN / 64 ? SPLIT : BN / 64;    // of a tile's CTAs: each stores whole chunks of 64 columns
 using Exchange = SplitExchange<SPLIT, FINISHERS, ROWS, BN / 2>;
-enum { START = 3 };                                             // named barrier; 1 and 2 are the consumers' own
-static_assert((BN == 64 || BN == 128) && (ROWS == 1 || ROWS == 2 && PARTS == 1) && CONSUMERS <= 2 && (ROWS * BN / FINISHERS / 64) % C_SLOTS == 0);
+enum { START = 4 };                                             // named barrier; 1 to 3 are the consumers' own
+static_assert((BN == 64 || BN == 128) && (ROWS == 1 || ROWS == 2 && PARTS == 1) && (ROWS * BN / FINISHERS / 64) % C_SLOTS == 0);
+static_assert(CONSUMERS <= 2 || CONSUMERS == 3 && PARTS == 1 && ROWS == 1);
 static_assert(SPLIT == 1 || (CLUSTER_N == 1 && !GROUP && CONSUMERS * Exchange::BYTES <= STAGES * TILE_BYTES));
 
 extern "C" __global__ void
@@ -94,8 +96,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     mbarrier_t* full = reinterpret_cast<mbarrier_t*>(scales + STAGES * SCALE_BYTES);
     mbarrier_t* empty = full + STAGES;
     require_aligned(shared, 1024);
-    int warpgroup = threadIdx.x / 128, rank = CTAS > 1 ? cluster_ctarank() : 0, across = rank % CLUSTER_N, part = rank / CLUSTER_N;
-    int k_blocks = (k + FP8_BK - 1) / FP8_BK, first_k = part * k_blocks / SPLIT, k_tiles = (part + 1) * k_blocks / SPLIT - first_k;     // of this part
+    int warpgroup = threadIdx.x / 128, rank = CTAS > 1 ? cluster_ctarank() : 0, across = rank % CLUSTER_N, share = rank / CLUSTER_N;
+    int k_blocks = (k + FP8_BK - 1) / FP8_BK, first_k = share * k_blocks / SPLIT, k_tiles = (share + 1) * k_blocks / SPLIT - first_k; // of this share
 #if GROUP
     int rows = (m + BM - 1) / BM, cols = (n + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
     int clusters = gridDim.x / CLUSTER_N, first = blockIdx.x / CLUSTER_N, tiles = rows * cols;
@@ -162,7 +164,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         }
         return;
     }
-    setmaxnreg_inc<240>();
+    setmaxnreg_inc<CONSUMERS == 3 ? 160 : 240>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
     int row = me * 64 * ROWS + thread / 32 * 16 + lane / 4;     // this thread's upper row in its first block; the lower one is 8 below
     unsigned theirs = CLUSTER_N > 1 ? mapa_shared_cluster(empty, lane % CLUSTER_N) : 0;
@@ -268,12 +270,12 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             const unsigned char* my_mail = shared + me * Exchange::BYTES;
             barrier_cluster_arrive();                           // nobody in the cluster needs its ring any more
             barrier_cluster_wait();
-            Exchange::send(sum, own, my_mail, part, rank, 1);
+            Exchange::send(sum, own, my_mail, share, rank, 1);
             barrier_cluster_arrive();                           // the mail has arrived; nobody writes to another CTA after this
             barrier_cluster_wait();
-            if (part >= FINISHERS) break;
+            if (share >= FINISHERS) break;
             Exchange::add(own, my_mail);
-            store_accumulators_tma<C_SLOTS>(&c_map, own, my_slots, 1 + me, row0, column_of(tile) + part * (BN / FINISHERS), m, n);
+            store_accumulators_tma<C_SLOTS>(&c_map, own, my_slots, 1 + me, row0, column_of(tile) + share * (BN / FINISHERS), m, n);
         }
     }
     if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers

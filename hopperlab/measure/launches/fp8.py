@@ -15,7 +15,7 @@ from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
 from . import operand_checks as checks
 from .fp8_choice import BLOCK, BlockScaled, choose
-from .fp8_choice import DEEP as DEEP, NARROW as NARROW, SHORT as SHORT, TALL as TALL, parsed as parsed, table as table
+from .fp8_choice import DEEP as DEEP, HIGH as HIGH, NARROW as NARROW, SHORT as SHORT, TALL as TALL, parsed as parsed, table as table
 from .launch import SMS, Launch
 
 if TYPE_CHECKING:

@@ -69,6 +69,7 @@ class BlockScaled:
 TALL = BlockScaled(rows=2, parts=1, stages=3, c_slots=4)        # pairs; a slot for each chunk of C that a warpgroup stores
 DEEP = replace(TALL, unroll=8)
 NARROW = BlockScaled(bn=64, cluster_n=1, group=0, stages=8)     # 128 x 64, a CTA each
+HIGH = BlockScaled(consumers=3, parts=1, stages=4, unroll=8, c_slots=2)         # 192 x 128, in pairs that share A
 SHORT = BlockScaled(consumers=1, cluster_n=1, group=0, stages=8)        # 64 x 128
 
 
@@ -112,12 +113,13 @@ class CostModel:
 
 SPLITS = (1, 2, 3, 4, 6, 8)
 KINDS: Mapping[str, BlockScaled] = {"64 x 128": SHORT, "128 x 64": NARROW, "128 x 128": BlockScaled(cluster_n=1, group=0), "64 x 128 that stay": replace(SHORT, group=8), "128 x 64 that stay": replace(NARROW, group=8), "128 x 128 that stay": BlockScaled(cluster_n=1),
-                                    "128 x 128 pairs": BlockScaled(), "256 x 128": replace(DEEP, cluster_n=1), "256 x 128 pairs": DEEP}
+                                    "128 x 128 pairs": BlockScaled(), "192 x 128": replace(HIGH, cluster_n=1), "192 x 128 pairs": HIGH, "256 x 128": replace(DEEP, cluster_n=1), "256 x 128 pairs": DEEP}
 """Tiles that a product may be made of; those of one CTA each may be split along k."""
 
 MODEL = CostModel(7.3, 1.2, 0.15, 2.6e6, {"64 x 128": Cost(0.215, 0), "128 x 64": Cost(0.235, 0), "128 x 128": Cost(0.35, 0.5), "64 x 128 that stay": Cost(0.215, 0.7), "128 x 64 that stay": Cost(0.235, 0.7),
                                           "128 x 128 that stay": Cost(0.34, 1),
-                                          "128 x 128 pairs": Cost(0.34, 1), "256 x 128": Cost(0.68, 1.9), "256 x 128 pairs": Cost(0.66, 1.9)})
+                                          "128 x 128 pairs": Cost(0.34, 1), "192 x 128": Cost(0.52, 1.5), "192 x 128 pairs": Cost(0.51, 1.5),
+                                          "256 x 128": Cost(0.68, 1.9), "256 x 128 pairs": Cost(0.66, 1.9)})
 
 
 def estimated(kind: str, choice: BlockScaled, m: int, n: int, k: int, model: CostModel = MODEL) -> float:
