@@ -59,8 +59,8 @@ def test_every_step_on_awkward_shapes(step, shape):
 
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
-@pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA a tile", "B once", "64 x 128, k by 3", "128 x 64, k by 4",
-                                  "128 x 128, k by 4", "192 x 128 pairs"])
+@pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA a tile", "B once", "64 x 128, k by 3",
+                                  "128 x 64, k by 4", "128 x 128, k by 4", "192 x 128 pairs"])
 @pytest.mark.sampled(every=9)
 def test_under_every_schedule(name, schedule, seed):
     run(lambda *given: fp8.block_scaled(*given, CONFIGURATIONS[name], backend="emulator"), (200, 264, 400), schedule, seed)

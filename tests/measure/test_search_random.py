@@ -48,8 +48,9 @@ def test_each_shape_races_all_that_is_tried_beside_the_choice(search, module, mo
 
 
 def test_what_is_told_is_the_best_beside_the_choice():
-    def records(shape, best, pick, **more):
-        return [Record("fp8", "tried", shape=shape, ms=0.01, note="64 x 128, k by 4", **({"ratio": best} if best else {})), Record("fp8", "tried", shape=shape, ms=0.02, note="slow"),
+    def records(shape, best, pick):
+        tried = [("64 x 128, k by 4", 0.01, {"ratio": best} if best else {}), ("slow", 0.02, {})]
+        return [*(Record("fp8", "tried", shape=shape, ms=ms, note=note, **known) for note, ms, known in tried),
                 Record("fp8", "final", shape=shape, ms=0.011, **({"ratio": pick} if pick else {})), Record("fp8", "peer", shape=shape, ms=0.012)]
     text = search_random.shown(Recording("search_fp8", {}, tuple(records((1, 2, 3), 1.2, 1.1) + records((4, 5, 6), 1.25, 1.0) + records((7, 8, 9), None, None))))
     assert "64 x 128, k by 4" in text and "slow" not in text and len(text.splitlines()) == 5

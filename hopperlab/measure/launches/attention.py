@@ -107,10 +107,13 @@ STEPS: Mapping[str, Forward] = {
 _ALONE = Forward(consumers=1, turns=0, q_slots=2, group=1)
 SHORT: Mapping[int, Mapping[str, Forward]] = {
     64: {"192 queries": Forward(consumers=3, q_slots=2, group=1), "128 queries": Forward(q_slots=2, group=1),
+         "128 queries, blocks of 64": Forward(bn=64, stages=3, q_slots=2, group=1),
          "64 queries, two an SM": replace(_ALONE, per_sm=2, blocks=2 * SMS), "64 queries, three an SM": replace(_ALONE, bn=64, per_sm=3, blocks=3 * SMS)},
-    128: {"128 queries": Forward(q_slots=2, group=1), "64 queries, two an SM": replace(_ALONE, bn=64, per_sm=2, blocks=2 * SMS),
+    128: {"128 queries": Forward(q_slots=2, group=1), "128 queries, blocks of 64": Forward(bn=64, stages=3, q_slots=2, group=1),
+          "64 queries, two an SM": replace(_ALONE, bn=64, per_sm=2, blocks=2 * SMS),
           "64 queries, blocks of 128, two an SM": replace(_ALONE, q_slots=1, stages=1, per_sm=2, blocks=2 * SMS)},
-    256: {"128 queries": Forward(bn=80, group=1), "128 queries, blocks of 64": Forward(bn=64, group=1), "128 queries, 2 slots": Forward(bn=64, stages=1, q_slots=2, group=1),
+    256: {"128 queries": Forward(bn=80, group=1), "128 queries, blocks of 64": Forward(bn=64, group=1),
+          "128 queries, 2 slots": Forward(bn=64, stages=1, q_slots=2, group=1),
           "64 queries, two an SM": replace(_ALONE, q_slots=1, bn=64, stages=1, per_sm=2, blocks=2 * SMS)}}
 """What short sequences may get, by head size: a tile of few queries leaves fewer rows empty, several CTAs an SM hide one another's starts and ends."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
 from . import operand_checks as checks
-from .fp8_choice import BLOCK, BlockScaled, choose
+from .fp8_choice import BLOCK as BLOCK, BlockScaled, choose
 from .fp8_choice import DEEP as DEEP, HIGH as HIGH, NARROW as NARROW, SHORT as SHORT, TALL as TALL, parsed as parsed, table as table
 from .launch import SMS, Launch
 
