@@ -117,6 +117,34 @@ SHORT: Mapping[int, Mapping[str, Forward]] = {
           "64 queries, two an SM": replace(_ALONE, q_slots=1, bn=64, stages=1, per_sm=2, blocks=2 * SMS)}}
 """What short sequences may get, by head size: a tile of few queries leaves fewer rows empty, several CTAs an SM hide one another's starts and ends."""
 
+@dataclass(frozen=True)
+class Cost:
+    """Of a configuration, in us, with as many CTAs an SM as it has: a tile's start and end, and a block of keys."""
+
+    tile: float
+    block: float
+
+
+COSTS: Mapping[int, Mapping[str, Cost]] = {
+    64: {"192 queries": Cost(1.1, 1.6), "128 queries": Cost(1.1, 1.3), "128 queries, blocks of 64": Cost(1.1, 0.8), "64 queries, two an SM": Cost(1.5, 1.6),
+         "64 queries, three an SM": Cost(2.0, 1.2)},
+    128: {"128 queries": Cost(1.5, 1.6), "128 queries, blocks of 64": Cost(1.5, 0.9), "64 queries, two an SM": Cost(2.0, 1.1),
+          "64 queries, blocks of 128, two an SM": Cost(2.5, 2.0)},
+    256: {"128 queries": Cost(3.5, 2.0), "128 queries, blocks of 64": Cost(3.5, 1.7), "128 queries, 2 slots": Cost(2.5, 2.0), "64 queries, two an SM": Cost(4.0, 2.2)}}
+START = 4.0                             # us of a launch around its tiles
+
+
+def estimated(choice: Forward, cost: Cost, causal: bool, length: int, units: int) -> float:
+    """Microseconds of self-attention of `units` heads, all sequences together, each of `length`: equal tiles in whole rounds, unequal ones as they are drawn."""
+    high = choice.bm * choice.together
+    tiles = -(-length // high)
+    times = [cost.tile + cost.block * -(-min(length, (tile + 1) * high if causal else length) // choice.bn) for tile in range(tiles)]
+    places = choice.blocks // choice.together
+    if times[0] == times[-1]:
+        return START + -(-units * tiles // places) * times[0]
+    return START + units * sum(times) / places + times[-1] / 2
+
+
 BY_HEAD_SIZE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
 
 
