@@ -68,7 +68,8 @@ def _races(recording: recordings.Recording) -> list[list[Record]]:
 def cost_model(constants: np.ndarray) -> fp8_choice.CostModel:
     """fp8's constants in one row as its model."""
     kinds = {kind: fp8_choice.Cost(*map(float, constants[4 + 2 * i:6 + 2 * i])) for i, kind in enumerate(fp8_choice.KINDS)}
-    return fp8_choice.CostModel(*map(float, constants[:4]), kinds)
+    start, exchange, part, bytes_a_us = map(float, constants[:4])
+    return fp8_choice.CostModel(start, exchange, part, bytes_a_us, kinds)
 
 
 def fp8_problem(recording: recordings.Recording) -> Problem:
