@@ -75,7 +75,7 @@ gpu-test: $(STAMPS)/test cupy  ## on a Hopper machine: only the tests that need 
 
 # Tests of tests/gpu that choose shapes for kernels, and those of tests/kernels that --differential repeats on the GPU.
 MEMCHECK_TESTS := copies_on_gpu.py variants_on_gpu.py pitches_on_gpu.py tools_on_gpu.py::test_both_places_tell_the_same_events
-MEMCHECK_DIFFERENTIAL := attention attention_backward attention_fp8 banks_kernels beside_ladder chain clusters copies decoding fp8 fp8_grouped kernels_run ladder \
+MEMCHECK_DIFFERENTIAL := attention attention_backward attention_fp8 banks_kernels beside_ladder chain clusters copies decoding drawn_choices fp8 fp8_grouped kernels_run ladder \
     mbarrier_kernels mixed peers tiles_and_stores variants
 
 gpu-memcheck: $(STAMPS)/test cupy  ## on a Hopper machine: every kernel under compute-sanitizer's memcheck, and its recording

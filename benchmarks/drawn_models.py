@@ -58,7 +58,7 @@ class Problem:
 
 
 def _races(recording: recordings.Recording) -> list[list[Record]]:
-    found: dict[tuple, list[Record]] = {}
+    found: dict[tuple[object, ...], list[Record]] = {}
     for record in recording.where(kernel="tried"):
         found.setdefault((record.shape, *(option for option in record.options if option in ("full", "causal") or "KV_HEADS" in option)), []).append(record)
     return list(found.values())
