@@ -7,8 +7,8 @@ estimated to be fastest over the fastest one measured at that shape; for constan
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -57,55 +57,58 @@ class Problem:
         return replace(self, races=self.races[places])
 
 
-def _races(recording: recordings.Recording) -> list[list[Record]]:
+def _races(records: Sequence[Record]) -> list[list[Record]]:
     found: dict[tuple[object, ...], list[Record]] = {}
-    for record in recording.where(kernel="tried"):
+    for record in records:
         found.setdefault((record.shape, *(option for option in record.options if option in ("full", "causal") or "KV_HEADS" in option)), []).append(record)
     return list(found.values())
 
 
 # --- fp8 ------------------------------------------------------------------------------------------------------------------
+RATES = tuple(field.name for field in fields(fp8_choice.CostModel) if field.name != "kinds")
+
+
 def cost_model(constants: np.ndarray) -> fp8_choice.CostModel:
     """fp8's constants in one row as its model."""
-    kinds = {kind: fp8_choice.Cost(*map(float, constants[4 + 2 * i:6 + 2 * i])) for i, kind in enumerate(fp8_choice.KINDS)}
-    start, exchange, part, bytes_a_us = map(float, constants[:4])
-    return fp8_choice.CostModel(start, exchange, part, bytes_a_us, kinds)
+    pairs = constants[len(RATES):].reshape(-1, 2)
+    kinds = {kind: fp8_choice.Cost(float(k_block), float(tile)) for kind, (k_block, tile) in zip(fp8_choice.KINDS, pairs, strict=True)}
+    return replace(fp8_choice.MODEL, kinds=kinds, **dict(zip(RATES, map(float, constants), strict=False)))
 
 
 def fp8_problem(recording: recordings.Recording) -> Problem:
     """Of the recording `search_fp8`."""
     model = fp8_choice.MODEL
-    kinds = [max(0.02, us) for kind in fp8_choice.KINDS for us in (model.kinds[kind].k_block, model.kinds[kind].tile)]
-    begin = np.array([model.start, model.exchange, model.part, model.bytes_a_us, *kinds])
+    begin = np.array([*(getattr(model, rate) for rate in RATES), *(us for kind in fp8_choice.KINDS for us in (model.kinds[kind].k_block, model.kinds[kind].tile))])
 
     def estimate(record: Record, constants: np.ndarray) -> float:
         m, n, k = record.shape
         return fp8_choice.estimated(record.note.partition(",")[0], fp8_choice.parsed(record.options), m, n, k, cost_model(constants))
-    return Problem(_races(recording), begin, estimate)
+    return Problem(_races(recording.where(kernel="tried")), begin, estimate)
 
 
 # --- attention ------------------------------------------------------------------------------------------------------------
-def names() -> list[tuple[int, str]]:
-    """Configurations in the order of their constants."""
-    return [(d, name) for d, choices in attention.SHORT.items() for name in choices]
+SHORT = {(d, name): short for d, choices in attention.SHORT.items() for name, short in choices.items()}
 
 
-def costs(constants: np.ndarray) -> Mapping[tuple[int, str], attention.Cost]:
-    """Attention's constants in one row, by head size and name."""
-    return {name: attention.Cost(*map(float, constants[2 * i:2 * i + 2])) for i, name in enumerate(names())}
+GONE = ("RAGGED",)                      # choices of the kernel that a recording may name and that made no difference
+
+
+def place(record: Record) -> int | None:
+    """Which of SHORT a record is of; None for others."""
+    options = [option for option in record.options[4:] if option.partition("=")[0] not in GONE]
+    return next((i for i, ((d, _), short) in enumerate(SHORT.items()) if options and d == record.shape[3] and attention.parsed(options) == short.choice), None)
 
 
 def attention_problem(recording: recordings.Recording) -> Problem:
-    """Of the recording `search_attention`."""
-    begin = np.array([x for d, name in names() for x in (attention.COSTS[d][name].tile, attention.COSTS[d][name].block)])
-    places = {name: i for i, name in enumerate(names())}
+    """Of the recording `search_attention`: tile and block of each configuration in turn."""
+    known = list(SHORT.values())
+    places = {record: found for record in recording if (found := place(record)) is not None and known[found].suits("causal" in record.options)}
 
     def estimate(record: Record, constants: np.ndarray) -> float:
-        sequences, length, heads, d = record.shape
-        i = places[d, record.note]
-        cost = attention.Cost(*constants[2 * i:2 * i + 2])
-        return attention.estimated(attention.SHORT[d][record.note], cost, "causal" in record.options, length, sequences * heads)
-    return Problem(_races(recording), begin, estimate)
+        sequences, length, heads, _ = record.shape
+        tile, block = constants[2 * places[record]:][:2]
+        return replace(known[places[record]], tile=tile, block=block).estimated("causal" in record.options, length, sequences * heads)
+    return Problem(_races(list(places)), np.array([us for short in known for us in (short.tile, short.block)]), estimate)
 
 
 def told(problem: Problem) -> np.ndarray:
@@ -125,8 +128,8 @@ def main(arguments: list[str] | None = None) -> None:
     print("fp8")
     print(cost_model(told(fp8_problem(recordings.load("search_fp8", folder)))))
     print("attention")
-    for (d, name), cost in costs(told(attention_problem(recordings.load("search_attention", folder)))).items():
-        print(f"  {d} {name}: Cost({cost.tile:.2f}, {cost.block:.2f})")
+    for (d, name), (tile, block) in zip(SHORT, told(attention_problem(recordings.load("search_attention", folder))).reshape(-1, 2), strict=True):
+        print(f"  {d} {name}: {tile:.2f}, {block:.2f}")
 
 
 if __name__ == "__main__":

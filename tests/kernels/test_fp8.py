@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fp8 ladder: every step gives the float64 product of its quantised operands on awkward shapes, under every schedule, without a hazard."""
 from dataclasses import replace
+from math import prod
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure.launches import fp8
+from hopperlab.measure.launches import fp8, fp8_choice
+from hopperlab.measure.launches.fp8_choice import BlockScaled
 from hopperlab.measure.launches.operand_checks import OperandError
 
 SHAPES = ((1, 8, 16), (64, 64, 128), (130, 264, 144), (200, 136, 400))
@@ -155,10 +157,34 @@ def test_unrolled_code_holds_eight_k_blocks_and_does_not_ask_for_the_next_tile()
 
 
 @pytest.mark.parametrize(("shape", "expected"), [
-    ((64, 4096, 1000), {"consumers": 1, "bn": 128, "stream_b": 1, "group": 0}), ((100, 4096, 1000), {"consumers": 2, "bn": 64, "stream_b": 1, "group": 0}),
-    ((1000, 1000, 1000), {"bn": 64, "stream_b": 0, "group": 0}), ((1500, 1000, 1000), {"bn": 128, "stream_b": 0, "group": 0, "rows": 1}),
-    ((64, 50000, 1000), {"consumers": 1, "stream_b": 1, "group": 8}), ((200, 50000, 1000), {"rows": 2, "cluster_n": 2}),
-    ((5000, 5000, 1000), {"rows": 2, "cluster_n": 2, "unroll": 8, "c_slots": 4})])
+    ((64, 4096, 1000), {"consumers": 1, "bn": 128, "stream_b": 1, "group": 0, "split": 1}), ((64, 20000, 4096), {"consumers": 1, "stream_b": 1, "group": 8}),
+    ((16, 1792, 10496), {"bn": 128, "split": 6}), ((512, 1024, 7168), {"split": 2}),                  # few tiles and a deep k
+    ((4864, 896, 3840), {"consumers": 3, "rows": 1}), ((384, 4608, 13056), {"rows": 1}),              # 133 and 54 tiles of 256 x 128
+    ((236, 14920, 9776), {"rows": 2, "cluster_n": 2}), ((9000, 9000, 1008), {"rows": 2, "cluster_n": 2, "unroll": 8, "c_slots": 4})])
 def test_a_shape_that_was_not_measured_gets_tiles_by_its_size(shape, expected):
     choice = fp8.choose(*shape)
     assert {name: getattr(choice, name) for name in expected} == expected
+
+
+def test_estimates_of_a_product_count_waves_parts_and_bytes():
+    model = replace(fp8_choice.MODEL, memory=1e12, l2=1e12)
+    base, costs = BlockScaled(cluster_n=1), model.kinds["128 x 128 that stay"]
+
+    def us(choice, m, n, k):
+        return fp8_choice.estimated("128 x 128 that stay", choice, m, n, k, model) - model.start
+    assert us(base, 128, 128 * 132, 1024) == pytest.approx(8 * costs.k_block + costs.tile) == pytest.approx(us(base, 128, 128 * 133, 1024) / 2)
+    halves = replace(base, group=0, split=2)
+    assert us(halves, 128, 128 * 66, 1152) == pytest.approx(5 * costs.k_block + costs.tile + model.exchange + 2 * model.part) == pytest.approx(us(halves, 128, 128 * 67, 1152) / 2)
+    assert us(base, 128, 128, 1040) == pytest.approx(9 * costs.k_block * model.inside + costs.tile)
+    slow = replace(model, memory=1e-3 * (128 * 1024 + 128 * 1024 + 2 * 128 * 128), l2=1e12)
+    assert fp8_choice.estimated("128 x 128 that stay", base, 128, 128, 1024, slow) == pytest.approx(model.start + 1000, rel=1e-3)
+    read = replace(model, l2=1e-3 * (256 * 1024 * 2 + 256 * 1024 * 2))
+    assert fp8_choice.estimated("128 x 128 that stay", base, 256, 256, 1024, read) == pytest.approx(model.start + 1000, rel=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 16), (16, 256, 256), (70, 1000, 16384), (4000, 5000, 656)])
+def test_what_is_possible_can_be_launched(shape):
+    for name, (kind, choice) in fp8_choice.possible(*shape).items():
+        assert name.startswith(kind) and choice.split <= -(-shape[2] // 128) and choice.mail_bytes <= choice.stages * (choice.bm + choice.bn) * 128, name
+        assert choice.group or prod(choice.grid(*shape[:2])) <= 132
+    assert fp8_choice.ranked(*shape)[0] in fp8_choice.possible(*shape)

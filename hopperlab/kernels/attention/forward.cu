@@ -18,23 +18,22 @@
 // A warpgroup takes part in a block of keys only where it sees one of them: its rows end 64 or 128 before its neighbour's, and a
 // sequence's last tile may hold rows of one warpgroup alone. What it skips it hands back, and its turn with it.
 // STAGED: o goes through the shared memory of q, as whole lines by TMA, and the next q waits for it; else straight from registers.
-// RAGGED: so do the last rows of a sequence, where others follow at once: each warp stores those of its 16 that there are, 16 bytes a lane.
 // CLUSTER 2: two CTAs take neighbouring tiles of a head, and each loads half of every block of keys and values for both.
 // DEALT: tiles are dealt out in advance instead of drawn, which clusters need.
 // Q_SLOTS 2: the next tile's q has a slot of its own and is there when this tile ends.
 // CHAINS: into how many a row's maximum and sum are split.
-// PER_SM: so many CTAs fit on an SM, by registers (and by shared memory, if it is chosen so). For short sequences: a tile of them is over
-// before its first loads are forgotten, so one CTA loads and stores while another one multiplies, and tiles of 64 queries leave fewer rows empty.
+// PER_SM: so many CTAs share an SM's registers. For short sequences: while one waits for its first keys or stores its o, another one multiplies, and
+// a tile of 64 queries leaves fewer rows empty.
 //
 // Macros: D (64, 128, 256), BN (64, 80, 128, 176, 192), CONSUMERS, STAGES, Q_SLOTS (1, 2), CAUSAL, OVERLAP, TURNS, STAGED, CHAINS (1, 2, 4),
-// DEALT, CLUSTER (1, 2; 2 with DEALT), RAGGED, PER_SM.
+// DEALT, CLUSTER (1, 2; 2 with DEALT), PER_SM.
 // Launch: grid at most CLUSTER * tiles * heads * sequences, tiles = ceil(longest / (64 * CONSUMERS * CLUSTER)); block 128 * (CONSUMERS + 1); dynamic
 // shared memory (Q_SLOTS * 64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
 // Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN / CLUSTER x 1 x 64, o box 64 x 1 x 64.
 // counter: two ints, zero before the first launch.
 // Marks for hl.timeline (one warp of each consumer): SCORES and VALUES from issue to the wait that found them done, SOFTMAX.
 // Measured in recordings/attention.json.
-#include <hopperlab/attention_short.cuh>
+#include <hopperlab/attention_halves.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/ring.cuh>
@@ -77,9 +76,6 @@
 #endif
 #ifndef CHAINS
 #define CHAINS 1
-#endif
-#ifndef RAGGED
-#define RAGGED 1
 #endif
 #ifndef PER_SM
 #define PER_SM 1
@@ -357,15 +353,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                     cp_async_bulk_tensor_3d_store(&o_map, shared + slot_of_q() * Q_BYTES + me * 64 * 128 + panel * Q_PANEL, 64 * panel, work.head, work.q_start + work.first + me * 64);
                 cp_async_bulk_commit_group();
             }
-        } else if (STAGED && RAGGED && work.blocks && work.first + me * 64 < work.queries) {      // at a sequence's end, where another one's rows follow
-            #pragma unroll
-            for (int panel = 0; panel < PANELS; panel++) stage_chunk(q_tile + panel * Q_PANEL, out, panel);
-            __syncwarp();                                       // these 16 rows are this warp's alone
-            int first = me * 64 + thread / 32 * 16, y = work.first + first;
-            store_rows<D>(shared + slot_of_q() * Q_BYTES + first * 128, Q_PANEL, o + ((size_t)(work.q_start + y) * heads + work.head) * D, heads * D, work.queries - y);
-            fence_proxy_async_shared_cta();                     // before TMA writes the next q here
-            bar_sync(OWN + me, 128);
-        } else {                                                // from registers; or q is not ours
+        } else {                                                // at a sequence's end, where another one's rows follow; or q is not ours
             #pragma unroll
             for (int i = 0; i < D / 2; i += 2) {
                 int y = row + 8 * (i / 2 % 2);

@@ -2,6 +2,7 @@
 """Configurations of fp8/block_scaled.cu, and which one a shape gets: what was measured to be fastest there, else what a model of its time ranks first."""
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -11,6 +12,7 @@ from .gemm_configurations import clusters_at_once
 from .launch import SMS
 
 BLOCK = 128                             # columns of k, and rows of b, that share a scale
+SECTOR = 32                             # bytes of a line that the L2 hands out
 
 
 def _ceil(a: int, b: int) -> int:
@@ -102,12 +104,16 @@ class Cost:
 
 @dataclass(frozen=True)
 class CostModel:
-    """start: of a launch until its first tile is there, us; exchange: of a tile's parts that add up, us, and more for each part; bytes_a_us: from memory."""
+    """start: of a launch until its first tile is there, us; exchange: of a tile's parts that add up, and more for each part; bytes a us from memory and from
+    the L2; inside, begun: how much longer a k-block takes, and how much more the L2 reads, where rows of k begin inside a sector of 32 bytes."""
 
     start: float
     exchange: float
     part: float
-    bytes_a_us: float
+    memory: float
+    l2: float
+    inside: float
+    begun: float
     kinds: Mapping[str, Cost]
 
 
@@ -118,18 +124,22 @@ KINDS: Mapping[str, BlockScaled] = {
     "192 x 128": replace(HIGH, cluster_n=1), "192 x 128 pairs": HIGH, "256 x 128": replace(DEEP, cluster_n=1), "256 x 128 pairs": DEEP}
 """Tiles that a product may be made of; those of one CTA each may be split along k."""
 
-MODEL = CostModel(7.2, 1.2, 0.15, 2.2e6, {
-    "64 x 128": Cost(0.225, 0), "128 x 64": Cost(0.236, 0), "128 x 128": Cost(0.352, 1), "64 x 128 that stay": Cost(0.225, 0.7), "128 x 64 that stay": Cost(0.236, 0.7),
-    "128 x 128 that stay": Cost(0.34, 1), "128 x 128 pairs": Cost(0.34, 1), "192 x 128": Cost(0.52, 1.4), "192 x 128 pairs": Cost(0.51, 1.4),
-    "256 x 128": Cost(0.68, 1.5), "256 x 128 pairs": Cost(0.68, 1.5)})
+MODEL = CostModel(6.87, 0.76, 0.55, 3.48e6, 19e6, 1.08, 2.48, {
+    "64 x 128": Cost(0.210, 0.04), "128 x 64": Cost(0.223, 0.05), "128 x 128": Cost(0.298, 1.24), "64 x 128 that stay": Cost(0.217, 0.68),
+    "128 x 64 that stay": Cost(0.224, 0.46), "128 x 128 that stay": Cost(0.311, 0.86), "128 x 128 pairs": Cost(0.321, 0.79), "192 x 128": Cost(0.444, 0.85),
+    "192 x 128 pairs": Cost(0.452, 0.81), "256 x 128": Cost(0.621, 1.22), "256 x 128 pairs": Cost(0.629, 0.87)})
+"""Fitted to `search_fp8` and to two draws of what was picked before (`python -m benchmarks.drawn_models`)."""
 
 
 def estimated(kind: str, choice: BlockScaled, m: int, n: int, k: int, model: CostModel = MODEL) -> float:
-    """Microseconds of a product: the longest row of tiles that a CTA works on, and no less than its bytes take."""
+    """Microseconds of a product: what the CTA with most tiles multiplies, what its bytes take from memory, and those of all tiles from the L2: mostly the
+    longest of the three, and more where two are alike."""
     rows, columns, k_blocks = _ceil(m, choice.bm), _ceil(n, choice.bn * choice.cluster_n), _ceil(_ceil(k, BLOCK), choice.split)
-    waves, cost = _ceil(rows * columns, clusters_at_once(choice.cluster_n * choice.split)), model.kinds[kind]
+    waves, cost, whole = _ceil(rows * columns, clusters_at_once(choice.cluster_n * choice.split)), model.kinds[kind], k % SECTOR == 0
     exchange = model.exchange + model.part * choice.split if choice.split > 1 else 0
-    return model.start + max(waves * (k_blocks * cost.k_block + cost.tile + exchange), (m * k + n * k + 2 * m * n) / model.bytes_a_us)
+    multiplied = waves * (k_blocks * cost.k_block * (1 if whole else model.inside) + cost.tile + exchange)
+    of_l2 = (m * k * columns + n * k * rows) * (1 if whole else model.begun)
+    return model.start + math.hypot(multiplied, (m * k + n * k + 2 * m * n) / model.memory, of_l2 / model.l2)
 
 
 def possible(m: int, n: int, k: int) -> Mapping[str, tuple[str, BlockScaled]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..launches import attention as ours
@@ -118,8 +117,14 @@ def compile_choices(cells: Sequence[tuple[int, ...]], kernels: Sequence[str]) ->
     compile_ahead((choice.SOURCE, "attention", choice.options(cell.d, cell.causal)) for choice, cell in chosen)
 
 
+def picked(cell: Cell) -> Forward:
+    """The course's choice."""
+    longest = max(cell.lengths)
+    return ours.choose(cell.d, cell.causal, longest, cell.heads * sum(cell.lengths) // longest)
+
+
 KERNELS: Mapping[str, Callable[[Cell], Mapping[str, Forward]]] = {
-    "before": lambda cell: {"before": replace(ours.nearest(ours.table(), cell.d, cell.causal, max(cell.lengths)) or ours.BY_HEAD_SIZE[cell.d], ragged=0)},
-    "tried": lambda cell: ours.SHORT[cell.d], "final": lambda cell: {"final": ours.choose(cell.d, cell.causal, max(cell.lengths))}}
+    "tried": lambda cell: {name: short.choice for name, short in ours.SHORT[cell.d].items() if short.suits(cell.causal)},
+    "final": lambda cell: {"final": picked(cell)}}
 """Each takes a cell and gives configurations by name. `tried`: those that short sequences may get."""
 RACES = Races("attention", (), only_random, KERNELS, ("final",), PEERS, race, random_cells, compile_choices, lambda numbers: str(Cell.of(numbers)))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from math import prod
 
 from ..launches import fp8, fp8_choice
 from ..launches.fp8_choice import BlockScaled
@@ -71,19 +69,6 @@ def first(m: int, n: int, k: int) -> dict[str, BlockScaled]:
     return {name: found[name][1] for name in ranked if name in ranked[:TRIED] or name in best.values()}
 
 
-def before(m: int, n: int, k: int) -> dict[str, BlockScaled]:
-    small = replace(fp8.NARROW if m > 64 else fp8.SHORT, stream_b=int(m <= 128))
-    if (m, n, k) in fp8.table():
-        return {"before": fp8.table()[m, n, k]}
-    if prod(small.grid(m, n)) <= 132:
-        return {"before": small}
-    if m <= 128:
-        return {"before": replace(small, group=8)}
-    if -(-m // 256) * -(-n // 128) < 66:
-        return {"before": BlockScaled(cluster_n=1, group=0)}
-    return {"before": fp8.DEEP}
-
-
-KERNELS: Mapping[str, Callable[[int, int, int], Mapping[str, BlockScaled]]] = {"before": before, "tried": first, "final": lambda m, n, k: {"final": fp8.choose(m, n, k)}}
+KERNELS: Mapping[str, Callable[[int, int, int], Mapping[str, BlockScaled]]] = {"tried": first, "final": lambda m, n, k: {"final": fp8.choose(m, n, k)}}
 """Each takes a shape and gives configurations by name."""
 RACES = Races("fp8", (), only_random, KERNELS, ("final",), PEERS, race, fp8_shapes, compile_choices)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from ..launches.attention import LONG
 from ..launches.random_cells import Cell, random_cells
 from ..launches.random_shapes import fp8_shapes
 from ..machine.peers import installed
@@ -18,14 +19,13 @@ from . import race, race_attention, race_fp8
 from .report import Progress
 
 SEED, COUNT = 202611261, 40             # shapes for fitting; a recording that judges has another seed
-LONGEST = 2048                          # twice the shortest of the recording `attention`
 METHOD = race.METHOD + "; every configuration in turns with the choice (`final`) and the peer at each shape, the note names it"
 Keep = Callable[[list[Record]], object]
 
 
 def short_cells(count: int, seed: int) -> list[tuple[int, ...]]:
-    """Cells of sequences shorter than LONGEST, all of one length, as peers take them."""
-    cells = (cell for cell in map(Cell.of, random_cells(20 * count, seed)) if cell.even and cell.lengths[0] < LONGEST)
+    """Cells of sequences shorter than LONG, all of one length, as peers take them."""
+    cells = (cell for cell in map(Cell.of, random_cells(20 * count, seed)) if cell.even and cell.lengths[0] < LONG)
     return [cell.numbers for cell, _ in zip(cells, range(count), strict=False)]
 
 
@@ -41,7 +41,7 @@ def fp8(rounds: int, keep: Keep = lambda records: None) -> list[Record]:
 
 def _searched(races: race.Races, shapes: list[tuple[int, ...]], rounds: int, keep: Keep) -> list[Record]:
     import cupy
-    kernels, peers = ("before", "tried", "final"), tuple(installed(races.peers))[:1]
+    kernels, peers = ("tried", "final"), tuple(installed(races.peers))[:1]
     plan, records = race.Plan(rounds, (race.COLD,), 0), []
     with Progress(len(shapes) + 1) as progress:
         progress.step(f"{races.name}: compiling for {len(shapes)} shapes")
