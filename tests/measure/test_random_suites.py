@@ -76,7 +76,7 @@ def test_what_is_compiled_ahead_is_what_is_launched(races, module, monkeypatch):
         assert set(wanted) == {("fp8/block_scaled.cu", "gemm", fp8.choose(*shape).options) for shape in shapes}
     else:
         cells = [Cell.of(numbers) for numbers in shapes]
-        assert set(wanted) == {("attention/forward.cu", "attention", attention.choose(c.d, c.causal, max(c.lengths)).options(c.d, c.causal)) for c in cells}
+        assert set(wanted) == {("attention/forward.cu", "attention", race_attention.picked(c).options(c.d, c.causal)) for c in cells}
 
 
 # --- checking -----------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_a_race_of_attention_checks_ours_and_the_peer(cell, stand_in, monkeypatc
     assert {record.kernel: record.ratio for record in records} == {"final": 2, "cuDNN": 1}
     final = next(record for record in records if record.kernel == "final")
     said = len(cell.options)
-    assert final.options[:said] == cell.options and attention.parsed(final.options[said:]) == attention.choose(cell.d, cell.causal, max(cell.lengths))
+    assert final.options[:said] == cell.options and attention.parsed(final.options[said:]) == race_attention.picked(cell)
     by["factor"] = 1.5
     with pytest.raises(race.WrongResult, match="cuDNN at"):
         race.run(made, race.Plan(2, race.MODES[:2], 0), instruments=stand_in)
