@@ -172,9 +172,9 @@ def nearest(measured: Mapping[tuple[int, bool, int], Kind], d: int, causal: bool
 
 
 def choose(d: int, causal: bool, length: int, units: int = 1024) -> Forward:
-    """The configuration for a head size, a mask and the longest sequence: that of the nearest length in the table, else one a head size; below LONG what is
-    estimated to be fastest. units: heads of sequences of that length, as many as the tokens make."""
-    if length < LONG:
+    """The configuration for a head size, a mask and the longest sequence: below LONG, but for lengths in the table, what is estimated to be fastest; else
+    that of the nearest length in the table, or one a head size. units: heads of sequences of that length, as many as the tokens make."""
+    if length < LONG and (d, causal, length) not in table():
         suited = (short for short in SHORT[d].values() if short.suits(causal))
         return min(suited, key=lambda short: short.estimated(causal, max(1, length), max(1, units))).choice
     return nearest(table(), d, causal, length) or BY_HEAD_SIZE[d]
