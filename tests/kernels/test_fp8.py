@@ -174,7 +174,8 @@ def test_estimates_of_a_product_count_waves_parts_and_bytes():
         return fp8_choice.estimated("128 x 128 that stay", choice, m, n, k, model) - model.start
     assert us(base, 128, 128 * 132, 1024) == pytest.approx(8 * costs.k_block + costs.tile) == pytest.approx(us(base, 128, 128 * 133, 1024) / 2)
     halves = replace(base, group=0, split=2)
-    assert us(halves, 128, 128 * 66, 1152) == pytest.approx(5 * costs.k_block + costs.tile + model.exchange + 2 * model.part) == pytest.approx(us(halves, 128, 128 * 67, 1152) / 2)
+    alone, exchange = 5 * costs.k_block + costs.tile, model.exchange + 2 * model.part
+    assert us(halves, 128, 128 * 66, 1152) == pytest.approx(alone + exchange) == pytest.approx(us(halves, 128, 128 * 67, 1152) / 2)
     assert us(base, 128, 128, 1040) == pytest.approx(9 * costs.k_block * model.inside + costs.tile)
     slow = replace(model, memory=1e-3 * (128 * 1024 + 128 * 1024 + 2 * 128 * 128), l2=1e12)
     assert fp8_choice.estimated("128 x 128 that stay", base, 128, 128, 1024, slow) == pytest.approx(model.start + 1000, rel=1e-3)

@@ -14,7 +14,7 @@ from hopperlab.measure.suites.bench import Request, check
 
 def test_short_cells_are_what_a_peer_takes():
     cells = [Cell.of(numbers) for numbers in search_random.short_cells(40, 5)]
-    assert len(cells) == 40 and all(cell.even and max(cell.lengths) < search_random.LONGEST for cell in cells) and len({cell.d for cell in cells}) == 3
+    assert len(cells) == 40 and all(cell.even and max(cell.lengths) < search_random.LONG for cell in cells) and len({cell.d for cell in cells}) == 3
     assert search_random.short_cells(40, 5)[:9] == search_random.short_cells(9, 5) != search_random.short_cells(9, 6)
 
 
