@@ -102,6 +102,50 @@ def test_warpgroups_that_see_nothing_skip_blocks(choice, schedule, seed):
     assert counters["wgmma"] == blocks * (64 // 16 + choice.bn // 16)
 
 
+SHORT = [(d, name) for d, choices in attention.SHORT.items() for name in choices]
+
+
+@pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
+@pytest.mark.parametrize("d, name", SHORT)
+@pytest.mark.sampled(every=11)
+def test_what_short_sequences_may_get(d, name, schedule, seed):
+    choice = attention.SHORT[d][name].choice
+    run(([130, 65, 1], [70, 65, 1]), d=d, causal=seed == 0, choice=replace(choice, blocks=2 * max(choice.per_sm, choice.cluster)), schedule=schedule, seed=seed)
+
+
+@pytest.mark.parametrize("d, name", SHORT)
+def test_as_many_ctas_fit_on_an_sm_as_are_asked_for(d, name):
+    """By registers (the launch's, and setmaxnreg's of all warpgroups together) and by shared memory, 1 KB a CTA the system's own."""
+    choice = attention.SHORT[d][name].choice
+    launch, counters = run(([65], [65]), d=d, heads=1, choice=choice)
+    kernel = launch.kernel.module.ptxas_info.kernels["attention"]
+    assert choice.per_sm * kernel.registers * launch.block[0] <= 65536 and choice.per_sm * (choice.shared_bytes(d) + 1024) <= 233472
+    assert kernel.spill_stores <= 4 and "C75" not in launch.kernel.module.log and choice.blocks == 132 * choice.per_sm
+    assert counters["peak_registers"] <= 240
+
+
+@pytest.mark.parametrize("d", attention.HEAD_SIZES)
+def test_a_short_sequence_gets_what_its_tiles_ask_for(d):
+    """Not a pair whose second tile is empty; several CTAs an SM where one tile is all; few rounds of unequal tiles all heads at once; the table beyond LONG."""
+    for causal in (False, True):
+        shortest = attention.choose(d, causal, 100, 1000)
+        assert shortest.cluster == 1 and (shortest.per_sm > 1 or d == 256 or (d, causal) == (128, False))
+        assert attention.choose(d, causal, attention.LONG, 1000) == (attention.nearest(attention.table(), d, causal, attention.LONG) or attention.BY_HEAD_SIZE[d])
+    assert attention.choose(256, True, 1700, 18).group == 0 and attention.choose(256, True, 300, 800).group == 1
+    assert attention.choose(128, False, 128, 3000).cluster == 1 and attention.choose(128, False, 512, 480).cluster == 2
+
+
+def test_estimates_of_short_sequences_count_rounds_rows_and_blocks():
+    short = attention.Short(Forward(blocks=10), 2.0, 1.0)
+    assert short.estimated(False, 128, 10) == attention.START + 3 and short.estimated(False, 129, 5) == attention.START + 4
+    assert short.estimated(False, 128, 11) == attention.START + 6                           # one more round for one tile
+    pairs = attention.Short(Forward(blocks=10, dealt=1, cluster=2, group=1), 2.0, 1.0)
+    assert pairs.estimated(False, 128, 10) == attention.START + 6                           # the second of each pair has nothing
+    assert short.estimated(True, 256, 100) == attention.START + 70 + 3                      # tiles of 3 and 4, the shortest last
+    together = attention.Short(Forward(blocks=10, group=1), 2.0, 1.0)
+    assert together.estimated(True, 256, 100) == attention.START + 70 + attention.TAIL * 4
+
+
 def test_large_magnitudes_overflow_nothing():
     run(([130], [300]), d=128, size=30.0)
 

@@ -10,10 +10,11 @@ import hopperlab as hl
 from hopperlab.measure.launches import attention, fp8
 from hopperlab.measure.launches.random_cells import Cell, random_cells
 from hopperlab.measure.launches.random_shapes import fp8_shapes
+from hopperlab.measure.suites.race_attention import picked
 
 BF16 = ml_dtypes.bfloat16
 PRODUCTS = list(dict.fromkeys(fp8.choose(*shape) for shape in fp8_shapes(300, 1)))
-CELLS = list(dict.fromkeys((cell.d, cell.causal, attention.choose(cell.d, cell.causal, max(cell.lengths))) for cell in map(Cell.of, random_cells(300, 1))))
+CELLS = list(dict.fromkeys((cell.d, cell.causal, picked(cell)) for cell in map(Cell.of, random_cells(300, 1))))
 
 
 @pytest.mark.parametrize("choice", PRODUCTS, ids=str)

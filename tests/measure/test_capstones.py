@@ -42,12 +42,16 @@ def test_every_shape_gets_a_configuration_whose_grid_covers_it(shape):
     assert choice.group == 0 or 0 < grid[0] <= 132
 
 
-@pytest.mark.parametrize("length", [1, 100, 1500, 16384, 10 ** 6])
+@pytest.mark.parametrize("length", [1, 100, 1024, 1500, 16384, 10 ** 6])
 @pytest.mark.parametrize("d", launches_attention.HEAD_SIZES)
-def test_every_length_gets_the_configuration_of_the_nearest(d, length):
+def test_every_length_gets_a_configuration_that_was_measured(d, length):
+    """That of the nearest length in the table, or one for short sequences."""
     chosen = launches_attention.choose(d, True, length)
     known = {size: choice for (head, causal, size), choice in launches_attention.table().items() if (head, causal) == (d, True)}
-    assert chosen in (list(known.values()) or [launches_attention.BY_HEAD_SIZE[d]])
+    if length < launches_attention.LONG and length not in known:
+        assert chosen in [short.choice for short in launches_attention.SHORT[d].values() if short.suits(True)]
+    else:
+        assert chosen in (list(known.values()) or [launches_attention.BY_HEAD_SIZE[d]]) and chosen == known.get(length, chosen)
     assert launches_attention_fp8.choose(d, True, length).promoted          # whatever was measured: sums that lose nothing
 
 

@@ -50,7 +50,7 @@ def test_random_is_the_suite_s_race(suite, drawn):
     checked = check(Request(suite, random=5, seed=9, peers=["none"]))
     assert checked.races.name == suite and checked.shapes == tuple(drawn(5, 9)) and checked.kernels == ("final",) and checked.plan.modes == race.MODES[:2]
     assert [row.recording for row in checked.rows] == [f"{suite}_random"] and [row.recording for row in check(Request(suite)).rows] == [suite]
-    with pytest.raises(RequestError, match="no kernel 'promoted'; there are final"):
+    with pytest.raises(RequestError, match="no kernel 'promoted'; there are tried, final"):
         check(Request(suite, random=5, kernels=["promoted"]))
     with pytest.raises(ValueError, match="give --random N"):
         checked.races.shape("64")
@@ -76,7 +76,7 @@ def test_what_is_compiled_ahead_is_what_is_launched(races, module, monkeypatch):
         assert set(wanted) == {("fp8/block_scaled.cu", "gemm", fp8.choose(*shape).options) for shape in shapes}
     else:
         cells = [Cell.of(numbers) for numbers in shapes]
-        assert set(wanted) == {("attention/forward.cu", "attention", attention.choose(c.d, c.causal, max(c.lengths)).options(c.d, c.causal)) for c in cells}
+        assert set(wanted) == {("attention/forward.cu", "attention", race_attention.picked(c).options(c.d, c.causal)) for c in cells}
 
 
 # --- checking -----------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_a_race_of_fp8_checks_ours_and_takes_the_first_launch_of_a_peer_that_is_
     records = race.run(made, race.Plan(2, race.MODES[:2], 0), instruments=stand_in)
     final = [record for record in records if record.kernel == "final"]
     assert [record.mode for record in final] == list(race.MODES[:2]) and all(record.ratio == 2 and record.peer == "cuBLASLt (right)" for record in final)
-    monkeypatch.setattr(race_fp8, "KERNELS", {"final": lambda *arrays: types.SimpleNamespace(bound=lambda: lambda: None)})
+    monkeypatch.setattr(fp8, "block_scaled", lambda *arrays: types.SimpleNamespace(bound=lambda: lambda: None))
     with pytest.raises(race.WrongResult, match="final at 40x72x144: 100.00%"):
         race.run(race_fp8.race((40, 72, 144), ("final",), ()), race.Plan(2, race.MODES[:2], 0), instruments=stand_in)
 
@@ -196,7 +196,7 @@ def test_a_race_of_attention_checks_ours_and_the_peer(cell, stand_in, monkeypatc
     assert {record.kernel: record.ratio for record in records} == {"final": 2, "cuDNN": 1}
     final = next(record for record in records if record.kernel == "final")
     said = len(cell.options)
-    assert final.options[:said] == cell.options and attention.parsed(final.options[said:]) == attention.choose(cell.d, cell.causal, max(cell.lengths))
+    assert final.options[:said] == cell.options and attention.parsed(final.options[said:]) == race_attention.picked(cell)
     by["factor"] = 1.5
     with pytest.raises(race.WrongResult, match="cuDNN at"):
         race.run(made, race.Plan(2, race.MODES[:2], 0), instruments=stand_in)

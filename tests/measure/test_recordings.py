@@ -108,7 +108,8 @@ def test_stored_recording_keeps_the_schema(board, name):
         # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. One fp8 configuration
         # that is only tried spills more.
         most = 8 if name == "attention" else 32 if name == "attention_fp8" and measured.kernel != "final" else 0
-        assert not measured.spills or measured.spills <= most or name == "roles"
+        # roles shows spills; a choice of the kernel that is gone made one configuration of the search spill a word.
+        assert not measured.spills or measured.spills <= most or name in ("roles", "search_attention")
 
 
 def written(recording) -> str:

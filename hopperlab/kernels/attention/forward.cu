@@ -22,16 +22,18 @@
 // DEALT: tiles are dealt out in advance instead of drawn, which clusters need.
 // Q_SLOTS 2: the next tile's q has a slot of its own and is there when this tile ends.
 // CHAINS: into how many a row's maximum and sum are split.
+// PER_SM: so many CTAs share an SM's registers. For short sequences: while one waits for its first keys or stores its o, another one multiplies, and
+// a tile of 64 queries leaves fewer rows empty.
 //
 // Macros: D (64, 128, 256), BN (64, 80, 128, 176, 192), CONSUMERS, STAGES, Q_SLOTS (1, 2), CAUSAL, OVERLAP, TURNS, STAGED, CHAINS (1, 2, 4),
-// DEALT, CLUSTER (1, 2; 2 with DEALT).
+// DEALT, CLUSTER (1, 2; 2 with DEALT), PER_SM.
 // Launch: grid at most CLUSTER * tiles * heads * sequences, tiles = ceil(longest / (64 * CONSUMERS * CLUSTER)); block 128 * (CONSUMERS + 1); dynamic
 // shared memory (Q_SLOTS * 64 * CONSUMERS + 2 * STAGES * BN) * D * 2 + 256.
 // Tensor maps over (tokens, heads, D) bf16, swizzle 128B: q box 64 * CONSUMERS x 1 x 64, k and v box BN / CLUSTER x 1 x 64, o box 64 x 1 x 64.
 // counter: two ints, zero before the first launch.
 // Marks for hl.timeline (one warp of each consumer): SCORES and VALUES from issue to the wait that found them done, SOFTMAX.
 // Measured in recordings/attention.json.
-#include <hopperlab/attention.cuh>
+#include <hopperlab/attention_halves.cuh>
 #include <hopperlab/fence.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/ring.cuh>
@@ -75,19 +77,25 @@
 #ifndef CHAINS
 #define CHAINS 1
 #endif
+#ifndef PER_SM
+#define PER_SM 1
+#endif
 
 constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), PANELS = D / 64;
 constexpr int Q_PANEL = BM * 128, KV_PANEL = BN * 128, Q_BYTES = PANELS * Q_PANEL, KV_BYTES = PANELS * KV_PANEL;
 enum { SCORES = TRACE_USER, VALUES, SOFTMAX };
 enum { TURN = 1, OWN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for its turn, one for itself
 constexpr int SHARE = BN / CLUSTER;                             // rows of k and v that one CTA loads for all of its cluster
+// Registers of a thread: of one in each warpgroup together, of the producer (more where it has more addresses), and what is left for a consumer.
+constexpr int STARTED = 65536 / (PER_SM * THREADS) / 8 * 8 * (CONSUMERS + 1);
+constexpr int FEW = CONSUMERS == 3 ? 32 : D == 256 || Q_SLOTS == 2 ? 40 : 24, REST = (STARTED - FEW) / CONSUMERS / 8 * 8, MANY = REST < 240 ? REST : 240;
 static_assert(D % 64 == 0 && BN % (8 * CLUSTER) == 0 && BN % 16 == 0 && CONSUMERS <= 3 && Q_SLOTS <= 2 && (CLUSTER == 1 || DEALT));
 
 extern "C" __global__ void
 #if CLUSTER > 1
 __cluster_dims__(CLUSTER, 1, 1)
 #endif
-__launch_bounds__(THREADS, 1)
+__launch_bounds__(THREADS, PER_SM)
 attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
           const __grid_constant__ TensorMap o_map, __nv_bfloat16* o, float* lse, const int* q_starts, const int* k_starts, int* counter,
           float scale, int tiles, int heads, int kv_heads, int sequences, int tokens, int group) {
@@ -130,9 +138,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     Ring<Q_SLOTS> queries;
     Ring<2> draws;
     if (warpgroup == 0) {
-        if (CONSUMERS == 3) setmaxnreg_dec<32>();
-        else if (D == 256 || Q_SLOTS == 2) setmaxnreg_dec<40>();        // more addresses
-        else setmaxnreg_dec<24>();
+        setmaxnreg_dec<FEW>();
         if (threadIdx.x == 0) {
             auto load = [&](const TensorMap* map, unsigned char* slot, mbarrier_t* full, int kv_head, int token) {
                 mbarrier_arrive_expect_tx(full, KV_BYTES);
@@ -177,9 +183,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         }
         return;
     }
-    if (CONSUMERS == 3) setmaxnreg_inc<160>();
-    else if (D == 256 || Q_SLOTS == 2) setmaxnreg_inc<232>();
-    else setmaxnreg_inc<240>();
+    setmaxnreg_inc<MANY>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
     Trace trace(thread == 0);                                   // nothing, unless hl.timeline compiles its marks in
     unsigned q_tile = 0, q_tiles = shared_address(shared) + me * 64 * 128, k_tiles = shared_address(ks), v_tiles = shared_address(vs);
@@ -193,7 +197,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
     };
     auto values = [&](int slot, int accumulate) {
         wgmma_fence();
-        wgmma_values<BN>(out, p, v_tiles + slot * KV_BYTES, KV_PANEL, accumulate);
+        wgmma_values_in<BN, (D * PER_SM > 256)>(out, p, v_tiles + slot * KV_BYTES, KV_PANEL, accumulate);
         wgmma_commit_group();
     };
     unsigned theirs = CLUSTER > 1 ? mapa_shared_cluster(k_empty, thread % CLUSTER) : 0;

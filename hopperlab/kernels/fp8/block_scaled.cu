@@ -8,17 +8,21 @@
 // - ROWS 2: a tile twice as tall, of which a warpgroup multiplies its two blocks of 64 rows one after the other, with the same tile
 //   of B: fewer bytes for each product;
 // - UNROLL k-blocks one after the other in the code: for a deep k. A short one has to wait for so much code first;
+// - CONSUMERS 3: a tile of 192 x 128, where tiles twice as tall would leave most SMs idle in their last wave;
 // - STREAM_B, where m is one tile high, so that every byte of B is read once: its lines leave the L2 first;
-// - GROUP 0 launches one CTA a tile, for small products.
+// - GROUP 0 launches one CTA a tile, for small products;
+// - SPLIT, for few tiles and a deep k: as many CTAs of a cluster multiply a share of k each, and add up through distributed shared memory
+//   (split_exchange.cuh). One SM takes 0.2 us a k-block, and the others have nothing to do.
 //
 // What a warpgroup does between two products is time that its tensor cores spend on the other one's, or on nothing. So with PARTS 1 a stage's
 // descriptors are those of the first stage moved on, one addition each; the scales are read behind the wgmmas, which would wait for them;
 // and whether the next tile is there is asked before the promotion, which takes longer than the answer. Code that is unrolled is faster
 // without the question (recordings/README.md).
 //
-// Macros: BN (64 or 128), CONSUMERS (1 or 2), ROWS (blocks of 64 rows of the tile for each of them; 2 with PARTS 1), STAGES, CLUSTER_N,
-// PARTS, UNROLL (PARTS 1), STREAM_B, GROUP (columns of cluster tiles), C_SLOTS. Launch: grid (CLUSTER_N * clusters), at most the SMs, or
-// (CLUSTER_N * columns of cluster tiles, rows) with GROUP 0; block 128 * (CONSUMERS + 1); dynamic shared memory
+// Macros: BN (64 or 128), CONSUMERS (1 to 3; 3 with PARTS 1), ROWS (blocks of 64 rows of the tile for each of them; 2 with PARTS 1), STAGES, CLUSTER_N,
+// PARTS, UNROLL (PARTS 1), STREAM_B, GROUP (columns of cluster tiles), SPLIT (at most the k-blocks; more than 1 with CLUSTER_N 1 and GROUP 0),
+// C_SLOTS. Launch: grid (CLUSTER_N * clusters), at most the SMs, or (CLUSTER_N * SPLIT * columns of cluster tiles, rows) with GROUP 0;
+// block 128 * (CONSUMERS + 1); dynamic shared memory
 // STAGES * ((BM + BN) * 128 + BM * 4) + CONSUMERS * C_SLOTS * 8192 + 128.
 // Tensor maps: A box BM / CLUSTER_N x 128, B box BN x 128 (uint8, swizzle 128B, fill zero), C box 64 x 64 bf16 swizzle 128B, a_scales
 // (k-blocks x m floats, rows a multiple of 16 bytes apart) box 1 x BM. b_scales: ceil(n / 128) x k-blocks floats.
@@ -32,6 +36,7 @@
 #include <hopperlab/ring.cuh>
 #include <hopperlab/ring_barriers.cuh>
 #include <hopperlab/setmaxnreg.cuh>
+#include <hopperlab/split_exchange.cuh>
 
 #ifndef BN
 #define BN 128
@@ -60,6 +65,9 @@
 #ifndef GROUP
 #define GROUP 8
 #endif
+#ifndef SPLIT
+#define SPLIT 1
+#endif
 #ifndef C_SLOTS
 #define C_SLOTS 1
 #endif
@@ -67,12 +75,17 @@
 constexpr int BM = 64 * ROWS * CONSUMERS, THREADS = 128 * (CONSUMERS + 1);
 constexpr int A_BYTES = BM * FP8_BK, TILE_BYTES = (BM + BN) * FP8_BK, SCALE_BYTES = BM * 4, SLOT_BYTES = 8192;
 constexpr int A_SHARE = BM / CLUSTER_N;                         // rows of A that one CTA loads for all of its cluster
-enum { START = 3 };                                             // named barrier; 1 and 2 are the consumers' own
-static_assert((BN == 64 || BN == 128) && (ROWS == 1 || ROWS == 2 && PARTS == 1) && CONSUMERS <= 2 && (ROWS * BN / 64) % C_SLOTS == 0);
+constexpr int CTAS = CLUSTER_N * SPLIT;                         // of a cluster
+constexpr int FINISHERS = SPLIT < BN / 64 ? SPLIT : BN / 64;    // of a tile's CTAs: each stores whole chunks of 64 columns
+using Exchange = SplitExchange<SPLIT, FINISHERS, ROWS, BN / 2>;
+enum { START = 4 };                                             // named barrier; 1 to 3 are the consumers' own
+static_assert((BN == 64 || BN == 128) && (ROWS == 1 || ROWS == 2 && PARTS == 1) && (ROWS * BN / FINISHERS / 64) % C_SLOTS == 0);
+static_assert(CONSUMERS <= 2 || CONSUMERS == 3 && PARTS == 1 && ROWS == 1);
+static_assert(SPLIT == 1 || (CLUSTER_N == 1 && !GROUP && CONSUMERS * Exchange::BYTES <= STAGES * TILE_BYTES));
 
 extern "C" __global__ void
-#if CLUSTER_N > 1
-__cluster_dims__(CLUSTER_N, 1, 1)
+#if CLUSTER_N * SPLIT > 1
+__cluster_dims__(CTAS, 1, 1)
 #endif
 __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c_map,
@@ -83,7 +96,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     mbarrier_t* full = reinterpret_cast<mbarrier_t*>(scales + STAGES * SCALE_BYTES);
     mbarrier_t* empty = full + STAGES;
     require_aligned(shared, 1024);
-    int k_tiles = (k + FP8_BK - 1) / FP8_BK, warpgroup = threadIdx.x / 128, across = CLUSTER_N > 1 ? cluster_ctarank() : 0;
+    int warpgroup = threadIdx.x / 128, rank = CTAS > 1 ? cluster_ctarank() : 0, across = rank % CLUSTER_N, share = rank / CLUSTER_N;
+    int k_blocks = (k + FP8_BK - 1) / FP8_BK, first_k = share * k_blocks / SPLIT, k_tiles = (share + 1) * k_blocks / SPLIT - first_k; // of this share
 #if GROUP
     int rows = (m + BM - 1) / BM, cols = (n + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
     int clusters = gridDim.x / CLUSTER_N, first = blockIdx.x / CLUSTER_N, tiles = rows * cols;
@@ -93,7 +107,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     };
 #else
     constexpr int clusters = 1, first = 0, tiles = 1;
-    auto tile_at = [&](int) { return Tile{static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x) / CLUSTER_N}; };
+    auto tile_at = [&](int) { return Tile{static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x) / CTAS}; };
 #endif
     auto column_of = [&](Tile tile) { return (tile.col * CLUSTER_N + across) * BN; };
     if (threadIdx.x == 32) {                                    // another warp fetches the maps
@@ -105,10 +119,10 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     if (threadIdx.x == 0) {
         // This CTA's producer, and the bytes of all; a lane of each consumer warp of each CTA.
         ring_barriers_init<STAGES>(full, 1, empty, 4 * CONSUMERS * CLUSTER_N);
-        if (CLUSTER_N > 1) fence_mbarrier_init_release_cluster();
+        if (CTAS > 1) fence_mbarrier_init_release_cluster();
     }
     __syncwarp();
-    if (CLUSTER_N > 1) {
+    if (CTAS > 1) {
         barrier_cluster_arrive_relaxed();                       // nobody, in any CTA, touches a barrier before it is one
         barrier_cluster_wait();
     } else if (warpgroup == 0) {
@@ -125,7 +139,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             for (int index = first; index < tiles; index += clusters) {
                 Tile tile = tile_at(index);
                 int row0 = tile.row * BM, col0 = column_of(tile);
-                for (int i = 0; i < k_tiles; i++, ring.advance()) {
+                for (int i = first_k; i < first_k + k_tiles; i++, ring.advance()) {
                     unsigned char* stage = shared + ring.slot * TILE_BYTES;
                     unsigned char* a_share = stage + across * A_SHARE * FP8_BK;
                     mbarrier_t* arrived = &full[ring.slot];
@@ -141,9 +155,16 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             for (int s = 0; CLUSTER_N > 1 && s < STAGES; s++, ring.advance())       // all slots have come back: nobody writes here
                 mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
         }
+        if (SPLIT > 1) {                                        // the consumers' cluster barriers want everybody, whole warps
+            __syncwarp();
+            barrier_cluster_arrive();
+            barrier_cluster_wait();
+            barrier_cluster_arrive();
+            barrier_cluster_wait();
+        }
         return;
     }
-    setmaxnreg_inc<240>();
+    setmaxnreg_inc<CONSUMERS == 3 ? 160 : 240>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128, lane = thread % 32;
     int row = me * 64 * ROWS + thread / 32 * 16 + lane / 4;     // this thread's upper row in its first block; the lower one is 8 below
     unsigned theirs = CLUSTER_N > 1 ? mapa_shared_cluster(empty, lane % CLUSTER_N) : 0;
@@ -172,7 +193,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             #pragma unroll
             for (int i = 0; i < BN / 2; i++) sum[x][i] = 0;
         // The scales of B: one for all columns of a tile. Past the edge any will do.
-        const float* of_b_at = b_scales + static_cast<size_t>(min(column_of(tile), n - 1) / 128) * k_tiles;
+        const float* of_b_at = b_scales + static_cast<size_t>(min(column_of(tile), n - 1) / 128) * k_blocks + first_k;
 #if PARTS == 1
         float part[BN / 2];
         #pragma unroll UNROLL
@@ -240,7 +261,22 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         }
         ring.advance();
 #endif
-        store_accumulators_tma<C_SLOTS>(&c_map, sum, slots + me * C_SLOTS * SLOT_BYTES, 1 + me, tile.row * BM + me * 64 * ROWS, column_of(tile), m, n);
+        int row0 = tile.row * BM + me * 64 * ROWS;
+        unsigned char* my_slots = slots + me * C_SLOTS * SLOT_BYTES;
+        if constexpr (SPLIT == 1) {
+            store_accumulators_tma<C_SLOTS>(&c_map, sum, my_slots, 1 + me, row0, column_of(tile), m, n);
+        } else {
+            float own[ROWS][Exchange::OWN];
+            const unsigned char* my_mail = shared + me * Exchange::BYTES;
+            barrier_cluster_arrive();                           // nobody in the cluster needs its ring any more
+            barrier_cluster_wait();
+            Exchange::send(sum, own, my_mail, share, rank, 1);
+            barrier_cluster_arrive();                           // the mail has arrived; nobody writes to another CTA after this
+            barrier_cluster_wait();
+            if (share >= FINISHERS) break;
+            Exchange::add(own, my_mail);
+            store_accumulators_tma<C_SLOTS>(&c_map, own, my_slots, 1 + me, row0, column_of(tile) + share * (BN / FINISHERS), m, n);
+        }
     }
     if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -82,6 +82,7 @@ class Forward(Configuration):
     chains: int = 1
     dealt: int = 0
     cluster: int = 1
+    per_sm: int = 1
 
     @property
     def together(self) -> int:
@@ -101,6 +102,44 @@ STEPS: Mapping[str, Forward] = {
     "persistent": Forward(),
 }
 """The steps in climbing order, as they are for a head size of 128."""
+
+@dataclass(frozen=True)
+class Short:
+    """A configuration for short sequences. tile, block: us of a tile's start and end, and of a block of keys, with as many CTAs an SM as it has."""
+
+    choice: Forward
+    tile: float
+    block: float
+
+    def suits(self, causal: bool) -> bool:
+        """Whether it was measured with this mask: all heads at once are for tiles of several lengths, pairs, which are dealt out in advance, for those of one."""
+        return not (self.choice.dealt if causal else self.choice.group == 0)
+
+    def estimated(self, causal: bool, length: int, units: int) -> float:
+        """Microseconds of self-attention of `units` heads, those of all sequences, each of `length`. Equal tiles go in whole rounds; of unequal ones the end is
+        as long as the shortest where those of all heads come last, and up to the longest where each head ends with its own."""
+        choice = self.choice
+        high, places = choice.bm * choice.together, choice.blocks // choice.together
+        seen = [min(length, (tile + 1) * high if causal else length) for tile in range(-(-length // high))]
+        times = [self.tile + self.block * -(-keys // choice.bn) for keys in seen]
+        if times[0] == times[-1]:
+            return START + -(-units * len(times) // places) * times[0]
+        return START + max(times[-1], units * sum(times) / places + (TAIL * times[-1] if choice.group else times[0]))
+
+
+START, TAIL = 4.0, 0.6                  # us of a launch around its tiles; the share of the longest tile
+_ALONE = Forward(consumers=1, turns=0, q_slots=2, group=1)
+_TWO, _THREE = replace(_ALONE, per_sm=2, blocks=2 * SMS), replace(_ALONE, bn=64, per_sm=3, blocks=3 * SMS)
+SHORT: Mapping[int, Mapping[str, Short]] = {
+    64: {"192 queries": Short(Forward(consumers=3, q_slots=2, group=1), 1.48, 1.53), "64 queries, two an SM": Short(_TWO, 1.48, 1.22),
+         "64 queries, three an SM": Short(_THREE, 1.62, 0.91)},
+    128: {"128 queries": Short(Forward(q_slots=2, group=1), 1.96, 1.65), "all heads": Short(Forward(q_slots=2), 2.15, 1.42),
+          "pairs": Short(Forward(q_slots=2, dealt=1, cluster=2, group=1), 1.12, 1.77), "64 queries, two an SM": Short(replace(_TWO, bn=64), 1.96, 0.98)},
+    256: {"128 queries": Short(Forward(bn=80, group=1), 3.44, 1.77), "all heads": Short(Forward(bn=80), 2.85, 2.21),
+          "128 queries, blocks of 64": Short(Forward(bn=64, group=1), 3.78, 1.53),
+          "64 queries, two an SM": Short(replace(_TWO, q_slots=1, bn=64, stages=1), 4.15, 1.91)}}
+"""What sequences shorter than LONG may get, by head size, with times fitted to `search_attention`."""
+LONG = 2048                             # from here on what was measured at the nearest length
 
 BY_HEAD_SIZE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
 
@@ -132,8 +171,12 @@ def nearest(measured: Mapping[tuple[int, bool, int], Kind], d: int, causal: bool
     return known[min(known, key=lambda size: abs(math.log(size / max(1, length))))] if known else None
 
 
-def choose(d: int, causal: bool, length: int) -> Forward:
-    """The configuration for a head size, a mask and the longest sequence: that of the nearest length in the table, else one a head size."""
+def choose(d: int, causal: bool, length: int, units: int = 1024) -> Forward:
+    """The configuration for a head size, a mask and the longest sequence: below LONG, but for lengths in the table, what is estimated to be fastest; else
+    that of the nearest length in the table, or one a head size. units: heads of sequences of that length, as many as the tokens make."""
+    if length < LONG and (d, causal, length) not in table():
+        suited = (short for short in SHORT[d].values() if short.suits(causal))
+        return min(suited, key=lambda short: short.estimated(causal, max(1, length), max(1, units))).choice
     return nearest(table(), d, causal, length) or BY_HEAD_SIZE[d]
 
 
@@ -180,7 +223,8 @@ def forward(q: Array, k: Array, v: Array, o: Array, lse: Array, q_starts: Array,
             choice: Forward | None = None, backend: str | None = None) -> Launch:
     """attention/forward.cu in one configuration (default: `choose`). scale: of the scores, 1 / sqrt(D) unless given."""
     tokens, heads, kv_heads, d, sequences = sizes(q, k, v, o, lse, q_starts, k_starts)
-    choice = choice or choose(d, causal, int(np.diff(asnumpy(q_starts)).max()))
+    longest = int(np.diff(asnumpy(q_starts)).max())
+    choice = choice or choose(d, causal, longest, heads * tokens // max(1, longest))
     tiles, group, blocks = choice.work(heads, q_starts, k_starts, d)
     kernel = load_kernel(choice.SOURCE, "attention", choice.options(d, causal), backend=backend)
     numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))

@@ -7,9 +7,6 @@ a_scales[k-block][row] (1 x 128, rows a multiple of 16 bytes apart), b_scales[n-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,67 +14,19 @@ import numpy as np
 from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
 from . import operand_checks as checks
-from .. import recordings
+from .fp8_choice import BLOCK as BLOCK, BlockScaled, choose
+from .fp8_choice import DEEP as DEEP, HIGH as HIGH, NARROW as NARROW, SHORT as SHORT, TALL as TALL, parsed as parsed, table as table
 from .launch import SMS, Launch
 
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
 
-BLOCK = 128                             # columns of k, and rows of b, that share a scale
 LARGEST = 448.0                         # of e4m3
 E4M3 = ("float8_e4m3fn", "uint8")       # uint8: the same bits, where ml_dtypes is not at hand (CuPy)
 
 
 def _ceil(a: int, b: int) -> int:
     return -(-a // b)
-
-
-@dataclass(frozen=True)
-class BlockScaled:
-    """One configuration of fp8/block_scaled.cu: its macros in lower case; `blocks`, the most CTAs of a launch; and `promotion`, bytes that
-    a miss of a or b fetches into the L2 (0: the sectors asked for)."""
-
-    bn: int = 128
-    consumers: int = 2
-    rows: int = 1
-    stages: int = 5
-    cluster_n: int = 2
-    parts: int = 2
-    unroll: int = 1
-    stream_b: int = 0
-    group: int = 8
-    c_slots: int = 1
-    blocks: int = SMS
-    promotion: int = 0
-
-    @property
-    def bm(self) -> int:
-        """Rows of a tile."""
-        return 64 * self.rows * self.consumers
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """NVRTC options."""
-        return tuple(f"-D{f.name.upper()}={getattr(self, f.name)}" for f in fields(self) if f.name not in ("blocks", "promotion"))
-
-    @property
-    def shared_bytes(self) -> int:
-        """Dynamic shared memory of a CTA."""
-        return self.stages * ((self.bm + self.bn) * BLOCK + self.bm * 4) + self.consumers * self.c_slots * 8192 + 128
-
-    def grid(self, m: int, n: int) -> tuple[int, ...]:
-        """One CTA a tile where group is 0; else as few CTAs as make no more waves of tiles than `blocks` of them."""
-        rows, columns = _ceil(m, self.bm), _ceil(n, self.bn * self.cluster_n)
-        if self.group == 0:
-            return self.cluster_n * columns, rows
-        waves = _ceil(rows * columns, max(1, self.blocks // self.cluster_n))
-        return (self.cluster_n * _ceil(rows * columns, waves),)
-
-
-TALL = BlockScaled(rows=2, parts=1, stages=3, c_slots=4)        # pairs; a slot for each chunk of C that a warpgroup stores
-DEEP = replace(TALL, unroll=8)
-NARROW = BlockScaled(bn=64, cluster_n=1, group=0, stages=8)     # 128 x 64, a CTA each
-SHORT = BlockScaled(consumers=1, cluster_n=1, group=0, stages=8)        # 64 x 128
 
 
 def sizes(a: Array, b: Array, c: Array, a_scales: Array | None = None, b_scales: Array | None = None) -> tuple[int, int, int]:
@@ -144,6 +93,8 @@ def block_scaled(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array,
     """fp8/block_scaled.cu in one configuration (default: `choose` for the shape)."""
     m, n, k = sizes(a, b, c, a_scales, b_scales)
     choice = choice or choose(m, n, k)
+    if choice.split > -(-k // BLOCK):
+        raise checks.OperandError("size", f"k = {k}: {-(-k // BLOCK)} k-blocks of {BLOCK} cannot be split between {choice.split} CTAs")
     kernel = load_kernel("fp8/block_scaled.cu", "gemm", (*choice.options, *options), backend=backend)
     maps = (_map(a, choice.bm // choice.cluster_n, choice.promotion), _map(b, choice.bn, choice.promotion), _c_map(c),
             TensorMap.tiled(a_scales[:, :m], box=(1, choice.bm)))
@@ -165,41 +116,6 @@ STEPS: Mapping[str, Callable[..., Launch]] = {
     "block_scaled": block_scaled,
 }
 """The steps with fine-grained scales, in climbing order; each takes (a, b, c, a_scales, b_scales)."""
-
-
-def parsed(options: Sequence[str]) -> BlockScaled:
-    """The configuration that a record's options name ('BN=256', …). Raises ValueError for one that does not exist any more."""
-    known = {f.name for f in fields(BlockScaled)}
-    values = dict(option.lower().split("=") for option in options)
-    if set(values) - known:
-        raise ValueError(f"fp8/block_scaled.cu has no {', '.join(sorted(set(values) - known))}")
-    return BlockScaled(**{name: int(value) for name, value in values.items()})
-
-
-@lru_cache(maxsize=1)
-def table() -> Mapping[tuple[int, ...], BlockScaled]:
-    """The configuration measured to be fastest at each shape, from the recording `fp8`; empty where there is none."""
-    if "fp8" not in recordings.names():
-        return {}
-    known = {f.name for f in fields(BlockScaled)}
-    return {record.shape: parsed(record.options) for record in recordings.load("fp8") if record.kernel == "final" and record.options
-            and {option.partition("=")[0].lower() for option in record.options} <= known}
-
-
-def choose(m: int, n: int, k: int) -> BlockScaled:
-    """The configuration for a shape: the table's; else one CTA a small tile while all fit on the GPU at once; small tiles by CTAs that stay
-    where m is one tile high, so that B is read once and goes through the L2 as such; else tiles of 256 x 128 by pairs of CTAs that stay, with
-    room for a tile of C (the best over the large shapes together)."""
-    if (m, n, k) in table():
-        return table()[m, n, k]
-    small = replace(NARROW if m > 64 else SHORT, stream_b=int(m <= 128))
-    if prod(small.grid(m, n)) <= SMS:
-        return small
-    if m <= 128:
-        return replace(small, group=8)
-    if _ceil(m, 256) * _ceil(n, 128) < SMS // 2:
-        return BlockScaled(cluster_n=1, group=0)
-    return DEEP
 
 
 def quantise(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

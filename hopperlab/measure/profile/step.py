@@ -56,7 +56,7 @@ def _attention(d: str = "128", mask: str = "full", length: str = "4096") -> Laun
         raise ValueError(f"the mask is full or causal, not {mask}")
     size, long = int(d), int(length)
     heads, lengths = attention.HIDDEN // size, [long] * (attention.TOKENS // long)
-    return attention.make(attention.operands(lengths, lengths, heads, heads, size), mask == "causal", choose(size, mask == "causal", long))
+    return attention.make(attention.operands(lengths, lengths, heads, heads, size), mask == "causal", choose(size, mask == "causal", long, heads * len(lengths)))
 
 
 CAPSTONES: Mapping[str, Callable[..., Launch]] = {"fp8": _fp8, "tensor_scale": _tensor_scale, "attention": _attention}

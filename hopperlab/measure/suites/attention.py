@@ -128,7 +128,9 @@ def check(name: str) -> int:
 
 
 def _named() -> dict[str, tuple[int, Forward]]:
-    return {f"{d}: {name}": (d, choice) for d, choices in CONFIGURATIONS.items() for name, choice in choices.items()} | {
+    """What is checked on a GPU: the configurations of the recording, those of short sequences, and the steps."""
+    every = {d: {**choices, **{f"short, {name}": short.choice for name, short in ours.SHORT[d].items()}} for d, choices in CONFIGURATIONS.items()}
+    return {f"{d}: {name}": (d, choice) for d, choices in every.items() for name, choice in choices.items()} | {
         f"step {name}": (128, choice) for name, choice in ours.STEPS.items()}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..launches import attention as ours
+from ..launches.attention import Forward
 from ..launches.operands import bf16_values
 from ..launches.random_cells import Cell, random_cells
 from ..machine.peers import Peer
@@ -90,10 +91,10 @@ def race(numbers: tuple[int, ...], kernels: tuple[str, ...], chosen: tuple[str, 
     o, lse = reference(cupy, **values, lengths=cell.lengths, causal=cell.causal)
     largest = float(cupy.abs(values["v"]).max())
     field: dict[str, Contestant] = {}
-    for name in kernels:
-        choice = KERNELS[name](cell.d, cell.causal, max(cell.lengths))
-        launch = make(given, cell.causal, choice)
-        field[name] = Contestant(name, launch.bound(), (*cell.options, *choice.named), launch)
+    for kernel in kernels:
+        for name, choice in KERNELS[kernel](cell).items():
+            launch = make(given, cell.causal, choice)
+            field[name] = Contestant(kernel, launch.bound(), (*cell.options, *choice.named), launch)
     theirs: dict[str, Output] = {entry: make_(given, cell) for name in chosen for entry, make_ in PEERS[name].entries.items()}
     for name in chosen:
         for entry in PEERS[name].entries:
@@ -112,9 +113,18 @@ def race(numbers: tuple[int, ...], kernels: tuple[str, ...], chosen: tuple[str, 
 
 def compile_choices(cells: Sequence[tuple[int, ...]], kernels: Sequence[str]) -> None:
     """Compile what is picked for each cell, all at once."""
-    chosen = ((ours.choose(cell.d, cell.causal, max(cell.lengths)), cell) for cell in map(Cell.of, cells))
+    chosen = ((choice, cell) for cell in map(Cell.of, cells) for kernel in kernels for choice in KERNELS[kernel](cell).values())
     compile_ahead((choice.SOURCE, "attention", choice.options(cell.d, cell.causal)) for choice, cell in chosen)
 
 
-KERNELS = {"final": ours.choose}
-RACES = Races("attention", (), only_random, KERNELS, tuple(KERNELS), PEERS, race, random_cells, compile_choices, lambda numbers: str(Cell.of(numbers)))
+def picked(cell: Cell) -> Forward:
+    """The course's choice."""
+    longest = max(cell.lengths)
+    return ours.choose(cell.d, cell.causal, longest, cell.heads * sum(cell.lengths) // longest)
+
+
+KERNELS: Mapping[str, Callable[[Cell], Mapping[str, Forward]]] = {
+    "tried": lambda cell: {name: short.choice for name, short in ours.SHORT[cell.d].items() if short.suits(cell.causal)},
+    "final": lambda cell: {"final": picked(cell)}}
+"""Each takes a cell and gives configurations by name. `tried`: those that short sequences may get."""
+RACES = Races("attention", (), only_random, KERNELS, ("final",), PEERS, race, random_cells, compile_choices, lambda numbers: str(Cell.of(numbers)))

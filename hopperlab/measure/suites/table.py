@@ -124,6 +124,11 @@ SUITES: tuple[Suite, ...] = (
     Suite("search", "search", "suites.search:measure", f"hopperlab bench search {_OUT}",
           "configurations of `final` at random shapes beside cuBLAS, `note` is the place in the cost model's ranking: what the model is fitted on",
           rounds=9, keeps=True, shown="suites.search:shown", method="suites.search:METHOD"),
+    Suite("search", "search_fp8", "suites.search_random:fp8", f"hopperlab bench search --kernels search_fp8 {_OUT}",
+          "configurations of the fp8 product that its model ranks first (`tried`, `note` names them) and the one that is picked (`final`) beside cuBLASLt, "
+          "at random shapes: what that model is fitted on", keeps=True, shown="suites.search_random:shown", method="suites.search_random:METHOD"),
+    Suite("search", "search_attention", "suites.search_random:attention", f"hopperlab bench search --kernels search_attention {_OUT}",
+          "the same for attention over short sequences, beside cuDNN", keeps=True, shown="suites.search_random:shown", method="suites.search_random:METHOD"),
     Suite("copy", "bench_copy", "suites.race_copy:RACES", f"hopperlab bench copy {_OUT}",
           "the same for copies (not stored here)", kind=RACE, method="suites.race:METHOD"),
     Suite("fp8", "fp8", "suites.fp8:measure", f"hopperlab bench fp8 {_OUT}",
