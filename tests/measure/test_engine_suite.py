@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite `engine` without a GPU: its probes run in the emulator, small; what a barrier that opened early means in a record."""
+import numpy as np
+import pytest
+
+from hopperlab.measure.launches import micro
+from hopperlab.measure.suites import engine, micro_records
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Probes in the emulator, small, and no L2 to flush."""
+    for name in ("map_cache", "early_opening"):
+        make = getattr(micro, name)
+        monkeypatch.setattr(micro, name, lambda *given, backend, make=make, **more: make(*given, **more, backend="emulator"))
+    for module in (engine, micro_records):
+        monkeypatch.setattr(module, "flush", lambda: None)
+    for name, value in (("COUNTS", (1, 3)), ("STRIDES", (2,)), ("BOXES", ((4, 64),)), ("TRIALS", 2), ("SMALL", (16, 600)), ("PASSES", 3)):
+        monkeypatch.setattr(engine, name, value)
+
+
+def test_maps(here):
+    found = engine.maps(2)
+    assert [record.options for record in found] == [
+        (f"maps={count}", "stride=256", f"order={order}", f"use={use}")
+        for order, uses in (("forwards", ("again", "first")), ("there and back", ("again",))) for count in (1, 3) for use in uses]
+    assert all(record.value_min > 0 and record.unit == "cycles" for record in found)
+
+
+@pytest.mark.parametrize("box", engine.BOXES, ids=str)
+def test_announcements_end_with_the_whole_box(box):
+    told = list(engine.announcements(*box))
+    whole = 2 * box[0] * box[1]
+    assert told[-1] == whole and told == sorted(set(told)) and 16 in told and all(told[at] < whole for at in range(len(told) - 1))
+
+
+def test_a_record_of_pieces():
+    probe = micro.early_opening(4, 64, 512, 2, backend="emulator")
+    record = engine._opened(np.array([-1, 2, 4, 3]), ("announced=256",), (4, 64), probe)
+    assert (record.runs, record.wrong, record.value, record.value_min, record.value_max) == (4, 3, 384, 256, 512)
+    never = engine._opened(np.array([-1, -1]), ("announced=600",), (4, 64), probe)
+    assert (never.runs, never.wrong, never.value) == (2, 0, None)
+
+
+def test_pieces(here):
+    found = [record for record in engine.pieces(1) if record.options[0] == "announced=512"]
+    assert [(record.options[1], record.wrong, record.value) for record in found] == [("from=memory", 2, 512), ("from=L2", 2, 512)]
