@@ -56,9 +56,9 @@ def convolve(image: np.ndarray, filters: np.ndarray, padding: int = 0, stride: i
 
 
 def load_matrix(image: Any, edges: Sequence[int], padding: int = 0, stride: int = 1, pixels: int = 128,
-                lower: Sequence[int] | None = None, upper: Sequence[int] | None = None) -> np.ndarray:
+                lower: Sequence[int] | None = None, upper: Sequence[int] | None = None, made: Any = None) -> np.ndarray:
     """The same matrix laid out by TMA (copy/im2col_load.cu): in the emulator for a NumPy image, else where the image lies. lower, upper: other
-    corners than the right ones, for breaking it.
+    corners than the right ones, for breaking it; made: another map of the image altogether.
 
     Raises ValueError when the filter does not fit, TensorMapError for corners that the driver refuses.
     """
@@ -73,6 +73,8 @@ def load_matrix(image: Any, edges: Sequence[int], padding: int = 0, stride: int 
         right = corners(edges, padding)
         wrong = hl.TensorMap.im2col(image, lower or right[0], upper or right[1], channels, pixels, element_strides=(1, stride, stride, 1))
         launch = replace(launch, args=(wrong, *launch.args[1:]))
+    if made is not None:
+        launch = replace(launch, args=(made, *launch.args[1:]))
     launch()
     return hl.asnumpy(out)
 
