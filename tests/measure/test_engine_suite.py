@@ -46,3 +46,17 @@ def test_pieces(here, monkeypatch):
     monkeypatch.setattr(engine, "announcements", lambda *box: [512])
     found = engine.pieces(1)
     assert [(record.options[1], record.wrong, record.value) for record in found] == [("from=memory", 2, 512), ("from=L2", 2, 512)]
+
+
+def test_corners(monkeypatch):
+    """With the emulator in the GPU's place: right corners are right, exchanged ones are not, but where the two are the same."""
+    real = engine._laid
+    monkeypatch.setattr(engine, "_laid", lambda *given: real(*given[:-1], "emulator"))
+    found = engine.corners(1)
+    assert len(found) == 2 * len(engine.CONVOLUTIONS)
+    by_corner = {kind: [record for record in found if record.options[-1] == f"corners={kind}"] for kind in ("right", "exchanged")}
+    assert {record.outcome for record in by_corner["right"]} == {"right"}
+    same = by_corner["exchanged"][0]
+    assert same.options[:2] == ("filter=3 x 3", "padding=1") and same.outcome == "right"
+    assert {record.outcome for record in by_corner["exchanged"][1:]} <= {"wrong", "refused"} and sum(record.outcome == "wrong" for record in found) >= 2
+    assert all(record.note == "as in the emulator" for record in found if record.outcome != "refused")

@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lesson 05x's later questions to the copy engine, the recording `engine`: how many tensor maps it keeps, and in which pieces it tells a barrier of a box.
+"""Later questions to the copy engine, the recording `engine`: how many tensor maps it keeps, in which pieces it tells a barrier of a box (lesson 05x), and where an
+im2col load walks when its corners differ (lesson 06x).
 
 `maps`: the same copy through one map after the other, over their number. `pieces`: a barrier that was told of fewer bytes than the box has, over what it was
-told: it opens early only where the pieces that have landed add up to that. Needs a Hopper GPU.
+told: it opens early only where the pieces that have landed add up to that. `corners`: the matrix of a convolution, with its corners and with the two exchanged,
+held against the definition and against what the emulator lays out. Needs a Hopper GPU.
 """
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ..launches import micro
+from ...hopper.tensormap import TensorMapError
+from ...runtime.arrays import array_module, asnumpy
+from ...runtime.tensor_map import TensorMap
+from ..launches import copies, micro
 from ..recordings import Record
 from .fields import facts
 from .micro_records import flush, numbered, sampled
@@ -23,6 +31,7 @@ STRIDES = (1, 8)                # from map to map, in maps of 128 bytes
 BOXES = ((64, 64), (64, 16), (8, 256))
 TRIALS = 64
 SMALL = (16, 32, 64, 1000)      # announced besides the multiples
+CONVOLUTIONS = (((3, 3), 1, 1), ((3, 3), 0, 1), ((5, 3), 1, 1), ((1, 5), 2, 1), ((7, 2), 0, 2), ((4, 3), 1, 3))       # filter (rows, columns), padding, stride
 
 
 def maps(rounds: int) -> list[Record]:
@@ -69,6 +78,45 @@ def _opened(lines: np.ndarray, words: tuple[str, ...], shape: tuple[int, int], p
     return Record("pieces", "early_opening", words, shape, "bfloat16", unit="bytes", runs=len(lines), wrong=len(opened), **spread, **facts(probe.launch))
 
 
+def corners(_rounds: int) -> list[Record]:
+    """Whether the engine lays out a convolution's matrix as its definition says, and as the emulator does, with each corner and with the two exchanged."""
+    image = np.random.default_rng(9).integers(1, 1000, (2, 11, 13, 8)).astype(np.float16)
+    records = []
+    for (edges, padding, stride), exchanged in itertools.product(CONVOLUTIONS, (False, True)):
+        exact = _matrix(image, edges, padding, stride)
+        options = (f"filter={edges[0]} x {edges[1]}", f"padding={padding}", f"stride={stride}", f"corners={'exchanged' if exchanged else 'right'}")
+        try:
+            here, there = (_laid(image, exact.shape, edges, padding, stride, exchanged, place) for place in ("gpu", "emulator"))
+        except TensorMapError as problem:
+            records.append(Record("corners", "im2col_load", options, image.shape, "float16", outcome="refused", note=str(problem).partition("\n")[0]))
+            continue
+        wrong = int((here != exact).any(axis=(1, 2)).sum())
+        records.append(Record("corners", "im2col_load", options, image.shape, "float16", outcome="wrong" if wrong else "right", runs=len(exact), wrong=wrong,
+                              note="as in the emulator" if np.array_equal(here, there) else "not as in the emulator"))
+    return records
+
+
+def _matrix(image: np.ndarray, edges: tuple[int, int], padding: int, stride: int) -> np.ndarray:
+    """(output pixels, filter elements, channels), by the definition."""
+    padded = np.pad(image, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    rows, columns = ((size - edge) // stride + 1 for size, edge in zip(padded.shape[1:3], edges, strict=True))
+    taps = [padded[:, y:y + stride * rows:stride, x:x + stride * columns:stride][:, :rows, :columns] for y, x in itertools.product(*map(range, edges))]
+    return np.stack([tap.reshape(-1, image.shape[-1]) for tap in taps], axis=1)
+
+
+def _laid(image: np.ndarray, shape: tuple[int, ...], edges: tuple[int, int], padding: int, stride: int, exchanged: bool, place: str) -> np.ndarray:
+    """The same by copy/im2col_load.cu in a place; exchanged: lower and upper corner of the map change places."""
+    xp: Any = array_module(place)
+    source, out = xp.asarray(image), xp.zeros(shape, np.float16)
+    launch = copies.im2col_load(source, out, edges, padding, stride, channels=8, backend=place)
+    if exchanged:
+        fields = launch.args[0].fields
+        lower, upper = ((-padding, -padding), tuple(padding - (edge - 1) for edge in edges))
+        launch = replace(launch, args=(TensorMap.im2col(source, upper, lower, 8, fields.pixels_per_column, element_strides=(1, stride, stride, 1)), *launch.args[1:]))
+    launch()
+    return asnumpy(out)
+
+
 def measure(rounds: int = 5) -> list[Record]:
-    """The records of `maps` and of `pieces`."""
-    return [*maps(rounds), *pieces(rounds)]
+    """The records of `maps`, `pieces` and `corners`."""
+    return [*maps(rounds), *pieces(rounds), *corners(rounds)]

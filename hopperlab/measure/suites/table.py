@@ -180,7 +180,8 @@ SUITES: tuple[Suite, ...] = (
           "why `cuda::pipeline` is slower: groups, mbarriers and both pipelines on one tile, the next copy before or after the product, registers, edges (lesson 03x)",
           rounds=15, method="suites.pipelines:METHOD"),
     Suite("lessons", "engine", "suites.engine:measure", f"hopperlab bench lessons --kernels engine {_OUT}",
-          "how many tensor maps the copy engine keeps, and in which pieces a box counts on a barrier that was told too few bytes (lesson 05x)",
+          "how many tensor maps the copy engine keeps, in which pieces a box counts on a barrier that was told too few bytes (lesson 05x), im2col loads whose corners differ "
+          "(lesson 06x)",
           rounds=5, method="suites.engine:METHOD"),
     Suite("lessons", "triton_roles", "suites.triton_roles:measure", f"hopperlab bench lessons --kernels triton_roles {_OUT}",
           "a product in Triton with and without `warp_specialize`, beside cuBLAS: right or not, registers, speed (lesson 18)",
