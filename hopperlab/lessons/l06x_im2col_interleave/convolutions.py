@@ -247,6 +247,16 @@ def check_corners(lower: Sequence[int] | None, upper: Sequence[int] | None) -> s
     return "Right: the walk covers exactly the places where the filter may lie, in both axes."
 
 
+def corners_table(recording: Any) -> str:
+    """From the recording `engine`: convolutions on the GPU with their corners and with the two exchanged, and whether the emulator lays out the same."""
+    rows = []
+    for record in recording.where(suite="corners"):
+        edges, padding, stride, kind = (option.split("=")[1] for option in record.options)
+        came = f"{record.outcome}, {record.note}" if record.outcome == "right" else f"{record.wrong} of {record.runs} pixels wrong, {record.note}"
+        rows.append((edges, padding, stride, kind, came if record.outcome != "refused" else "refused by the driver's rules"))
+    return "\n".join([recording.source, *text_table("  {:6}  {:>7}  {:>6}  {:9}  {}", rows, ("filter", "padding", "stride", "corners", "on the GPU"))])
+
+
 def layouts_table(recording: Any) -> str:
     """From the recording `micro`: the im2col and interleaved copies that were run on the GPU, and how they came out."""
     chosen = [r for r in recording.where(suite="layouts") if r.kernel == "im2col_load" or r.options[0].startswith("interleave=")]
