@@ -35,8 +35,8 @@ def test_roles_double_the_work_of_a_small_tile():
     assert roles[1].counters["wgmma"] == 2 * plain[1].counters["wgmma"] and roles[1].counters["tma_loads"] == plain[1].counters["tma_loads"]
     table = other_languages.roles_beside()
     assert re.search(r"threads of a CTA +128 +384", table) and re.search(r"setmaxnreg +0 +8", table)
-    for roles, text in ((0, plain[2]), (1, roles[2])):
-        assert int(re.search(r"\.reqntid (\d+)", text)[1]) == list(other_languages.THREADS.values())[roles]
+    for place, text in enumerate((plain[2], roles[2])):
+        assert int(re.search(r"\.reqntid (\d+)", text)[1]) == list(other_languages.THREADS.values())[place]
 
 
 def test_recorded_roles_in_words():

@@ -220,7 +220,7 @@ def layout_picture(channels: int = 12, pixels: int = 4) -> style.Picture:
     axis.set(xlim=(-0.2, slices * pixels * 8 + 0.2), ylim=(2.75, -0.2), yticks=[0.4, 1.7], yticklabels=["NHWC", "NC/8HWC8"],
              xlabel="element in memory (2 bytes each); hatched: the padded tail")
     style.title(axis, f"{pixels} pixels of {channels} channels")
-    words = [f"{pixels} pixels of {channels} channels", f"  NHWC: {channels} elements a pixel, one pixel after the other",
+    words = [f"{pixels} pixels of {channels} channels", f"  NHWC: {channels} elements per pixel, one pixel after the other",
              f"  NC/8HWC8: {slices} slices of {pixels} pixels x 8 channels; {slices * 8 - channels} of each pixel's {slices * 8} are padding"]
     return style.Picture(figure, "\n".join(words))
 

@@ -23,7 +23,7 @@ SWIZZLE_OF = {32: "32B", 64: "64B", 128: "128B"}
 
 @dataclass(frozen=True)
 class Product:
-    """One launch of one_tile: right in every place it ran?, the emulator's run, d (64 x n, float32), registers a thread as ptxas counted, ptxas's notes."""
+    """One launch of one_tile: right in every place it ran?, the emulator's run, d (64 x n, float32), registers per thread as ptxas counted, ptxas's notes."""
 
     right: bool
     run: Any
