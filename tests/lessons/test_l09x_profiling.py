@@ -49,6 +49,18 @@ def test_the_recorded_profile():
     assert told.count("\n") == 5 and "recorded on NVIDIA H200" in told
 
 
+def test_two_counters_of_what_arrives():
+    """At the SMs' door every byte is counted, on both boards; in the L2 as many as were asked for with multicast, and fewer than arrive without."""
+    for board in ("h200", "h100"):
+        micro = measure.load("micro", board=board)
+        rows = [line.split() for line in profiling.doors_table(micro).splitlines()[2:]]
+        assert len(rows) == 7
+        for cluster, *words, must, _, door, _, inside, _ in rows:
+            assert door == must and float(inside) < float(must)
+            if words == ["multicast"]:
+                assert float(inside) == pytest.approx(float(must) / int(cluster), rel=0.01)
+
+
 def test_the_share_of_the_tensor_cores_is_the_time_they_need():
     loop = SimpleNamespace(options=("A=SS",), shape=(64, 256, 16), value=128.0)      # 2048 products a cycle
     micro = SimpleNamespace(where=lambda **_: [loop])

@@ -28,6 +28,7 @@ MULTIPROCESSORS = 132                   # of an H200
 HALVES = tuple(TWO_BY_TWO)              # (copy, multiply) of the four products
 INSTRUCTIONS, ISSUED, CYCLES, SECTORS = ("smsp__inst_executed.sum", "smsp__issue_active.avg.pct_of_peak_sustained_active", "sm__cycles_active.max",
                                          "lts__t_sectors_srcunit_tex_op_read.sum")
+DOOR = "l1tex__m_xbar2l1tex_read_bytes.sum"
 TRANSPOSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "transpose, dense rows": ("transpose_plain", ()), "transpose, rows padded by 1": ("transpose_padded", ("-DPITCH=33",)),
     "transpose, rows padded by 2": ("transpose_padded_2", ("-DPITCH=34",)), "transpose, XOR": ("transpose_xor", ("-DSWIZZLE=1",))}
@@ -120,9 +121,23 @@ def profile_table(micro: Any) -> str:
     """The four products: warp instructions, issue slots, cycles, bytes from the L2, and the tensor cores' share (computed, see `tensor_share`)."""
     rows = [(" + ".join(pair), values[INSTRUCTIONS] / 1e6, values[ISSUED], values[CYCLES] / 1e3, 32 * values[SECTORS] / 1e9, tensor_share(values[CYCLES], micro))
             for pair, values in profiled(micro).items()]
-    lines = text_table("{:22} {:11.1f} M {:10.1f} % {:7.0f} k {:9.2f} GB {:16.0f} %", rows,
-                       ("", "instructions", "issue slots", "cycles", "from the L2", "tensor cores need"))
+    lines = text_table("{:22} {:11.1f} M {:10.1f} % {:7.0f} k {:12.2f} GB {:16.0f} %", rows,
+                       ("", "instructions", "issue slots", "cycles", "read in the L2", "tensor cores need"))
     return "\n".join([f"{micro.source}; {micro.where(suite='issue_slots')[0].note}, 3 stages", *lines])
+
+
+def doors_table(micro: Any) -> str:
+    """From suite `multicast_traffic` of `micro`: what two counters say of a kernel whose CTAs read the same boxes, beside the bytes that must arrive. One counts at the
+    SMs' door, the other in the L2."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for record in micro.where(suite="multicast_traffic"):
+        words = dict(option.split("=", 1) for option in record.options)
+        values = found.setdefault((words["CLUSTER"], words["MULTICAST"]), {"arrives": float(record.note.split()[0])})
+        values[words["metric"]] = record.value
+    rows = [(cluster, "multicast" if shared == "1" else "each CTA for itself", values["arrives"] / 1e6, values[DOOR] / 1e6, 32 * values[SECTORS] / 1e6)
+            for (cluster, shared), values in found.items()]
+    head = ("clusters of", "", "must arrive", "at the SMs' door", "read in the L2")
+    return "\n".join([micro.source, *text_table("{:>11}  {:<*}  {:8.1f} MB  {:13.1f} MB  {:11.1f} MB", rows, head)])
 
 
 def issue_share(micro: Any, copied: str = "TMA", multiplied: str = "wgmma") -> float:
