@@ -12,7 +12,8 @@ CASES = {"cp_async_mma": {}, "cp_async_wgmma": {}, "multistage": {}, "multistage
          "cuda_pipeline": {}, "cuda_pipeline block": {"scope": "block"}, "producer_warp": {}, "producer_warp 4": {"warps": 4},
          "cp_async_mma after": {"options": ("-DCOPY_AFTER=1",)}, "cuda_pipeline after": {"options": ("-DCOPY_AFTER=1",)},
          "cuda_pipeline before": {"scope": "block", "options": ("-DCOPY_AFTER=0",)}, "cp_async_barriers": {},
-         "cp_async_barriers before": {"stages": 6, "options": ("-DCOPY_AFTER=0", "-DBLOCKS_PER_SM=1")}, "producer_warp 6": {"stages": 6}, "cp_async_wgmma 6": {"stages": 6, "options": ("-DBLOCKS_PER_SM=1",)}}
+         "cp_async_barriers before": {"stages": 6, "options": ("-DCOPY_AFTER=0", "-DBLOCKS_PER_SM=1")}, "producer_warp 6": {"stages": 6},
+         "cp_async_wgmma 6": {"stages": 6, "options": ("-DBLOCKS_PER_SM=1",)}}
 
 
 def product(cupy, make, a, b, **choices) -> np.ndarray:

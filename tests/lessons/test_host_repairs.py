@@ -11,7 +11,7 @@ STOPWATCH, PITCH, CORNERS = ALL["00", "stopwatch"], ALL["05", "pitch"], ALL["06x
 @pytest.mark.parametrize(("repair", "lines", "told"), [
     (STOPWATCH, "def milliseconds(launch, clock, synchronise):\n    began = clock()\n    launch()\n    synchronise()\n    return 1e3 * (clock() - began)",
      "launched while the GPU is busy for 2 ms more it says 2.370 ms"),
-    (STOPWATCH, "def milliseconds(launch, clock, synchronise):\n    synchronise()\n    began = clock()\n    launch()\n    synchronise()\n    return clock() - began", "it says 0.000 ms"),
+    (STOPWATCH, STOPWATCH.reference.replace("1e3 * ", ""), "it says 0.000 ms"),
     (STOPWATCH, "def milliseconds(launch, clock, synchronise):\n    return None", "it says None"),
     (STOPWATCH, "x = 1", "There is no function milliseconds in the cell"),
     (PITCH, "def map_of(matrix):\n    return hl.TensorMap.tiled(np.ascontiguousarray(matrix[:, :8]), box=(8, 8))", "the box at row 0 and column 8 holds other numbers"),

@@ -6,7 +6,7 @@ import pytest
 from hopperlab import measure
 from hopperlab.lessons.l03x_cuda_pipeline import cpp_pipeline as cpp
 from hopperlab.measure.recordings import Record, Recording
-from hopperlab.measure.suites import pipelines
+from hopperlab.measure.suites import pipeline_causes as pipelines
 
 MOVES = ("cp.async", "cp.async.bulk", "cp.async.bulk.tensor")
 RIGHT = dict(zip(cpp.WAYS, ["cp.async"] * 4 + ["cp.async.bulk"] * 2))

@@ -105,7 +105,8 @@ def test_corners_in_words():
                Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="wrong", runs=9, wrong=4, note="not as in the emulator"),
                Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="refused"))
     lines = conv.corners_table(Recording("engine", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, records)).splitlines()
-    assert [" ".join(line.split()) for line in lines[2:]] == ["5 x 3 1 1 right right, as in the emulator", "5 x 3 1 1 exchanged 4 of 9 pixels wrong, not as in the emulator",
+    assert [" ".join(line.split()) for line in lines[2:]] == ["5 x 3 1 1 right right, as in the emulator",
+                                                             "5 x 3 1 1 exchanged 4 of 9 pixels wrong, not as in the emulator",
                                                              "5 x 3 1 1 exchanged refused by the driver's rules"]
 
 

@@ -30,7 +30,8 @@ def test_what_a_process_measured_is_a_record(monkeypatch):
     assert (found.outcome, found.tflops, found.block, found.options) == ("right", 500.0, (384,), ("tile=64x64x64", "num_stages=3", "num_warps=4", "warp_specialize=1"))
 
 
-@pytest.mark.parametrize(("err", "outcome"), [("CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure", "launch failure"), ("RuntimeError: PassManager::run failed", "not compiled")])
+@pytest.mark.parametrize(("err", "outcome"), [("CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure", "launch failure"),
+                                              ("RuntimeError: PassManager::run failed", "not compiled")])
 def test_a_kernel_that_fails_is_an_outcome(monkeypatch, err, outcome):
     said(monkeypatch, 1, err=err)
     assert triton_roles.record(CASE, 3).outcome == outcome

@@ -154,6 +154,7 @@ def launch_cpp_pipeline(scope: str, stages: int, acquire: str, schedule: str) ->
 FORMS = (("groups", "before", "cp.async and its groups"), ("thread's pipeline", "before", "cuda::pipeline of the thread"),
          ("block's pipeline", "after", "cuda::pipeline of the block"))
 """What waits, when the next tile is asked for, and what a figure calls it: the three kernels as the lesson runs them."""
+WORDS = {"groups": "groups, by hand", "barriers": "mbarriers, by hand", "thread's pipeline": "a thread's pipeline", "block's pipeline": "the block's pipeline"}
 
 
 def _one(recording: Any, waits: str, copy: str, stages: int, blocks: int, edges: int = 1) -> Any:
@@ -176,13 +177,12 @@ def causes_table(recording: Any) -> str:
     for stages, blocks, words in ((3, 2, "3 stages, two CTAs per SM, at most 128 registers"), (6, 2, "6 stages, one CTA per SM, at most 128 registers"),
                                   (6, 1, "6 stages, one CTA per SM, as many registers as the compiler wants")):
         rows = []
-        for waits, who in (("groups", "groups, by hand"), ("barriers", "mbarriers, by hand"), ("thread's pipeline", "a thread's pipeline"), ("block's pipeline", "the block's pipeline")):
+        for waits, who in WORDS.items():
             found = [_one(recording, waits, copy, stages, blocks) for copy in ("before", "after")]
             rows.append((who, *(r.ratio for r in found), " ".join(str(r.registers) for r in found)))
         lines += ["", words, *text_table("  {:22} {:>8.2f} {:>8.2f}   {}", rows, ("next tile asked for", "before", "after", "registers"))]
     lines += ["", "3 stages, whole tiles only: no code for the edges"]
-    rows = [(who, *(_one(recording, waits, copy, 3, 2, 0).ratio for copy in ("before", "after")))
-            for waits, who in (("thread's pipeline", "a thread's pipeline"), ("block's pipeline", "the block's pipeline"))]
+    rows = [(who, *(_one(recording, waits, copy, 3, 2, 0).ratio for copy in ("before", "after"))) for waits, who in WORDS.items() if "pipeline" in waits]
     return "\n".join([*lines, *text_table("  {:22} {:>8.2f} {:>8.2f}", rows)])
 
 

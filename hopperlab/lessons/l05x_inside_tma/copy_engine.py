@@ -117,7 +117,8 @@ def unit_map() -> style.Picture:
     for side in ("left", "bottom"):
         axis.spines[side].set_visible(False)
     style.title(axis, "Where the copy engine sits")
-    return style.Picture(figure, "\n".join(["Where the copy engine sits", "  in each SM; warps hand it requests, it asks the L2 through the crossbar and writes shared memory",
+    return style.Picture(figure, "\n".join(["Where the copy engine sits",
+                                            "  in each SM; warps hand it requests, it asks the L2 through the crossbar and writes shared memory",
                                             "  it keeps maps that were used; where, no measurement here says"]))
 
 

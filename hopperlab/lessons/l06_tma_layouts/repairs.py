@@ -32,7 +32,8 @@ REPAIRS = (
     Repair("place", "layouts/columns.cu", "extern __shared__ __align__(1024) unsigned char shared[];", "if (threadIdx.x == 0) {",
            plain=((GUARD, ""), (PLACED, "    unsigned char* tile = shared + 128;                     // behind 64 bytes that are wanted for something else\n")),
            bug=(("shared + 128; ", "shared + 64;  "),), run=_behind,
-           hint="Which multiple must the address of a tile be that TMA writes? The reader of this kernel applies the XOR to the address, so it asks for no more than that."),
+           hint="Which multiple must the address of a tile be that TMA writes? The reader of this kernel applies the XOR to the address, so it asks for no more "
+                "than that."),
     Repair("address", "layouts/columns.cu", "unsigned start = shared_address(tile);", "    }",
            plain=(("SWIZZLE_OFFSET ? start + swizzled(offset) : swizzled(start + offset)", "swizzled(start + offset)"),),
            bug=(("swizzled(start + offset)", "start + offset"),), run=_columns, also=_elsewhere,

@@ -28,8 +28,8 @@ def _lays_out(make: Callable[..., Any]) -> str:
         if wrong.size:
             tap = int((laid != expected).any(axis=2)[wrong[0]].argmax())
             found, meant = (where_from(values, image, tap)[wrong[0]] for values in (laid, expected))
-            return (f"A filter of {edges[0]} x {edges[1]}, padding {padding}, stride {stride}: {wrong.size} of {len(laid)} output pixels are wrong; the first is {wrong[0]}, which "
-                    f"reads {found or 'zeros'} where {meant or 'zeros'} is meant (image, row, column).")
+            return (f"A filter of {edges[0]} x {edges[1]}, padding {padding}, stride {stride}: {wrong.size} of {len(laid)} output pixels are wrong; "
+                    f"the first is {wrong[0]}, which reads {found or 'zeros'} where {meant or 'zeros'} is meant (image, row, column).")
     return ""
 
 

@@ -241,8 +241,8 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
     masked, choice = causal == "yes", replace(STEPS[step], bn=keys)
     need = choice.shared_bytes(d)
     if need > limits.SHARED_PER_BLOCK:
-        raise ValueError(f"head size {d} with {keys} keys per block: q takes {choice.bm * d * 2} bytes, {choice.stages} stages of k and v {4 * choice.stages * keys * d}, "
-                         f"together more than the {limits.SHARED_PER_BLOCK} bytes that a CTA may have")
+        raise ValueError(f"head size {d} with {keys} keys per block: q takes {choice.bm * d * 2} bytes, {choice.stages} stages of k and v "
+                         f"{4 * choice.stages * keys * d}, together more than the {limits.SHARED_PER_BLOCK} bytes that a CTA may have")
     found = run_attention(step, (length,), d=d, causal=masked, blocks=1 if choice.blocks else 0, keys=keys)
     tiles = key_blocks(length, length, choice.bm, keys, masked)
     blocks, every = counted_blocks(found, d), -(-length // 64) * -(-length // keys)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nsight Compute says of the course's products and of attention: `python -m hopperlab.measure.profile.profiles [profiles_products] [--out DIR]`, on a Hopper machine with ncu.
+"""What Nsight Compute says of the course's products and of attention, on a Hopper machine with ncu:
+
+    python -m hopperlab.measure.profile.profiles [profiles_products] [--out DIR]
 
 Each target is one launch of `hopperlab.measure.profile.step` under `hopperlab profile --metrics lessons`. Writes the recording that is named (`profiles`): kernel is
 the step, options what stood after it, note the metric, value and unit what was measured. These are the profiler's reasons behind the figures

@@ -176,12 +176,12 @@ SUITES: tuple[Suite, ...] = (
     Suite("lessons", "schedules", "suites.equal_tiles:measure", f"hopperlab bench lessons --kernels schedules {_OUT}",
           "cooperative beside ping-pong consumers on equal tiles with equal epilogues, k from 256 to 8192; a product that adds to C, its old tile loaded under the "
           "products (lesson 13)", rounds=15, method="suites.equal_tiles:METHOD"),
-    Suite("lessons", "pipelines", "suites.pipelines:measure", f"hopperlab bench lessons --kernels pipelines {_OUT}",
+    Suite("lessons", "pipelines", "suites.pipeline_causes:measure", f"hopperlab bench lessons --kernels pipelines {_OUT}",
           "why `cuda::pipeline` is slower: groups, mbarriers and both pipelines on one tile, the next copy before or after the product, registers, edges (lesson 03x)",
-          rounds=15, method="suites.pipelines:METHOD"),
+          rounds=15, method="suites.pipeline_causes:METHOD"),
     Suite("lessons", "engine", "suites.engine:measure", f"hopperlab bench lessons --kernels engine {_OUT}",
-          "how many tensor maps the copy engine keeps, in which pieces a box counts on a barrier that was told too few bytes (lesson 05x), im2col loads whose corners differ "
-          "(lesson 06x)",
+          "how many tensor maps the copy engine keeps, in which pieces a box counts on a barrier that was told too few bytes (lesson 05x), im2col loads "
+          "whose corners differ (lesson 06x)",
           rounds=5, method="suites.engine:METHOD"),
     Suite("lessons", "triton_roles", "suites.triton_roles:measure", f"hopperlab bench lessons --kernels triton_roles {_OUT}",
           "a product in Triton with and without `warp_specialize`, beside cuBLAS: right or not, registers, speed (lesson 18)",

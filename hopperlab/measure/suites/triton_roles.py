@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lesson 18's measurement, the recording `triton_roles`: a product in Triton with and without `warp_specialize`, beside cuBLAS. Needs a Hopper GPU, PyTorch and Triton.
+"""Lesson 18's measurement, the recording `triton_roles`: a product in Triton with and without `warp_specialize`, beside cuBLAS.
 
-Each case runs in a process of its own (`python -m hopperlab.measure.suites.triton_roles NAME ROUNDS`): what a compiler makes of a request may be wrong, fail to launch
+Needs a Hopper GPU, PyTorch and Triton. Each case runs in a process of its own (`python -m hopperlab.measure.suites.triton_roles NAME ROUNDS`): what a compiler makes of a request may be wrong, fail to launch
 or hang, and that is part of the answer. Only right results are timed.
 """
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALONE = (((128, 128, 64), 4), ((128, 256, 64), 3))          # eight warps: with 
 
 @dataclass(frozen=True)
 class Case:
-    """One product. kernel: of machine.triton_roles.KERNELS; tile: BM, BN, BK; roles: warp_specialize is asked for."""
+    """One product. kernel: of machine.peers_triton_roles.KERNELS; tile: BM, BN, BK; roles: warp_specialize is asked for."""
 
     kernel: str
     tile: tuple[int, int, int]
@@ -84,7 +84,7 @@ def run(case: Case, rounds: int) -> dict:
     import cupy
 
     from ..launches.operands import bf16_values, normal_bf16
-    from ..machine import peers, triton_roles
+    from ..machine import peers, peers_triton_roles
     from ..machine.timing import interleaved
     m, n, k = SHAPE
     a, b, c = normal_bf16(cupy, (m, k), 41), normal_bf16(cupy, (n, k), 42), cupy.empty((m, n), cupy.uint16)
@@ -98,7 +98,7 @@ def run(case: Case, rounds: int) -> dict:
         error = abs(bf16_values(c) - theirs) / abs(theirs).max()
         return float(((error > 2e-2) | (error != error)).mean())
     c.fill(0x7FC0)
-    launch, made = triton_roles.bound(case.kernel, case.tile, case.stages, case.warps, case.roles, a, b, c)
+    launch, made = peers_triton_roles.bound(case.kernel, case.tile, case.stages, case.warps, case.roles, a, b, c)
     fields: dict = {"registers": made.registers, "spills": made.spills, "shared_bytes": made.shared, "block": [made.threads]}
     share = wrong()
     samples = None

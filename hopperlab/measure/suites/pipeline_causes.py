@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..launches import variants
 from ..launches.launch import Launch
@@ -18,6 +19,9 @@ from ..machine.timing import interleaved
 from ..recordings import Record
 from .fields import beside, facts, tflops, times
 from .products import check_product
+
+if TYPE_CHECKING:
+    from ...runtime.arrays import Array
 
 SHAPE = (4096, 4096, 4096)
 METHOD = ("events around single launches, cold L2, variants interleaved round by round, random normal bf16 operands, every result compared with cuBLAS's at the "
@@ -42,7 +46,7 @@ class Choice:
         """As options of a record."""
         return (f"waits={self.waits}", f"copy={self.copy}", f"STAGES={self.stages}", f"blocks_per_sm={self.blocks}", f"edges={int(self.edges)}")
 
-    def launch(self, a, b, c, backend: str | None = None) -> Launch:
+    def launch(self, a: Array, b: Array, c: Array, backend: str | None = None) -> Launch:
         """Its launch."""
         make = variants.VARIANTS[WAITS[self.waits]]
         scope = {} if self.waits in ("groups", "barriers") else {"scope": self.waits.split("'")[0]}

@@ -10,7 +10,7 @@ import pytest
 from hopperlab.measure.launches.launch import Launch
 from hopperlab.measure.launches.operands import bf16_bits, bf16_values
 from hopperlab.measure.machine.timing import Sample
-from hopperlab.measure.suites import pipelines
+from hopperlab.measure.suites import pipeline_causes as pipelines
 
 
 @pytest.fixture
