@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 18's measurement, the recording `triton_roles`: a product in Triton with and without `warp_specialize`, beside cuBLAS.
 
-Needs a Hopper GPU, PyTorch and Triton. Each case runs in a process of its own (`python -m hopperlab.measure.suites.triton_roles NAME ROUNDS`): what a compiler makes of a request may be wrong, fail to launch
+Needs a Hopper GPU, PyTorch and Triton. Each case runs in a process of its own (`python -m hopperlab.measure.suites.triton_roles NAME ROUNDS`):
+what a compiler makes of a request may be wrong, fail to launch
 or hang, and that is part of the answer. Only right results are timed.
 """
 from __future__ import annotations
@@ -18,8 +19,8 @@ from .bugs import FATAL
 from .fields import beside, tflops, times
 
 SHAPE = (4096, 4096, 4096)
-METHOD = ("events around single launches, cold L2, each case beside cuBLAS in a process of its own, interleaved round by round, random normal bf16 operands; every result "
-          "compared with cuBLAS's at the timed shape, after the first launch and after the last")
+METHOD = ("events around single launches, cold L2, each case beside cuBLAS in a process of its own, interleaved round by round, random normal bf16 operands; "
+          "every result compared with cuBLAS's at the timed shape, after the first launch and after the last")
 SECONDS = 120                   # of one case, compiling included
 BOTH = (((128, 128, 64), 3), ((128, 128, 64), 4), ((64, 128, 64), 4), ((64, 64, 64), 3), ((128, 256, 64), 3))
 ALONE = (((128, 128, 64), 4), ((128, 256, 64), 3))          # eight warps: with these Triton makes no roles, asked or not
