@@ -29,6 +29,7 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(pipelines.peers, "cublas", product)
     monkeypatch.setattr(pipelines, "interleaved", lambda runs, rounds: {name: Sample((0.001 * (1 + place),) * rounds) for place, name in enumerate(runs)})
     monkeypatch.setattr(pipelines, "SHAPE", (128, 128, 320))
+    monkeypatch.setattr(pipelines, "compile_ahead", lambda wanted: [])
 
 
 def some(*kept):
@@ -62,6 +63,21 @@ def test_what_is_wrong_is_not_timed(stand_in, monkeypatch):
     monkeypatch.setattr(pipelines.variants, "VARIANTS",
                         {**pipelines.variants.VARIANTS, "cp_async_barriers": lambda a, b, c, **more: whole(a, np.ascontiguousarray(b[::-1]), c, **more)})
     with pytest.raises(AssertionError, match=r"barriers .*largest error against cuBLAS"):
+        pipelines.measure(3)
+
+
+def test_what_is_compiled_ahead_is_what_is_launched(monkeypatch):
+    asked = []
+    monkeypatch.setattr(pipelines.variants, "load_kernel", lambda path, name, options, backend: asked.append((path, name, options)))
+    x = np.zeros((128, 128), np.uint16)
+    for choice in pipelines.choices():
+        choice.launch(x, x, x, "emulator")
+    assert asked == [choice.wanted for choice in pipelines.choices()]
+
+
+def test_what_does_not_compile_is_told(stand_in, monkeypatch):
+    monkeypatch.setattr(pipelines, "compile_ahead", lambda wanted: ["gemm/x.cu: no"])
+    with pytest.raises(AssertionError, match=r"gemm/x.cu: no"):
         pipelines.measure(3)
 
 

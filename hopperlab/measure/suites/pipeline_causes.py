@@ -17,6 +17,7 @@ from ..launches.operands import normal_bf16
 from ..machine import peers
 from ..machine.timing import interleaved
 from ..recordings import Record
+from .compile_ahead import Wanted, compile_ahead
 from .fields import beside, facts, tflops, times
 from .products import check_product
 
@@ -46,12 +47,22 @@ class Choice:
         """As options of a record."""
         return (f"waits={self.waits}", f"copy={self.copy}", f"STAGES={self.stages}", f"blocks_per_sm={self.blocks}", f"edges={int(self.edges)}")
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """For NVRTC, besides the number of stages and the scope of a pipeline."""
+        return (f"-DCOPY_AFTER={int(self.copy == 'after')}", f"-DBLOCKS_PER_SM={self.blocks}", *(() if self.edges else ("-DWHOLE_TILES=1",)))
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is compiled for it: file, kernel, all options in their order."""
+        scope = {"thread's pipeline": ("-DSCOPE=0",), "block's pipeline": ("-DSCOPE=1",)}.get(self.waits, ())
+        return f"gemm/{WAITS[self.waits]}.cu", "gemm", (f"-DSTAGES={self.stages}", *scope, *self.options)
+
     def launch(self, a: Array, b: Array, c: Array, backend: str | None = None) -> Launch:
         """Its launch."""
         make = variants.VARIANTS[WAITS[self.waits]]
         scope = {} if self.waits in ("groups", "barriers") else {"scope": self.waits.split("'")[0]}
-        options = (f"-DCOPY_AFTER={int(self.copy == 'after')}", f"-DBLOCKS_PER_SM={self.blocks}", *(() if self.edges else ("-DWHOLE_TILES=1",)))
-        return make(a, b, c, stages=self.stages, options=options, backend=backend, **scope)
+        return make(a, b, c, stages=self.stages, options=self.options, backend=backend, **scope)
 
 
 def choices() -> Iterator[Choice]:
@@ -74,6 +85,9 @@ def measure(rounds: int = 15) -> list[Record]:
     a, b, c = normal_bf16(cupy, (m, k), 31), normal_bf16(cupy, (n, k), 32), cupy.empty((m, n), cupy.uint16)
     expected = cupy.empty_like(c)
     peers.cublas(a, b, expected)()
+    problems = compile_ahead(choice.wanted for choice in choices())
+    if problems:
+        raise AssertionError("; ".join(problems))
     made = {choice: choice.launch(a, b, c) for choice in choices()}
     runs = {" ".join(choice.words): launch.bound() for choice, launch in made.items()}
     for name, run in (runs | {"cuBLAS": peers.cublas(a, b, c)}).items():
