@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suite `engine` without a GPU: its probes run in the emulator, small; what a barrier that opened early means in a record."""
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -48,15 +50,39 @@ def test_pieces(here, monkeypatch):
     assert [(record.options[1], record.wrong, record.value) for record in found] == [("from=memory", 2, 512), ("from=L2", 2, 512)]
 
 
-def test_corners(monkeypatch):
+def told(*made):
+    """What a process prints, or how it dies, in place of one."""
+    return lambda command, **more: subprocess.CompletedProcess(command, *made)
+
+
+def test_corners_in_the_emulator():
     """With the emulator in the GPU's place: right corners are right, exchanged ones are not, but where the two are the same."""
-    real = engine._laid
-    monkeypatch.setattr(engine, "_laid", lambda *given: real(*given[:-1], "emulator"))
+    found = [engine.laid_out(case, "emulator") for case in range(2 * len(engine.CONVOLUTIONS))]
+    assert {fields["outcome"] for fields in found[::2]} == {"right"} and all(fields["note"] == "as in the emulator" for fields in found)
+    assert engine.CONVOLUTIONS[0] == ((3, 3), 1, 1) and found[1]["outcome"] == "right" and {fields["outcome"] for fields in found[3::2]} == {"wrong"}
+
+
+def test_a_corner_is_a_process(monkeypatch):
+    monkeypatch.setattr(engine.subprocess, "run", told(0, 'hopperlab: …\n{"outcome": "wrong", "runs": 9, "wrong": 4, "note": "as in the emulator"}\n', ""))
     found = engine.corners(1)
-    assert len(found) == 2 * len(engine.CONVOLUTIONS)
-    by_corner = {kind: [record for record in found if record.options[-1] == f"corners={kind}"] for kind in ("right", "exchanged")}
-    assert {record.outcome for record in by_corner["right"]} == {"right"}
-    same = by_corner["exchanged"][0]
-    assert same.options[:2] == ("filter=3 x 3", "padding=1") and same.outcome == "right"
-    assert {record.outcome for record in by_corner["exchanged"][1:]} <= {"wrong", "refused"} and sum(record.outcome == "wrong" for record in found) >= 2
-    assert all(record.note == "as in the emulator" for record in found if record.outcome != "refused")
+    assert len(found) == 2 * len(engine.CONVOLUTIONS) and [record.options[3] for record in found[:2]] == ["corners=right", "corners=exchanged"]
+    assert (found[5].options[0], found[5].outcome, found[5].wrong, found[5].shape) == ("filter=5 x 3", "wrong", 4, engine.IMAGE)
+    monkeypatch.setattr(engine.subprocess, "run", told(1, "", "CUDADriverError: CUDA_ERROR_ILLEGAL_INSTRUCTION: an illegal instruction was encountered"))
+    assert engine.corner(3).outcome == "illegal instruction"
+    monkeypatch.setattr(engine.subprocess, "run", told(1, "", "ModuleNotFoundError: No module named 'cupy'"))
+    with pytest.raises(RuntimeError, match="cupy"):
+        engine.corner(3)
+
+
+def test_a_corner_that_hangs(monkeypatch):
+    def late(command, **more):
+        raise subprocess.TimeoutExpired(command, more["timeout"])
+    monkeypatch.setattr(engine.subprocess, "run", late)
+    assert engine.corner(0, 3).outcome == "hang"
+
+
+def test_what_there_is_is_kept_after_each_experiment(monkeypatch):
+    kept = []
+    for name in ("maps", "pieces", "corners"):
+        monkeypatch.setattr(engine, name, lambda rounds, name=name: [name])
+    assert engine.measure(2, keep=kept.append) == ["maps", "pieces", "corners"] == kept[-1] and len(kept) == 3

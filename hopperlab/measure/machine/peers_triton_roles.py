@@ -57,18 +57,35 @@ class Made:
     threads: int
 
 
+Arguments = tuple[tuple[int, ...], list]
+
+
+def _arguments(kernel: str, tile: tuple[int, int, int], roles: bool, left: Any, right: Any, out: Any) -> Arguments:
+    """(grid, arguments) of a launch on PyTorch tensors of bf16."""
+    bm, bn, bk = tile
+    (m, k), n = left.shape, right.shape[0]
+    descriptors = [TensorDescriptor.from_tensor(tensor, [rows, bk]) for tensor, rows in ((left, bm), (right, bn))]
+    grid = (triton.cdiv(m, bm), triton.cdiv(n, bn)) if kernel == "product" else (PROGRAMS,)
+    return grid, [*descriptors, out, m, n, k, bm, bn, bk, roles]
+
+
+def compiled(kernel: str, tile: tuple[int, int, int], stages: int, warps: int, roles: bool, shape: tuple[int, int, int]) -> None:
+    """Compile for a shape, and launch nothing. Raises what Triton raises."""
+    import torch
+    m, n, k = shape
+    left, right, out = (torch.empty(size, device="cuda", dtype=torch.bfloat16) for size in ((m, k), (n, k), (m, n)))
+    grid, arguments = _arguments(kernel, tile, roles, left, right, out)
+    KERNELS[kernel].warmup(*arguments, num_stages=stages, num_warps=warps, grid=grid)
+
+
 def bound(kernel: str, tile: tuple[int, int, int], stages: int, warps: int, roles: bool, a: Array, b: Array, c: Array) -> tuple[Callable[[], None], Made]:
     """(launch, what was compiled) on CuPy arrays of bf16 bits (uint16); it was launched once when this returns."""
     import torch
-    bm, bn, bk = tile
     left, right, out = (torch.as_tensor(array.view("int16"), device="cuda").view(torch.bfloat16) for array in (a, b, c))
-    (m, k), n = left.shape, right.shape[0]
-    descriptors = [TensorDescriptor.from_tensor(tensor, [rows, bk]) for tensor, rows in ((left, bm), (right, bn))]
-    tiles = triton.cdiv(m, bm), triton.cdiv(n, bn)
-    grid = tiles if kernel == "product" else (PROGRAMS,)
+    grid, arguments = _arguments(kernel, tile, roles, left, right, out)
 
     def run() -> Any:
-        return KERNELS[kernel][grid](*descriptors, out, m, n, k, bm, bn, bk, roles, num_stages=stages, num_warps=warps)
-    compiled = run()
-    threads = re.search(r"\.reqntid (\d+)", compiled.asm["ptx"])
-    return run, Made(compiled.n_regs, compiled.n_spills, compiled.metadata.shared, int(threads[1]) if threads else 32 * warps)
+        return KERNELS[kernel][grid](*arguments, num_stages=stages, num_warps=warps)
+    made = run()
+    threads = re.search(r"\.reqntid (\d+)", made.asm["ptx"])
+    return run, Made(made.n_regs, made.n_spills, made.metadata.shared, int(threads[1]) if threads else 32 * warps)

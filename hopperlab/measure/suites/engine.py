@@ -4,12 +4,17 @@ im2col load walks when its corners differ (lesson 06x).
 
 `maps`: the same copy through one map after the other, over their number. `pieces`: a barrier that was told of fewer bytes than the box has, over what it was
 told: it opens early only where the pieces that have landed add up to that. `corners`: the matrix of a convolution, with its corners and with the two exchanged,
-held against the definition and against what the emulator lays out. Needs a Hopper GPU.
+held against the definition and against what the emulator lays out; each in a process of its own (`python -m hopperlab.measure.suites.engine CASE`), since the
+engine refuses some walks with an illegal instruction, which costs the CUDA context. Needs a Hopper GPU.
 """
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +25,7 @@ from ...runtime.arrays import array_module, asnumpy
 from ...runtime.tensor_map import TensorMap
 from ..launches import copies, micro
 from ..recordings import Record
+from .bugs import FATAL
 from .fields import facts
 from .micro_records import flush, numbered, sampled
 
@@ -32,6 +38,8 @@ BOXES = ((64, 64), (64, 16), (8, 256))
 TRIALS = 64
 SMALL = (16, 32, 64, 1000)      # announced besides the multiples
 CONVOLUTIONS = (((3, 3), 1, 1), ((3, 3), 0, 1), ((5, 3), 1, 1), ((1, 5), 2, 1), ((7, 2), 0, 2), ((4, 3), 1, 3))       # filter (rows, columns), padding, stride
+IMAGE = (2, 11, 13, 8)
+SECONDS = 40                    # of one process with an im2col load
 
 
 def maps(rounds: int) -> list[Record]:
@@ -80,20 +88,44 @@ def _opened(lines: np.ndarray, words: tuple[str, ...], shape: tuple[int, int], p
 
 def corners(_rounds: int) -> list[Record]:
     """Whether the engine lays out a convolution's matrix as its definition says, and as the emulator does, with each corner and with the two exchanged."""
-    image = np.random.default_rng(9).integers(1, 1000, (2, 11, 13, 8)).astype(np.float16)
-    records = []
-    for (edges, padding, stride), exchanged in itertools.product(CONVOLUTIONS, (False, True)):
-        exact = _matrix(image, edges, padding, stride)
-        options = (f"filter={edges[0]} x {edges[1]}", f"padding={padding}", f"stride={stride}", f"corners={'exchanged' if exchanged else 'right'}")
-        try:
-            here, there = (_laid(image, exact.shape, edges, padding, stride, exchanged, place) for place in ("gpu", "emulator"))
-        except TensorMapError as problem:
-            records.append(Record("corners", "im2col_load", options, image.shape, "float16", outcome="refused", note=str(problem).partition("\n")[0]))
-            continue
-        wrong = int((here != exact).any(axis=(1, 2)).sum())
-        records.append(Record("corners", "im2col_load", options, image.shape, "float16", outcome="wrong" if wrong else "right", runs=len(exact), wrong=wrong,
-                              note="as in the emulator" if np.array_equal(here, there) else "not as in the emulator"))
-    return records
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(corner, range(2 * len(CONVOLUTIONS))))
+
+
+def corner(case: int, seconds: float = SECONDS) -> Record:
+    """One of them, laid out in a fresh process: the number of the convolution, twice, and 1 more where the corners are exchanged."""
+    (edges, padding, stride), exchanged = CONVOLUTIONS[case // 2], bool(case % 2)
+    options = (f"filter={edges[0]} x {edges[1]}", f"padding={padding}", f"stride={stride}", f"corners={'exchanged' if exchanged else 'right'}")
+    fields: dict[str, Any] = {"outcome": "hang", "note": f"ended by its time limit of {seconds:g} s"}
+    try:
+        done = subprocess.run([sys.executable, "-m", "hopperlab.measure.suites.engine", str(case)], capture_output=True, text=True, timeout=seconds)
+        fields = json.loads(done.stdout.strip().splitlines()[-1]) if not done.returncode else {"outcome": _failure(done.stderr), "note": "the CUDA context was lost"}
+    except subprocess.TimeoutExpired:
+        pass
+    return Record("corners", "im2col_load", options, IMAGE, "float16", **fields)
+
+
+def _failure(said: str) -> str:
+    """What a process died of. Raises RuntimeError for what is no failed launch."""
+    if "illegal instruction" in said.lower():
+        return "illegal instruction"
+    if any(word in said.lower() for word in FATAL):
+        return "launch failure"
+    raise RuntimeError(said[-2000:])
+
+
+def laid_out(case: int, place: str = "gpu") -> dict[str, Any]:
+    """The fields of a case's record, made in this process: how many pixels are wrong, and whether the emulator lays out the same."""
+    (edges, padding, stride), exchanged = CONVOLUTIONS[case // 2], bool(case % 2)
+    image = np.random.default_rng(9).integers(1, 1000, IMAGE).astype(np.float16)
+    exact = _matrix(image, edges, padding, stride)
+    try:
+        here, there = (_laid(image, exact.shape, edges, padding, stride, exchanged, where) for where in (place, "emulator"))
+    except TensorMapError as problem:
+        return {"outcome": "refused", "note": str(problem).partition("\n")[0]}
+    wrong = int((here != exact).any(axis=(1, 2)).sum())
+    return {"outcome": "wrong" if wrong else "right", "runs": len(exact), "wrong": wrong,
+            "note": "as in the emulator" if np.array_equal(here, there) else "not as in the emulator"}
 
 
 def _matrix(image: np.ndarray, edges: tuple[int, int], padding: int, stride: int) -> np.ndarray:
@@ -117,6 +149,14 @@ def _laid(image: np.ndarray, shape: tuple[int, ...], edges: tuple[int, int], pad
     return asnumpy(out)
 
 
-def measure(rounds: int = 5) -> list[Record]:
-    """The records of `maps`, `pieces` and `corners`."""
-    return [*maps(rounds), *pieces(rounds), *corners(rounds)]
+def measure(rounds: int = 5, keep: Callable[[list[Record]], object] = lambda records: None) -> list[Record]:
+    """The records of `maps`, `pieces` and `corners`; keep: called with what there is after each of them."""
+    records: list[Record] = []
+    for experiment in (maps, pieces, corners):
+        records += experiment(rounds)
+        keep(list(records))
+    return records
+
+
+if __name__ == "__main__":
+    print(json.dumps(laid_out(int(sys.argv[1]))))

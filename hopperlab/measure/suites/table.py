@@ -182,10 +182,10 @@ SUITES: tuple[Suite, ...] = (
     Suite("lessons", "engine", "suites.engine:measure", f"hopperlab bench lessons --kernels engine {_OUT}",
           "how many tensor maps the copy engine keeps, in which pieces a box counts on a barrier that was told too few bytes (lesson 05x), im2col loads "
           "whose corners differ (lesson 06x)",
-          rounds=5, method="suites.engine:METHOD"),
+          rounds=5, keeps=True, method="suites.engine:METHOD"),
     Suite("lessons", "triton_roles", "suites.triton_roles:measure", f"hopperlab bench lessons --kernels triton_roles {_OUT}",
           "a product in Triton with and without `warp_specialize`, beside cuBLAS: right or not, registers, speed (lesson 18)",
-          rounds=15, method="suites.triton_roles:METHOD"),
+          rounds=9, keeps=True, method="suites.triton_roles:METHOD"),
     Suite("lessons", "clusters", "suites.clusters:clusters", f"hopperlab bench lessons --kernels clusters {_OUT}",
           "a tile that two CTAs need: loaded by each, multicast, or handed on by an exchange warp through DSMEM (lesson 12)"),
     Suite("lessons", "bugs", "suites.bugs:measure", f"hopperlab bench lessons --kernels bugs {_OUT}",

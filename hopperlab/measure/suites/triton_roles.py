@@ -10,19 +10,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from threading import Timer
+from typing import IO
 
 from ..recordings import Record
-from .bugs import FATAL
+from .bugs import FATAL, TURN
 from .fields import beside, tflops, times
 
 SHAPE = (4096, 4096, 4096)
 METHOD = ("events around single launches, cold L2, each case beside cuBLAS in a process of its own, interleaved round by round, random normal bf16 operands; "
           "every result compared with cuBLAS's at the timed shape, after the first launch and after the last")
-SECONDS = 120                   # of one case, compiling included
-BOTH = (((128, 128, 64), 3), ((128, 128, 64), 4), ((64, 128, 64), 4), ((64, 64, 64), 3), ((128, 256, 64), 3))
+SECONDS = 8                     # of one case, once it is compiled
+START = 60                      # to import, and to compile
+BOTH = (((64, 64, 64), 3), ((64, 128, 64), 4), ((128, 128, 64), 4), ((128, 256, 64), 3))
 ALONE = (((128, 128, 64), 4), ((128, 256, 64), 3))          # eight warps: with these Triton makes no roles, asked or not
 
 
@@ -57,27 +62,50 @@ def case_of(name: str) -> Case:
 def cases() -> Iterator[Case]:
     """All that is measured."""
     for kernel in ("product", "persistent"):
-        for tile, stages in BOTH if kernel == "product" else BOTH[:3]:
+        for tile, stages in BOTH if kernel == "product" else BOTH[1:3]:
             yield from (Case(kernel, tile, stages, 4, roles) for roles in (False, True))
         yield from (Case(kernel, tile, stages, 8, False) for tile, stages in ALONE)
 
 
 def record(case: Case, rounds: int, seconds: float = SECONDS) -> Record:
-    """Run one case in a fresh process and say what came of it. Raises RuntimeError where it failed otherwise than by its kernel."""
+    """Run one case in a fresh process and say what came of it. Processes may start and compile side by side; each has the GPU to itself when it launches."""
     command = [sys.executable, "-m", "hopperlab.measure.suites.triton_roles", case.name, str(rounds)]
     made = partial(Record, "triton_roles", case.kernel, case.words, SHAPE, "bfloat16")
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return made(outcome="hang", note=f"ended by its time limit of {seconds} s")
-    if done.returncode:
-        if any(word in done.stderr.lower() for word in FATAL):
-            return made(outcome="launch failure", note="the CUDA context was lost")
-        if "PassManager" in done.stderr:
-            return made(outcome="not compiled", note="Triton's compiler gave up")
-        raise RuntimeError(f"{case.name}: {done.stderr[-2000:]}")
-    found = json.loads(done.stdout.strip().splitlines()[-1])
+    with tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            if not _ready(child):
+                return made(**_died(child, errors, "not compiled"))
+            with TURN:
+                out, _ = child.communicate("go\n", timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return made(outcome="hang", note=f"ended by its time limit of {seconds:g} s")
+        finally:
+            child.kill()
+            child.wait()
+        if child.returncode:
+            return made(**_died(child, errors, "failed"))
+    found = json.loads(out.strip().splitlines()[-1])
     return made(**{key: tuple(value) if isinstance(value, list) else value for key, value in found.items()})
+
+
+def _ready(child: subprocess.Popen) -> bool:
+    """True once the child has said that its kernel is compiled; False where it ended before."""
+    stop = Timer(START, child.kill)
+    stop.start()
+    try:
+        return any(line.strip() == "ready" for line in iter(child.stdout.readline, ""))
+    finally:
+        stop.cancel()
+
+
+def _died(child: subprocess.Popen, errors: IO[str], outcome: str) -> dict[str, str]:
+    """The fields of a process that ended badly, and the last line that it said."""
+    child.wait()
+    errors.seek(0)
+    lines = [line.strip() for line in errors.read().splitlines() if line.strip()] or [f"code {child.returncode}"]
+    lost = any(word in " ".join(lines).lower() for word in FATAL)
+    return {"outcome": "launch failure" if lost else outcome, "note": "the CUDA context was lost" if lost else lines[-1][:200]}
 
 
 def run(case: Case, rounds: int) -> dict:
@@ -113,10 +141,26 @@ def run(case: Case, rounds: int) -> dict:
     return {**fields, "outcome": "right", "tflops": tflops(SHAPE, ours), **times(ours), **beside(ours, "cuBLAS", peer, tflops(SHAPE, peer))}
 
 
-def measure(rounds: int = 15) -> list[Record]:
-    """A record for each of `cases`."""
-    return [record(case, rounds) for case in cases()]
+def measure(rounds: int = 9, keep: Callable[[list[Record]], object] = lambda records: None) -> list[Record]:
+    """A record for each of `cases`; keep: called with what there is after each."""
+    records: list[Record] = []
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(partial(record, rounds=rounds), cases()):
+            records.append(found)
+            keep(list(records))
+    return records
+
+
+def main(name: str, rounds: int) -> None:
+    """The process of one case: compile, say so, wait for the word, measure."""
+    from ..machine import peers_triton_roles
+
+    case = case_of(name)
+    peers_triton_roles.compiled(case.kernel, case.tile, case.stages, case.warps, case.roles, SHAPE)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(json.dumps(run(case, rounds)))
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(case_of(sys.argv[1]), int(sys.argv[2]))))
+    main(sys.argv[1], int(sys.argv[2]))
