@@ -58,6 +58,15 @@ def made_up():
     return Recording("pipelines", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, (*records, Record("pipelines", "cuBLAS", (), (8, 8, 8), tflops=700.0)))
 
 
+def test_instructions_for_one_more_tile():
+    """Sixteen warps' worth of products is the same in each; the pipelines have more branches, and fewer of them without the code for edges."""
+    lines = [line.rsplit(None, 4) for line in cpp.instructions_table().splitlines()[1:]]
+    rows = {name: [int(cell) for cell in cells] for name, *cells in lines}
+    assert list(rows) == [*cpp.WORDS.values(), "a thread's pipeline, no edges", "the block's pipeline, no edges"]
+    assert [row[3] for row in rows.values()] == [0, 3, 0, 4, 0, 4]
+    assert rows["the block's pipeline"][2] > rows["the block's pipeline, no edges"][2] > rows["mbarriers, by hand"][2]
+
+
 def test_the_causes_stand_beside_each_other():
     told = cpp.causes_table(made_up())
     assert "  groups, by hand            1.00     0.99   100 101" in told and "  the block's pipeline       0.74     0.73" in told

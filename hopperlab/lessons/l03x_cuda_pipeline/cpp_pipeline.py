@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from ...measure.launches.variants import cuda_pipeline
+from ...measure.suites.pipeline_causes import Choice
 from ...runtime.tables import text_table
 from ...show import charts, style
 from ...show.stages import stage_diagram
@@ -154,6 +155,8 @@ def launch_cpp_pipeline(scope: str, stages: int, acquire: str, schedule: str) ->
 FORMS = (("groups", "before", "cp.async and its groups"), ("thread's pipeline", "before", "cuda::pipeline of the thread"),
          ("block's pipeline", "after", "cuda::pipeline of the block"))
 """What waits, when the next tile is asked for, and what a figure calls it: the three kernels as the lesson runs them."""
+FASTER = {"groups": "before", "barriers": "after", "thread's pipeline": "before", "block's pipeline": "after"}
+"""What waits -> when it asks for the next tile: groups as lesson 03 has them, the others where it costs less."""
 WORDS = {"groups": "groups, by hand", "barriers": "mbarriers, by hand", "thread's pipeline": "a thread's pipeline", "block's pipeline": "the block's pipeline"}
 
 
@@ -184,6 +187,31 @@ def causes_table(recording: Any) -> str:
     lines += ["", "3 stages, whole tiles only: no code for the edges"]
     rows = [(who, *(_one(recording, waits, copy, 3, 2, 0).ratio for copy in ("before", "after"))) for waits, who in WORDS.items() if "pipeline" in waits]
     return "\n".join([*lines, *text_table("  {:22} {:>8.2f} {:>8.2f}", rows)])
+
+
+COUNTED = {"instructions": "warp_instructions", "integers": "warp_instructions_integer", "branches": "warp_instructions_control", "on barriers": "warp_instructions_mbarrier"}
+
+
+def instructions_table() -> str:
+    """What a warp executes for one more k-tile of 128 x 128 x 64 (PTX, counted by the emulator), for each way to wait with three stages, the pipelines also without the
+    code for edges."""
+    chosen = [*(Choice(waits, copy, 3, 2) for waits, copy in FASTER.items()), *(Choice(waits, copy, 3, 2, False) for waits, copy in FASTER.items() if "pipeline" in waits)]
+    rows = []
+    for choice in chosen:
+        few, more = (_executed(choice, k) for k in (256, 448))
+        rows.append((WORDS[choice.waits] + ("" if choice.edges else ", no edges"), *((more[name] - few[name]) / 3 / 8 for name in COUNTED.values())))
+    return "\n".join(text_table("{:<*}  {:12.0f}  {:8.0f}  {:8.0f}  {:11.0f}", rows, ("per k-tile and warp", *COUNTED)))
+
+
+def _executed(choice: Choice, k: int) -> dict[str, int]:
+    """The counters of one tile of 128 x 128 and k columns in the emulator."""
+    import hopperlab as hl
+
+    a, b, c = np.zeros((128, k), np.uint16), np.zeros((128, k), np.uint16), np.zeros((128, 128), np.uint16)
+    launch = choice.launch(a, b, c, "emulator")
+    with hl.emulate() as run:
+        launch()
+    return {name: run.counters.get(name, 0) for name in COUNTED.values()}
 
 
 def check_engines(answers: Mapping[str, str | None]) -> str:
