@@ -96,18 +96,20 @@ def test_tails_and_the_layout_in_words():
 
 def test_corners_as_recorded():
     told = conv.corners_table(measure.load("engine"))
-    assert told.count("exchanged") == told.count(" right ") and "pixels wrong, as in the emulator" in told
+    assert told.count("exchanged") == 6 and "pixels wrong, as in the emulator" in told and "not as in the emulator" not in told
+    assert told.count("illegal instruction") == 1, "the lesson says which one"
 
 
 def test_corners_in_words():
     options = ("filter=5 x 3", "padding=1", "stride=1")
     records = (Record("corners", "im2col_load", (*options, "corners=right"), outcome="right", note="as in the emulator"),
                Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="wrong", runs=9, wrong=4, note="not as in the emulator"),
-               Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="refused"))
+               Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="refused"),
+               Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="illegal instruction"))
     lines = conv.corners_table(Recording("engine", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, records)).splitlines()
     assert [" ".join(line.split()) for line in lines[2:]] == ["5 x 3 1 1 right right, as in the emulator",
                                                              "5 x 3 1 1 exchanged 4 of 9 pixels wrong, not as in the emulator",
-                                                             "5 x 3 1 1 exchanged refused by the driver's rules"]
+                                                             "5 x 3 1 1 exchanged refused by the driver's rules", "5 x 3 1 1 exchanged illegal instruction"]
 
 
 def test_the_recorded_layouts():

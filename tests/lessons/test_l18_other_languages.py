@@ -39,6 +39,14 @@ def test_roles_double_the_work_of_a_small_tile():
         assert int(re.search(r"\.reqntid (\d+)", text)[1]) == list(other_languages.THREADS.values())[place]
 
 
+def test_a_tall_tile_is_announced_by_half():
+    hazard = other_languages.roles_on_tall_tile()
+    assert hazard.kind == "barrier-misuse" and str(hazard).startswith("barrier-misuse: 8192 bytes that cp.async.bulk.tensor.2d at triton_examples.py:92")
+    outcomes = {record.options[0]: record.outcome for record in measure.load("triton_roles") if "warp_specialize=1" in record.options and record.kernel == "product"}
+    assert {tile.split("=")[1].split("x")[0] for tile, outcome in outcomes.items() if outcome == "hang"} == {"128"}
+    assert {outcome for tile, outcome in outcomes.items() if tile.startswith("tile=64x")} == {"right"}
+
+
 def test_recorded_roles_in_words():
     case = ("tile=64x64x64", "num_stages=3")
     records = (Record("triton_roles", "product", (*case, "num_warps=4", "warp_specialize=0"), outcome="right", tflops=500.4, ratio=0.72),

@@ -9,7 +9,7 @@ import textwrap
 from typing import Any
 
 from .copy_engine import first_uses, latencies
-from .maps_and_pieces import kept, pieces
+from .maps_and_pieces import NEAR, kept, pieces
 
 LINE = 128              # bytes of a line of the L2
 
@@ -20,8 +20,8 @@ def _issue(micro: Any) -> float:
 
 
 def _maps_kept(engine: Any) -> str:
-    most, too_many = kept(engine)
-    return f"copies through up to {most} maps in turn stay quick" + (f", through {too_many} they do not (below)" if too_many else "; more were not tried")
+    most, too_many = kept(engine, NEAR)
+    return f"copies through up to {most} maps in turn are as quick as through one" + (f", through {too_many} no more" if too_many else "; more were not tried")
 
 
 def _early(engine: Any) -> str:

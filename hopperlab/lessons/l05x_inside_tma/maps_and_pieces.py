@@ -10,6 +10,7 @@ from ...runtime.tables import text_table
 from ...show import style
 
 ORDERS = ("forwards", "there and back")
+NEAR, FAR = 1.08, 1.5                   # times a single map's cycles: kept in the engine; kept in a cache before the L2
 
 
 def map_uses(recording: Any, order: str = "forwards", stride: int = 128, use: str = "again") -> dict[int, float]:
@@ -40,20 +41,33 @@ def maps_chart(recording: Any) -> style.Picture:
     return style.Picture(figure, "\n".join(words))
 
 
-def kept(recording: Any, order: str = "forwards", stride: int = 128) -> tuple[int, int | None]:
-    """(the largest number of maps of which every use again is quick, the next number that was tried): quick is nearer to one map's time than to a first use's."""
-    again, first = map_uses(recording, order, stride), map_uses(recording, use="first", stride=stride)
+def kept(recording: Any, slower: float, order: str = "forwards", stride: int = 128) -> tuple[int, int | None]:
+    """(the largest number of maps up to which every use again takes less than `slower` times that of a single map, the next number that was tried)."""
+    again = map_uses(recording, order, stride)
     quick = 0
-    for count in again:
-        if again[count] > (again[1] + max(first.values())) / 2:
+    for count, cycles in again.items():
+        if cycles >= slower * again[1]:
             return quick, count
         quick = count
     return quick, None
 
 
+def maps_table(recording: Any) -> str:
+    """Where the cycles of a use again rise, by the distance from map to map: first by about a tenth, then to what a map from the L2 costs."""
+    rows = []
+    for stride in (128, 1024):
+        again = map_uses(recording, stride=stride)
+        most, beyond = kept(recording, FAR, stride=stride)
+        last = max(again)
+        rows.append((f"{stride} bytes", most, f"{most * stride // 1024} KiB", beyond, f"{again[1]:.0f}", f"{again[most]:.0f}", f"{again[last]:.0f}"))
+    head = ("map to map", "still quick", "span", "no more", "one map", "that many", f"{last} maps")
+    return "\n".join([recording.source, *text_table("{:<*}  {:>*}  {:>*}  {:>*}  {:>*}  {:>*}  {:>*}", rows, head)])
+
+
 def pieces(recording: Any, rows: int, columns: int, source: str) -> dict[int, tuple[float, float | None]]:
-    """Announced bytes -> (share of the trials in which the barrier opened, bytes that were there then: the median) for a box, from 'memory' or 'L2'."""
-    return {int(record.options[0].removeprefix("announced=")): (record.wrong / record.runs, record.value)
+    """Announced bytes -> (share of the trials in which the barrier opened, the least that was there of the box when the thread then looked, in bytes), for a box, from
+    'memory' or 'L2'."""
+    return {int(record.options[0].removeprefix("announced=")): (record.wrong / record.runs, record.value_min)
             for record in recording.where(suite="pieces", shape=(rows, columns)) if f"from={source}" in record.options}
 
 
@@ -66,7 +80,9 @@ def pieces_table(recording: Any, boxes: tuple[tuple[int, int], ...] = ((64, 64),
             whole = 2 * box[0] * box[1]
             early = {told: share for told, (share, _) in found.items() if share and told < whole}
             step = int(np.gcd.reduce(list(early))) if early else 0
-            rows.append((f"{box[0]} x {box[1]}", source, len(early), sum(told < whole for told in found), f"{step} bytes" if step else "none",
-                         f"{min(early.values()):.0%} to {max(early.values()):.0%}" if early else "never", f"{found[whole][0]:.0%}"))
-    head = ("box (bf16)", "from", "opened early for", "of", "all multiples of", "of the trials", "told all")
-    return "\n".join([recording.source, *text_table("{:10}  {:6}  {:>16}  {:>3}  {:>16}  {:>14}  {:>8}", rows, head)])
+            never = [str(told) for told, (share, _) in found.items() if not share]
+            rows.append((f"{box[0]} x {box[1]}", f"{2 * box[1]} B", source, f"{len(early)} of {sum(told < whole for told in found)}", f"{step}" if step else "none",
+                         ", ".join(never) or "none", f"{min(early.values()):.0%} to {max(early.values()):.0%}" if early else "never",
+                         f"{min(least for told, (share, least) in found.items() if told in early) / whole:.0%}" if early else "–"))
+    head = ("box (bf16)", "row", "from", "too small, and opened", "all multiples of", "never opened", "of the trials", "least there")
+    return "\n".join([recording.source, *text_table("{:<*}  {:>*}  {:<*}  {:>*}  {:>*}  {:<*}  {:>*}  {:>*}", rows, head)])

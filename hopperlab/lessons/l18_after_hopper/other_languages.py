@@ -14,7 +14,8 @@ from ...measure.launches import launch
 from ...runtime.tables import text_table
 
 STORED = Path(__file__).with_name("triton_ptx")
-SHARED = {"product": 49176, "tma_copy_without_wait": 8200, "product_without_roles": 49176, "product_with_roles": 65632}              # bytes, as Triton's compiler says
+SHARED = {"product": 49176, "tma_copy_without_wait": 8200, "product_without_roles": 49176, "product_with_roles": 65632,
+          "product_with_roles_128": 90336}              # bytes, as Triton's compiler says
 SIZE = (128, 128, 128)                                                  # m, n, k of the product
 COUNTED = (("TMA loads", "tma_loads"), ("bytes they bring", "tma_load_bytes"), ("wgmma", "wgmma"), ("bytes stored by TMA", "tma_store_bytes"))
 WRITTEN = (("barriers that are initialised", "mbarrier.init"), ("waits on a barrier", "mbarrier.try_wait"), ("loads", "cp.async.bulk.tensor.2d.shared"),
@@ -28,12 +29,12 @@ def _kernel(name: str, entry: str) -> Any:
     return hl.RawModule(ptx=(STORED / f"{name}.ptx").read_text(), name=f"{name}.ptx", backend="emulator").get_function(entry)
 
 
-def _descriptor(array: np.ndarray) -> tuple[Any, ...]:
-    """A tensor descriptor as Triton passes it: the map with boxes of 64 x 64, the shape, the strides in elements."""
+def _descriptor(array: np.ndarray, box: tuple[int, int] = (64, 64)) -> tuple[Any, ...]:
+    """A tensor descriptor as Triton passes it: the map, the shape, the strides in elements."""
     import hopperlab as hl
 
     rows, columns = array.shape
-    return hl.TensorMap.tiled(array, box=(64, 64), swizzle="128B"), np.int32(rows), np.int32(columns), np.int64(columns), np.int64(1)
+    return hl.TensorMap.tiled(array, box=box, swizzle="128B"), np.int32(rows), np.int32(columns), np.int64(columns), np.int64(1)
 
 
 def _scratch() -> tuple[np.uint64, np.uint64]:
@@ -100,6 +101,19 @@ def triton_with_roles(roles: bool = True) -> tuple[bool, Any, str]:
     with hl.emulate(hazards="collect") as run:
         kernel((m // 64, n // 64), (THREADS[name],), (*_descriptor(a), *_descriptor(b), c, *map(np.int32, SIZE), *_scratch()), shared_mem=SHARED[name])
     return bool((c == (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)).all()), run, (STORED / f"{name}.ptx").read_text()
+
+
+def roles_on_tall_tile() -> Any:
+    """The session of the same with roles on one tile of 128 x 64 and one step of k, which hangs on a GPU: the first of its hazards that says why."""
+    import hopperlab as hl
+    from ml_dtypes import bfloat16
+
+    a, b, c = (np.ones((rows, 64), bfloat16) for rows in (128, 64, 128))
+    kernel = _kernel("product_with_roles_128", "product_with_roles")
+    with hl.emulate(hazards="collect") as run:
+        kernel((1, 1), (384,), (*_descriptor(a, (128, 64)), *_descriptor(b), c, np.int32(128), np.int32(64), np.int32(64), *_scratch()),
+               shared_mem=SHARED["product_with_roles_128"])
+    return next(hazard for hazard in run.hazards if "never announced" in str(hazard))
 
 
 def roles_beside() -> str:

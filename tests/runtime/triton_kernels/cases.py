@@ -79,6 +79,11 @@ CASES = {
     "product_with_roles": Case("product_with_roles", SIZED, {**BLOCKS, "ROLES": True}, (2, 2), _sized(128, 128, 128), _is_product,
                                hazards=(("barrier-misuse", "def product_with_roles(", "def product_with_roles("), ("race", "tl.store(", "tl.store("),
                                         ("register-budget", "def product_with_roles(", "def product_with_roles("))),
+    # Tiles of 128 rows: each consumer's half of A is loaded by the map of the whole tile, twice the bytes that were announced. On a GPU it hangs.
+    "product_with_roles_128": Case("product_with_roles", {**SIZED, "a": "tensordesc<bf16[128,64]>"}, {**BLOCKS, "BM": 128, "ROLES": True}, (1, 1), _sized(128, 64, 64),
+                                   lambda args: not _is_product(args),
+                                   hazards=(("barrier-misuse", "def product_with_roles(", "def product_with_roles("),
+                                            ("register-budget", "def product_with_roles(", "def product_with_roles("))),
     "product_two_ctas": Case("product", {**MATRICES, "b": "tensordesc<bf16[128,64]>", "c": "tensordesc<bf16[64,128]>"}, {**BLOCKS, "BN": 128}, (1, 2),
                              _product(64, 200, 128), _is_product, {"num_ctas": 2}),
     "product_by_pointers": Case("product_by_pointers", STRIDES, {"BM": 64, "BN": 64, "BK": 32}, (2, 1), _pointers,
