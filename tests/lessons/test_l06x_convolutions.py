@@ -102,8 +102,8 @@ def test_corners_as_recorded():
 
 def test_corners_in_words():
     options = ("filter=5 x 3", "padding=1", "stride=1")
-    records = (Record("corners", "im2col_load", (*options, "corners=right"), outcome="right", note="as in the emulator"),
-               Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="wrong", runs=9, wrong=4, note="not as in the emulator"),
+    records = (Record("corners", "im2col_load", (*options, "corners=right"), outcome="right", note="0 of 9 pixels wrong, as in the emulator"),
+               Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="wrong", note="4 of 9 pixels wrong, not as in the emulator"),
                Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="refused"),
                Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="illegal instruction"))
     lines = conv.corners_table(Recording("engine", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, records)).splitlines()

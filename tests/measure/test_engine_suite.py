@@ -39,15 +39,15 @@ def test_announcements_end_with_the_whole_box(box):
 def test_a_record_of_pieces():
     probe = micro.early_opening(4, 64, 512, 2, backend="emulator")
     record = engine._opened(np.array([-1, 2, 4, 3]), ("announced=256",), (4, 64), probe)
-    assert (record.runs, record.wrong, record.value, record.value_min, record.value_max) == (4, 3, 384, 256, 512)
+    assert (record.runs, record.note, record.value, record.value_min, record.value_max) == (4, "opened in 3", 384, 256, 512)
     never = engine._opened(np.array([-1, -1]), ("announced=600",), (4, 64), probe)
-    assert (never.runs, never.wrong, never.value) == (2, 0, None)
+    assert (never.runs, never.note, never.value) == (2, "opened in 0", None)
 
 
 def test_pieces(here, monkeypatch):
     monkeypatch.setattr(engine, "announcements", lambda *box: [512])
     found = engine.pieces(1)
-    assert [(record.options[1], record.wrong, record.value) for record in found] == [("from=memory", 2, 512), ("from=L2", 2, 512)]
+    assert [(record.options[1], record.note, record.value) for record in found] == [("from=memory", "opened in 2", 512), ("from=L2", "opened in 2", 512)]
 
 
 def told(*made):
@@ -58,15 +58,15 @@ def told(*made):
 def test_corners_in_the_emulator():
     """With the emulator in the GPU's place: right corners are right, exchanged ones are not, but where the two are the same."""
     found = [engine.laid_out(case, "emulator") for case in range(2 * len(engine.CONVOLUTIONS))]
-    assert {fields["outcome"] for fields in found[::2]} == {"right"} and all(fields["note"] == "as in the emulator" for fields in found)
+    assert {fields["outcome"] for fields in found[::2]} == {"right"} and all(fields["note"].endswith("wrong, as in the emulator") for fields in found)
     assert engine.CONVOLUTIONS[0] == ((3, 3), 1, 1) and found[1]["outcome"] == "right" and {fields["outcome"] for fields in found[3::2]} == {"wrong"}
 
 
 def test_a_corner_is_a_process(monkeypatch):
-    monkeypatch.setattr(engine.subprocess, "run", told(0, 'hopperlab: …\n{"outcome": "wrong", "runs": 9, "wrong": 4, "note": "as in the emulator"}\n', ""))
+    monkeypatch.setattr(engine.subprocess, "run", told(0, 'hopperlab: …\n{"outcome": "wrong", "note": "4 of 9 pixels wrong, as in the emulator"}\n', ""))
     found = engine.corners(1)
     assert len(found) == 2 * len(engine.CONVOLUTIONS) and [record.options[3] for record in found[:2]] == ["corners=right", "corners=exchanged"]
-    assert (found[5].options[0], found[5].outcome, found[5].wrong, found[5].shape) == ("filter=5 x 3", "wrong", 4, engine.IMAGE)
+    assert (found[5].options[0], found[5].outcome, found[5].note[:6], found[5].shape) == ("filter=5 x 3", "wrong", "4 of 9", engine.IMAGE)
     monkeypatch.setattr(engine.subprocess, "run", told(1, "", "CUDADriverError: CUDA_ERROR_ILLEGAL_INSTRUCTION: an illegal instruction was encountered"))
     assert engine.corner(3).outcome == "illegal instruction"
     monkeypatch.setattr(engine.subprocess, "run", told(1, "", "ModuleNotFoundError: No module named 'cupy'"))

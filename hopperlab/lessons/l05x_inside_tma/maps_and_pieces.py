@@ -67,7 +67,7 @@ def maps_table(recording: Any) -> str:
 def pieces(recording: Any, rows: int, columns: int, source: str) -> dict[int, tuple[float, float | None]]:
     """Announced bytes -> (share of the trials in which the barrier opened, the least that was there of the box when the thread then looked, in bytes), for a box, from
     'memory' or 'L2'."""
-    return {int(record.options[0].removeprefix("announced=")): (record.wrong / record.runs, record.value_min)
+    return {int(record.options[0].removeprefix("announced=")): (int(record.note.split()[-1]) / record.runs, record.value_min)
             for record in recording.where(suite="pieces", shape=(rows, columns)) if f"from={source}" in record.options}
 
 

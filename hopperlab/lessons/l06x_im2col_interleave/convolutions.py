@@ -252,7 +252,7 @@ def corners_table(recording: Any) -> str:
     rows = []
     for record in recording.where(suite="corners"):
         edges, padding, stride, kind = (option.split("=")[1] for option in record.options)
-        came = {"right": f"right, {record.note}", "wrong": f"{record.wrong} of {record.runs} pixels wrong, {record.note}", "refused": "refused by the driver's rules"}
+        came = {"right": f"right, {record.note.rpartition(', ')[2]}", "wrong": record.note, "refused": "refused by the driver's rules"}
         rows.append((edges, padding, stride, kind, came.get(record.outcome, record.outcome)))
     return "\n".join([recording.source, *text_table("  {:6}  {:>7}  {:>6}  {:9}  {}", rows, ("filter", "padding", "stride", "corners", "on the GPU"))])
 

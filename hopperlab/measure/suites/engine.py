@@ -30,7 +30,7 @@ from .fields import facts
 from .micro_records import flush, numbered, sampled
 
 METHOD = ("cycles of one multiprocessor's clock around the instructions named, inside the kernel: median, least and greatest over samples and launches; maps: of the "
-          "passes after the first; pieces: `runs` trials, `wrong` those in which the barrier opened, `value` the bytes that were there then")
+          "passes after the first; pieces: `runs` trials, `note` in how many the barrier opened, `value` the bytes that were there then")
 PASSES = 5
 COUNTS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 768, 1024, 2048, 4096)
 STRIDES = (1, 8)                # from map to map, in maps of 128 bytes
@@ -83,7 +83,7 @@ def pieces(rounds: int) -> list[Record]:
 def _opened(lines: np.ndarray, words: tuple[str, ...], shape: tuple[int, int], probe: micro.Probe) -> Record:
     opened = 128 * lines[lines >= 0]
     spread = {"value": float(np.median(opened)), "value_min": float(opened.min()), "value_max": float(opened.max())} if len(opened) else {}
-    return Record("pieces", "early_opening", words, shape, "bfloat16", unit="bytes", runs=len(lines), wrong=len(opened), **spread, **facts(probe.launch))
+    return Record("pieces", "early_opening", words, shape, "bfloat16", unit="bytes", runs=len(lines), note=f"opened in {len(opened)}", **spread, **facts(probe.launch))
 
 
 def corners(_rounds: int) -> list[Record]:
@@ -124,8 +124,8 @@ def laid_out(case: int, place: str = "gpu") -> dict[str, Any]:
     except TensorMapError as problem:
         return {"outcome": "refused", "note": str(problem).partition("\n")[0]}
     wrong = int((here != exact).any(axis=(1, 2)).sum())
-    return {"outcome": "wrong" if wrong else "right", "runs": len(exact), "wrong": wrong,
-            "note": "as in the emulator" if np.array_equal(here, there) else "not as in the emulator"}
+    beside = "as in the emulator" if np.array_equal(here, there) else "not as in the emulator"
+    return {"outcome": "wrong" if wrong else "right", "note": f"{wrong} of {len(exact)} pixels wrong, {beside}"}
 
 
 def _matrix(image: np.ndarray, edges: tuple[int, int], padding: int, stride: int) -> np.ndarray:
