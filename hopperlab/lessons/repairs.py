@@ -26,6 +26,7 @@ from ..runtime import uses
 from ..runtime.errors import HopperlabError, PtxasWarning
 from ..runtime.library import original, standing_in, whatever_ptxas_notes
 from ..show.hazard_words import explain, hazards
+from .host_repairs import HostRepair
 
 LANDINGS = ("lazy", "eager", "random")
 CELL = "repair.cu"                  # what messages call the cell's lines
@@ -65,6 +66,7 @@ class Repair:
     hint: str
     mended: bool = False
     plain: Changes = ()
+    language: str = "cuda"
     also: Callable[[str, Any], str] = lambda landing, run: ""
 
     def _rows(self) -> list[str]:
@@ -190,13 +192,13 @@ def without_bugs(text: str) -> str:
 
 
 @cache
-def every() -> dict[tuple[str, str], Repair]:
+def every() -> dict[tuple[str, str], Repair | HostRepair]:
     """All repairs by (lesson, name), in order."""
     rooms = sorted(path.parent.name for path in Path(__file__).parent.glob("l*/repairs.py"))
     return {(room.split("_")[0][1:], repair.name): repair for room in rooms for repair in import_module(f"{__package__}.{room}.repairs").REPAIRS}
 
 
-def find(lesson: str, name: str) -> Repair:
+def find(lesson: str, name: str) -> Repair | HostRepair:
     """The repair of a lesson ('03', 'shallow'). Raises RepairError with those there are."""
     if (lesson, name) not in every():
         there = [other for number, other in every() if number == lesson]

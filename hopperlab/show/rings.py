@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a ring of buffers did in a run in the emulator: copies under way, and buffers in use, over the order of events.
+"""What a ring of slots did in a run in the emulator: copies under way, and slots in use, over the order of events.
 
 The spans come from `run.timeline`; nothing here knows what a kernel should have done.
 """
@@ -13,9 +13,9 @@ from .timelines import Span, gantt
 
 
 def ring_spans(run: Any, stages: int, block: int = 0) -> list[Span]:
-    """What block `block` did with its ring of `stages` buffers: one row a buffer.
+    """What block `block` did with its ring of `stages` slots: one row a slot.
 
-    A copy lasts from its issue to its landing. A buffer is in use from the flip of its full barrier to the flip of its
+    A copy lasts from its issue to its landing. A slot is in use from the flip of its full barrier to the flip of its
     empty barrier (the second group of `stages` barriers in shared memory), where the kernel has one; else the bulk store
     that takes the tile away is marked. Loads belong to tiles in the order of issue, equally many a tile. Time is the order of the
     block's events, counted from 0.
@@ -33,7 +33,7 @@ def ring_spans(run: Any, stages: int, block: int = 0) -> list[Span]:
     each = len(issues) // max(1, tiles)
     spans = []
     for tile in range(tiles):
-        row, turn = f"buffer {tile % stages}", tile // stages
+        row, turn = f"slot {tile % stages}", tile // stages
         last = (tile + 1) * each - 1
         spans.append(Span(row, issues[tile * each], lands[last], "copy under way", f"copy {tile}"))
         if tile % stages < len(empty):
@@ -45,5 +45,5 @@ def ring_spans(run: Any, stages: int, block: int = 0) -> list[Span]:
 
 
 def ring_timeline(run: Any, stages: int, heading: str, block: int = 0) -> Picture:
-    """`ring_spans` as a picture: which copies were under way while which buffer was in use."""
+    """`ring_spans` as a picture: which copies were under way while which slot was in use."""
     return gantt(ring_spans(run, stages, block), heading, "order of events in the emulator (what came after what; not seconds)")

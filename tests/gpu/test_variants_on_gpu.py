@@ -10,7 +10,10 @@ from hopperlab.measure.launches import operands
 
 CASES = {"cp_async_mma": {}, "cp_async_wgmma": {}, "multistage": {}, "multistage 32": {"bk": 32, "stages": 8}, "multistage 128": {"bk": 128, "stages": 3},
          "cuda_pipeline": {}, "cuda_pipeline block": {"scope": "block"}, "producer_warp": {}, "producer_warp 4": {"warps": 4},
-         "producer_warp 6": {"stages": 6}, "cp_async_wgmma 6": {"stages": 6, "options": ("-DBLOCKS_PER_SM=1",)}}
+         "cp_async_mma after": {"options": ("-DCOPY_AFTER=1",)}, "cuda_pipeline after": {"options": ("-DCOPY_AFTER=1",)},
+         "cuda_pipeline before": {"scope": "block", "options": ("-DCOPY_AFTER=0",)}, "cp_async_barriers": {},
+         "cp_async_barriers before": {"stages": 6, "options": ("-DCOPY_AFTER=0", "-DBLOCKS_PER_SM=1")}, "producer_warp 6": {"stages": 6},
+         "cp_async_wgmma 6": {"stages": 6, "options": ("-DBLOCKS_PER_SM=1",)}}
 
 
 def product(cupy, make, a, b, **choices) -> np.ndarray:
@@ -119,3 +122,21 @@ def test_reads_find_what_they_find_in_the_emulator(cupy, swizzle, access):
         probe.cycles()
         sums.append(probe.more.get() if place == "gpu" else np.asarray(probe.more))
     assert (sums[0] == sums[1]).all()
+
+
+@pytest.mark.parametrize("turn", [False, True])
+def test_a_map_that_was_used_just_now_is_quick(cupy, turn):
+    """One map is kept from use to use; every copy lands, through however many maps."""
+    few, many = (micro.map_cache(count, 3, 1, turn, backend="gpu").cycles() for count in (1, 3000))
+    assert (few > 0).all() and (many > 0).all() and many.shape == (9000,)
+
+
+@pytest.mark.parametrize("box", [(64, 64), (64, 16), (8, 256)], ids=str)
+def test_a_barrier_that_was_told_all_opens_when_all_is_there(cupy, box):
+    whole = 2 * box[0] * box[1]
+    lines = micro.early_opening(*box, whole, 32, backend="gpu").cycles()[::2]
+    assert (lines == whole // 128).all()
+
+
+def test_a_barrier_that_was_told_more_never_opens(cupy):
+    assert (micro.early_opening(64, 64, 8192 + 4096, 4, backend="gpu").cycles()[::2] == -1).all()

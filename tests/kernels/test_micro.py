@@ -46,6 +46,26 @@ def test_descriptors(place, prefetch):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("maps", "stride", "turn"), [(1, 1, False), (5, 1, True), (3, 4, False)])
+def test_every_pass_uses_every_map(maps, stride, turn, schedule):
+    probe = micro.map_cache(maps, 3, stride, turn, backend="emulator")
+    with hl.emulate(schedule=schedule, seed=3, hazards="raise") as run:
+        out = probe.cycles()
+    assert out.shape == (3 * maps,) and (out > 0).all() and run.counters["tma_loads"] == 2 + 3 * maps
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_barrier_that_was_told_all_opens_when_all_is_there(schedule):
+    assert clean(micro.early_opening(16, 64, 2048, 3, 50, backend="emulator"), schedule)[::2].tolist() == [16] * 3
+
+
+def test_a_barrier_that_was_told_too_little_is_named():
+    with hl.emulate(schedule="random", seed=3, hazards="collect") as run:
+        micro.early_opening(16, 64, 1024, 1, 50, backend="emulator").cycles()
+    assert {hazard.kind for hazard in run.hazards} == {"barrier-misuse"}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("space", micro.SPACES)
 def test_chases_come_back_to_where_they_began(space, schedule):
     probe = micro.chase(space, chain=64, samples=2, backend="emulator")

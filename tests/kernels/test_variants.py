@@ -9,6 +9,8 @@ from hopperlab.measure.launches import variants
 
 SCHEDULES = ("lazy", "eager", "random")
 NEW = {"cp_async_mma": {}, "cp_async_wgmma": {}, "multistage": {}, "cuda_pipeline": {}, "cuda_pipeline block": {"scope": "block"},
+       "cp_async_mma after": {"options": ("-DCOPY_AFTER=1",)}, "cuda_pipeline after": {"options": ("-DCOPY_AFTER=1",)},
+       "cuda_pipeline before": {"scope": "block", "options": ("-DCOPY_AFTER=0",)}, "cp_async_barriers": {}, "cp_async_barriers before": {"options": ("-DCOPY_AFTER=0",)},
        "producer_warp": {}, "producer_warp 4": {"warps": 4},
        "producer_warp waits": {"options": ("-DWAIT_FOR_OWN_LOAD=1",)}}
 
@@ -52,6 +54,14 @@ def test_the_two_by_two_has_equal_tiles(pair, choices):
     launch = check_bf16(variants.TWO_BY_TWO[pair], 140, 130, 264, "lazy", **(choices if pair != ("TMA", "mma.sync") else choices | {"blocks": 2}))
     assert (launch.grid, launch.block) == ((2, 2), (256,))
     assert launch.shared_mem - choices["stages"] * 32768 in range(65)
+
+
+@pytest.mark.parametrize("scope", ["thread", "block"])
+def test_whole_tiles_need_no_second_path(scope):
+    launch = check_bf16(variants.cuda_pipeline, 256, 128, 192, "random", scope=scope, options=("-DWHOLE_TILES=1",))
+    edges = variants.cuda_pipeline(np.zeros((128, 64), np.uint16), np.zeros((128, 64), np.uint16), np.zeros((128, 128), np.uint16), scope=scope, backend="emulator")
+    stores = [kernel.module.ptx.count("st.shared") + kernel.module.ptx.count("st.v4") for kernel in (launch.kernel, edges.kernel)]
+    assert stores[0] < stores[1]
 
 
 def test_producers_of_another_size():
@@ -113,7 +123,7 @@ def test_the_map_rounds_to_tf32_where_it_says_so():
     assert [launch.args[i].fields.dtype for i in (0, 1)] == ["float32", "float32"]
 
 
-@pytest.mark.parametrize("name", ["cp_async_mma", "cp_async_wgmma", "cuda_pipeline", "multistage", "producer_warp"])
+@pytest.mark.parametrize("name", ["cp_async_mma", "cp_async_barriers", "cp_async_wgmma", "cuda_pipeline", "multistage", "producer_warp"])
 def test_k_that_no_16_byte_copy_can_take_is_named(name):
     x = np.zeros((8, 12), np.uint16)
     with pytest.raises(ValueError, match="multiple of 8"):

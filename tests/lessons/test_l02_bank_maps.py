@@ -35,19 +35,19 @@ def test_rules_and_run_count_the_same_and_lanes_get_their_rows(stride, shape, mo
 def test_what_layouts_are_good_for():
     assert [l02_banks_and_swizzles.access_wavefronts(pitch, "ldmatrix.x4", mode) for pitch, mode in ((128, "none"), (144, "none"), (128, "128B"),
             (144, "128B"))] == [32, 4, 4, 20]
-    assert l02_banks_and_swizzles.access_wavefronts(132, "4 bytes a lane") == 1 and l02_banks_and_swizzles.access_wavefronts(128, "4 bytes a lane", "128B") == 4
+    assert l02_banks_and_swizzles.access_wavefronts(132, "4 bytes per lane") == 1 and l02_banks_and_swizzles.access_wavefronts(128, "4 bytes per lane", "128B") == 4
     assert [bank_maps.least(shape) for shape in l02_banks_and_swizzles.ACCESS_SHAPES] == [1, 2, 4, 4]
 
 
-@pytest.mark.parametrize(("choice", "told"), [((132, "none", "16 bytes a lane"), "multiple of 16"), ((132, "128B", "4 bytes a lane"), "pad or swizzle"),
-                                              ((4, "none", "8 bytes a lane"), "multiple of 8")])
+@pytest.mark.parametrize(("choice", "told"), [((132, "none", "16 bytes per lane"), "multiple of 16"), ((132, "128B", "4 bytes per lane"), "pad or swizzle"),
+                                              ((4, "none", "8 bytes per lane"), "multiple of 8")])
 def test_panel_refuses_what_cannot_be(choice, told):
     with pytest.raises(ValueError, match=told):
         l02_banks_and_swizzles.launch_access(*choice)
 
 
 @pytest.mark.parametrize("draw", [lambda: l02_banks_and_swizzles.access_map(128), lambda: l02_banks_and_swizzles.access_map(144, "ldmatrix.x4"),
-                                  lambda: l02_banks_and_swizzles.launch_access(128, "128B", "8 bytes a lane"),
+                                  lambda: l02_banks_and_swizzles.launch_access(128, "128B", "8 bytes per lane"),
                                   lambda: l02_banks_and_swizzles.mma_map("A"), lambda: l02_banks_and_swizzles.mma_map("C", 31)])
 @pytest.mark.sampled(every=4)
 def test_pictures_are_deterministic_small_labelled_and_have_words(draw):
@@ -58,7 +58,7 @@ def test_pictures_are_deterministic_small_labelled_and_have_words(draw):
 
 
 def test_panel_says_what_it_counted():
-    text = l02_banks_and_swizzles.launch_access(128, "none", "16 bytes a lane").text
+    text = l02_banks_and_swizzles.launch_access(128, "none", "16 bytes per lane").text
     assert "32 wavefronts, 4 would do" in text and "values right; counted: 32 wavefronts, 28 conflicts" in text
     assert "8 8 8 8 0 0" in text
 

@@ -5,6 +5,8 @@ import pytest
 
 from hopperlab import measure
 from hopperlab.lessons.l03x_cuda_pipeline import cpp_pipeline as cpp
+from hopperlab.measure.recordings import Record, Recording
+from hopperlab.measure.suites import pipeline_causes as pipelines
 
 MOVES = ("cp.async", "cp.async.bulk", "cp.async.bulk.tensor")
 RIGHT = dict(zip(cpp.WAYS, ["cp.async"] * 4 + ["cp.async.bulk"] * 2))
@@ -49,9 +51,32 @@ def test_the_panel_runs_and_refuses():
         cpp.launch_cpp_pipeline("block", 8, "yes", "lazy")
 
 
-def test_the_recorded_table_and_chart():
-    recording = measure.load("variants")
-    assert cpp.pipeline_table(recording).count("a pipeline of the") == 4
+def made_up():
+    """A recording in which a form's share of the speed tells where it stands among the choices."""
+    records = [Record("pipelines", "x", choice.words, (8, 8, 8), tflops=100.0 + place, ratio=1 - place / 100, registers=100 + place)
+               for place, choice in enumerate(pipelines.choices())]
+    return Recording("pipelines", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, (*records, Record("pipelines", "cuBLAS", (), (8, 8, 8), tflops=700.0)))
+
+
+def test_instructions_for_one_more_tile():
+    """Sixteen warps' worth of products is the same in each; the pipelines have more branches, and fewer of them without the code for edges."""
+    lines = [line.rsplit(None, 4) for line in cpp.instructions_table().splitlines()[1:]]
+    rows = {name: [int(cell) for cell in cells] for name, *cells in lines}
+    assert list(rows) == [*cpp.WORDS.values(), "a thread's pipeline, no edges", "the block's pipeline, no edges"]
+    assert [row[3] for row in rows.values()] == [0, 3, 0, 4, 0, 4]
+    assert rows["the block's pipeline"][2] > rows["the block's pipeline, no edges"][2] > rows["mbarriers, by hand"][2]
+
+
+def test_the_causes_stand_beside_each_other():
+    told = cpp.causes_table(made_up())
+    assert "  groups, by hand            1.00     0.99   100 101" in told and "  the block's pipeline       0.74     0.73" in told
+    assert told.count("the block's pipeline") == 4 and told.count("mbarriers, by hand") == 3
+
+
+def test_the_recorded_causes_and_chart():
+    recording = measure.load("pipelines")
+    told = cpp.causes_table(recording)
+    assert recording.source in told and "  groups, by hand            1.00" in told
     chart = cpp.pipeline_chart(recording, 3)
     assert "cuda::pipeline of the block" in chart.text and recording.source in chart.text and chart.png()[:4] == b"\x89PNG"
 

@@ -10,6 +10,7 @@ from hopperlab import measure
 from hopperlab.hopper import wgmma
 from hopperlab.lessons.l06x_im2col_interleave import convolutions as conv, core_matrices
 from hopperlab.measure.launches import copies
+from hopperlab.measure.recordings import Record, Recording
 
 CASES = [((3, 3), 1, 1), ((3, 3), 0, 1), ((3, 3), 1, 2), ((5, 3), 1, 1), ((2, 3), 2, 3)]
 
@@ -91,6 +92,24 @@ def test_interleaved_layouts_are_copied_with_their_tail(layout, swizzle, shape):
 def test_tails_and_the_layout_in_words():
     assert "2 slices, 25.0 % padding" in conv.tail_table((12,)) and "1 slice, 50.0 % padding" in conv.tail_table((8,))
     assert "4 of each pixel's 16 are padding" in conv.layout_picture(12).text
+
+
+def test_corners_as_recorded():
+    told = conv.corners_table(measure.load("engine"))
+    assert told.count("exchanged") == 6 and "pixels wrong, as in the emulator" in told and "not as in the emulator" not in told
+    assert told.count("illegal instruction") == 1, "the lesson says which one"
+
+
+def test_corners_in_words():
+    options = ("filter=5 x 3", "padding=1", "stride=1")
+    records = (Record("corners", "im2col_load", (*options, "corners=right"), outcome="right", note="0 of 9 pixels wrong, as in the emulator"),
+               Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="wrong", note="4 of 9 pixels wrong, not as in the emulator"),
+               Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="refused"),
+               Record("corners", "im2col_load", (*options, "corners=exchanged"), outcome="illegal instruction"))
+    lines = conv.corners_table(Recording("engine", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, records)).splitlines()
+    assert [" ".join(line.split()) for line in lines[2:]] == ["5 x 3 1 1 right right, as in the emulator",
+                                                             "5 x 3 1 1 exchanged 4 of 9 pixels wrong, not as in the emulator",
+                                                             "5 x 3 1 1 exchanged refused by the driver's rules", "5 x 3 1 1 exchanged illegal instruction"]
 
 
 def test_the_recorded_layouts():

@@ -43,7 +43,7 @@ def measured(latencies, wgmma=64.0):
 def test_gains_of_the_halves_at_each_depth_and_at_the_best():
     told = overlap.halves_gains(recording(*four(100, 120, 150, 180), *four(80, 100, 200, 160, stages=6)))
     rows = told.split("\n")
-    assert rows[1].startswith("3 stages, 2 blocks an SM") and [float(v) for v in rows[1].split()[-4:]] == [1.2, 1.5, 1.8, 1.0]
+    assert rows[1].startswith("3 stages, 2 blocks per SM") and [float(v) for v in rows[1].split()[-4:]] == [1.2, 1.5, 1.8, 1.0]
     assert [float(v) for v in rows[2].split()[-4:]] == [1.25, 2.5, 2.0, 0.64]
     assert [float(v) for v in rows[3].split()[-4:]] == [1.2, 2.0, 1.8, 0.75]
 
@@ -117,7 +117,7 @@ def test_the_depth_table_says_what_fits_beside_each_other():
 
 def test_the_panels_launch_runs_the_kernel_and_labels_what_was_recorded():
     told = l09_multistage.launch_multistage(3, 64, "lazy", recording(depth(3, 64, 614.0, 4096))).text
-    assert "result right, no hazard" in told and "2 blocks an SM; recorded on an H200: 614" in told and "copy 7" in told
+    assert "result right, no hazard" in told and "2 blocks per SM; recorded on an H200: 614" in told and "copy 7" in told
     assert "not recorded" in l09_multistage.launch_multistage(2, 128, "eager").text
     with pytest.raises(ValueError, match="a block can have 232448"):
         l09_multistage.launch_multistage(8, 64, "lazy")

@@ -14,7 +14,7 @@ from hopperlab.measure.profile import lesson_metrics
 
 TITLES = {lesson_metrics.title(metric) for metric in lesson_metrics.METRICS}
 GROUPS = {metric.group for metric in lesson_metrics.METRICS}
-MICRO = measure.load("micro")
+MICRO, PRODUCTS = measure.load("micro"), measure.load("profiles_products")
 
 
 def test_every_symptom_has_a_metric_and_a_lesson():
@@ -40,13 +40,27 @@ def test_words_of_groups():
 
 
 def test_the_recorded_profile():
-    found = profiling.profiled(MICRO)
-    assert set(found) == set(profiling.HALVES) and all(len(values) == 4 for values in found.values())
+    found = profiling.profiled(PRODUCTS)
+    assert set(found) == set(profiling.HALVES) and all({profiling.PIPE, profiling.ARRIVED, profiling.CYCLES} <= set(values) for values in found.values())
     fewest = min(found, key=lambda pair: found[pair][profiling.INSTRUCTIONS])
     assert fewest == ("TMA", "wgmma") == min(found, key=lambda pair: found[pair][profiling.CYCLES])
-    assert profiling.issue_share(MICRO) == found["TMA", "wgmma"][profiling.ISSUED]
-    told = profiling.profile_chart(MICRO).text
-    assert told.count("\n") == 5 and "recorded on NVIDIA H200" in told
+    assert profiling.issue_share(PRODUCTS) == found["TMA", "wgmma"][profiling.ISSUED]
+    told = profiling.profile_chart(PRODUCTS).text
+    assert told.count("TMA + wgmma") == 3 and "recorded on NVIDIA H200" in told
+    table = profiling.profile_table(PRODUCTS, MICRO)
+    assert table.count("2.147 GB") == 4, "2 * 4096^3 * 2 / 128 bytes, once each"
+
+
+def test_two_counters_of_what_arrives():
+    """At the SMs' door every byte is counted, on both boards; in the L2 as many as were asked for with multicast, and fewer than arrive without."""
+    for board in ("h200", "h100"):
+        micro = measure.load("micro", board=board)
+        rows = [line.split() for line in profiling.doors_table(micro).splitlines()[2:]]
+        assert len(rows) == 7
+        for cluster, *words, must, _, door, _, inside, _ in rows:
+            assert door == must and float(inside) < float(must)
+            if words == ["multicast"]:
+                assert float(inside) == pytest.approx(float(must) / int(cluster), rel=0.01)
 
 
 def test_the_share_of_the_tensor_cores_is_the_time_they_need():

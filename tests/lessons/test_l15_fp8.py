@@ -120,7 +120,7 @@ def test_promotions_lie_between_k_blocks_or_under_them():
 
 @pytest.mark.parametrize(("answer", "words"), [((None, 1), "Not answered"), ((128, 80), "another place"), ((64, 80), "Not 64"),
                                                ((256, 128), "48 of them are what TMA writes"),
-                                               ((256, 144), "Not 144"), ((256, 80), "Right: 80 bytes a cycle")])
+                                               ((256, 144), "Not 144"), ((256, 80), "Right: 80 bytes per cycle")])
 def test_the_exercise_names_what_is_wrong(answer, words):
     assert words in fp8_steps.check_wide(*answer)
 

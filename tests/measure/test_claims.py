@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts are computed: all 43 claims are there, and when the data changes, so does the verdict."""
+import re
 from dataclasses import replace
 
 import pytest
 
-from hopperlab.measure.claims import claims, pipelines
+from hopperlab.measure.claims import claims, pipelines, sources
 from hopperlab.measure import recordings
 from hopperlab.measure.claims.claims import FALSE, HOLDS, OPEN, Data
 
@@ -18,6 +19,16 @@ def changed(name, change):
 
 def verdict(number, data=None):
     return claims.settle(data or Data(), [number])[number][1].verdict
+
+
+def test_a_claim_says_where_it_stands_or_what_it_is_held_against():
+    """Articles by title and section, specifications by section; each once, and the report prints it under the claim."""
+    assert not set(sources.SAID) & set(sources.SPECIFIED) and set(sources.SAID) | set(sources.SPECIFIED) < set(range(1, 44))
+    assert all("section" in place for place in sources.SAID.values())
+    assert all(re.search(r"\d+\.\d+|cuTensorMap\w+: \w|cuda::", place) for place in sources.SPECIFIED.values())
+    told = " ".join(claims.report(numbers=[32, 33, 17]).split())
+    assert 'alone cannot hide latency. (said in NVIDIA: CUTLASS documentation, "Efficient GEMM in CUDA", section "Pipelining")' in told
+    assert "completes TMA loads. (held against PTX ISA 9.7.9.25.6.2 (cp.async.bulk.wait_group))" in told and "its parts. equal tiles" in told
 
 
 def test_every_claim_has_a_verdict_figures_and_a_lesson():

@@ -107,8 +107,9 @@ def test_stored_recording_keeps_the_schema(board, name):
             assert measured.outcome == ("right" if measured.wrong == 0 else "wrong" if measured.wrong == measured.runs else "sometimes wrong")
         # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. One fp8 configuration
         # that is only tried spills more.
-        most = 8 if name == "attention" else 32 if name == "attention_fp8" and measured.kernel != "final" else 0
-        # roles shows spills; a choice of the kernel that is gone made one configuration of the search spill a word.
+        # Roles shows spills; a choice of the kernel that is gone made one configuration of the search spill a word. A tile that Triton is given too few
+        # warps for spills, and is recorded for that.
+        most = 8 if name == "attention" else 160 if name == "triton_roles" else 32 if name == "attention_fp8" and measured.kernel != "final" else 0
         assert not measured.spills or measured.spills <= most or name in ("roles", "search_attention")
 
 

@@ -129,6 +129,17 @@ def test_lesson_follows_the_arc(path):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_every_break_is_followed_by_a_repair(path):
+    """In each section that breaks something, or in the repair's own section right behind it."""
+    sections = re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    for place, section in enumerate(sections):
+        title = section.split("\n")[0]
+        if "break it" in title.lower():
+            there = section + (sections[place + 1] if sections[place + 1:] and sections[place + 1].startswith("Repair") else "")
+            assert "```repair id=" in there, f"{path.stem}: nothing mends {title!r}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_the_prediction_meets_its_answer_in_the_stored_outputs(path):
     """The line that `beside` returns is shown where it is a cell's last expression, and nowhere else."""
     shown = [out.get("data", {}).get("text/plain", "") for cell in build.code_cells(nbformat.read(build.notebook_path(path), 4)) for out in cell.outputs]

@@ -41,7 +41,7 @@ def test_ring_timeline_of_a_specialised_product_alternates_copy_and_use():
     spans = show.ring_spans(pictures.pipeline_run(), pictures.STAGES)
     assert len(spans) == 2 * pictures.TILES
     for buffer in range(pictures.STAGES):
-        row = [span for span in spans if span.row == f"buffer {buffer}"]
+        row = [span for span in spans if span.row == f"slot {buffer}"]
         row.sort(key=lambda span: span.start)
         assert [span.kind for span in row] == ["copy under way", "in use by the tensor cores"] * (len(row) // 2)
         assert all(early.end <= late.start for early, late in zip(row, row[1:]))

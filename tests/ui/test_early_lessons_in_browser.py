@@ -17,7 +17,7 @@ LESSONS = {
         [("slider", 0, 200), ("slider", 1, 60), ("slider", 2, 60)],
         ("littles-law", "panel", "measure", "break-marked")),
     "02_banks_and_swizzles": (
-        [("slider", 0, -14), ("list", 0, "128B"), ("list", 1, "16 bytes a lane")],
+        [("slider", 0, -14), ("list", 0, "128B"), ("list", 1, "16 bytes per lane")],
         ("picture", "swizzle-picture", "fragment-picture", "sass", "panel")),
     "04_mbarrier": (
         [("list", 0, "empty[0]"), ("slider", 0, 30), ("slider", 1, 60), ("slider", 2, 40), ("list", 1, "eager")],
@@ -66,7 +66,7 @@ def test_what_cannot_be_is_explained(lesson, shots):
         panel.key(0, "ArrowRight")
         panel.refused("64 x 64 pieces")
     elif name.startswith("02"):
-        panel.pick(1, "16 bytes a lane")
+        panel.pick(1, "16 bytes per lane")
         panel.key(0, "Home")
         panel.refused("multiple of 16")
     else:

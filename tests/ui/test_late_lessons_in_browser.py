@@ -36,7 +36,7 @@ LESSONS = {
         ("raster-panel", "model", "work-map", "panel")),
     "14_beat_cublas": (
         [("list", 0, "3072 x 3072 x 3072"), ("list", 1, "256x128"), ("slider", 0, -60), ("list", 2, "1x2"), ("slider", 1, -100)],
-        [("list", 1, "256x256")], "registers a thread",
+        [("list", 1, "256x256")], "registers per thread",
         ("ladder", "model-measured", "shapes", "panel")),
     "15_fp8_gemm": (
         [("list", 0, "one a row of A, one a 128 rows of B"), ("list", 1, "one k-block of A, B as much smaller"), ("slider", 0, -60), ("slider", 1, -45)],

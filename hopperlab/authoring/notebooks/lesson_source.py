@@ -142,7 +142,7 @@ def _repair(path: Path, name: str):
         raise SourceError(f"{path.name}: {error}") from None
     yield Cell(f"repair-{name}", "code", f"%%repair {lesson} {name}\n{found.broken}")
     yield Cell(f"text-repair-{name}", "markdown", f"<details><summary>A hint</summary>\n\n{found.hint}\n\n</details>\n"
-               f"<details><summary>One repair</summary>\n\n```cuda\n{found.reference}\n```\n\n</details>")
+               f"<details><summary>One repair</summary>\n\n```{found.language}\n{found.reference}\n```\n\n</details>")
 
 
 def _slug(text: str) -> str:

@@ -217,11 +217,13 @@ def readable(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 def _cuda_as_text(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """A %%cuda cell that shows nothing, or a %%repair cell with what it says, as listings in CUDA and text: the other code cells of a page are Python."""
+    from ...lessons.repairs import find
+
     repair = cell.source.startswith("%%repair ")
     if cell.cell_type != "code" or not repair and (not cell.source.startswith("%%cuda") or cell.outputs):
         return cell
     said = "".join("".join(output.get("text", "")) for output in cell.outputs).rstrip()
-    listing = f"```cuda\n{cell.source}\n```"
+    listing = f"```{find(*cell.source.split()[1:3]).language if repair else 'cuda'}\n{cell.source}\n```"
     return nbformat.v4.new_markdown_cell(f"{listing}\n\n```text\n{said}\n```" if said else listing, id=cell.id)
 
 

@@ -6,8 +6,9 @@
 // Waiting: each thread waits for its own copies; the barrier of a tile says that everyone's have landed, and that everyone
 // has read the tile before, whose slot is then refilled.
 //
-// Macros: STAGES (2 to 7), BLOCKS_PER_SM (what the registers are budgeted for). Launch: grid (ceil(n/128), ceil(m/128)),
-// block 256, dynamic shared memory STAGES * 32768 bytes. k a multiple of 8. Measured in recordings/variants.json.
+// Macros: STAGES (2 to 7), BLOCKS_PER_SM (what the registers are budgeted for), COPY_AFTER (1: the next tile is asked for after
+// the product, as cuda_pipeline.cu does with the block's pipeline). Launch: grid (ceil(n/128), ceil(m/128)), block 256, dynamic
+// shared memory STAGES * 32768 bytes. k a multiple of 8. Measured in recordings/variants.json, COPY_AFTER in pipelines.json.
 #include <hopperlab/cp_async_tile.cuh>
 #include <hopperlab/mma_tile.cuh>
 
@@ -16,6 +17,9 @@
 #endif
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 2
+#endif
+#ifndef COPY_AFTER
+#define COPY_AFTER 0
 #endif
 
 constexpr int BM = 128, BN = 128, BK = 64, A_BYTES = BM * BK * 2, STAGE_BYTES = A_BYTES + BN * BK * 2;
@@ -38,9 +42,10 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
     for (int i = 0; i < k_tiles; i++) {
         cp_async_wait_group<STAGES - 2>();                      // my part of tile i has landed;
         __syncthreads();                                        // so has everyone's, and all have read tile i - 1
-        copy(i + STAGES - 1);
+        if (!COPY_AFTER) copy(i + STAGES - 1);
         unsigned stage = shared_address(shared) + i % STAGES * STAGE_BYTES;
         mma_k_block_128(d, stage, stage + A_BYTES);
+        if (COPY_AFTER) copy(i + STAGES - 1);
     }
     store_mma_tile(c, d, row0, col0, m, n);
 }

@@ -13,8 +13,10 @@
 //   BUG_NO_ACQUIRE  tiles are copied and committed without producer_acquire; SCOPE 1: race (SCOPE 0: nothing, it is empty there)
 //   BUG_NO_RELEASE  slots are never handed back; SCOPE 1: deadlock (SCOPE 0: nothing, it is empty there)
 //
-// Macros: SCOPE, STAGES (2 to 7). Launch: grid (ceil(n/128), ceil(m/128)), block 256, dynamic shared memory STAGES * 32768
-// bytes. k a multiple of 8. Measured in recordings/variants.json.
+// Macros: SCOPE, STAGES (2 to 7), COPY_AFTER (1: the next tile is asked for after the product, as SCOPE 1 does unless told
+// otherwise), BLOCKS_PER_SM (what the registers are budgeted for; 0: left to the compiler), WHOLE_TILES (1: m, n and k are
+// multiples of the tile's, nothing is compared). Launch: grid (ceil(n/128), ceil(m/128)), block 256, dynamic shared memory
+// STAGES * 32768 bytes. k a multiple of 8. Measured in recordings/variants.json and, by cause, in pipelines.json.
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
 #include <hopperlab/mma_tile.cuh>
@@ -24,6 +26,15 @@
 #endif
 #ifndef STAGES
 #define STAGES 3
+#endif
+#ifndef COPY_AFTER
+#define COPY_AFTER SCOPE
+#endif
+#ifndef BLOCKS_PER_SM
+#define BLOCKS_PER_SM 0
+#endif
+#ifndef WHOLE_TILES
+#define WHOLE_TILES 0
 #endif
 #ifndef BUG_NO_ACQUIRE
 #define BUG_NO_ACQUIRE 0
@@ -43,12 +54,13 @@ __device__ __forceinline__ void copy_tile(unsigned char* tile, const __nv_bfloat
     for (int row = my_row; row < 128; row += 32) {
         unsigned char* to = tile + swizzled_128(row, chunk);
         const __nv_bfloat16* from = matrix + (size_t)(row0 + row) * k + k0 + chunk * 8;
-        if (row0 + row < rows && k0 + chunk * 8 < k) cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipeline);
+        bool inside = WHOLE_TILES || (row0 + row < rows && k0 + chunk * 8 < k);
+        if (inside) cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipeline);
         else *reinterpret_cast<uint4*>(to) = make_uint4(0, 0, 0, 0);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_PER_SM)
 gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile)
     int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN, k_tiles = (k + BK - 1) / BK;
@@ -77,14 +89,12 @@ gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int m, in
         pipeline.consumer_wait();                               // everyone's part of tile i has landed
 #endif
         unsigned stage = shared_address(shared) + i % STAGES * STAGE_BYTES;
-#if SCOPE == 0
-        copy(i + STAGES - 1);
-#endif
+        if (!COPY_AFTER) copy(i + STAGES - 1);                  // into the slot of tile i - 1
         mma_k_block_128(d, stage, stage + A_BYTES);
 #if SCOPE == 1
         if (!BUG_NO_RELEASE) pipeline.consumer_release();       // I have read tile i
-        copy(i + STAGES - 1);
 #endif
+        if (COPY_AFTER) copy(i + STAGES - 1);
     }
 #if SCOPE == 0
     pipeline.consumer_release();

@@ -2,10 +2,12 @@
 """The three wrong kernels of lesson 00, for the learner to mend."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..host_repairs import HostRepair
 from ..repairs import Repair
 
 TILES, BLOCKS = 24, 4
@@ -25,7 +27,43 @@ def _fold(number: int, landing: str) -> tuple[bool, Any]:
     return bool((y == (tiles + tiles[:, :, ::-1, ::-1]).reshape(-1)).all()), run
 
 
+STOPWATCH = "def milliseconds(launch, clock, synchronise):            # clock: seconds; synchronise: returns when the GPU has nothing left to do\n"
+LAST = "    return 1e3 * (clock() - began)"
+
+
+class _Machine:
+    """A host's clock and a GPU behind it: launching takes 4 us of the host's time, and a kernel runs when the ones before it are over."""
+
+    def __init__(self, busy: float, kernel: float):
+        self.now, self.kernel, self.idle_at = 10.0, kernel, 10.0 + busy
+
+    def launch(self) -> None:
+        self.now += 4e-6
+        self.idle_at = max(self.idle_at, self.now) + self.kernel
+
+    def synchronise(self) -> None:
+        self.now = max(self.now, self.idle_at)
+
+    def clock(self) -> float:
+        return self.now
+
+
+def _times(measure: Callable[..., Any]) -> str:
+    """'' where `measure` says how long a kernel runs, to the launch's own time, whatever ran before."""
+    for busy, kernel in ((0.0, 370e-6), (0.0, 25e-6), (2e-3, 370e-6)):
+        machine = _Machine(busy, kernel)
+        said = measure(machine.launch, machine.clock, machine.synchronise)
+        if not isinstance(said, (int, float)) or abs(said - 1e3 * kernel) > 0.01:
+            before = f", launched while the GPU is busy for {1e3 * busy:g} ms more" if busy else ""
+            return f"Of a kernel that runs for {1e3 * kernel:g} ms{before} it says {f'{said:.3f} ms' if isinstance(said, (int, float)) else repr(said)}."
+    return ""
+
+
 REPAIRS = (
+    HostRepair("stopwatch", "milliseconds", STOPWATCH + "    began = clock()\n    launch()\n" + LAST,
+               STOPWATCH + "    synchronise()\n    began = clock()\n    launch()\n    synchronise()\n" + LAST, _times,
+               "it says how long the kernel runs, also when the GPU was busy before.",
+               "When does `launch()` return, and when is the kernel over? And what else may the GPU be doing when the clock is read for the first time?"),
     Repair("kernel-1", "start_here/kernel_1.cu", "for (int tile = blockIdx.x", "if (t == 0) cp_async_bulk_wait_group<0>();", mended=True, bug=(
         ("        out[t] = sum;\n", "        out[t] = sum;\n        fence_proxy_async_shared_cta();                     // what I stored comes before what "
                                     "the engine reads\n"),),

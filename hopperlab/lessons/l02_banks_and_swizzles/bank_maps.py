@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from ...hopper import banks, fragments, swizzle
 from ...show import style
 
-ACCESS_SHAPES = {"4 bytes a lane": 4, "8 bytes a lane": 8, "16 bytes a lane": 16, "ldmatrix.x4": 0}
+ACCESS_SHAPES = {"4 bytes per lane": 4, "8 bytes per lane": 8, "16 bytes per lane": 16, "ldmatrix.x4": 0}
 """Access shape -> WIDTH of banks/access.cu. ldmatrix.x4 takes 32 rows of 16 bytes, eight at a time."""
 GROUP_COLOURS = (style.SKY, style.ORANGE, style.GREEN, style.PURPLE)
 
@@ -48,7 +48,7 @@ def least(shape: str) -> int:
     return banks.WARP * (ACCESS_SHAPES[shape] or 16) // 128
 
 
-def access_map(stride: int, shape: str = "4 bytes a lane", mode: str = "none", note: str = "") -> style.Picture:
+def access_map(stride: int, shape: str = "4 bytes per lane", mode: str = "none", note: str = "") -> style.Picture:
     """Shared memory as lines of 128 bytes over 32 banks, each word that a lane reads marked with the lane; below, words asked of each bank.
 
     stride: bytes from row to row; shape: a key of ACCESS_SHAPES; mode: swizzle of the tile; note: a second line of the title. Lanes of one colour are served together;

@@ -3,5 +3,5 @@
 from ..rooms import offer
 
 __getattr__, __dir__, __all__ = offer(__name__, {
-    ".cpp_pipeline": "check_engines ways_table launch_cpp_pipeline pipeline_chart pipeline_table run_pipeline run_way way_source WAYS ways_chart",
+    ".cpp_pipeline": "causes_table check_engines instructions_table ways_table launch_cpp_pipeline pipeline_chart run_pipeline run_way way_source WAYS ways_chart",
 })

@@ -12,6 +12,8 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from ...measure.launches.variants import cuda_pipeline
+from ...measure.suites.pipeline_causes import Choice
+from ...runtime.tables import text_table
 from ...show import charts, style
 from ...show.stages import stage_diagram
 
@@ -150,30 +152,66 @@ def launch_cpp_pipeline(scope: str, stages: int, acquire: str, schedule: str) ->
     return style.Picture(picture.figure, f"{heading}\n  {counts}\n{picture.text}")
 
 
+FORMS = (("groups", "before", "cp.async and its groups"), ("thread's pipeline", "before", "cuda::pipeline of the thread"),
+         ("block's pipeline", "after", "cuda::pipeline of the block"))
+"""What waits, when the next tile is asked for, and what a figure calls it: the three kernels as the lesson runs them."""
+FASTER = {"groups": "before", "barriers": "after", "thread's pipeline": "before", "block's pipeline": "after"}
+"""What waits -> when it asks for the next tile: groups as lesson 03 has them, the others where it costs less."""
+WORDS = {"groups": "groups, by hand", "barriers": "mbarriers, by hand", "thread's pipeline": "a thread's pipeline", "block's pipeline": "the block's pipeline"}
+
+
+def _one(recording: Any, waits: str, copy: str, stages: int, blocks: int, edges: int = 1) -> Any:
+    words = (f"waits={waits}", f"copy={copy}", f"STAGES={stages}", f"blocks_per_sm={blocks}", f"edges={edges}")
+    return recording.one(options=words)
+
+
 def pipeline_chart(recording: Any, stages: int) -> style.Picture:
-    """From the recording `variants`: the same product with the instructions, with either pipeline, and cuBLAS in the same rounds."""
-    values = {}
-    for record in recording.where(suite="cuda_pipeline"):
-        if f"STAGES={stages}" in record.options:
-            scope = next((option.split("=")[1] for option in record.options if option.startswith("scope=")), None)
-            values[f"cuda::pipeline of the {scope}" if scope else "cp.async and its groups"] = record.tflops
-        elif record.kernel == "cuBLAS":
-            values["cuBLAS"] = record.tflops
-    shape = recording.one(suite="cuda_pipeline", kernel="cuBLAS").shape
-    return charts.bars(values, "rate (TFLOP/s)", f"bf16 product of {shape[0]}³, {stages} stages", recording.source, best="cuBLAS")
+    """From the recording `pipelines`: the same product with the instructions, with either pipeline, and cuBLAS in the same rounds."""
+    values = {words: _one(recording, waits, copy, stages, 2).tflops for waits, copy, words in FORMS}
+    theirs = recording.one(kernel="cuBLAS")
+    values["cuBLAS"] = theirs.tflops
+    return charts.bars(values, "rate (TFLOP/s)", f"bf16 product of {theirs.shape[0]}³, {stages} stages", recording.source, best="cuBLAS")
 
 
-def pipeline_table(recording: Any) -> str:
-    """From the recording `variants`: what the C++ forms reach of the instructions' speed, and their registers."""
-    lines = [recording.source]
-    for stages in (3, 6):
-        base = next(r for r in recording.where(suite="cuda_pipeline", kernel="cp_async_mma") if f"STAGES={stages}" in r.options)
-        lines.append(f"{stages} stages: cp.async and its groups {base.registers} registers")
-        for record in recording.where(suite="cuda_pipeline", kernel="cuda_pipeline"):
-            if f"STAGES={stages}" in record.options:
-                scope = record.options[1].split("=")[1]
-                lines.append(f"  a pipeline of the {scope:6s}: {record.registers} registers, {record.tflops / base.tflops:.2f} of that speed")
-    return "\n".join(lines)
+def causes_table(recording: Any) -> str:
+    """From the recording `pipelines`: the speed of each way to wait, with the next tile asked for before and after the product, as a share of that of the instructions
+    with groups that ask before; and what looking after the edges costs."""
+    lines = [recording.source, "speed, as a share of groups by hand that ask for the next tile before the product:"]
+    for stages, blocks, words in ((3, 2, "3 stages, two CTAs per SM, at most 128 registers"), (6, 2, "6 stages, one CTA per SM, at most 128 registers"),
+                                  (6, 1, "6 stages, one CTA per SM, as many registers as the compiler wants")):
+        rows = []
+        for waits, who in WORDS.items():
+            found = [_one(recording, waits, copy, stages, blocks) for copy in ("before", "after")]
+            rows.append((who, *(r.ratio for r in found), " ".join(str(r.registers) for r in found)))
+        lines += ["", words, *text_table("  {:22} {:>8.2f} {:>8.2f}   {}", rows, ("next tile asked for", "before", "after", "registers"))]
+    lines += ["", "3 stages, whole tiles only: no code for the edges"]
+    rows = [(who, *(_one(recording, waits, copy, 3, 2, 0).ratio for copy in ("before", "after"))) for waits, who in WORDS.items() if "pipeline" in waits]
+    return "\n".join([*lines, *text_table("  {:22} {:>8.2f} {:>8.2f}", rows)])
+
+
+COUNTED = {"instructions": "warp_instructions", "integers": "warp_instructions_integer", "branches": "warp_instructions_control", "on barriers": "warp_instructions_mbarrier"}
+
+
+def instructions_table() -> str:
+    """What a warp executes for one more k-tile of 128 x 128 x 64 (PTX, counted by the emulator), for each way to wait with three stages, the pipelines also without the
+    code for edges."""
+    chosen = [*(Choice(waits, copy, 3, 2) for waits, copy in FASTER.items()), *(Choice(waits, copy, 3, 2, False) for waits, copy in FASTER.items() if "pipeline" in waits)]
+    rows = []
+    for choice in chosen:
+        few, more = (_executed(choice, k) for k in (256, 448))
+        rows.append((WORDS[choice.waits] + ("" if choice.edges else ", no edges"), *((more[name] - few[name]) / 3 / 8 for name in COUNTED.values())))
+    return "\n".join(text_table("{:<*}  {:12.0f}  {:8.0f}  {:8.0f}  {:11.0f}", rows, ("per k-tile and warp", *COUNTED)))
+
+
+def _executed(choice: Choice, k: int) -> dict[str, int]:
+    """The counters of one tile of 128 x 128 and k columns in the emulator."""
+    import hopperlab as hl
+
+    a, b, c = np.zeros((128, k), np.uint16), np.zeros((128, k), np.uint16), np.zeros((128, 128), np.uint16)
+    launch = choice.launch(a, b, c, "emulator")
+    with hl.emulate() as run:
+        launch()
+    return {name: run.counters.get(name, 0) for name in COUNTED.values()}
 
 
 def check_engines(answers: Mapping[str, str | None]) -> str:

@@ -69,7 +69,7 @@ def _words(states: Sequence[tuple[int, int, int]], labels: Sequence[str], headin
 def draw_ring(stages: int, tiles: int) -> style.Picture:
     """When each slot of the lesson's ring was filled and read, for one block and `tiles` tiles; the emulator's order of events, and which of two teams has each tile."""
     run, _ = ring_run(stages, tiles)
-    spans = [replace(span, row=span.row.replace("buffer", "slot"), kind=_team(span)) for span in ring_spans(run, stages)]
+    spans = [replace(span, kind=_team(span)) for span in ring_spans(run, stages)]
     picture = gantt(spans, f"{tiles} tiles through a ring of {stages} slots", ORDER)
     return style.Picture(picture.figure, f"{picture.text}\n  from and to: {ORDER}")
 

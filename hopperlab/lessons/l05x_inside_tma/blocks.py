@@ -9,6 +9,7 @@ import textwrap
 from typing import Any
 
 from .copy_engine import first_uses, latencies
+from .maps_and_pieces import NEAR, kept, pieces
 
 LINE = 128              # bytes of a line of the L2
 
@@ -18,8 +19,20 @@ def _issue(micro: Any) -> float:
     return next(r.value for r in micro.where(suite="issue") if "HOW=tensor" in r.options)
 
 
-def engine_blocks(micro: Any) -> list[tuple[str, str, str]]:
-    """(block, what it is said to do, what the recording says of it) of each block, in the order in which a request passes them. micro: the recording of that name."""
+def _maps_kept(engine: Any) -> str:
+    most, too_many = kept(engine, NEAR)
+    return f"copies through up to {most} maps in turn are as quick as through one" + (f", through {too_many} no more" if too_many else "; more were not tried")
+
+
+def _early(engine: Any) -> str:
+    """What a barrier says of the pieces that was told too few bytes, for the box of 64 x 64 from the L2."""
+    found = pieces(engine, 64, 64, "L2")
+    early = [told for told, (share, _) in found.items() if share and told < 8192]
+    return f"seen: complete_tx comes in pieces; of {len(found) - 1} announcements that were too small for 8 KiB {len(early)} opened the barrier early (below)"
+
+
+def engine_blocks(micro: Any, engine: Any) -> list[tuple[str, str, str]]:
+    """(block, what it is said to do, what the recordings say of it) of each block, in the order in which a request passes them. micro, engine: recordings."""
     box = latencies(micro, "tensor", "L2")
     uses, issue = first_uses(micro), _issue(micro)
     far = latencies(micro, "tensor", "memory")
@@ -36,20 +49,20 @@ def engine_blocks(micro: Any) -> list[tuple[str, str, str]]:
          f"the tensor copy takes {min(more_far):.0f} to {max(more_far):.0f} cycles more, in no order by size"),
         ("descriptor cache", "keeps maps that were used",
          f"seen: the first use of a map in global memory takes {uses['global memory, cold']:.0f} cycles, the second {uses['global memory, used before']:.0f}; "
-         "how many maps it keeps would take a sweep over their number, which was not measured"),
+         f"{_maps_kept(engine)}"),
         ("request generator", "cuts the box into requests to the L2",
          f"seen: {least} bytes from memory take {far[least]:.0f} cycles and {most // 1024} KiB "
          f"{far[most]:.0f}, so that of their {most // LINE} lines some {under_way:.0f} were under way at a time"),
         ("response tracking", "counts what came back, in any order, and tells the barrier",
-         "seen: complete_tx comes in pieces (below); in which order the pieces land was not measured"),
+         _early(engine)),
         ("address translation", "virtual to physical, in the memory management unit", "not tested: it would take copies that touch many pages for the first time"),
     ]
 
 
-def blocks_table(micro: Any, width: int = 112) -> str:
+def blocks_table(micro: Any, engine: Any, width: int = 112) -> str:
     """`engine_blocks` as text, a paragraph a block."""
     lines = [micro.source]
-    for name, said, found in engine_blocks(micro):
+    for name, said, found in engine_blocks(micro, engine):
         lines += textwrap.wrap(f"{name}: {said}.", width)
         lines += textwrap.wrap(found, width, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines)

@@ -95,12 +95,9 @@ def issue_table(recording: Any) -> str:
     return "\n".join(lines)
 
 
-def unit_map(recording: Any) -> style.Picture:
-    """Where the engine sits: one in each SM, between shared memory and the crossbar; recorded cycles at the ways out and back."""
-    uses = first_uses(recording)
-    hit, miss = (min(latencies(recording, "tensor", source).values()) for source in ("L2", "memory"))
-    maps = uses["global memory, cold"] - uses["global memory, used before"]
-    figure, (axis,) = style.new_figure(3.4)
+def unit_map() -> style.Picture:
+    """Where the engine sits: one in each SM, between shared memory and the crossbar, and who asks whom."""
+    figure, (axis,) = style.new_figure(3.2)
     parts = (("warps", 0.2, 2.2, 1.5, 0.7, style.EMPTY), ("copy engine\n(TMA)", 2.5, 2.0, 1.6, 1.1, style.ORANGE),
              ("cache of maps\n(place unknown)", 2.3, 0.55, 1.9, 0.8, style.CARD),
              ("shared\nmemory", 0.2, 0.5, 1.5, 1.0, style.SKY), ("crossbar", 5.5, 0.6, 0.9, 2.5, style.EMPTY), ("L2", 7.4, 0.6, 1.2, 2.5, style.SKY),
@@ -110,25 +107,19 @@ def unit_map(recording: Any) -> style.Picture:
     for name, x, y, width, height, colour in parts:
         known = "unknown" not in name
         axis.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=style.INK, linewidth=1.2, linestyle="-" if known else ":"))
-        axis.text(x + width / 2, y + height / 2, name, ha="center", va="center", fontsize=9, color=style.INK)
+        axis.text(x + width / 2, y + height / 2, name, ha="center", va="center", fontsize=9, color=style.ink_on(colour))
     for start, end in (((1.7, 2.55), (2.5, 2.55)), ((4.1, 2.7), (5.5, 2.7)), ((6.4, 2.7), (7.4, 2.7)), ((8.6, 2.7), (9.6, 2.7)), ((3.3, 1.35), (3.3, 2.0)),
                        ((5.5, 1.7), (4.2, 1.7)), ((7.4, 1.7), (6.4, 1.7)), ((9.6, 1.7), (8.6, 1.7)), ((2.5, 2.1), (1.75, 1.4))):
         axis.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color=style.INK, linewidth=1.3))
     axis.text(4.95, 2.85, "requests", ha="center", fontsize=9, color=style.INK)
     axis.text(4.85, 1.3, "data", ha="center", fontsize=9, color=style.INK)
-    axis.text(8.0, 0.2, f"128 bytes from the L2, there and back: {hit:.0f} cycles", ha="center", fontsize=9, color=style.INK)
-    axis.text(10.9, 3.3, f"128 bytes from the memory, there and back: {miss:.0f} cycles", ha="right", fontsize=9, color=style.INK)
-    axis.text(2.2, -0.15, f"a map in global memory, not there yet: {maps:.0f} cycles more", ha="center", fontsize=9, color=style.INK)
-    axis.set(xlim=(-0.1, 11.0), ylim=(-0.4, 3.9), xticks=[], yticks=[])
+    axis.set(xlim=(-0.1, 11.0), ylim=(0, 3.9), xticks=[], yticks=[])
     for side in ("left", "bottom"):
         axis.spines[side].set_visible(False)
     style.title(axis, "Where the copy engine sits")
-    figure.supxlabel(recording.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    return style.Picture(figure, "\n".join(["Where the copy engine sits", f"  {recording.source}",
+    return style.Picture(figure, "\n".join(["Where the copy engine sits",
                                             "  in each SM; warps hand it requests, it asks the L2 through the crossbar and writes shared memory",
-                                            "  it keeps maps that were used; where, no measurement here says",
-                                            f"  128 bytes there and back: {hit:.0f} cycles from the L2, {miss:.0f} from the memory; a tensor map in global "
-                                            f"memory, not there yet: {maps:.0f} more"]))
+                                            "  it keeps maps that were used; where, no measurement here says"]))
 
 
 def run_queue(rows: int, columns: int, depth: int, how: str = "tensor", schedule: str = "lazy") -> tuple[list[Span], int, Any]:

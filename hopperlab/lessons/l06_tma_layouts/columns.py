@@ -74,7 +74,7 @@ def launch_columns(mode: str, row_bytes: int, row: int, column: int, start: int)
 
 
 def access_table(pitches: Mapping[str, tuple[str, int]] | None = None) -> str:
-    """Wavefronts of one warp reading down a column of 32 rows, by layout and by bytes a lane; the fewest possible in brackets.
+    """Wavefronts of one warp reading down a column of 32 rows, by layout and by bytes per lane; the fewest possible in brackets.
 
     pitches: name -> (swizzle, bytes from row to row). Counted by `hopper.banks`, which agrees with Nsight Compute on an H200.
     """

@@ -44,7 +44,7 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
         by_each_warp([[boxes * (block * ROWS + WARP * warp < rows) for warp in range(ROWS // WARP)] for block in range(blocks)], "load shared",
                      "reads shared memory", "a thread reads its own row of every box, 16 bytes at a time"),
         needless("ld.global", "atom or red", "ldmatrix", "cp.async", "cp.async.bulk loads", "loads of the tensor map's words",
-                 instead="the boxes bring the rows, and ld reads them, 16 bytes a lane"),
+                 instead="the boxes bring the rows, and ld reads them, 16 bytes per lane"),
         at_least("shared_load_bytes", 4 * rows * columns, "the threads read the tile from shared memory"),
         none_of("shared_load_conflicts", "eight lanes that read 16 bytes each of eight rows find them in eight groups of banks")))
 

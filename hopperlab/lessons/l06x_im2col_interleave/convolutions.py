@@ -56,9 +56,9 @@ def convolve(image: np.ndarray, filters: np.ndarray, padding: int = 0, stride: i
 
 
 def load_matrix(image: Any, edges: Sequence[int], padding: int = 0, stride: int = 1, pixels: int = 128,
-                lower: Sequence[int] | None = None, upper: Sequence[int] | None = None) -> np.ndarray:
+                lower: Sequence[int] | None = None, upper: Sequence[int] | None = None, made: Any = None) -> np.ndarray:
     """The same matrix laid out by TMA (copy/im2col_load.cu): in the emulator for a NumPy image, else where the image lies. lower, upper: other
-    corners than the right ones, for breaking it.
+    corners than the right ones, for breaking it; made: another map of the image altogether.
 
     Raises ValueError when the filter does not fit, TensorMapError for corners that the driver refuses.
     """
@@ -73,6 +73,8 @@ def load_matrix(image: Any, edges: Sequence[int], padding: int = 0, stride: int 
         right = corners(edges, padding)
         wrong = hl.TensorMap.im2col(image, lower or right[0], upper or right[1], channels, pixels, element_strides=(1, stride, stride, 1))
         launch = replace(launch, args=(wrong, *launch.args[1:]))
+    if made is not None:
+        launch = replace(launch, args=(made, *launch.args[1:]))
     launch()
     return hl.asnumpy(out)
 
@@ -218,7 +220,7 @@ def layout_picture(channels: int = 12, pixels: int = 4) -> style.Picture:
     axis.set(xlim=(-0.2, slices * pixels * 8 + 0.2), ylim=(2.75, -0.2), yticks=[0.4, 1.7], yticklabels=["NHWC", "NC/8HWC8"],
              xlabel="element in memory (2 bytes each); hatched: the padded tail")
     style.title(axis, f"{pixels} pixels of {channels} channels")
-    words = [f"{pixels} pixels of {channels} channels", f"  NHWC: {channels} elements a pixel, one pixel after the other",
+    words = [f"{pixels} pixels of {channels} channels", f"  NHWC: {channels} elements per pixel, one pixel after the other",
              f"  NC/8HWC8: {slices} slices of {pixels} pixels x 8 channels; {slices * 8 - channels} of each pixel's {slices * 8} are padding"]
     return style.Picture(figure, "\n".join(words))
 
@@ -243,6 +245,16 @@ def check_corners(lower: Sequence[int] | None, upper: Sequence[int] | None) -> s
         return (f"Not yet: {wrong.size} of {len(laid)} output pixels are wrong; the first is {wrong[0]}, which reads {found or 'zeros, outside of the image,'} "
                 f"where {meant or 'zeros, outside of the image'} is meant (image, row, column).")
     return "Right: the walk covers exactly the places where the filter may lie, in both axes."
+
+
+def corners_table(recording: Any) -> str:
+    """From the recording `engine`: convolutions on the GPU with their corners and with the two exchanged, and whether the emulator lays out the same."""
+    rows = []
+    for record in recording.where(suite="corners"):
+        edges, padding, stride, kind = (option.split("=")[1] for option in record.options)
+        came = {"right": f"right, {record.note.rpartition(', ')[2]}", "wrong": record.note, "refused": "refused by the driver's rules"}
+        rows.append((edges, padding, stride, kind, came.get(record.outcome, record.outcome)))
+    return "\n".join([recording.source, *text_table("  {:6}  {:>7}  {:>6}  {:9}  {}", rows, ("filter", "padding", "stride", "corners", "on the GPU"))])
 
 
 def layouts_table(recording: Any) -> str:

@@ -26,7 +26,7 @@ EARLY = ("-DBUG_READ_BEFORE_WAIT=1",)
 
 @dataclass(frozen=True)
 class Product:
-    """One launch of one_tile: right in every place it ran?, the emulator's run, d (64 x n, float32), registers a thread as ptxas counted, ptxas's notes."""
+    """One launch of one_tile: right in every place it ran?, the emulator's run, d (64 x n, float32), registers per thread as ptxas counted, ptxas's notes."""
 
     right: bool
     run: Any

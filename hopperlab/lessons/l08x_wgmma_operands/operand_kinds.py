@@ -23,7 +23,7 @@ from ...runtime.tables import text_table
 from ...show import charts, style
 from ..given import told, wholes
 
-TILE, ACCUMULATORS = 128, 64            # rows and columns of C; registers a thread for 64 x 128 sums
+TILE, ACCUMULATORS = 128, 64            # rows and columns of C; registers per thread for 64 x 128 sums
 STEP_BYTES = 32                         # of k, in one wgmma of any type
 QUESTION = {"start": 0x6000, "k": 32, "n": 192}
 """The exercise: a bf16 tile of k rows of n columns (n contiguous) at `start`, brought by TMA in panels of 64 columns under 128B."""
@@ -31,7 +31,7 @@ QUESTION = {"start": 0x6000, "k": 32, "n": 192}
 
 @dataclass(frozen=True)
 class OperandRun:
-    """A product of one tile: right in every place it ran?, the emulator's run, c, registers a thread as ptxas counted."""
+    """A product of one tile: right in every place it ran?, the emulator's run, c, registers per thread as ptxas counted."""
 
     right: bool
     run: Any
@@ -107,7 +107,7 @@ def operand_builds() -> str:
     lines = []
     for kind in OPERANDS:
         counts = {source: multiply_operands(kind, source).registers for source in ("SS", "RS")}
-        lines.append(f"{kind:5s}: {counts['SS']} registers a thread with A in shared memory, {counts['RS']} with A in registers")
+        lines.append(f"{kind:5s}: {counts['SS']} registers per thread with A in shared memory, {counts['RS']} with A in registers")
     return "\n".join(lines)
 
 
@@ -242,7 +242,7 @@ def launch_operands(kind: str, source: str, a_major: str, b_major: str) -> style
     registers = {"sums": ACCUMULATORS, "fragments of A": fragments, "the rest": made.registers - ACCUMULATORS - fragments}
     figure, axes = style.new_figure(2.5, 2)
     for axis, parts, label, heading in ((axes[0], reads, "wavefronts of 128 bytes", "Read from shared memory"),
-                                        (axes[1], registers, "registers a thread", "Registers, by the compiler's count")):
+                                        (axes[1], registers, "registers per thread", "Registers, by the compiler's count")):
         left = 0
         for (name, amount), colour in zip(parts.items(), (style.SKY, style.BLUE, style.ORANGE), strict=True):
             if amount:

@@ -53,7 +53,7 @@ def _instructions(counted: Any) -> dict[tuple[str, str], float]:
 
 
 def halves_table(recording: Any, counted: Any = None, stages: int = 3) -> str:
-    """The 2x2 in words: rate, joules a product, power, clock and what held it back, registers a thread, and warp instructions (of 4096³) of each combination.
+    """The 2x2 in words: rate, joules a product, power, clock and what held it back, registers per thread, and warp instructions (of 4096³) of each combination.
 
     recording: `variants`; counted: `micro`, for the instructions, or None.
     """
@@ -75,7 +75,7 @@ def halves_gains(recording: Any) -> str:
     for stages in depths:
         four, gain = _halves(recording, stages), interaction(recording, stages)
         blocks = _options(four[HALVES[0]])["blocks_per_sm"]
-        lines.append((f"{stages} stages, {blocks} block{'s' if blocks != '1' else ''} an SM", *_gains(gain)))
+        lines.append((f"{stages} stages, {blocks} block{'s' if blocks != '1' else ''} per SM", *_gains(gain)))
         for pair, record in four.items():
             rates.setdefault(pair, []).append(record.tflops)
     best = {pair: max(values) for pair, values in rates.items()}
@@ -104,7 +104,7 @@ def halves_chart(recording: Any, counted: Any = None, stages: int = 3) -> style.
     left.grid(True, axis="y", color=style.EMPTY)
     style.title(left, "8192³, equal tiles")
     kinds = {"joules a product": {pair: four[pair].joules for pair in HALVES},
-             "registers a thread": {pair: four[pair].registers for pair in HALVES}}
+             "registers per thread": {pair: four[pair].registers for pair in HALVES}}
     if len(issued) == 4:
         kinds["warp instructions (4096³)"] = issued
     for index, pair in enumerate(HALVES):
@@ -291,7 +291,7 @@ def launch_multistage(stages: int, bk: int, schedule: str, recording: Any = None
     rate = next((r.tflops for r in _depths(recording, 4096) if r.options == (f"STAGES={stages}", f"BK={bk}")), None) if recording else None
     recorded = f"; recorded on an H200: {rate:.0f} TFLOP/s at 4096³" if rate else "; not recorded"
     heading = (f"{stages} stages, BK {bk}: result {'right' if right else 'WRONG'}, {found}\n"
-               f"{launch.shared_mem // 1024} KiB a block, {fit.blocks} block{'s' if fit.blocks != 1 else ''} an SM{recorded}")
+               f"{launch.shared_mem // 1024} KiB per block, {fit.blocks} block{'s' if fit.blocks != 1 else ''} per SM{recorded}")
     return ring_timeline(run, stages, heading)
 
 

@@ -26,8 +26,10 @@ from ..given import told, wholes
 
 MULTIPROCESSORS = 132                   # of an H200
 HALVES = tuple(TWO_BY_TWO)              # (copy, multiply) of the four products
-INSTRUCTIONS, ISSUED, CYCLES, SECTORS = ("smsp__inst_executed.sum", "smsp__issue_active.avg.pct_of_peak_sustained_active", "sm__cycles_active.max",
-                                         "lts__t_sectors_srcunit_tex_op_read.sum")
+INSTRUCTIONS, ISSUED, PIPE, ARRIVED = ("issue slots: instructions", "issue slots: issue slots used", "tensor cores: tensor pipe busy", "traffic: L2 to the SMs")
+CYCLES = "cycles"                       # made of the duration and the clock
+SECTORS = "lts__t_sectors_srcunit_tex_op_read.sum"
+DOOR = "l1tex__m_xbar2l1tex_read_bytes.sum"
 TRANSPOSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "transpose, dense rows": ("transpose_plain", ()), "transpose, rows padded by 1": ("transpose_padded", ("-DPITCH=33",)),
     "transpose, rows padded by 2": ("transpose_padded_2", ("-DPITCH=34",)), "transpose, XOR": ("transpose_xor", ("-DSWIZZLE=1",))}
@@ -100,12 +102,14 @@ def machine_map() -> style.Picture:
 
 
 # --- a recorded profile -----------------------------------------------------------------------------------------------
-def profiled(micro: Any) -> dict[tuple[str, str], dict[str, float]]:
-    """(copy, multiply) -> metric -> value: Nsight Compute on the four products, from suite `issue_slots` of the recording 'micro'."""
+def profiled(products: Any) -> dict[tuple[str, str], dict[str, float]]:
+    """(copy, multiply) -> 'group: title' of a metric -> value, and CYCLES: Nsight Compute on the four products, from the recording `profiles_products`."""
     found: dict[tuple[str, str], dict[str, float]] = {}
-    for record in micro.where(suite="issue_slots"):
-        words = dict(option.split("=", 1) for option in record.options)
-        found.setdefault((words["copy"], words["multiply"]), {})[words["metric"]] = record.value
+    for record in products.where(kernel="two_by_two"):
+        copied, multiplied, _ = record.options
+        found.setdefault((copied, multiplied), {})[record.note] = record.value
+    for values in found.values():
+        values[CYCLES] = values["time: duration"] * values["time: SM clock"]
     return found
 
 
@@ -116,31 +120,48 @@ def tensor_share(cycles: float, micro: Any, size: int = 4096) -> float:
     return 100 * needed / cycles
 
 
-def profile_table(micro: Any) -> str:
-    """The four products: warp instructions, issue slots, cycles, bytes from the L2, and the tensor cores' share (computed, see `tensor_share`)."""
-    rows = [(" + ".join(pair), values[INSTRUCTIONS] / 1e6, values[ISSUED], values[CYCLES] / 1e3, 32 * values[SECTORS] / 1e9, tensor_share(values[CYCLES], micro))
-            for pair, values in profiled(micro).items()]
-    lines = text_table("{:22} {:11.1f} M {:10.1f} % {:7.0f} k {:9.2f} GB {:16.0f} %", rows,
-                       ("", "instructions", "issue slots", "cycles", "from the L2", "tensor cores need"))
-    return "\n".join([f"{micro.source}; {micro.where(suite='issue_slots')[0].note}, 3 stages", *lines])
+def profile_table(products: Any, micro: Any) -> str:
+    """The four products: warp instructions, issue slots, cycles, bytes that came to the SMs, how busy the tensor pipe was, and the share of the cycles that tensor cores
+    would need at the rate of a loop of wgmma (computed, see `tensor_share`)."""
+    rows = [(" + ".join(pair), values[INSTRUCTIONS] / 1e6, values[ISSUED], values[CYCLES] / 1e3, values[ARRIVED] / 1e3, values[PIPE], tensor_share(values[CYCLES], micro))
+            for pair, values in profiled(products).items()]
+    lines = text_table("{:22} {:11.1f} M {:10.1f} % {:7.0f} k {:10.3f} GB {:10.1f} % {:14.0f} %", rows,
+                       ("", "instructions", "issue slots", "cycles", "from the L2", "pipe busy", "wgmma would need"))
+    return "\n".join([f"{products.source}; 4096 x 4096 x 4096, bf16, 3 stages", *lines])
 
 
-def issue_share(micro: Any, copied: str = "TMA", multiplied: str = "wgmma") -> float:
+def doors_table(micro: Any) -> str:
+    """From suite `multicast_traffic` of `micro`: what two counters say of a kernel whose CTAs read the same boxes, beside the bytes that must arrive. One counts at the
+    SMs' door, the other in the L2."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for record in micro.where(suite="multicast_traffic"):
+        words = dict(option.split("=", 1) for option in record.options)
+        values = found.setdefault((words["CLUSTER"], words["MULTICAST"]), {"arrives": float(record.note.split()[0])})
+        values[words["metric"]] = record.value
+    rows = [(cluster, "multicast" if shared == "1" else "each CTA for itself", values["arrives"] / 1e6, values[DOOR] / 1e6, 32 * values[SECTORS] / 1e6)
+            for (cluster, shared), values in found.items()]
+    head = ("clusters of", "", "must arrive", "at the SMs' door", "read in the L2")
+    return "\n".join([micro.source, *text_table("{:>11}  {:<*}  {:8.1f} MB  {:13.1f} MB  {:11.1f} MB", rows, head)])
+
+
+def issue_share(products: Any, copied: str = "TMA", multiplied: str = "wgmma") -> float:
     """Per cent of issue slots that one of the four products used, as recorded."""
-    return profiled(micro)[copied, multiplied][ISSUED]
+    return profiled(products)[copied, multiplied][ISSUED]
 
 
-def profile_chart(micro: Any) -> style.Picture:
+def profile_chart(products: Any) -> style.Picture:
     """Three metrics of the four products side by side: cycles, instructions, issue slots."""
-    found = profiled(micro)
+    found = profiled(products)
     names = [" + ".join(pair) for pair in found]
     figure, axes = style.new_figure(2.7, 3, (1.35, 1, 1))
-    for axis, (metric, scale, label) in zip(axes, ((CYCLES, 1e-3, "cycles (thousands)"), (INSTRUCTIONS, 1e-6, "warp instructions (millions)"),
-                                                   (ISSUED, 1, "issue slots used (%)")), strict=True):
+    shown = ((CYCLES, 1e-3, "cycles (thousands)"), (INSTRUCTIONS, 1e-6, "warp instructions (millions)"), (ISSUED, 1, "issue slots used (%)"))
+    words = ["What the profiler says of four products on equal tiles", f"  {products.source}"]
+    for axis, (metric, scale, label) in zip(axes, shown, strict=True):
         _bars(axis, names if axis is axes[0] else [""] * len(names), [values[metric] * scale for values in found.values()], label)
+        words.append(f"  {label}: " + ", ".join(f"{name} {values[metric] * scale:.3g}" for name, values in zip(names, found.values(), strict=True)))
     figure.suptitle("What the profiler says of four products on equal tiles", fontsize=11, color=style.INK, x=0.01, ha="left", fontweight="bold")
-    figure.supxlabel(micro.source, fontsize=8, color=style.INK, x=0.01, ha="left")
-    return style.Picture(figure, profile_table(micro))
+    figure.supxlabel(products.source, fontsize=8, color=style.INK, x=0.01, ha="left")
+    return style.Picture(figure, "\n".join(words))
 
 
 DIAGNOSIS = ("time: duration", "time: SM clock", "tensor cores: tensor pipe busy", "issue slots: issue slots used", "traffic: memory bandwidth", "traffic: L2 hit rate",

@@ -47,7 +47,7 @@ def draw_slot_barriers(consumers: int = 2) -> style.Picture:
 
 
 def draw_columns_of_consumers(consumers: int = 2) -> style.Picture:
-    """A k-block of A (64 rows) and of B (64 rows a consumer), and the tile of C: each consumer's columns in its colour."""
+    """A k-block of A (64 rows) and of B (64 rows per consumer), and the tile of C: each consumer's columns in its colour."""
     figure, axes = style.new_figure(2.9, 3, ratios=(1.0, 1.0, 1.0 + 0.35 * consumers))
     parts = (("A: for all", 64, [(style.FAINT, 0, 64, "all")], "k (elements)", "row of the tile"),
              ("B: a part each", 64, [(COLOURS[who % 3], 64 * who, 64, f"consumer {who + 1}") for who in range(consumers)], "k (elements)",

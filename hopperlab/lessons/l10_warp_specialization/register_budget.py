@@ -8,7 +8,7 @@ from ...hopper import limits
 
 
 def registers_at_entry(threads: int) -> int:
-    """Most registers a thread can have when `threads` threads of one block share an SM: a multiple of 8, at most 255 (which is
+    """Most registers per thread can have when `threads` threads of one block share an SM: a multiple of 8, at most 255 (which is
     allotted as 256). CUDA Programming Guide, compute capability 9.0; ptxas allots this with __launch_bounds__(threads, 1)."""
     return min(limits.MAX_REGISTERS_PER_THREAD, limits.REGISTERS_PER_SM // threads // 8 * 8)
 

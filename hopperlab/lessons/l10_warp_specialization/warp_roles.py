@@ -244,4 +244,4 @@ def check_second_consumer(answers: Mapping[str, int | None]) -> str:
         return f"It does not compile: {error}"
     if answers["consumer registers"] < budget.entry:
         return f"It runs, but a consumer takes registers: {answers['consumer registers']} are fewer than the {budget.entry} at entry."
-    return "Right: three warpgroups, 128 rows, 32 KiB a stage; one producer arrives on full, two consumers on empty, and the registers fit."
+    return "Right: three warpgroups, 128 rows, 32 KiB per stage; one producer arrives on full, two consumers on empty, and the registers fit."

@@ -38,8 +38,8 @@ def budget_table(choices: Sequence[Sequence[int]]) -> str:
 
 
 def budget_chart(choices: Sequence[Sequence[int]], accumulators: int = 0, entry: int | None = None) -> style.Picture:
-    """A stacked bar a choice, in registers a thread of each warpgroup, against what the block has. accumulators: of a consumer's
-    thread, hatched inside its part; 0 leaves them out. entry: registers a thread has at entry; None: the most it can have."""
+    """A stacked bar a choice, in registers per thread of each warpgroup, against what the block has. accumulators: of a consumer's
+    thread, hatched inside its part; 0 leaves them out. entry: registers per thread has at entry; None: the most it can have."""
     figure, (axis,) = style.new_figure(1.6 + 0.5 * len(choices))
     words, widest = [], 0
     for row, roles in enumerate(choices):
@@ -58,7 +58,7 @@ def budget_chart(choices: Sequence[Sequence[int]], accumulators: int = 0, entry:
     axis.set_yticks(range(len(choices)), [" / ".join(map(str, roles)) for roles in choices])
     axis.invert_yaxis()
     axis.set_xlim(0, widest * 1.06)
-    axis.set_xlabel("registers a thread, added over the block's warpgroups (red line: what there are)")
+    axis.set_xlabel("registers per thread, added over the block's warpgroups (red line: what there are)")
     heading = "Registers by role: producer first" + (f"; hatched: {accumulators} accumulators" if accumulators else "")
     style.title(axis, heading)
     return style.Picture(figure, "\n".join([heading, *words]))
@@ -83,7 +83,7 @@ def budget_changes(roles: Roles) -> int:
 
 
 def run_tile(roles: Roles, schedule: str = "lazy") -> tuple[bool, Any, int]:
-    """(right, session, registers a thread has at entry) of a product of one tile and three k-blocks in the emulator. With setmaxnreg ptxas gives a kernel
+    """(right, session, registers per thread has at entry) of a product of one tile and three k-blocks in the emulator. With setmaxnreg ptxas gives a kernel
     as many at entry as the largest count it names, at most what its launch bounds allow."""
     from ml_dtypes import bfloat16
 
@@ -100,7 +100,7 @@ def run_tile(roles: Roles, schedule: str = "lazy") -> tuple[bool, Any, int]:
 
 
 def launch_roles(tile: str, consumers: int, producer: int, consumer: int) -> style.Picture:
-    """The panel: run one tile with these registers in the emulator. tile: rows a consumer x columns, such as '64x256'. Raises
+    """The panel: run one tile with these registers in the emulator. tile: rows per consumer x columns, such as '64x256'. Raises
     ValueError for a count that setmaxnreg does not take, NoteError when ptxas cannot hold the tile in them."""
     low, high = limits.SETMAXNREG_RANGE
     for count in (producer, consumer):
@@ -120,7 +120,7 @@ def launch_roles(tile: str, consumers: int, producer: int, consumer: int) -> sty
 
 @told
 def check_registers(producer: int | None, consumer: int | None) -> str:
-    """Lesson 11's exercise: registers for a tile of 384 x 128 with two consumers (192 accumulators a thread)."""
+    """Lesson 11's exercise: registers for a tile of 384 x 128 with two consumers (192 accumulators per thread)."""
     if producer is None or consumer is None:
         return "Not answered yet: write both counts, then run the cell again."
     import hopperlab as hl

@@ -22,11 +22,11 @@ def draw_large_tile(row_blocks: int = 3, cols: int = 128, consumers: int = 2) ->
     rows = 64 * consumers * row_blocks
     tile.set(xlim=(0, cols), ylim=(rows, 0), xlabel="column of the tile", ylabel="row of the tile", xticks=(0, cols), yticks=range(0, rows + 1, 64))
     style.title(tile, f"A tile of {rows} × {cols}")
-    words = [f"A tile of {rows} x {cols}: {consumers} consumers, {row_blocks} blocks of 64 rows each; {entry} registers a thread at entry"]
+    words = [f"A tile of {rows} x {cols}: {consumers} consumers, {row_blocks} blocks of 64 rows each; {entry} registers per thread at entry"]
     for blocks in range(1, row_blocks + 1):
         bars.barh(blocks, each * blocks, height=0.6, color=style.SKY, edgecolor=style.CARD)
         bars.text(each * blocks / 2, blocks, f"{each * blocks} accumulators", ha="center", va="center", fontsize=9, color=style.ink_on(style.SKY))
-        words.append(f"  {blocks} blocks of rows: {each * blocks} accumulators a thread")
+        words.append(f"  {blocks} blocks of rows: {each * blocks} accumulators per thread")
     bars.axvline(entry, color=style.VERMILION, linewidth=2.5)
     bars.set(xlim=(0, 256), ylim=(row_blocks + 0.6, 0.4), xlabel=f"registers of a consumer's thread (red line: {entry} at entry)",
              ylabel="blocks of 64 rows", yticks=range(1, row_blocks + 1), xticks=range(0, 257, 32))

@@ -46,7 +46,7 @@ def _blocks(rng: np.random.Generator) -> tuple[int, int, int]:
 
 
 def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], PRODUCER_REGISTERS: int) -> Case:
-    """(m, n, k): tiles of 384 x 128, 192 accumulators a thread; small integers, so that every fp32 sum is exact."""
+    """(m, n, k): tiles of 384 x 128, 192 accumulators per thread; small integers, so that every fp32 sum is exact."""
     from ml_dtypes import bfloat16
 
     import hopperlab as hl

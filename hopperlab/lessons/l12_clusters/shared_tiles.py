@@ -115,7 +115,7 @@ def ways_table(recording: Any) -> str:
     rows += [(f"  {WAYS.get(r.options[0], r.options[0])}", r.value) for r in recording.where(kernel="exchange")]
     rows.append(("an arrival there, an arrival back", "cycles"))
     rows += [(f"  .release.{scope}, .acquire.{scope}", one("remote_round_trip", f"ORDER={scope}")) for scope in ("cluster", "cta")]
-    rows.append(("a meeting of 128 threads a CTA", "cycles"))
+    rows.append(("a meeting of 128 threads per CTA", "cycles"))
     rows.append(("  __syncthreads, each CTA for itself", one("syncthreads", "threads=128")))
     rows += [(f"  barrier.cluster, {words}", one("cluster_meeting", "threads=128", f"RELAXED={relaxed}"))
              for words, relaxed in (("release and acquire", 0), ("arrive.relaxed", 1))]

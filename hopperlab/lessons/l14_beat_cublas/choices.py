@@ -34,7 +34,7 @@ def problem(choice: Final) -> str:
     if choice.bn % 16 or not 16 <= choice.bn <= 256:
         return f"the columns ({choice.bn}) must be a multiple of 16, at most 256: one wgmma is as wide"
     if rows * choice.bn > 64 * 384:
-        return f"{rows} x {choice.bn} sums of a consumer are {rows * choice.bn // 128} registers a thread; 192 fit beside the rest"
+        return f"{rows} x {choice.bn} sums of a consumer are {rows * choice.bn // 128} registers per thread; 192 fit beside the rest"
     if choice.cluster not in (1, 2, 4):
         return f"a cluster of {choice.cluster_m} x {choice.cluster_n} has {choice.cluster} CTAs; here 1, 2 or 4 are allowed"
     if choice.stages <= max(choice.in_flight, choice.stagger):
@@ -57,7 +57,7 @@ def described(choice: Final, shape: Shape) -> str:
     last = rows * columns - (waves - 1) * at_once
     return (f"{_x(shape)} in {rows} x {columns} cluster tiles of {choice.bm * choice.cluster_m} x {choice.bn * choice.cluster_n}: {waves} wave"
             f"{'s' if waves > 1 else ''} of {at_once}, the last with {last}\n{choice.shared_bytes} of {limits.SHARED_PER_BLOCK} bytes of shared memory; "
-            f"{choice.bm // choice.consumers * choice.bn // 128} accumulators a thread; model: {gemm_model.microseconds(choice, *shape):.1f} us")
+            f"{choice.bm // choice.consumers * choice.bn // 128} accumulators per thread; model: {gemm_model.microseconds(choice, *shape):.1f} us")
 
 
 def run_choice(choice: Choice, shape: Shape, landing: str = "lazy", changes: Changes = ()) -> tuple[bool, Any]:

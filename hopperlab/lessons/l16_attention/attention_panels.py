@@ -116,7 +116,7 @@ def compiled_anew(launch: Any, text: str, options: Sequence[str], name: str) -> 
 
 
 def attention_spans(found: Attended, block: int = 0) -> list[Span]:
-    """What each consumer of a CTA did, three rows a consumer: scores on their way (from the first wgmma's issue to the last one's landing), values on
+    """What each consumer of a CTA did, three rows per consumer: scores on their way (from the first wgmma's issue to the last one's landing), values on
     their way, and softmax, from the landing of the scores to the next thing that the emulator notes, with the waits for a turn. Time is the order of
     the CTA's events, counted from 0.
     """
@@ -241,8 +241,8 @@ def launch_attention(d: int, length: int, causal: str, keys: int, step: str) -> 
     masked, choice = causal == "yes", replace(STEPS[step], bn=keys)
     need = choice.shared_bytes(d)
     if need > limits.SHARED_PER_BLOCK:
-        raise ValueError(f"head size {d} with {keys} keys a block: q takes {choice.bm * d * 2} bytes, {choice.stages} stages of k and v {4 * choice.stages * keys * d}, "
-                         f"together more than the {limits.SHARED_PER_BLOCK} bytes that a CTA may have")
+        raise ValueError(f"head size {d} with {keys} keys per block: q takes {choice.bm * d * 2} bytes, {choice.stages} stages of k and v "
+                         f"{4 * choice.stages * keys * d}, together more than the {limits.SHARED_PER_BLOCK} bytes that a CTA may have")
     found = run_attention(step, (length,), d=d, causal=masked, blocks=1 if choice.blocks else 0, keys=keys)
     tiles = key_blocks(length, length, choice.bm, keys, masked)
     blocks, every = counted_blocks(found, d), -(-length // 64) * -(-length // keys)

@@ -173,7 +173,7 @@ def launch_attention_fp8(d: int, length: int, causal: str, keys: int) -> style.P
     choice = replace(fp8.BY_HEAD_SIZE[d], bn=keys)
     need = choice.shared_bytes(d)
     if need > limits.SHARED_PER_BLOCK:
-        raise ValueError(f"head size {d} with {keys} keys a block: q takes {choice.bm * d} bytes, {choice.stages} stages of k, v and its transpose "
+        raise ValueError(f"head size {d} with {keys} keys per block: q takes {choice.bm * d} bytes, {choice.stages} stages of k, v and its transpose "
                          f"{3 * choice.stages * keys * d}, together more than the {limits.SHARED_PER_BLOCK} bytes that a CTA may have")
     found = run_attention_fp8((length,), d=d, causal=causal == "yes", keys=keys)
     count, told = found.run.counters, found.run.hazards[0].kind if found.run.hazards else "no hazard"

@@ -123,7 +123,7 @@ def _dsmem(data: Data) -> Finding:
     latency = {space: data.value("micro", "chase", f"space={space}") for space in ("dsmem", "l2")}
     width = {space: data.value("micro", "stream", f"space={space}", "WRITE=0") for space in ("dsmem", "l2")}
     return Finding(f"a message and its answer: {through['st.async']:.0f} cycles by st.async, {through['global memory']:.0f} through global memory; a load "
-                   f"{latency['dsmem']:.0f} against {latency['l2']:.0f} from the L2; reading {width['dsmem']:.0f} against {width['l2']:.0f} bytes a cycle and SM",
+                   f"{latency['dsmem']:.0f} against {latency['l2']:.0f} from the L2; reading {width['dsmem']:.0f} against {width['l2']:.0f} bytes per cycle and SM",
                    FALSE if through["st.async"] > through["global memory"] else HOLDS if width["dsmem"] > width["l2"]
                    else when("latency counts: messages are much faster, bandwidth is less than the L2's"))
 

@@ -12,8 +12,8 @@ def _read(data: Data, swizzle: str, row: int, access: str, pad: int = 0) -> floa
 def _conflicts(data: Data) -> Finding:
     plain, moved, words = (_read(data, "none", 128, "column, 16 bytes"), _read(data, "128B", 128, "column, 16 bytes"), _read(data, "128B", 128, "column, 4 bytes"))
     row = _read(data, "128B", 128, "row, 16 bytes")
-    return Finding(f"a warp's read of 16 bytes a lane down a column of 128-byte rows: {plain:.0f} cycles plain, {moved:.0f} in the 128-byte swizzle, "
-                   f"as a row ({row:.0f}); of 4 bytes a lane {words:.0f}, and 1 without conflicts",
+    return Finding(f"a warp's read of 16 bytes per lane down a column of 128-byte rows: {plain:.0f} cycles plain, {moved:.0f} in the 128-byte swizzle, "
+                   f"as a row ({row:.0f}); of 4 bytes per lane {words:.0f}, and 1 without conflicts",
                    FALSE if moved > 1.5 * row else HOLDS if words < 1.5 else when("a lane takes a whole piece of 16 bytes; columns of smaller elements still conflict"))
 
 

@@ -56,7 +56,7 @@ def _inputs(data: Data) -> Finding:
     more, sums = registers["RS"] - registers["SS"], 64 * 128 // 128              # accumulators of 64 x 128 in a thread
     return Finding("for its inputs an instruction needs none (two descriptors of 64 bits) or, with A in registers, "
                    f"4 a thread for 16-bit types. The kernels have {registers['SS']} and {registers['RS']} "
-                   f"registers a thread: {more} for the fragments that are in flight, beside {sums} accumulators", HOLDS if more >= sums else FALSE)
+                   f"registers per thread: {more} for the fragments that are in flight, beside {sums} accumulators", HOLDS if more >= sums else FALSE)
 
 
 def _sgemm(data: Data) -> Finding:

@@ -128,6 +128,46 @@ def descriptor(place: str, prefetch: bool = False, maps: int = 16, pause: int = 
     )
 
 
+def map_cache(
+    maps: int, passes: int = 3, stride: int = 1, turn: bool = False, backend: str | None = None
+) -> Probe:
+    """micro/map_cache.cu: out[pass * maps + i] = cycles of the i-th copy of a pass, each through another map; stride: from map to map, in maps."""
+    xp = _xp(backend)
+    matrix = xp.asarray(np.random.default_rng(2).integers(0, 1 << 16, (8, 64)).astype(np.uint16))
+    image = TensorMap.tiled(matrix, box=(1, 64), dtype="bfloat16")
+    in_global = xp.asarray(np.frombuffer(bytes(image) * (maps * stride), np.uint64).copy())
+    numbers = (np.int32(maps), np.int32(stride), np.int32(turn))
+    return _probe(
+        "micro/map_cache.cu",
+        "map_cache",
+        _defines(passes=passes),
+        1,
+        32,
+        passes * maps,
+        (image, in_global, *numbers),
+        shared_mem=128,
+        backend=backend,
+    )
+
+
+def early_opening(
+    rows: int, columns: int, announced: int, trials: int = 64, patience: int = 20000, backend: str | None = None
+) -> Probe:
+    """micro/early_opening.cu: out[2 t] = lines of 128 bytes that were there when the barrier opened, -1 where it did not; out[2 t + 1] = cycles."""
+    matrix = _xp(backend).asarray(np.random.default_rng(rows).integers(1, 1 << 16, (trials * rows, columns)).astype(np.uint16))
+    return _probe(
+        "micro/early_opening.cu",
+        "early_opening",
+        _defines(box_rows=rows, box_cols=columns),
+        1,
+        32,
+        2 * trials,
+        (TensorMap.tiled(matrix, box=(rows, columns), dtype="bfloat16"), np.int32(announced), np.int32(trials), np.int32(patience)),
+        shared_mem=rows * columns * 2,
+        backend=backend,
+    )
+
+
 def chase(space: str, chain: int = 256, samples: int = 8, cluster: int = 2, backend: str | None = None) -> Probe:
     """Latency of dependent 4-byte loads: out[sample] = cycles of `chain`; out[samples] = where it ended."""
     options = _defines(space=SPACES[space], cluster=cluster, chain=chain, samples=samples)

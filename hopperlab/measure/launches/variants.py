@@ -51,6 +51,11 @@ def cp_async_mma(a: Array, b: Array, c: Array, stages: int = 3, options: Sequenc
     return _without_maps("gemm/cp_async_mma.cu", a, b, c, options, stages, backend)
 
 
+def cp_async_barriers(a: Array, b: Array, c: Array, stages: int = 3, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """gemm/cp_async_barriers.cu: cp_async_mma with full and empty mbarriers in place of groups. k a multiple of 8; at most 7 stages."""
+    return _without_maps("gemm/cp_async_barriers.cu", a, b, c, options, stages, backend)
+
+
 def cp_async_wgmma(a: Array, b: Array, c: Array, stages: int = 3, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     """gemm/cp_async_wgmma.cu: Ampere's copies, Hopper's tensor core. k a multiple of 8; 3 to 7 stages."""
     return _without_maps("gemm/cp_async_wgmma.cu", a, b, c, options, stages, backend, 3)
@@ -192,6 +197,7 @@ TWO_BY_TWO: Mapping[tuple[str, str], Callable[..., Launch]] = {
 VARIANTS: Mapping[str, Callable[..., Launch]] = {
     "cp_async_mma": cp_async_mma,
     "tma_mma": tma_mma,
+    "cp_async_barriers": cp_async_barriers,
     "cp_async_wgmma": cp_async_wgmma,
     "multistage": multistage,
     "cuda_pipeline": cuda_pipeline,

@@ -2,8 +2,8 @@
 """One launch of one kernel, as a target for a profiler: `python -m hopperlab.measure.profile.step STEP [SIZE | M N K]`.
 
 STEP is a step of the ladder, `fp8`, the block-scaled product, or `tensor_scale`, that with one scale a matrix (one SIZE, default 4096, or
-M N K); or `attention` (head size, `full` or `causal`, length: 16384 tokens and a hidden size of 2048). All but the ladder's steps need a GPU,
-CuPy and PyTorch.
+M N K); `attention` (head size, `full` or `causal`, length: 16384 tokens and a hidden size of 2048); or `two_by_two` (`cp.async` or `TMA`,
+`mma.sync` or `wgmma`, one SIZE or M N K: lesson 09's four products, 3 stages, two blocks an SM). All but the ladder's steps and the last need a GPU, CuPy and PyTorch.
 
     hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile.step final 4096
     hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile.step fp8 2048
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ...runtime.arrays import array_module, synchronize
-from ..launches import gemm
+from ..launches import gemm, variants
 from ..launches.launch import Launch
 from ..launches.operands import normal_bf16
 
@@ -33,6 +33,14 @@ def _step(name: str, *sizes: str) -> Launch:
     xp, (m, n, k) = array_module(), _shape(sizes)
     a, b, c = normal_bf16(xp, (m, k), 11), normal_bf16(xp, (n, k), 12), xp.zeros((m, n), np.uint16)
     return gemm.launch(name, a, b, c)
+
+
+def _two_by_two(copied: str = "TMA", multiplied: str = "wgmma", *sizes: str) -> Launch:
+    if (copied, multiplied) not in variants.TWO_BY_TWO:
+        raise ValueError(f"no product copies by {copied} and multiplies by {multiplied}")
+    xp, (m, n, k) = array_module(), _shape(sizes)
+    a, b, c = normal_bf16(xp, (m, k), 1), normal_bf16(xp, (n, k), 2), xp.zeros((m, n), np.uint16)
+    return variants.TWO_BY_TWO[copied, multiplied](a, b, c, stages=3, blocks=2)
 
 
 def _fp8(*sizes: str) -> Launch:
@@ -59,7 +67,7 @@ def _attention(d: str = "128", mask: str = "full", length: str = "4096") -> Laun
     return attention.make(attention.operands(lengths, lengths, heads, heads, size), mask == "causal", choose(size, mask == "causal", long, heads * len(lengths)))
 
 
-CAPSTONES: Mapping[str, Callable[..., Launch]] = {"fp8": _fp8, "tensor_scale": _tensor_scale, "attention": _attention}
+CAPSTONES: Mapping[str, Callable[..., Launch]] = {"fp8": _fp8, "tensor_scale": _tensor_scale, "attention": _attention, "two_by_two": _two_by_two}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -187,6 +187,16 @@ SUITES: tuple[Suite, ...] = (
     Suite("lessons", "schedules", "suites.equal_tiles:measure", f"hopperlab bench lessons --kernels schedules {_OUT}",
           "cooperative beside ping-pong consumers on equal tiles with equal epilogues, k from 256 to 8192; a product that adds to C, its old tile loaded under the "
           "products (lesson 13)", rounds=15, method="suites.equal_tiles:METHOD"),
+    Suite("lessons", "pipelines", "suites.pipeline_causes:measure", f"hopperlab bench lessons --kernels pipelines {_OUT}",
+          "why `cuda::pipeline` is slower: groups, mbarriers and both pipelines on one tile, the next copy before or after the product, registers, edges (lesson 03x)",
+          rounds=15, method="suites.pipeline_causes:METHOD"),
+    Suite("lessons", "engine", "suites.engine:measure", f"hopperlab bench lessons --kernels engine {_OUT}",
+          "how many tensor maps the copy engine keeps, in which pieces a box counts on a barrier that was told too few bytes (lesson 05x), im2col loads "
+          "whose corners differ (lesson 06x)",
+          rounds=5, keeps=True, method="suites.engine:METHOD"),
+    Suite("lessons", "triton_roles", "suites.triton_roles:measure", f"hopperlab bench lessons --kernels triton_roles {_OUT}",
+          "a product in Triton with and without `warp_specialize`, beside cuBLAS: right or not, registers, speed (lesson 18)",
+          rounds=9, keeps=True, method="suites.triton_roles:METHOD"),
     Suite("lessons", "clusters", "suites.clusters:clusters", f"hopperlab bench lessons --kernels clusters {_OUT}",
           "a tile that two CTAs need: loaded by each, multicast, or handed on by an exchange warp through DSMEM (lesson 12)"),
     Suite("lessons", "bugs", "suites.bugs:measure", f"hopperlab bench lessons --kernels bugs {_OUT}",
@@ -199,6 +209,8 @@ SUITES: tuple[Suite, ...] = (
     Suite("profiles", "profiles", "profile.profiles:measure", "python -m hopperlab.measure.profile.profiles",
           "what Nsight Compute's metrics say of single launches of `final`, the fp8 products and attention: `note` is the metric (titles of "
           "`hopperlab profile --metrics lessons`), `value` in `unit`", kind=OTHER),
+    Suite("profiles", "profiles_products", "profile.profiles:measure", "python -m hopperlab.measure.profile.profiles profiles_products",
+          "the same of lesson 09's four products at 4096³ (`two_by_two`, lesson 09x)", kind=OTHER),
     Suite("timelines", "timeline", "suites.timelines:measure", "python -m hopperlab.measure.suites.timelines",
           "where each warp of two blocks of a warp-specialised product was, by `hl.timeline` (`hopperlab.measure.timelines.load()` reads it); not for `load`",
           kind=OTHER, own_form=True),

@@ -58,16 +58,32 @@ def _copied(factor: int) -> Callable[[tuple[Any, ...]], bool]:
     return lambda args: bool((args[1] == args[0] * factor).all())
 
 
+def _sized(m: int, n: int, k: int) -> Callable[[], tuple[Any, ...]]:
+    return lambda: (*_product(m, n, k)()[:3], m, n, k)
+
+
 MATRICES = {"a": "tensordesc<bf16[64,64]>", "b": "tensordesc<bf16[64,64]>", "c": "tensordesc<bf16[64,64]>", "k": "i32:16"}
 STRIDES = {**dict.fromkeys("abc", "*fp16:16"), "m": "i32", "n": "i32", "k": "i32:16", "stride_am": "i32:16", "stride_ak": "i32:1", "stride_bk": "i32",
            "stride_bn": "i32:1",
            "stride_cm": "i32", "stride_cn": "i32:1"}
+SIZED = {**MATRICES, "c": "*bf16:16", "m": "i32:16", "n": "i32:16", "k": "i32:16"}
 TILES = {"source": TILE, "target": TILE}
 BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
 TILE_ARGUMENTS = lambda: (ints((64, 64), np.float16, 6), np.zeros((64, 64), np.float16))
 
 CASES = {
     "product": Case("product", MATRICES, BLOCKS, (2, 2), _product(128, 104, 128), _is_product),
+    "product_without_roles": Case("product_with_roles", SIZED, {**BLOCKS, "ROLES": False}, (2, 2), _sized(128, 128, 128), _is_product),
+    # Triton 3.6: two consumers make the same tile, each all of it; barriers are initialised twice, three that nobody uses lie where tiles land, and the
+    # workers run two setmaxnreg in a row. Nothing of this makes the values wrong.
+    "product_with_roles": Case("product_with_roles", SIZED, {**BLOCKS, "ROLES": True}, (2, 2), _sized(128, 128, 128), _is_product,
+                               hazards=(("barrier-misuse", "def product_with_roles(", "def product_with_roles("), ("race", "tl.store(", "tl.store("),
+                                        ("register-budget", "def product_with_roles(", "def product_with_roles("))),
+    # Tiles of 128 rows: each consumer's half of A is loaded by the map of the whole tile, twice the bytes that were announced. On a GPU it hangs.
+    "product_with_roles_128": Case("product_with_roles", {**SIZED, "a": "tensordesc<bf16[128,64]>"}, {**BLOCKS, "BM": 128, "ROLES": True}, (1, 1), _sized(128, 64, 64),
+                                   lambda args: not _is_product(args),
+                                   hazards=(("barrier-misuse", "def product_with_roles(", "def product_with_roles("),
+                                            ("register-budget", "def product_with_roles(", "def product_with_roles("))),
     "product_two_ctas": Case("product", {**MATRICES, "b": "tensordesc<bf16[128,64]>", "c": "tensordesc<bf16[64,128]>"}, {**BLOCKS, "BN": 128}, (1, 2),
                              _product(64, 200, 128), _is_product, {"num_ctas": 2}),
     "product_by_pointers": Case("product_by_pointers", STRIDES, {"BM": 64, "BN": 64, "BK": 32}, (2, 1), _pointers,

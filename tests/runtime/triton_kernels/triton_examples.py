@@ -86,3 +86,14 @@ def through_registers(source, target, FENCE: gl.constexpr, layout: gl.constexpr)
         fence_async_shared()
     tma.async_copy_shared_to_global(target, [0, 0], tile)
     tma.store_wait(pendings=0)
+
+
+@triton.jit
+def product_with_roles(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ROLES: tl.constexpr):
+    """c = a b^T; ROLES asks the compiler to split the loop among warps."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for step in tl.range(tl.cdiv(k, BK), warp_specialize=ROLES):
+        total = tl.dot(a.load([row, step * BK]), b.load([column, step * BK]).T, total)
+    rows, columns = row + tl.arange(0, BM)[:, None], column + tl.arange(0, BN)[None, :]
+    tl.store(c + rows * n + columns, total.to(tl.bfloat16), mask=(rows < m) & (columns < n))
