@@ -233,4 +233,4 @@ def test_a_working_folder_keeps_its_language(chinese, tmp_path):
 
 def test_the_verb_says_how_far_a_lesson_is(capsys):
     assert main(["translation", "00"]) == 0
-    assert "00_start_here: 21 of 21 cells" in capsys.readouterr().out
+    assert "00_start_here: 22 of 22 cells" in capsys.readouterr().out
