@@ -3,6 +3,7 @@
 import pytest
 
 import hopperlab as hl
+from hopperlab.authoring.shipping import machine_code
 from hopperlab.lessons import l08_wgmma, l10_warp_specialization, l11_setmaxnreg, l12_clusters, machine_facts
 from hopperlab.lessons.l08_wgmma.one_tile import EARLY
 from hopperlab.lessons.l12_clusters.hand_back import ARRIVE
@@ -24,7 +25,7 @@ def test_what_is_kept_is_what_ptxas_says():
     said_by = machine_facts.kept()["said_by"]
     if not toolchain.has_nvrtc() or ".".join(map(str, toolchain.nvrtc_version())) != said_by:
         pytest.skip(f"the machine code that is kept is of CUDA {said_by}, which is not installed here")
-    assert {key: ask() for key, ask in machine_facts.asked().items()} == machine_facts.kept()["facts"], "python -m hopperlab.lessons.machine_facts writes it anew"
+    assert {key: ask() for key, ask in machine_code.asked().items()} == machine_facts.kept()["facts"], "python -m hopperlab.authoring.shipping.machine_code"
 
 
 @clang

@@ -54,7 +54,8 @@ ret; }"""
     assert block_order.begin(body) == (7,) and block_order.begin(body[:3]) == (9,) and block_order.begin(body[:2]) == block_order.NOWHERE
 
 
-STORE, LOAD = "PRODUCER: .loc 1 10 1\nst.shared.u32 [tile], %r1;\nbra DONE;", "CONSUMER: .loc 1 20 1\nld.shared.u32 %r2, [tile];\n.loc 1 21 1\nst.global.u32 [%rd1], %r2;\nbra DONE;"
+STORE = "PRODUCER: .loc 1 10 1\nst.shared.u32 [tile], %r1;\nbra DONE;"
+LOAD = "CONSUMER: .loc 1 20 1\nld.shared.u32 %r2, [tile];\n.loc 1 21 1\nst.global.u32 [%rd1], %r2;\nbra DONE;"
 
 
 @pytest.mark.parametrize("swapped", [False, True])
