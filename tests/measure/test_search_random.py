@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from hopperlab.measure import recordings
+from hopperlab.measure.launches import attention, fp8_choice
 from hopperlab.measure.launches.random_cells import Cell
 from hopperlab.measure.recordings import Record, Recording
 from hopperlab.measure.suites import race, race_attention, race_fp8, search_random
@@ -55,3 +57,37 @@ def test_what_is_told_is_the_best_beside_the_choice():
     text = search_random.shown(Recording("search_fp8", {}, tuple(records((1, 2, 3), 1.2, 1.1) + records((4, 5, 6), 1.25, 1.0) + records((7, 8, 9), None, None))))
     assert "64 x 128, k by 4" in text and "slow" not in text and len(text.splitlines()) == 5
     assert "the best 1.225" in text and "the choice 1.049" in text and text.count("over 2 cells") == 2
+
+
+def lost(records, pick):
+    """What the pick loses to the fastest of these records of one shape; None where it was not among them."""
+    mine = [record.ms for record in records if pick(record)]
+    return min(mine) / min(record.ms for record in records) - 1 if mine else None
+
+
+def races(name):
+    found = {}
+    for record in recordings.load(name, board="h200"):
+        if record.kernel in ("tried", "final", "before"):
+            found.setdefault(search_random.where(record), []).append(record)
+    return list(found.values())
+
+
+def test_picks_of_fp8_products_lose_little_of_what_was_tried():
+    losses = []
+    for records in races("search_fp8"):
+        shape = records[0].shape
+        _, choice = fp8_choice.possible(*shape)[fp8_choice.ranked(*shape)[0]]
+        losses.append(lost(records, lambda record, choice=choice: fp8_choice.parsed(record.options) == choice))
+    known = [loss for loss in losses if loss is not None]
+    assert len(known) > 0.9 * len(losses) and sum(known) / len(known) < 0.015 and max(known) < 0.1
+
+
+def test_picks_of_short_attention_lose_little_of_what_was_tried():
+    losses = []
+    for records in races("search_attention"):
+        sequences, length, heads, d = records[0].shape
+        choice = attention.choose(d, "causal" in records[0].options, length, sequences * heads)
+        losses.append(lost(records, lambda record, choice=choice: attention.parsed([o for o in record.options[4:] if not o.startswith("RAGGED")]) == choice))
+    known = [loss for loss in losses if loss is not None]
+    assert len(known) > 0.9 * len(losses) and sum(known) / len(known) < 0.015 and max(known) < 0.1
