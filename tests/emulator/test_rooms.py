@@ -42,19 +42,28 @@ def test_listeners_hear_events_as_they_are_said(listener):
         assert list(inspect.signature(getattr(listener, name)).parameters) == list(inspect.signature(getattr(events.Listener, name)).parameters), name
 
 
+RAISED = r"""
+extern "C" __global__ void k(const int* x, int* y) {
+    __shared__ int s;
+    s = 0;
+    int v = atomicAdd(&s, 1);
+    asm volatile("ld.volatile.u32 %0, [%1];" : "=r"(v) : "l"(x));
+    *(volatile int*)y = v;
+}"""
+
+
 def test_every_listener_of_hazards_hears_a_launch(monkeypatch):
     """Those of checks_*.py are found by themselves; watch.py puts the others together. What hears flags between grids hears launches that may run beside others, and what
-    hears letters and flags those with volatile loads."""
+    hears letters and flags those with volatile loads, and what hears first values those with atomics on shared words."""
     written = {one for path in sorted((ROOT / "hazards").glob("[a-z]*.py")) for one in vars(import_module(f"{emulator.__name__}.hazards.{path.stem}")).values()
                if inspect.isclass(one) and issubclass(one, events.Listener) and one is not events.Listener}
     hearing, put_together = [], watch.listeners
     monkeypatch.setattr(watch, "listeners", lambda machine: hearing.extend(put_together(machine)) or hearing)
-    run_ptx("ret;\nld.volatile.u32 %r1, [%rd1];\nst.global.u32 [%rd2], %r1;", [])
+    run_ptx("ret;\nld.volatile.u32 %r1, [%rd1];\nst.volatile.global.u32 [%rd2], %r1;\natom.shared.add.u32 %r1, [%r2], 1;", [])
     alone = sorted(type(one).__name__ for one in hearing)
     hearing.clear()
     with hl.emulate():
-        hl.RawModule(code='extern "C" __global__ void k(const int* x, int* y) { int v; asm volatile("ld.volatile.u32 %0, [%1];" : "=r"(v) : "l"(x)); *y = v; }',
-                     backend="emulator").get_function("k")((1,), (1,), (np.zeros(1, np.int32), np.zeros(1, np.int32)), stream=hl.Stream(backend="emulator"))
+        hl.RawModule(code=RAISED, backend="emulator").get_function("k")((1,), (1,), (np.zeros(1, np.int32), np.zeros(1, np.int32)), stream=hl.Stream(backend="emulator"))
         hl.synchronize("emulator")
     beside = sorted(type(one).__name__ for one in hearing)
     assert beside == sorted(one.__name__ for one in written) and beside == sorted([*alone, "GridFlags"])

@@ -28,7 +28,8 @@ def test_what_is_kept_is_read_off_the_cycles(size, kept):
 
 
 def test_pieces():
-    records = tuple(Record("pieces", "early_opening", (f"announced={told}", f"from={source}"), shape, unit="bytes", runs=10, note=f"opened in {opened}", value=there, value_min=there)
+    records = tuple(Record("pieces", "early_opening", (f"announced={told}", f"from={source}"), shape, unit="bytes", runs=10,
+                            note=f"opened in {opened}", value=there, value_min=there)
                     for shape in ((64, 64), (64, 16), (8, 256)) for source in ("memory", "L2")
                     for told, opened, there in ((1000, 0, None), (1024, 5, 1280.0), (3072, 10, 4096.0), (2 * shape[0] * shape[1], 10, 2.0 * shape[0] * shape[1])))
     recording = Recording("engine", HEAD, records)

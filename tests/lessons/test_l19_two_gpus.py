@@ -123,12 +123,12 @@ def test_the_panel_finds_what_is_recorded(monkeypatch, order, copiers, name):
 
 
 def test_the_stored_recording_holds_what_the_lesson_says():
-    """In turns is within two per cent of the fastest at every shape, own tiles last the fastest at none; few copiers gain by telling seldom."""
+    """In turns is within three per cent of the fastest at every shape, own tiles last the fastest at none; few copiers gain by telling seldom."""
     recording = measure.load("two_gpus")
     lines = [line.split() for line in lesson.scatter_ways_table(recording).splitlines()[2:]]
     shares = {" ".join(words[:-4]): [float(word) for word in words[-4:]] for words in lines}
     best = [max(column) for column in zip(*shares.values(), strict=True)]
-    assert len(shares) == 6 and all(mine >= 0.98 * most for mine, most in zip(shares["in turns"], best, strict=True))
+    assert len(shares) == 6 and all(mine >= 0.97 * most for mine, most in zip(shares["in turns"], best, strict=True))
     assert all(last < most for last, most in zip(shares["own tiles last"], best, strict=True))
     ways = {" ".join(line.split()[:-5]): float(line.split()[-1]) for line in lesson.ways_table(recording).splitlines()[2:]}
     assert ways["16 CTAs copy"] > 1.2 * ways["16 CTAs copy, each chunk told"] and abs(ways["all CTAs copy"] - ways["each chunk told"]) < 0.01

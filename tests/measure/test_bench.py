@@ -38,7 +38,8 @@ HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200"}
     (Request("micro", kernels=["fast"]), "micro has no 'fast'; there are barriers"),
     (Request("ladder", peers=["cublas"]), "takes no --peers"),
     (Request("fp8", kernels=["final"]), "fp8 is measured as a whole and takes no --kernels"),
-    (Request("lessons", kernels=["gemm"]), "lessons has no 'gemm'; there are copy, tma_vs_cp_async, timing, roles, schedules, pipelines, engine, triton_roles, clusters, bugs"),
+    (Request("lessons", kernels=["gemm"]), "lessons has no 'gemm'; there are copy, tma_vs_cp_async, timing, roles, schedules, "
+     "pipelines, engine, triton_roles, clusters, bugs"),
     (Request("gemm", kernels=["none"], peers=["none"]), "nobody would race"),
     (Request("memcheck"), "no suite 'memcheck'"),
 ])

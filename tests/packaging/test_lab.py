@@ -60,7 +60,7 @@ def test_it_prints_a_url_that_answers_and_ends_when_told(server, course):
         assert answer.status == 200
     assert (course / "work" / "00_start_here.ipynb").exists()
     opened = (course / "work" / "index.ipynb").read_text()
-    assert "0 of 4 solved" in opened and "not your copy" not in opened, "the landing notebook was not run in work/"
+    assert re.search(r"0 of \d+ solved", opened) and "not your copy" not in opened, "the landing notebook was not run in work/"
     server.send_signal(signal.SIGTERM)
     server.wait(timeout=30 * PATIENCE)
     time.sleep(0.5)

@@ -189,13 +189,15 @@ def causes_table(recording: Any) -> str:
     return "\n".join([*lines, *text_table("  {:22} {:>8.2f} {:>8.2f}", rows)])
 
 
-COUNTED = {"instructions": "warp_instructions", "integers": "warp_instructions_integer", "branches": "warp_instructions_control", "on barriers": "warp_instructions_mbarrier"}
+COUNTED = {"instructions": "warp_instructions", "integers": "warp_instructions_integer",
+           "branches": "warp_instructions_control", "on barriers": "warp_instructions_mbarrier"}
 
 
 def instructions_table() -> str:
     """What a warp executes for one more k-tile of 128 x 128 x 64 (PTX, counted by the emulator), for each way to wait with three stages, the pipelines also without the
     code for edges."""
-    chosen = [*(Choice(waits, copy, 3, 2) for waits, copy in FASTER.items()), *(Choice(waits, copy, 3, 2, False) for waits, copy in FASTER.items() if "pipeline" in waits)]
+    chosen = [*(Choice(waits, copy, 3, 2) for waits, copy in FASTER.items()),
+              *(Choice(waits, copy, 3, 2, False) for waits, copy in FASTER.items() if "pipeline" in waits)]
     rows = []
     for choice in chosen:
         few, more = (_executed(choice, k) for k in (256, 448))

@@ -4,6 +4,6 @@ from ..rooms import offer
 
 __getattr__, __dir__, __all__ = offer(__name__, {
     "..l10_warp_specialization.register_budget": "registers_at_entry",
-    ".budget": "BUILDS budget_changes budget_chart budget_table check_registers launch_roles role_build roles_table",
+    ".budget": "budget_changes budget_chart budget_table check_registers launch_roles role_build roles_table",
     ".exercise_figures": "draw_large_tile",
 })

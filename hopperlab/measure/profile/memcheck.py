@@ -76,7 +76,9 @@ class Checked:
         """In words."""
         if self.errors is None:
             return "did not finish"
-        return "skipped" if self.skipped else "clean" if self.clean else "launched no kernel" if not self.errors else f"{self.errors} error{'' if self.errors == 1 else 's'}"
+        if self.skipped or self.clean:
+            return "skipped" if self.skipped else "clean"
+        return "launched no kernel" if not self.errors else f"{self.errors} error{'' if self.errors == 1 else 's'}"
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -254,3 +254,4 @@ template <int BUG> __global__ void chain(const float* x, float* y, int* z) {
     if (t == 0) ready[w] = 1;
 }
 
+// SPDX-License-Identifier: Apache-2.0
