@@ -66,7 +66,7 @@ def test_every_listener_of_hazards_hears_a_launch(monkeypatch):
         hl.RawModule(code=RAISED, backend="emulator").get_function("k")((1,), (1,), (np.zeros(1, np.int32), np.zeros(1, np.int32)), stream=hl.Stream(backend="emulator"))
         hl.synchronize("emulator")
     beside = sorted(type(one).__name__ for one in hearing)
-    assert beside == sorted(one.__name__ for one in written) and beside == sorted([*alone, "GridFlags"])
+    assert beside == sorted(one.__name__ for one in written) and beside == sorted([*alone, "AtomicStarts", "GridFlags"])
 
 
 def said() -> dict[str, set[int]]:
