@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which cases of a test run. `@pytest.mark.sampled(every=4)` or `(by="step")` stands on a parametrised test whose cases repeat one path: some stay,
-the others get the marker `thorough`, which `make test` leaves out and `make test-all` runs. `sampled(every=1)`: all stay. `ci=3`: of the cases
+the others get the marker `thorough`, which `make test` leaves out and `make test-all` runs. `sampled(every=1)`: all stay; `thin=False`: all that were asked for. `ci=3`: of the cases
 `make test-all`, which is what CI runs, takes those and every third.
 
 Without being asked, of cases that differ only in the emulator's schedule one stays for `make test` and two for `make test-all`, by turns, and of
@@ -33,7 +33,7 @@ def mark_thorough(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     for turn, cases in enumerate(functions.values()):
         marker, parameters = cases[0].get_closest_marker("sampled"), [_parameters(item) for item in cases]
         asked = dict(marker.kwargs) if marker else {}
-        one_in = asked.pop("ci", 1)
+        one_in, thin = asked.pop("ci", 1), asked.pop("thin", asked.get("every") != 1)
         runs = stay = set(range(len(cases)))
         if not parameters[0].keys().isdisjoint(ORDERS):
             stay, second = (schedule_each(parameters, turn + more) for more in (0, 1))
@@ -41,7 +41,7 @@ def mark_thorough(items: Iterable[pytest.Item]) -> list[pytest.Item]:
         runs = set(sorted(runs)[turn % one_in::one_in])
         if marker:
             stay = kept(parameters, **asked)
-        if any(cases[0].path.is_relative_to(TESTS / room) for room in ROOMS) and len(stay) > EVERY and asked.get("every") != 1:
+        if any(cases[0].path.is_relative_to(TESTS / room) for room in ROOMS) and len(stay) > EVERY and thin:
             stay = set(sorted(stay)[turn % EVERY::EVERY])
         for number, item in enumerate(cases):
             if number not in stay:
