@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which cases of a test run. `@pytest.mark.sampled(every=4)` or `(by="step")` stands on a parametrised test whose cases repeat one path: some stay,
-the others get the marker `thorough`, which `make test` leaves out and `make test-all` runs. `sampled(every=1)`: all stay; `thin=False`: all that were asked for. `ci=3`: of the cases
-`make test-all`, which is what CI runs, takes those and every third.
+the others get the marker `thorough`, which `make test` leaves out and `make test-all` runs. `sampled(every=1)`: all stay; `thin=False`:
+all that were asked for. `ci=3`: of the cases `make test-all`, which is what CI runs, takes those and every third.
 
 Without being asked, of cases that differ only in the emulator's schedule one stays for `make test` and two for `make test-all`, by turns, and of
 the cases that would stay of a test in ROOMS every third stays for `make test`. Every case of all tests runs with --every-case, and where TEST_ARGS say
