@@ -157,8 +157,7 @@ END_OF_LANE_0 = {               # what warp 0 does, what warp 1 does, and the ha
     "bulk store of the others": (SENT + REST_ARRIVE, SEEN + "s[32 + lane] = 1;", None),
     "what it had waited for": (LOADED + "__syncthreads(); y[lane] = s[lane];", "__syncthreads();", "read-before-arrival"),
     "what the others have waited for": (LOADED + "mbarrier_wait_parity(&full, 0); __syncthreads(); y[lane] = s[lane];", "__syncthreads();", None),
-    # each lane waits for its own group, and nothing orders lane 5 behind the stores of the rest
-    "one store for all the others": ("if (lane == 0) END; " + TO_ALL + "if (lane == 5) s[3] = 1;", "", "overwrite-in-flight"),
+    "one store for all the others": ("if (lane == 0) END; " + TO_ALL + "if (lane == 5) s[3] = 1;", "", None),
 }
 
 

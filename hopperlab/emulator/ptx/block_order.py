@@ -24,7 +24,8 @@ def of(succs: Sequence[tuple[int, ...]], begins: Sequence[Lines]) -> list[int]:
     """Reachable blocks: forward edges downwards, loops contiguous. succs: of each block in the order of the text; begins: where in the source it begins.
 
     Where that leaves a choice, as between the sides of a branch, the side comes first that begins further down; of each counts what the others do not
-    lead to. Sides that begin at one line, and behind them those of which no line is known, stay in the order of the text.
+    lead to. A side that only ends, and stands before the others, is gone first. Sides that begin at one line, and behind them those of which no line is
+    known, stay in the order of the text.
     """
     text = _order(succs, lambda _, after: (after,))
     by_line = sorted((block for block in text if begins[block] != NOWHERE), key=begins.__getitem__)
@@ -41,6 +42,8 @@ def of(succs: Sequence[tuple[int, ...]], begins: Sequence[Lines]) -> list[int]:
         own = reach.get(after, 0)
         for other in ahead[block]:
             own &= -1 if other == after else ~reach[other]
+        if not succs[after] and not reach[after] and all(after < other for other in ahead[block] if other != after):
+            return (-1, after)                            # an exit that stands where it is written, not a jump to the end: who leaves there has left
         return (0, *(-line for line in begins[by_line[(own & -own).bit_length() - 1]]), after) if own else (1, after)
     return _order(succs, key)
 

@@ -33,6 +33,11 @@ def test_sides_of_no_line_stay_in_the_order_of_the_text_behind_those_that_have_o
     assert order({"e": "ab", "a": "j", "b": "j"}, lines, "eabj") == found
 
 
+@pytest.mark.parametrize(("text", "found"), [("exb", "exb"), ("ebx", "ebx")])
+def test_side_that_ends_where_it_is_written_has_left_before_the_others_go_on(text, found):
+    assert order({"e": "xb"}, {"b": (9,)}, text) == found
+
+
 def test_loops_stay_together_and_go_before_what_follows_them():
     graph = {"e": "h", "h": "abx", "a": "h", "b": "h"}
     assert order(graph, {"a": (3,), "b": (4,), "x": (90,)}, "ehabx") == order(graph, {"a": (3,), "b": (4,), "x": (90,)}, "exbha") == "ehbax"
