@@ -110,7 +110,7 @@ def product_spans(found: Returned, block: int = 0) -> list[Span]:
             name = next((name for text, name in PRODUCTS.items() if event.warp == 4 * consumer and event.what.endswith(" wgmma") and text in lines[event.line - 1]), None)
             if name and event.kind == "issue":
                 running.setdefault(name, []).append(at)
-            elif name:
+            elif name and event.kind == "land":
                 start = running[name].pop(0)
                 before = next((s for s in reversed(spans) if s.row == f"consumer {consumer}: {name}"), None)
                 if before is not None and start <= before.end:
