@@ -13,7 +13,7 @@ from hopperlab.runtime import launch_attributes
 from hopperlab.runtime.errors import BackendError, GpuError, VariableNotFound
 from hopperlab.runtime.triton_kernels import to_ptx
 from hopperlab.runtime.triton_kernels.kernel import from_triton
-from runtime.triton_kernels.cases import CASES
+from runtime.triton_kernels.cases import CASES, STORED, stored_ptx
 
 ROOM = Path(__file__).parents[1] / "runtime"
 
@@ -126,10 +126,10 @@ def test_tensor_maps_in_constants_and_by_address(cupy, variables):
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.hazards])
 def test_stored_kernels_of_triton_are_right_here_too(cupy, monkeypatch, name):
-    case, stored = CASES[name], ROOM / "triton_kernels" / "stored"
-    told = json.loads((stored / "stored.json").read_text())["cases"][name]
+    case = CASES[name]
+    told = json.loads((STORED / "stored.json").read_text())["cases"][name]
     fixed = {**case.constexprs, **case.gluon}
-    built = to_ptx.Built(ptx=(stored / f"{name}.ptx").read_text(), **{key: tuple(value) if isinstance(value, list) else value for key, value in told["built"].items()})
+    built = to_ptx.Built(ptx=stored_ptx(name).read_text(), **{key: tuple(value) if isinstance(value, list) else value for key, value in told["built"].items()})
     monkeypatch.setattr(to_ptx, "parameters", lambda kernel: [SimpleNamespace(name=n, is_constexpr=n in fixed, has_default=False) for n in told["parameters"]])
     monkeypatch.setattr(to_ptx, "build", lambda *given: built)
     kernel = from_triton(SimpleNamespace(__name__=case.kernel), case.signature, fixed, backend="gpu")

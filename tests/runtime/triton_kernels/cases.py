@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from hopperlab.lessons.l18_after_hopper import other_languages
+
+STORED = Path(__file__).parent / "stored"
 BF16 = ml_dtypes.bfloat16
 TILE = "tensordesc<fp16[64,64],NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, transposed=False, fp4_padded=False, cga_layout=[])>"
 LAYOUT = "BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])"
+
+
+def stored_ptx(name: str) -> Path:
+    """Where a case's PTX lies: with lesson 18 where that runs it, else in stored/."""
+    shown = other_languages.STORED / f"{name}.ptx"
+    return shown if shown.exists() else STORED / f"{name}.ptx"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes stored/: what Triton makes of every case, so that the tests run it where Triton is not installed. Where it is (Linux, no GPU needed):
+"""Writes stored/, and the PTX of lesson 18: what Triton makes of every case, so that the tests run it where Triton is not installed. Where it is (Linux, no GPU needed):
 
     PYTHONPATH=tests python -m runtime.triton_kernels.record
 """
@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import hopperlab as hl
 
 from . import cases
-
-STORED = Path(__file__).parent / "stored"
+from .cases import STORED
 
 
 def compiled(case: cases.Case, **more: Any) -> Any:
@@ -40,7 +38,7 @@ def main() -> None:
     told = {}
     for name, case in cases.CASES.items():
         kernel = compiled(case)
-        (STORED / f"{name}.ptx").write_text(without_debug(kernel.ptx))
+        cases.stored_ptx(name).write_text(without_debug(kernel.ptx))
         told[name] = {"parameters": [p.name for p in kernel.parameters], "built": {key: value for key, value in asdict(kernel.metadata).items() if key != "ptx"}}
     (STORED / "stored.json").write_text(json.dumps({"triton": triton.__version__, "cases": told}, indent=1) + "\n")
 

@@ -15,10 +15,10 @@ import hopperlab as hl
 from hopperlab.runtime.errors import LaunchError, TritonError
 from hopperlab.runtime.triton_kernels import argument_types, to_ptx
 from hopperlab.runtime.triton_kernels.kernel import TritonKernel, from_triton
-from runtime.triton_kernels.cases import CASES
+from runtime.triton_kernels.cases import CASES, STORED, stored_ptx
 
 ROOM = Path(__file__).parent
-TOLD = json.loads((ROOM / "stored" / "stored.json").read_text())["cases"]
+TOLD = json.loads((STORED / "stored.json").read_text())["cases"]
 LINES = (ROOM / "triton_examples.py").read_text().splitlines()
 
 
@@ -33,8 +33,7 @@ def stored(monkeypatch):
     def of(name, **more) -> TritonKernel:
         case, told = CASES[name], TOLD[name]
         fixed = {**case.constexprs, **case.gluon}
-        built = to_ptx.Built(ptx=(ROOM / "stored" / f"{name}.ptx").read_text(), **{key: tuple(value) if isinstance(value, list) else value for key,
-                                                                                   value in told["built"].items()})
+        built = to_ptx.Built(ptx=stored_ptx(name).read_text(), **{key: tuple(value) if isinstance(value, list) else value for key, value in told["built"].items()})
         monkeypatch.setattr(to_ptx, "parameters", lambda kernel: [parameter(n, n in fixed) for n in told["parameters"]])
         monkeypatch.setattr(to_ptx, "build", lambda *given: built)
         return from_triton(SimpleNamespace(__name__=case.kernel), case.signature, fixed, backend="emulator", **{**case.options, **more})
@@ -75,7 +74,7 @@ def test_clean_ones_are_so_under_every_schedule(stored, name):
 
 
 def test_no_folder_is_stored():
-    for path in (ROOM / "stored").glob("*.ptx"):
+    for path in map(stored_ptx, CASES):
         assert ".debug_info" not in path.read_text() and all("/" not in text for text in path.read_text().splitlines() if ".file" in text)
 
 
