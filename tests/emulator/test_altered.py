@@ -9,6 +9,8 @@ from hopperlab.emulator.machine.altered import WAYS, Altered, Cipher
 from hopperlab.emulator.machine.memory import default
 from hopperlab.measure.launches import launch as launches
 
+pytestmark = pytest.mark.emulator_only       # no GPU alters what a mechanism delivers
+
 COPY = r"""
 #include <hopperlab/cp_async.cuh>
 #include <hopperlab/fence.cuh>

@@ -200,7 +200,7 @@ USES = {"read": "out[0] = sum[3];", "store": "sum[3] = 0;", "copied in": r"""
         asm volatile("{ .reg .pred p;\n again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n @!p bra again; }" :: "r"(b) : "memory");
         out[0] = tile[3];""", "stored over by a copy": r"""
         unsigned s = (unsigned)__cvta_generic_to_shared(tile);
-        tile[0] = 5;
+        for (int i = 0; i < 4; ++i) tile[i] = 5;
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 16;" :: "l"(sum), "r"(s) : "memory");
         asm volatile("cp.async.bulk.commit_group;\n cp.async.bulk.wait_group 0;" ::: "memory");"""}
