@@ -59,3 +59,32 @@ def test_product_under_a_reduce_scatter(here, m, n, k, choices):
         step()
     here.synchronize()
     assert given.right(steps=2)
+
+
+def test_flags_go_to_and_fro_and_all_meet(here):
+    (first, second), flags = across.round_trips(here, 50)
+    for device, launch in zip(here.devices, (first, second), strict=True):
+        across.load_on(device, launch.kernel)
+    for launch, stream in ((first, here.streams[0]), (second, here.streams[1])):
+        launch.kernel(launch.grid, launch.block, launch.args, stream=stream)
+    here.synchronize()
+    assert [int(flag[0]) for flag in flags] == [50, 50] and int(first.args[-1][0]) > 0
+    meet = across.meeting(here)
+    meet.load()
+    for _ in range(20):
+        meet()
+    here.synchronize()
+    mine, other = (flags.get() for flags in meet.held[0])
+    assert (mine[1], other[0]) == (20, 20)
+
+
+@pytest.mark.parametrize("home", [0, 1])
+def test_a_copy_is_pulled_or_pushed(here, home):
+    import numpy as np
+    data = np.random.default_rng(home).integers(0, 1 << 16, 40008, np.uint16)
+    source, target = here.put([data, np.zeros_like(data)])
+    launch = across.peer_copy(here, source, target, blocks=3, stages=4, chunk=2048)
+    across.load_on(here.devices[home], launch.kernel, launch.shared_mem)
+    launch.kernel(launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem, stream=here.streams[home])
+    here.synchronize()
+    assert (target.get() == data).all()
