@@ -56,6 +56,12 @@ def test_random_is_the_suite_s_race(suite, drawn):
         checked.races.shape("64")
 
 
+def test_drawn_products_leave_the_table_s_shapes_alone():
+    """`--out DIR` writes products_best, not bench_gemm, which README's table of eight shapes comes from."""
+    assert [row.recording for row in check(Request("gemm", random=5, seed=9, peers=["none"])).rows] == ["products_best"]
+    assert [row.recording for row in check(Request("gemm", peers=["none"])).rows] == ["bench_gemm"]
+
+
 def test_the_seed_of_today_is_the_date(monkeypatch):
     class Day(bench.date):
         @classmethod

@@ -110,9 +110,9 @@ SUITES: tuple[Suite, ...] = (
     Suite("gemm", "products", "suites.race_gemm:RACES", "hopperlab bench gemm --random 60 --seed 202611243 --rounds 15 --out hopperlab/recordings/products.json",
           "`final` as the cost model picks it, beside cuBLAS at 60 random shapes that it was not fitted on", "readme:products", kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "products_best", "suites.race_gemm:RACES",
-          "hopperlab bench gemm --random 60 --seed 202611253 --rounds 15 --out hopperlab/recordings/products_best.json",
-          "the same at 60 others, beside the fastest of cuBLASLt's eight best candidates, too, each timed at its shape (ours is picked, not timed); on the H200 "
-          "with the seed 202611261", kind=RACE, method="suites.race:METHOD"),
+          "hopperlab bench gemm --random 60 --seed 202611261 --rounds 15 --out hopperlab/recordings",
+          "the same at 60 others, beside the fastest of cuBLASLt's eight best candidates, too, each timed at its shape (ours is picked, not timed); on the H100 "
+          "with the seed 202611262", kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "products_quack", "suites.race_gemm:RACES",
           "hopperlab bench gemm --shapes 3072x3072x3072 19x1792x960 2048x5120x5120 256x1152x1536 5120x5120x5120 813x14848x4800 "
           "8192x8192x8192 1577x2592x1696 3000x3000x3000 16x2176x640 256x14336x4096 702x512x4048 1536x1536x1536 --kernels final --peers cublas quack "
@@ -240,5 +240,5 @@ def rows(name: str, table: Iterable[Suite] | None = None) -> tuple[Suite, ...]:
 
 
 def drawn(name: str) -> tuple[Suite, ...]:
-    """What `hopperlab bench name --random` measures: the suite's race; nothing where it has none."""
-    return tuple(suite for suite in SUITES if suite.name == name and suite.kind == RACE)[:1]
+    """What `hopperlab bench name --random` measures, and the recording that --out DIR replaces: the latest of the suite's drawn races; nothing where it has none."""
+    return tuple(suite for suite in SUITES if suite.name == name and suite.kind == RACE and "--random" in suite.command)[-1:]
