@@ -3,6 +3,7 @@
 import hopperlab as hl
 import numpy as np
 import pytest
+from hopperlab.emulator.compile import wait_answers
 from support.emulated import SCHEDULES, WRAPPERS, told
 
 pytestmark = pytest.mark.emulator_only
@@ -96,3 +97,28 @@ def test_waits_that_ask_again(module, name, schedule):
     session, y, cases = found(module, name, schedule)
     assert not cases, told(session)
     assert (y[:64] == np.arange(64)).all()
+
+
+ANEW = """
+extern "C" __global__ void kernel(float* x) {
+    __shared__ unsigned long long full;
+    unsigned s = (unsigned)__cvta_generic_to_shared(&full);
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(s) : "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(s) : "memory");
+    asm volatile("{ .reg .pred p; .reg .b64 g; .reg .b32 w; cvt.u64.u32 g, %0;\\n"
+                 "L: cvta.shared.u64 g, g; cvta.to.shared.u64 g, g; cvt.u32.u64 w, g;\\n"
+                 "mbarrier.try_wait.parity.shared.b64 p, [w], 0; @!p bra L; }" :: "r"(s) : "memory");
+    x[threadIdx.x] = 1;
+}"""
+
+
+def test_a_loop_that_makes_its_address_anew_asks_again_and_nothing_else(monkeypatch):
+    """clang leaves cvta in the loop: it touches nothing, so the wait is answered no for no other reason than that the phase is not over."""
+    asked = []
+    turns = wait_answers.turns
+    monkeypatch.setattr(wait_answers, "turns", lambda function, ops: asked.append(turns(function, ops)) or asked[-1])
+    x = np.zeros(64, np.float32)
+    with hl.emulate(hazards="raise"):
+        hl.RawModule(code=ANEW, backend="emulator").get_function("kernel")((1,), (64,), (x,))
+    assert asked == [{}] and (x == 1).all()

@@ -27,16 +27,9 @@ def clang_alone(monkeypatch):
     monkeypatch.setattr(assemble, "ptxas", lambda: None)
 
 
-# They count what runs beside what, and a thread has other instructions between two of its products under clang.
-OTHER_ORDER = {"13_persistent", "16_attention"}
-
-
 def lesson_params():
     for path in build.lesson_sources():
-        marks = [] if path.stem == QUICK else [pytest.mark.thorough]
-        if path.stem in OTHER_ORDER:
-            marks.append(pytest.mark.xfail(reason="what runs beside what is counted, and clang puts other instructions between", strict=False))
-        yield pytest.param(path, id=path.stem, marks=marks)
+        yield pytest.param(path, id=path.stem, marks=[] if path.stem == QUICK else [pytest.mark.thorough])
 
 
 @pytest.mark.parametrize("path", lesson_params())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FIRST_NO, FIRST_YES, SEVERAL = 0, 1, 2           # which of a warp's visits to a wait are answered no: even or odd ones; the first eight, and then even ones
 LEAVES = ("ret", "exit", "call")
-IDLE = ("nanosleep", "activemask", "mov")       # touch nothing, and tell nobody
+IDLE = ("nanosleep", "activemask", "mov", "cvt", "cvta", "mapa", "getctarank", "isspacep", "elect")       # touch nothing, and tell nobody
 MANY = 300                           # blocks that the search enters, after which nothing is known
 COMPARE = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
            "ge": lambda a, b: a >= b, "lo": lambda a, b: a < b, "ls": lambda a, b: a <= b, "hi": lambda a, b: a > b, "hs": lambda a, b: a >= b}
