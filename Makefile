@@ -20,7 +20,7 @@ INSTALL := $(BIN)/python -P hopperlab/authoring/shipping/pip_progress.py install
 PINS   := $(STAMPS)/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lab test test-all test-every lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp precompiled check-notebooks panels site pdf slides bundle bench clean
+.PHONY: help lab test test-all test-every lint doctor install cupy gpu-test gpu-memcheck gpu-outputs notebooks exercises restamp check-notebooks panels site pdf slides bundle bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -70,8 +70,6 @@ exercises: $(STAMPS)/test  ## only solutions/ and exercises/, from solutions/sou
 restamp: $(STAMPS)/test  ## after a change: run what is stale in the emulator, keep what is the same, list what needs a GPU (LESSONS='05 09')
 	@$(BIN)/python -m hopperlab.authoring restamp $(LESSONS)
 
-precompiled: $(STAMPS)/test  ## compile the lessons' kernels for machines without a compiler (macOS)
-	@$(BIN)/python -m hopperlab.authoring precompile
 
 check-notebooks: $(STAMPS)/test  ## say which stored outputs are stale or missing
 	@$(BIN)/python -m hopperlab.authoring check

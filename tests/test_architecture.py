@@ -46,7 +46,7 @@ SAME = {
 ABOVE_ALL = {"__main__"}
 """What stands above the rooms: they may import any room, and no room imports them."""
 
-NO_CODE = {"kernels", "recordings", "precompiled"}
+NO_CODE = {"kernels", "recordings"}
 """Folders beside the rooms: CUDA, measured results, and compiled kernels of a release."""
 
 GPU_AND_NOTEBOOK = {"cupy", "cuda", "torch", "triton", "matplotlib", "IPython", "ipywidgets", "nbformat", "ipykernel"}

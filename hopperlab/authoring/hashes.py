@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The course's folder, the compiler it pins, and which kernel files a text names; what a lesson's stored PTX is stamped with is made of these."""
+"""The course's folder, the compiler it pins, and the lessons' names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ROOT = PACKAGE.parent
-KERNEL = re.compile(r"[\w./-]+\.cuh?\b")
-INCLUDE = re.compile(r'^\s*#include\s+[<"]((?:hopperlab/)?[\w./-]+\.cuh)[>"]', re.MULTILINE)
 
 
 def toolchain(root: Path = ROOT) -> str:
@@ -17,20 +15,6 @@ def toolchain(root: Path = ROOT) -> str:
     pins = root / "constraints.txt"
     found = re.search(r"^nvidia-cuda-nvrtc==([\w.]+)", pins.read_text() if pins.exists() else "", re.MULTILINE)
     return f"nvrtc {found[1]}" if found else "nvrtc unpinned"
-
-
-def kernel_files(text: str, package: Path = PACKAGE) -> list[Path]:
-    """Kernel files that this text names, with the headers they include, transitively; sorted."""
-    found: set[Path] = set()
-    pending = [package / "kernels" / name for name in KERNEL.findall(text)]
-    while pending:
-        path = pending.pop()
-        if path in found or not path.is_file():
-            continue
-        found.add(path)
-        for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
-            pending += [package / "kernels" / "include" / name, path.parent / name]
-    return sorted(found)
 
 
 def catalogue(root: Path = ROOT) -> str:

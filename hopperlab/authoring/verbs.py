@@ -8,11 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from ..grading import generate
-from ..runtime.compile import toolchain
 from ..runtime.language import ENGLISH, LANGUAGES
 from ..runtime.progress import Bar
 from . import hashes
@@ -115,7 +113,7 @@ def _restamp(given: argparse.Namespace) -> int:
     from .stamps import made_of
     from .notebooks.restamp import restamp
 
-    if not made_of.comparable() or not toolchain.has_nvrtc():
+    if not made_of.comparable():
         print(f"Stamps are made of {made_of.toolchain_name()}'s PTX, and that compiler is not installed here.", file=sys.stderr)
         return 1
     _build(given)
@@ -153,36 +151,6 @@ class _Progress:
         """Nothing more runs."""
         if self._bar is not None:
             self._bar.close()
-
-
-def _precompile(given: argparse.Namespace) -> int:
-    from .shipping import precompile
-
-    exercises = not given.lessons or precompile.EXERCISES in given.lessons
-    names = [name for name in given.lessons if name != precompile.EXERCISES]
-    lessons = [path for path in build.sources(names) if path in build.lesson_sources()] if names or not given.lessons else []
-    if not given.lessons:
-        precompile.drop_others(lessons)
-        precompile.collect_probe()
-    jobs = {path.stem: partial(precompile.bring_up_to_date, path) for path in lessons}
-    if exercises:
-        jobs[precompile.EXERCISES] = precompile.collect_exercises
-    return _collect(jobs)
-
-
-def _collect(jobs: dict[str, Callable[[], tuple[int, int]]]) -> int:
-    from nbclient.exceptions import CellExecutionError, DeadKernelError
-
-    failed = 0
-    for name, job in jobs.items():
-        began = time.perf_counter()
-        try:
-            kernels, size = job()
-            print(f"{name}: {kernels} compilations, {size / 1e3:.0f} kB, {time.perf_counter() - began:.0f} s", flush=True)
-        except (CellExecutionError, DeadKernelError) as error:
-            failed += 1
-            print(f"{name}: failed; the stored PTX is as it was\n{error}", file=sys.stderr, flush=True)
-    return 1 if failed else 0
 
 
 def _bundle(given: argparse.Namespace) -> int:
@@ -292,7 +260,6 @@ VERBS = (
     Verb("translation", "how far the translations are, cell by cell: what is missing, stale, or lost a link or a number", _translation, TRANSLATED),
     Verb("check", "say what is stale, missing, out of order or wrong", _check),
     Verb("restamp", "run the notebooks with stale outputs here, keep what is proved to be the same, and list what a GPU has to make", _restamp, VOUCH),
-    Verb("precompile", "collect the PTX that ships for machines without NVRTC; the name `exercises` is that of all exercises", _precompile),
     Verb("bundle", "write a folder that installs and runs offline; names are further extras, such as cuda13", _bundle),
     Verb("mutations", "apply the mutations of these lessons' kernels and show what nbval says", _mutations),
     Verb("readme", "write the tables of lessons (README.md) and of hazards (docs/hazards/README.md)", _readme),

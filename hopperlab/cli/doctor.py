@@ -122,8 +122,7 @@ def _compiler() -> Iterator[Finding]:
     except HopperlabError as problem:
         first, _, rest = str(problem).partition("\n")
         if sys.platform == "darwin":
-            yield Finding("note", "NVRTC", "none for macOS, and clang is missing: the lessons' own kernels run from stored PTX",
-                          f"to compile edited ones: {toolchain.CLANG}")
+            yield Finding("bad", "clang", "missing, and NVRTC does not exist for macOS: no kernel compiles", toolchain.CLANG)
         else:
             yield Finding("bad", "compiler" if "HOPPERLAB_COMPILER" in first else "NVRTC", first, rest.strip() or toolchain.INSTALL)
         return

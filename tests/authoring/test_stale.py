@@ -114,7 +114,7 @@ def timed(kernel, flat, copied):
 def course(tmp_path_factory):
     """The small course, run once in the emulator and then said to come from a GPU; `timed` shows what a GPU would."""
     root = tmp_path_factory.mktemp("course")
-    shutil.copytree(hashes.PACKAGE, root / "hopperlab", ignore=shutil.ignore_patterns("__pycache__", "precompiled"))
+    shutil.copytree(hashes.PACKAGE, root / "hopperlab", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(hashes.ROOT / "constraints.txt", root)
     (root / "docs").mkdir()
     shutil.copy(hashes.ROOT / "docs" / "glossary.md", root / "docs")

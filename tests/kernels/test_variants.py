@@ -21,7 +21,7 @@ def make(name: str):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", NEW)
-@pytest.mark.sampled(by="name")
+@pytest.mark.sampled(by="name", thin=False)
 def test_variant_is_exact_under_every_schedule(name, schedule):
     check_bf16(make(name), 130, 264, 328, schedule, **NEW[name])
 

@@ -28,7 +28,7 @@ def empty(tmp_path, monkeypatch):
 def test_it_holds_the_course_and_how_to_start(empty):
     for name in ("notebooks/05_tma_tiles.ipynb", "notebooks/index.ipynb", "hopperlab/kernels/copy/tma_copy.cu", "docs/glossary.md", "install.py", "START.md",
                  "constraints.txt",
-                 "hopperlab/recordings/h200/gemm.json", "hopperlab/precompiled/05_tma_tiles.xz", "LICENSE"):
+                 "hopperlab/recordings/h200/gemm.json", "LICENSE"):
         assert (empty / name).is_file(), name
     assert not list(empty.rglob("__pycache__"))
 

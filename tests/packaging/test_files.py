@@ -24,7 +24,7 @@ def test_help_lists_every_documented_target():
 
 
 @needs_make
-@pytest.mark.parametrize("target", ["lab", "test", "test-all", "lint", "doctor", "install", "gpu-test", "gpu-outputs", "notebooks", "precompiled",
+@pytest.mark.parametrize("target", ["lab", "test", "test-all", "lint", "doctor", "install", "gpu-test", "gpu-outputs", "notebooks",
                                     "check-notebooks", "site", "bundle", "bench", "clean"])
 def test_every_target_can_be_planned(target):
     subprocess.run([MAKE, "--dry-run", target], cwd=ROOT, capture_output=True, check=True)

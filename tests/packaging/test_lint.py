@@ -42,7 +42,7 @@ def test_hooks_need_no_download_and_run_what_make_lint_runs():
 
 @pytest.mark.parametrize(("path", "wanted"), [
     ("notebooks/09_multistage.ipynb", {"text": "set", "eol": "lf", "linguist-generated": "set", "merge": "binary"}),
-    ("hopperlab/precompiled/09_multistage.xz", {"text": "unset", "linguist-generated": "set"}),
+    ("hopperlab/recordings/h200/ladder.json", {"eol": "lf", "linguist-generated": "set"}),
     ("hopperlab/runtime/module.py", {"eol": "lf", "linguist-generated": "unspecified"})])
 def test_git_keeps_line_ends_and_never_merges_built_files(path, wanted):
     if shutil.which("git") is None or not (ROOT / ".git").exists():

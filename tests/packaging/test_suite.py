@@ -11,11 +11,9 @@ from types import SimpleNamespace
 import hopperlab as hl
 import numpy as np
 import pytest
-from support import once, sampling, stored_ptx, timing, visits
+from support import once, sampling, timing, visits
 from support.kept_launches import kept_launches
 
-from hopperlab.authoring.stamps import made_of
-from hopperlab.runtime.compile import nvrtc, nvrtc_program, toolchain
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -77,6 +75,11 @@ class Case:
         self.marks.append(mark.name)
 
 
+@pytest.fixture
+def first_turn(monkeypatch):
+    monkeypatch.setattr(sampling, "turn_of", lambda name: 0)
+
+
 def numbers(cases, **how):
     """(those that stay for make test, those that make test-all runs), by number."""
     made = [Case("test", number, **how, **case) for number, case in enumerate(cases)]
@@ -84,19 +87,28 @@ def numbers(cases, **how):
     return [n for n, item in enumerate(made) if not item.marks], [n for n, item in enumerate(made) if item not in left_out]
 
 
-def test_of_the_schedules_of_a_case_one_stays_and_two_run():
+def test_of_the_schedules_of_a_case_one_stays_and_two_run(first_turn):
     cases = [{"shape": shape, "schedule": schedule} for shape in SHAPES[:2] for schedule in ("lazy", "eager", "random")]
     assert numbers(cases) == ([0, 4], [0, 1, 4, 5])
 
 
-def test_in_rooms_of_many_cases_every_third_stays_and_all_run():
+def test_in_rooms_of_many_cases_every_fifth_stays_and_all_run(first_turn):
     cases = [{"n": n} for n in range(7)]
-    assert numbers(cases, path="emulator/test_a.py") == ([0, 3, 6], [*range(7)]) and numbers(cases) == ([*range(7)], [*range(7)])
+    assert numbers(cases, path="emulator/test_a.py") == ([0, 5], [*range(7)]) and numbers(cases) == ([*range(7)], [*range(7)])
     assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(7)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0, 1, 2]
 
 
-def test_what_stays_runs_in_ci_whatever_one_in_how_many_does():
+def test_what_stays_runs_in_ci_whatever_one_in_how_many_does(first_turn):
     assert numbers([{"n": n} for n in range(9)], sampled={"every": 4, "ci": 3}) == ([0, 4, 8], [0, 3, 4, 6, 8])
+
+
+def test_which_cases_stay_does_not_depend_on_other_tests():
+    ours = [Case("ours", n, path="emulator/test_a.py", n=n) for n in range(20)]
+    sampling.mark_thorough(ours)
+    alone = [bool(case.marks) for case in ours]
+    ours = [Case("ours", n, path="emulator/test_a.py", n=n) for n in range(20)]
+    sampling.mark_thorough([*(Case("theirs", n, path="emulator/test_0.py", n=n) for n in range(3)), *ours])
+    assert [bool(case.marks) for case in ours] == alone and alone.count(False) == 4
 
 
 def test_one_in_so_many_stays():
@@ -181,22 +193,6 @@ def test_a_launch_that_is_the_same_runs_once_and_leaves_the_same():
             with pytest.raises(hl.HazardError):
                 added(hl.RawModule(code=broken, backend="emulator"), range(32), hazards="raise")
     assert alone[4][1] and not alone[0][1]
-
-
-@pytest.mark.skipif(not (toolchain.has_nvrtc() and made_of.comparable()), reason="the pinned NVRTC is not installed")
-def test_the_lessons_own_kernels_come_from_what_ships_and_edited_ones_are_compiled(monkeypatch):
-    asked = []
-    monkeypatch.setattr(nvrtc, "compile_program", lambda program: asked.append(program.name) or (nvrtc_program.Result("", b"machine code", {}), ""))
-    monkeypatch.setenv("HOPPERLAB_CACHE_MB", "0")
-    text = hl.kernel_source("copy/bulk_copy.cu")
-    with stored_ptx.taken():
-        whole = hl.RawModule(code=text, name="copy/bulk_copy.cu", backend="emulator")
-        assert whole.ptxas_info.kernels["bulk_copy"].registers > 0 and whole.kernel_names == ("bulk_copy",) and not whole.warnings and asked == []
-        assert whole.cubin == b"machine code" and asked == ["copy/bulk_copy.cu"]
-        hl.RawModule(code=text + "// edited\n", name="edited.cu", backend="emulator")
-        monkeypatch.setenv("HOPPERLAB_COMPILER", "nvrtc")
-        hl.RawModule(code=text, name="copy/bulk_copy.cu", backend="emulator")
-    assert asked == ["copy/bulk_copy.cu", "edited.cu", "copy/bulk_copy.cu"]
 
 
 def test_the_time_is_told_by_file():

@@ -31,7 +31,7 @@ def names(wheel):
 
 
 def test_kernels_headers_and_recordings_are_in_it(names):
-    for folder, pattern in (("kernels", "*.cu"), ("kernels/include", "*.cuh"), ("recordings", "*.json"), ("precompiled", "*.xz")):
+    for folder, pattern in (("kernels", "*.cu"), ("kernels/include", "*.cuh"), ("recordings", "*.json")):
         files = [p.relative_to(ROOT).as_posix() for p in (ROOT / "hopperlab" / folder).rglob(pattern)]
         assert set(files) <= names, f"{folder} is incomplete"
     assert {"hopperlab/kernels/include/hopperlab/tma.cuh", "hopperlab/runtime/compile/clang/include/prelude.h",

@@ -172,8 +172,8 @@ def toolchain_name() -> str:
 
 @lru_cache(maxsize=1)
 def comparable() -> bool:
-    """True where the pinned NVRTC is installed, or none at all: then stored PTX serves for kernels that nobody edited."""
-    return not toolchain.has_nvrtc() or toolchain_name() == f"nvrtc {toolchain.compiler_version().partition('+')[0]}"
+    """True where the pinned NVRTC is installed: hashes of kernels are of what it makes."""
+    return toolchain.has_nvrtc() and toolchain_name() == f"nvrtc {toolchain.compiler_version().partition('+')[0]}"
 
 
 def _hash(text: str) -> str:

@@ -2,6 +2,8 @@
 """Claims 33 to 43: pipelines, roles, registers, distributed shared memory, and what other systems do. Each function settles one from Data."""
 from __future__ import annotations
 
+from ...runtime.compile.assembles import assembles
+from ...runtime.errors import ToolchainError
 from .claim import FALSE, HOLDS, Claim, Data, Finding, when
 
 SIZE = (4096, 4096, 4096)
@@ -85,13 +87,10 @@ def _specialised(data: Data) -> Finding:
 
 
 def _since_hopper(data: Data) -> Finding:
-    from ...runtime.compile.nvrtc import CompileError, Source, compile_source
-    code = 'extern "C" __global__ void k() { if (threadIdx.x < 32) asm volatile("bar.arrive 1, 64;"); else asm volatile("bar.sync 1, 64;"); }'
     try:
-        compile_source(Source(code, "named.cu", arch="sm_75"), only_nvrtc=True)
-        old = True
-    except CompileError:
-        old = False
+        old = assembles("bar.arrive 1, 64; bar.sync 2, 64;", "sm_75")
+    except ToolchainError:
+        old = True                                      # it did when this was written (CUDA 13.0); there is no assembler to ask
     trip = data.value("micro", "named_round_trip", "threads=64")
     return Finding(f"a producer and a consumer warp need named barriers only: they assemble for sm_75 ({'yes' if old else 'no'}) "
                    f"and a round trip takes {trip:.0f} cycles; CUDA-DMA (2011) and Singe (2014) were built so", FALSE if old else HOLDS)

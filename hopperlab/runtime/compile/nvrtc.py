@@ -16,7 +16,7 @@ from functools import cached_property
 
 from .. import uses
 from ..errors import CompileError, NoteError
-from . import cache, headers, precompiled_headers, precompiled_ptx, shims, toolchain
+from . import cache, headers, precompiled_headers, shims, toolchain
 from .clang import compiler as clang
 from .nvrtc_program import Program, Result, compile_program
 from .ptxas import PtxasInfo, parse, without_ptxas
@@ -68,19 +68,12 @@ def compile_source(source: Source, use_cache: bool = True, only_nvrtc: bool = Fa
     """Compile for `source.arch`, or take the result of an earlier compilation from the disk cache. only_nvrtc: clang's PTX will not do,
     because a GPU runs it, its hash is compared, or ptxas is asked.
 
-    Raises CompileError, with the compiler's log. Without NVRTC the lessons' own kernels come from their stored PTX (with no machine code), clang compiles any other
-    source, and without clang there is a ToolchainError, with the ways out.
+    Raises CompileError, with the compiler's log. Without NVRTC clang compiles (no machine code), and without clang there is a ToolchainError, with the ways out.
     """
     uses.tell(uses.COMPILED, source)
-    options = source.options
     source, folders = _prepare(source)
     texts = headers.included_files(source.code, folders, _pre_includes(source.options))
-    stored = precompiled_ptx.key_of(source.code, source.name, options, source.name_expressions, source.arch, texts)
     chosen = toolchain.compiler(only_nvrtc)
-    if not toolchain.has_nvrtc() and (chosen == "nvrtc" or not toolchain.asked_for_clang()):
-        shipped = precompiled_ptx.find(stored, source.name) if chosen == "nvrtc" else precompiled_ptx.look_up(stored)
-        if shipped is not None:
-            return Compiled(shipped["ptx"], b"", shipped["log"], shipped["lowered"], source.name)
     key = cache_key(source, texts, chosen)
     entry = cache.read(key) if use_cache else None
     compiled = _from_entry(entry, source.name) if entry is not None else None
@@ -88,10 +81,6 @@ def compile_source(source: Source, use_cache: bool = True, only_nvrtc: bool = Fa
         compiled = _run_clang(source, folders, texts) if chosen == "clang" else _run_nvrtc(source, folders, [source.code, *texts.values()])
         if use_cache:
             cache.write(key, _to_entry(compiled))
-    if chosen == "clang":
-        return compiled
-    precompiled_ptx.record(stored, source.code, {"name": source.name, "options": options, "name_expressions": source.name_expressions, "arch": source.arch,
-                                                 "ptx": compiled.ptx, "log": compiled.log, "lowered": compiled.lowered})
     return compiled
 
 

@@ -23,6 +23,11 @@ OWN_INCLUDE = KERNELS / "include"
 INSTALL = installing.course()
 COMPILERS = ("nvrtc", "clang", "auto")
 CLANG = "python -m pip install ziglang"
+WAYS_OUT = f"""Ways out:
+  - install clang, which compiles for the emulator on every system: {CLANG}
+  - open the course on Linux or Windows, or on a hosted Linux notebook (Binder, Colab)
+  - run the container that comes with the course: docker build -t hopperlab . && docker run -p 8888:8888 hopperlab
+  - compile the source elsewhere, and load its PTX: hl.RawModule(ptx=text)"""
 LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 
 
@@ -53,11 +58,6 @@ def compiler(only_nvrtc: bool = False) -> str:
     if clang.program() is None:
         raise ToolchainError(f"HOPPERLAB_COMPILER=clang, but clang is not installed. It comes with a wheel:\n    {CLANG}")
     return choice
-
-
-def asked_for_clang() -> bool:
-    """True where HOPPERLAB_COMPILER names clang: then nothing else is taken, stored PTX neither."""
-    return os.environ.get("HOPPERLAB_COMPILER", "").strip().lower() == "clang"
 
 
 @lru_cache(maxsize=1)
@@ -91,9 +91,8 @@ def nvrtc() -> Any:
         bindings.nvrtcVersion()
     except (ImportError, RuntimeError, OSError, metadata.PackageNotFoundError) as problem:
         if sys.platform == "darwin":
-            raise ToolchainError("NVRTC does not exist for macOS: only the lessons' own kernels run here, from their stored PTX. To compile others use "
-                                 "Linux or Windows, the course's container, or a hosted notebook.") from problem
-        raise ToolchainError(f"NVRTC cannot be loaded ({problem}). Install it with:\n    {INSTALL}") from problem
+            raise ToolchainError(f"NVRTC does not exist for macOS.\n{WAYS_OUT}") from problem
+        raise ToolchainError(f"NVRTC cannot be loaded ({problem}). Install it with:\n    {INSTALL}\nor clang, which compiles for the emulator:\n    {CLANG}") from problem
     return bindings
 
 
