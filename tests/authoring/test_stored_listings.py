@@ -80,6 +80,15 @@ def test_text_goes_on_under_its_last_column_and_tables_are_known():
     assert "class=table-in-text" not in prose and next(LINE.finditer(prose))["wide"] == "2"
 
 
+def test_a_table_that_ends_in_numbers_is_scrolled_and_one_that_ends_in_words_is_not():
+    head = "what is measured here, in words     unit     one     two\n"
+    for cell, shown in (("40.5 %", True), ("a sentence that may go on below itself", False)):
+        rows = "\n".join(f"row {n} of a long table {'x' * 60}     12     {cell}" for n in range(4))
+        page = wrapping.by_lines(code_block(head + rows, "output stream highlight-myst-ansi notranslate"))
+        assert ("of-numbers" in page) == shown and "table-in-text" in page
+    assert "of-numbers" not in wrapping.by_lines(code_block("int a     = 1\nint b     = 2\nint c     = 3\n"))
+
+
 def test_names_in_tables_may_break_and_code_elsewhere_not():
     name = '<code><span class="pre">{}</span></code>'
     page = wrapping.by_lines(f'<td>{name.format("cp.async.wait_group")}</td><p>{name.format("cp.async")}</p><td>{name.format("__syncthreads()")}</td>')

@@ -6,7 +6,7 @@ import pytest
 
 from support.answer_texts import solution_cell
 
-from hopperlab.checking import check, python_answers
+from hopperlab.checking import check, python_answers, python_child
 from hopperlab.grading import regions
 from hopperlab.lessons import catalogue
 
@@ -44,3 +44,15 @@ def test_an_answer_that_fails_is_wrong_whatever_it_says(name, words):
     exercise = catalogue.every()[name]
     verdict = check.judge(exercise, regions.solution_without_stubs(solution_cell(name)), call=call)
     assert not verdict.right and verdict.findings[0].step == "values"
+
+
+@pytest.mark.parametrize("body", ["os.kill(os.getpid(), signal.SIGXCPU)", "try:\n        os.kill(os.getpid(), signal.SIGXCPU)\n    except Exception:\n        return 1"])
+def test_an_answer_whose_time_is_over_is_told_so(body):
+    """The signal that comes at the end of the processor time; an endless loop that catches every Exception is told the same."""
+    with pytest.raises(python_answers.AnswerFailed, match=rf"^f did not return within {python_child.CPU_SECONDS} s\.$"):
+        python_answers.run(f"import os, signal\n\n\ndef f():\n    {body}\n", "f", [()])
+
+
+def test_who_goes_on_after_that_is_ended_a_second_later():
+    limits, = python_answers.run("import resource\n\n\ndef f():\n    return list(resource.getrlimit(resource.RLIMIT_CPU))\n", "f", [()])
+    assert limits == [python_child.CPU_SECONDS, python_child.CPU_SECONDS + 1]

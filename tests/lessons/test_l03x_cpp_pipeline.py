@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lesson 03x: what the C++ copies compile to, their runs, the panel, the planted bugs, the recorded table and the exercise."""
+import re
+from pathlib import Path
+
 import hopperlab as hl
 import pytest
 
@@ -96,3 +99,13 @@ def test_a_wrong_instruction_is_told_how_to_look_at_the_ptx():
     said = cpp.check_engines({**RIGHT, cpp.WAYS[4]: "cp.async"})
     shown = f"hl.RawModule(code=lesson.way_source({cpp.WAYS[4]!r})).ptx"
     assert f"print({shown})" in said and "cp.async.bulk.shared" in eval(shown, {"hl": hl, "lesson": cpp})
+
+
+def test_the_panel_offers_the_stages_that_fit():
+    """Every number of stages that the lesson's panel offers is taken; one more is refused."""
+    source = (Path(__file__).parents[2] / "notebooks" / "sources" / "03x_cuda_pipeline.md").read_text(encoding="utf-8")
+    offered = [int(stages) for stages in re.search(r'Slider\("Stages", \(([^)]*)\)', source)[1].split(",")]
+    assert offered == [2, 3, 4, 5, 6, 7]
+    assert "result right" in cpp.launch_cpp_pipeline("block", offered[-1], "yes", "lazy").text
+    with pytest.raises(ValueError, match="7"):
+        cpp.launch_cpp_pipeline("block", offered[-1] + 1, "yes", "lazy")

@@ -35,7 +35,7 @@ def test_pieces():
     recording = Recording("engine", HEAD, records)
     assert found.pieces(recording, 64, 64, "L2")[1024] == (0.5, 1280.0)
     line = next(line for line in found.pieces_table(recording).splitlines() if line.startswith("64 x 64") and "memory" in line)
-    assert line.split() == "64 x 64 128 B memory 2 of 3 1024 1000 50% to 100% 16%".split()
+    assert line.split() == "64 x 64 128 B memory 100% 2 of 3 1024 1000 50% to 100% 16%".split()
 
 
 def test_the_stored_recording():
@@ -45,3 +45,5 @@ def test_the_stored_recording():
     spans = [most * stride for stride in (128, 1024) for most, _ in (found.kept(recording, found.FAR, stride=stride),)]
     assert spans[0] == spans[1], "the lesson says that a span of addresses is kept, not a number of maps"
     assert found.maps_table(recording).count(f"{spans[0] // 1024} KiB") == 2 and found.pieces_table(recording).count("\n") == 7
+    assert all(found.pieces(recording, rows, columns, source)[2 * rows * columns] == (1.0, 2 * rows * columns)
+               for rows, columns in ((64, 64), (64, 16), (8, 256)) for source in ("memory", "L2")), "told of all it opens, and all is there"

@@ -149,3 +149,28 @@ def test_the_diagnosis_has_a_column_a_launch():
     assert all(title in TITLES for title in profiling.DIAGNOSIS)
     with pytest.raises(LookupError, match="no launch final 1"):
         profiling.diagnosis_table(measure.load("profiles"), {"1": ("final", "1")})
+
+
+def test_fragments_wait_where_wgmma_does_not():
+    """What the lesson reads off the table of stall reasons: three lines are those of ldmatrix and mma.sync, and a late tile stands under memory."""
+    found = profiling.profiled(PRODUCTS)
+    fetched = {pair: sum(values[f"stall reasons: {reason}"] for reason in ("shared memory", "shared-memory queue", "arithmetic pipe")) for pair, values in found.items()}
+    assert {pair: round(warps, 1) for pair, warps in fetched.items()} == {
+        ("cp.async", "mma.sync"): 5.6, ("TMA", "mma.sync"): 6.0, ("cp.async", "wgmma"): 0.8, ("TMA", "wgmma"): 0.9}
+    lines = profiling.stalls_table(PRODUCTS).split("\n")
+    assert "recorded on NVIDIA H200" in lines[0] and len(lines) == 6 and "shared-memory queue" in lines[1]
+    assert lines[-1].split() == ["TMA", "+", "wgmma", "75.1", "%", "6.21", "0.41", "0.11", "0.47", "0.31", "1.68"]
+
+
+def test_rows_that_begin_inside_a_sector_and_their_multicast():
+    """The k = 8184 bullet: what does not come by multicast has grown by whole sectors, what does by twice that; and no profiled launch stands at a fence."""
+    profiles = measure.load("profiles")
+
+    def bytes_of(*sizes):
+        found = {record.note: record.value for record in profiles.where(kernel="final", options=sizes)}
+        return found["traffic: TMA into shared memory"], found["traffic: of that, multicast"]
+    whole, none = bytes_of("8192")
+    every, shared = bytes_of("8192", "8192", "8184")
+    assert none == 0 and round((every - shared) / (whole / 3), 3) == 1.126 and round(shared / (2 * whole / 3), 3) == 1.255
+    assert [round(100 * part / total) for total, part in ((every, shared), bytes_of("1024"))] == [69, 67]
+    assert all(record.value < 0.005 for recording in (profiles, PRODUCTS) for record in recording.where() if record.note == "stall reasons: fence")

@@ -136,6 +136,8 @@ def test_the_style_sheet_comes_after_the_users_own(tmp_path, monkeypatch):
     assert named == {lab_style.__name__: True} and lab_style._jupyter_server_extension_points() == [{"module": lab_style.__name__}]
     sheet = (lab_style.STYLES / "custom.css").read_text()
     assert style.CARD.removeprefix("#") in sheet and "invert(0.91) hue-rotate(180deg)" in sheet and "/* " in sheet
+    printed = sheet[sheet.index('stdout"] pre'):]
+    assert "white-space: pre;" in printed and "word-break: normal;" in printed, "rows of printed tables stay whole in a narrow window"
 
 
 @pytest.mark.parametrize("user, expected", [(0, True), (1000, False)])

@@ -242,3 +242,13 @@ def test_an_empty_log_changes_no_bytes_of_python():
     program = nvrtc_program.Program('extern "C" __global__ void f() {}', "empty.cu", ("--gpu-architecture=compute_90a",))
     assert nvrtc_program.compile_program(program)[1] == ""
     assert [bytes([number])[0] for number in range(256)] == list(range(256))
+
+
+@pytest.mark.parametrize(("code", "told", "not_told"), [
+    (ADD.replace("__global__", "__globl__"), "Begin with the first error", "sanitize"),
+    ("int twice(int a) { return 2 * a; }\n" + ADD.replace("a[i]", "twice(i)"), "What a kernel calls needs __device__ before it. Host code", "Begin with"),
+    (ADD.replace("b[i]", "c[i]"), 'identifier "c" is undefined', "->")])
+def test_advice_on_host_code_only_where_the_first_error_is_about_it(code, told, not_told):
+    with pytest.raises(CompileError) as caught:
+        compile_source(Source(code, "add.cu"))
+    assert told in str(caught.value) and not_told not in str(caught.value)

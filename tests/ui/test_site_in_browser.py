@@ -85,6 +85,12 @@ def test_a_wrapped_comment_goes_on_under_itself(open_page):
     assert len(lefts) > 1 and 0 < lefts[-1] - lefts[0] < 40
 
 
+def test_a_row_of_numbers_stays_one_line(open_page):
+    page = open_page("notebooks/09x_profiling", width=1024)
+    heights = page.evaluate("[...document.querySelectorAll('pre.of-numbers .ln')].map(line => line.getClientRects()[0].height)")
+    assert len(heights) > 30 and max(heights) < 1.5 * min(heights), "at 1024 pixels a table's last column is not torn from its row"
+
+
 def test_copied_code_is_the_code(open_page):
     page = open_page("notebooks/05_tma_tiles")
     copied = page.evaluate("""() => { const code = document.querySelector('.listing pre'); getSelection().selectAllChildren(code); return getSelection().toString(); }""")

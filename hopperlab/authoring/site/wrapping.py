@@ -12,6 +12,7 @@ import re
 
 MOST_INDENT = 72        # characters; further right too little of the column would be left
 SHORT = 40              # characters that a phone shows in one line
+NUMBER = 14             # characters of a table's last column that are torn from their row if the row is wrapped: it is scrolled instead
 
 _HIGHLIGHT = re.compile(r'(<div class="(?P<block>[^"]*)"><div class="highlight"><pre)>(?:<span></span>)?(?P<code>.*?)(?=</pre>)', re.DOTALL)
 _GAP = re.compile(r'(?<=\S )( +)(?=<span class="(?:c|c1|cm|hl-comment)">)|(?<=<span class="w"> )( +)(?=</span><span class="(?:c|c1|cm)">)')
@@ -30,9 +31,10 @@ def by_lines(body: str) -> str:
 def _lines(found: re.Match[str]) -> str:
     lines = found["code"].removesuffix("\n").split("\n")
     text = "myst-ansi" in found["block"]
-    table = text and sum(bool(re.search(r"\S {2,}\S", plain(line))) for line in lines) > 2
+    last = [cells[-1] for line in lines if len(cells := re.split(r"(?<=\S) {2,}(?=\S)", plain(line).strip())) > 1] if text else []
+    shown = (' class="table-in-text of-numbers"' if 2 * sum(len(cell) <= NUMBER for cell in last) > len(last) else " class=table-in-text") if len(last) > 2 else ""
     rows = (f'<span class="ln"{indents(line, text)}>{line if text else with_gap(line)}\n</span>' for line in lines)
-    return f'{found[1]}{" class=table-in-text" if table else ""}>{"".join(rows)}'
+    return f'{found[1]}{shown}>{"".join(rows)}'
 
 
 def indents(line: str, text: bool = False) -> str:

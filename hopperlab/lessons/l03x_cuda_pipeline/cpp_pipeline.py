@@ -184,7 +184,7 @@ def causes_table(recording: Any) -> str:
             found = [_one(recording, waits, copy, stages, blocks) for copy in ("before", "after")]
             rows.append((who, *(r.ratio for r in found), " ".join(str(r.registers) for r in found)))
         lines += ["", words, *text_table("  {:22} {:>8.2f} {:>8.2f}   {}", rows, ("next tile asked for", "before", "after", "registers"))]
-    lines += ["", "3 stages, whole tiles only: no code for the edges"]
+    lines += ["", "3 stages, whole tiles only: no code for the edges (by hand not measured without)"]
     rows = [(who, *(_one(recording, waits, copy, 3, 2, 0).ratio for copy in ("before", "after"))) for waits, who in WORDS.items() if "pipeline" in waits]
     return "\n".join([*lines, *text_table("  {:22} {:>8.2f} {:>8.2f}", rows)])
 

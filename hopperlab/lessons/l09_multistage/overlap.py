@@ -254,7 +254,7 @@ def depth_table(recording: Any, size: int, bk: int = 64) -> str:
             fit = limits.occupancy(256, record.registers, record.shared_bytes)
             rows.append((words["STAGES"], record.shared_bytes // 1024, fit.blocks, record.tflops, f"{record.tflops / before:.2f}" if before else ""))
             before = record.tflops
-    lines = text_table("{:>6}  {:3d} KiB  {:12d}  {:7.0f}  {}", rows, ("stages", "ring   ", "blocks an SM", "TFLOP/s", "against one stage fewer"))
+    lines = text_table("{:>6}  {:3d} KiB  {:12d}  {:7.0f}  {}", rows, ("stages", "ring   ", "CTAs per SM", "TFLOP/s", "against one stage fewer"))
     return "\n".join([f"{size}³, BK {bk}: {recording.source}", *lines])
 
 

@@ -44,9 +44,11 @@ SYMPTOMS: tuple[tuple[str, str, str, str], ...] = (
     ("many instructions for few products", "issue slots: instructions", "TMA for the copies, wgmma for the products", "05, 08"),
     ("schedulers full, tensor cores not", "issue slots: issue slots used", "less address arithmetic in the loop; TMA", "03, 05"),
     ("a fragment is late", "stall reasons: shared memory", "load the next fragment before it is needed", "03"),
+    ("too many loads from shared memory", "stall reasons: shared-memory queue", "wgmma, which reads its tiles itself", "08"),
     ("shared memory works twice", "shared memory: load conflicts", "swizzle or pad; 1024-byte alignment", "02, 06"),
     ("wgmma reads twice", "shared memory: wgmma conflicts", "the descriptor's layout", "08, 08x"),
     ("the L2 sends everything twice", "traffic: L2 to the SMs", "larger tiles, multicast, order of tiles", "11, 12, 13"),
+    ("a cluster brings each tile twice", "traffic: of that, multicast", "one load for all CTAs that share the tile", "12"),
     ("memory is read again and again", "traffic: memory read", "order of tiles", "13"),
     ("registers in local memory", "occupancy: registers a thread", "setmaxnreg, or a smaller tile", "11"),
     ("one block too many for a wave", "occupancy: waves", "persistent CTAs, Stream-K", "13"),
@@ -165,8 +167,9 @@ def profile_chart(products: Any) -> style.Picture:
 
 
 DIAGNOSIS = ("time: duration", "time: SM clock", "tensor cores: tensor pipe busy", "issue slots: issue slots used", "traffic: memory bandwidth", "traffic: L2 hit rate",
-             "traffic: TMA into shared memory", "shared memory: wgmma conflicts", "occupancy: waves", "stall reasons: barrier", "stall reasons: memory",
-             "stall reasons: fixed latency", "stall reasons: branch", "stall reasons: sleeping")
+             "traffic: TMA into shared memory", "traffic: of that, multicast", "shared memory: loads", "shared memory: wgmma conflicts", "occupancy: waves",
+             "stall reasons: barrier", "stall reasons: memory", "stall reasons: fixed latency", "stall reasons: shared-memory queue", "stall reasons: wgmma queue",
+             "stall reasons: shared memory", "stall reasons: branch", "stall reasons: sleeping")
 """What one asks a profile, in this order: time, engine, slots, what comes before the engine, then who waits for what."""
 
 
@@ -182,6 +185,17 @@ def diagnosis_table(recording: Any, launches: Mapping[str, Sequence[str]]) -> st
     rows = [(name, units[name], *(f"{column[name]:.{2 if name.startswith(('stall', 'occupancy')) else 0 if column[name] >= 1000 else 1}f}" for column in columns))
             for name in DIAGNOSIS]
     return "\n".join([recording.source, *text_table("{:<*}  {:<*}" + "  {:>*}" * len(columns), rows, ("metric", "", *launches)), *highest_clock(recording)])
+
+
+STALLS = ("memory", "barrier", "shared memory", "shared-memory queue", "arithmetic pipe", "fixed latency")
+"""Stall reasons in which the four products differ, and one in which they need not."""
+
+
+def stalls_table(products: Any) -> str:
+    """The four products: how busy the tensor pipe was, and how many warps stood for each reason of STALLS at each issue, from the recording `profiles_products`."""
+    rows = [(" + ".join(pair), values[PIPE], *(values[f"stall reasons: {reason}"] for reason in STALLS)) for pair, values in profiled(products).items()]
+    lines = text_table("{:<*}  {:7.1f} %" + "  {:*.2f}" * len(STALLS), rows, ("", "pipe busy", *STALLS))
+    return "\n".join([products.source, *lines])
 
 
 def _bars(axis: Axes, names: Sequence[str], values: Sequence[float], label: str) -> None:

@@ -76,7 +76,7 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], PRODUCER_REGIST
         exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block comes once, so that all sums must be held at the same time"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
         exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),
-        in_flight("cp", 3 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps three boxes a stage on their way"),
+        in_flight("cp", 3 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps three boxes per stage on their way"),
         nothing_else("A and B come by tensor copies, and wgmma reads them where they landed"),
         loads_ahead(3, STAGES, "the producer waits for nothing else than the stage that it fills"),
         loaded_by(range(4), "the producer's warpgroup, number 0"),

@@ -93,7 +93,7 @@ def clusters_table(recording: Any) -> str:
     if recording is None:
         return NONE
     rows = [(recorded.number(r, "CLUSTER"), int(r.value), recorded.number(r, "CLUSTER") * int(r.value)) for r in recording.where(suite="clusters")]
-    return "\n".join([recording.source, *text_table("{:15d} {:15d} {:14d}", rows, ("CTAs a cluster", "clusters at once", "SMs at work"))])
+    return "\n".join([recording.source, *text_table("{:16d} {:15d} {:14d}", rows, ("CTAs per cluster", "clusters at once", "SMs at work"))])
 
 
 def bugs_table(recording: Any) -> str:

@@ -161,7 +161,7 @@ def check_wide(registers: int | None, bytes_a_cycle: float | None) -> str:
         return f"{bytes_a_cycle:g} bytes per cycle cross shared memory, but {written:.0f} of them are what TMA writes. How many are read?"
     if abs(bytes_a_cycle - read) > 0.5:
         return (f"Not {bytes_a_cycle:g}: a k-block of the tile takes 128 x 256 x 128 / {PRODUCTS_PER_CYCLE} cycles. In them each consumer reads its 64 rows of A "
-                "and all 256 of B, 128 bytes a row.")
+                "and all 256 of B, 128 bytes per row.")
     halves = found["256 x 128, one half after the other"][WAYS[0]]
     return (f"Right: {read:.0f} bytes per cycle, less than any tile that is promoted reads; but {registers} registers are more than a thread can have (255). So a "
             f"large tile is multiplied half after half: the partial sums take 64 registers, one operand is read twice, and {halves:.0f} bytes per cycle are read.")

@@ -32,7 +32,7 @@ def report(data: Data | None = None, numbers: Iterable[int] | None = None, colum
     """The findings as text: number, claim, where it is said, figures, verdict and lesson; no line longer than `columns`."""
     lines = []
     for number, (claim, finding) in settle(data, numbers).items():
-        for text, first, rest in ((claim.text, f"{number:2d}. ", 4), (f"({source_of(number)})" * bool(source_of(number)), "    ", 5), (finding.figures, "    ", 4),
+        for text, first, rest in ((claim.text, f"{number:2d}. ", 4), (f"({source_of(number)})", "    ", 5), (finding.figures, "    ", 4),
                                   (f"{finding.verdict}  (lesson\xa0{claim.lesson})", "    -> ", 7)):
             lines += textwrap.wrap(text, columns, initial_indent=first, subsequent_indent=rest * " ", break_long_words=False)
     return "\n".join(lines).replace("\xa0", " ")
