@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clang in NVRTC's place: which one compiles, what it says of errors, and that its kernels do in the emulator what NVRTC's do."""
-import os
 import re
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
-from support.patience import PATIENCE
 
 import hopperlab as hl
 from hopperlab.emulator import Program
@@ -188,21 +183,6 @@ def test_registers_at_entry_are_known_without_ptxas(clang, monkeypatch):
     monkeypatch.setattr(assemble, "ptxas", lambda: None)
     kernel = hl.load_kernel("gemm/warp_specialized.cu", "gemm", ("-DSTAGES=4",), backend="emulator")
     assert kernel.module.launch_info["gemm"].registers == 168 and kernel.module.cubin == b""
-
-
-@here
-def test_where_nvrtc_is_missing_an_edited_kernel_compiles_and_an_unedited_one_is_the_stored_one(tmp_path):
-    code = """
-    from hopperlab.runtime.compile import toolchain
-    toolchain.has_nvrtc = lambda: False
-    import hopperlab as hl
-    text = hl.kernel_source("copy/bulk_copy.cu")
-    print("NVIDIA" in hl.RawModule(code=text, name="copy/bulk_copy.cu").ptx, "LLVM" in hl.RawModule(code="// mine\\n" + text, name="copy/bulk_copy.cu").ptx)
-    """
-    env = {**os.environ, "HOPPERLAB_BACKEND": "emulator", "HOPPERLAB_CACHE_DIR": str(tmp_path)}
-    env.pop("HOPPERLAB_COMPILER", None)
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, check=False, timeout=200 * PATIENCE)
-    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 def test_lines_that_directives_name_are_the_callers():
