@@ -31,7 +31,8 @@ def _causes(wrong: Wrong) -> dict[float | str, str]:
     tiles, other = min(brought, used), max(brought, used)
     faster = "brought" if other == brought else "used up"
     return [
-        {flop / tile_bytes / 2: "a multiplication and an addition are two operations", flop / (bm * bk * size): "that counts the rows of A alone, and B's are loaded too"},
+        {flop / tile_bytes / 2: "a multiplication and an addition are two operations",
+         flop / (bm * bk * size): "that counts the rows of A alone, and B's are loaded too"},
         dict.fromkeys(("memory", "multipliers"), f"in the latency the memory brings {brought:.3g} tiles to an SM, and its multipliers use up {used:.3g}"),
         {tiles * tile_bytes * sms: "that is what the whole GPU has on its way, and an SM has its share",
          other * tile_bytes: f"that keeps up with the faster of the two rates, at which tiles are {faster}: the slower one sets the pace",

@@ -82,8 +82,8 @@ def pieces_table(recording: Any, boxes: tuple[tuple[int, int], ...] = ((64, 64),
             early = {told: share for told, (share, _) in found.items() if share and told < whole}
             step = int(np.gcd.reduce(list(early))) if early else 0
             never = [str(told) for told, (share, _) in found.items() if not share]
-            rows.append((f"{box[0]} x {box[1]}", f"{2 * box[1]} B", source, f"{found[whole][0]:.0%}", f"{len(early)} of {sum(told < whole for told in found)}", f"{step}" if step else "none",
-                         ", ".join(never) or "none", f"{min(early.values()):.0%} to {max(early.values()):.0%}" if early else "never",
+            rows.append((f"{box[0]} x {box[1]}", f"{2 * box[1]} B", source, f"{found[whole][0]:.0%}", f"{len(early)} of {sum(told < whole for told in found)}",
+                         f"{step}" if step else "none", ", ".join(never) or "none", f"{min(early.values()):.0%} to {max(early.values()):.0%}" if early else "never",
                          f"{min(least for told, (share, least) in found.items() if told in early) / whole:.0%}" if early else "–"))
     head = ("box (bf16)", "row", "from", "told of all", "too small, and opened", "all multiples of", "never opened", "of the trials", "least there")
     return "\n".join([recording.source, *text_table("{:<*}  {:>*}  {:<*}  {:>*}  {:>*}  {:>*}  {:<*}  {:>*}  {:>*}", rows, head)])
