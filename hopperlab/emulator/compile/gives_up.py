@@ -6,7 +6,7 @@
 
 However many tries there are, what comes behind may run after a no, so a yes there makes nothing known (ops/mbarrier.py). Which loops these are follows from
 the kernel: between the wait and its next turn lies arithmetic alone; yes and the last no leave for one and the same instruction; and what the loop has
-counted or been answered is read nowhere behind it.
+counted or been answered is read nowhere behind it. `search` is a Search of wait_answers.py.
 """
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..ptx.ir import Instr
-    from .wait_answers import Search
 
 MANY = 2000                          # steps of a search, after which nothing is known
 
 
-def alike(search: Search, wait: int) -> bool:
+def alike(search: Any, wait: int) -> bool:
     """Whether the program goes on the same way behind the loop of this wait, whatever the answer was."""
     loop = _loop(search, wait)
     yes, no = (_exits(search, wait, loop, answer) for answer in (1, 0)) if loop else (set(), set())
     return len(yes) == 1 and yes <= no and not _read_behind(search, yes.pop(), _told(search, wait, loop))
 
 
-def _quiet(search: Search, wait: int, instr: Instr) -> bool:
+def _quiet(search: Any, wait: int, instr: Instr) -> bool:
     """Arithmetic, a branch, a pause, or another try at the same barrier."""
     op, first = search.ops.get(instr.index), search.body[wait]
     if op is not None and op.unread is not None:
@@ -34,7 +33,7 @@ def _quiet(search: Search, wait: int, instr: Instr) -> bool:
     return search.idle(instr) and instr.op not in ("trap", "ret", "exit", "call")
 
 
-def _loop(search: Search, wait: int) -> set[int]:
+def _loop(search: Any, wait: int) -> set[int]:
     """Instructions through which the wait comes back to itself, and nothing but tries happens on the way."""
     ahead: set[int] = set()
     todo = [wait + 1]
@@ -50,7 +49,7 @@ def _loop(search: Search, wait: int) -> set[int]:
     return back - {wait}
 
 
-def _exits(search: Search, wait: int, loop: set[int], answer: int) -> set[int]:
+def _exits(search: Any, wait: int, loop: set[int], answer: int) -> set[int]:
     """Where the loop is left after this answer; empty where it may go round nevertheless after a yes, or is too long to follow."""
     todo: list[tuple[int, dict[str, int]]] = [(wait + 1, {r.name: answer for r in search.body[wait].dsts()})]
     seen: set[Any] = set()
@@ -71,7 +70,7 @@ def _exits(search: Search, wait: int, loop: set[int], answer: int) -> set[int]:
     return found
 
 
-def _told(search: Search, wait: int, loop: set[int]) -> frozenset[str]:
+def _told(search: Any, wait: int, loop: set[int]) -> frozenset[str]:
     """Registers of the loop that differ from round to round, or with the answer."""
     instrs = [search.body[at] for at in sorted(loop | {wait})]
     writers: dict[str, list[Instr]] = {}
@@ -88,7 +87,7 @@ def _told(search: Search, wait: int, loop: set[int]) -> frozenset[str]:
     return frozenset(writers) - same
 
 
-def _read_behind(search: Search, start: int, told: frozenset[str]) -> bool:
+def _read_behind(search: Any, start: int, told: frozenset[str]) -> bool:
     """Whether anything from `start` on reads one of these registers as the loop left it."""
     seen: set[tuple[int, frozenset[str]]] = set()
     todo = [(start, told)]
