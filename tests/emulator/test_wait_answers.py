@@ -57,7 +57,8 @@ CLEAN = {
     "traps": "int n = 0; while (!mbarrier_try_wait_parity(full, 0)) if (++n > 3) __trap()",
     "leaves_a_word": "int n = 0; while (!mbarrier_try_wait_parity(full, 0)) if (++n > 20) { y[64 + t] = -1; __trap(); }",
     "many_and_waits": "for (int i = 0; i < 1000; i++) if (mbarrier_try_wait_parity(full, 0)) break; mbarrier_wait_parity(full, 0)",
-    "many_and_meets": "if (t < 32) for (int i = 0; i < 1000; i++) if (mbarrier_try_wait_parity(full, 0)) break; if (t >= 32) mbarrier_wait_parity(full, 0); __syncthreads()",
+    "many_and_meets": "if (t < 32) "
+                      "for (int i = 0; i < 1000; i++) if (mbarrier_try_wait_parity(full, 0)) break; if (t >= 32) mbarrier_wait_parity(full, 0); __syncthreads()",
     "many_and_looks": "int i = 0; while (i < 1000 && !mbarrier_try_wait_parity(full, 0)) i++; if (i == 1000) mbarrier_wait_parity(full, 0)",
     "many_known": "mbarrier_wait_parity(full, 0); for (int i = 0; i < 1000; i++) if (mbarrier_try_wait_parity(full, 0)) break",
     "prints": 'int n = 0; while (!mbarrier_try_wait_parity(full, 0)) if (++n > 3) { printf("late"); __trap(); }',
