@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rings whose producer has a slot or a credit too many, or whose consumer answers too early: named under every schedule, though each is quick when it is asked."""
+"""Rings whose producer has a slot or a credit too many, or whose consumer answers too early, and a flag at which its reader looks once: named under every schedule,
+though each is quick when it is asked."""
 import hopperlab as hl
 import numpy as np
 import pytest
@@ -102,8 +103,23 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster(const int* in, int*
     if (threadIdx.x == 0 && blockIdx.x) *out = sum;
     pair.sync();
 }
+
+extern "C" __global__ void one_look(const int* in, int* out, volatile int* word, int* ring) {
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) {
+        ring[0] = in[0] * 285;                                              // FILL
+        __threadfence();
+        word[0] = 1;
+    } else {
+        word[1] = 1;
+        int there;
+        do there = word[0]; while (BUG == 0 && there == 0);
+        __threadfence();
+        *out = there == 7 ? 0 : ring[0];                                   // READ
+    }
+}
 """
-NAMES = ("credits", "counters", "semaphores", "cluster")
+NAMES = ("one_look", "credits", "counters", "semaphores", "cluster")
 
 
 @pytest.fixture(scope="module", params=[0, 1, 2])

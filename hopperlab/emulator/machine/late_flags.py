@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever is about to raise a flag that a loop may look at does so when nobody else can go on; of several the one who came last.
+"""Whoever is about to raise a flag that a loop may look at does so when nobody else can go on; of several the one who came last, and of those who raise their
+first the one who came first.
 
 So the others run as far ahead as what they know allows: a producer that has a credit too many fills a slot again before its reader has handed it back, though
 the reader was quick. Any order of threads is one that a GPU may show. `S` is the Scheduler.
@@ -28,8 +29,16 @@ def release(S: Any) -> bool:
     if S.polling and S.polled_at != S.M.progress and not S.M.grid:
         S.poll_again()
         return True
-    S.raising = S.about_to_raise[-1].pc
+    C = S.about_to_raise[-1]
+    if not _has_told(S, C):
+        C = next(C for C in S.about_to_raise if not _has_told(S, C))
+    S.raising = C.pc
     for C in [C for C in S.about_to_raise if C.pc == S.raising]:
         S.about_to_raise.remove(C)
+        S.told[C.warp_counts()[0]] = True
         S.enqueue(C)
     return True
+
+
+def _has_told(S: Any, C: Cohort) -> bool:
+    return bool(S.told[C.warp_counts()[0]].any())

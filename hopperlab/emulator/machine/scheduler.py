@@ -50,6 +50,7 @@ class Scheduler:
         self.raised = np.zeros(machine.slots * machine.warps, bool)      # which warps have raised a flag
         self.about_to_raise: list[Cohort] = []          # they raise one when nobody else can go on
         self.raising: int | None = None      # the block of those that do now
+        self.told = np.zeros(machine.slots * machine.warps, bool)        # which warps have done so
         self.flagged = False                 # one has again, in this turn beside other launches
 
     def threads_left(self) -> None:
