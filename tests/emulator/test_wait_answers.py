@@ -40,6 +40,11 @@ PASSED_OVER = {
     "pauses": "if (!mbarrier_test_wait_parity(full, 0)) __nanosleep(100)",
     "gives_up": "for (int i = 0; i < 3; i++) if (mbarrier_try_wait_parity(full, 0)) break",
     "gives_up_later": "for (int i = 0; i < (int)x[7]; i++) if (mbarrier_test_wait_parity(full, 0)) break",
+    "gives_up_after_many": "for (int i = 0; i < 1000; i++) if (mbarrier_try_wait_parity(full, 0)) break",
+    "gives_up_unrolled": "for (int i = 0; i < 20; i++) if (mbarrier_try_wait_parity(full, 0)) break",
+    "gives_up_while_it_sleeps": "unsigned n = 0; while (!mbarrier_try_wait_parity(full, 0)) { if (++n > 64) break; __nanosleep(20); }",
+    "gives_up_as_told": "int n = (int)x[63] * 10; for (int i = 0; i < n; i++) if (mbarrier_test_wait_parity(full, 0)) break",
+    "gives_up_twice": "for (int j = 0; j < 2; j++) for (int i = 0; i < 100; i++) if (mbarrier_try_wait_parity(full, 0)) break",
     "waits_elsewhere": "bool ok = mbarrier_try_wait_parity(full, 0); if (!ok) mbarrier_wait_parity(full + 1, 0)",
 }
 CLEAN = {
@@ -52,6 +57,14 @@ CLEAN = {
     "chosen": "int ok; do { ok = mbarrier_try_wait_parity(full, 0) ? 7 : 5; } while (ok != 7)",
     "traps": "int n = 0; while (!mbarrier_try_wait_parity(full, 0)) if (++n > 3) __trap()",
     "leaves_a_word": "int n = 0; while (!mbarrier_try_wait_parity(full, 0)) if (++n > 20) { y[64 + t] = -1; __trap(); }",
+    "many_and_waits": "for (int i = 0; i < 1000; i++) if (mbarrier_try_wait_parity(full, 0)) break; mbarrier_wait_parity(full, 0)",
+    "many_and_meets": "if (t < 32) "
+                      "for (int i = 0; i < 1000; i++) if (mbarrier_try_wait_parity(full, 0)) break; if (t >= 32) mbarrier_wait_parity(full, 0); __syncthreads()",
+    "many_and_looks": "int i = 0; while (i < 1000 && !mbarrier_try_wait_parity(full, 0)) i++; if (i == 1000) mbarrier_wait_parity(full, 0)",
+    "many_known": "mbarrier_wait_parity(full, 0); for (int i = 0; i < 1000; i++) if (mbarrier_try_wait_parity(full, 0)) break",
+    "prints": 'int n = 0; while (!mbarrier_try_wait_parity(full, 0)) if (++n > 3) { printf("late"); __trap(); }',
+    "asserts": "int n = 0; while (!mbarrier_try_wait_parity(full, 0)) if (++n > 3) assert(n == -1)",
+    "traps_unrolled": "bool ok = false; for (int i = 0; i < 20 && !ok; i++) ok = mbarrier_try_wait_parity(full, 0); if (!ok) { y[64 + t] = -1; __trap(); }",
     "voted": "while (!__all_sync(~0u, mbarrier_try_wait_parity(full, 0))) {}",
     "other_work": "if (mbarrier_test_wait_parity(full, 0)) y[64 + t] = tile[t]; mbarrier_wait_parity(full, 0)",
     "known_by_a_barrier": "if (t == 0) mbarrier_wait_parity(full, 0); __syncthreads(); if (!mbarrier_test_wait_parity(full, 0)) __trap()",

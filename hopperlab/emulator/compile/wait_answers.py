@@ -3,7 +3,8 @@
 
 Followed from the wait on, with the answer as a constant. Where it comes back to the same wait first, as loops do, nothing else is asked. Elsewhere the answer
 decides what runs, and ops/mbarrier.py gives both: first no where the program may then touch something before it waits at the same address, first yes where
-it waits there first; several times no where a loop may give up.
+it waits there first; several times no where a loop may give up. Where such a loop leaves nothing by which the program could tell how it ended (gives_up.py), the
+answer is the barrier's after that, and makes nothing known. Ways on which every end is a trap are none.
 """
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ptx.cfg import successors
 from ..ptx.ir import Imm, Not, Reg
+from . import gives_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from .translated import MachineOp
 
 FIRST_NO, FIRST_YES, SEVERAL = 0, 1, 2           # which of a warp's visits to a wait are answered no: even or odd ones; the first eight, and then even ones
+UNTOLD = 4                           # the first eight; a yes behind them makes nothing known
 LEAVES = ("ret", "exit", "call")
 IDLE = ("nanosleep", "activemask", "mov", "cvt", "cvta", "mapa", "getctarank", "isspacep", "elect")       # touch nothing, and tell nobody
 MANY = 300                           # blocks that the search enters, after which nothing is known
@@ -34,21 +37,33 @@ def turns(function: Function, ops: Mapping[int, MachineOp]) -> dict[int, int]:
         return {}
     starts, following = successors(function)
     block_at = {start: number for number, start in enumerate(starts)}
-    search = _Search(function, ops, starts, following, block_at)
+    search = Search(function, ops, starts, following, block_at)
     search.loops = frozenset(i for i in waits if search.after_no(i) == {"back"})
-    return {i: _turn(search.after_no(i)) for i in waits if i not in search.loops}
+    return {i: UNTOLD if gives_up.alike(search, i) else _turn(search.after_no(i)) for i in waits if i not in search.loops}
 
 
 def _turn(ends: set[str]) -> int:
     return FIRST_YES if ends <= {"waits", "back"} else SEVERAL if "back" in ends else FIRST_NO
 
 
-class _Search:
+class Search:
     """The kernel, and where its blocks begin and lead; loops: waits after which a no only leads back."""
 
     def __init__(self, function: Function, ops: Mapping[int, MachineOp], starts: list[int], following: list[tuple[int, ...]], block_at: dict[int, int]) -> None:
         self.body, self.ops, self.starts, self.following, self.block_at = function.body, ops, starts, following, block_at
         self.loops: frozenset[int] = frozenset()
+        self.lives = self._lives()
+
+    def _lives(self) -> list[bool]:
+        """Of each instruction, whether anything but a trap (or a failed assertion) can come behind it in the end."""
+        lives = [instr.op in ("ret", "exit") or op is not None and op.unread is not None for instr, op in ((i, self.ops.get(i.index)) for i in self.body)] + [True]
+        grown = True
+        while grown:
+            grown = False
+            for instr in reversed(self.body):
+                if not lives[instr.index] and not _dies(instr) and any(lives[way] for way in self.next(instr, {})):
+                    lives[instr.index] = grown = True
+        return lives
 
     def after_no(self, wait: int) -> set[str]:
         """How the ways end: 'back' at the same wait, 'waits' at a loop on the same barrier, 'waits elsewhere'; 'on' where they touch something before, or leave."""
@@ -67,19 +82,19 @@ class _Search:
                 if key in seen:
                     continue
                 seen.add(key)
-            end = self._step(self.body[at], known, wait)
+            end = self.step(self.body[at], known, wait)
             if end:
                 ends.add(end)
             if not end or end == "on" and self.body[at].op not in LEAVES:
-                todo += [(start, dict(known)) for start in self._next(self.body[at], known)]
+                todo += [(start, dict(known)) for start in self.next(self.body[at], known)]
         return ends
 
-    def _step(self, instr: Instr, known: dict[str, int], wait: int) -> str:
+    def step(self, instr: Instr, known: dict[str, int], wait: int) -> str:
         """Take one instruction in: '' and known changed, or 'back', 'waits', 'on' where the way ends."""
         holds = _guard(instr, known)
         if holds is False or instr.op in ("bra", "brx"):
             return ""
-        if instr.index == wait or instr.op == "trap":
+        if instr.index == wait or not self.lives[instr.index]:
             return "back"
         op = self.ops.get(instr.index)
         if instr.op in LEAVES:
@@ -94,9 +109,13 @@ class _Search:
             known.pop(reg.name, None)
             if value is not None:
                 known[reg.name] = value
-        return "" if op is None or instr.op in IDLE or instr.op == "ld" and "param" in instr.mods else "on"
+        return "" if self.idle(instr) else "on"
 
-    def _next(self, instr: Instr, known: dict[str, int]) -> list[int]:
+    def idle(self, instr: Instr) -> bool:
+        """Whether it touches nothing, and tells nobody."""
+        return instr.index not in self.ops or instr.op in IDLE or instr.op == "ld" and "param" in instr.mods
+
+    def next(self, instr: Instr, known: dict[str, int]) -> list[int]:
         """Where the instruction may lead."""
         after = instr.index + 1
         if instr.op not in ("bra", "brx"):
@@ -105,6 +124,11 @@ class _Search:
         ways = [self.starts[b] if b < len(self.starts) else len(self.body) for b in self.following[block]]
         holds = _guard(instr, known)
         return ways[:1] if holds and len(ways) > 1 and instr.op == "bra" else [after] if holds is False else ways
+
+
+def _dies(instr: Instr) -> bool:
+    """Ends the kernel with an error, whoever runs it."""
+    return instr.guard is None and (instr.op == "trap" or instr.op == "call" and any(getattr(o, "name", o) == "__assertfail" for o in instr.operands))
 
 
 def _guard(instr: Instr, known: dict[str, int]) -> bool | None:

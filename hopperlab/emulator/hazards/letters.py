@@ -4,10 +4,12 @@
 Strong accesses are no data race (PTX ISA 8.7), so a letter that is read before it has come, or overwritten before it was read, breaks no rule: the
 reader gets the one before, or the one after. It is told as a warning where nothing orders the two accesses. Which loads read letters follows from the kernel:
 their result decides about nothing (no branch, comparison, address or atomic), nor is it thrown away where a flag behind it has changed (a sequence lock). A word
-that some deciding load has read as well is a flag.
+that some deciding load has read as well is a flag. A letter may be handed on: where its value goes into a word that others poll, it decides after all. Which
+words those are shows when the launch is over, and what depends on it is told then.
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,23 +39,56 @@ COMPARES = ("bra", "brx", "ret", "exit", "setp", "set", "slct", "call")
 SPACES = ("global", "shared", "local", "param", "const")
 
 
-def letter_loads(translation: Translation) -> frozenset[int]:
-    """Volatile and relaxed loads whose result decides about nothing (by instruction)."""
-    body, ops = translation.function.body, translation.ops
+@dataclass(frozen=True)
+class Loads:
+    """Instructions: loads of letters (`all`), those among them that are none where a word that one of `handing` has stored to is a flag, and these stores."""
+
+    all: frozenset[int]
+    doubtful: frozenset[int] = frozenset()
+    handing: frozenset[int] = frozenset()
+
+
+def letter_loads(translation: Translation) -> Loads:
+    """Volatile and relaxed loads whose result decides about nothing; updates of a word in two steps (lost_updates.py) may decide."""
+    body = translation.function.body
     loads = [i for i in body if i.op == "ld" and STRONG.intersection(i.mods)]
     if not loads:
-        return frozenset()
+        return Loads(frozenset())
+    surely, perhaps = (_letters(translation, loads, handed) for handed in (True, False))
+    handing = {load: _handing(translation, load) for load in perhaps - surely}
+    doubtful = frozenset(load for load, stores in handing.items() if all(body[i].operands[0] != body[load].operands[1] for i in stores))     # no updates
+    return Loads(doubtful | surely, doubtful, frozenset().union(*(handing[load] for load in doubtful)))
+
+
+def _letters(translation: Translation, loads: list[Instr], handed: bool) -> set[int]:
+    """handed: what is stored by a strong store to global memory decides where any load that decides may read it."""
+    body, ops = translation.function.body, translation.ops
     wanted = {name for i in body for name in _decides(i, ops)}
     before = -1
     while len(wanted) > before:
         before = len(wanted)
         told = [i for i in body if i.op == "ld" and any(r.name in wanted for r in i.dsts())]
         for i in body:
-            hands_on = any(_may_return(i, load) for load in told) if i.op == "st" else (i.index not in ops or i.op in FLOWS) and any(r.name in wanted for r in i.dsts())
+            hands_on = any(_may_return(i, load, handed) for load in told) if i.op == "st" else (
+                (i.index not in ops or i.op in FLOWS) and any(r.name in wanted for r in i.dsts()))
             if hands_on:
                 wanted.update(r.name for r in i.srcs())
     found = [i for i in loads if not any(r.name in wanted for r in i.dsts()) and translation.wants_result(i.index)]
-    return frozenset(i.index for i in found) - _checked(translation, found, [i for i in loads if i not in found])
+    return {i.index for i in found} - _checked(translation, found, [i for i in loads if i not in found])
+
+
+def _handing(translation: Translation, load: int) -> set[int]:
+    """Strong stores to global memory into which the value of this load may go, as far as registers lead there."""
+    body = translation.function.body
+    held, uses, before = {r.name for r in body[load].dsts()}, set(), -1
+    while len(held) > before:
+        before = len(held)
+        for i in body:
+            if any(r.name in held for r in i.srcs()):
+                held.update(r.name for r in i.dsts())
+                if i.op == "st" and STRONG.intersection(i.mods):
+                    uses.add(i.index)
+    return uses
 
 
 def _checked(translation: Translation, letters: list[Instr], deciding: list[Instr]) -> set[int]:
@@ -103,23 +138,38 @@ def _space(instr: Instr) -> str:
     return next((space for space in SPACES for mod in instr.mods if mod.split("::")[0] == space), "")
 
 
-def _may_return(store: Instr, load: Instr) -> bool:
-    """May this load read what that store wrote? Of global memory only where both are strong: results are plain stores."""
+def _may_return(store: Instr, load: Instr, handed: bool) -> bool:
+    """May this load read what that store wrote? Of global memory only where both are strong: results are plain stores. handed: ask of global memory."""
     one, other = _space(store), _space(load)
     if "" not in (one, other) and one != other:
         return False
-    return one not in ("", "global") or bool(STRONG.intersection(store.mods) and STRONG.intersection(load.mods))
+    if one == "global":
+        return handed and bool(STRONG.intersection(store.mods) and STRONG.intersection(load.mods))
+    return one != "" or bool(STRONG.intersection(store.mods) and STRONG.intersection(load.mods))
+
+
+def _words(table: dict[int, np.ndarray], allocation: Any) -> np.ndarray:
+    """A mark for each word of an array."""
+    marks = table.get(allocation.address)
+    if marks is None:
+        marks = table[allocation.address] = np.zeros(-(-allocation.nbytes // 4) + 4, bool)
+    return marks
 
 
 class Letters(Listener):
     """Hears strong accesses, once they are entered in the stamps."""
 
-    def __init__(self, machine: Watched, clocks: Clocks, memory: SharedOrder, everywhere: GlobalOrder, loads: frozenset[int]) -> None:
-        self.M, self.clocks, self.memory, self.everywhere, self.loads = machine, clocks, memory, everywhere, loads
-        self.sites = np.array(sorted(loads))
+    def __init__(self, machine: Watched, clocks: Clocks, memory: SharedOrder, everywhere: GlobalOrder, loads: Loads) -> None:
+        self.M, self.clocks, self.memory, self.everywhere, self.loads = machine, clocks, memory, everywhere, loads.all
+        self.some = loads                               # … of which some may be none
+        self.sure = loads.all - loads.doubtful
+        self.sites = np.array(sorted(loads.all))
         self.stores = np.array([i.index for i in machine.body if i.op == "st" and STRONG.intersection(i.mods)], int)
         self.reductions = np.array([i.index for i in machine.body if i.op == "cp" and "reduce" in i.mods], int)
         self.flags: dict[int, np.ndarray] = {}          # words of each array that a deciding load has read
+        self.doubtful: dict[int, np.ndarray] = {}       # … that a load of `some.doubtful` has
+        self.handed: dict[int, np.ndarray] = {}         # … that a store of `some.handing` has written
+        self.late: list[tuple[Any, int, tuple[Any, ...], dict[str, Any]]] = []     # what is told at the end, where it still holds: array, word, finding
         self.written: np.ndarray | None = None          # shared memory: stamps of the latest strong store to each word
         self.looked: np.ndarray | None = None           # … of the latest letter read from it
         self.polled: np.ndarray | None = None           # … and whether a deciding load has read it
@@ -136,8 +186,10 @@ class Letters(Listener):
         for allocation, where, offset in parts if info.volatile else ():
             gids = C.gids if where is None else C.gids[where]
             at, mask = words_at(np.broadcast_to(offset, gids.shape), info.nbytes)
+            if info.index in self.some.doubtful:
+                _words(self.doubtful, allocation)[at] = True
             if info.index not in self.loads:
-                self._flags(allocation)[at] = True
+                _words(self.flags, allocation)[at] = True
             elif allocation.stamps is not None and allocation.stamps.who is not None:
                 words = allocation.stamps
                 if len(self.reductions):
@@ -149,6 +201,8 @@ class Letters(Listener):
         for allocation, where, offset in parts if info.volatile else ():
             gids = C.gids if where is None else C.gids[where]
             at, mask = words_at(np.broadcast_to(offset, gids.shape), info.nbytes)
+            if info.index in self.some.handing:
+                _words(self.handed, allocation)[at] = True
             if allocation.stamps is not None and allocation.stamps.who is not None:
                 for readers in allocation.stamps.readers():
                     self._compare(gids, allocation, at, mask, readers, self.sites, info.index, "letter-lost")
@@ -158,38 +212,45 @@ class Letters(Listener):
         words, everywhere = allocation.stamps, self.everywhere
         who, when = words.who[at], words.when[at]
         gids = np.broadcast_to(gids if at.ndim == 1 else gids[:, None], at.shape)
-        bad = (who & 15 != 0) & np.isin(when & 0xFFFFF, self.reductions) & ~self._flags(allocation)[at] & ~everywhere.foreign(who)
+        bad = (who & 15 != 0) & np.isin(when & 0xFFFFF, self.reductions) & ~_words(self.flags, allocation)[at] & ~everywhere.foreign(who)
         bad[bad] = ~everywhere._ordered(gids[bad], who[bad], when[bad], P_needed=False)
         if bad.any():
             everywhere._report(gids, allocation, who, when, at, bad, site, "read", "write")
         elif words.reductions.places:
             everywhere._check_reductions(gids.reshape(-1), allocation, words, at.reshape(-1), site, "read")
 
-    def _flags(self, allocation: Any) -> np.ndarray:
-        flags = self.flags.get(allocation.address)
-        if flags is None:
-            flags = self.flags[allocation.address] = np.zeros(-(-allocation.nbytes // 4) + 4, bool)
-        return flags
-
     def _compare(self, gids: np.ndarray, allocation: Any, at: np.ndarray, mask: Any, stamps: tuple[np.ndarray, np.ndarray], sites: np.ndarray, site: int,
                  case: str) -> None:
         who, when = stamps[0][at], stamps[1][at]
         if at.ndim == 2:
             gids, mask = gids[:, None], mask if np.isscalar(mask) else mask[:, None]
-        bad = (who & mask & 15 != 0) & (who >> SYNC & 1 == 1) & np.isin(when & 0xFFFFF, sites) & ~self._flags(allocation)[at] & ~self.everywhere.foreign(who)
+        bad = (who & mask & 15 != 0) & (who >> SYNC & 1 == 1) & np.isin(when & 0xFFFFF, sites) & ~_words(self.flags, allocation)[at] & ~self.everywhere.foreign(who)
         if bad.any():
             gids = np.broadcast_to(gids, bad.shape)
             bad[bad] = ~self.everywhere._ordered(gids[bad], who[bad], when[bad], P_needed=False)
         if bad.any():
             k = tuple(int(axis[0]) for axis in np.nonzero(bad))
-            self.M.findings.add(case, site, int(when[k]) & 0xFFFFF, int(gids[k]), **in_array(allocation, int(at[k]) * 4))
+            finding, where = (case, site, int(when[k]) & 0xFFFFF, int(gids[k])), in_array(allocation, int(at[k]) * 4)
+            if self.some.doubtful:
+                self.late.append((allocation, int(at[k]), finding, where))
+            else:
+                self.M.findings.add(*finding, **where)
+
+    def closed(self) -> None:
+        """The launch is over: which words are flags is known."""
+        late, self.late = self.late, []
+        decides = any((self.handed[address] & flags).any() for address, flags in self.flags.items() if address in self.handed)
+        for allocation, at, finding, where in late:
+            maybe = decides and (_words(self.doubtful, allocation)[at] or not self.some.doubtful.isdisjoint(finding[1:3]))
+            if not maybe and not _words(self.flags, allocation)[at]:
+                self.M.findings.add(*finding, **where)
 
     # --- shared memory ----------------------------------------------------------------------------------------------
     def shared_read(self, C: Cohort, flat: np.ndarray, info: Any) -> None:
         """The same."""
         if not info.volatile:
             return
-        if info.index not in self.loads:
+        if info.index not in self.sure:
             if self.polled is None:
                 self.polled = np.zeros(len(self.memory.writes), bool)
             self.polled[words_of(flat, info.nbytes)] = True
@@ -222,7 +283,7 @@ class Letters(Listener):
             stamps = self.memory.strong.take(flat >> 4, axis=1)
             mask = WHOLE if info.nbytes >= 16 else ((1 << info.nbytes) - 1) << (flat & 15)
             column = np.broadcast_to(np.arange(len(stamps))[:, None], stamps.shape)
-            hit = ((stamps >> R_MASK) & mask & WHOLE != 0) & np.isin(stamps & R_SITE_MASK, self.sites)
+            hit = ((stamps >> R_MASK) & mask & WHOLE != 0) & np.isin(stamps & R_SITE_MASK, sorted(self.sure))
             hit &= column != warp % self.clocks.warps             # lanes of one warp share a stamp
             self._check(np.broadcast_to(C.gids, stamps.shape), np.broadcast_to(flat >> 2, stamps.shape), column, (stamps >> R_LANE) & LANE_MASK, stamps >> R_EPOCH,
                         stamps & R_SITE_MASK, hit, info.index, "letter-lost")
@@ -246,4 +307,4 @@ class Letters(Listener):
 def listeners(machine: Watched, clocks: Clocks, memory: SharedOrder, everywhere: GlobalOrder) -> list[Listener]:
     """One, where the kernel has loads that read letters."""
     loads = machine.translation.once("letters", letter_loads)
-    return [Letters(machine, clocks, memory, everywhere, loads)] if loads else []
+    return [Letters(machine, clocks, memory, everywhere, loads)] if loads.all else []

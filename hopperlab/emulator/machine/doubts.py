@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..compile.wait_answers import SEVERAL
+from ..compile.wait_answers import SEVERAL, UNTOLD
 
 if TYPE_CHECKING:
     from .cohort import Cohort
@@ -27,7 +27,7 @@ class Doubts:
         """Lanes that are answered no, whatever the barrier says."""
         visits = self.visits.get(info.index)
         count = np.zeros(C.n, np.int64) if visits is None else visits[C.gids >> 5]
-        no: np.ndarray = (count < LAST) & (count & 1 == info.turn & 1)
+        no: np.ndarray = (count < TRIES) if info.turn == UNTOLD else (count < LAST) & (count & 1 == info.turn & 1)
         if info.turn == SEVERAL:
             no |= count < TRIES
         if no.any():
@@ -35,6 +35,15 @@ class Doubts:
             no &= ~(over & M.sure(C, ids))
             M.scheduler.events += bool((no & over).any())          # the same loop may get another answer next time
         return no
+
+    def told(self, M: Any, C: Cohort, ids: np.ndarray, info: Any) -> np.ndarray:
+        """Lanes to which a yes says something: not behind a loop that leaves nothing of the answer, except where they know the end of the phase already."""
+        if info.turn != UNTOLD:
+            return np.ones(C.n, bool)
+        sure: np.ndarray = M.sure(C, ids)
+        if not sure.all():
+            M.tell.answered_no(C.gids[~sure], ids[~sure], info.index)
+        return sure
 
     def answered(self, M: Any, C: Cohort, ids: np.ndarray, no: np.ndarray, index: int) -> None:
         """Lanes got their answer."""

@@ -86,13 +86,13 @@ class DoubtfulWait(MbarrierWait):
 
     def passed(self, M: Any, C: Cohort) -> None:
         M.barriers.doubts.answered(M, C, self.keys, self.no, self.site)
-        yes = np.flatnonzero(~self.no)
-        if len(yes) == C.n:
+        told = ~self.no & M.barriers.doubts.told(M, C, self.keys, M.translation.ops[self.site].info)
+        C.polled |= bool(self.no.any())
+        if told.all():
             super().passed(M, C)
-        else:
-            C.polled = True
-            if len(yes):
-                self.subset(yes).passed_on(M, type(C)(C.gids[yes], None, C.pc))  # type: ignore[arg-type]  # reads no registers
+        elif told.any():
+            yes = np.flatnonzero(told)
+            self.subset(yes).passed_on(M, type(C)(C.gids[yes], None, C.pc))  # type: ignore[arg-type]  # reads no registers
 
     def passed_on(self, M: Any, C: Cohort) -> None:
         """Lanes that were answered yes."""

@@ -149,12 +149,16 @@ def test_wait(M: Machine, C: Cohort, info: Any, address: Value, value: Value) ->
         M.barriers.doubts.answered(M, C, wait.keys, no, info.index)
         C.polled |= bool(no.any())
         mask = mask & ~no
-    if mask.all():
+    told = mask
+    if info.turn is not None and M.sure is not None and mask.any():
+        told = mask & M.barriers.doubts.told(M, C, wait.keys, info)
+    if told.all():
         wait.passed(M, C)
         return mask
-    C.polled, C.asked = True, np.union1d(C.asked, wait.keys[~mask])
-    if mask.any():
-        index = np.flatnonzero(mask)
+    if not mask.all():
+        C.polled, C.asked = True, np.union1d(C.asked, wait.keys[~mask])
+    if told.any():
+        index = np.flatnonzero(told)
         wait.subset(index).passed(M, type(C)(C.gids[index], None, C.pc))
     return mask
 

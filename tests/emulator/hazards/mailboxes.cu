@@ -255,3 +255,30 @@ template <int BUG> __global__ void chain(const float* x, float* y, int* z) {
 }
 
 // SPDX-License-Identifier: Apache-2.0
+
+// handed_on: grid 4, block 32
+template <int BUG> __global__ void handed_on(const float* x, float* y, int* z) {
+    volatile int* data = z + 2048; volatile int* flag = z;
+    if (tid()) return;
+    int b = blockIdx.x, before = 0;
+    if (b) {
+        while (flag[b - 1] == 0) {}
+        __threadfence();
+        before = data[b - 1];                                   // B1
+    }
+    data[b] = before + (int)x[b];                               // B1
+    if (BUG != 1) __threadfence();
+    flag[b] = 1;
+}
+
+// relayed: grid 3, block 32
+template <int BUG> __global__ void relayed(const float* x, float* y, int* z) {
+    volatile int* word = z;
+    if (tid()) return;
+    if (blockIdx.x == 0) word[0] = (int)x[6];
+    else if (blockIdx.x == 1) while (word[2] == 0) word[1] = word[0];    // whoever polls word[1] decides for it
+    else {
+        while (word[1] == 0) {}
+        word[2] = 1;
+    }
+}
