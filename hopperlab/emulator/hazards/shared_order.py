@@ -381,6 +381,7 @@ class SharedOrder:
                 written = True
                 written_before(self, gid, row, w0, stamps, first, site, "async read", fenced=True)
             self.strong_stores.read(self.clocks.K, row, w0, w1, gid, site)
+            self.outgoing.read_over(self.reads[column, start >> 4:(start + nbytes + 15) >> 4], column, gid, start)
             self.reads[column, start >> 4:(start + nbytes + 15) >> 4] = stamp
         if written:
             self.fed.add(site)

@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from .cohort import Cohort
 
 
+OWN = "cuda/pipeline"       # libcu++'s count of who has come to a block's pipeline: nobody's flag
+
+
+def blocks(M: Any) -> frozenset[int]:
+    """The translated blocks that raise a flag of the program's own."""
+    return frozenset(block.id for block in M.blocks if block.publishes and not _own(M.translation, block.id))
+
+
+def _own(translation: Any, number: int) -> bool:
+    first = translation.function.body[translation.spans[number][0]]
+    return first.site is not None and any(site.file == OWN for site in first.site.chain)
+
+
 def held_back(S: Any, C: Cohort) -> bool:
     """True when the cohort has to wait before its block, which raises a flag; it is let go once by `release`."""
     if S.stepping or C.pc == S.raising:

@@ -48,6 +48,7 @@ class Scheduler:
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
         self.raised = np.zeros(machine.slots * machine.warps, bool)      # which warps have raised a flag
+        self.flags = late_flags.blocks(machine)
         self.about_to_raise: list[Cohort] = []          # they raise one when nobody else can go on
         self.raising: int | None = None      # the block of those that do now
         self.told = np.zeros(machine.slots * machine.warps, bool)        # which warps have done so
@@ -253,7 +254,7 @@ class Scheduler:
                 C.gave_way = self.rounds + 1
                 self.later.append(C)
                 return
-            held = block.publishes and late_flags.held_back(self, C) or block.id in self.late and late_stores.held_back(self, C)
+            held = block.id in self.flags and late_flags.held_back(self, C) or block.id in self.late and late_stores.held_back(self, C)
             C = None if held else gates.enter(self, C, block)
             if C is None:
                 return

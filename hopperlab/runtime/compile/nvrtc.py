@@ -171,7 +171,7 @@ def _advice(log: str) -> str:
     if found := re.search(r'cannot open source file "([^"]+)"', log):
         return f"\n-> {found[1]} is in none of the folders: name its folder, options=(\"-IFOLDER\",), or -I FOLDER on the command line"
     if "not allowed in JIT mode" in log:
-        if "not allowed in JIT mode" not in next((line for line in log.splitlines() if " error: " in line or ": error" in line), log):
+        if "not allowed in JIT mode" not in next((line for line in log.splitlines() if " error: " in line or ": error" in line), log) and "std::" not in log:
             return "\n-> Begin with the first error: what is said of host code below it follows from it."
         return ('\n-> What a kernel calls needs __device__ before it. Host code is not compiled by NVRTC: give the file, RawModule(path="FILE.cu") or '
                 "`hopperlab sanitize FILE.cu`, which leaves host code out, or put host code between #ifndef __CUDACC_RTC__ and #endif")

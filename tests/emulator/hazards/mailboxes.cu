@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 // Kernels whose threads talk through volatile and relaxed words. BUG 0 is correct; the lines that a report of BUG n must name at least one of end with Bn.
 #define tid() threadIdx.x
 
@@ -254,7 +253,6 @@ template <int BUG> __global__ void chain(const float* x, float* y, int* z) {
     if (t == 0) ready[w] = 1;
 }
 
-// SPDX-License-Identifier: Apache-2.0
 
 // handed_on: grid 4, block 32
 template <int BUG> __global__ void handed_on(const float* x, float* y, int* z) {
@@ -282,3 +280,4 @@ template <int BUG> __global__ void relayed(const float* x, float* y, int* z) {
         word[2] = 1;
     }
 }
+// SPDX-License-Identifier: Apache-2.0

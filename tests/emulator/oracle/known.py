@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .model import Verdict
-from .programs import Program
+from .programs import Arrive, Barrier, Init, Program, Wait, lanes
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,21 @@ class Known:
     cases: tuple = ()
 
 
-KNOWN: dict[str, Known] = {}
-"""By name; none today."""
+def _wait_behind_an_elected_arrival(program: Program, verdict: Verdict) -> bool:
+    """A warp of which one lane arrives behind a branch while the others may already have gone on to a wait, in a program of which only some execution overruns."""
+    elected = any(isinstance(step.op, Arrive) and step.lane is not None and any(isinstance(later.op, Wait) and later.lane is None for later in script[at:])
+                  for warps in program.warps for script in warps for at, step in enumerate(script))
+    return program.branches and verdict.clean and {f.kind for f in verdict.may} <= {"overrun", "deadlock"} and elected
+
+
+_MEETS = lanes(Barrier(0, 2), Barrier(1, 2))
+_PASSED_BY = Program(((lanes(Init(1, 1), Init(2, 32), lane=0) + _MEETS + lanes(Wait(1, -1), Arrive(2)), _MEETS + lanes(Arrive(1), lane=0) + lanes(Wait(2, 0))),), branches=True)
+KNOWN: dict[str, Known] = {
+    "moments of a warp": Known(
+        "The model: the lane that arrives has not seen what the others of its warp have waited for (PTX ISA 8.9.1, morally strong operations of each thread; 9.7.13.15.6, "
+        "phases). The emulator keeps by warp, not by lane, which waits came before; the others run first, and what they have seen counts for the lane as well.",
+        _wait_behind_an_elected_arrival, ((_PASSED_BY, ()),))}
+"""By name."""
 
 
 def set_aside(program: Program, verdict: Verdict, include=()) -> str | None:

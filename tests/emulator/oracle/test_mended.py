@@ -28,7 +28,14 @@ PROGRAMS = {
     "cp.async of a lane that goes on": Program(((SENT_ON, BROUGHT + ALL_BUT_LANE_0 + lanes(SyncWarp())),), branches=True),
     "cp.async of a lane that has met the others": Program(((SENT_ON, BROUGHT + lanes(SyncWarp()) + ALL_BUT_LANE_0),), branches=True),
 }
-CORRECT = {"bar.arrive behind a branch", "cp.async of a lane that has met the others"}
+READ_TWICE = lanes(Init(0, 1), Init(1, 1), lane=0) + lanes(Barrier(0, 1)) + lanes(Arrive(0, TILE), BulkLoad(0, 0), lane=0) + lanes(Wait(0, 0))
+SECOND = lanes(BulkStore(0), BulkCommit(), BulkWait(0), Arrive(1, TILE), BulkLoad(0, 1), lane=1) + lanes(Wait(1, 0))
+PROGRAMS |= {
+    "two lanes store a tile, one waits": Program(((READ_TWICE + lanes(BulkStore(0), BulkCommit(), lane=0) + SECOND,),), branches=True),
+    "two lanes store a tile, one without a group": Program(((READ_TWICE + lanes(BulkStore(0), lane=0) + SECOND,),), branches=True),
+    "two lanes store a tile, both wait and meet": Program(((READ_TWICE + lanes(BulkStore(0), BulkCommit(), BulkWait(0), lane=0) + lanes(SyncWarp()) + SECOND,),), branches=True),
+}
+CORRECT = {"two lanes store a tile, both wait and meet", "bar.arrive behind a branch", "cp.async of a lane that has met the others"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
