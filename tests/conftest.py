@@ -33,9 +33,6 @@ def pytest_configure(config):
     config.watched = ExitStack()
     if config.getoption("--visits"):
         config.watched.enter_context(visits.watch_launches())
-    if "not thorough" in config.option.markexpr:
-        from support import ptx_alone
-        config.watched.enter_context(ptx_alone.taken())
     config.differential = None
     if config.getoption("--differential"):
         os.environ["HOPPERLAB_BACKEND"] = "emulator"        # tests that leave the place open are emulated, and then repeated

@@ -11,10 +11,8 @@ from types import SimpleNamespace
 import hopperlab as hl
 import numpy as np
 import pytest
-from support import once, ptx_alone, sampling, timing, visits
+from support import once, sampling, timing, visits
 from support.kept_launches import kept_launches
-
-from hopperlab.runtime.compile import assemble, nvrtc, toolchain
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -195,17 +193,6 @@ def test_a_launch_that_is_the_same_runs_once_and_leaves_the_same():
             with pytest.raises(hl.HazardError):
                 added(hl.RawModule(code=broken, backend="emulator"), range(32), hazards="raise")
     assert alone[4][1] and not alone[0][1]
-
-
-@pytest.mark.skipif(not toolchain.has_nvrtc() or assemble.ptxas() is None, reason="NVRTC and ptxas are not installed")
-def test_of_the_course_s_own_kernels_ptx_alone_is_made_and_ptxas_says_the_rest_when_asked(monkeypatch):
-    monkeypatch.delenv("HOPPERLAB_COMPILER", raising=False)
-    text = hl.kernel_source("copy/bulk_copy.cu")
-    whole = nvrtc.compile_source(nvrtc.Source(text, "copy/bulk_copy.cu"))
-    with ptx_alone.taken():
-        own, edited = (hl.RawModule(code=code, name="copy/bulk_copy.cu", backend="emulator") for code in (text, text + "// edited\n"))
-    assert own.ptx == whole.ptx and not own._compiled.cubin and edited._compiled.cubin and whole.cubin
-    assert own.ptxas_info.kernels["bulk_copy"].registers == whole.info.kernels["bulk_copy"].registers > 0 and own.cubin
 
 
 def test_the_time_is_told_by_file():

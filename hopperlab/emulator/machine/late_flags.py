@@ -13,17 +13,14 @@ if TYPE_CHECKING:
     from .cohort import Cohort
 
 
-OWN = "cuda/pipeline"       # libcu++'s count of who has come to a block's pipeline: nobody's flag
+CARELESS = {"relaxed", "cta"}           # of a store that publishes nothing: libcu++'s pipeline marks so which warps have come, and nobody waits for it
 
 
 def blocks(M: Any) -> frozenset[int]:
-    """The translated blocks that raise a flag of the program's own."""
-    return frozenset(block.id for block in M.blocks if block.publishes and not _own(M.translation, block.id))
-
-
-def _own(translation: Any, number: int) -> bool:
-    first = translation.function.body[translation.spans[number][0]]
-    return first.site is not None and any(site.file == OWN for site in first.site.chain)
+    """The translated blocks that raise a flag which may publish something."""
+    body, spans = M.translation.function.body, M.translation.spans
+    first = {block.id: body[spans[block.id][0]] for block in M.blocks if block.publishes}
+    return frozenset(number for number, instr in first.items() if not (instr.op == "st" and CARELESS.issubset(instr.mods)))
 
 
 def held_back(S: Any, C: Cohort) -> bool:

@@ -31,10 +31,11 @@ def _wait_behind_an_elected_arrival(program: Program, verdict: Verdict) -> bool:
 
 
 _MEETS = lanes(Barrier(0, 2), Barrier(1, 2))
-_PASSED_BY = Program(((lanes(Init(1, 1), Init(2, 32), lane=0) + _MEETS + lanes(Wait(1, -1), Arrive(2)), _MEETS + lanes(Arrive(1), lane=0) + lanes(Wait(2, 0))),), branches=True)
+_WAITS, _TELLS = lanes(Init(1, 1), Init(2, 32), lane=0) + _MEETS + lanes(Wait(1, -1), Arrive(2)), _MEETS + lanes(Arrive(1), lane=0) + lanes(Wait(2, 0))
+_PASSED_BY = Program(((_WAITS, _TELLS),), branches=True)
 KNOWN: dict[str, Known] = {
     "moments of a warp": Known(
-        "The model: the lane that arrives has not seen what the others of its warp have waited for (PTX ISA 8.9.1, morally strong operations of each thread; 9.7.13.15.6, "
+        "The model: the lane that arrives has not seen what the others of its warp have waited for (PTX ISA 8.9.1, program order is a thread's; 9.7.13.15.5, "
         "phases). The emulator keeps by warp, not by lane, which waits came before; the others run first, and what they have seen counts for the lane as well.",
         _wait_behind_an_elected_arrival, ((_PASSED_BY, ()),))}
 """By name."""

@@ -33,7 +33,8 @@ SECOND = lanes(BulkStore(0), BulkCommit(), BulkWait(0), Arrive(1, TILE), BulkLoa
 PROGRAMS |= {
     "two lanes store a tile, one waits": Program(((READ_TWICE + lanes(BulkStore(0), BulkCommit(), lane=0) + SECOND,),), branches=True),
     "two lanes store a tile, one without a group": Program(((READ_TWICE + lanes(BulkStore(0), lane=0) + SECOND,),), branches=True),
-    "two lanes store a tile, both wait and meet": Program(((READ_TWICE + lanes(BulkStore(0), BulkCommit(), BulkWait(0), lane=0) + lanes(SyncWarp()) + SECOND,),), branches=True),
+    "two lanes store a tile, both wait and meet": Program(((READ_TWICE + lanes(BulkStore(0), BulkCommit(), BulkWait(0), lane=0)
+                                                           + lanes(SyncWarp()) + SECOND,),), branches=True),
 }
 CORRECT = {"two lanes store a tile, both wait and meet", "bar.arrive behind a branch", "cp.async of a lane that has met the others"}
 
