@@ -46,7 +46,7 @@ class Translation:
         graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates)
         self.flags = loops.flags(function, loops.polling(function, self.ops, graph))
         if self.flags:                                  # somebody polls, and whoever raises a flag lets him look: a boundary behind each
-            graph = cfg.build(function, split_before=lambda i: i.index in heads | self.flags, split_after=lambda i: i.index in gates | self.flags)
+            graph = cfg.build(function, split_before=lambda i: i.index in heads, split_after=lambda i: i.index in gates | self.flags)
         self.times.extend_live(graph)
         extra = [name + register_times.TIME for name in sorted(self.times.tracked)]
         self.successors = [b.succs for b in graph.blocks]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compile import masks
 from ..compile.translated import EXIT
-from . import gates, late_flags, late_stores, slow_warps, warp_meetings, whereabouts
+from . import gates, late_stores, slow_warps, warp_meetings, whereabouts
 from .cohort import NOBODY, Cohort, merge
 from .recurrence import Recurrence
 from .waits import ConvergeWait, SpuriousFalse
@@ -48,10 +48,6 @@ class Scheduler:
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
         self.raised = np.zeros(machine.slots * machine.warps, bool)      # which warps have raised a flag
-        self.flags = late_flags.blocks(machine)
-        self.about_to_raise: list[Cohort] = []          # they raise one when nobody else can go on
-        self.raising: int | None = None      # the block of those that do now
-        self.told = np.zeros(machine.slots * machine.warps, bool)        # which warps have done so
         self.flagged = False                 # one has again, in this turn beside other launches
 
     def threads_left(self) -> None:
@@ -123,7 +119,7 @@ class Scheduler:
         while True:
             if self.heap:
                 self.run_next()
-            elif not (late_flags.release(self) or self.unblock()):
+            elif not self.unblock():
                 break
 
     def run_next(self) -> None:
@@ -254,8 +250,7 @@ class Scheduler:
                 C.gave_way = self.rounds + 1
                 self.later.append(C)
                 return
-            held = block.id in self.flags and late_flags.held_back(self, C) or block.id in self.late and late_stores.held_back(self, C)
-            C = None if held else gates.enter(self, C, block)
+            C = None if block.id in self.late and late_stores.held_back(self, C) else gates.enter(self, C, block)
             if C is None:
                 return
             frame, R = C.frame, C.frame.R

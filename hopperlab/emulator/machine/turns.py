@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from . import late_flags, late_stores, slow_warps
+from . import late_stores, slow_warps
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -52,8 +52,6 @@ def _unblock(S: Scheduler) -> State:
         return State.OVER
     if S.polling and S.polled_at != M.progress:
         return State.POLLS
-    if late_flags.release(S):
-        return State.RUNS
     if M.landing.advance():
         M.progress += 1
         S.events += 1
