@@ -15,7 +15,7 @@ from hopperlab.runtime.compile.nvrtc import Source, compile_source
 from hopperlab.runtime.compile.signature import read_signatures
 from hopperlab.runtime.errors import CompileError, ToolchainError
 
-OPCODES = ("cp", "mbarrier", "wgmma", "bar", "fence", "setmaxnreg", "ldmatrix", "stmatrix", "mma", "mapa", "multimem", "red", "tensormap", "griddepcontrol")
+OPCODES = ("cp", "mbarrier", "wgmma", "bar", "fence", "setmaxnreg", "ldmatrix", "stmatrix", "mma", "multimem", "red", "tensormap", "griddepcontrol")
 LIBRARY = re.compile(r"^(?:cuda/|cuda_|cooperative_groups)")
 
 
