@@ -24,10 +24,14 @@ class Known:
 
 
 def _wait_behind_an_elected_arrival(program: Program, verdict: Verdict) -> bool:
-    """A warp of which one lane arrives behind a branch while the others may already have gone on to a wait, in a program of which only some execution overruns."""
+    """A warp of which one lane arrives behind a branch while the others may already have gone on to a wait, in a program of which only some execution
+    overruns a wait for the phase before the first."""
     elected = any(isinstance(step.op, Arrive) and step.lane is not None and any(isinstance(later.op, Wait) and later.lane is None for later in script[at:])
                   for warps in program.warps for script in warps for at, step in enumerate(script))
-    return program.branches and verdict.clean and {f.kind for f in verdict.may} <= {"overrun", "deadlock"} and elected
+    kinds = {f.kind for f in verdict.may}
+    first = {line for line, *_, step in program.steps() if isinstance(step.op, Wait) and step.op.phase < 0}
+    overrun = {f.line for f in verdict.may if f.kind == "overrun"}
+    return program.branches and verdict.clean and kinds <= {"overrun", "deadlock"} and bool(overrun) and overrun <= first and elected
 
 
 _MEETS = lanes(Barrier(0, 2), Barrier(1, 2))
