@@ -33,6 +33,9 @@ def pytest_configure(config):
     config.watched = ExitStack()
     if config.getoption("--visits"):
         config.watched.enter_context(visits.watch_launches())
+    if not (config.getoption("--every-case") or config.getoption("--differential")):
+        from support import ptx_alone
+        config.watched.enter_context(ptx_alone.taken())
     config.differential = None
     if config.getoption("--differential"):
         os.environ["HOPPERLAB_BACKEND"] = "emulator"        # tests that leave the place open are emulated, and then repeated
@@ -90,8 +93,10 @@ def _compared_places(request, record_property):
     record_property("differential", [now - then for now, then in zip(compare.counts(), before, strict=True)])
 
 
-def pytest_runtest_setup():
+def pytest_runtest_setup(item):
+    from support import ptx_alone
     visits.begin()
+    ptx_alone.begin(item.path)
 
 
 def pytest_sessionfinish(session):

@@ -11,12 +11,15 @@ from types import SimpleNamespace
 import hopperlab as hl
 import numpy as np
 import pytest
-from support import once, sampling, timing, visits
+from support import once, ptx_alone, sampling, timing, visits
 from support.kept_launches import kept_launches
+
+from hopperlab.runtime.compile import assemble, nvrtc, toolchain
 
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
+nvidias = pytest.mark.skipif(not toolchain.has_nvrtc() or assemble.ptxas() is None, reason="NVRTC and ptxas are not installed")
 STEPS, SHAPES = ("a", "b", "c", "d"), ("x", "y", "z")
 CASES = [{"step": step, "shape": shape, "choice": SimpleNamespace(name=step)} for step in STEPS for shape in SHAPES]
 
@@ -95,7 +98,7 @@ def test_of_the_schedules_of_a_case_one_stays_and_two_run(first_turn):
 def test_in_rooms_of_many_cases_every_fifth_stays_and_all_run(first_turn):
     cases = [{"n": n} for n in range(7)]
     assert numbers(cases, path="emulator/test_a.py") == ([0, 5], [*range(7)]) and numbers(cases) == ([*range(7)], [*range(7)])
-    assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(7)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0, 1, 2]
+    assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(7)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0]
 
 
 def test_what_stays_runs_in_ci_whatever_one_in_how_many_does(first_turn):
@@ -193,6 +196,34 @@ def test_a_launch_that_is_the_same_runs_once_and_leaves_the_same():
             with pytest.raises(hl.HazardError):
                 added(hl.RawModule(code=broken, backend="emulator"), range(32), hazards="raise")
     assert alone[4][1] and not alone[0][1]
+
+
+@nvidias
+def test_of_the_course_s_own_kernels_ptx_alone_is_made_and_ptxas_says_the_rest_when_asked(monkeypatch):
+    """The same PTX, the same registers at entry, and those of a kernel without setmaxnreg from ptxas when somebody asks."""
+    monkeypatch.delenv("HOPPERLAB_COMPILER", raising=False)
+    names = "copy/bulk_copy.cu", "gemm/pingpong.cu"
+    whole = {name: nvrtc.compile_source(nvrtc.Source(hl.kernel_source(name), name)) for name in names}
+    with ptx_alone.taken():
+        own = {name: hl.RawModule(code=hl.kernel_source(name), name=name, backend="emulator") for name in names}
+        edited = hl.RawModule(code=hl.kernel_source(names[0]) + "// edited\n", name=names[0], backend="emulator")
+    for name, (kernel,) in ((name, module.kernel_names) for name, module in own.items()):
+        assert own[name].ptx == whole[name].ptx and not own[name]._compiled.cubin and whole[name].cubin
+        assert own[name].ptxas_info.kernels[kernel].registers == whole[name].info.kernels[kernel].registers > 0 and own[name].cubin
+    assert own[names[1]].get_function("gemm").num_regs == whole[names[1]].info.kernels["gemm"].registers and edited._compiled.cubin
+
+
+@nvidias
+def test_what_a_test_of_the_emulator_compiles_is_ptx_alone_too(monkeypatch):
+    monkeypatch.delenv("HOPPERLAB_COMPILER", raising=False)
+    text = 'extern "C" __global__ void one(int* x) { *x = 1; }'
+    with ptx_alone.taken():
+        monkeypatch.setattr(ptx_alone, "_all", False)
+        made = []
+        for path in (TESTS / "runtime" / "test_a.py", TESTS / "emulator" / "hazards" / "test_a.py"):
+            ptx_alone.begin(path)
+            made.append(hl.RawModule(code=text, backend="emulator")._compiled)
+    assert made[0].ptx == made[1].ptx and made[0].assembled and not made[1].assembled
 
 
 def test_the_time_is_told_by_file():

@@ -4,8 +4,8 @@ the others get the marker `thorough`, which `make test` leaves out and `make tes
 all that were asked for. `ci=3`: of the cases `make test-all`, which is what CI runs, takes those and every third.
 
 Without being asked, of cases that differ only in the emulator's schedule one stays for `make test` and two for `make test-all`, by turns, and of
-the cases that would stay of a test in ROOMS every fifth stays for `make test`. Where a turn begins is the test's name's: a test more or less changes
-nothing for the others. Every case of all tests runs with --every-case, and where TEST_ARGS say
+the cases that would stay of a test in ROOMS every fifth stays for `make test`, of fewer than five one. Where a turn begins is the test's name's: a test
+more or less changes nothing for the others. Every case of all tests runs with --every-case, and where TEST_ARGS say
 what runs.
 """
 from __future__ import annotations
@@ -44,8 +44,8 @@ def mark_thorough(items: Iterable[pytest.Item]) -> list[pytest.Item]:
         runs = set(sorted(runs)[turn % one_in::one_in])
         if marker:
             stay = kept(parameters, **asked)
-        if any(cases[0].path.is_relative_to(TESTS / room) for room in ROOMS) and len(stay) > EVERY and thin:
-            stay = set(sorted(stay)[turn % EVERY::EVERY])
+        if any(cases[0].path.is_relative_to(TESTS / room) for room in ROOMS) and stay and thin:
+            stay = set(sorted(stay)[turn % min(EVERY, len(stay))::EVERY])
         for number, item in enumerate(cases):
             if number not in stay:
                 item.add_marker(pytest.mark.thorough)

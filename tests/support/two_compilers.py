@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
@@ -14,6 +14,8 @@ from hopperlab.runtime.compile import assemble, toolchain
 from hopperlab.runtime.compile.nvrtc import Source, compile_source
 from hopperlab.runtime.compile.signature import read_signatures
 from hopperlab.runtime.errors import CompileError, ToolchainError
+
+from .ptx_alone import nvrtc_ptx
 
 OPCODES = ("cp", "mbarrier", "wgmma", "bar", "fence", "setmaxnreg", "ldmatrix", "stmatrix", "mma", "multimem", "red", "tensormap", "griddepcontrol")
 LIBRARY = re.compile(r"^(?:cuda/|cuda_|cooperative_groups)")
@@ -42,9 +44,9 @@ def differing(sources: Iterable[Source]) -> dict[str, object]:
     """Where the two compilers' PTX differs, of each text with the first of its sets of macros: launches, or what stands at other lines by opcode."""
     found: dict[str, object] = {}
     for source in {(source.name, source.code): source for source in reversed(list(sources))}.values():
-        theirs = _ptx(source, only_nvrtc=True)
+        theirs = _ptx(source, nvrtc_ptx)
         with mock.patch.dict(os.environ, HOPPERLAB_COMPILER="clang"):
-            ours = _ptx(source)
+            ours = _ptx(source, lambda source: compile_source(source).ptx)
         if isinstance(theirs, CompileError) or isinstance(ours, CompileError):
             if not isinstance(theirs, CompileError) or not isinstance(ours, CompileError) and "ptxas" not in str(theirs):
                 found[source.name] = (theirs, ours)         # one alone refuses it, and not for an asm statement, which ptxas reads and clang does not
@@ -59,9 +61,9 @@ def differing(sources: Iterable[Source]) -> dict[str, object]:
     return found
 
 
-def _ptx(source: Source, only_nvrtc: bool = False) -> str | CompileError:
+def _ptx(source: Source, made: Callable[[Source], str]) -> str | CompileError:
     try:
-        return compile_source(source, only_nvrtc=only_nvrtc).ptx
+        return made(source)
     except CompileError as problem:
         return problem
 

@@ -91,7 +91,7 @@ def _edits(base: str, code: str) -> list[list[str]] | None:
 def digests(kernel: Source | None) -> tuple[str, str]:
     """(hash of the PTX without its line table, hash of the PTX with it). GONE for a kernel that is not there or does not compile.
 
-    Raises ToolchainError without NVRTC, unless its PTX ships.
+    Raises ToolchainError without NVRTC.
     """
     if kernel is None:
         return GONE, GONE
