@@ -96,7 +96,7 @@ def _compared_places(request, record_property):
 def pytest_runtest_setup(item):
     from support import ptx_alone
     visits.begin()
-    ptx_alone.begin(item.path)
+    ptx_alone.begin(item.path, item.get_closest_marker("assembled") is not None)
 
 
 def pytest_sessionfinish(session):

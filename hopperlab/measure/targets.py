@@ -6,6 +6,7 @@ to TARGETS.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -69,6 +70,17 @@ def _raced(load: Load) -> list[float]:
     return _ratios(summaries.faster_of_notes(record for record in found if summaries.family(record) == "cuBLAS"))
 
 
+def _few(load: Load) -> list[float]:
+    return _products("products_few", load)
+
+
+def _few_read(load: Load) -> list[float]:
+    """Bytes of the weights a second, beside the fastest kernel that only reads; in an L2 that has nothing to write back, as that kernel finds it."""
+    most = max(record.gb_s or 0 for record in load("copies").where(kernel="bulk_read"))
+    found = summaries.faster_of_notes(load("products_few").where(kernel="final", mode="clean L2"))
+    return [record.shape[1] * record.shape[2] * 2 / (record.ms or math.inf) / 1e6 / most for record in found]
+
+
 def _chain(load: Load) -> list[float]:
     return _ratios(r for r in load("launches").where(suite="chain", mode="cold L2") if r.options[0] == "way=graph of dependent launches")
 
@@ -113,8 +125,12 @@ TARGETS: tuple[Target, ...] = (
     Target("the same at 60 others, and of the fastest of cuBLASLt's eight best candidates, timed", 1.00, 0.93, partial(_products, "products_best")),
     Target("bf16 products at seven shapes that quack is fast at and six random ones, of quack tuned at each", 1.04, None, _beside_quack),
     Target("bf16 products at the eight shapes of README's table, of the same", 1.03, None, _raced),
+    Target("bf16 products with 1 to 64 rows and weights of 32 MB and more, of cuBLAS's entries and candidates", 1.00, None, _few),
+    Target("the same, of a kernel that only reads", 0.85, None, _few_read),
     Target("fp8 products at eight shapes, of cuBLASLt", 1.10, 0.98, partial(_final, "fp8")),
     Target("fp8 products at random shapes that cuBLASLt takes, of cuBLASLt", 1.10, 0.98, partial(_drawn, "fp8_random")),
+    Target("fp8 products of 8 to 256 groups, of the faster of DeepGEMM and cuBLASLt launched once a group", 1.05, None,
+           partial(_final, "fp8_grouped", kernel="grouped_tall")),
     Target("attention forward, 30 cells, of cuDNN", 1.10, 0.98, partial(_final, "attention")),
     Target("attention forward at random cells of one length, of cuDNN", 1.10, 0.98, partial(_drawn, "attention_random")),
     Target("attention backward, 20 cells, of cuDNN", 1.00, 0.93, partial(_final, "backward")),

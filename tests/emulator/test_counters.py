@@ -126,6 +126,7 @@ def test_mbarrier_traffic_of_a_ring():
     assert counters["mbarrier_phases"] >= tiles and counters["mbarrier_blocked"] <= counters["mbarrier_waits"]
 
 
+@pytest.mark.assembled
 def test_a_counter_that_saw_nothing_is_zero_and_a_wrong_name_lists_the_right_ones():
     counters = run(STRIDED, (np.zeros(32, np.float32), np.zeros(32, np.float32), np.int32(1))).counters
     assert counters["tma_load_bytes"] == 0 and "tma_load_bytes" not in counters

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fp8/grouped.cu: every group gets its own product and nobody else's rows, whatever the router gave, under every schedule, without a hazard."""
+"""fp8/grouped.cu and grouped_tall.cu: every group gets its own product and nobody else's rows, whatever the router gave, under every schedule, without a hazard."""
+from dataclasses import replace
+from functools import partial
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -22,21 +25,40 @@ def operands(rows, n, k, seed=0):
     return a8, np.stack([b for _, b, _, _ in made]), a_scales, np.stack([s for *_, s in made]), first
 
 
-def check(rows, n, k, blocks, schedule="lazy", seed=0, beyond=0):
+def check(rows, n, k, blocks, schedule="lazy", seed=0, beyond=0, product=fp8_grouped.grouped):
     a, b, a_scales, b_scales, first = given = operands(rows, n, k, seed)
     if beyond:                                              # rows that the router gave to nobody
         first = given[4].copy()
         first[-1] -= beyond
         given = (*given[:4], first)
     c = np.full((len(a), n), 7, ml_dtypes.bfloat16)
-    launch = fp8_grouped.grouped(a, b, c, a_scales, b_scales, first, blocks=blocks, backend="emulator")
+    launch = product(a, b, c, a_scales, b_scales, first, blocks=blocks, backend="emulator")
     with hl.emulate(schedule=schedule, seed=seed, hazards="raise"):
         launch()
-    exact = fp8_grouped.reference(*given)
+    whose = ~np.isnan(fp8_grouped.reference(*given)[:, 0])
+    assert near(c, *given)[whose].all() and (c[~whose] == 7).all()
+
+
+def near(c, a, b, a_scales, b_scales, first):
+    """Which elements are as exact as fp8 products are."""
+    exact = fp8_grouped.reference(a, b, a_scales, b_scales, first)
     sizes = fp8_grouped.reference(np.abs(a.astype(np.float32)), np.abs(b.astype(np.float32)), a_scales, b_scales, first)
-    whose = ~np.isnan(exact)
-    assert (np.abs(c.astype(np.float64) - exact) <= 2.0 ** -8 * np.abs(exact) + k * 2.0 ** -22 * sizes)[whose].all()
-    assert (c[~whose] == 7).all()
+    return np.abs(c.astype(np.float64) - exact) <= 2.0 ** -8 * np.abs(exact) + b.shape[2] * 2.0 ** -22 * sizes
+
+
+def check_masked(rows, pitch, n, k, tiles, blocks, schedule="lazy", seed=0):
+    """The same groups in rooms of `pitch` rows: what is beyond a group's rows stays as it was."""
+    a, b, a_scales, b_scales, first = given = operands(rows, n, k, seed)
+    room, scales = np.zeros((len(rows), pitch, k), a.dtype), np.zeros((len(a_scales), -(-len(rows) * pitch // 4) * 4), np.float32)
+    c = np.full((len(rows), pitch, n), 7, ml_dtypes.bfloat16)
+    for group, count in enumerate(rows):
+        room[group, :count] = a[first[group]:first[group + 1]]
+        scales[:, group * pitch:group * pitch + count] = a_scales[:, first[group]:first[group + 1]]
+    launch = fp8_grouped.masked(room, b, c, scales, b_scales, np.array(rows, np.int32), 1, tiles, blocks, "emulator")
+    with hl.emulate(schedule=schedule, seed=seed, hazards="raise"):
+        launch()
+    assert near(np.concatenate([c[group, :count] for group, count in enumerate(rows)]), *given).all()
+    assert all((c[group, count:] == 7).all() for group, count in enumerate(rows))
 
 
 @pytest.mark.parametrize("rows", ROUTED)
@@ -53,6 +75,66 @@ def test_every_schedule(schedule, seed):
 
 def test_rows_beyond_the_last_group_stay_as_they_were():
     check((60, 70), 136, 144, 1, beyond=30)
+
+
+TILES = (fp8_grouped.FEW, fp8_grouped.SOME, fp8_grouped.SOME_DEEP, fp8_grouped.MANY, fp8_grouped.Tiles(1, 2, 6))
+
+
+@pytest.mark.parametrize("tiles", TILES, ids=str)
+@pytest.mark.parametrize("rows, n, k", [(rows, *size) for rows, size in zip(ROUTED, ((136, 784), (8, 16), (264, 400), (136, 144), (520, 272)))])
+@pytest.mark.sampled(by="tiles")
+def test_tall_tiles_of_any_kind(rows, n, k, tiles):
+    check(rows, n, k, 4, product=partial(fp8_grouped.tall, tiles=tiles))
+
+
+@pytest.mark.parametrize("tiles", TILES, ids=str)
+@pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("random", 2), ("late-wgmma", 0), ("late-copies", 0)])
+def test_tall_tiles_under_every_schedule(schedule, seed, tiles):
+    check((64, 130, 0, 1), 136, 784, 2, schedule, seed, product=partial(fp8_grouped.tall, tiles=tiles))
+
+
+@pytest.mark.parametrize("tiles", TILES, ids=str)
+@pytest.mark.parametrize("rows, pitch", [((64, 130, 0, 1), 132), ((3, 70), 130), ((200, 256, 5), 256)])
+@pytest.mark.sampled(by="tiles")
+def test_rooms_of_one_size(rows, pitch, tiles):
+    check_masked(rows, pitch, 136, 400, tiles, 4)
+
+
+def test_tall_tiles_leave_rows_beyond_the_last_group():
+    check((60, 70), 136, 144, 2, beyond=30, product=fp8_grouped.tall)
+
+
+@pytest.mark.parametrize("gone, kind", [
+    ("                    release(slot);\n", "deadlock"),
+    ("                wgmma_wait_group<0>();\n", "register-in-flight"),
+    (", fence_proxy_async_shared_cta();      // scales were read by ordinary loads", "unfenced-overwrite"),
+])
+def test_what_orders_the_tall_tiles_is_missed_when_it_is_gone(gone, kind):
+    source = hl.kernel_source("fp8/grouped_tall.cu")
+    assert gone in source
+    a, b, a_scales, b_scales, first = operands((64, 130), 136, 1296)
+    c = np.zeros((len(a), 136), ml_dtypes.bfloat16)
+    launch = fp8_grouped.tall(a, b, c, a_scales, b_scales, first, fp8_grouped.Tiles(2, 2, 2), 1, "emulator")
+    module = hl.RawModule(code=source.replace(gone, ";" if gone.startswith(",") else ""), name="fp8/grouped_tall.cu", options=launch.kernel.module.options, backend="emulator")
+    with hl.emulate(hazards="collect") as run:
+        replace(launch, kernel=module.get_function("gemm"))()
+    assert kind in {hazard.kind for hazard in (*run.hazards, *run.warnings)}
+
+
+@pytest.mark.parametrize("groups, rows, n, k, tiles", [(16, 512, 4096, 7168, fp8_grouped.MANY), (64, 256, 4096, 7168, fp8_grouped.SOME_DEEP),
+                                                       (64, 186, 6144, 1792, fp8_grouped.SOME), (128, 16, 4096, 7168, fp8_grouped.FEW)])
+def test_tiles_are_chosen_by_rows_of_a_group(groups, rows, n, k, tiles):
+    assert fp8_grouped.chosen(groups, rows, n, k) == tiles and all(one.shared <= 232448 for one in TILES)
+
+
+@pytest.mark.parametrize("change", [lambda a, b, c, counts: (a[0], b, c, counts), lambda a, b, c, counts: (a, b[:1], c, counts),
+                                    lambda a, b, c, counts: (a, b, c[:, :10], counts), lambda a, b, c, counts: (a, b, c, counts[:1])])
+def test_rooms_that_do_not_fit_are_refused(change):
+    _, b, _, b_scales, _ = operands((60, 70), 136, 144)
+    a, c, counts = np.zeros((2, 72, 144), ml_dtypes.float8_e4m3fn), np.zeros((2, 72, 136), ml_dtypes.bfloat16), np.zeros(2, np.int32)
+    a, b, c, counts = change(a, b, c, counts)
+    with pytest.raises(OperandError, match="groups"):
+        fp8_grouped.masked(a, b, c, np.zeros((2, 144), np.float32), b_scales, counts, 10, backend="emulator")
 
 
 @pytest.mark.parametrize("change, rule", [

@@ -39,7 +39,7 @@ HEADER = {**dict.fromkeys(HEADER_FIELDS, "x"), "gpu": "NVIDIA H200"}
     (Request("ladder", peers=["cublas"]), "takes no --peers"),
     (Request("fp8", kernels=["final"]), "fp8 is measured as a whole and takes no --kernels"),
     (Request("lessons", kernels=["gemm"]), "lessons has no 'gemm'; there are copy, tma_vs_cp_async, timing, roles, schedules, "
-     "pipelines, engine, triton_roles, clusters, bugs"),
+     "pipelines, engine, fp8_grouped, triton_roles, clusters, bugs"),
     (Request("gemm", kernels=["none"], peers=["none"]), "nobody would race"),
     (Request("memcheck"), "no suite 'memcheck'"),
 ])

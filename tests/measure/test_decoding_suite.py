@@ -36,6 +36,7 @@ def a_gpu(monkeypatch):
     monkeypatch.setattr(decoding.Launch, "bound", lambda self: self)
 
 
+@pytest.mark.assembled
 def test_a_record_is_told_beside_the_faster_read(a_gpu, monkeypatch):
     step = a_step()
     given = step.given

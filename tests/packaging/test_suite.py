@@ -204,6 +204,7 @@ def test_of_the_course_s_own_kernels_ptx_alone_is_made_and_ptxas_says_the_rest_w
     monkeypatch.delenv("HOPPERLAB_COMPILER", raising=False)
     names = "copy/bulk_copy.cu", "gemm/pingpong.cu"
     whole = {name: nvrtc.compile_source(nvrtc.Source(hl.kernel_source(name), name)) for name in names}
+    monkeypatch.setattr(ptx_alone, "_which", "own")
     with ptx_alone.taken():
         own = {name: hl.RawModule(code=hl.kernel_source(name), name=name, backend="emulator") for name in names}
         edited = hl.RawModule(code=hl.kernel_source(names[0]) + "// edited\n", name=names[0], backend="emulator")
@@ -218,12 +219,12 @@ def test_what_a_test_of_the_emulator_compiles_is_ptx_alone_too(monkeypatch):
     monkeypatch.delenv("HOPPERLAB_COMPILER", raising=False)
     text = 'extern "C" __global__ void one(int* x) { *x = 1; }'
     with ptx_alone.taken():
-        monkeypatch.setattr(ptx_alone, "_all", False)
+        monkeypatch.setattr(ptx_alone, "_which", ptx_alone._which)
         made = []
-        for path in (TESTS / "runtime" / "test_a.py", TESTS / "emulator" / "hazards" / "test_a.py"):
-            ptx_alone.begin(path)
+        for path, marked in ((TESTS / "runtime" / "test_a.py", False), (TESTS / "emulator" / "hazards" / "test_a.py", False), (TESTS / "emulator" / "test_a.py", True)):
+            ptx_alone.begin(path, marked)
             made.append(hl.RawModule(code=text, backend="emulator")._compiled)
-    assert made[0].ptx == made[1].ptx and made[0].assembled and not made[1].assembled
+    assert made[0].ptx == made[1].ptx and [one.assembled for one in made] == [True, False, True]
 
 
 def test_the_time_is_told_by_file():

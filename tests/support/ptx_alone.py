@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVRTC makes PTX alone, where that is all a test needs: half of the time that it takes would be ptxas's. So it is with the course's kernels as they lie
 there, and with every source in the rooms of ROOMS. Registers at entry follow from launch bounds; machine code, spills and notes come from ptxas when
-somebody asks, as for PTX of others. What else was edited is compiled as everywhere else, and `make test-every` does so with all.
+somebody asks, as for PTX of others. What else was edited is compiled as everywhere else, and so is what tests marked `assembled` compile, and all of
+`make test-every`.
 """
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ ROOMS = ("emulator", "kernels")         # folders where no test asks what ptxas 
 WHOLE = frozenset(("gemm/shared_tile.cu", "gemm/mma_multistage.cu", "gemm/cp_async_mma.cu", "gemm/multistage.cu", "gemm/wgmma_operands.cu", "gemm/warp_specialized.cu",
                    "registers/roles.cu", "wgmma/one_tile.cu"))         # whose registers lessons show at each launch, or count on
 
-_all = False        # whether the test that runs lies in ROOMS
+_which = "own"      # of the test that runs: "all" in ROOMS, "none" where it is marked
 
 
-def begin(path: Path) -> None:
-    """A test of this file is next."""
-    global _all
-    _all = any(path.is_relative_to(TESTS / room) for room in ROOMS)
+def begin(path: Path, marked: bool) -> None:
+    """A test of this file is next. marked: it wants machine code at once."""
+    global _which
+    _which = "none" if marked else "all" if any(path.is_relative_to(TESTS / room) for room in ROOMS) else "own"
 
 
 @cache
@@ -47,7 +48,7 @@ def _own(source: Source) -> bool:
 def compile_source(source: Source, use_cache: bool = True, only_nvrtc: bool = False) -> Compiled:
     """As nvrtc.compile_source, without machine code where that is not needed."""
     plain = use_cache and not only_nvrtc and source.arch == ARCH and not source.headers and "HOPPERLAB_COMPILER" not in os.environ
-    if plain and (_all or _own(source)) and toolchain.has_nvrtc() and assemble.ptxas() is not None:
+    if plain and (_which == "all" or _which == "own" and _own(source)) and toolchain.has_nvrtc() and assemble.ptxas() is not None:
         return nvrtc.compile_source(replace(source, arch=VIRTUAL), only_nvrtc=True)
     return nvrtc.compile_source(source, use_cache, only_nvrtc)
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fp8/grouped.cu, ready to call: the products of a mixture-of-experts layer in one launch, in either place.
+"""fp8/grouped.cu and fp8/grouped_tall.cu, ready to call: the products of a mixture-of-experts layer in one launch, in either place.
 
 The rows of all groups lie one behind the other: a rows x k and c rows x n, with a_scales[k-block][row] (1 x 128); group g has rows
 first[g] .. first[g + 1] - 1, its own b[g], n x k, and b_scales[g][n-block][k-block] (128 x 128). Dtypes as in fp8.py.
+In the masked layout, which grouped_tall.cu takes too, every group has as much room as the others and fills the first `counts[g]` rows of it.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +24,52 @@ from .operand_checks import OperandError
 
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Macros of fp8/grouped_tall.cu: tiles of 64 * consumers * rows rows and 128 columns. promotion: into the L2, of A and B."""
+
+    consumers: int = 2
+    rows: int = 2
+    stages: int = 4
+    cluster: int = 1
+    unroll: int = 1
+    slots: int = 1
+    promotion: str = "256B"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """For the compiler."""
+        return (f"-DCONSUMERS={self.consumers}", f"-DROWS={self.rows}", f"-DSTAGES={self.stages}", f"-DCLUSTER_N={self.cluster}", f"-DUNROLL={self.unroll}",
+                f"-DC_SLOTS={self.slots}")
+
+    @property
+    def half(self) -> int:
+        """Rows of a half: of the box of A."""
+        return 64 * self.consumers
+
+    @property
+    def shared(self) -> int:
+        """Dynamic shared memory in bytes: tiles, scales, slots of C, barriers."""
+        scales = -(-(self.half + 4) * 4 // 128) * 128
+        return self.stages * ((self.half * self.rows + fp8.BLOCK) * fp8.BLOCK + self.rows * scales) + self.consumers * self.slots * 8192 + 128
+
+
+FEW, SOME, SOME_DEEP, MANY = Tiles(1, 1, 8, 2), Tiles(2, 1, 6), Tiles(2, 1, 5, 2, 8, 2), Tiles(2, 2, 3, 2, 8, 2)
+DEEP = 4096                             # a k from which unrolled k-blocks pay
+TIMES = ((FEW, 0.62), (SOME, 1.0), (MANY, 1.75))        # of a tile, relative to one of 128 rows (H100, 22 cells with seed 77)
+
+
+def chosen(groups: int, rows: float, n: int, k: int) -> Tiles:
+    """Tiles for `rows` rows a group on average, of which a group's last tile wastes half: those that need least time in turns of all SMs, of
+    which the last is half as long as a whole one, as far as can be known."""
+    def cost(tiles: Tiles, time: float) -> float:
+        high = max(1.0, rows / (tiles.half * tiles.rows) + 0.5)
+        turns = groups * high * -(-n // fp8.BLOCK) / SMS
+        return time * (turns + math.ceil(turns)) / 2
+    found = min(TIMES, key=lambda entry: cost(*entry))[0]
+    return SOME_DEEP if found == SOME and k >= DEEP else found
 
 
 def sizes(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first: Array) -> tuple[int, int, int, int]:
@@ -57,6 +106,44 @@ def grouped(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, firs
     room = xp.zeros(blocks * 2 * 128, np.uint8)
     return Launch(kernel, (blocks,), (384,), (*maps, b_scales, first, room, c, *(np.int32(number) for number in (groups, n, k))),
                   stages * 33408 + 16384 + 256 + 128)
+
+
+def tall(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first: Array, tiles: Tiles | None = None, blocks: int = SMS,
+         backend: str | None = None) -> Launch:
+    """The same as `grouped` by fp8/grouped_tall.cu. tiles: as `chosen` says for all rows over the groups."""
+    rows, groups, n, k = sizes(a, b, c, a_scales, b_scales, first)
+    return _tall(a, b, c, a_scales, b_scales, first, 0, tiles or chosen(groups, rows / groups, n, k), blocks, backend)
+
+
+def masked(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, counts: Array, rows: float, tiles: Tiles | None = None, blocks: int = SMS,
+           backend: str | None = None) -> Launch:
+    """The masked layout: a is groups x pitch x k, c groups x pitch x n, a_scales k-blocks x (groups * pitch, or a few more), and of each group the first
+    counts[g] rows are given and made; the others stay as they are. rows: how many the caller expects in a group, by which tiles are chosen. counts is
+    read on the device only: its values are not checked."""
+    checks.array("counts", counts, ("int32",), 1, aligned=4)
+    groups, pitch = _room(a, b, c, counts)
+    flat_a, flat_c = a.reshape(groups * pitch, a.shape[2]), c.reshape(groups * pitch, c.shape[2])
+    fp8.sizes(flat_a, b[0], flat_c, a_scales, b_scales[0])
+    return _tall(flat_a, b, flat_c, a_scales, b_scales, counts, pitch, tiles or chosen(groups, rows, c.shape[2], a.shape[2]), blocks, backend)
+
+
+def _room(a: Array, b: Array, c: Array, counts: Array) -> tuple[int, int]:
+    """(groups, rows that each has room for). Raises OperandError."""
+    if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[2] != b.shape[2] or tuple(c.shape) != (*a.shape[:2], b.shape[1]) or a.shape[0] != b.shape[0]:
+        raise OperandError("shape", f"a has shape {tuple(a.shape)}, b {tuple(b.shape)}, c {tuple(c.shape)}: they are groups x rows x k, groups x n x k, groups x rows x n")
+    if counts.shape != (a.shape[0],):
+        raise OperandError("shape", f"counts has shape {tuple(counts.shape)}: {a.shape[0]} groups have as many numbers of rows")
+    return a.shape[0], a.shape[1]
+
+
+def _tall(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first: Array, pitch: int, tiles: Tiles, blocks: int, backend: str | None) -> Launch:
+    groups, n, k = b.shape
+    kernel = load_kernel("fp8/grouped_tall.cu", "gemm", tiles.options, backend=backend)
+    maps = (TensorMap.tiled(a, box=(tiles.half // tiles.cluster, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
+            TensorMap.tiled(b.reshape(groups * n, k), box=(fp8.BLOCK, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
+            TensorMap.tiled(c, box=(64, 64), swizzle="128B", dtype="bfloat16" if c.dtype == np.uint16 else None),
+            TensorMap.tiled(a_scales[:, :a.shape[0]], box=(1, tiles.half + 4)))
+    return Launch(kernel, (max(blocks // tiles.cluster, 1) * tiles.cluster,), (128 * (tiles.consumers + 1),), (*maps, b_scales, first, c, *(np.int32(number) for number in (pitch, groups, n, k))), tiles.shared)
 
 
 def reference(a8: np.ndarray, b8: np.ndarray, a_scales: np.ndarray, b_scales: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -2,10 +2,20 @@
 """Operands of a block-scaled fp8 product, what others make of them (cuBLASLt, DeepGEMM), and the share of a result that is wrong. Needs PyTorch and CuPy."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from ..launches import fp8
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A product of groups: run() launches it, results are the tensors that hold each group's rows afterwards."""
+
+    run: Callable[[], None]
+    results: Sequence[Any]
 
 
 def operands(shape: tuple[int, int, int], seed: int = 11) -> dict:
@@ -84,6 +94,37 @@ def deepgemm(given: Mapping) -> Callable[[], None] | None:
     return lambda: deep_gemm.fp8_gemm_nt((t["a"], a_scales), (t["b"], t["b_scales"]), t["c"], None, disable_ue8m0_cast=True)
 
 
+def deepgemm_behind_one_another(given: Mapping, rows: Sequence[int]) -> Contestant | None:
+    """DeepGEMM's product of groups whose rows lie one behind the other, each from a multiple of its tile's height; None where it is not installed."""
+    try:
+        import deep_gemm
+    except (ImportError, OSError):
+        return None
+    import torch
+    t, height = given["tensors"], deep_gemm.get_m_alignment_for_contiguous_layout()
+    begins = [0, *accumulate(-(-count // height) * height for count in rows)]
+    a, a_scales = t["a"].new_zeros(begins[-1], t["a"].shape[1]), t["a_scales"].new_zeros(t["a_scales"].shape[0], begins[-1])
+    group, d = t["first"].new_full((begins[-1],), -1), t["c"].new_full((begins[-1], t["c"].shape[1]), float("nan"))
+    for number, (count, here, there) in enumerate(zip(rows, begins, accumulate((0, *rows)))):
+        a[here:here + count], a_scales[:, here:here + count], group[here:here + count] = t["a"][there:there + count], t["a_scales"][:, there:there + count], number
+    torch.cuda.synchronize()
+    return Contestant(lambda: deep_gemm.m_grouped_fp8_gemm_nt_contiguous((a, a_scales.t()), (t["b"], t["b_scales"]), d, group, disable_ue8m0_cast=True),
+                      [d[here:here + count] for here, count in zip(begins, rows)])
+
+
+def deepgemm_masked(room: Mapping, given: Mapping, rows: Sequence[int]) -> Contestant | None:
+    """DeepGEMM's product of groups in rooms of one size; None where it is not installed. room: a, a_scales (groups x rows x k-blocks), c, counts."""
+    try:
+        import deep_gemm
+    except (ImportError, OSError):
+        return None
+    t, d = given["tensors"], room["c"].new_full(room["c"].shape, float("nan"))
+    a_scales = room["a_scales"].transpose(1, 2).contiguous().transpose(1, 2)      # of each group one column after the other, as it wants them
+    expected = max(1, sum(rows) // len(rows))
+    return Contestant(lambda: deep_gemm.m_grouped_fp8_fp4_gemm_nt_masked((room["a"], a_scales), (t["b"], t["b_scales"]), d, room["counts"], expected,
+                                                                         disable_ue8m0_cast=True), [d[group, :count] for group, count in enumerate(rows)])
+
+
 def exact_product(given: Mapping, scaled: bool = True) -> Any:
     """The product in fp32 by PyTorch (TF32 off), from the quantised operands."""
     import torch
@@ -105,6 +146,10 @@ def wrong(given: Mapping, run: Callable[[], None], scaled: bool = True, loose: f
     torch.cuda.synchronize()
     run()
     torch.cuda.synchronize()
-    exact = exact_product(given, scaled) if exact is None else exact
+    return share_off(given["tensors"]["c"], exact_product(given, scaled) if exact is None else exact, loose)
+
+
+def share_off(c: Any, exact: Any, loose: float = 2.0 ** -9) -> float:
+    """Share of the elements of a tensor c that are so far from `exact`."""
     scale = float(exact.square().mean().sqrt())
-    return float((~((given["tensors"]["c"].float() - exact).abs() <= 2.0 ** -8 * exact.abs() + loose * scale)).float().mean())
+    return float((~((c.float() - exact).abs() <= 2.0 ** -8 * exact.abs() + loose * scale)).float().mean())

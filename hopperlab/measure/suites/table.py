@@ -119,6 +119,12 @@ SUITES: tuple[Suite, ...] = (
           "--modes cold clean --power 0 --rounds 15 --out hopperlab/recordings/products_quack.json",
           "`final` as the cost model picks it, beside quack's product, which tries its configurations at each shape, and cuBLAS: seven shapes that quack was "
           "known to be fast at, and six drawn at random (seed 20261126)", kind=RACE, method="suites.race:METHOD"),
+    Suite("gemm", "products_few", "suites.race_gemm:RACES",
+          "hopperlab bench gemm --shapes 7x2240x13184 1x4608x12032 14x4608x6336 3x18240x9024 53x21824x6080 5x5760x8064 1x15360x14720 27x5440x10880 "
+          "5x8768x4224 2x3008x27584 13x5248x10944 62x17920x6784 32x14592x2048 2x12288x2304 2x23232x2560 14x4416x10560 31x2816x12800 11x6144x9792 "
+          "2x18112x4096 11x14656x3264 --kernels final --peers cublas cublaslt --modes cold clean --power 0 --rounds 15 --out hopperlab/recordings/products_few.json",
+          "`final` as the cost model picks it, beside cuBLAS, for 1 to 64 rows and weights of 32 MB and more, 20 shapes drawn at random (seed 20261126)",
+          kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "peers", "suites.race_gemm:RACES", f"hopperlab bench gemm --shapes 1024 4096 --kernels none {_OUT}/peers.json",
           "the peers of a product beside each other", kind=RACE, method="suites.race:METHOD"),
     Suite("search", "search", "suites.search:measure", f"hopperlab bench search {_OUT}",
@@ -194,6 +200,10 @@ SUITES: tuple[Suite, ...] = (
           "how many tensor maps the copy engine keeps, in which pieces a box counts on a barrier that was told too few bytes (lesson 05x), im2col loads "
           "whose corners differ (lesson 06x)",
           rounds=5, keeps=True, method="suites.engine:METHOD"),
+    Suite("lessons", "fp8_grouped", "suites.fp8_grouped:measure", f"hopperlab bench lessons --kernels fp8_grouped {_OUT}",
+          "fp8 products of groups, as in a mixture-of-experts layer, at drawn numbers of groups and rows, in both layouts: `grouped_tall` beside DeepGEMM, where it is "
+          "installed, and cuBLASLt launched once a group (lesson 15)",
+          rounds=15, keeps=True, method="suites.fp8_grouped:METHOD"),
     Suite("lessons", "triton_roles", "suites.triton_roles:measure", f"hopperlab bench lessons --kernels triton_roles {_OUT}",
           "a product in Triton with and without `warp_specialize`, beside cuBLAS: right or not, registers, speed (lesson 18)",
           rounds=9, keeps=True, method="suites.triton_roles:METHOD"),

@@ -1,0 +1,203 @@
+// fp8/grouped.cu for many and for few rows a group: C[r,n] = sum over k-blocks of (A scale * B scale) * (A block * B[g] block^T) for
+// the rows r of group g, all groups in one launch, with what fp8/block_scaled.cu gained:
+// - ROWS 2: a tile twice as tall, of which a consumer multiplies a block of 64 rows of either half, one after the other, with the same
+//   tile of B. Where a group's last tile has rows in its upper half alone, the lower one is neither loaded nor multiplied;
+// - CONSUMERS 1: tiles of 64 rows, for groups of a few rows, which wait for B and for nothing else: more stages fit;
+// - CLUSTER_N 2: two CTAs side by side share the tile of A by multicast; UNROLL k-blocks one after the other in the code;
+// - C_SLOTS chunks of 64 columns leave at once;
+// - nobody edits a tensor map: 64 rows that a group has whole leave by TMA, what is left at its end by guarded stores of its rows;
+// - a stage's descriptors are those of the first stage moved on; scales are read behind the wgmmas; whether the next tile is there is
+//   asked before the promotion, where the code is not unrolled.
+//
+// Macros: CONSUMERS (1 or 2), ROWS (1 or 2), STAGES, CLUSTER_N (1 or 2), UNROLL, C_SLOTS (1 or 2). Launch: grid a multiple of CLUSTER_N, at most the
+// SMs, block 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (TILE_BYTES + ROWS * SCALE_SLOT) + CONSUMERS * C_SLOTS * 8192 + 128.
+// Tensor maps: A box HALF / CLUSTER_N rows x 128 columns, B (all groups, one behind the other: groups * n rows) box 128 x 128, both uint8, swizzle
+// 128B, fill zero; c_map box 64 x 64 bf16, swizzle 128B, of all of C; a_scales (k-blocks x rows floats) box 1 x (HALF + 4).
+// b_scales: groups x ceil(n / 128) x k-blocks floats. pitch 0: the groups' rows lie one behind the other, and first has groups + 1 row
+// numbers, where each begins and the last ends; else group g begins at row g * pitch (the masked layout), and first[g] is how many rows
+// it has. k a multiple of 16, n of 8. Measured in recordings/fp8_grouped.json.
+#include <cuda_bf16.h>
+#include <hopperlab/epilogue.cuh>
+#include <hopperlab/fp8.cuh>
+#include <hopperlab/multicast.cuh>
+#include <hopperlab/ring.cuh>
+#include <hopperlab/ring_barriers.cuh>
+#include <hopperlab/setmaxnreg.cuh>
+
+#ifndef CONSUMERS
+#define CONSUMERS 2
+#endif
+#ifndef ROWS
+#define ROWS 2
+#endif
+#ifndef STAGES
+#define STAGES 4
+#endif
+#ifndef CLUSTER_N
+#define CLUSTER_N 1
+#endif
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+#ifndef C_SLOTS
+#define C_SLOTS 1
+#endif
+
+constexpr int HALF = 64 * CONSUMERS, BM = HALF * ROWS, BN = 128, THREADS = 128 * (CONSUMERS + 1);
+constexpr int HALF_BYTES = HALF * FP8_BK, A_BYTES = BM * FP8_BK, B_BYTES = BN * FP8_BK, TILE_BYTES = A_BYTES + B_BYTES, SLOT_BYTES = 8192;
+constexpr int SCALE_BYTES = (HALF + 4) * 4, SCALE_SLOT = (SCALE_BYTES + 127) / 128 * 128;    // a box of scales, and its place
+constexpr int SHARE = HALF / CLUSTER_N;                         // rows of a half that one CTA loads for all of its cluster
+
+// Where tile number `index` of all groups lies; tiles of a cluster, side by side, count as one. Numbers only grow, so the walk goes on from where it stood.
+struct Walk {
+    const int* first;
+    int pitch, cols, group = 0, before = 0;                     // before: tiles of the groups left behind
+
+    __device__ Walk(const int* first, int pitch, int cols) : first(first), pitch(pitch), cols(cols) {}
+    __device__ int begin() const { return pitch ? group * pitch : first[group]; }                 // of the group, in A and C
+    __device__ int height() const { return pitch ? first[group] : first[group + 1] - first[group]; }
+    __device__ int tiles() const { return (height() + BM - 1) / BM; }                             // one above the other
+    __device__ bool reach(int index, int groups) {
+        while (group < groups && index >= before + tiles() * cols) before += tiles() * cols, group++;
+        return group < groups;
+    }
+    __device__ int row(int index) const { return (index - before) % tiles() * BM; }               // in the group; down a column: its B is read once
+    __device__ int col(int index) const { return (index - before) / tiles(); }
+};
+
+// A consumer's way through the ring.
+struct Consumer {
+    mbarrier_t *full, *empty;
+    unsigned theirs;                                            // empty barriers of the CTA that this lane tells, where there is a cluster
+    unsigned long long first_a, first_b;                        // descriptors of its rows of A and of B in the first slot
+    Ring<STAGES> ring;
+    bool here = false;                                          // the next tile was seen to be there
+
+    __device__ __forceinline__ void release(int slot) {
+        __syncwarp();                                           // all lanes have read their scales
+        if (CLUSTER_N == 1 && threadIdx.x % 32 == 0) mbarrier_arrive(&empty[slot]);
+        if (CLUSTER_N > 1 && threadIdx.x % 32 < CLUSTER_N) mbarrier_arrive_remote_slot(theirs + slot * 8);
+    }
+
+    // sum += k_tiles k-blocks of a tile, of BLOCKS blocks of 64 rows. of_a: the scales of the thread's upper row in slot 0; of_b: those of the tile.
+    template <int BLOCKS>
+    __device__ __forceinline__ void multiply(float (&sum)[ROWS][1][BN / 2], const float* of_a, const float* of_b, int k_tiles) {
+        float part[BN / 2];
+        #pragma unroll UNROLL
+        for (int i = 0; i < k_tiles; i++) {
+            float b_scale = 0, upper[BLOCKS], lower[BLOCKS];
+            int slot = ring.slot;
+            unsigned long long a = wgmma_descriptor_at(first_a, slot * TILE_BYTES), b = wgmma_descriptor_at(first_b, slot * TILE_BYTES);
+            if (!here) mbarrier_wait_parity(&full[slot], ring.phase);
+            #pragma unroll
+            for (int x = 0; x < BLOCKS; x++) {
+                wgmma_fence();
+                wgmma_k_block_e4m3(part, wgmma_descriptor_at(a, x * HALF_BYTES), b, 0);
+                wgmma_commit_group();
+                if (x == 0) {                                   // scales are read behind the wgmmas, which would else wait for them
+                    __syncwarp();                               // over which the compiler moves no load
+                    #pragma unroll
+                    for (int y = 0; y < BLOCKS; y++) {
+                        const float* scale = of_a + (slot * ROWS + y) * (SCALE_SLOT / 4);
+                        upper[y] = scale[0], lower[y] = scale[8];
+                    }
+                    b_scale = of_b[i];
+                }
+                wgmma_wait_group<0>();
+                if (x == BLOCKS - 1) {                          // before the last promotion
+                    release(slot);
+                    ring.advance();
+                    if (UNROLL == 1) here = mbarrier_test_wait_parity(&full[ring.slot], ring.phase);
+                }
+                promote(sum[x][0], 0, part, upper[x] * b_scale, lower[x] * b_scale);
+            }
+        }
+    }
+};
+
+extern "C" __global__ void
+#if CLUSTER_N > 1
+__cluster_dims__(CLUSTER_N, 1, 1)
+#endif
+__launch_bounds__(THREADS, 1)
+gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c_map,
+     const __grid_constant__ TensorMap a_scales, const float* __restrict__ b_scales, const int* __restrict__ first, __nv_bfloat16* c,
+     int pitch, int groups, int n, int k) {
+    extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), slots of C, STAGES x scales, barriers
+    unsigned char* slots = shared + STAGES * TILE_BYTES;
+    unsigned char* scales = slots + CONSUMERS * C_SLOTS * SLOT_BYTES;
+    mbarrier_t* full = reinterpret_cast<mbarrier_t*>(scales + STAGES * ROWS * SCALE_SLOT);
+    mbarrier_t* empty = full + STAGES;
+    require_aligned(shared, 1024);
+    int k_tiles = (k + FP8_BK - 1) / FP8_BK, cols = (n + BN - 1) / BN, warpgroup = threadIdx.x / 128;
+    int across = CLUSTER_N > 1 ? cluster_ctarank() : 0, start = blockIdx.x / CLUSTER_N, step = gridDim.x / CLUSTER_N;
+    if (threadIdx.x == 0) {
+        // This CTA's producer, and the bytes of all; a lane of each consumer warp of each CTA.
+        ring_barriers_init<STAGES>(full, 1, empty, 4 * CONSUMERS * CLUSTER_N);
+        if (CLUSTER_N > 1) fence_mbarrier_init_release_cluster();
+    }
+    __syncwarp();
+    if (CLUSTER_N > 1) {
+        barrier_cluster_arrive_relaxed();                       // nobody, in any CTA, touches a barrier before it is one
+        barrier_cluster_wait();
+    } else {
+        __syncthreads();
+    }
+
+    Walk walk(first, pitch, (cols + CLUSTER_N - 1) / CLUSTER_N);
+    auto column = [&](int index) { return walk.col(index) * CLUSTER_N + across; };                // of tiles; past the last one it has none
+    if (warpgroup == 0) {
+        if (CONSUMERS == 2) setmaxnreg_dec<24>();
+        if (threadIdx.x == 0) {
+            Ring<STAGES> ring;
+            for (int index = start; walk.reach(index, groups); index += step) {
+                int row0 = walk.begin() + walk.row(index), b_row = walk.group * n + column(index) * BN;
+                int halves = walk.height() - walk.row(index) > HALF ? ROWS : 1;
+                for (int i = 0; i < k_tiles; i++, ring.advance()) {
+                    unsigned char* stage = shared + ring.slot * TILE_BYTES;
+                    mbarrier_t* arrived = &full[ring.slot];
+                    mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1), fence_proxy_async_shared_cta();      // scales were read by ordinary loads
+                    mbarrier_arrive_expect_tx(arrived, B_BYTES + halves * (HALF_BYTES + SCALE_BYTES));
+                    cp_async_bulk_tensor_2d_load(stage + A_BYTES, &b, arrived, i * FP8_BK, b_row);
+                    for (int x = 0; x < halves; x++) {
+                        int row = row0 + x * HALF;
+                        unsigned char* half = stage + x * HALF_BYTES;
+                        if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(half, &a, arrived, i * FP8_BK, row);
+                        else cp_async_bulk_tensor_2d_load_multicast(half + across * SHARE * FP8_BK, &a, arrived, (1 << CLUSTER_N) - 1, i * FP8_BK, row + across * SHARE);
+                        // A box of scales begins at a multiple of 16 bytes, and a group anywhere: up to 3 rows earlier, and 4 longer.
+                        cp_async_bulk_tensor_2d_load(scales + (ring.slot * ROWS + x) * SCALE_SLOT, &a_scales, arrived, row / 4 * 4, i);
+                    }
+                }
+            }
+            for (int s = 0; CLUSTER_N > 1 && s < STAGES; s++, ring.advance())       // all slots have come back: nobody writes here
+                mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
+        }
+        return;
+    }
+    if (CONSUMERS == 2) setmaxnreg_inc<240>();
+    int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128;
+    int upper_row = me * 64 + thread / 32 * 16 + thread % 32 / 4;     // this thread's upper row in each half; the lower one is 8 below
+    Consumer consumer{full, empty, CLUSTER_N > 1 ? mapa_shared_cluster(empty, threadIdx.x % CLUSTER_N) : 0, wgmma_descriptor_k_major<128>(shared_address(shared) + me * 64 * FP8_BK),
+                      wgmma_descriptor_k_major<128>(shared_address(shared) + A_BYTES)};
+    float sum[ROWS][1][BN / 2];
+    for (int index = start; walk.reach(index, groups); index += step) {
+        #pragma unroll
+        for (int x = 0; x < ROWS; x++)
+            #pragma unroll
+            for (int i = 0; i < BN / 2; i++) sum[x][0][i] = 0;
+        int row0 = walk.begin() + walk.row(index), end = walk.begin() + walk.height();
+        const float* of_a = reinterpret_cast<const float*>(scales) + row0 % 4 + upper_row;
+        const float* of_b = b_scales + static_cast<size_t>(walk.group * cols + min(column(index), cols - 1)) * k_tiles;
+        bool low = end - row0 <= HALF;                          // rows in the upper half alone
+        if (low) consumer.multiply<1>(sum, of_a, of_b, k_tiles);
+        else consumer.multiply<ROWS>(sum, of_a, of_b, k_tiles);
+        #pragma unroll
+        for (int x = 0; x < ROWS; x++) {
+            int row = row0 + x * HALF + me * 64, col = column(index) * BN;
+            if (row + 64 <= end) store_accumulators_tma<C_SLOTS>(&c_map, sum[x], slots + me * C_SLOTS * SLOT_BYTES, 1 + me, row, col, end, n);
+            else if (row < end) store_accumulator(c, sum[x][0], row, col, end, n);
+        }
+    }
+    if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
+}
+// SPDX-License-Identifier: Apache-2.0
