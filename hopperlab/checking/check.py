@@ -245,7 +245,8 @@ class _Trials:
             if wrong and carried.to and (nearer := self._altered(case := self._case(shape), replace(case.carried[number], to=""), shape)):
                 carried, wrong = replace(carried, to=""), nearer             # the loads themselves went by other ways
             if wrong:
-                return [Finding("mechanism", f"The values are right, but not by what was asked for. In a second run ({self.exercise.says(shape)}) "
+                given = "with inputs of its own" if carried.own else self.exercise.says(shape)
+                return [Finding("mechanism", f"The values are right, but not by what was asked for. In a second run ({given}) "
                                              f"{carried.told}. There, {wrong.rstrip(' .')}.")]
         return []
 
