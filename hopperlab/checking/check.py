@@ -245,7 +245,8 @@ class _Trials:
             if wrong and carried.to and (nearer := self._altered(case := self._case(shape), replace(case.carried[number], to=""), shape)):
                 carried, wrong = replace(carried, to=""), nearer             # the loads themselves went by other ways
             if wrong:
-                return [Finding("mechanism", f"The values are right, but not by what was asked for. In a second run ({self.exercise.says(shape)}) "
+                given = "with inputs of its own" if carried.own else self.exercise.says(shape)
+                return [Finding("mechanism", f"The values are right, but not by what was asked for. In a second run ({given}) "
                                              f"{carried.told}. There, {wrong.rstrip(' .')}.")]
         return []
 
@@ -338,7 +339,7 @@ def _values(case: Case, where: str) -> list[Finding]:
             return [Finding("values", f"{name} has shape {got.shape}, expected {expected.shape} {where}.")]
         with np.errstate(invalid="ignore"):
             wide, right = _wide(got), _wide(expected)
-            close = np.abs(wide - right) <= case.tolerance * np.maximum(1, np.abs(right))
+            close = _near(wide, right, case.tolerance)
         wrong = np.flatnonzero(~(close | (wide == right) | (np.isnan(wide) & np.isnan(right)))) if wide.dtype.kind == "f" else np.flatnonzero(wide != right)
         if len(wrong):
             index = tuple(int(i) for i in np.unravel_index(int(wrong[0]), got.shape))
@@ -350,7 +351,13 @@ def _values(case: Case, where: str) -> list[Finding]:
 
 def _mistake(case: Case, name: str, got: np.ndarray) -> str:
     """The sentence, with a space before it, of the known mistake that gives just this output; '' for another one."""
-    return next((f" {cause}." for cause, results in case.mistaken.items() if name in results and np.array_equal(got, _wide(np.asarray(results[name])))), "")
+    with np.errstate(invalid="ignore"):
+        return next((f" {cause}." for cause, results in case.mistaken.items()
+                     if name in results and _near(got, _wide(np.asarray(results[name])), case.tolerance).all()), "")
+
+
+def _near(got: np.ndarray, right: np.ndarray, tolerance: float) -> np.ndarray:
+    return np.asarray(np.abs(got - right) <= tolerance * np.maximum(1, np.abs(right)))
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

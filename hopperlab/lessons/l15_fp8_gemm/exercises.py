@@ -102,6 +102,10 @@ def _scales(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
     return (rng.choice([1, 1.5], size) * 2.0 ** rng.integers(-2, 3, size)).astype(np.float32)
 
 
+def _last_steps(left: np.ndarray, BLOCK: int) -> np.ndarray:
+    return np.where(np.arange(left.shape[1]) % BLOCK >= BLOCK - STEP, left, 0)
+
+
 def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int, N: int) -> Case:
     """(m, n, k): a grid of tiles of 64 x N; small integers and scales of two bits, so that every fp32 sum is exact."""
     from ml_dtypes import float8_e4m3fn
@@ -110,8 +114,8 @@ def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int,
     blocks, columns = -(-k // BLOCK), -(-n // SCALED_ROWS)
     a, b = (rng.integers(-3, 4, (rows, k)).astype(np.float32) for rows in (m, n))
     a_scales, b_scales = (_scales(rng, size) for size in ((blocks, m), (columns, blocks)))
-    left = a * a_scales.T.repeat(BLOCK, 1)[:, :k]
-    right = b * b_scales.repeat(SCALED_ROWS, 0)[:n].repeat(BLOCK, 1)[:, :k]
+    left, of_b = a * a_scales.T.repeat(BLOCK, 1)[:, :k], b_scales.repeat(SCALED_ROWS, 0)[:n]
+    right = b * of_b.repeat(BLOCK, 1)[:, :k]
     c, grid = np.empty((m, n), np.float32), (-(-n // N), -(-m // ROWS))
     ctas, steps = grid[0] * grid[1], BLOCK // STEP
 
@@ -120,7 +124,12 @@ def _promoted(rng: np.random.Generator, shape: tuple[int, int, int], BLOCK: int,
         sizes = tuple(np.int32(size) for size in shape)
         launch("promoted", grid, (128,), (*maps, a_scales, b_scales, c, *sizes), shared_mem=blocks * (ROWS + N) * BLOCK)
 
-    return Case({"c": left @ right.T}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma")), requires=(
+    upper = np.arange(m) - np.arange(m) // 8 % 2 * 8            # the row whose scale a thread reads first
+    mistaken = {"The scale of the upper row was taken for the row 8 below it, too": (a * a_scales.T[upper].repeat(BLOCK, 1)[:, :k]) @ right.T,
+                "The scale of B was taken from the first k-block for all of them": left @ (b * of_b[:, :1]).T,
+                f"Of each k-block only the last {STEP} columns count: the others were overwritten": _last_steps(left, BLOCK) @ right.T}
+    return Case({"c": left @ right.T}, run, {"c": c}, mistaken={cause: {"c": made} for cause, made in mistaken.items()},
+                carried=(Carried("tma"), Carried("wgmma")), requires=(
         exactly("wgmma", ctas * blocks * steps, "a k-step of 32 columns is one wgmma by four warps"),
         together(none_of("shared_load_requests", "the tensor core reads the tiles, no thread does"), no_local_memory("what the tensor core and the threads sum up"),
                  none_of("shared_store_requests", "partial sums are promoted out of the registers of the accumulator, under the next product")),

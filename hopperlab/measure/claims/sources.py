@@ -13,24 +13,40 @@ PINGPONG = ('L. Wright, A. Hoque: "Deep Dive on CUTLASS Ping-Pong GEMM Kernel", 
 MATMUL = 'A. Gordić: "Inside NVIDIA GPUs: Anatomy of high performance matmul kernels", 2025'
 BOOK = 'C. Fregly: "AI Systems Performance Engineering", O\'Reilly, 2025'
 CUTLASS = "NVIDIA: CUTLASS documentation"
+GEMM_SERIES = 'zartbot: "Tensor-103.2: Hopper GEMM", 2025 (in Chinese)'
+CHAT = 'a chat log on GitHub: "Optimising the asynchronous pipeline of Hopper GPUs" (in Chinese)'      # Hopper架构GPU异步流水线优化
 
 SAID: Mapping[int, str] = {
     1: f'{TMA_BLOG}, section "TMA Background"',
     3: f"{PINGPONG}, which has threads freed from computing addresses",
     4: f'{TMA_BLOG}, section "TMA Background" (the half on TMA)',
     5: f"{PINGPONG}, which says it of TMA without naming a direction",
+    8: f"{GEMM_SERIES}, section 2.2.3 (the half on addresses)",
     9: 'NVIDIA: CUDA C++ Programming Guide, section "Using TMA to transfer multi-dimensional arrays" (the half on coordinates)',
+    13: f"{GEMM_SERIES}, sections 2.2.1 and 2.2.2, after NVIDIA's patent",
+    14: f"{GEMM_SERIES}, section 2.2.1, after NVIDIA's patent",
     15: f'{BOOK}, chapter 10, section "Reducing Global Memory Traffic with Thread Block Clusters"',
+    16: f"{CHAT}, section on the steps, 2",
+    17: f"{CHAT}, section on concepts, 2",
+    18: 'liujunming.top: "Notes about NVIDIA TMA(Tensor Memory Access)", 2025 (in Chinese), section "Overview", which speaks of a survey and names none',
     19: f'{MATMUL}, section "Swizzling", of rows and columns alike',
     20: f'{BOOK}, chapter 7, section on bank conflicts, which has either free of them and padding simpler',
     22: f'{BOOK}, chapter 10, section "Warp Specialization and the Producer-Consumer Model", of the barriers between roles',
+    23: f"{CHAT}, section on key points, 4",
     25: f'{CUTLASS}, "Warp-Level MMA Instructions Programming Guide" and "Warpgroup MMA Programming Guide", section on key characteristics, which calls the one '
         'synchronous and the other asynchronous',
     26: f'{MATMUL}, section "Tensor Cores", which has larger N faster',
+    27: f"{CHAT}, section on key points, 2",
+    28: f"{CHAT}, sections on concepts, 1, and on key points, 3",
+    29: f"{CHAT}, section on concepts, 1",
+    30: f"{CHAT}, section on the steps, whose listing it is",
+    31: f"{CHAT}, section on the steps, 6, whose listing does so",
     32: f'{CUTLASS}, "Efficient GEMM in CUDA", section "Pipelining"',
     33: 'W. Luo et al.: "Dissecting the NVIDIA Hopper Architecture through Microbenchmarking and Multiple Level Analysis", arXiv 2501.12084, 2025, section '
         '"Abstract" (the half on TMA, 1.5 times)',
+    34: f"{CHAT}, section on the steps, whose listing does so (the half on the pipeline)",
     35: f'{BOOK}, chapter 10, section "Key Takeaways", which adds a third stage where two leave warps idle',
+    36: f"{CHAT}, section on key points, 6",
     37: f'{BOOK}, chapter 10, section "Using CUDA Pipeline API for Warp Specialization" (1.1 times double buffering); NVIDIA: Tilus documentation, "Hopper Matmul", '
         'section "Warp Specialization"',
     38: f'{CUTLASS}, "Efficient GEMM in CUDA", section "Warp Specialization", says it of CUTLASS: the library does so from Hopper on',
