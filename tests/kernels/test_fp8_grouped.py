@@ -115,7 +115,8 @@ def test_what_orders_the_tall_tiles_is_missed_when_it_is_gone(gone, kind):
     a, b, a_scales, b_scales, first = operands((64, 130), 136, 1296)
     c = np.zeros((len(a), 136), ml_dtypes.bfloat16)
     launch = fp8_grouped.tall(a, b, c, a_scales, b_scales, first, fp8_grouped.Tiles(2, 2, 2), 1, "emulator")
-    module = hl.RawModule(code=source.replace(gone, ";" if gone.startswith(",") else ""), name="fp8/grouped_tall.cu", options=launch.kernel.module.options, backend="emulator")
+    left = source.replace(gone, ";" if gone.startswith(",") else "")
+    module = hl.RawModule(code=left, name="fp8/grouped_tall.cu", options=launch.kernel.module.options, backend="emulator")
     with hl.emulate(hazards="collect") as run:
         replace(launch, kernel=module.get_function("gemm"))()
     assert kind in {hazard.kind for hazard in (*run.hazards, *run.warnings)}

@@ -130,7 +130,8 @@ def masked(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, count
 def _room(a: Array, b: Array, c: Array, counts: Array) -> tuple[int, int]:
     """(groups, rows that each has room for). Raises OperandError."""
     if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[2] != b.shape[2] or tuple(c.shape) != (*a.shape[:2], b.shape[1]) or a.shape[0] != b.shape[0]:
-        raise OperandError("shape", f"a has shape {tuple(a.shape)}, b {tuple(b.shape)}, c {tuple(c.shape)}: they are groups x rows x k, groups x n x k, groups x rows x n")
+        raise OperandError("shape", f"a has shape {tuple(a.shape)}, b {tuple(b.shape)}, c {tuple(c.shape)}: "
+                                    "they are groups x rows x k, groups x n x k, groups x rows x n")
     if counts.shape != (a.shape[0],):
         raise OperandError("shape", f"counts has shape {tuple(counts.shape)}: {a.shape[0]} groups have as many numbers of rows")
     return a.shape[0], a.shape[1]
@@ -143,7 +144,8 @@ def _tall(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first:
             TensorMap.tiled(b.reshape(groups * n, k), box=(fp8.BLOCK, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
             TensorMap.tiled(c, box=(64, 64), swizzle="128B", dtype="bfloat16" if c.dtype == np.uint16 else None),
             TensorMap.tiled(a_scales[:, :a.shape[0]], box=(1, tiles.half + 4)))
-    return Launch(kernel, (max(blocks // tiles.cluster, 1) * tiles.cluster,), (128 * (tiles.consumers + 1),), (*maps, b_scales, first, c, *(np.int32(number) for number in (pitch, groups, n, k))), tiles.shared)
+    args = (*maps, b_scales, first, c, *(np.int32(number) for number in (pitch, groups, n, k)))
+    return Launch(kernel, (max(blocks // tiles.cluster, 1) * tiles.cluster,), (128 * (tiles.consumers + 1),), args, tiles.shared)
 
 
 def reference(a8: np.ndarray, b8: np.ndarray, a_scales: np.ndarray, b_scales: np.ndarray, first: np.ndarray) -> np.ndarray:

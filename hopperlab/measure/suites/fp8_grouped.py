@@ -214,7 +214,11 @@ def _records(cell: Cell, launch: Launch, samples: Mapping) -> list[Record]:
     rate = {name: tflops(cell.shape, sample) for name, sample in samples.items()}
     fastest = max((name for name in samples if name != "grouped_tall"), key=rate.__getitem__, default=None)
     mean = math.ceil(sum(cell.rows) / len(cell.rows))
-    return [Record("fp8_grouped", name, (*cell.words, *(launch.kernel.module.options if name == "grouped_tall" else ())), cell.shape, "e4m3", **times(sample), tflops=rate[name],
-                   note=f"{mean} rows a group on average, {max(cell.rows)} at most",
-                   **(beside(sample, fastest, samples[fastest], rate[fastest]) if name == "grouped_tall" and fastest else {}),
-                   **facts(launch if name == "grouped_tall" else None)) for name, sample in samples.items()]
+    made = []
+    for name, sample in samples.items():
+        ours = name == "grouped_tall"
+        compared = beside(sample, fastest, samples[fastest], rate[fastest]) if ours and fastest else {}
+        options = (*cell.words, *(launch.kernel.module.options if ours else ()))
+        made.append(Record("fp8_grouped", name, options, cell.shape, "e4m3", **times(sample), tflops=rate[name], **compared, **facts(launch if ours else None),
+                           note=f"{mean} rows a group on average, {max(cell.rows)} at most"))
+    return made
