@@ -212,7 +212,7 @@ def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records
 
 def _records(cell: Cell, launch: Launch, samples: Mapping) -> list[Record]:
     rate = {name: tflops(cell.shape, sample) for name, sample in samples.items()}
-    fastest = max((name for name in samples if name != "grouped_tall"), key=rate.__getitem__, default=None)
+    fastest = min((name for name in samples if name != "grouped_tall"), key=lambda name: samples[name].ms, default=None)
     mean = math.ceil(sum(cell.rows) / len(cell.rows))
     made = []
     for name, sample in samples.items():
