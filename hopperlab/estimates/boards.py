@@ -60,6 +60,8 @@ _FITTED = {
     "l2_wait": (506, "cycles", "fitted: a load's wait in an L2 that is fully used"),
     "store_latency": (600, "cycles", "fitted"),
     "l2_dirty_share": (0.35, "share", "fitted (mixed.json: int_weights int8 16x8192x8192, cold L2 beside clean L2): of lines pushed out, those that memory has to write"),
+    "l2_keeps": (30e6, "bytes", "from profiles.json (memory read): so much memory moves between two reads of a line, and the L2 still has it"),
+    "l2_forgets": (42e6, "bytes", "from profiles.json (memory read): and so much, and it has none of it any more"),
     "l1_latency": (33, "cycles", "fitted"),
     "shared_bytes": (128, "bytes/cycle", "32 banks of 4 bytes (CUDA Programming Guide); micro.json: stream space=shared reaches 124"),
     "special_cycles": (8, "cycles", "16 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic)"),

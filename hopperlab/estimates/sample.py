@@ -85,6 +85,7 @@ class Sample:
     whole: bool = True
     lengths: Lengths | None = None
     seen: tuple[float, ...] = ()
+    wave: Any = None
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
