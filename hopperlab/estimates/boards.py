@@ -75,7 +75,7 @@ _FITTED = {
     "power_wgmma": (0.491, "", POWER),
     "power_mma": (0.598, "", POWER),
     "power_issue": (1.46, "", POWER),
-    "power_arrived": (1.3, "at 50 bytes/cycle/SM", POWER),
+    "power_arrived": (1.25, "at 50 bytes/cycle/SM", POWER),
     "power_saved": (0.35, "share", "fitted on profiles.json (SM clock): of what a byte asks that arrives, what one asks less that the L2 sends to several SMs at once"),
     "power_memory": (1.45, "at 50 bytes/cycle/SM", POWER),
     "power_long": (0.142, "", POWER),

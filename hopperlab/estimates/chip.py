@@ -67,20 +67,26 @@ class Run:
     share: float
 
 
-def traffic(sample: Sample, share: float, board: Board, rounds: float) -> Traffic:
-    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen; rounds: waves of tiles."""
+def amounts(sample: Sample, share: float) -> tuple[dict[int, tuple[float, float]], float]:
+    """What all CTAs move, if the sampled ones are like the others: (bytes loaded, bytes of it that are different) by array, and bytes stored. share: of their
+    work that was seen."""
     factor = more = sample.total / len(sample.ctas) / share
-    reads, writes = sample.trace.read.values(), sample.trace.written.values()
     if sample.lengths is not None:
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
-    loaded, stored = factor * sum(n for n, _ in reads), more * sum(n for n, _ in writes)
-    arrays = {address: (n * factor, min(n * factor, size)) for address, (n, size) in sample.trace.read.items()}
-    return Traffic(loaded, stored, _missed(arrays, stored, sample.wave, board, rounds), board.number("l2_dirty"), board.number("l2_dirty_share"))
+    loaded = {address: (n * factor, min(n * factor, size)) for address, (n, size) in sample.trace.read.items()}
+    return loaded, more * sum(n for n, _ in sample.trace.written.values())
 
 
-def _missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float) -> float:
-    """Bytes that memory brings. arrays: (loaded, bytes that are different) of each. What CTAs of a wave load at the same time comes once; what a later wave wants
-    again, once more, if so much has come since that the L2 has given it up."""
+def traffic(sample: Sample, share: float, board: Board, rounds: float) -> Traffic:
+    """The same in sums, with what memory brings. rounds: waves of tiles."""
+    arrays, stored = amounts(sample, share)
+    unique = missed(arrays, stored, sample.wave, board, rounds)
+    return Traffic(sum(loaded for loaded, _ in arrays.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"))
+
+
+def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float) -> float:
+    """Bytes that memory brings. What CTAs of a wave load at the same time comes once; what a later wave wants again, once more, if so much has come and
+    been written since that the L2 has given it up."""
     once = sum(size for _, size in arrays.values())
     if wave is None:
         return once

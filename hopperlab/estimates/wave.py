@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the CTAs of one wave load at the same time: how much of it is the same. The L2 brings that from memory once; what it has given up by the next wave comes again.
+"""What the CTAs of one wave load at the same time, and how much of it is the same: that comes from memory once, and again for a later wave if the L2 has given it up.
 
-All CTAs that fit on the chip run in the emulator until each has asked for its first bytes, without the data.
+All CTAs that fit on the chip run in the emulator until each has asked for its first bytes, without the data. What they share then they share to the end.
 """
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from ..emulator.launch import one_blas_thread
 from ..emulator.machine.events import Listener
 from ..emulator.observe.deadlock import Deadlock
 from ..emulator.observe.work import Work
+from ..hopper import limits
+from .chip import NotEnough, amounts, progress
 from .sample import Still
 from .trace import LINE, Enough, Recorder
 
@@ -24,8 +26,12 @@ if TYPE_CHECKING:
 
     from ..emulator.launch import Plan
     from ..emulator.machine.cohort import Cohort
+    from .sample import Sample
 
-FIRST = 1 << 15              # bytes of a CTA's first loads that are looked at
+FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
+MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
+SMALL = 30e6                 # bytes that the L2 keeps whatever the order (boards.py: l2_keeps)
+AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
 
 
 @dataclass
@@ -36,8 +42,8 @@ class Together:
     different: dict[int, float] = field(default_factory=dict)
 
     def share(self, address: int) -> float:
-        """Of what is loaded of an array, what comes from memory if the L2 has nothing of the wave before."""
-        return self.different[address] / self.asked[address] if self.asked.get(address) else 1.0
+        """Of what is loaded of an array, what comes from memory if the L2 has nothing of the wave before; nothing of an array of which no load was seen."""
+        return self.different[address] / self.asked[address] if self.asked.get(address) else 0.0
 
 
 class Loads(Listener):
@@ -91,11 +97,23 @@ class Loads(Listener):
         return told
 
 
-MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
+def of(sample: Sample) -> Together | None:
+    """What a wave of a sample's launch shares; None where it does not matter (all of it stays in the L2, or nothing is loaded twice), where too little was seen,
+    and for attention: its keys and values are wanted again by the tiles that come next, and memory brings them once (profiles.json)."""
+    if any(instr.op == "ex2" for instr in sample.machine.body):
+        return None
+    try:
+        arrays, stored = amounts(sample, progress(sample))
+    except NotEnough:
+        return None
+    once = sum(size for _, size in arrays.values())
+    if once + stored < SMALL or sum(loaded for loaded, _ in arrays.values()) < AGAIN * once:
+        return None
+    return together(sample.plan, limits.SMS * sample.resident)
 
 
 def together(launch: Plan, at_once: int) -> Together:
-    """Of the first `at_once` CTAs of a launch; nothing where nothing is found out."""
+    """What the first `at_once` CTAs of a launch share."""
     shape = launch.geometry
     count = min(shape.ctas, at_once // shape.cluster_ctas * shape.cluster_ctas)
     few = replace(shape, slots=count, ctas=count)
@@ -104,10 +122,9 @@ def together(launch: Plan, at_once: int) -> Together:
 
     def listen(machine: Any) -> list[Any]:
         still: Any = Still
-        machine.landing = still(machine)
-        machine.findings = Findings(machine)
         bound: Any = Work
-        heard.extend((Loads(machine), Recorder(machine, max(1, shape.slots // max(1, count)))))
+        machine.landing, machine.findings = still(machine), Findings(machine)
+        heard.extend((Loads(machine), Recorder(machine)))
         return [*heard, bound(machine), Deadlock(machine, ())]
     machine: Any = replace(launch, geometry=few, session=replace(launch.session, limit=MOST_WORK)).machine(listen)
     try:
