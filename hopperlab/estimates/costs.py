@@ -104,5 +104,6 @@ def _global(way: str, field: str, counts: Mapping[str, int], requests: int, boar
     sectors, nbytes = counts[f"global_{way}_sectors"] / requests, counts[f"global_{way}_bytes"] / requests
     lines = sectors if nbytes < 16 * sectors else max(1.0, sectors / 4)          # scattered sectors lie in lines of their own
     port = max(lines, nbytes / board.number("shared_bytes"))
-    moved: dict[str, Any] = {field: 32 * sectors}
+    part = board.number("store_parts") if way == "store" and nbytes < 32 * sectors else 1.0
+    moved: dict[str, Any] = {field: 32 * sectors * part}
     return Cost(1, board.number("l1_latency") if way == "load" else 0, port=port, **moved)

@@ -62,7 +62,8 @@ class Loads(Listener):
             raise Enough
 
     def _slot(self, gids: Any) -> NDArray[Any]:
-        return np.atleast_1d(np.asarray(gids)) // (32 * self.M.warps)
+        slots: NDArray[Any] = np.atleast_1d(np.asarray(gids)) // (32 * self.M.warps)
+        return slots
 
     def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
         """A tensor load."""
@@ -136,4 +137,5 @@ def together(launch: Plan, at_once: int) -> Together:
         heard[1].restore()
         launch.memory.release_views()
         machine.findings.close()
-    return heard[0].together()
+    told: Together = heard[0].together()
+    return told
