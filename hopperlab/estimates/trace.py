@@ -47,16 +47,12 @@ REMOTE = 15          # (REMOTE, index, bytes, barrier or -1): to another CTA's s
 
 DONE = 1 << 30         # a number beyond all tiles
 LINE, SECTOR = 128, 32   # bytes of a line of the L2, and of a sector
-ROW = 81                 # bytes that a row of a box takes of the L2's time, at least (boards.py: l2_row)
+ROW, CUT = 81, 256       # bytes that a row of a box takes of the L2's time, at least, and one that begins inside a sector takes more (boards.py: l2_row, l2_cut)
 
 
 def more(first: NDArray[Any], nbytes: int) -> int:
-    """Bytes that rows of so many bytes take of the L2's time beside their own: short ones, and those that begin inside a sector, which take a line's once more.
-    first: addresses of the rows."""
-    if nbytes <= 0:
-        return 0
-    whole = max(nbytes, ROW)
-    return len(first) * (whole - nbytes) + int((first % SECTOR != 0).sum()) * min(whole, LINE)
+    """Bytes that rows of so many bytes take of the L2's time beside their own: short ones, and those that begin inside a sector. first: addresses of the rows."""
+    return len(first) * max(0, ROW - nbytes) + CUT * int((first % SECTOR != 0).sum()) if nbytes > 0 else 0
 
 
 class Enough(Exception):

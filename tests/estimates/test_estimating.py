@@ -234,10 +234,10 @@ def run(board, memory, count=64):
 
 def test_short_rows_and_those_that_begin_inside_a_sector_take_the_l2_longer():
     rows = np.array([0, 784, 1568])                       # 392 columns of two bytes: the second begins in the middle of a sector
-    assert trace.more(rows, 128) == 128, "its line once more"
-    assert trace.more(rows + 64, 128) == 128, "rows that lie in two lines cost nothing, if they have whole sectors"
-    assert trace.more(rows, 64) == 3 * (trace.ROW - 64) + trace.ROW and trace.more(rows, 0) == 0
-    assert trace.ROW == H200.number("l2_row")
+    assert trace.more(rows, 128) == trace.CUT
+    assert trace.more(rows + 64, 128) == trace.CUT, "rows that lie in two lines cost nothing, if they have whole sectors"
+    assert trace.more(rows, 64) == 3 * (trace.ROW - 64) + trace.CUT and trace.more(rows, 0) == 0
+    assert (trace.ROW, trace.CUT) == (H200.number("l2_row"), H200.number("l2_cut"))
 
 
 def test_a_samples_loads_know_what_their_rows_cost():
@@ -249,7 +249,7 @@ def test_a_samples_loads_know_what_their_rows_cost():
         steps = [step for warp in sample.run(planned).trace.warps for step in warp if step[0] == trace.LOAD]
         found[k] = sum(step[4] for step in steps) / sum(step[2] for step in steps)
     assert found[384] == 0
-    assert found[392] == pytest.approx((6 * 64 + trace.ROW - 16 + trace.ROW / 2) / 784), "every other row begins inside a sector; those of the seventh box are 16 bytes"
+    assert found[392] == pytest.approx((7 * trace.CUT / 2 + trace.ROW - 16) / 784), "every other row begins inside a sector; those of the seventh box are 16 bytes"
 
 
 def test_what_is_read_again_and_again_has_no_estimate_where_the_sample_is_cut():
