@@ -16,7 +16,7 @@ from .sm import Memory, Multiprocessor, Simulation
 
 if TYPE_CHECKING:
     from .sample import Sample
-    from .wave import Together
+    from .together import Together
 
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 

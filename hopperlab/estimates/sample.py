@@ -28,7 +28,7 @@ from .trace import FURTHEST, MOST_ENTRIES, Enough, Recorder
 if TYPE_CHECKING:
     from ..emulator.machine.accumulator import Accumulator
     from ..runtime.module import RawKernel
-    from .wave import Together
+    from .together import Together
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ

@@ -5,7 +5,7 @@ All CTAs that fit on the chip run in the emulator until each has asked for its f
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..emulator.observe.work import Work
 from ..hopper import limits
 from .chip import NotEnough, amounts, progress
 from .sample import Still
+from .together import Together
 from .trace import LINE, Enough, Recorder
 
 if TYPE_CHECKING:
@@ -32,18 +33,6 @@ FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
 MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
 SMALL = 30e6                 # bytes that the L2 keeps whatever the order (boards.py: l2_keeps)
 AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
-
-
-@dataclass
-class Together:
-    """Bytes that the CTAs of a wave ask for at the same time, and how many of them are not the same, by array."""
-
-    asked: dict[int, float] = field(default_factory=dict)
-    different: dict[int, float] = field(default_factory=dict)
-
-    def share(self, address: int) -> float:
-        """Of what is loaded of an array, what comes from memory if the L2 has nothing of the wave before; nothing of an array of which no load was seen."""
-        return self.different[address] / self.asked[address] if self.asked.get(address) else 0.0
 
 
 class Loads(Listener):

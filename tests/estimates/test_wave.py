@@ -5,6 +5,7 @@ import pytest
 
 from hopperlab.estimates import boards, chip, estimating, readings, sample, wave
 from hopperlab.estimates.costs import price
+from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import gemm, variants
 from hopperlab.measure.launches import launch as steps
 
@@ -37,7 +38,7 @@ def test_stretches_that_begin_anywhere_share_nothing():
 
 
 def test_a_later_wave_finds_in_the_l2_what_has_not_been_pushed_out():
-    shares = wave.Together({1: 100.0, 2: 100.0}, {1: 25.0, 2: 50.0})
+    shares = Together({1: 100.0, 2: 100.0}, {1: 25.0, 2: 50.0})
     kept, gone = H200.number("l2_keeps"), H200.number("l2_forgets")
 
     def brought(size, rounds):
