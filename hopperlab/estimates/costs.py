@@ -6,6 +6,7 @@ ask for, as if the compiler had ordered everything else well.
 """
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +94,20 @@ def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
         requests = counts.get(f"global_{way}_requests", 0)
         if requests:
             return _global(way, field, counts, requests, board)
+    for way in ("load", "store"):
+        if counts.get(f"dsmem_{way}_bytes"):
+            return Cost(1, board.number("dsmem_latency") if instr.dsts() else 0, port=32 * _width(instr) / board.number(f"dsmem_{way}"))
     if counts.get("global_atomic_requests"):
         return Cost(1, board.number("l2_latency") if instr.dsts() else 0, port=1)
     if "param" in instr.mods or "const" in instr.mods:
         return Cost(board.issue["free"], 0)
     return Cost(1, board.latency["memory"] if instr.dsts() else 0, port=1)
+
+
+def _width(instr: Instr) -> int:
+    """Bytes of a lane's access."""
+    lanes = next((int(m[1:]) for m in instr.mods if re.fullmatch(r"v[248]", m)), 1)
+    return lanes * next((int(m[1:]) // 8 for m in reversed(instr.mods) if re.fullmatch(r"[bsuf](8|16|32|64|128)", m)), 4)
 
 
 def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board) -> Cost:

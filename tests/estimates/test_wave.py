@@ -69,3 +69,11 @@ def test_stores_of_parts_of_sectors_take_longer():
     found = sample.typical(planned(launch))
     stored = [i for i in found.machine.body if i.op == "st" and "global" in i.mods and found.counts.get(i.index, {}).get("global_store_requests")]
     assert stored and price(stored[:1], found.counts, H200).stored == pytest.approx(8 * 32 * H200.number("store_parts"))
+
+
+def test_what_goes_to_another_cta_of_the_cluster_takes_the_time_that_was_measured():
+    """Split-k: each thread stores 16 bytes at a time into the other CTA's shared memory."""
+    launch = gemm.split_k(*arrays(128, 128, 256), gemm.SplitK(), backend="emulator")
+    found = sample.typical(planned(launch))
+    sent = [i for i in found.machine.body if found.counts.get(i.index, {}).get("dsmem_store_bytes")]
+    assert sent and price(sent[:1], found.counts, H200).port == pytest.approx(32 * 16 / H200.number("dsmem_store"))
