@@ -16,6 +16,7 @@ from .sm import Memory, Multiprocessor, Simulation
 
 if TYPE_CHECKING:
     from .sample import Sample
+    from .together import Together
 
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 
@@ -66,14 +67,33 @@ class Run:
     share: float
 
 
-def traffic(sample: Sample, share: float, dirty: float = 0.0, pushed: float = 1.0) -> Traffic:
-    """What all CTAs move, if the sampled ones are like the others. share: of their work that was seen; dirty, pushed: dirty and share of Traffic."""
+def amounts(sample: Sample, share: float) -> tuple[dict[int, tuple[float, float]], float]:
+    """What all CTAs move, if the sampled ones are like the others: (bytes loaded, bytes of it that are different) by array, and bytes stored. share: of their
+    work that was seen."""
     factor = more = sample.total / len(sample.ctas) / share
-    reads, writes = sample.trace.read.values(), sample.trace.written.values()
     if sample.lengths is not None:
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
-    loaded, stored = factor * sum(n for n, _ in reads), more * sum(n for n, _ in writes)
-    return Traffic(loaded, stored, sum(min(n * factor, size) for n, size in reads), dirty, pushed)
+    loaded = {address: (n * factor, min(n * factor, size)) for address, (n, size) in sample.trace.read.items()}
+    return loaded, more * sum(n for n, _ in sample.trace.written.values())
+
+
+def traffic(sample: Sample, share: float, board: Board, rounds: float) -> Traffic:
+    """The same in sums, with what memory brings. rounds: waves of tiles."""
+    arrays, stored = amounts(sample, share)
+    unique = missed(arrays, stored, sample.wave, board, rounds)
+    return Traffic(sum(loaded for loaded, _ in arrays.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"))
+
+
+def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float) -> float:
+    """Bytes that memory brings. What CTAs of a wave load at the same time comes once; what a later wave wants again, once more, if so much has come and
+    been written since that the L2 has given it up."""
+    once = sum(size for _, size in arrays.values())
+    if wave is None:
+        return once
+    wanted = sum(max(size, loaded * wave.share(address)) for address, (loaded, size) in arrays.items())
+    between = min(once + stored, (wanted + stored) / rounds)
+    kept, gone = board.number("l2_keeps"), board.number("l2_forgets")
+    return once + (wanted - once) * min(1.0, max(0.0, (between - kept) / (gone - kept)))
 
 
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
@@ -84,8 +104,8 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     places = min(groups, clusters)
     each = -(-clusters // groups)
     share = progress(sample)
-    moved = traffic(sample, share, board.number("l2_dirty"), board.number("l2_dirty_share"))
     rounds = _rounds(sample, actors, each, places)
+    moved = traffic(sample, share, board, rounds)
     active = places * sample.cluster
     memory = _memory(board, moved, active, rounds)
     for _ in range(2):                                    # the second time with the latency of an L2 as busy, and at the clock, as it was the first time

@@ -6,6 +6,7 @@ ask for, as if the compiler had ordered everything else well.
 """
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,9 @@ def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
         requests = counts.get(f"global_{way}_requests", 0)
         if requests:
             return _global(way, field, counts, requests, board)
+    for way in ("load", "store"):
+        if counts.get(f"dsmem_{way}_bytes"):
+            return Cost(1, board.number("dsmem_latency") if instr.dsts() else 0, port=32 * _width(instr) / board.number(f"dsmem_{way}"))
     if counts.get("global_atomic_requests"):
         return Cost(1, board.number("l2_latency") if instr.dsts() else 0, port=1)
     if "param" in instr.mods or "const" in instr.mods:
@@ -100,9 +104,16 @@ def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     return Cost(1, board.latency["memory"] if instr.dsts() else 0, port=1)
 
 
+def _width(instr: Instr) -> int:
+    """Bytes of a lane's access."""
+    lanes = next((int(m[1:]) for m in instr.mods if re.fullmatch(r"v[248]", m)), 1)
+    return lanes * next((int(m[1:]) // 8 for m in reversed(instr.mods) if re.fullmatch(r"[bsuf](8|16|32|64|128)", m)), 4)
+
+
 def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board) -> Cost:
     sectors, nbytes = counts[f"global_{way}_sectors"] / requests, counts[f"global_{way}_bytes"] / requests
     lines = sectors if nbytes < 16 * sectors else max(1.0, sectors / 4)          # scattered sectors lie in lines of their own
     port = max(lines, nbytes / board.number("shared_bytes"))
-    moved: dict[str, Any] = {field: 32 * sectors}
+    part = board.number("store_parts") if way == "store" and nbytes < 32 * sectors else 1.0
+    moved: dict[str, Any] = {field: 32 * sectors * part}
     return Cost(1, board.number("l1_latency") if way == "load" else 0, port=port, **moved)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.errors import LaunchError
-from . import boards, chip, sample
+from . import boards, chip, sample, wave
 from .boards import Board
 from .clock import megahertz
 from .accuracy import Family, family_of, measured
@@ -95,7 +95,7 @@ def sampled(planned: Any, name: str) -> Sample:
     if stuck:
         raise LaunchError(f"{name}: no estimate: the CTAs that were run wait for others, which were not (one that waits for all CTAs of a grid is not estimated), or "
                           f"they deadlock:\n{stuck[0]}")
-    return found
+    return replace(found, wave=wave.of(found))
 
 
 def of_sample(found: Sample, name: str, table: Board) -> Estimate:

@@ -97,6 +97,8 @@ ROWS: Mapping[str, Row] = {
     "shared_latency": Row("cycles", (_micro("chase", "space=shared"),), "micro.json: chase space=shared, value"),
     "dsmem_latency": Row("cycles", (_micro("chase", "space=dsmem"),), "micro.json: chase space=dsmem, value"),
     "dsmem_bytes": Row("bytes/cycle", (_micro("bulk_stream", "CHUNK=32768"),), "micro.json: bulk_stream CHUNK=32768, value"),
+    "dsmem_load": Row("bytes/cycle", (_micro("stream", "space=dsmem", "WRITE=0"),), "micro.json: stream space=dsmem WRITE=0, value"),
+    "dsmem_store": Row("bytes/cycle", (_micro("stream", "space=dsmem", "WRITE=1"),), "micro.json: stream space=dsmem WRITE=1, value"),
     "mbarrier": Row("cycles", (_micro("mbarrier_round_trip", "threads=64"),), "micro.json: mbarrier_round_trip threads=64, half of value", lambda v: v / 2),
     "mbarrier_remote": Row("cycles", (_micro("remote_round_trip", "ORDER=cta"),), "micro.json: remote_round_trip ORDER=cta, half of value", lambda v: v / 2),
     "named": Row("cycles", (_micro("named_round_trip", "threads=64"),), "micro.json: named_round_trip threads=64, half of value", lambda v: v / 2),

@@ -28,6 +28,7 @@ from .trace import FURTHEST, MOST_ENTRIES, Enough, Recorder
 if TYPE_CHECKING:
     from ..emulator.machine.accumulator import Accumulator
     from ..runtime.module import RawKernel
+    from .together import Together
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
@@ -72,7 +73,7 @@ def _nothing_at_all(*_given: Any) -> np.ndarray:
 class Sample:
     """What the sampled CTAs did. ctas: their linear numbers, slot by slot; total: CTAs of the launch; cluster: CTAs of one; resident: CTAs that an SM holds
     at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end.
-    lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order."""
+    lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share."""
 
     plan: Plan
     machine: Any
@@ -85,6 +86,7 @@ class Sample:
     whole: bool = True
     lengths: Lengths | None = None
     seen: tuple[float, ...] = ()
+    wave: Together | None = None
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:

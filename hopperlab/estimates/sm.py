@@ -184,11 +184,11 @@ class Simulation:
             end = max(end, sm.stores.free - self.numbers["store_queue"] / self.memory.lane_store)
         runner.at = end
 
-    def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane", cut: float = 0.0) -> float:
-        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory. cut: bytes of lines that the L2 looks up as well,
-        where rows begin inside a line."""
+    def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane", more: float = 0.0) -> float:
+        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory. more: bytes that the L2 is as long busy with beside them
+        (trace.more)."""
         memory = self.memory
-        end = sm.l2.serve(at, (nbytes + cut) / memory.l2)
+        end = sm.l2.serve(at, (nbytes + more) / memory.l2)
         if memory.missed:
             missed = nbytes * memory.missed
             pushed = min(missed * memory.share, max(0.0, memory.dirty - sm.pushed))

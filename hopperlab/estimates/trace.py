@@ -27,7 +27,7 @@ Step = tuple[Any, ...]
 BLOCK = 0            # (BLOCK, -1, number): runs a basic block
 WAIT = 1             # (WAIT, index, barrier, phases): until so many phases of an mbarrier are complete
 ARRIVE = 2           # (ARRIVE, index, barrier, arrivals, bytes): on an mbarrier; bytes that it announces
-LOAD = 3             # (LOAD, index, bytes read, ((barrier, bytes, slot), …), bytes of lines cut in two): a bulk or tensor load, to one CTA or several
+LOAD = 3             # (LOAD, index, bytes read, ((barrier, bytes, slot), …), bytes more of the L2's time): a bulk or tensor load, to one CTA or several
 STORE = 4            # (STORE, index, bytes): a bulk or tensor store or reduction
 COMMIT = 5           # (COMMIT, index, bulk): a group of copies is closed
 GROUPS = 6           # (GROUPS, index, bulk, pending, read only): until all but `pending` groups are done
@@ -46,14 +46,13 @@ REMOTE = 15          # (REMOTE, index, bytes, barrier or -1): to another CTA's s
 
 
 DONE = 1 << 30         # a number beyond all tiles
-LINE = 128             # bytes of a line of the L2
+LINE, SECTOR = 128, 32   # bytes of a line of the L2, and of a sector
+ROW, CUT = 81, 256       # bytes that a row of a box takes of the L2's time, at least, and one that begins inside a sector takes more (boards.py: l2_row, l2_cut)
 
 
-def cut(first: NDArray[Any], nbytes: int) -> int:
-    """Bytes of lines that rows of so many bytes touch because they begin where they do: of all that they touch, without as many as would do.
-    first: addresses of the rows."""
-    needed = -(-nbytes // LINE)
-    return LINE * int(((first + nbytes + LINE - 1) // LINE - first // LINE - needed).sum()) if nbytes > 0 else 0
+def more(first: NDArray[Any], nbytes: int) -> int:
+    """Bytes that rows of so many bytes take of the L2's time beside their own: short ones, and those that begin inside a sector. first: addresses of the rows."""
+    return len(first) * max(0, ROW - nbytes) + CUT * int((first % SECTOR != 0).sum()) if nbytes > 0 else 0
 
 
 class Enough(Exception):
@@ -193,12 +192,12 @@ class Recorder(Listener):
         width = max(0, rows.last - rows.first) * fields.elem_bytes
         nbytes = len(rows.address) * width
         self._touch(self.read, int(rows.address[0]), nbytes)
-        self.warps[gid >> 5].append((LOAD, index, nbytes, [], cut(np.asarray(rows.address) + rows.first * fields.elem_bytes, width)))
+        self.warps[gid >> 5].append((LOAD, index, nbytes, [], more(np.asarray(rows.address) + rows.first * fields.elem_bytes, width)))
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load."""
         self._touch(self.read, allocation.address, nbytes)
-        self.warps[gid >> 5].append((LOAD, index, nbytes, [], cut(np.array([allocation.address + first]), nbytes)))
+        self.warps[gid >> 5].append((LOAD, index, nbytes, [], more(np.array([allocation.address + first]), nbytes)))
 
     def load_issued(self, gid: int, barrier: int, spans: list[Any], nbytes: int, index: int, slot: int, tile: Any) -> None:
         """Where it goes."""

@@ -111,7 +111,7 @@ def test_the_line_that_says_what_bounds_it():
 def test_every_constant_says_where_it_comes_from(board):
     for name, constant in board.constants.items():
         named = re.findall(r"(\w+)\.json", constant.source)
-        assert named or "fitted" in constant.source or re.search(r"limits\.py|Guide|peers", constant.source), name
+        assert named or "fitted" in constant.source or re.search(r"limits\.py|Guide|peers|benchmarks/\w+\.py", constant.source), name
         assert all(recording in recordings.names() for recording in named), name
 
 
@@ -183,9 +183,9 @@ def test_what_is_loaded_pushes_dirty_lines_out():
     assert chip.Traffic(800.0, 100.0, 200.0, dirty=1000.0, share=0.35).pushed == pytest.approx(70), "a third of the lines are dirty"
 
 
-def loads(memory, count=8, nbytes=4096, cut=0):
+def loads(memory, count=8, nbytes=4096, more=0):
     """Cycles until loads of one actor have left L2 and memory."""
-    steps = [(trace.LOAD, -1, nbytes, [], cut, 1)] * count
+    steps = [(trace.LOAD, -1, nbytes, [], more, 1)] * count
     found = sm.Simulation(H200, memory, {}, 8, 4, {}.__getitem__)
     found.start([Actor(0, 0, 1, steps)], 0, 0, sm.Multiprocessor(), 0.0, 1)
     found.run()
@@ -199,9 +199,9 @@ def test_memory_is_as_long_busy_with_dirty_lines_as_with_those_that_push_them_ou
     assert third - clean == pytest.approx(32768 / 4 / 8)
 
 
-def test_rows_that_begin_inside_a_line_cost_the_l2_two():
+def test_what_rows_cost_beside_their_bytes_is_time_of_the_l2():
     memory = sm.Memory(l2=8.0, store=1.0, lane_store=1.0, dram=1e6)
-    assert loads(memory, cut=4096) - loads(memory) == pytest.approx(8 * 4096 / 8)
+    assert loads(memory, more=4096) - loads(memory) == pytest.approx(8 * 4096 / 8)
 
 
 def test_loads_of_lanes_take_turns_with_those_of_the_copy_engine():
@@ -232,13 +232,15 @@ def run(board, memory, count=64):
     return found.load_ends
 
 
-def test_lines_that_rows_cut():
-    rows = np.array([0, 784, 1568])                       # 392 columns of two bytes: rows begin at 0, 16 and 32 bytes of a line
-    assert trace.cut(rows, 128) == 2 * 128, "the second and the third lie in two lines"
-    assert trace.cut(rows, 64) == 0 == trace.cut(rows, 0), "halves of a line fit into one"
+def test_short_rows_and_those_that_begin_inside_a_sector_take_the_l2_longer():
+    rows = np.array([0, 784, 1568])                       # 392 columns of two bytes: the second begins in the middle of a sector
+    assert trace.more(rows, 128) == trace.CUT
+    assert trace.more(rows + 64, 128) == trace.CUT, "rows that lie in two lines cost nothing, if they have whole sectors"
+    assert trace.more(rows, 64) == 3 * (trace.ROW - 64) + trace.CUT and trace.more(rows, 0) == 0
+    assert (trace.ROW, trace.CUT) == (H200.number("l2_row"), H200.number("l2_cut"))
 
 
-def test_a_samples_loads_know_the_lines_that_they_cut():
+def test_a_samples_loads_know_what_their_rows_cost():
     found = {}
     for k in (384, 392):
         a, b, c = (np.zeros(shape, np.uint16) for shape in ((128, k), (128, k), (128, 128)))
@@ -247,7 +249,7 @@ def test_a_samples_loads_know_the_lines_that_they_cut():
         steps = [step for warp in sample.run(planned).trace.warps for step in warp if step[0] == trace.LOAD]
         found[k] = sum(step[4] for step in steps) / sum(step[2] for step in steps)
     assert found[384] == 0
-    assert found[392] == pytest.approx(6 * 0.875 * 128 / 784), "of six boxes all rows but every eighth lie in two lines, the last one's 16 bytes in one"
+    assert found[392] == pytest.approx((7 * trace.CUT / 2 + trace.ROW - 16) / 784), "every other row begins inside a sector; those of the seventh box are 16 bytes"
 
 
 def test_what_is_read_again_and_again_has_no_estimate_where_the_sample_is_cut():

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the CTAs of one wave load at the same time, and how much of it is the same: that comes from memory once, and again for a later wave if the L2 has given it up.
+
+All CTAs that fit on the chip run in the emulator until each has asked for its first bytes, without the data. What they share then they share to the end.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..emulator import EmulatorError
+from ..emulator.hazards.findings import Findings
+from ..emulator.launch import one_blas_thread
+from ..emulator.machine.events import Listener
+from ..emulator.observe.deadlock import Deadlock
+from ..emulator.observe.work import Work
+from ..hopper import limits
+from .chip import NotEnough, amounts, progress
+from .sample import Still
+from .together import Together
+from .trace import LINE, Enough, Recorder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..emulator.launch import Plan
+    from ..emulator.machine.cohort import Cohort
+    from .sample import Sample
+
+FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
+MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
+SMALL = 30e6                 # bytes that the L2 keeps whatever the order (boards.py: l2_keeps)
+AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
+
+
+class Loads(Listener):
+    """The first loads of each CTA."""
+
+    def __init__(self, machine: Any):
+        self.M = machine
+        self.bytes = np.zeros(machine.slots)
+        self.found: list[tuple[NDArray[Any], int, NDArray[Any], float]] = []     # (CTAs, array, places, bytes of each)
+
+    def _add(self, slots: NDArray[Any], array: int, places: NDArray[Any], nbytes: float) -> None:
+        fresh = self.bytes[slots] < FIRST
+        self.found.append((slots[fresh], array, places[fresh], nbytes))
+        np.add.at(self.bytes, slots, nbytes)
+        if self.bytes.min() >= FIRST:
+            raise Enough
+
+    def _slot(self, gids: Any) -> NDArray[Any]:
+        slots: NDArray[Any] = np.atleast_1d(np.asarray(gids)) // (32 * self.M.warps)
+        return slots
+
+    def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
+        """A tensor load."""
+        at = int(rows.address[0])
+        allocation = self.M.memory.find(at)
+        if allocation is not None:
+            width = max(0, rows.last - rows.first) * fields.elem_bytes
+            self._add(self._slot(gid), allocation.address, np.array([at + rows.first * fields.elem_bytes]), float(len(rows.address) * width))
+
+    def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
+        """A bulk load."""
+        self._add(self._slot(gid), allocation.address, np.array([allocation.address + first]), float(nbytes))
+
+    def cp_async(self, C: Cohort, live: Cohort, address: NDArray[Any], parts: list[Any], flat: NDArray[Any], size: int, index: int) -> None:
+        """cp.async."""
+        for allocation, lanes, offsets in parts:
+            self._add(self._slot(C.gids[lanes]), allocation.address, allocation.address + np.asarray(offsets) // LINE * LINE, float(size))
+
+    def together(self) -> Together:
+        """Sums by array."""
+        told = Together()
+        for array in {array for _, array, _, _ in self.found}:
+            mine = [(slots, places, nbytes) for slots, a, places, nbytes in self.found if a == array]
+            places = np.concatenate([p for _, p, _ in mine])
+            slots = np.concatenate([s for s, _, _ in mine])
+            weights = np.concatenate([np.full(len(p), n) for _, p, n in mine])
+            told.asked[array] = float(weights.sum())
+            pairs, where = np.unique(np.stack([places, slots]), axis=1, return_inverse=True)
+            each = np.bincount(where.ravel(), weights)
+            _, of = np.unique(pairs[0], return_inverse=True)
+            told.different[array] = float((np.bincount(of.ravel(), each) / np.maximum(1, np.bincount(of.ravel()))).sum())
+        return told
+
+
+def of(sample: Sample) -> Together | None:
+    """What a wave of a sample's launch shares; None where it does not matter (all of it stays in the L2, or nothing is loaded twice), where too little was seen,
+    and for attention: its keys and values are wanted again by the tiles that come next, and memory brings them once (profiles.json)."""
+    if any(instr.op == "ex2" for instr in sample.machine.body):
+        return None
+    try:
+        arrays, stored = amounts(sample, progress(sample))
+    except NotEnough:
+        return None
+    once = sum(size for _, size in arrays.values())
+    if once + stored < SMALL or sum(loaded for loaded, _ in arrays.values()) < AGAIN * once:
+        return None
+    return together(sample.plan, limits.SMS * sample.resident)
+
+
+def together(launch: Plan, at_once: int) -> Together:
+    """What the first `at_once` CTAs of a launch share."""
+    shape = launch.geometry
+    count = min(shape.ctas, at_once // shape.cluster_ctas * shape.cluster_ctas)
+    few = replace(shape, slots=count, ctas=count)
+    few.__dict__["cta_order"] = shape.cta_order[:count]
+    heard: list[Any] = []
+
+    def listen(machine: Any) -> list[Any]:
+        still: Any = Still
+        bound: Any = Work
+        machine.landing, machine.findings = still(machine), Findings(machine)
+        heard.extend((Loads(machine), Recorder(machine)))
+        return [*heard, bound(machine), Deadlock(machine, ())]
+    machine: Any = replace(launch, geometry=few, session=replace(launch.session, limit=MOST_WORK)).machine(listen)
+    try:
+        with one_blas_thread():
+            machine.scheduler.run()
+    except (Enough, EmulatorError):
+        pass
+    finally:
+        heard[1].restore()
+        launch.memory.release_views()
+        machine.findings.close()
+    told: Together = heard[0].together()
+    return told

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What CTAs that run at the same time load together, and what memory brings because of it."""
+import numpy as np
+import pytest
+
+from hopperlab.estimates import boards, chip, estimating, readings, sample, wave
+from hopperlab.estimates.costs import price
+from hopperlab.estimates.together import Together
+from hopperlab.measure.launches import gemm, variants
+from hopperlab.measure.launches import launch as steps
+
+H200 = boards.board("h200")
+
+
+def planned(launch):
+    return sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0]
+
+
+def arrays(m, n, k):
+    return np.zeros((m, k), np.uint16), np.zeros((n, k), np.uint16), np.zeros((m, n), np.uint16)
+
+
+@pytest.mark.parametrize("make", [variants.VARIANTS["tma_wgmma"], steps.mma_multistage], ids=["boxes", "cp.async"])
+def test_ctas_of_a_wave_share_rows_of_a_and_columns_of_b(make):
+    """Six tiles of 128 x 128, two by three: of A two different rows of tiles are wanted, three times each."""
+    a, b, c = arrays(256, 384, 1024)
+    launch = make(a, b, c, backend="emulator")
+    told = wave.together(planned(launch), 132)
+    assert sorted(round(told.share(address), 3) for address in told.asked) == [round(2 / 6, 3), round(3 / 6, 3)]
+    assert told.share(0) == 0, "nothing is said of an array of which no load was seen"
+
+
+def test_stretches_that_begin_anywhere_share_nothing():
+    a, b, c = arrays(128, 1024, 2560)                     # eight tiles of 40 k-blocks over eleven CTAs
+    launch = gemm.stream_k(a, b, c, gemm.StreamK(bn=128, blocks=11), backend="emulator")
+    told = wave.together(planned(launch), 132)
+    assert max(told.share(address) for address in told.asked) == 1
+
+
+def test_a_later_wave_finds_in_the_l2_what_has_not_been_pushed_out():
+    shares = Together({1: 100.0, 2: 100.0}, {1: 25.0, 2: 50.0})
+    kept, gone = H200.number("l2_keeps"), H200.number("l2_forgets")
+
+    def brought(size, rounds):
+        return chip.missed({1: (40 * size, size), 2: (40 * size, size)}, 0.0, shares, H200, rounds) / size
+    assert brought(kept / 2, 1) == 2, "both arrays fit"
+    assert brought(gone, 10) == pytest.approx(30), "a quarter and half of what is loaded"
+    assert brought(gone, 30 * gone / kept) == 2, "so little between two waves that it is still there"
+    assert 2 < brought(gone, 60 * gone / (kept + gone)) < 30
+    assert chip.missed({1: (1e9, 1e8)}, 0.0, None, H200, 10.0) == 1e8
+
+
+def test_memory_brings_what_nsight_compute_counted():
+    """The last kernel at 4096 cubed, without Nsight's own choice of a configuration: its tiles go in groups of 16 rows."""
+    counted = next(r.value for r in readings.stored("profiles", "h200") if r.kernel == "final" and r.options == ("4096",) and r.note == "traffic: memory read")
+    launch = gemm.final(*arrays(4096, 4096, 4096), backend="emulator")
+    found = estimating.sampled(planned(launch), "final")
+    assert chip.simulate(found, H200).traffic.unique == pytest.approx(1e6 * counted, rel=0.2)
+
+
+def test_what_the_l2_holds_whatever_the_order_is_not_looked_into():
+    launch = variants.VARIANTS["tma_wgmma"](*arrays(256, 384, 1024), backend="emulator")
+    assert wave.of(sample.typical(planned(launch))) is None
+
+
+def test_stores_of_parts_of_sectors_take_longer():
+    """Eight rows of 16 bytes a warp instruction: half of each sector."""
+    launch = variants.VARIANTS["tma_wgmma"](*arrays(128, 128, 256), backend="emulator")
+    found = sample.typical(planned(launch))
+    stored = [i for i in found.machine.body if i.op == "st" and "global" in i.mods and found.counts.get(i.index, {}).get("global_store_requests")]
+    assert stored and price(stored[:1], found.counts, H200).stored == pytest.approx(8 * 32 * H200.number("store_parts"))
+
+
+def test_what_goes_to_another_cta_of_the_cluster_takes_the_time_that_was_measured():
+    """Split-k: each thread stores 16 bytes at a time into the other CTA's shared memory."""
+    launch = gemm.split_k(*arrays(128, 128, 256), gemm.SplitK(), backend="emulator")
+    found = sample.typical(planned(launch))
+    sent = [i for i in found.machine.body if found.counts.get(i.index, {}).get("dsmem_store_bytes")]
+    assert sent and price(sent[:1], found.counts, H200).port == pytest.approx(32 * 16 / H200.number("dsmem_store"))
