@@ -38,7 +38,8 @@ def test_cells_run_under_clang_and_compared_ones_print_what_is_stored(path):
         assert not differing(compiled)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == QUICK_EXERCISE else pytest.mark.thorough) for name in catalogue.every()])
+@pytest.mark.parametrize("name", sorted(catalogue.every(), key=lambda name: (name != QUICK_EXERCISE, name)))
+@pytest.mark.sampled(every=100, ci=2)           # each kernel file is compared in tests/runtime/clang
 def test_solution_is_right_under_clang(name):
     cell = solution_cell(name)
     with clang_alone() as compiled:
