@@ -14,6 +14,7 @@ from ..ptx.places import Place
 from . import findings_barriers
 from .clocks import V, X
 from .mbarrier_passes import Passes, rows_of
+from .moments import MOMENT, Moments
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from .clocks import Clocks
     from .findings import Watched
     from .shared_order import SharedOrder
-
-MOMENT = ((V, X),)              # of tables here: what has happened, whether or not it orders accesses
 
 
 class BarrierChecks:
@@ -56,18 +55,11 @@ class BarrierChecks:
             setattr(self, name, np.zeros((size, self.warps), np.int64))
         for name in self.PER_LANE:
             setattr(self, name, np.zeros((size, 2, self.warps), np.int32))
-        # What has happened before each warp's present moment, also by ways that publish no memory (bytes that arrived, products that are over).
-        self.past = np.zeros((len(clocks.epoch), 2, self.warps), np.int32)
-        self.met = np.zeros((machine.slots * 16, 2, self.warps), np.int32)
-        clocks.lanes.holders.append(lambda: (table[:, 1] for table in (self.waited, self.contributed, self.passed, self.past, self.met)))
+        self.moments = Moments(clocks, machine.slots * 16)
+        clocks.lanes.holders.append(lambda: (table[:, X] for table in (self.waited, self.contributed, self.passed)))
         self.passes = Passes(machine, clocks, size)
         self.arrivals: dict[int, np.ndarray] = {}       # by instruction: on which mbarriers of a CTA it has arrived
         self.ends = any(i.op == "mbarrier" and i.mods[0] == "inval" for i in machine.body)
-
-    def reset_slots(self, slots: np.ndarray) -> None:
-        """New CTAs have no past."""
-        for table in (self.past, self.met):
-            table.reshape(self.M.slots, -1)[slots] = 0
 
     def grow(self, slots: int, old: int, new: int) -> None:
         """A CTA may have `new` barriers instead of `old`."""
@@ -159,8 +151,9 @@ class BarrierChecks:
         """Arrivals (ids by unit): what their threads know when they arrive (vec) belongs to the running phase."""
         clocks = self.clocks
         self.arrived(ids, site)
-        self.passes.arrive(C, ids, units, vec, self.in_time(vec, units), self.passes.seen[ids], counts, site)
-        known = clocks.join(vec[:, :2, :self.warps], self.past[units.gw], MOMENT)
+        past = self.moments.known(C, units)
+        self.passes.arrive(C, ids, units, vec, self.in_time(vec, past), self.passes.seen[ids], counts, site)
+        known = clocks.join(vec[:, :2, :self.warps], past, MOMENT)
         clocks.join_at(self.contributed, ids, known, MOMENT)
 
     def arrived(self, ids: np.ndarray, site: int) -> None:
@@ -181,17 +174,17 @@ class BarrierChecks:
         return [site for site in sites if site in self.arrivals and self.arrivals[site][:len(ids)][kin[:len(self.arrivals[site])]].any()], [site
                 for site in sites if site not in self.arrivals]
 
-    def in_time(self, vec: np.ndarray, units: Units) -> np.ndarray:
-        """(units, warps): up to which epochs other warps' pasts lie before warps that publish `vec`, also by ways that publish no memory."""
+    def in_time(self, vec: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """(units, warps): up to which epochs other warps' pasts lie before warps that publish `vec` and have this past."""
         clocks = self.clocks
-        known: np.ndarray = np.maximum(clocks.newest(vec[:, :2])[:, :self.warps], clocks.newest(self.past[units.gw]))
+        known: np.ndarray = np.maximum(clocks.newest(vec[:, :2])[:, :self.warps], clocks.newest(past))
         return np.maximum(known, vec[:, clocks.R, :self.warps]) if clocks.relaxed else known
 
     def before(self, gid: int) -> np.ndarray:
         """(warps,): the same of a thread that issues something, after all that its own warp did."""
         clocks, warp = self.clocks, gid >> 5
         row = clocks.K[clocks.row_of[gid]]
-        known: np.ndarray = np.maximum(clocks.newest(row[:2])[:self.warps], clocks.newest(self.past[warp]))
+        known: np.ndarray = np.maximum(clocks.newest(row[:2])[:self.warps], clocks.newest(self.moments.of_thread(gid)))
         if clocks.relaxed:
             known = np.maximum(known, row[clocks.R, :self.warps])
         known[warp % self.warps] = clocks.epoch[warp]
@@ -223,7 +216,7 @@ class BarrierChecks:
             if len(lanes) > 1 or code <= 0 or code & 31 != lanes[0] or code >> 5 < clocks.learned[warp]:        # else all but this moment is in it already
                 times = np.zeros((1, 32), np.int32)
                 times[0, lanes] = epoch
-                known = clocks.join(clocks.K[clocks.row_of[warp << 5 | lanes[0]], :2, :self.warps], self.past[warp], MOMENT)
+                known = clocks.join(clocks.K[clocks.row_of[warp << 5 | lanes[0]], :2, :self.warps], self.moments.of_thread(warp << 5 | lanes[0]), MOMENT)
                 here[:] = clocks.join(here, known, MOMENT)
                 here[X, own] = clocks.lanes.join(here[X, own:own + 1], clocks.lanes.codes(times), here[V, own:own + 1])[0]
             else:
@@ -242,19 +235,6 @@ class BarrierChecks:
         self.wait_site[ids, column], self.wait_thread[ids, column] = site, C.gids[units.starts]
         self.saw[ids, column] = self.M.barriers.phase[ids]
         self.passes.observed(ids, column, epoch)
-        clocks.join_at(self.past, gw, self.passed[ids], MOMENT)
-
-    def over(self, gw: np.ndarray, known: np.ndarray) -> None:
-        """Something that came after `known` (warps, 2, columns) is over, as these warps have seen: not an order of accesses, but one of moments."""
-        self.past[gw] = self.clocks.join(self.past[gw], known, MOMENT)
-
-    def meet(self, C: Cohort, keys: np.ndarray) -> None:
-        """Lanes arrive at named barriers (or leave them): whoever leaves has all arrivals in its past."""
-        if len(self.M.barriers.offsets):
-            units = self.M.units(C)
-            clocks = self.clocks
-            clocks.join_at(self.met, keys[units.starts], self.past[units.gw], MOMENT)
-            self.past[units.gw] = clocks.join(self.past[units.gw], self.met[keys[units.starts]], MOMENT)
 
     def completed(self, done: np.ndarray, site: int | None, copies: dict[int, Any]) -> None:
         """Phases have ended (copies: barrier -> its newest copy, mbarrier_order.py). A wait on the phase before is safe if and only if something in

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..machine.machine_constants import FIRST_BARRIERS
-from ..machine.units import Units
+from ..machine.units import Units, lane_masks
 from .lane_groups import LaneGroups
 from .lane_rows import LaneRows
 from .lane_times import LaneTimes
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 V, X, P, PX = range(4)
 MANY = 256              # lookups that are worth computing their places for
 Planes = tuple[int, int]        # of times of whole warps, and of codes for lanes
+Rows = tuple[np.ndarray, np.ndarray | None]     # rows, and the unit of each (None: one after the other)
 
 
 class Clocks:
@@ -279,22 +280,24 @@ class Clocks:
         vec[~asked] = 0
         self.learn(cohort, units, vec)
 
-    def learn(self, cohort: Cohort, units: Units, vec: np.ndarray) -> None:
-        """These lanes acquire `vec` (units, planes, columns)."""
+    def learn(self, cohort: Cohort, units: Units, vec: np.ndarray) -> Rows:
+        """These lanes acquire `vec` (units, planes, columns). Returns their rows."""
         self.touched = True
         self.learned[units.gw] = self.epoch[units.gw]
         rows, which = self._rows_to_write(cohort, units)
         self.K[rows] = self.join(self.K[rows], vec if which is None else vec[which])
+        return rows, which
 
-    def reach(self, cohort: Cohort, units: Units, column: np.ndarray, time: np.ndarray) -> None:
+    def reach(self, cohort: Cohort, units: Units, column: np.ndarray, time: np.ndarray) -> Rows:
         """These lanes learn of one agent (column, by unit) up to when it has come."""
         self.touched = True
         self.learned[units.gw] = self.epoch[units.gw]
         rows, which = self._rows_to_write(cohort, units)
         column, time = (column, time) if which is None else (column[which], time[which])
         self.K[rows, V, column] = np.maximum(self.K[rows, V, column], time)
+        return rows, which
 
-    def _rows_to_write(self, cohort: Cohort, units: Units) -> tuple[np.ndarray, np.ndarray | None]:
+    def _rows_to_write(self, cohort: Cohort, units: Units) -> Rows:
         """Rows that belong to these lanes alone, and the unit of each (None: one after the other)."""
         if units.all_full and not self.rows.any_apart:
             return units.gw, None
@@ -310,7 +313,9 @@ class Clocks:
         self.touched = True
         whole = self.whole(units)
         if not whole.all() and (units.counts is None or (units.counts > 1).any()):
-            self.learn(cohort, units, self.publish(cohort, units))
+            parts = self.learn(cohort, units, self.publish(cohort, units))
+            for follower in self.rows.followers:
+                follower.shared(cohort, units, parts)
         gw = units.gw[units.full]
         if not len(gw):
             return
@@ -335,10 +340,11 @@ class Clocks:
     def _left(self, cohort: Cohort, units: Units, which: np.ndarray) -> None:
         """Of these units some lanes have ended, and the others know the same now: all have the warp's row again, unless the ended ones know more."""
         for k in np.flatnonzero(which & self.rows.apart[units.gw]).tolist():
-            gw, living = units.gw[k:k + 1], self.K[self.row_of[cohort.gids[units.starts[k]]]]
-            if all((self.join(living, self.K[row]) == living).all() for row in self.rows.of_warps(gw)):
+            gw, row = units.gw[k:k + 1], self.row_of[cohort.gids[units.starts[k]]]
+            living, others = self.K[row], self.rows.of_warps(gw)
+            if all((self.join(living, self.K[other]) == living).all() for other in others) and all(f.covers(row, others) for f in self.rows.followers):
                 self.K[gw] = living
-                self.rows.gather(gw)
+                self.rows.left(gw, row)
 
     def proxy_fence(self, cohort: Cohort, units: Units, space: str = "") -> None:
         """`fence.proxy.async`: all that these lanes made or acquired so far becomes visible to the async proxy, by way of them."""
@@ -392,9 +398,3 @@ class Clocks:
             if present:
                 mine |= (lane == (gids & 31)) & (column == first + warp) & (epoch <= done[gids])
         return mine
-
-
-def lane_masks(cohort: Cohort, units: Units) -> np.ndarray:
-    """A bit for each lane of every unit."""
-    masks: np.ndarray = np.bitwise_or.reduceat(np.int64(1) << (cohort.gids & 31), units.starts)
-    return masks

@@ -91,7 +91,7 @@ class ClusterOrder(Listener):
             gw = slot * self.M.warps + np.arange(self.M.warps)
             known = clocks.past(clocks.rows.of_warps(gw)).max(axis=0)
             # bytes that arrived tell that they were sent
-            known[:clocks.warps] = np.maximum(known[:clocks.warps], clocks.newest(self.barriers.past[gw]).max(axis=0))
+            known[:clocks.warps] = np.maximum(known[:clocks.warps], self.barriers.moments.newest(gw))
             for column, (epoch, index, gid) in touched.items():
                 if known[column] < epoch:
                     findings_barriers.exited_peer(self.M, index, gid, slot % self.M.cluster)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..machine.cohort import Cohort
-from ..machine.units import Units
+from ..machine.units import Units, lane_masks
 from . import findings_memory
 from .async_reads import AsyncReads
-from .clocks import V, X, lane_masks
+from .clocks import V, X
 from .findings import in_array
 from .far_knowledge import WHOLE_WARP, FarKnowledge, codes_of, merge_known
 from .lane_order import collided

@@ -7,7 +7,7 @@ learn together. A warp-level synchronisation joins the rows again. What a row ho
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -16,8 +16,27 @@ if TYPE_CHECKING:
     from ..machine.units import Units
 
 
+class Follower(Protocol):
+    """What is kept by row besides the clocks (moments.py)."""
+
+    def copied(self, rows: np.ndarray, new: np.ndarray) -> None:
+        """Lanes of `rows` have rows of their own now, `new`."""
+
+    def joined(self, rows: np.ndarray, others: np.ndarray) -> None:
+        """Warps with these rows synchronise."""
+
+    def reset(self, rows: np.ndarray) -> None:
+        """New warps have these rows."""
+
+    def covers(self, row: int, others: np.ndarray) -> bool:
+        """Whether no other row knows more than `row`."""
+
+    def shared(self, cohort: Cohort, units: Units, rows: tuple[np.ndarray, np.ndarray | None]) -> None:
+        """Some lanes of warps synchronise, and have these rows."""
+
+
 class LaneRows:
-    """of: row of every thread; apart: warps of which some lanes have rows of their own; count: rows there are."""
+    """of: row of every thread; apart: warps of which some lanes have rows of their own; count: rows there are; followers: what else is kept by row."""
 
     def __init__(self, warps: int) -> None:
         self.warps, self.count = warps, 2 * warps
@@ -26,10 +45,13 @@ class LaneRows:
         self.any_apart = False
         self.more: dict[int, list[int]] = {}
         self.free: list[int] = []
+        self.followers: list[Follower] = []
 
     def reset(self, gw: np.ndarray) -> tuple[np.ndarray, ...]:
         """New warps: every lane is with its warp. Returns the rows that are theirs from now on."""
         self.gather(gw)
+        for follower in self.followers:
+            follower.reset(np.concatenate([gw, gw + self.warps]))
         return gw, gw + self.warps
 
     def of_warps(self, gw: np.ndarray) -> np.ndarray:
@@ -70,6 +92,8 @@ class LaneRows:
         if len(shared):
             new = self._split(gw[shared], there[shared])
             copies = [(row[shared], new)]
+            for follower in self.followers:
+                follower.copied(row[shared], new)
             row = row.copy()
             row[shared] = new
             self.of[lanes] = row[inverse]
@@ -96,11 +120,20 @@ class LaneRows:
         """(rows of warps, other rows of them) to be joined, of warps whose lanes are together again."""
         torn = gw[self.apart[gw]]
         if len(torn):
-            yield torn, torn + self.warps
+            pairs = [(torn, torn + self.warps)]
             for warp in [w for w in torn.tolist() if w in self.more] if self.more else ():
-                for row in self.more[warp]:
-                    yield np.array([warp]), np.array([row])
+                pairs += [(np.array([warp]), np.array([row])) for row in self.more[warp]]
+            for main, others in pairs:
+                for follower in self.followers:
+                    follower.joined(main, others)
+                yield main, others
             self.gather(torn)
+
+    def left(self, gw: np.ndarray, row: int) -> None:
+        """All living lanes of warp `gw` have `row`, and the others know no more."""
+        for follower in self.followers:
+            follower.copied(np.array([row]), gw)
+        self.gather(gw)
 
     def gather(self, gw: np.ndarray) -> None:
         """All lanes of these warps have the warp's row again."""

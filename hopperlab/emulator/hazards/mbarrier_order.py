@@ -54,11 +54,6 @@ class MbarrierOrder(Listener):
         self.ended = np.zeros(machine.slots * machine.T, np.int32)
         self.unread: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def admitted(self, domains: np.ndarray, reused: np.ndarray) -> None:
-        """New CTAs have no past."""
-        if self.M.barriers.offsets:
-            self.checks.reset_slots(reused)
-
     def mbarriers_grew(self, old: int, new: int) -> None:
         """Tables for `new` barriers a CTA."""
         self.clocks.grow_barriers()
@@ -213,7 +208,7 @@ class MbarrierOrder(Listener):
         if clocks.scoped and not info.wide and self.from_afar.intersection(mine.tolist()):
             vec = vec.copy()
             vec[:, clocks.W] = np.where(clocks.foreign(units.gw), 0, vec[:, clocks.W])
-        clocks.learn(C, units, vec)
+        self.checks.moments.learn(clocks.learn(C, units, vec), self.checks.passed[mine])
 
     def parked(self, C: Cohort, wait: Wait, index: int) -> None:
         """Somebody waits for a phase."""

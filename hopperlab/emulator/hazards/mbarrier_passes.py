@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import findings_barriers
-from .clocks import V, lane_masks
+from ..machine.units import lane_masks
+from .clocks import V
 from .findings_barriers import Surplus
 from .kinds import Kind
 

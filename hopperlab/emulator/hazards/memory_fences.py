@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .clocks import V, X, lane_masks
+from ..machine.units import lane_masks
+from .clocks import V, X
 from .far_knowledge import codes_of, merge_known
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..machine.events import Listener
 from . import checks_wgmma, findings_registers, uninitialised
-from .checks_mbarrier import MOMENT
 from .clocks import X
+from .moments import MOMENT
 from .operand_order import wgmma_reads
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class ProductOrder(Listener):
         through the product."""
         M, clocks, units = self.M, self.clocks, self.M.units(C)
         groups = units.gw // M.warps * M.wgmma_groups + units.gw % M.warps // 4
-        clocks.reach(C, units, clocks.wgmma0 + groups % (M.wgmma_groups * M.cluster), done)
-        self.barriers.over(units.gw, self.begun[groups])
+        rows = clocks.reach(C, units, clocks.wgmma0 + groups % (M.wgmma_groups * M.cluster), done)
+        self.barriers.moments.learn(rows, self.begun[groups])           # not an order of accesses, but one of moments
         if self.fragments[groups].any():
             known = np.zeros((len(groups), *clocks.K.shape[1:]), clocks.K.dtype)
             known[:, :2, :clocks.warps] = self.begun[groups] * self.fragments[groups, None, None]

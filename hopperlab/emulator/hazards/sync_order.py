@@ -34,6 +34,7 @@ class SyncOrder(Listener):
             self.clocks.reset_domains(np.unique(reused // self.M.cluster))
             self.shared.reset_slots(reused)
             self.named.reset_slots(reused)
+            self.barriers.moments.reset_slots(self.M.slots, reused)
         self.everywhere.admit(domains)
 
     def named_lanes_met(self, C: Cohort, index: int, mask: Value) -> None:
@@ -57,8 +58,10 @@ class SyncOrder(Listener):
         vec = self.clocks.publish(part, units)
         self.clocks.join_at(self.clocks.named, mine, vec)
         self.named.arriving(C, keys, threads, info)
-        self.named.taking_turns(part, units, mine, self.barriers.in_time(vec, units), int(threads.max()), info.index)
-        self.barriers.meet(C, keys)
+        past = self.barriers.moments.known(part, units)
+        self.named.taking_turns(part, units, mine, self.barriers.in_time(vec, past), int(threads.max()), info.index)
+        if self.M.barriers.offsets:
+            self.barriers.moments.arrive(mine, past)
 
     def named_completed(self, keys: np.ndarray) -> None:
         """What all who arrived have published is what the others will learn."""
@@ -66,12 +69,15 @@ class SyncOrder(Listener):
         self.named.completing(keys)
         clocks.named_done[keys] = clocks.join(clocks.named_done[keys], clocks.named[keys])
         clocks.named[keys] = 0
+        if self.M.barriers.offsets:
+            self.barriers.moments.complete(keys)
 
     def named_left(self, C: Cohort, keys: np.ndarray) -> None:
         """An acquire, and a sync of the warp."""
-        self.barriers.meet(C, keys)
         part, units, mine = parts(self.M, C, keys)
-        self.clocks.learn(part, units, self.clocks.named_done[mine])
+        rows = self.clocks.learn(part, units, self.clocks.named_done[mine])
+        if self.M.barriers.offsets:
+            self.barriers.moments.learn(rows, self.barriers.moments.met_done[mine])
         C.unsynced = False
         self.clocks.warp_sync(part, units)
 

@@ -2,7 +2,12 @@
 """The warps of a cohort: which they are, and whether all their living lanes are present."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from .cohort import Cohort
 
 
 class Units:
@@ -30,3 +35,9 @@ class Units:
         self.all_full = bool(self.full.all())
         self.single = None if counts is None else (counts == 1) & ~self.full
         self.lanes = gids[self.starts] & 31
+
+
+def lane_masks(cohort: Cohort, units: Units) -> np.ndarray:
+    """A bit for each lane of every unit."""
+    masks: np.ndarray = np.bitwise_or.reduceat(np.int64(1) << (cohort.gids & 31), units.starts)
+    return masks

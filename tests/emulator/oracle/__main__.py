@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from .compare import disagreements, shrink
 from .generate import FAMILIES, programs
-from .known import KNOWN, set_aside
 from .model import Oracle, TooManyStates
 from .mutants import mutants
 
@@ -22,7 +21,6 @@ def arguments(given_arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--no-mutants", action="store_true", help="only the programs as drawn")
-    parser.add_argument("--include", nargs="+", choices=[*KNOWN, "all"], default=[], help="compare programs that may show these known disagreements too")
     parser.add_argument("--strict-reads", action="store_true",
                         help="a generic read before an asynchronous write of the same bytes needs a proxy fence (unfenced-overwrite)")
     parser.add_argument("--limit", type=int, default=4000, help="states of the model a program may have")
@@ -39,16 +37,10 @@ class Tally:
     def compare(self, program, origin: str) -> bool:
         """Returns whether the model calls the program correct."""
         try:
-            verdict = Oracle(program, limit=self.options.limit).verdict()
+            verdict = Oracle(program, strict_reads=self.options.strict_reads, limit=self.options.limit).verdict()
         except TooManyStates:
             self.counts["too many states"] += 1
             return False
-        aside = "all" not in self.options.include and set_aside(program, verdict, self.options.include)
-        if self.options.strict_reads:
-            verdict = Oracle(program, strict_reads=True, limit=self.options.limit).verdict()
-        if aside:
-            self.counts[f"set aside: {aside}"] += 1
-            return verdict.correct
         self.counts["correct" if verdict.correct else "wrong in every execution" if not verdict.clean else "wrong in some executions"] += 1
         for d in disagreements(program, verdict, strict_reads=self.options.strict_reads):
             self.counts[f"{d.kind} {d.what.kind}"] += 1

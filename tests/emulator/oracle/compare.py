@@ -21,12 +21,13 @@ WORST = ("unfenced", "unordered", "lifetime", "exit", "overrun", "bytes", "arriv
 
 @dataclass(frozen=True)
 class Named:
-    """What the emulator said of one pair of steps."""
+    """What the emulator said of one pair of steps; lines: of those that it names together with them."""
 
     kind: str
     line: int = 0
     other: int = 0
     message: str = ""
+    lines: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class Disagreement:
 
 def named(session) -> list[Named]:
     """The hazards of a run as lines of steps, each pair once. What memory holds is not the model's business: uninitialised reads are left out."""
-    rows = {(h.kind, h.where.line if h.where else 0, h.other.line if h.other else 0): h.message for h in session.hazards if h.kind != "uninitialised-read"}
-    return [Named(*row, message) for row, message in rows.items()]
+    rows = {(h.kind, h.where.line if h.where else 0, h.other.line if h.other else 0): h for h in session.hazards if h.kind != "uninitialised-read"}
+    return [Named(*row, h.message, frozenset(place.site.line for side in ("writers", "readers") for place in h.facts.get(side, ()))) for row, h in rows.items()]
 
 
 def allowed(one: Named, verdict: Verdict) -> bool:
@@ -68,7 +69,7 @@ def unnamed(verdict: Verdict, found: list[Named]):
     """Pairs that every execution leaves unordered, or unfenced, and of which nothing was named: neither an end nor what conflicts with one, and so on
     (the emulator remembers the last accesses of each word, and names one pair where there are several)."""
     pairs = {(f.line, f.other): f for f in verdict.must if f.kind in ("unordered", "unfenced")}
-    reached = {line for n in found if n.kind in PAIRS for line in (n.line, n.other)}
+    reached = {line for n in found if n.kind in PAIRS for line in (n.line, n.other, *n.lines)}
     grown = True
     while grown:
         joined = [pair for pair in pairs if set(pair) & reached]

@@ -36,7 +36,27 @@ PROGRAMS |= {
     "two lanes store a tile, both wait and meet": Program(((READ_TWICE + lanes(BulkStore(0), BulkCommit(), BulkWait(0), lane=0)
                                                            + lanes(SyncWarp()) + SECOND,),), branches=True),
 }
-CORRECT = {"two lanes store a tile, both wait and meet", "bar.arrive behind a branch", "cp.async of a lane that has met the others"}
+MEET = lanes(Barrier(0, 2), Barrier(1, 2))
+EARLIER = lanes(Init(1, 1), Init(2, 32), lane=0) + MEET + lanes(Wait(1, -1), Arrive(2))
+WHILE_THE_OTHERS_WAIT = MEET + lanes(Wait(2, 0), lane=REST)
+PROGRAMS |= {
+    "a lane that arrives before it waits as the others do": Program(((EARLIER, MEET + lanes(Arrive(1), lane=0) + lanes(Wait(2, 0))),), branches=True),
+    "a lane that arrives while the others wait": Program(((EARLIER, WHILE_THE_OTHERS_WAIT + lanes(Arrive(1), lane=0)),), branches=True),
+    "a lane that arrives when it has met those who waited": Program(((EARLIER, WHILE_THE_OTHERS_WAIT + lanes(SyncWarp())
+                                                                      + lanes(Arrive(1), lane=0)),), branches=True),
+    "a lane that arrives when it has waited with the others": Program(((EARLIER, MEET + lanes(Wait(2, 0)) + lanes(Arrive(1), lane=0)),), branches=True),
+}
+MEET = lanes(Barrier(0, 3), Barrier(1, 3))
+EARLIER = lanes(Init(1, 1), Init(2, 32), lane=0) + MEET + lanes(Wait(1, -1), Arrive(2))
+PROGRAMS |= {
+    "a warp that learns at a barrier what another one waited for": Program(((EARLIER, MEET + lanes(Wait(2, 0), Barrier(2, 2, arrive=True)),
+                                                                            MEET + lanes(Barrier(2, 2)) + lanes(Arrive(1), lane=0)),)),
+    "a warp that tells a barrier alone": Program(((EARLIER, MEET + lanes(Wait(2, 0), Barrier(2, 2)),
+                                                   MEET + lanes(Barrier(2, 2, arrive=True)) + lanes(Arrive(1), lane=0)),)),
+}
+CORRECT = {"a warp that learns at a barrier what another one waited for", "a lane that arrives when it has met those who waited",
+           "a lane that arrives when it has waited with the others", "two lanes store a tile, both wait and meet", "bar.arrive behind a branch",
+           "cp.async of a lane that has met the others"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
