@@ -25,6 +25,7 @@ from .observe.deadlock import Deadlock
 from .observe.progress import Line, Progress
 from .observe.tracer import Tracer
 from .observe.work import Work
+from .second_look import SecondLook
 from .session import Session
 
 if TYPE_CHECKING:
@@ -256,12 +257,15 @@ def launch(program: Program, name: str, grid: int | Sequence[int], block: int | 
     planned = plan(program, name, grid, block, args, shared_mem, cluster, session, memory)
     session, memory = planned.session, planned.memory
     memory.forget()
-    known = len(session.warnings)
+    known, look, races = len(session.warnings), SecondLook.of(planned), []
     counting: list[Counting] = []
     machine = planned.machine(lambda M: listeners(M, counting, line))
     try:
         with one_blas_thread():
             machine.scheduler.run()
+            if look is not None:
+                look.ended(machine)
+                races = look.races()
     except KeyboardInterrupt:
         raise LaunchInterrupted(name, machine.ended, planned.geometry.ctas) from None
     except MemoryFault as fault:
@@ -275,10 +279,10 @@ def launch(program: Program, name: str, grid: int | Sequence[int], block: int | 
         session.launches += 1
         findings = machine.findings
         findings.close()
-        session.hazards.extend(findings.hazards)
+        session.hazards += findings.hazards + races
         machine.dissolve()
     if session.hazards_mode == "raise":
-        complain(findings.hazards, session.warnings[known:])
+        complain(findings.hazards + races, session.warnings[known:])
     return session
 
 

@@ -38,7 +38,10 @@ LATE = "late stores"
 SLOW = "slow warps"
 """Nothing is altered but the order: these warps go on when nobody else can, and nothing is left to land."""
 
-WAYS = (*LOADS, *PRODUCTS, *STORES, *MOVES, "reduce", LATE, SLOW)
+FLAGS = "late flags"
+"""Nothing is altered but the order: who would raise a flag at which a loop may look does so when nobody else can go on."""
+
+WAYS = (*LOADS, *PRODUCTS, *STORES, *MOVES, "reduce", LATE, SLOW, FLAGS)
 """reduce: bulk and tensor reductions .add take away what they would add."""
 
 

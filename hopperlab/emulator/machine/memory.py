@@ -10,7 +10,8 @@ import bisect
 import ctypes
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ RED_ZONE = 4096
 ALIGNMENT = 512
 LAST_ADDRESS = 1 << 46
 MOST_REMEMBERED = 1 << 28
+Contents = list[tuple[np.ndarray, np.ndarray]]          # the bytes of arrays, and what they held
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}      # 16: moved, never computed with
 
 
@@ -203,6 +205,32 @@ class GlobalMemory:
         with self._lock:
             found = [(a._owner(), a.name) for a in self._allocations if a.writable]
         return [(owner, name) for owner, name in found if owner is not None and not name.startswith(("variable ", "memory from malloc"))]
+
+    def contents(self, most: int) -> Contents | None:
+        """What all arrays that kernels may write hold now; None if that is more than `most` bytes."""
+        with self._lock:
+            owners = [a._owner() for a in self._allocations if a.writable]
+        found = [_bytes_of(owner) for owner in owners if owner is not None]
+        return [(held, held.copy()) for held in found] if sum(held.nbytes for held in found) <= most else None
+
+    def restore(self, contents: Contents) -> None:
+        """They hold it again."""
+        for array, held in contents:
+            if not np.array_equal(array, held):
+                array[:] = held
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Inside the block nothing is remembered of earlier launches, and afterwards what was."""
+        kept, left = [(allocation, allocation.stamps) for allocation in self.stamped], self.left
+        self.clear_stamps()
+        try:
+            yield
+        finally:
+            self.clear_stamps()
+            for allocation, stamps in kept:
+                allocation.stamp(stamps)
+            self.left = left
 
     def release_views(self) -> None:
         """Forget cached views of all arrays (called when a launch ends)."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compile import masks
 from ..compile.translated import EXIT
-from . import gates, late_stores, slow_warps, warp_meetings, whereabouts
+from . import gates, late_flags, late_stores, slow_warps, warp_meetings, whereabouts
 from .cohort import NOBODY, Cohort, merge
 from .recurrence import Recurrence
 from .waits import ConvergeWait, SpuriousFalse
@@ -48,6 +48,11 @@ class Scheduler:
         self.passing: set[int] = set()
         self.storing: dict[int, int] = {}
         self.raised = np.zeros(machine.slots * machine.warps, bool)      # which warps have raised a flag
+        self.flags = late_flags.blocks(machine)
+        self.about_to_raise: list[Cohort] = []          # they come last, at the blocks `flags`
+        self.raising: int | None = None      # the block of those that do now
+        self.told = np.zeros(machine.slots * machine.warps, bool)        # which warps have raised one so
+        self.raisers, self.raised_again = np.zeros_like(self.raised), False         # the same whether or not anybody polled; whether one has done so again
         self.flagged = False                 # one has again, in this turn beside other launches
 
     def threads_left(self) -> None:
@@ -119,7 +124,7 @@ class Scheduler:
         while True:
             if self.heap:
                 self.run_next()
-            elif not self.unblock():
+            elif not (late_flags.release(self) or self.unblock()):
                 break
 
     def run_next(self) -> None:
@@ -250,7 +255,8 @@ class Scheduler:
                 C.gave_way = self.rounds + 1
                 self.later.append(C)
                 return
-            C = None if block.id in self.late and late_stores.held_back(self, C) else gates.enter(self, C, block)
+            held = block.id in self.late and late_stores.held_back(self, C) or block.id in self.flags and late_flags.held_back(self, C)
+            C = None if held else gates.enter(self, C, block)
             if C is None:
                 return
             frame, R = C.frame, C.frame.R
@@ -272,7 +278,7 @@ class Scheduler:
                 self.events += 1
                 self.M.exit(C)
                 return
-            if block.publishes and (self.polling or self.M.grid) and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
+            if block.publishes and self._ran_ahead(C, following) or following <= block.id and self._gives_way(C, following):
                 return
             C.pc = following
             if self.stepping or heap and (heap[0] <= following or following in ready):
@@ -308,6 +314,10 @@ class Scheduler:
         """A cohort has raised a flag before block `pc`. Where it has raised one before, they look now: a producer that waits for nobody would else
         overwrite what the flag before told of, or be through, before the first of them does, and that would never be told."""
         warps = C.warp_counts()[0]
+        self.raised_again |= bool(self.raisers[warps].any())
+        self.raisers[warps] = True
+        if not (self.polling or self.M.grid):
+            return False
         again = bool(self.raised[warps].any())
         self.raised[warps] = True
         if again:

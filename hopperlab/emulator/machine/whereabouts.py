@@ -22,7 +22,7 @@ def waiting(M: Any) -> list:
     """Every cohort that has not ended and is not the one that runs."""
     S = M.scheduler
     queues = [c for cs in S.ready.values() for c in cs] + [c for cs in S.converging.values() for c in cs]
-    return queues + [c for c, _ in S.parked] + S.polling + S.later
+    return queues + [c for c, _ in S.parked] + S.polling + S.later + S.about_to_raise
 
 
 def elsewhere(M: Any, C: Cohort, gids: np.ndarray) -> Cohort | None:

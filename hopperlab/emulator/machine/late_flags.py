@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run in which whoever is about to raise a flag that a loop may look at does so when nobody else can go on (altered.py, FLAGS); of several the one who came
+last, and of those who raise their first the one who came first.
+
+So the others run as far ahead as what they know allows: a producer that has a credit too many fills a slot again before its reader has handed it back, though
+the reader was quick. Any order of threads is one that a GPU may show. `S` is the Scheduler.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .altered import FLAGS
+
+if TYPE_CHECKING:
+    from .cohort import Cohort
+
+CARELESS = {"relaxed", "cta"}           # of a store that publishes nothing: libcu++'s pipeline marks so which warps have come, and nobody waits for it
+
+
+def blocks(M: Any) -> frozenset[int]:
+    """The translated blocks that raise a flag which may publish something; none, unless the run is such a one."""
+    if M.altered.way != FLAGS:
+        return frozenset()
+    body, spans, flags = M.translation.function.body, M.translation.spans, M.translation.flags
+    raises = [i.index for i in body if i.index in flags and not (i.op == "st" and CARELESS.issubset(i.mods))]
+    return frozenset(number for number, (start, end) in enumerate(spans) if any(i.index in raises for i in body[start:end]))
+
+
+def held_back(S: Any, C: Cohort) -> bool:
+    """True when the cohort has to wait before its block, which raises a flag; it is let go once by `release`."""
+    if C.pc == S.raising:
+        S.raising = None
+        return False
+    S.about_to_raise.append(C)
+    return True
+
+
+def release(S: Any) -> bool:
+    """Nobody else can go on, but for loops that have something new to look at: those go first, then who came last, with all at the same flag."""
+    if not S.about_to_raise or S.later:
+        return False
+    if S.polling and S.polled_at != S.M.progress:
+        S.poll_again()
+        return True
+    C = S.about_to_raise[-1]
+    if not _has_told(S, C):
+        C = next(C for C in S.about_to_raise if not _has_told(S, C))
+    S.raising = C.pc
+    for C in [C for C in S.about_to_raise if C.pc == S.raising]:
+        S.about_to_raise.remove(C)
+        S.told[C.warp_counts()[0]] = True
+        S.enqueue(C)
+    return True
+
+
+def _has_told(S: Any, C: Cohort) -> bool:
+    return bool(S.told[C.warp_counts()[0]].any())

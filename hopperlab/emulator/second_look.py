@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A launch that showed nothing, or a deadlock alone, runs a second time, on memory as it was, in another order: flags are raised when nobody else can go on
+(machine/late_flags.py).
+
+So a ring with a credit or a slot too many, or one whose consumer answers too early, is named although its consumer was quick. Only races are taken from
+that run: any order of threads is one that a GPU may show, but its values and its end are those of a program that ran already. It is left out where nobody
+raises flags again and again to those who look at them in loops, and where it would cost much: large arrays, long launches, memory from malloc.
+"""
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .errors import EmulatorError
+from .hazards import watch
+from .hazards.kinds import Kind
+from .machine.altered import FLAGS, Altered
+from .machine.events import Listener
+from .observe.deadlock import Deadlock
+from .session import Session
+
+if TYPE_CHECKING:
+    from .hazards.hazard import Hazard
+    from .launch import Plan
+    from .machine.cohort import Cohort
+    from .machine.machine import Machine
+    from .machine.memory import Contents
+
+MOST_BYTES = 1 << 26            # of arrays that are kept and put back
+MOST_RUNS = 1 << 17             # warps that ran a block of instructions, in the first run
+LEAST, SLOWER = 1 << 10, 4       # so many more, so many times as many, and then the second is given up
+
+SILENT = 1 << 60                # characters that printf seems to have written: it writes no more
+
+
+class Enough(EmulatorError):
+    """The second run takes too long."""
+
+
+class Bound(Listener):
+    """Ends a run that does much more than the first."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def running(self, C: Cohort, block: object) -> None:
+        """A cohort runs a block."""
+        self.left -= 1
+        if self.left < 0:
+            raise Enough
+
+
+class SecondLook:
+    """before: what memory held when the launch began; most: what the second run may do, 0 where none is worth while."""
+
+    def __init__(self, planned: Plan, before: Contents) -> None:
+        self.planned, self.before, self.most = planned, before, 0
+
+    @staticmethod
+    def of(planned: Plan) -> SecondLook | None:
+        """A second look at a launch, if one may be worth while; asked before it runs."""
+        session, memory = planned.session, planned.memory
+        asked = session.check and not session.altered.way and session.limit is None and not memory.heap.used
+        if not asked or not planned.program.translation(planned.name).flags:
+            return None
+        before = memory.contents(MOST_BYTES)
+        return None if before is None else SecondLook(planned, before)
+
+    def ended(self, first: Machine) -> None:
+        """The first run has come to its end, or to a deadlock."""
+        runs = sum(first.runs)
+        showed = any(hazard.kind != Kind.DEADLOCK for hazard in first.findings.hazards)
+        if not showed and first.scheduler.raised_again and runs <= MOST_RUNS and not self.planned.memory.heap.used:
+            self.most = SLOWER * (runs + LEAST)
+
+    def races(self) -> list[Hazard]:
+        """What the second run shows; memory is then as the first one left it."""
+        memory = self.planned.memory
+        after = memory.contents(MOST_BYTES) if self.most else None
+        if after is None:
+            return []
+        with memory.apart():
+            memory.restore(self.before)
+            try:
+                return self._run()
+            finally:
+                memory.restore(after)
+                memory.release_views()
+
+    def _listeners(self, machine: Any) -> list[Listener]:
+        return [*watch.listeners(machine), Bound(self.most), Deadlock(machine, (watch.explain_stuck,))]
+
+    def _run(self) -> list[Hazard]:
+        asked, session = self.planned.session, Session(hazards_mode="collect", trace=False, altered=Altered(FLAGS))
+        session.schedule, session.seed, session.budget, session.levels = asked.schedule, asked.seed, asked.budget, asked.levels
+        machine = replace(self.planned, session=session).machine(self._listeners)
+        machine.printed = SILENT
+        with suppress(EmulatorError):                   # what it has shown until then stands
+            machine.scheduler.run()
+        findings = machine.findings
+        findings.close()
+        machine.dissolve()
+        return [hazard for hazard in findings.hazards if hazard.kind == Kind.RACE]
