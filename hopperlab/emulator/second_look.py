@@ -22,7 +22,6 @@ from .session import Session
 
 if TYPE_CHECKING:
     from .hazards.hazard import Hazard
-    from .launch import Plan
     from .machine.cohort import Cohort
     from .machine.machine import Machine
     from .machine.memory import Contents
@@ -52,13 +51,13 @@ class Bound(Listener):
 
 
 class SecondLook:
-    """before: what memory held when the launch began; most: what the second run may do, 0 where none is worth while."""
+    """planned: the Plan of the launch (launch.py); before: what memory held when it began; most: what the second run may do, 0 where none is worth while."""
 
-    def __init__(self, planned: Plan, before: Contents) -> None:
+    def __init__(self, planned: Any, before: Contents) -> None:
         self.planned, self.before, self.most = planned, before, 0
 
     @staticmethod
-    def of(planned: Plan) -> SecondLook | None:
+    def of(planned: Any) -> SecondLook | None:
         """A second look at a launch, if one may be worth while; asked before it runs."""
         session, memory = planned.session, planned.memory
         asked = session.check and not session.altered.way and session.limit is None and not memory.heap.used
