@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 26            # of arrays that are kept and put back
 MOST_RUNS = 1 << 17             # warps that ran a block of instructions, in the first run
-LEAST, SLOWER = 1 << 10, 4       # so many more, so many times as many, and then the second is given up
+LEAST, SLOWER = 1 << 6, 4        # turns of cohorts: so many more, so many times as many, and then the second is given up
 
 SILENT = 1 << 60                # characters that printf seems to have written: it writes no more
 
@@ -40,13 +40,12 @@ class Enough(EmulatorError):
 class Bound(Listener):
     """Ends a run that does much more than the first."""
 
-    def __init__(self, most: int) -> None:
-        self.left = most
+    def __init__(self, machine: Machine, most: int) -> None:
+        self.M, self.most = machine, most
 
     def running(self, C: Cohort, block: object) -> None:
         """A cohort runs a block."""
-        self.left -= 1
-        if self.left < 0:
+        if self.M.scheduler.turns > self.most:
             raise Enough
 
 
@@ -71,7 +70,7 @@ class SecondLook:
         runs = sum(first.runs)
         showed = any(hazard.kind != Kind.DEADLOCK for hazard in first.findings.hazards)
         if not showed and first.scheduler.raised_again and runs <= MOST_RUNS and not self.planned.memory.heap.used:
-            self.most = SLOWER * (runs + LEAST)
+            self.most = SLOWER * (first.scheduler.turns + LEAST)
 
     def races(self) -> list[Hazard]:
         """What the second run shows; memory is then as the first one left it."""
@@ -88,7 +87,7 @@ class SecondLook:
                 memory.release_views()
 
     def _listeners(self, machine: Any) -> list[Listener]:
-        return [*watch.listeners(machine), Bound(self.most), Deadlock(machine, (watch.explain_stuck,))]
+        return [*watch.listeners(machine), Bound(machine, self.most), Deadlock(machine, (watch.explain_stuck,))]
 
     def _run(self) -> list[Hazard]:
         asked, session = self.planned.session, Session(hazards_mode="collect", trace=False, altered=Altered(FLAGS))

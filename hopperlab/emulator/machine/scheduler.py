@@ -30,7 +30,7 @@ class Scheduler:
 
     def __init__(self, machine):
         self.M, self.blocks = machine, machine.blocks
-        self.rounds = 0
+        self.rounds = self.turns = 0         # turns: cohorts that ran
         self.ready: dict[int, list[Cohort]] = {}
         self.heap: list[int] = []
         self.parked: list[tuple[Cohort, object]] = []
@@ -130,6 +130,7 @@ class Scheduler:
     def run_next(self) -> None:
         """Run the cohort whose turn it is, and wake those that it let go on."""
         M = self.M
+        self.turns += 1
         C = slow_warps.set_aside(self, self.pick())
         if C is None:
             return
