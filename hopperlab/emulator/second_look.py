@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import EmulatorError
 from .hazards import watch
 from .hazards.kinds import Kind
-from .machine.altered import FLAGS, Altered
+from .machine.altered import FLAGS, TURNS, Altered
 from .machine.events import Listener
 from .observe.deadlock import Deadlock
 from .session import Session
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 26            # of arrays that are kept and put back
 MOST_RUNS = 1 << 17             # warps that ran a block of instructions, in the first run
+MOST_RAISERS = 16               # warps of which each may be the last to raise its flag, in one run more
 LEAST, SLOWER = 1 << 6, 4        # turns of cohorts: so many more, so many times as many, and then the second is given up
 
 SILENT = 1 << 60                # characters that printf seems to have written: it writes no more
@@ -50,10 +51,11 @@ class Bound(Listener):
 
 
 class SecondLook:
-    """planned: the Plan of the launch (launch.py); before: what memory held when it began; most: what the second run may do, 0 where none is worth while."""
+    """planned: the Plan of the launch (launch.py); before: what memory held when it began; most: what another
+    run may do, 0 where none is worth while; several: whether a few warps raise flags, more than two."""
 
     def __init__(self, planned: Any, before: Contents) -> None:
-        self.planned, self.before, self.most = planned, before, 0
+        self.planned, self.before, self.most, self.several = planned, before, 0, False
 
     @staticmethod
     def of(planned: Any) -> SecondLook | None:
@@ -71,6 +73,7 @@ class SecondLook:
         showed = any(hazard.kind != Kind.DEADLOCK for hazard in first.findings.hazards)
         if not showed and first.scheduler.raised_again and runs <= MOST_RUNS and not self.planned.memory.heap.used:
             self.most = SLOWER * (first.scheduler.turns + LEAST)
+            self.several = 2 < int(first.scheduler.raisers.sum()) <= MOST_RAISERS
 
     def races(self) -> list[Hazard]:
         """What the second run shows; memory is then as the first one left it."""
@@ -79,9 +82,8 @@ class SecondLook:
         if after is None:
             return []
         with memory.apart():
-            memory.restore(self.before)
             try:
-                return self._run()
+                return self._run(FLAGS) or (self._run(TURNS) if self.several else [])
             finally:
                 memory.restore(after)
                 memory.release_views()
@@ -89,8 +91,10 @@ class SecondLook:
     def _listeners(self, machine: Any) -> list[Listener]:
         return [*watch.listeners(machine), Bound(machine, self.most), Deadlock(machine, (watch.explain_stuck,))]
 
-    def _run(self) -> list[Hazard]:
-        asked, session = self.planned.session, Session(hazards_mode="collect", trace=False, altered=Altered(FLAGS))
+    def _run(self, way: str) -> list[Hazard]:
+        self.planned.memory.clear_stamps()
+        self.planned.memory.restore(self.before)
+        asked, session = self.planned.session, Session(hazards_mode="collect", trace=False, altered=Altered(way))
         session.schedule, session.seed, session.budget, session.levels = asked.schedule, asked.seed, asked.budget, asked.levels
         machine = replace(self.planned, session=session).machine(self._listeners)
         machine.printed = SILENT

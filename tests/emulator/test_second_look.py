@@ -107,6 +107,28 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster(const int* in, int*
     pair.sync();
 }
 
+__device__ int acquired(const int* p) { int v; asm volatile("ld.acquire.gpu.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory"); return v; }
+__device__ void released(int* p, int v) { asm volatile("st.release.gpu.s32 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
+
+extern "C" __global__ void fan_out(const int* in, int* out, int* word, int* ring) {             // three readers, one of which is given a slot too many
+    if (threadIdx.x) return;
+    int sum = 0;
+    for (int t = 0; t < 9; t++) {
+        if (blockIdx.x == 0) {
+            for (int c = 1; c < 4; c++)
+                while (t - acquired(word + c) >= (BUG & 1 && c == 2 ? 4 : 3)) {}
+            ring[t % 3] = in[t];                                            // FILL
+            released(word, t + 1);
+        } else {
+            while (acquired(word) <= t) {}
+            if (BUG & 2 && blockIdx.x == 3) released(word + 3, t + 1);
+            sum += ring[t % 3] * (t + 1);                                   // READ
+            released(word + blockIdx.x, t + 1);
+        }
+    }
+    if (blockIdx.x == 1) *out = sum;
+}
+
 extern "C" __global__ void one_look(const int* in, int* out, volatile int* word, int* ring) {
     if (threadIdx.x) return;
     if (blockIdx.x == 0) {
@@ -122,7 +144,7 @@ extern "C" __global__ void one_look(const int* in, int* out, volatile int* word,
     }
 }
 """
-NAMES = ("one_look", "credits", "counters", "semaphores", "cluster")
+NAMES = ("one_look", "credits", "counters", "semaphores", "cluster", "fan_out")
 
 
 @pytest.fixture(scope="module", params=[0, 1, 2])
@@ -134,10 +156,10 @@ def built(request):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_slot_is_filled_again_only_when_it_was_handed_back(built, name, schedule):
     bug, module = built
-    word = np.array([4 if bug == 1 else 3, 0], np.int32) if name == "credits" else np.zeros(2, np.int32)
+    word = np.array([4 if bug == 1 else 3, 0], np.int32) if name == "credits" else np.zeros(4, np.int32)
     given, out = np.arange(1, 10, dtype=np.int32), np.zeros(1, np.int32)
     with hl.emulate(schedule=schedule, seed=2, hazards="collect") as session:
-        module.get_function(name)((2,), (64,), (given, out, word, np.zeros(3, np.int32)))
+        module.get_function(name)((4 if name == "fan_out" else 2,), (64,), (given, out, word, np.zeros(3, np.int32)))
     if bug == 0:
         assert not session.hazards and not session.warnings, told(session)
         assert out[0] == (given * given).sum()
@@ -198,6 +220,17 @@ def test_a_race_of_the_second_look_ends_the_launch():
     with pytest.raises(hl.HazardError, match="race"), hl.emulate():
         hl.RawModule(code=TALKS, options=("-DBUG=1", "-DWAIT=0"), backend="emulator").get_function("talks")(
             (2,), (32,), (np.zeros(2, np.int32), np.zeros(3, np.int32), np.zeros(1, np.int32)))
+
+
+def test_each_of_several_readers_is_the_last_in_turn(monkeypatch):
+    def told():
+        word, ring, out = np.zeros(4, np.int32), np.zeros(3, np.int32), np.zeros(1, np.int32)
+        with hl.emulate(hazards="collect") as session:
+            hl.RawModule(code=SOURCE, options=("-DBUG=1",), backend="emulator").get_function("fan_out")((4,), (64,), (np.arange(9, dtype=np.int32), out, word, ring))
+        return session.hazards
+    assert told()
+    monkeypatch.setattr(second_look, "MOST_RAISERS", 2)
+    assert not told()
 
 
 @pytest.mark.parametrize("bound", ["MOST_BYTES", "MOST_RUNS"])

@@ -42,7 +42,9 @@ WAYS = (*LOADS, *PRODUCTS, *STORES, *MOVES, "reduce", LATE, SLOW)
 """reduce: bulk and tensor reductions .add take away what they would add."""
 
 FLAGS = "late flags"
-"""Nothing is altered but the order: who would raise a flag at which a loop may look does so when nobody else can go on (second_look.py)."""
+TURNS = "late flags in turns"
+"""Nothing is altered but the order: who would raise a flag at which a loop may look does so when nobody else can go on; in TURNS one warp after another is the
+last of all to do so (second_look.py)."""
 
 
 def _everywhere(_block: tuple[int, int, int]) -> bool:
@@ -71,7 +73,7 @@ def _each_word(table: np.ndarray, data: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Altered:
-    """Nothing altered, or one of WAYS, or FLAGS.
+    """Nothing altered, or one of WAYS, or FLAGS or TURNS.
 
     blocks: of which CTAs (their blockIdx), for reductions and slow warps only
     to:     of LOADS: what the engine brings is enciphered, and this unit of SINKS alone deciphers it
@@ -93,7 +95,7 @@ class Altered:
 
     def __post_init__(self) -> None:
         self.moves = self.way in MOVES
-        if self.way and self.way not in (*WAYS, FLAGS):
+        if self.way and self.way not in (*WAYS, FLAGS, TURNS):
             raise ValueError(f"way {self.way!r}: choose one of {', '.join(WAYS)}")
         if self.to and (self.to not in SINKS or self.way not in LOADS):
             raise ValueError(f"from {self.way!r} to {self.to!r}: from one of {', '.join(LOADS)} to one of {', '.join(SINKS)}")

@@ -51,7 +51,7 @@ class Scheduler:
         self.flags = late_flags.blocks(machine)
         self.about_to_raise: list[Cohort] = []          # they come last, at the blocks `flags`
         self.raising: int | None = None      # the block of those that do now
-        self.told = np.zeros(machine.slots * machine.warps, bool)        # which warps have raised one so
+        self.told, self.last = np.zeros(machine.slots * machine.warps, bool), -1     # which warps have raised one so; the one that does so last for now
         self.raisers, self.raised_again = np.zeros_like(self.raised), False         # the same whether or not anybody polled; whether one has done so again
         self.flagged = False                 # one has again, in this turn beside other launches
 
