@@ -257,15 +257,14 @@ def launch(program: Program, name: str, grid: int | Sequence[int], block: int | 
     planned = plan(program, name, grid, block, args, shared_mem, cluster, session, memory)
     session, memory = planned.session, planned.memory
     memory.forget()
-    known, look, races = len(session.warnings), SecondLook.of(planned), []
+    known, look, races = len(session.warnings), SecondLook(planned), []
     counting: list[Counting] = []
     machine = planned.machine(lambda M: listeners(M, counting, line))
     try:
         with one_blas_thread():
-            machine.scheduler.run()
-            if look is not None:
-                look.ended(machine)
-                races = look.races()
+            with look.watching(machine):
+                machine.scheduler.run()
+            races = look.races()
     except KeyboardInterrupt:
         raise LaunchInterrupted(name, machine.ended, planned.geometry.ctas) from None
     except MemoryFault as fault:

@@ -8,7 +8,7 @@ raises flags again and again to those who look at them in loops, and where it wo
 """
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,16 @@ from .hazards import watch
 from .hazards.kinds import Kind
 from .machine.altered import FLAGS, TURNS, Altered
 from .machine.events import Listener
+from .machine.memory import Kept
 from .observe.deadlock import Deadlock
 from .session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .hazards.hazard import Hazard
     from .machine.cohort import Cohort
     from .machine.machine import Machine
-    from .machine.memory import Contents
 
 MOST_BYTES = 1 << 26            # of arrays that are kept and put back
 MOST_RUNS = 1 << 17             # warps that ran a block of instructions, in the first run
@@ -54,21 +56,19 @@ class SecondLook:
     """planned: the Plan of the launch (launch.py); before: what memory held when it began; most: what another
     run may do, 0 where none is worth while; several: whether a few warps raise flags, more than two."""
 
-    def __init__(self, planned: Any, before: Contents) -> None:
-        self.planned, self.before, self.most, self.several = planned, before, 0, False
+    def __init__(self, planned: Any) -> None:
+        self.planned, self.before, self.most, self.several = planned, Kept(MOST_BYTES), 0, False
 
-    @staticmethod
-    def of(planned: Any) -> SecondLook | None:
-        """A second look at a launch, if one may be worth while; asked before it runs."""
-        session, memory = planned.session, planned.memory
+    @contextmanager
+    def watching(self, first: Machine) -> Iterator[None]:
+        """Inside the block the launch runs, to its end or to a deadlock."""
+        session, memory = self.planned.session, self.planned.memory
         asked = session.check and not session.altered.way and session.limit is None and not memory.heap.used
-        if not asked or not planned.program.translation(planned.name).flags:
-            return None
-        before = memory.contents(MOST_BYTES)
-        return None if before is None else SecondLook(planned, before)
-
-    def ended(self, first: Machine) -> None:
-        """The first run has come to its end, or to a deadlock."""
+        if not asked or not first.translation.flags or memory.viewed:        # what another thread's launch touches
+            yield
+            return
+        with memory.keeping(self.before):
+            yield
         runs = sum(first.runs)
         showed = any(hazard.kind != Kind.DEADLOCK for hazard in first.findings.hazards)
         if not showed and first.scheduler.raised_again and runs <= MOST_RUNS and not self.planned.memory.heap.used:
@@ -76,24 +76,24 @@ class SecondLook:
             self.several = 2 < int(first.scheduler.raisers.sum()) <= MOST_RAISERS
 
     def races(self) -> list[Hazard]:
-        """What the second run shows; memory is then as the first one left it."""
+        """What further runs show, where they are worth while; memory is then as the first one left it."""
         memory = self.planned.memory
-        after = memory.contents(MOST_BYTES) if self.most else None
-        if after is None:
+        if not self.most or self.before.held is None:
             return []
-        with memory.apart():
+        after = self.before.as_now()
+        with memory.apart(), memory.keeping(after):         # and what these runs alone touch
             try:
-                return self._run(FLAGS) or (self._run(TURNS) if self.several else [])
+                return self._run(FLAGS, after) or (self._run(TURNS, after) if self.several else [])
             finally:
-                memory.restore(after)
-                memory.release_views()
+                after.restore()
 
     def _listeners(self, machine: Any) -> list[Listener]:
         return [*watch.listeners(machine), Bound(machine, self.most), Deadlock(machine, (watch.explain_stuck,))]
 
-    def _run(self, way: str) -> list[Hazard]:
+    def _run(self, way: str, after: Kept) -> list[Hazard]:
         self.planned.memory.clear_stamps()
-        self.planned.memory.restore(self.before)
+        after.restore()
+        self.before.restore()
         asked, session = self.planned.session, Session(hazards_mode="collect", trace=False, altered=Altered(way))
         session.schedule, session.seed, session.budget, session.levels = asked.schedule, asked.seed, asked.budget, asked.levels
         machine = replace(self.planned, session=session).machine(self._listeners)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rings whose producer has a slot or a credit too many, or whose consumer answers too early, and a flag at which its reader looks once: named under every schedule,
 though each is quick when it is asked."""
+import threading
+
 import hopperlab as hl
 import numpy as np
 import pytest
 from support.emulated import SCHEDULES, told
 
 from hopperlab.emulator import second_look
-from hopperlab.emulator.machine.memory import GlobalMemory
+from hopperlab.emulator.machine.memory import GlobalMemory, Kept
 
 pytestmark = pytest.mark.emulator_only
 
@@ -216,6 +218,14 @@ def test_memory_output_counters_and_timeline_are_those_of_the_first_run(capsys):
     assert dict(session.counters.items()) == dict(alone.counters.items()) and session.timeline.as_dicts() == alone.timeline.as_dicts()
 
 
+def test_flags_may_be_variables_of_the_module():
+    source = TALKS.replace("volatile int* word, int* slot, int* out", "int* out").replace('extern "C"', "__device__ volatile int word[2]; __device__ int slot[3];\nextern \"C\"", 1)
+    kernel = hl.RawModule(code=source, options=("-DBUG=1", "-DWAIT=0"), backend="emulator").get_function("talks")
+    with hl.emulate(hazards="collect") as session:
+        kernel((2,), (32,), (np.zeros(1, np.int32),))
+    assert {h.kind for h in session.hazards} == {"race"}
+
+
 def test_a_race_of_the_second_look_ends_the_launch():
     with pytest.raises(hl.HazardError, match="race"), hl.emulate():
         hl.RawModule(code=TALKS, options=("-DBUG=1", "-DWAIT=0"), backend="emulator").get_function("talks")(
@@ -257,11 +267,33 @@ def test_what_the_launch_did_is_known_to_a_dependent_launch(wait):
 
 
 def test_arrays_hold_again_what_they_held_also_those_that_nobody_wants_any_more():
-    memory, array = GlobalMemory(), np.arange(4)
-    memory.register(array)
-    kept = memory.contents(32)
-    array[:] = 9
-    memory.restore(kept)
-    assert array.tolist() == [0, 1, 2, 3] and memory.contents(31) is None
-    del array
-    memory.restore(kept)
+    memory, array, other, kept = GlobalMemory(), np.arange(4), np.arange(4), Kept(32)
+    here, there = (memory.register(a) for a in (array, other))
+    with memory.keeping(kept):
+        here.view(8)[:] = 9
+        after = kept.as_now()
+        with memory.keeping(after):
+            here.view(4)[:], there.view(8)[:] = 5, 5
+    kept.restore()
+    assert array.tolist() == [0, 1, 2, 3] and other.tolist() == [5] * 4
+    after.restore()
+    assert array.tolist() == [9] * 4 and other.tolist() == [0, 1, 2, 3]
+    memory.release_views()
+    del array, here
+    kept.restore()
+
+
+def test_what_is_too_large_is_not_kept_and_what_nobody_may_write_need_not_be():
+    large, constant = Kept(31), Kept(31)
+    large.keep(np.zeros(4))
+    constant.keep(np.broadcast_to(np.zeros(1), 99))
+    assert large.held is None and constant.held == []
+
+
+def test_what_launches_of_other_threads_touch_is_left_alone():
+    memory, array, kept = GlobalMemory(), np.arange(4), Kept(99)
+    with memory.keeping(kept):
+        other = threading.Thread(target=memory.register(array).view, args=(8,))
+        other.start()
+        other.join()
+    assert kept.held == []

@@ -22,7 +22,6 @@ RED_ZONE = 4096
 ALIGNMENT = 512
 LAST_ADDRESS = 1 << 46
 MOST_REMEMBERED = 1 << 28
-Contents = list[tuple[np.ndarray, np.ndarray]]          # the bytes of arrays, and what they held
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}      # 16: moved, never computed with
 
 
@@ -52,6 +51,7 @@ class Allocation:
             if 1 not in views:
                 views[1] = _bytes_of(self._owner())
                 self._memory.viewed.append(self)
+                self._memory.first_viewed(views[1])
             words = self.nbytes // width
             views[width] = views[1][:words * width].view(UNSIGNED[width])
         return views[width]
@@ -121,6 +121,32 @@ class Heap:
         return block is not None
 
 
+class Kept:
+    """What the arrays that launches of this thread touch held before: `held`, by array; None once that is more than `most` bytes."""
+
+    def __init__(self, most: int) -> None:
+        self.thread, self.left = threading.get_ident(), most
+        self.held: list[tuple[np.ndarray, np.ndarray]] | None = []
+
+    def keep(self, array: np.ndarray) -> None:
+        """The bytes of an array, as they are now."""
+        self.left -= array.nbytes if array.flags.writeable else 0
+        if self.held is not None and array.flags.writeable:
+            self.held = [*self.held, (array, array.copy())] if self.left >= 0 else None
+
+    def as_now(self) -> Kept:
+        """The same arrays, as they are now."""
+        now = Kept(1 << 62)
+        now.held = [(array, array.copy()) for array, _ in self.held or ()]
+        return now
+
+    def restore(self) -> None:
+        """They hold it again."""
+        for array, held in self.held or ():
+            if not np.array_equal(array, held):
+                array[:] = held
+
+
 class GlobalMemory:
     """All arrays that any launch has seen, by address, and the device heap. `viewed` and `stamped`: those of which views or stamps are kept now; what ends
     with a launch is looked for there, since a process may hold thousands of arrays."""
@@ -135,6 +161,7 @@ class GlobalMemory:
         self._allocations: list[Allocation] = []
         self._by_owner: dict[int, Allocation] = {}
         self._anonymous = 0
+        self.kept: Kept | None = None
         self.left: Any = None          # the latest launch, whose stamps are still there: a dependent launch may follow (emulator/grids.py)
 
     def register(self, array: np.ndarray, name: str | None = None) -> Allocation:
@@ -206,18 +233,20 @@ class GlobalMemory:
             found = [(a._owner(), a.name) for a in self._allocations if a.writable]
         return [(owner, name) for owner, name in found if owner is not None and not name.startswith(("variable ", "memory from malloc"))]
 
-    def contents(self, most: int) -> Contents | None:
-        """What all arrays that kernels may write hold now; None if that is more than `most` bytes."""
-        with self._lock:
-            owners = [a._owner() for a in self._allocations if a.writable]
-        found = [_bytes_of(owner) for owner in owners if owner is not None]
-        return [(held, held.copy()) for held in found] if sum(held.nbytes for held in found) <= most else None
+    def first_viewed(self, array: np.ndarray) -> None:
+        """A launch is about to touch an array for the first time; other threads' launches are not asked after."""
+        kept = self.kept
+        if kept is not None and kept.thread == threading.get_ident():
+            kept.keep(array)
 
-    def restore(self, contents: Contents) -> None:
-        """They hold it again."""
-        for array, held in contents:
-            if not np.array_equal(array, held):
-                array[:] = held
+    @contextmanager
+    def keeping(self, kept: Kept) -> Iterator[None]:
+        """Inside the block what the launches of this thread touch is kept."""
+        outer, self.kept = self.kept, kept
+        try:
+            yield
+        finally:
+            self.kept = outer
 
     @contextmanager
     def apart(self) -> Iterator[None]:
