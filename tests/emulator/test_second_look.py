@@ -219,7 +219,8 @@ def test_memory_output_counters_and_timeline_are_those_of_the_first_run(capsys):
 
 
 def test_flags_may_be_variables_of_the_module():
-    source = TALKS.replace("volatile int* word, int* slot, int* out", "int* out").replace('extern "C"', "__device__ volatile int word[2]; __device__ int slot[3];\nextern \"C\"", 1)
+    variables = "__device__ volatile int word[2]; __device__ int slot[3];\n"
+    source = TALKS.replace("volatile int* word, int* slot, int* out", "int* out").replace('extern "C"', variables + 'extern "C"', 1)
     kernel = hl.RawModule(code=source, options=("-DBUG=1", "-DWAIT=0"), backend="emulator").get_function("talks")
     with hl.emulate(hazards="collect") as session:
         kernel((2,), (32,), (np.zeros(1, np.int32),))
