@@ -126,7 +126,7 @@ def bound(shares: dict[str, float]) -> str:
     name, most = max(shares.items(), key=lambda item: item[1])
     if most >= BUSY:
         return f"{name}, {min(1.0, most):.0%} busy"
-    return f"waiting: {name} come{'s' * (not name.endswith('s'))} nearest to a limit, {most:.0%} busy (more stages, larger tiles or more CTAs an SM hide more of it)"
+    return f"waiting: {name} come{'s' * (not name.endswith('s'))} nearest to a limit, {most:.0%} busy (more stages, larger tiles or more CTAs per SM hide more of it)"
 
 
 def _how(found: Sample, run: chip.Run) -> str:

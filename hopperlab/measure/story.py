@@ -27,7 +27,7 @@ IDEAS: Mapping[str, str] = {
     "warp_specialized": "one warpgroup loads, two multiply",
     "two_consumers_128x256": "a larger tile: fewer bytes a product",
     "cluster_multicast": "two CTAs share a tile of B",
-    "persistent": "a CTA an SM, tiles in an order that suits the L2",
+    "persistent": "a CTA per SM, tiles in an order that suits the L2",
     "pingpong": "the consumers take turns on different tiles",
     "overlapped_store": "stmatrix and TMA store under the next tile",
     "stream_k": "k dealt out evenly over the SMs",

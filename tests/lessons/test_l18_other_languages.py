@@ -53,7 +53,7 @@ def test_recorded_roles_in_words():
     records = (Record("triton_roles", "product", (*case, "num_warps=4", "warp_specialize=0"), outcome="right", tflops=500.4, ratio=0.72),
                Record("triton_roles", "product", (*case, "num_warps=4", "warp_specialize=1"), outcome="hang"))
     told = other_languages.recorded_roles(Recording("triton_roles", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, records))
-    assert told.splitlines()[-1].split() == "a tile a program 64x64x64 3 500 (0.72) – hang".split()
+    assert told.splitlines()[-1].split() == "a tile per program 64x64x64 3 500 (0.72) – hang".split()
 
 
 def test_the_recording_holds_both():

@@ -31,4 +31,4 @@ def draw_multistage(stages: int = 3, pending: int = 1, tiles: int = 8) -> style.
     for tile, slot, load, use, back in sorted(loop_plan(stages, pending, tiles), key=lambda row: (row[1], row[0])):
         spans += [Span(f"slot {slot}", load, use, LOAD, f"load {tile}"), Span(f"slot {slot}", use, back, READ, f"tile {tile}")]
     heading = f"{stages} stages, wait_group<{pending}>: step i hands back the slot of tile i{f' - {pending}' if pending else ''}"
-    return gantt(spans, heading, "step of the loop, one a k-block (a drawing; the order counts)", {LOAD: style.SKY, READ: style.ORANGE})
+    return gantt(spans, heading, "step of the loop, one per k-block (a drawing; the order counts)", {LOAD: style.SKY, READ: style.ORANGE})

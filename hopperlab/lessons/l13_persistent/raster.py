@@ -164,5 +164,5 @@ def waves_chart(sizes: Sequence[int], tiles: Sequence[tuple[int, int]] = ((128, 
     axis.set(xlabel="rows and columns of the result", ylabel=f"used of {sms} SMs (%)", ylim=(0, 104), xlim=(sizes[0], sizes[-1]))
     axis.legend(title="tile", fontsize=9, title_fontsize=9, frameon=False, loc="lower right")
     axis.grid(True, color=style.EMPTY)
-    style.title(axis, "What the waves use of the machine (computed: equal tiles, one an SM)")
+    style.title(axis, "What the waves use of the machine (computed: equal tiles, one per SM)")
     return style.Picture(figure, "\n".join(words), style.FEWER)

@@ -49,7 +49,7 @@ def _whole_loads(threads: int, words: int) -> Requirement:
             return "`product` loads from global memory itself; the bulk copy brings the weights"
         passed = next((one.opcode for one in mine if one.opcode.startswith(("shfl", "movmatrix", "ldmatrix"))), "")
         return f"`product` uses {passed}: with a prepared layout a thread loads its own bytes, and no lane has to pass any on" if passed else ""
-    return custom(f"{words} loads of 16 bytes a thread", complaint)
+    return custom(f"{words} loads of 16 bytes per thread", complaint)
 
 
 def _prepared_by_each(blocks: int) -> Requirement:

@@ -130,7 +130,7 @@ def roles_beside() -> str:
 def recorded_roles(recording: Any) -> str:
     """From the recording `triton_roles`: each product without and with `warp_specialize`, whether it is right, and its speed beside cuBLAS."""
     rows = []
-    for kernel, word in (("product", "a tile a program"), ("persistent", "persistent")):
+    for kernel, word in (("product", "a tile per program"), ("persistent", "persistent")):
         tiles: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
         for record in recording.where(kernel=kernel):
             tile, stages, warps, roles = (option.split("=")[1] for option in record.options)
