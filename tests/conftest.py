@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """For the whole suite: --differential compares emulated launches with a GPU's; --visits fails a run that leaves out a part of the course; sampled
-tests keep some cases for `make test`; where .ci/run says so, a skipped test is a failure (MUST_RUN); at the end stands where the time went."""
+tests keep some cases for `make test`; long ones come first (FIRST); where .ci/run says so, a skipped test is a failure (MUST_RUN); at the end stands
+where the time went."""
 from __future__ import annotations
 
 import gc
@@ -15,6 +16,8 @@ from support.patience import PATIENCE
 # Folder of tests, the variable that makes a skip there a failure (.ci/run sets it), and what they are.
 MUST_RUN = (("ui", "HOPPERLAB_REQUIRE_BROWSER", "browser tests"), ("grading", "HOPPERLAB_REQUIRE_SANDBOX", "tests of the sandbox"))
 
+
+FIRST = ("ui", "packaging", "notebooks")        # folders whose single tests take longest: what is left at the end of a run is then short, and keeps all workers busy
 
 os.environ.setdefault("PYTEST_TIMEOUT", str(300 * PATIENCE))        # pytest-timeout's limit of one test, in seconds
 os.environ.setdefault("HOPPERLAB_CACHE_MB", "1024")     # the suite compiles thousands of kernels: with a learner's limit it would throw away what it needs again
@@ -62,6 +65,7 @@ def pytest_collection():
 @pytest.hookimpl(tryfirst=True)         # before pytest looks at -m
 def pytest_collection_modifyitems(config, items):
     left_out = set(sampling.mark_thorough(items))
+    items.sort(key=lambda item: FIRST.index(item.path.parent.name) if item.path.parent.name in FIRST else len(FIRST))
     if left_out and config.getoption("--visits") and not config.getoption("--every-case"):
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]

@@ -34,6 +34,7 @@ def lesson(request, window):
     return request.param, window, PanelDriver(window)
 
 
+@pytest.mark.sampled(every=100, ci=2)           # tests/lessons launch every panel
 def test_runs_top_to_bottom_and_every_control_launches(lesson, shots):
     name, page, panel = lesson
     code = [cell for cell in browser.cells(page) if cell["type"] == "code"]
