@@ -154,6 +154,7 @@ def chinese():
     return language_edition.of(ROOT, "zh")
 
 
+@pytest.mark.thorough
 def test_an_edition_has_every_notebook_with_the_same_code_and_pictures(chinese):
     for folder in ("notebooks", "exercises"):
         originals = sorted((ROOT / folder).glob("*.ipynb"))

@@ -252,6 +252,7 @@ def test_a_samples_loads_know_what_their_rows_cost():
     assert found[392] == pytest.approx((7 * trace.CUT / 2 + trace.ROW - 16) / 784), "every other row begins inside a sector; those of the seventh box are 16 bytes"
 
 
+@pytest.mark.thorough
 def test_what_is_read_again_and_again_has_no_estimate_where_the_sample_is_cut():
     """A CTA reads its 8 KiB some thousand times; the array's size says nothing of it."""
     launch = micro.multicast(np.zeros((64 * 4, 64), np.uint16), 1, False, 4, passes=100000, backend="emulator")

@@ -67,6 +67,7 @@ def test_a_tile_counts_what_its_size_says():
     assert larger.flop / larger.loaded == 64 and larger.flop / larger.wavefronts == 2 * fed.flop / fed.wavefronts
 
 
+@pytest.mark.thorough
 def test_panel_says_what_is_enough_and_what_is_spilled():
     text = l01_feeding_the_tensor_core.launch_tile(64, 64, 16, NEEDS).text
     assert "product right, 32 FLOP per byte loaded" in text and "for the fp32 units: 2.00 of what is needed" in text

@@ -26,6 +26,7 @@ def test_every_way_copies_with_one_engine_and_is_right(way):
     assert bool(run.counters["bulk_loads"]) == ("bulk" in RIGHT[way]) and bool(run.counters["cp_async_bytes"]) == (RIGHT[way] == "cp.async")
 
 
+@pytest.mark.thorough
 def test_a_threads_pipeline_has_groups_and_a_blocks_has_barriers():
     thread, block = (cpp.way_families(f"memcpy_async, {whose} pipeline") for whose in ("a thread's", "the block's"))
     assert thread["cp.async.commit_group"] and not thread["mbarrier.try_wait"]
@@ -61,6 +62,7 @@ def made_up():
     return Recording("pipelines", {"gpu": "G", "driver": "1", "cuda": "2", "date": "3"}, (*records, Record("pipelines", "cuBLAS", (), (8, 8, 8), tflops=700.0)))
 
 
+@pytest.mark.thorough
 def test_instructions_for_one_more_tile():
     """Sixteen warps' worth of products is the same in each; the pipelines have more branches, and fewer of them without the code for edges."""
     lines = [line.rsplit(None, 4) for line in cpp.instructions_table().splitlines()[1:]]
@@ -84,6 +86,7 @@ def test_the_recorded_causes_and_chart():
     assert "cuda::pipeline of the block" in chart.text and recording.source in chart.text and chart.png()[:4] == b"\x89PNG"
 
 
+@pytest.mark.thorough
 def test_the_chart_marks_what_is_compiled():
     assert "memcpy_async_tx, one thread: mbarrier.arrive" in cpp.ways_chart().text
 

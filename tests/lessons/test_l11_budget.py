@@ -48,6 +48,7 @@ def test_ptxas_refuses_a_dec_that_would_raise():
         l11_setmaxnreg.launch_roles("64x128", 2, 176, 168)
 
 
+@pytest.mark.thorough
 def test_the_wide_tile_spills_without_setmaxnreg_and_the_usual_one_does_not():
     assert "128 accumulators, 0 spill instructions, no notes" in l11_setmaxnreg.role_build(Roles(producer=0, consumer=0))
     spilled = l11_setmaxnreg.role_build(Roles(blocks=3, bn=128, producer=0, consumer=0))

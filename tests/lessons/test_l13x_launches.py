@@ -57,6 +57,7 @@ def test_what_the_lesson_breaks_is_named(landing):
     assert [hazard.kind for hazard in run.hazards] == ["race"]
 
 
+@pytest.mark.thorough
 def test_the_placements_are_all_silent():
     rows = lesson.placements_table(("lazy",)).splitlines()[1:]
     assert len(rows) == 6 and all(row.split()[2:] == ["yes", "0"] for row in rows)

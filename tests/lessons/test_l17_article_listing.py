@@ -42,6 +42,7 @@ def test_wrong_shapes_and_repairs_are_named():
         article(a[:, :100], a[:, :100], c, backend="emulator")
 
 
+@pytest.mark.thorough
 def test_the_verdicts_are_drawn_and_listed():
     assert [int(line.split()[0]) for line in lesson.verdicts().splitlines()] == list(range(1, 44))
     chart = lesson.verdict_chart()

@@ -67,6 +67,7 @@ def test_a_lesson_shows_each_of_its_repairs_once(lesson):
             assert shown[f"repair-{name}"] == f"%%repair {lesson} {name}\n{repair.broken}" and repair.reference in shown[f"text-repair-{name}"]
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("path", PLANTED)
 def test_the_lines_without_switches_are_the_same_program(path):
@@ -243,6 +244,7 @@ def test_right_values_by_another_way_than_the_lessons_are_no_repair(lesson, name
     ("13x", "wait", "wait_for_grid_in_front(trace)", "griddepcontrol_wait()"),
     ("16", "turn", "next_turn();\n                wgmma_wait_group<1>();", "wgmma_wait_group<1>();\n                next_turn();"),
     ("16", "rescale", "scale_rows(out, scales);\n                scores_to_fragments(p, s);", "scores_to_fragments(p, s);\n                scale_rows(out, scales);")])
+@pytest.mark.thorough
 @pytest.mark.sampled(every=3)
 def test_right_repairs_in_another_style_keep_the_mechanism(lesson, name, old, new):
     repair = ALL[lesson, name]

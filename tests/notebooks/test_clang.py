@@ -19,7 +19,7 @@ from hopperlab.runtime.compile import toolchain
 from hopperlab.runtime.compile.clang import compiler
 
 pytestmark = pytest.mark.skipif(compiler.program() is None, reason="clang is not installed: pip install -e .[test]")
-QUICK = "03x_cuda_pipeline"
+QUICK = "04_mbarrier"
 QUICK_EXERCISE = "04.2"
 
 

@@ -95,10 +95,10 @@ def test_of_the_schedules_of_a_case_one_stays_and_two_run(first_turn):
     assert numbers(cases) == ([0, 4], [0, 1, 4, 5])
 
 
-def test_in_rooms_of_many_cases_every_fifth_stays_and_all_run(first_turn):
-    cases = [{"n": n} for n in range(7)]
-    assert numbers(cases, path="emulator/test_a.py") == ([0, 5], [*range(7)]) and numbers(cases) == ([*range(7)], [*range(7)])
-    assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(7)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0]
+def test_in_rooms_of_many_cases_every_eighth_stays_and_all_run(first_turn):
+    cases = [{"n": n} for n in range(11)]
+    assert numbers(cases, path="emulator/test_a.py") == ([0, 8], [*range(11)]) and numbers(cases) == ([*range(11)], [*range(11)])
+    assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(11)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0]
 
 
 def test_what_stays_runs_in_ci_whatever_one_in_how_many_does(first_turn):
@@ -111,7 +111,7 @@ def test_which_cases_stay_does_not_depend_on_other_tests():
     alone = [bool(case.marks) for case in ours]
     ours = [Case("ours", n, path="emulator/test_a.py", n=n) for n in range(20)]
     sampling.mark_thorough([*(Case("theirs", n, path="emulator/test_0.py", n=n) for n in range(3)), *ours])
-    assert [bool(case.marks) for case in ours] == alone and alone.count(False) == 4
+    assert [bool(case.marks) for case in ours] == alone and alone.count(False) in (2, 3)
 
 
 def test_one_in_so_many_stays():
