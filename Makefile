@@ -40,7 +40,7 @@ PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 MORE   := $(shell expr 1 + `getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2`)
 ASKED   = $(or $(TEST_ARGS),--visits)
 
-test: $(STAMPS)/test cupy  ## install what is missing and run the tests for every change (about eight minutes on two cores, nothing compiled yet)
+test: $(STAMPS)/test cupy  ## install what is missing and run the tests for every change (about six minutes on two cores, nothing compiled yet)
 	@echo "==> Running the tests; make test-all runs those marked thorough too"
 	@$(PYTEST) auto -m "not thorough" $(ASKED)
 
