@@ -83,11 +83,19 @@ def cublaslt_tensor(given: Mapping) -> Callable[[], None]:
     return lambda: torch._scaled_mm(t["a"], t["b"].t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True, out=t["c"])
 
 
-def deepgemm(given: Mapping) -> Callable[[], None] | None:
-    """DeepGEMM's product with the same scales (package sgl-deep-gemm), into the same c; None where it is not installed."""
+def _deep_gemm() -> Any:
+    """DeepGEMM's package (sgl-deep-gemm), or None."""
     try:
         import deep_gemm
     except (ImportError, OSError):                          # OSError: built for another PyTorch
+        return None
+    return deep_gemm
+
+
+def deepgemm(given: Mapping) -> Callable[[], None] | None:
+    """DeepGEMM's product with the same scales (package sgl-deep-gemm), into the same c; None where it is not installed."""
+    deep_gemm = _deep_gemm()
+    if deep_gemm is None:
         return None
     t = given["tensors"]
     a_scales = t["a_scales"].t()[:t["a"].shape[0]]          # m x k-blocks, one column after the other, as it wants them
@@ -96,9 +104,8 @@ def deepgemm(given: Mapping) -> Callable[[], None] | None:
 
 def deepgemm_behind_one_another(given: Mapping, rows: Sequence[int]) -> Contestant | None:
     """DeepGEMM's product of groups whose rows lie one behind the other, each from a multiple of its tile's height; None where it is not installed."""
-    try:
-        import deep_gemm
-    except (ImportError, OSError):
+    deep_gemm = _deep_gemm()
+    if deep_gemm is None:
         return None
     import torch
     t, height = given["tensors"], deep_gemm.get_m_alignment_for_contiguous_layout()
@@ -114,9 +121,8 @@ def deepgemm_behind_one_another(given: Mapping, rows: Sequence[int]) -> Contesta
 
 def deepgemm_masked(room: Mapping, given: Mapping, rows: Sequence[int]) -> Contestant | None:
     """DeepGEMM's product of groups in rooms of one size; None where it is not installed. room: a, a_scales (groups x rows x k-blocks), c, counts."""
-    try:
-        import deep_gemm
-    except (ImportError, OSError):
+    deep_gemm = _deep_gemm()
+    if deep_gemm is None:
         return None
     t, d = given["tensors"], room["c"].new_full(room["c"].shape, float("nan"))
     a_scales = room["a_scales"].transpose(1, 2).contiguous().transpose(1, 2)      # of each group one column after the other, as it wants them
