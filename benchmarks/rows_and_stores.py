@@ -6,7 +6,7 @@
 Boxes of rows of several widths, loaded again and again by all SMs from the L2 (micro/multicast_load.cu); and tiles that lanes store as wgmma gives them out, 16 bytes
 of a row at a time, or whole rows. On an H100 (80 GB HBM3, driver 580.159), the middle one of seven and of five launches:
 
-    rows, pitch 8192 bytes             million rows a second        tiles of 128 x 128 bf16, pitch 4096     cycles a tile
+    rows, pitch 8192 bytes             million rows per second        tiles of 128 x 128 bf16, pitch 4096     cycles per tile
     128 bytes                          34,641                       halves of sectors, 132 SMs              7848
     128 bytes, 32 or 64 into a line    36,750 and 36,661            halves of sectors, 33 SMs               4234
     128 bytes, 16 into a sector        28,343                       halves of sectors, 4 SMs                4097
@@ -79,7 +79,7 @@ def rows_a_second(nbytes: int, shift: int, pitch: int = 8192) -> float:
 
 
 def cycles_a_tile(blocks: int, whole: bool, pitch: int = 4096, columns: int = 128) -> float:
-    """Of tiles of 128 rows, one CTA an SM."""
+    """Of tiles of 128 rows, one CTA per SM."""
     import cupy
 
     kernel = cupy.RawModule(code=STORE).get_function("put")
@@ -99,7 +99,7 @@ def main() -> None:
     for nbytes, shift in ((128, 0), (128, 32), (128, 64), (128, 16), (64, 0), (64, 16), (32, 0)):
         print(f"rows of {nbytes} bytes, {shift} bytes into a line: {rows_a_second(nbytes, shift) / 1e6:,.0f} million a second")
     for blocks, whole, pitch in ((SMS, False, 4096), (33, False, 4096), (4, False, 4096), (SMS, True, 4096), (SMS, False, 2048), (SMS, False, 8192), (SMS, False, 16384)):
-        print(f"{'whole rows' if whole else 'halves of sectors'}, {blocks} SMs, pitch {pitch}: {cycles_a_tile(blocks, whole, pitch):,.0f} cycles a tile")
+        print(f"{'whole rows' if whole else 'halves of sectors'}, {blocks} SMs, pitch {pitch}: {cycles_a_tile(blocks, whole, pitch):,.0f} cycles per tile")
 
 
 if __name__ == "__main__":

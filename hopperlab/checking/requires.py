@@ -75,7 +75,7 @@ LOCAL = re.compile(r"(?:ld|st)(?:\.\w+)*\.local\b|cvta(?:\.\w+)*\.local\b")
 
 
 def moved_at_once(size: int, counters: Container[str], what: str) -> Requirement:
-    """Every ld and st that adds to one of these counters must move `size` bytes a lane at once. what: what they are for, in the message."""
+    """Every ld and st that adds to one of these counters must move `size` bytes per lane at once. what: what they are for, in the message."""
     def complaint(run: Any) -> str:
         for one in run.counters.by_instruction():
             found = WIDTH.search(one.opcode)
@@ -84,7 +84,7 @@ def moved_at_once(size: int, counters: Container[str], what: str) -> Requirement
                 if width != size:
                     return f"{one.opcode} ({one.place}) moves {width} bytes of a lane at once, and it should be {size}: {what}"
         return ""
-    return custom(f"{size} bytes a lane at once", complaint)
+    return custom(f"{size} bytes per lane at once", complaint)
 
 
 def no_local_memory(what: str) -> Requirement:

@@ -39,7 +39,7 @@ MAP_BYTES, MAP_ALIGN = 128, 64                             # of a tensor map (CU
 
 @dataclass
 class Geometry:
-    """Grid, block and residency. `slots` CTAs are resident at a time; a slot has `warps` warps; a CTA takes threads, registers a thread and shared memory `per_cta`."""
+    """Grid, block and residency. `slots` CTAs are resident at a time; a slot has `warps` warps; a CTA takes threads, registers per thread and shared memory `per_cta`."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -96,7 +96,7 @@ def _triple(value, what: str) -> tuple[int, int, int]:
 
 def geometry(grid: int | Sequence[int], block: int | Sequence[int], registers: int, shared: int,
              cluster: int | Sequence[int] | None = None) -> Geometry:
-    """The launch geometry, with as many resident CTAs as an H200 holds. registers: a thread; shared: bytes a CTA. Raises LaunchError for an impossible one."""
+    """The launch geometry, with as many resident CTAs as an H200 holds. registers: a thread; shared: bytes per CTA. Raises LaunchError for an impossible one."""
     shape = _triple(cluster or 1, "cluster")
     grid, block = _triple(grid, "grid"), _triple(block, "block")
     threads, ctas = prod(block), prod(grid)

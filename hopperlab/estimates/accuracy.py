@@ -66,7 +66,7 @@ def rows(board: str) -> tuple[Row, ...]:
 
 
 def write(found: Iterable[Row], path: Path) -> None:
-    """Store rows, one a line."""
+    """Store rows, one per line."""
     lines = ",\n".join(json.dumps(row.__dict__) for row in found)
     path.write_text('{"rows": [\n' + lines + "\n]}\n", encoding="utf-8")
 

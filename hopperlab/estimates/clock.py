@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @dataclass
 class Busy:
     """Means over an SM and the time of a kernel: shares of cycles (tensor cores by wgmma, by mma.sync, issue slots, the shared memory port, exponentials), and bytes
-    a cycle: loaded from the L2, from and to memory, stored, arrived in SMs (what is multicast counts once an SM), and of these saved: those that the L2 did not
+    a cycle: loaded from the L2, from and to memory, stored, arrived in SMs (what is multicast counts once per SM), and of these saved: those that the L2 did not
     read, since it sent the same to several."""
 
     wgmma: float

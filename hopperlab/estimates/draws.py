@@ -2,7 +2,7 @@
 """How long the tiles are that CTAs draw from a counter, before any is sampled: the drawing warp alone runs the control flow of every tile.
 
 Its program is the kernel's without what moves data, multiplies, stores and waits: waits are over at once. What is left draws, loops and ends as the kernel does,
-and runs a number of blocks a tile which grows with its k-blocks. Of kernels where that is not so (other warps draw, what is drawn decides nothing) nothing is said.
+and runs a number of blocks per tile which grows with its k-blocks. Of kernels where that is not so (other warps draw, what is drawn decides nothing) nothing is said.
 """
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ Timer = Callable[[Job], Times]
 @dataclass(frozen=True)
 class Row:
     """One learner's place. ratio: cuBLAS's time over the answer's, the geometric mean over the shapes, median of the rounds (more than 1 is
-    faster than cuBLAS), with its least and greatest round; tflops: 10^12 operations a second over all shapes; problem: why there is no time."""
+    faster than cuBLAS), with its least and greatest round; tflops: 10^12 operations per second over all shapes; problem: why there is no time."""
 
     learner: str
     ratio: float = 0.0

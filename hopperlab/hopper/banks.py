@@ -47,7 +47,7 @@ def _lanes(addresses: Sequence[int] | np.ndarray, access_bytes: int, active: np.
 
 
 def _group_lanes(at: np.ndarray, access_bytes: int, on: np.ndarray, store: bool) -> int:
-    """Lanes served together: the warp up to 4 bytes a lane, half a warp at 8, a quarter at 16; twice that where a load pairs up.
+    """Lanes served together: the warp up to 4 bytes per lane, half a warp at 8, a quarter at 16; twice that where a load pairs up.
 
     A load pairs up when all active lanes i and i ^ 1, or all active lanes i and i ^ 2, name the same address.
     """
@@ -89,9 +89,9 @@ def wavefronts(
 ) -> int:
     """Wavefronts of one ld.shared or st.shared by a warp.
 
-    addresses: (32,) shared byte addresses, each a multiple of access_bytes; access_bytes: bytes a lane, 1 to 16; active: (32,)
+    addresses: (32,) shared byte addresses, each a multiple of access_bytes; access_bytes: bytes per lane, 1 to 16; active: (32,)
     bool, all lanes if None; store: loads whose lanes share addresses pairwise take half the groups, stores do not.
-    Up to 4 bytes a lane the warp goes at once; at 8 bytes by halves, at 16 by quarters. Raises ValueError for wrong
+    Up to 4 bytes per lane the warp goes at once; at 8 bytes by halves, at 16 by quarters. Raises ValueError for wrong
     shapes, sizes or alignment. Source: Nsight Compute on an H200 (this module's opening); CUDA Programming Guide, shared memory.
     """
     at, on = _lanes(addresses, access_bytes, active)
@@ -159,5 +159,5 @@ def matrix_wavefronts(addresses: Sequence[int] | np.ndarray, num: int) -> int:
 
 
 def matrix_conflicts(addresses: Sequence[int] | np.ndarray, num: int) -> int:
-    """Bank conflicts of one ldmatrix or stmatrix: `matrix_wavefronts` beyond one a matrix. Errors as there."""
+    """Bank conflicts of one ldmatrix or stmatrix: `matrix_wavefronts` beyond one per matrix. Errors as there."""
     return matrix_wavefronts(addresses, num) - num

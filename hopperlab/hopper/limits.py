@@ -75,7 +75,7 @@ def shares(threads: int, regs: int, smem_bytes: int) -> dict[str, tuple[int, int
 
 
 def occupancy(threads: int, regs: int, smem_bytes: int) -> Occupancy:
-    """How many blocks of `threads` threads with `regs` registers a thread and `smem_bytes` of shared memory fit on an SM.
+    """How many blocks of `threads` threads with `regs` registers per thread and `smem_bytes` of shared memory fit on an SM.
 
     smem_bytes is static plus dynamic shared memory a block; the 1 KiB the system reserves is added here. limited_by is
     "threads", "blocks", "registers" or "shared memory". Raises ValueError for a block no SM can hold.
@@ -84,7 +84,7 @@ def occupancy(threads: int, regs: int, smem_bytes: int) -> Occupancy:
     if not 1 <= threads <= MAX_THREADS_PER_BLOCK:
         raise ValueError(f"{threads} threads in a block: 1 to {MAX_THREADS_PER_BLOCK} are possible")
     if not 0 <= regs <= MAX_REGISTERS_PER_THREAD:
-        raise ValueError(f"{regs} registers a thread: 0 to {MAX_REGISTERS_PER_THREAD} are possible")
+        raise ValueError(f"{regs} registers per thread: 0 to {MAX_REGISTERS_PER_THREAD} are possible")
     if not 0 <= smem_bytes <= SHARED_PER_BLOCK:
         raise ValueError(f"{smem_bytes} bytes of shared memory in a block: 0 to {SHARED_PER_BLOCK} are possible")
     warps = _up(threads, WARP_THREADS) // WARP_THREADS
@@ -104,7 +104,7 @@ def resident_blocks(threads: int, regs: int, smem_bytes: int) -> int:
 
 
 def setmaxnreg_fits(entry_registers: int, per_warpgroup: tuple[int, ...]) -> bool:
-    """Whether setmaxnreg can give the warpgroups of one block these registers a thread.
+    """Whether setmaxnreg can give the warpgroups of one block these registers per thread.
 
     The rule is the sum: at most entry_registers times the number of warpgroups, with no slack (measured on an H200:
     with 168 at entry 24/240/240 runs and 32/240/240 hangs). Raises ValueError for a count setmaxnreg does not take.

@@ -57,14 +57,14 @@ def _list(values: Sequence[int]) -> str:
 
 
 def describe(fields: TensorMapFields, address: bool = True) -> str:
-    """Every field by the driver's parameter name, in its order and units, one a line, aligned.
+    """Every field by the driver's parameter name, in its order and units, one per line, aligned.
 
     Arrays are innermost dimension first. address=False leaves the global address out, for output that must be the
     same on every machine. Two closing lines say how the box lies in shared memory; a map that breaks a rule says so instead.
     """
     kind = DTYPES.get(fields.dtype)
     rows = [
-        ("tensorDataType", fields.dtype, f"code {kind.code}, {kind.elem_bytes} bytes an element" if kind else "no such type"),
+        ("tensorDataType", fields.dtype, f"code {kind.code}, {kind.elem_bytes} bytes per element" if kind else "no such type"),
         ("tensorRank", str(fields.rank), "dimensions, innermost first below"),
         ("globalAddress", hex(fields.global_address), "bytes"),
         ("globalDim", _list(fields.global_dim), "elements"),

@@ -29,7 +29,7 @@ class Record:
 
     suite, kernel: what was run; options: NVRTC options or settings that made this variant; shape: (m, n, k) of a product,
     (rows, columns) of a copy; dtype: of the operands. ms, ms_min, ms_max: median, least and greatest time of a launch.
-    tflops: 10^12 operations a second; gb_s: 10^9 bytes a second, read plus written (read alone in loads).
+    tflops: 10^12 operations per second; gb_s: 10^9 bytes per second, read plus written (read alone in loads).
     peer, peer_value: what it ran beside, interleaved, and its rate in the same unit; ratio, ratio_min, ratio_max: rate over
     the peer's, median, least and greatest over the rounds. mode: 'cold L2' or 'sustained' (back to back) where a suite measures
     both. watts: mean board power while running alone; clock_mhz: SM clock, temperature_c: GPU temperature meanwhile;

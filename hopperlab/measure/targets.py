@@ -129,7 +129,7 @@ TARGETS: tuple[Target, ...] = (
     Target("the same, of a kernel that only reads", 0.85, None, _few_read),
     Target("fp8 products at eight shapes, of cuBLASLt", 1.10, 0.98, partial(_final, "fp8")),
     Target("fp8 products at random shapes that cuBLASLt takes, of cuBLASLt", 1.10, 0.98, partial(_drawn, "fp8_random")),
-    Target("fp8 products of 8 to 256 groups, of the faster of DeepGEMM and cuBLASLt launched once a group", 1.05, None,
+    Target("fp8 products of 8 to 256 groups, of the faster of DeepGEMM and cuBLASLt launched once per group", 1.05, None,
            partial(_final, "fp8_grouped", kernel="grouped_tall")),
     Target("attention forward, 30 cells, of cuDNN", 1.10, 0.98, partial(_final, "attention")),
     Target("attention forward at random cells of one length, of cuDNN", 1.10, 0.98, partial(_drawn, "attention_random")),

@@ -48,7 +48,7 @@ class Finding:
         return f"{self.kind}{SEVERITIES[self.severity]}: {self.message}\n    schedules: {', '.join(self.schedules)}"
 
     def at_length(self) -> str:
-        """The same with all frames of both ends, one a line."""
+        """The same with all frames of both ends, one per line."""
         ends = [f"    {end}: " + "\n        ".join(frames) for end, frames in self.frames.items()]
         return "\n".join([str(self), *ends])
 

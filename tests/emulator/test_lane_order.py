@@ -236,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(128) k(const uint4* a, float* out) 
     __shared__ __align__(1024) uint4 s[512];
     int t = threadIdx.x;
     for (int i = 0; i < 4; i++) {
-        int at = OWN ? t / 32 * 128 + i * 32 + t % 32 : i * 128 + t;       // OWN: 16 rows a warp
+        int at = OWN ? t / 32 * 128 + i * 32 + t % 32 : i * 128 + t;       // OWN: 16 rows per warp
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared_address(s + at)), "l"(a + at) : "memory");
     }
     asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");

@@ -62,7 +62,7 @@ def test_products(kind, d_kind, k, selector, registers):
     if selector and k == 64:
         return
     rng = np.random.default_rng(100 + k + selector)
-    parts = [compressed(rng, kind, k) for _ in range(4)]                # 16 rows a warp
+    parts = [compressed(rng, kind, k) for _ in range(4)]                # 16 rows per warp
     dense, stored = (np.concatenate([p[i] for p in parts]) for i in range(2))
     meta = np.concatenate([words(kind, k, p[2], selector) for p in parts])
     b = rng.integers(0, 4, (8, k))

@@ -44,7 +44,7 @@ def test_lengths_are_those_of_the_loops():
     launch, counter, out, _kept = drawing(rounds)
     found = draws.lengths(launch)
     assert (len(found.first), len(found.drawn)) == (CTAS, TILES - CTAS) and found.differ
-    assert np.ptp(found.first - rounds[:CTAS]) == 0 == np.ptp(found.drawn - rounds[CTAS:]), "a block a round, and as many more for each tile"
+    assert np.ptp(found.first - rounds[:CTAS]) == 0 == np.ptp(found.drawn - rounds[CTAS:]), "a block per round, and as many more for each tile"
     assert counter[0] == 0 and not out.any(), "nothing is left of it"
 
 

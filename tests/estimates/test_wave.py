@@ -64,7 +64,7 @@ def test_what_the_l2_holds_whatever_the_order_is_not_looked_into():
 
 
 def test_stores_of_parts_of_sectors_take_longer():
-    """Eight rows of 16 bytes a warp instruction: half of each sector."""
+    """Eight rows of 16 bytes per warp instruction: half of each sector."""
     launch = variants.VARIANTS["tma_wgmma"](*arrays(128, 128, 256), backend="emulator")
     found = sample.typical(planned(launch))
     stored = [i for i in found.machine.body if i.op == "st" and "global" in i.mods and found.counts.get(i.index, {}).get("global_store_requests")]

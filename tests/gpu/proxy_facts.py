@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(32 + 32 * WARPS) reuse(const uint4*
     if (bad) atomicAdd(wrong, (unsigned long long)bad);
 }"""
 FENCES = ("none", "every reader", "a lane a warp", "the issuer")
-SHAPES = {                      # name: warps, stages, conflicts, CTAs an SM, tiles, passes
+SHAPES = {                      # name: warps, stages, conflicts, CTAs per SM, tiles, passes
     "one slot, 8 warps, L2, bank conflicts": (8, 1, 1, 1, 256, 4000),
     "one slot, 1 warp, L2": (1, 1, 0, 4, 1024, 8000),
     "4 slots, 4 warps, L2": (4, 4, 0, 2, 1024, 8000),

@@ -156,7 +156,7 @@ def test_box_receipts_are_equal(cupy, how, box):
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_lesson_00_kernels_all_print_the_right_answer_here(cupy, number):
-    """At the lesson's size, a block an SM: what is wrong with three of them does not show on the GPU."""
+    """At the lesson's size, a block per SM: what is wrong with three of them does not show on the GPU."""
     x = np.random.default_rng(number).integers(-1000, 1001, 512 * 1000).astype(np.float32)
     y = cupy.full(x.size, cupy.nan, cupy.float32)
     launch = launches.fold(number, cupy.asarray(x), y, blocks=132, backend="gpu")

@@ -127,4 +127,4 @@ def test_nsight_compute_says_what_the_lessons_read(cupy):
     assert len(found) == 1 and found[0]["kernel"] == "gemm"
     assert values["tensor cores: wgmma instructions"] == 4 * (512 // 64) * (512 // 128) * (512 // 16)
     assert values["traffic: TMA into shared memory"] == pytest.approx(1e-6 * 16 * 8 * 32768)       # 16 blocks, 8 k-blocks of 32 KiB
-    assert 0 < values["tensor cores: tensor pipe busy"] < 100 and "occupancy: registers a thread" not in missing
+    assert 0 < values["tensor cores: tensor pipe busy"] < 100 and "occupancy: registers per thread" not in missing

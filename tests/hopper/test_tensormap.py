@@ -203,7 +203,7 @@ def test_replace_is_for_tiled_maps():
 def test_description_is_aligned_and_in_the_drivers_order():
     assert tm.describe(GOOD).splitlines() == [
         "tensor map, tiled",
-        "  tensorDataType  bfloat16        code 9, 2 bytes an element",
+        "  tensorDataType  bfloat16        code 9, 2 bytes per element",
         "  tensorRank      2               dimensions, innermost first below",
         "  globalAddress   0x7f0000001000  bytes",
         "  globalDim       {512, 256}      elements",

@@ -19,7 +19,7 @@ CONFIGURATIONS = {
     "tall pair": TALL, "tall pair, unrolled": replace(TALL, unroll=8), "tall": replace(TALL, cluster_n=1, blocks=2),
     "tall, a slot": replace(TALL, cluster_n=1, stages=4, c_slots=1),
     "tall, one consumer": replace(TALL, cluster_n=1, consumers=1, blocks=3), "tall pair a tile": replace(TALL, group=0), "64 wide": fp8.BlockScaled(bn=64, blocks=4),
-    "one consumer": fp8.BlockScaled(consumers=1, cluster_n=1, group=0), "a CTA a tile": fp8.BlockScaled(group=0),
+    "one consumer": fp8.BlockScaled(consumers=1, cluster_n=1, group=0), "a CTA per tile": fp8.BlockScaled(group=0),
     "B once": fp8.BlockScaled(bn=64, cluster_n=1, group=0, stream_b=1), "B once, few CTAs": fp8.BlockScaled(consumers=1, cluster_n=1, stages=8, stream_b=1,
             blocks=2), "two stages": fp8.BlockScaled(stages=2, blocks=2),
     "four clustered": fp8.BlockScaled(cluster_n=4, blocks=4),
@@ -61,7 +61,7 @@ def test_every_step_on_awkward_shapes(step, shape):
 
 
 @pytest.mark.parametrize("schedule, seed", [("eager", 0), ("random", 1), ("late-wgmma", 0), ("late-copies", 0)])
-@pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA a tile", "B once", "64 x 128, k by 3",
+@pytest.mark.parametrize("name", ["multicast, double", "tall pair", "tall pair, unrolled", "tall", "single", "a CTA per tile", "B once", "64 x 128, k by 3",
                                   "128 x 64, k by 4", "128 x 128, k by 4", "192 x 128 pairs"])
 @pytest.mark.sampled(every=9)
 def test_under_every_schedule(name, schedule, seed):

@@ -10,7 +10,7 @@ from hopperlab.runtime.library import kernel_source
 from hopperlab.runtime.module import RawModule
 from hopperlab.runtime.compile.toolchain import KERNELS
 
-# file, options, {kernel: registers a thread at most}. 128 keeps two blocks of 256 on an SM; 168 is 65536 / 384, what
+# file, options, {kernel: registers per thread at most}. 128 keeps two blocks of 256 on an SM; 168 is 65536 / 384, what
 # setmaxnreg starts from; 255 is the architecture's limit.
 BUDGETS = [
     ("gemm/mma_multistage.cu", (), {"gemm": 128}),

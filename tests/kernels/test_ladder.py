@@ -19,7 +19,7 @@ SCHEDULES = ("lazy", "eager", "random")
 EXTREMES = SCHEDULES[:2]         # for what is broken: all lands as late as it can, or at once
 NEW = ("naive", "shared_tile", "register_double_buffer", "tma_mma", "two_consumers_128x256", "cluster_multicast", "persistent",
        "pingpong", "overlapped_store", "stream_k", "split_k", "final")
-FEW = {"persistent": {"blocks": 2}, "pingpong": {"blocks": 2}, "overlapped_store": {"blocks": 2},     # several tiles a CTA
+FEW = {"persistent": {"blocks": 2}, "pingpong": {"blocks": 2}, "overlapped_store": {"blocks": 2},     # several tiles per CTA
        "stream_k": {"choice": StreamK(blocks=3)}, "split_k": {"choice": SplitK(stages=3)},
        "final": {"choice": Final(blocks=2)}}
 N_OF_8 = ("overlapped_store",)                              # a TMA store: rows of C are multiples of 16 bytes

@@ -120,7 +120,7 @@ def test_product_under_a_reduce_scatter(devices, tile, order, schedule):
 
 @pytest.mark.thorough           # tiles of 128 x 64 take the same path above
 def test_the_wide_tile_that_gpus_get():
-    """One step of each product at the size that is measured, with clusters and two tiles a CTA."""
+    """One step of each product at the size that is measured, with clusters and two tiles per CTA."""
     here = across.world(2, "emulator")
     given = across_products.gather_operands(here, 1024, 256, 128)
     step = across_products.gathered(here, given.a, given.b, given.c, blocks=4)
@@ -137,7 +137,7 @@ def test_the_wide_tile_that_gpus_get():
 
 
 def test_a_tile_that_waits_for_nobody():
-    """All sums of a tile have room: two tiles a CTA, of which the second is multiplied while the first one is read."""
+    """All sums of a tile have room: two tiles per CTA, of which the second is multiplied while the first one is read."""
     here = across.world(2, "emulator")
     given, tile = across_products.scatter_operands(here, 1024, 512, 64), across_products.widest(512, **across_products.PARKED)
     assert tile.shared_bytes <= 232448 - 1024 and tile.c_slots * 64 == tile.bn

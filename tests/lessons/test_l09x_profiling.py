@@ -64,7 +64,7 @@ def test_two_counters_of_what_arrives():
 
 
 def test_the_share_of_the_tensor_cores_is_the_time_they_need():
-    loop = SimpleNamespace(options=("A=SS",), shape=(64, 256, 16), value=128.0)      # 2048 products a cycle
+    loop = SimpleNamespace(options=("A=SS",), shape=(64, 256, 16), value=128.0)      # 2048 products per cycle
     micro = SimpleNamespace(where=lambda **_: [loop])
     cycles = 1024 ** 3 / 132 / 2048
     assert profiling.tensor_share(cycles, micro, 1024) == pytest.approx(100) and profiling.tensor_share(2 * cycles, micro, 1024) == pytest.approx(50)

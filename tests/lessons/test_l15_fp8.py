@@ -54,10 +54,10 @@ def test_what_each_sharing_loses():
 
 
 def test_the_panel_draws_a_run_and_names_a_k_that_tma_does_not_take():
-    picture = scales.launch_scales("one a matrix", scales.OUTLIERS[1], 20, 128)
+    picture = scales.launch_scales("one per matrix", scales.OUTLIERS[1], 20, 128)
     assert "no hazard" in picture.text and "different scales of A and B: 1 and 1" in picture.text and picture.png()[:4] == b"\x89PNG"
     with pytest.raises(OperandError, match="k of 16"):
-        scales.launch_scales("one a matrix", scales.OUTLIERS[1], 20, 200)
+        scales.launch_scales("one per matrix", scales.OUTLIERS[1], 20, 200)
     with pytest.raises(ValueError, match="no place"):
         scales.outlying("nowhere", 1, 128)
 
@@ -181,7 +181,7 @@ def test_writes_beside_reads_are_told_by_n():
 
 
 def test_what_the_lesson_says_of_the_recorded_writes():
-    """At N = 64 all 128 bytes a cycle are read, and copies beside do not slow that down; every N that kernels use keeps its N / 2 cycles."""
+    """At N = 64 all 128 bytes per cycle are read, and copies beside do not slow that down; every N that kernels use keeps its N / 2 cycles."""
     rows = {line.split(" x ")[1]: line.split() for line in fp8_measured.beside_table(RECORDING).split("\n")[2:]}
     for n in ("64", "128", "256"):
         alone, beside, read, written = (float(rows[n][i]) for i in (5, 7, 9, 11))

@@ -46,7 +46,7 @@ def test_a_record_is_told_beside_the_faster_read(a_gpu, monkeypatch):
     found = {record.note: record for record in decoding.timed("cells", {"decode": step}, 3, peers=True)}
     assert set(found) == set(ms) and given.cache_bytes == 192 * 512
     ours = found["decode"]
-    assert ours.ratio == 0.625 and ours.peer == "read, 4 slots of 16 KiB, 2 blocks an SM" and ours.kernel == "decode" and ours.shape == (2, 128, 8, 1, 128)
+    assert ours.ratio == 0.625 and ours.peer == "read, 4 slots of 16 KiB, 2 blocks per SM" and ours.kernel == "decode" and ours.shape == (2, 128, 8, 1, 128)
     assert ours.gb_s == round(192 * 512 / 0.4 / 1e6, 1) and ours.registers and ours.grid == (2,) and ours.options == ("page=64", f"slots={step.plan.slots}",
             f"balance={step.plan.balance:.3f}")
     assert found["PyTorch"].ratio == 0.25 and found["PyTorch"].kernel == "PyTorch" and found[ours.peer].ratio == 1

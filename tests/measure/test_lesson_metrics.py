@@ -14,7 +14,7 @@ from hopperlab.measure.profile import lesson_metrics, ncu as profiler
 from hopperlab.measure.profile.lesson_metrics import METRICS, title
 from hopperlab.measure.profile.ncu import ProfileError
 
-TENSOR, REGISTERS = "tensor cores: tensor pipe busy", "occupancy: registers a thread"
+TENSOR, REGISTERS = "tensor cores: tensor pipe busy", "occupancy: registers per thread"
 
 
 def test_the_table_has_every_subject_of_the_lessons_and_explains_each_line():

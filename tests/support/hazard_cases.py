@@ -5,7 +5,7 @@ A page docs/hazards/KIND.md shows listings under `## A kernel that commits it` a
     // launch: grid=1, block=64, args=(x, y)               (and shared_mem=, in Python; x, y, bf16, np and hl as docs/hazards/README.md says)
 
 A file KIND.cu holds further cases of one hazard kind. A case starts with lines `//!`:
-    //! case NAME              then, one a line:
+    //! case NAME              then, one per line:
     //! launch block=64 grid=1 shared=0 [cluster=2]
     //! args f32[64] int:5 map:bf16:64x64:64x64:128B        (array shape, number, tensor map: dtype, shape, box, swizzle)
     //! ptx fewer TEXT | more TEXT | differs                 (what the bug does to the PTX, compared with the twin)

@@ -39,7 +39,7 @@ LESSONS = {
         [("list", 1, "256x256")], "registers per thread",
         ("ladder", "model-measured", "shapes", "panel")),
     "15_fp8_gemm": (
-        [("list", 0, "one a row of A, one a 128 rows of B"), ("list", 1, "one k-block of A, B as much smaller"), ("slider", 0, -60), ("slider", 1, -45)],
+        [("list", 0, "one per row of A, one per 128 rows of B"), ("list", 1, "one k-block of A, B as much smaller"), ("slider", 0, -60), ("slider", 1, -45)],
         [("key", 1, "Home"), ("key", 1, "ArrowRight")], "k of 16",
         ("e4m3-picture", "accuracy", "promotion-picture", "ladder-picture", "shapes", "panel")),
     "16_attention": (

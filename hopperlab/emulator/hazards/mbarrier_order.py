@@ -55,7 +55,7 @@ class MbarrierOrder(Listener):
         self.unread: dict[tuple[int, int], tuple[int, int]] = {}
 
     def mbarriers_grew(self, old: int, new: int) -> None:
-        """Tables for `new` barriers a CTA."""
+        """Tables for `new` barriers per CTA."""
         self.clocks.grow_barriers()
         wide = np.zeros((self.M.slots, new), np.int64)
         wide[:, :old] = self.waited.reshape(-1, old)

@@ -37,7 +37,7 @@ def words_of(flat: np.ndarray, nbytes: int) -> np.ndarray:
 
 
 class SharedOrder:
-    """Stamps of the shared memory of all resident CTAs (`stride` bytes a slot)."""
+    """Stamps of the shared memory of all resident CTAs (`stride` bytes per slot)."""
 
     def __init__(self, machine: Watched, clocks: Clocks, slots: int, stride: int) -> None:
         self.machine, self.clocks = machine, clocks

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accumulators of wgmma: tiles that belong to operations in flight until wait_group, seen by registers as references.
 
-An Accumulator holds 16 rows a warp (four consecutive warps make the 64-row tile of a warpgroup) and the multiplications
+An Accumulator holds 16 rows per warp (four consecutive warps make the 64-row tile of a warpgroup) and the multiplications
 issued on it that have not landed. A register that holds part of it is an AccRef: `mov` copies the reference; any other
 use asks for its value, which is a hazard while an operation is in flight. Layout of D: PTX ISA 9.7.15.5.2.
 """

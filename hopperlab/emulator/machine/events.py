@@ -111,7 +111,7 @@ class Listener:
 
     # --- asynchronous copies ----------------------------------------------------------------------------------------
     def cp_async(self, C: Cohort, live: Cohort, address: NDArray[Any], parts: list, flat: NDArray[Any], size: int, index: int) -> None:
-        """cp.async of `size` bytes a lane; `live`: the cohort of lanes that read global memory at `address`; parts: lanes are positions in C."""
+        """cp.async of `size` bytes per lane; `live`: the cohort of lanes that read global memory at `address`; parts: lanes are positions in C."""
 
     def cp_closed(self, C: Cohort) -> None:
         """The running cp.async groups of these threads end: an arrival stands for them."""
@@ -297,7 +297,7 @@ class Listener:
         """setmaxnreg, before it takes effect."""
 
     def registers_set(self, warps: NDArray[Any], index: int, direction: str, count: int) -> None:
-        """Warps hold `count` registers a thread from now on."""
+        """Warps hold `count` registers per thread from now on."""
 
 
 NAMES = tuple(name for name, member in vars(Listener).items() if callable(member) and not name.startswith("_"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The registers of a CTA as one pool that warps give to and take from: setmaxnreg (PTX ISA 9.7.19.5).
 
-Measured on an H200: with R0 registers a thread at entry, the sum over warpgroups is at most R0 times their number, without
+Measured on an H200: with R0 registers per thread at entry, the sum over warpgroups is at most R0 times their number, without
 slack; setmaxnreg.inc blocks until the pool has enough. R0 and whether ptxas ignores setmaxnreg (C7508) come from the
 compiler's report; without one (foreign PTX) nobody waits.
 """
@@ -34,7 +34,7 @@ class RegisterPool:
         self.now.reshape(self.M.slots, -1)[slots] = self.entry
 
     def set(self, warps: np.ndarray, direction: str, count: int, site: int) -> None:
-        """The warps now hold `count` registers a thread."""
+        """The warps now hold `count` registers per thread."""
         if (self.now[warps] > count).any():
             self.M.named.flipped = True           # wakes whoever waits for registers
         self.now[warps] = count
@@ -77,5 +77,5 @@ class RegisterWait(Wait):
         held = M.registers.now.reshape(M.slots, -1)[slot]
         groups = [sorted(set(held[k:k + 4].tolist())) for k in range(0, M.warps, 4)]
         shown = ", ".join(" or ".join(map(str, group)) for group in groups)
-        return (f"warps want {self.extra} registers a thread, the warpgroups hold {shown} now, and "
+        return (f"warps want {self.extra} registers per thread, the warpgroups hold {shown} now, and "
                 f"{int(M.registers.free(np.array([slot]))[0]) // 4} of the pool's {M.registers.budget // 4} are free")

@@ -184,7 +184,7 @@ class Scheduler:
         return False
 
     def endless(self) -> bool:
-        """Whether the loops that are left never end; asked once a round."""
+        """Whether the loops that are left never end; asked once per round."""
         polls, self.polls = self.polls, False
         return self.recurrence.endless(self.M, self.events, polls)
 
@@ -288,7 +288,7 @@ class Scheduler:
 
     def _gives_way(self, C: Cohort, pc: int) -> bool:
         """A cohort jumps back to block `pc`: one that polls, or has looped for long while nothing changed, waits until the others have run, and any
-        does once a round."""
+        does once per round."""
         self.M.tell.runs_on()
         progress = self.M.progress
         if C.changed_at != progress:

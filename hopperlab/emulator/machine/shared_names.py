@@ -19,7 +19,7 @@ def source_name(mangled: str) -> str:
 
 
 def name_of(variables: Sequence[tuple[int, int, str]], offset: int) -> str:
-    """What stands at a shared address, as 'full[1]' (8 bytes an element); '' outside of static variables. variables: (first byte, end, PTX name)."""
+    """What stands at a shared address, as 'full[1]' (8 bytes per element); '' outside of static variables. variables: (first byte, end, PTX name)."""
     for first, end, name in variables:
         if first <= offset < end:
             name = source_name(name)

@@ -165,5 +165,5 @@ class Counters(dict):
         return list(self._launches)
 
     def table(self) -> str:
-        """All totals as text, one a line."""
+        """All totals as text, one per line."""
         return "\n".join(f"{name:28} {amount:>14,}" for name, amount in sorted(self.items()))

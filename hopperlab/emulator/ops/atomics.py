@@ -24,7 +24,7 @@ VECTORS = {"f32": (2, 4), "f16": (2, 4, 8), "bf16": (2, 4, 8), "f16x2": (2, 4), 
 
 @dataclass
 class Info:
-    """A decoded atomic: operation, value dtype, bytes an element, elements a lane, space; fn(old, value…) -> new. narrow: of CTA
+    """A decoded atomic: operation, value dtype, bytes per element, elements a lane, space; fn(old, value…) -> new. narrow: of CTA
     scope; system: of system scope."""
 
     index: int

@@ -27,7 +27,7 @@ SHARED_REDUCTIONS = {"add": ("u32", "s32", "u64"), "min": ("u32", "s32"), "max":
 
 @dataclass
 class Info:
-    """A decoded transfer: value type, bytes an element, elements a lane, operation ('' for a store)."""
+    """A decoded transfer: value type, bytes per element, elements a lane, operation ('' for a store)."""
 
     index: int
     type: str = "u32"

@@ -25,7 +25,7 @@ SPACES = ("global", "shared", "local", "const", "param", "shared::cta", "shared:
 
 @dataclass
 class Access:
-    """A decoded load or store: value type, bytes an element, vector length, space ('generic' when unnamed); narrow: of CTA scope; system: of
+    """A decoded load or store: value type, bytes per element, vector length, space ('generic' when unnamed); narrow: of CTA scope; system: of
     system scope, as volatile accesses are."""
 
     index: int
@@ -68,7 +68,7 @@ def accumulators(instr: Instr, operand: Any, dtype: str) -> None:
 
 
 def whole_warpgroups(M: Machine, C: Cohort, site: int) -> None:
-    """wgmma and setmaxnreg need 32 lanes a warp and four warps a warpgroup; without them nothing sensible can follow."""
+    """wgmma and setmaxnreg need 32 lanes a warp and four warps per warpgroup; without them nothing sensible can follow."""
     if not C.full32():
         warps, counts = C.warp_counts()
         k = int(np.argmin(counts))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cp.async of 4, 8 or 16 bytes a thread, its groups and waits (PTX ISA 9.7.9.25.3). Other cp.* opcodes are in copies.py."""
+"""cp.async of 4, 8 or 16 bytes per thread, its groups and waits (PTX ISA 9.7.9.25.3). Other cp.* opcodes are in copies.py."""
 from __future__ import annotations
 
 from dataclasses import dataclass

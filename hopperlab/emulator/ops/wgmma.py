@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @dataclass
 class Info:
     """A decoded wgmma.mma_async: shape, operand types, majors, A in registers (`rs` register count), sign of the product,
-    dtype of D, its registers a lane, whether it saturates, and of a sparse A the selector of its metadata (else None)."""
+    dtype of D, its registers per lane, whether it saturates, and of a sparse A the selector of its metadata (else None)."""
 
     index: int
     n: int

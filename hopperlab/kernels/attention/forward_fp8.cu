@@ -10,7 +10,7 @@
 // - The sums. The tensor core adds e4m3 products with few bits (recordings/fp8.json, `accuracy`: thousands of positive products lose
 //   several per cent). PROMOTED: the values of a block are summed up from zero and added to o in fp32, by the multiply-add that
 //   scales o anyway. It costs WIDE / 2 registers: only the first WIDE columns run under the next softmax, the others follow it.
-// - Shared memory: half the bytes a tile, but a second copy of v. o is twice as wide as q and leaves straight from registers.
+// - Shared memory: half the bytes per tile, but a second copy of v. o is twice as wide as q and leaves straight from registers.
 //
 // Macros: D (64, 128, 256), BN (64, 96, 128, 160, 192, 224), CONSUMERS (1 to 3), STAGES, CAUSAL, OVERLAP, TURNS, PROMOTED, WIDE (64, 128, D;
 // promoted at D 256: 64, else registers run out).

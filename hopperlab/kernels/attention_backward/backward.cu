@@ -2,7 +2,7 @@
 // s and p = exp(s - lse) are computed once more, from the log-sum-exp that the forward pass left; p and ds = p * (dp - delta) never reach global memory.
 //
 // A CTA keeps BN keys and values, and the sums dk and dv of these keys in registers; the blocks of BM queries that see them come by, q, do, lse and delta
-// in a ring. Five products a block, everything of keys times queries transposed, so that p and ds are the A operands of the sums that stay:
+// in a ring. Five products per block, everything of keys times queries transposed, so that p and ds are the A operands of the sums that stay:
 //     s^T = k q^T   dp^T = v do^T   dv += p^T do   dk += ds^T q   dq = ds k
 // A consumer warpgroup has 64 keys. Only dq sums over all of them: ds goes through shared memory, and each warpgroup makes 64 x 64 of dq out of it.
 // dq is the sum over all CTAs of a head. It grows in fp32 in `sums`, in the order of an accumulator's registers: 64 x 64 numbers of a warpgroup, of which

@@ -1,5 +1,5 @@
 // dq = scale * sums in bf16, from the fp32 sums that backward.cu left in the order of an accumulator's registers: each warpgroup reads the registers
-// of 64 x 64 numbers, 16 bytes a thread and load, and writes the tile as a forward pass writes o: stmatrix into shared memory, a TMA store that clips.
+// of 64 x 64 numbers, 16 bytes per thread and load, and writes the tile as a forward pass writes o: stmatrix into shared memory, a TMA store that clips.
 //
 // Macros: D (64, 128), CONSUMERS (warpgroups of backward.cu). Launch: grid (tiles, units), block 128 * CONSUMERS, dynamic shared memory 8192 * CONSUMERS.
 // Tensor map of dq over (batch, length, heads, D) bf16, swizzle 128B, box 1 x 64 x 1 x 64. Measured in recordings/backward.json.
@@ -18,7 +18,7 @@ constexpr int BM = 4096 * CONSUMERS / D;
 
 extern "C" __global__ void __launch_bounds__(128 * CONSUMERS)
 attention_backward_end(const __grid_constant__ TensorMap dq, const float* sums, float scale, int length, int heads) {
-    extern __shared__ __align__(1024) unsigned char shared[];   // 64 rows of 128 bytes a warpgroup
+    extern __shared__ __align__(1024) unsigned char shared[];   // 64 rows of 128 bytes per warpgroup
     require_aligned(shared, 1024);
     int me = threadIdx.x / 128, thread = threadIdx.x % 128, unit = blockIdx.y;
     const float4* part = reinterpret_cast<const float4*>(sums + ((size_t)unit * gridDim.x + blockIdx.x) * BM * D + me * 4096) + thread;

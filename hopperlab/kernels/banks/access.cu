@@ -5,7 +5,7 @@
 //   WIDTH 0          ldmatrix.x4: the lane's address is that of one row of 16 bytes, and the hardware deals the pieces out
 //
 // Macros: WIDTH, MASK (0, 0x080, 0x180 or 0x380). Launch: grid 1, block 32, dynamic shared memory `bytes` (a multiple of 1024, at
-// least 32 * stride); out: 4 words a lane.
+// least 32 * stride); out: 4 words per lane.
 #include <hopperlab/mma.cuh>
 
 #ifndef WIDTH

@@ -1,6 +1,6 @@
 // target = source by way of a neighbour: each CTA of a cluster loads one chunk, sends it to the next CTA's shared memory, and
 // writes out what it received from the one before. METHOD is how it is sent:
-//   0  st.shared::cluster, 16 bytes a thread, then a cluster barrier: everyone waits for everyone
+//   0  st.shared::cluster, 16 bytes per thread, then a cluster barrier: everyone waits for everyone
 //   1  st.async: the same stores, which count their bytes on a barrier of the receiver: nobody else waits
 //   2  cp.async.bulk from shared memory to shared memory: one thread sends the whole chunk, counted likewise
 // The received bytes leave by a bulk store (async proxy), so those that ordinary stores wrote (methods 0, 1) need a proxy fence.

@@ -2,7 +2,7 @@
 // ordinary loads and stores (generic proxy) meet the copy engine (async proxy) in the same shared memory:
 //   load -> threads    the mbarrier wait is enough (a completed load is visible to whoever waited for it);
 //   threads -> store   each thread fences its own stores (fence.proxy.async), then a barrier, then one thread stores.
-// Several tiles a block, two slots: the next tile loads while this one is scaled and stored.
+// Several tiles per block, two slots: the next tile loads while this one is scaled and stored.
 //
 // Macros: BOX_ROWS, BOX_COLS (the maps' box, float32, BOX_COLS * 4 <= the swizzle's span if there is one).
 // Launch: any grid, block 128, dynamic shared memory 2 * SLOT_BYTES. rows and columns are the tensor's.

@@ -5,7 +5,7 @@
 // - The work is dealt in advance: CTA b takes pieces starts[b] .. starts[b + 1] - 1, each some keys of one sequence and one KV head. The ring runs
 //   on from piece to piece. What is not a whole row goes to `partial` with its logarithm, and decoding/combine.cu puts it together.
 // - The GROUP queries are rows of one mma.sync m16n8k16: with 8 of them half the rows are zero; of wgmma's 64 seven eighths would be.
-// - A warp takes sixteen keys of a tile of 64, and four warps a tile; GROUPS such groups take every GROUPS-th tile. Nobody waits for another warp before a
+// - A warp takes sixteen keys of a tile of 64, and four warps per tile; GROUPS such groups take every GROUPS-th tile. Nobody waits for another warp before a
 //   piece ends: then the warps' maxima, sums and outputs meet in shared memory.
 // - GATHER 0: a page is a box of a 5-dimensional tensor map and its index a coordinate; a warp holds 32 indices and hands them on by shuffles, one thread
 //   issues. GATHER 1: 128 threads look up every row and copy it by cp.async, 16 bytes each; then PAGE may be anything.

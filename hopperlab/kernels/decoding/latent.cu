@@ -3,7 +3,7 @@
 //
 // As decoding/decode.cu, but the output, 16 x 512, is too wide for one warp. So warps split the scores one way and the output another:
 // - scores of 32 keys: eight warps, sixteen keys and a quarter of the 576 columns each; the four quarters meet in shared memory, in two buffers by turns, so
-//   that one barrier a tile is enough: who writes a buffer again has passed the barrier behind which everybody had read it;
+//   that one barrier per tile is enough: who writes a buffer again has passed the barrier behind which everybody had read it;
 // - every warp then has the same softmax of all 32 keys, and multiplies with 64 of the 512 columns.
 // A slot is read twice and copied once: keys and values are the same bytes.
 //

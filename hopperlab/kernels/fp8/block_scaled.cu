@@ -10,9 +10,9 @@
 // - UNROLL k-blocks one after the other in the code: for a deep k. A short one has to wait for so much code first;
 // - CONSUMERS 3: a tile of 192 x 128, where tiles twice as tall would leave most SMs idle in their last wave;
 // - STREAM_B, where m is one tile high, so that every byte of B is read once: its lines leave the L2 first;
-// - GROUP 0 launches one CTA a tile, for small products;
+// - GROUP 0 launches one CTA per tile, for small products;
 // - SPLIT, for few tiles and a deep k: as many CTAs of a cluster multiply a share of k each, and add up through distributed shared memory
-//   (split_exchange.cuh). One SM takes 0.2 us a k-block, and the others have nothing to do.
+//   (split_exchange.cuh). One SM takes 0.2 us per k-block, and the others have nothing to do.
 //
 // What a warpgroup does between two products is time that its tensor cores spend on the other one's, or on nothing. So with PARTS 1 a stage's
 // descriptors are those of the first stage moved on, one addition each; the scales are read behind the wgmmas, which would wait for them;

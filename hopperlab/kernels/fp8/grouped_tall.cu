@@ -1,4 +1,4 @@
-// fp8/grouped.cu for many and for few rows a group: C[r,n] = sum over k-blocks of (A scale * B scale) * (A block * B[g] block^T) for
+// fp8/grouped.cu for many and for few rows per group: C[r,n] = sum over k-blocks of (A scale * B scale) * (A block * B[g] block^T) for
 // the rows r of group g, all groups in one launch, with what fp8/block_scaled.cu gained:
 // - ROWS 2: a tile twice as tall, of which a consumer multiplies a block of 64 rows of either half, one after the other, with the same
 //   tile of B. Where a group's last tile has rows in its upper half alone, the lower one is neither loaded nor multiplied;

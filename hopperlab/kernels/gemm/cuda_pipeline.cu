@@ -45,7 +45,7 @@
 
 constexpr int BM = 128, BN = 128, BK = 64, A_BYTES = BM * BK * 2, STAGE_BYTES = A_BYTES + BN * BK * 2;
 
-// Rows row0 .. + 127, columns k0 .. + 63 of a matrix of rows x k as a swizzled tile; four 16-byte copies a thread.
+// Rows row0 .. + 127, columns k0 .. + 63 of a matrix of rows x k as a swizzled tile; four 16-byte copies per thread.
 template <class Pipeline>
 __device__ __forceinline__ void copy_tile(unsigned char* tile, const __nv_bfloat16* matrix, int rows, int k, int row0, int k0,
                                           Pipeline& pipeline) {

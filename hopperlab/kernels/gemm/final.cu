@@ -14,7 +14,7 @@
 //   read the same rows at different times, and the L2 fetches them again from memory; at each tile the producers wait for
 //   one another (for speed only: nobody waits for ever), and every other tile goes through k backwards, since the end of k
 //   is still in the L2;
-// - a small product is limited by its start and end. GROUP 0 launches one CTA a tile: nothing to loop over, no divisions.
+// - a small product is limited by its start and end. GROUP 0 launches one CTA per tile: nothing to loop over, no divisions.
 //   One thread makes the barriers, at constant addresses, and goes on to the loads without waiting for the others.
 // - CONSUMERS 1 with a 64x128 tile: one warpgroup reads B from shared memory once, where two of 64 x 64 read it twice;
 // - IN_FLIGHT leaves that many k-blocks' wgmma running while the next is issued; the slot released is then an earlier one.

@@ -2,7 +2,7 @@
 //
 // New against shared_tile: software pipelining as Volta needs it, where a load to shared memory has to pass through a
 // register. While a tile is multiplied, the next one is on its way from global memory into registers (`next`); it is put
-// into the other of two shared buffers when the multiplication is done, so one barrier a tile is enough. The same at the
+// into the other of two shared buffers when the multiplication is done, so one barrier per tile is enough. The same at the
 // scale of fragments: the 8 + 8 numbers of step i + 1 are read from shared memory while those of step i are multiplied.
 // A thread computes 8 x 8 elements of C (two 4-rows x two 4-columns): 16 numbers read for 64 products.
 // What it costs: registers for the numbers under way, and every thread's time for moving them.

@@ -3,7 +3,7 @@
 // New against naive: the block loads a 64 x 16 tile of A and of B together, once, into shared memory, and every number is
 // then read from there by many threads. A thread computes 4 x 4 elements of C, so that 8 numbers from shared memory give
 // 16 products. The tiles lie in shared memory as fp32 with k as the outer index: four neighbours are one 16-byte load.
-// Two barriers a tile: the tile is complete before anyone reads it, and read by all before anyone overwrites it.
+// Two barriers per tile: the tile is complete before anyone reads it, and read by all before anyone overwrites it.
 // Still slow, because loading and multiplying take turns: nobody multiplies while the loads of a tile are under way.
 //
 // Macros: BM, BN (multiples of 64: 16 x 16 threads compute 4 x 4 elements of each 64 x 64 piece), BK (a multiple of 4).

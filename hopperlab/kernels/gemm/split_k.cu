@@ -5,7 +5,7 @@
 // also fill the GPU, an SM takes in 24 KB for half the products that 32 KB of a 128x128 tile make.
 // The exchange: CTA r of the cluster finishes columns r * BN / SPLIT .. of the tile. Every thread stores what it has of the
 // others' columns into their shared memory, where the ring was, and adds what it received. The same thread of every CTA
-// holds the same places of the tile, so it is a private mailbox: 16 bytes a thread side by side, no bank conflicts.
+// holds the same places of the tile, so it is a private mailbox: 16 bytes per thread side by side, no bank conflicts.
 // Two cluster barriers: all rings are idle (and all CTAs run), then all sums have arrived.
 // STREAM_B, where m is one tile high, so that every byte of B is read once: its lines leave the L2 first.
 //

@@ -1,6 +1,6 @@
 // C[m,n] = A[m,k] * B[n,k]^T, bf16 in, fp32 accumulate, bf16 out; A, B and C row-major, so both operands are K-major.
 //
-// New against mma_multistage: TMA instead of cp.async, and nothing else: one thread names two boxes a tile, the engine
+// New against mma_multistage: TMA instead of cp.async, and nothing else: one thread names two boxes per tile, the engine
 // computes the addresses, fills what lies outside with zeros and swizzles. The tensor core is still driven as on Ampere,
 // by ldmatrix and mma.sync. Why: it shows which half of Hopper's gain comes from the copies alone (compare tma_wgmma,
 // which changes the other half too). A row of the tile is now 128 bytes (BK = 64) in the 128-byte swizzle.

@@ -4,7 +4,7 @@
 // that what differs is the operands alone:
 //   INPUT      0 bf16, 1 f16, 2 tf32 (fp32 data, 13 bits of the mantissa ignored), 3 e4m3, 4 s8 (exact, into int32)
 //   A_SOURCE   0: A from shared memory (SS). 1: from registers (RS): ldmatrix brings the fragment, and while the tensor core
-//              works on it the fragment of the next tile comes into other registers; A then costs 2 x 16 registers a thread
+//              works on it the fragment of the next tile comes into other registers; A then costs 2 x 16 registers per thread
 //   A_MN, B_MN 0: K-major, rows of 128 bytes of k. 1: MN-major, A is given as (k, m) or B as (k, n); 16-bit types only. A panel
 //              is then 64 columns of m (n) x 64 rows of k, and the transposition costs nothing but another descriptor
 // A k-step is 32 bytes of k in every type: 16, 8 or 32 elements.

@@ -9,7 +9,7 @@
 //
 // Macros: SPACE, CLUSTER, CHAIN, SAMPLES, ROUNDS, WRITE, CHUNK, DEPTH. Launch: grid a multiple of CLUSTER; block 32 (chase),
 // a multiple of 32 (stream), 32 (bulk_stream); dynamic shared memory 4 * CHAIN, blockDim.x * 16 (WRITE: 8 times that), (1 +
-// DEPTH) * CHUNK bytes. buffer: uint32, as many bytes a block as the shared memory, for SPACE 2. Measured in
+// DEPTH) * CHUNK bytes. buffer: uint32, as many bytes per block as the shared memory, for SPACE 2. Measured in
 // recordings/micro.json.
 #include <hopperlab/clock.cuh>
 #include <hopperlab/dsmem.cuh>

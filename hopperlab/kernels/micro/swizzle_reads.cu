@@ -2,8 +2,8 @@
 // addresses; out[sample] = cycles of ROUNDS x 8 reads by each warp. Many warps hide each other's latency, so that what remains is
 // the time that shared memory is busy. The tile lies as TMA lays it in the swizzle that MASK stands for (0 none,
 // 0x080 32 B, 0x180 64 B, 0x380 128 B), with PAD bytes after each row (0 with a swizzle; TMA cannot pad).
-// ACCESS: 0  16 bytes a lane along the rows           1  16 bytes a lane down the rows, the same column
-//         2  4 bytes a lane down the rows             3  2 bytes a lane down the rows (neighbouring lanes, neighbouring rows)
+// ACCESS: 0  16 bytes per lane along the rows           1  16 bytes per lane down the rows, the same column
+//         2  4 bytes per lane down the rows             3  2 bytes per lane down the rows (neighbouring lanes, neighbouring rows)
 //         4  ldmatrix of four 8x8 matrices of 16-bit elements, down the rows
 // The loads are volatile and the rounds not unrolled: otherwise ptxas would load each address once. Every word holds its own
 // number, so that the sum shows that the right ones were read: sums[thread].

@@ -11,7 +11,7 @@
 //
 // Macros: BITS (4 or 8), GROUP (a multiple of BK), BM, ROWS, BK, SPLIT, STAGES, CTAS. Launch: grid (SPLIT 1: at most CTAS * SMs; else
 // SPLIT * tiles), block 384 (a producer, two consumers), dynamic shared memory STAGES * (X_BYTES + W_BYTES + SCALE_BYTES) + C_BYTES + 16 * STAGES.
-// Tensor maps, swizzle 128B: x box BM x 64, y box (rows a slot) x 64. weights: (n / 64) x (k / WORD_K) blocks of 2 KiB; scales: (n / 64) x
+// Tensor maps, swizzle 128B: x box BM x 64, y box (rows per slot) x 64. weights: (n / 64) x (k / WORD_K) blocks of 2 KiB; scales: (n / 64) x
 // (k / GROUP) x 32 words. n a multiple of BN, k of 2 * SPLIT * BK and of GROUP. Measured in recordings/mixed.json.
 #include <hopperlab/dequantise.cuh>
 #include <hopperlab/weights_left.cuh>
@@ -30,7 +30,7 @@
 #define MULTIPLY(COUNT) WGMMA_RS(multiply, COUNT, float, "m64n" QUOTE(BM) "k16.f32.bf16.bf16", ", 1, 1, 0")
 MULTIPLY(SUMS)
 
-constexpr int WORD_K = 256 / BITS, WORDS = BK / WORD_K, STEPS = BK / 16;        // columns of k in a thread's 16 bytes; such words a k-block
+constexpr int WORD_K = 256 / BITS, WORDS = BK / WORD_K, STEPS = BK / 16;        // columns of k in a thread's 16 bytes; such words per k-block
 constexpr int BLOCK_BYTES = WORDS * 2048, W_BYTES = ROW_BLOCKS * BLOCK_BYTES, SCALE_BYTES = ROW_BLOCKS * 128;
 constexpr int STAGE_BYTES = X_BYTES + W_BYTES;
 static_assert(GROUP % BK == 0 && WORDS >= 1 && (SPLIT == 1 || 2 * Exchange::BYTES <= STAGES * STAGE_BYTES));

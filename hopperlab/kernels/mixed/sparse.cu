@@ -9,7 +9,7 @@
 //
 // Macros: BM, ROWS, BK, SPLIT, STAGES, CTAS (weights_left.cuh). Launch: grid (SPLIT 1: at most CTAS * SMs; else SPLIT * tiles), block 384 (a
 // producer, two consumers), dynamic shared memory STAGES * (X_BYTES + W_BYTES + META_BYTES) + C_BYTES + 16 * STAGES. Tensor maps: x box
-// BM x 64, swizzle 128B; stored (n x k / 2) box BN x 32, swizzle 64B; y box (rows a slot) x 64, 128B. metadata: (n / 64) x (k / 64) blocks of
+// BM x 64, swizzle 128B; stored (n x k / 2) box BN x 32, swizzle 64B; y box (rows per slot) x 64, 128B. metadata: (n / 64) x (k / 64) blocks of
 // 128 words. n a multiple of BN, k of 2 * SPLIT * BK. Measured in recordings/mixed.json.
 #include <hopperlab/weights_left.cuh>
 #include <hopperlab/wgmma_sparse.cuh>

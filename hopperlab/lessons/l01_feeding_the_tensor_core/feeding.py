@@ -18,7 +18,7 @@ from ...show.recorded import ceilings as _ceilings
 
 WHO = {"tma_load": "TMA, 1 thread issues", "cp_async_load": "cp.async, 128 threads issue"}
 FP32_LANES = 128
-"""Single-precision multipliers of one SM (CUDA Programming Guide, compute capability 9.0); each does two operations a clock."""
+"""Single-precision multipliers of one SM (CUDA Programming Guide, compute capability 9.0); each does two operations per clock."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def littles_law(recording: Any) -> style.Picture:
 
 @dataclass(frozen=True)
 class Fed:
-    """What one run of shared_tile.cu showed: whether the product is right, its counts, registers and spilled bytes a thread."""
+    """What one run of shared_tile.cu showed: whether the product is right, its counts, registers and spilled bytes per thread."""
 
     right: bool
     flop: float

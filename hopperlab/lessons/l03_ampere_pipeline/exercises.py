@@ -52,7 +52,7 @@ def _bf16(x: np.ndarray) -> np.ndarray:
 
 
 def _one_barrier(warps: int, tiles: int) -> Requirement:
-    """Warps may come to a barrier once a tile, on the average; arrivals of threads on an mbarrier are another barrier, those of cp.async none."""
+    """Warps may come to a barrier once per tile, on the average; arrivals of threads on an mbarrier are another barrier, those of cp.async none."""
     most = warps * tiles
 
     def complaint(run) -> str:
@@ -63,7 +63,7 @@ def _one_barrier(warps: int, tiles: int) -> Requirement:
         return "" if barriers + arrivals <= most else (
             f"warps meet {barriers:,} times at a barrier of threads and arrive {arrivals:,} times on an mbarrier, together more than {most:,}: {warps} warps, "
             f"{_number(tiles)}: one __syncthreads() a tile is enough, and an mbarrier on which threads arrive is one more")
-    return custom(f"one barrier a tile: {most}", complaint)
+    return custom(f"one barrier per tile: {most}", complaint)
 
 
 def _depth(stages: int, tiles: int) -> Requirement:

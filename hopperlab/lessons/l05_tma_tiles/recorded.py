@@ -14,7 +14,7 @@ from ...show.style import Picture
 
 
 def boxes_chart(recording: Any) -> Picture:
-    """Load bandwidth against box size: one thread with TMA, 128 threads with cp.async; one block an SM, and as many as fit."""
+    """Load bandwidth against box size: one thread with TMA, 128 threads with cp.async; one block per SM, and as many as fit."""
     boxes = sorted({record.shape for record in recording}, key=lambda box: (box[0] * box[1], box[1]))
     series: dict[str, list[float | None]] = {}
     for record in recording:

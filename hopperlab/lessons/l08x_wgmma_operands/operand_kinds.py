@@ -200,14 +200,14 @@ def type_rates(micro: Any, variants: Any) -> str:
         loop = next(r for r in micro.where(suite="wgmma_inputs", dtype=record.dtype) if f"A={source}" in r.options)
         rate = loop.shape[0] * loop.shape[1] * loop.shape[2] / loop.value
         rows.append((record.dtype, source, rate, record.tflops, record.value))
-    heading = f"{'':10} products a cycle, N = 256   TFLOP/s at {' x '.join(map(str, shape))}   error against float64"
+    heading = f"{'':10} products per cycle, N = 256   TFLOP/s at {' x '.join(map(str, shape))}   error against float64"
     return "\n".join([variants.source, heading, *text_table("{:5} {:2}   {:22.0f} {:25.0f} {:26.1e}", rows)])
 
 
 def rates_chart(variants: Any) -> style.Picture:
     """One bar a type (A from shared memory, K-major): the recorded rate of the whole product."""
     rates = {r.dtype: r.tflops for r in variants.where(suite="operands", options=("A=SS", "A_major=K", "B_major=K"))}
-    return charts.bars(dict(sorted(rates.items(), key=lambda item: -item[1])), "rate (TFLOP/s; for s8, 10¹² integer operations a second)",
+    return charts.bars(dict(sorted(rates.items(), key=lambda item: -item[1])), "rate (TFLOP/s; for s8, 10¹² integer operations per second)",
                        "The same kernel, the same tile, other operands", variants.source)
 
 

@@ -50,7 +50,7 @@ SYMPTOMS: tuple[tuple[str, str, str, str], ...] = (
     ("the L2 sends everything twice", "traffic: L2 to the SMs", "larger tiles, multicast, order of tiles", "11, 12, 13"),
     ("a cluster brings each tile twice", "traffic: of that, multicast", "one load for all CTAs that share the tile", "12"),
     ("memory is read again and again", "traffic: memory read", "order of tiles", "13"),
-    ("registers in local memory", "occupancy: registers a thread", "setmaxnreg, or a smaller tile", "11"),
+    ("registers in local memory", "occupancy: registers per thread", "setmaxnreg, or a smaller tile", "11"),
     ("one block too many for a wave", "occupancy: waves", "persistent CTAs, Stream-K", "13"),
     ("the fence stands in the way", "stall reasons: fence", "a narrower scope: .cta instead of .cluster", "12"),
 )

@@ -142,6 +142,6 @@ def check_registers(producer: int | None, consumer: int | None) -> str:
 
 
 def roles_table(recording: Any) -> str:
-    """The recording `roles`: each tile with and without setmaxnreg, as rate, share of cuBLAS and spilled bytes a thread."""
+    """The recording `roles`: each tile with and without setmaxnreg, as rate, share of cuBLAS and spilled bytes per thread."""
     rows = [(record.note, record.tflops, record.ratio, record.spills or 0) for record in recording.where(kernel="register_roles")]
     return "\n".join([recording.source, *text_table("{:32} {:7.0f}  {:9.2f}  {:13d}", rows, ("tile and registers", "TFLOP/s", "of cuBLAS", "spilled bytes"))])

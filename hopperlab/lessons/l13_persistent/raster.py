@@ -138,7 +138,7 @@ class Fill:
 
 
 def fill(m: int, n: int, tile: tuple[int, int] = (128, 256), sms: int = SMS) -> Fill:
-    """The waves of an m x n result in tiles of `tile`, one CTA an SM."""
+    """The waves of an m x n result in tiles of `tile`, one CTA per SM."""
     return Fill(_ceil(m, tile[0]) * _ceil(n, tile[1]), sms)
 
 

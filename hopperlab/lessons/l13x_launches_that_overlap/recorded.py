@@ -85,7 +85,7 @@ def starts_table(recording: Any) -> str:
         return NONE
     rows = [(_way(r) + (", launch_dependents never" if recorded.option(r, "LAUNCH_AT") else ""), r.mode, f"{r.value:.2f} ({r.value_min:.2f} to {r.value_max:.2f})")
             for r in recording.where(suite="starts")]
-    return "\n".join([recording.source, *text_table("{:56} {:14} {:>22}", rows, ("32 kernels of 132 blocks that do nothing", "seen", "us a kernel"))])
+    return "\n".join([recording.source, *text_table("{:56} {:14} {:>22}", rows, ("32 kernels of 132 blocks that do nothing", "seen", "us per kernel"))])
 
 
 def clusters_table(recording: Any) -> str:

@@ -239,7 +239,7 @@ def _brief(choice: Choice) -> str:
 
 
 def check_tuning(tile: tuple[int, int] | None, stages: int | None, cluster: tuple[int, int] | None, shape: Shape = (2048, 2048, 2048)) -> str:
-    """Lesson 14's exercise: tile, stages and cluster for one shape, a CTA a tile. Legal, right in the emulator, as good as any by the model."""
+    """Lesson 14's exercise: tile, stages and cluster for one shape, a CTA per tile. Legal, right in the emulator, as good as any by the model."""
     if tile is None or stages is None or cluster is None:
         return "Not answered yet: write all three, then run the cell again."
     choice = configuration(tile, stages, cluster, group=0, consumers=1 if tile[0] == 64 else 2)

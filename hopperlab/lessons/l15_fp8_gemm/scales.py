@@ -16,7 +16,7 @@ from ...measure.launches import fp8
 from ...runtime.tables import text_table
 from ...show import style
 
-SCALES = {"one a matrix": "one", "one a row of A, one a 128 rows of B": "row", "1 x 128 of A, 128 x 128 of B": "block"}
+SCALES = {"one per matrix": "one", "one per row of A, one per 128 rows of B": "row", "1 x 128 of A, 128 x 128 of B": "block"}
 OUTLIERS = ("8 single elements of A", "every 16th row of A", "one k-block of A, B as much smaller")
 SMALLEST_NORMAL, SMALLEST = 2.0 ** -6, 2.0 ** -9                # of e4m3
 FATES = ("kept: error at most 1/16", "few bits left: error over 1/16", "became zero")

@@ -211,7 +211,7 @@ def last_over_first(recording: Any, length: int = 4096, d: int = 128) -> float:
 
 DESIGNS = {"turns between the warpgroups": {"turns": 0}, "a second slot for q": {"q_slots": 1}, "dealt out, not drawn": {"dealt": 0},
            "pairs, beside dealt out": {"cluster": 1}, "CTAs that stay": {"blocks": 132}}
-"""What a configuration has -> the option without it (`CTAs that stay` the other way round: blocks 0 is one CTA a tile)."""
+"""What a configuration has -> the option without it (`CTAs that stay` the other way round: blocks 0 is one CTA per tile)."""
 
 
 def _gains(recording: Any, mask: str, lengths: Sequence[int], without: dict[str, int]) -> list[float]:

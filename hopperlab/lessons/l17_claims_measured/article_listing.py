@@ -20,7 +20,7 @@ def claims_report(numbers: Iterable[int] | None = None) -> str:
 
 
 def verdicts() -> str:
-    """Every claim's number and its verdict, one a line; computed from the recordings."""
+    """Every claim's number and its verdict, one per line; computed from the recordings."""
     return "\n".join(f"{number:2d}  {finding.verdict}" for number, (_, finding) in claims.settle().items())
 
 

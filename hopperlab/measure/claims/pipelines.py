@@ -63,7 +63,7 @@ def _depth(data: Data, stages: int, bk: int) -> float:
 def _third_buffer(data: Data) -> Finding:
     two, three, four = (_depth(data, stages, 64) for stages in (2, 3, 4))
     return Finding(f"TMA and wgmma at 4096³, BK 64: {two:.0f} TFLOP/s with two stages, {three:.0f} with three, {four:.0f} with four (which leave room for one "
-                   f"block an SM instead of two)",
+                   f"block per SM instead of two)",
                    when("two stages' products last less than a load's latency, as here") if three > 1.1 * two else FALSE)
 
 

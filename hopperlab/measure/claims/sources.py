@@ -21,6 +21,7 @@ SAID: Mapping[int, str] = {
     3: f"{PINGPONG}, which has threads freed from computing addresses",
     4: f'{TMA_BLOG}, section "TMA Background" (the half on TMA)',
     5: f"{PINGPONG}, which says it of TMA without naming a direction",
+    6: 'Tracel: cubek documentation, cubek_std::launch::tma, section "Functions", transpose_inner_for_tma (the half on transposes: the map alone sees one)',
     8: f"{GEMM_SERIES}, section 2.2.3 (the half on addresses)",
     9: 'NVIDIA: CUDA C++ Programming Guide, section "Using TMA to transfer multi-dimensional arrays" (the half on coordinates)',
     13: f"{GEMM_SERIES}, sections 2.2.1 and 2.2.2, after NVIDIA's patent",
@@ -50,6 +51,7 @@ SAID: Mapping[int, str] = {
     37: f'{BOOK}, chapter 10, section "Using CUDA Pipeline API for Warp Specialization" (1.1 times double buffering); NVIDIA: Tilus documentation, "Hopper Matmul", '
         'section "Warp Specialization"',
     38: f'{CUTLASS}, "Efficient GEMM in CUDA", section "Warp Specialization", says it of CUTLASS: the library does so from Hopper on',
+    39: 'MLC: "Modern GPU Programming for MLSys", chapter "Async Coordination: mbarriers", opening section, whose producer arrives when its work is done',
     40: f"{PINGPONG} (40 and, with two consumers, 232)",
     41: f'{BOOK}, chapter 10, section "Reducing Global Memory Traffic with Thread Block Clusters" (the half on speed)',
     42: f'{TMA_BLOG}, section "Abstract" and figure 1, which has fp8 kernels beside cuBLAS in fp8 and fp16, n = k = 4096',

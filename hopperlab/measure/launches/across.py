@@ -208,7 +208,7 @@ def round_trips(here: World, rounds: int, options: Sequence[str] = ()) -> tuple[
 def peer_copy(here: World, source: Array, target: Array, blocks: int = 16, stages: int = 12, chunk: int = 16384) -> Launch:
     """target = source by bulk copies (copy/bulk_copy.cu), whichever devices they lie on: a pull launched where the target is, a push where the source is.
 
-    stages: slots of `chunk` bytes a CTA, half of them being loaded.
+    stages: slots of `chunk` bytes per CTA, half of them being loaded.
     """
     total = checks.flat(source, target)
     kernel = load_kernel("copy/bulk_copy.cu", "bulk_copy", (f"-DSTAGES={stages}", f"-DCHUNK_BYTES={chunk}"), backend=here.backend)

@@ -105,7 +105,7 @@ STEPS: Mapping[str, Forward] = {
 
 @dataclass(frozen=True)
 class Short:
-    """A configuration for short sequences. tile, block: us of a tile's start and end, and of a block of keys, with as many CTAs an SM as it has."""
+    """A configuration for short sequences. tile, block: us of a tile's start and end, and of a block of keys, with as many CTAs per SM as it has."""
 
     choice: Forward
     tile: float

@@ -60,7 +60,7 @@ class BlockScaled:
         return self.consumers * (self.split - 1) * self.rows * own * 4 * 128
 
     def grid(self, m: int, n: int) -> tuple[int, ...]:
-        """One CTA a tile where group is 0; else as few CTAs as make no more waves of tiles than `blocks` of them."""
+        """One CTA per tile where group is 0; else as few CTAs as make no more waves of tiles than `blocks` of them."""
         rows, columns = _ceil(m, self.bm), _ceil(n, self.bn * self.cluster_n)
         if self.group == 0:
             return self.cluster_n * self.split * columns, rows

@@ -28,7 +28,7 @@ FEATURES = ("estimate", "m", "n", "k", "bm", "bn", "consumers", "stages", "clust
 def features(choice: Final, m: int, n: int, k: int, estimate: float) -> tuple[float, ...]:
     """FEATURES of a product of m x n x k with a configuration; sizes, bytes, work and estimate (microseconds) as logarithms.
 
-    single: a CTA a tile. waves, idle, last_wave: of cluster tiles, how much longer whole waves are, and how much of a wave is left for the last. k_past, n_past: of
+    single: a CTA per tile. waves, idle, last_wave: of cluster tiles, how much longer whole waves are, and how much of a wave is left for the last. k_past, n_past: of
     a row behind its last line of 128 bytes, as a share. ragged: C's rows are no multiple of 16 bytes. rows_used, columns_used, used: of all tiles, what C has.
     loaded: bytes a CTA asks for over its tile's elements. asked, traffic: bytes a CTA loads for a tile, and all of them. work: multiplications of the busiest SM.
     traffic_rate, work_rate: over the estimate. high: rows of a consumer. c, operands: elements of C, of A and B.

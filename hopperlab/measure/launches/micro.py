@@ -230,7 +230,7 @@ def wgmma(
     blocks: int = 1,
     backend: str | None = None,
 ) -> Probe:
-    """micro/wgmma_rate.cu: cycles until 4 * rounds instructions a warpgroup were issued, and until they were done."""
+    """micro/wgmma_rate.cu: cycles until 4 * rounds instructions per warpgroup were issued, and until they were done."""
     options = _defines(
         n=n, input=INPUTS[kind][0], a_source=int(source == "RS"), in_flight=in_flight, rounds=rounds, samples=samples
     )

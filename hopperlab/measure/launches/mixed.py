@@ -2,7 +2,7 @@
 """Launches of lesson 15x's kernels: bf16 activations times weights of 4 or 8 bits, times weights with two of four, and two kinds of fp8. Like
 launch.py: arrays in, a Launch out.
 
-x: m x k, y: m x n, bf16 or its bits (uint16). Weights are prepared by mixed_weights. m is anything, n a multiple of the tile's columns, k of two k-blocks a CTA.
+x: m x k, y: m x n, bf16 or its bits (uint16). Weights are prepared by mixed_weights. m is anything, n a multiple of the tile's columns, k of two k-blocks per CTA.
 """
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def choices(m: int, n: int, k: int) -> Iterator[Choice]:
             continue
         for rows, bk, ctas in ((1, 64, 1), (1, 64, 2), (1, 128, 1), (1, 128, 2), (2, 64, 1)):
             if not (bm <= 64 or (bk == 64 and bm * rows <= 256)) or (ctas == 2 and (bm, bk) not in ((16, 64), (16, 128), (32, 64), (64, 64))):
-                continue                # tiles that shared memory or registers make slow; two CTAs of an SM have 104 registers a thread
+                continue                # tiles that shared memory or registers make slow; two CTAs of an SM have 104 registers per thread
             for split in (1, 2, 4, 8):
                 one = Choice(bm, rows, bk, split, ctas)
                 if not one.fits(m, n, k) or split * ctas > 8 or (split > 1 and (bm * rows == 256 or one.tiles(m, n) * split > SMS * ctas)):
@@ -124,7 +124,7 @@ def _map(array: Array, box: tuple[int, int], swizzle: str = "128B") -> TensorMap
 
 def _launch(path: str, choice: Choice, weight_bytes: int, m: int, n: int, k: int, args: tuple, options: Sequence[str], backend: str | None) -> Launch:
     if not choice.fits(m, n, k):
-        raise checks.OperandError("size", f"n, k = {n}, {k}: with tiles of {choice.bn} columns, k-blocks of {choice.bk} and {choice.split} CTAs a tile, n is "
+        raise checks.OperandError("size", f"n, k = {n}, {k}: with tiles of {choice.bn} columns, k-blocks of {choice.bk} and {choice.split} CTAs per tile, n is "
                                           f"a multiple of {choice.bn} and "
                                           f"k of {2 * choice.split * choice.bk}")
     chosen = choice.with_stages(weight_bytes)

@@ -76,7 +76,7 @@ def _bf16_map(array, columns: int = 64) -> TensorMap:
 
 
 def multistage(a: Array, b: Array, c: Array, stages: int = 4, bk: int = 64, options: Sequence[str] = (), backend: str | None = None) -> Launch:
-    """gemm/multistage.cu: TMA and wgmma without roles; bk 32, 64 or 128 columns a stage. k a multiple of 8."""
+    """gemm/multistage.cu: TMA and wgmma without roles; bk 32, 64 or 128 columns per stage. k a multiple of 8."""
     m, n, k = check.product(a, b, c, 8)
     check.number("stages", stages, 2, 8)
     _one_of("bk", bk, (32, 64, 128))
@@ -186,7 +186,7 @@ def _two_blocks(make: Callable[..., Launch], fixed: int | None = None) -> Callab
 
 
 # {cp.async, TMA} x {mma.sync, wgmma} on equal tiles: 128 x 128 x 64, 256 threads, the same ring. tma_mma is budgeted for two
-# blocks an SM as it stands.
+# blocks per SM as it stands.
 TWO_BY_TWO: Mapping[tuple[str, str], Callable[..., Launch]] = {
     ("cp.async", "mma.sync"): _two_blocks(cp_async_mma),
     ("TMA", "mma.sync"): _two_blocks(tma_mma, fixed=2),

@@ -49,7 +49,7 @@ def order_of(names: Sequence[str], turn: int) -> list[str]:
 
 def interleaved(variants: Mapping[str, Callable[[], None]], rounds: int = 9, warmups: int = 1, cold: bool = True,
                 prepare: Callable[[], None] | None = None, clean: bool = False) -> dict[str, Sample]:
-    """Time every variant once a round, `rounds` times, after `warmups` rounds that do not count. Each round begins with another variant
+    """Time every variant once per round, `rounds` times, after `warmups` rounds that do not count. Each round begins with another variant
     (`order_of`): who comes first pays for a GPU that was idle, a microsecond and more.
 
     variants: name -> a callable that launches on CuPy's current stream and does not wait. cold: write 512 MiB before each

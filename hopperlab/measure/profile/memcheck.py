@@ -32,7 +32,7 @@ SHAPES = dict.fromkeys(gemm.LADDER, (("264", "520", "136"), ("128", "256", "64")
     "final": (("264", "520", "136"), ("128", "256", "64"), ("264", "518", "136"), ("265", "517", "136")),
     "fp8": (("264", "520", "144"), ("128", "256", "128")), "attention": (("64", "causal", "1024"), ("128", "full", "2048"), ("256", "causal", "512"))}
 SECONDS = 500.0             # for one process, under the tool
-JOB_MIB = 9728              # of the GPU's memory that a process may take under the tool: --differential asks for a stack of 32 KiB for 2,048 threads an SM
+JOB_MIB = 9728              # of the GPU's memory that a process may take under the tool: --differential asks for a stack of 32 KiB for 2,048 threads per SM
 SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) errors?")
 PASSED = re.compile(r"\b\d+ passed")
 SKIPPED = re.compile(r"^\d+ skipped in ", re.MULTILINE)        # and nothing else

@@ -3,7 +3,7 @@
 
 STEP is a step of the ladder, `fp8`, the block-scaled product, or `tensor_scale`, that with one scale a matrix (one SIZE, default 4096, or
 M N K); `attention` (head size, `full` or `causal`, length: 16384 tokens and a hidden size of 2048); or `two_by_two` (`cp.async` or `TMA`,
-`mma.sync` or `wgmma`, one SIZE or M N K: lesson 09's four products, 3 stages, two blocks an SM). All but the ladder's steps and the last need a GPU, CuPy and PyTorch.
+`mma.sync` or `wgmma`, one SIZE or M N K: lesson 09's four products, 3 stages, two blocks per SM). All but the ladder's steps and the last need a GPU, CuPy and PyTorch.
 
     hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile.step final 4096
     hopperlab profile --metrics lessons --kernel gemm -m hopperlab.measure.profile.step fp8 2048

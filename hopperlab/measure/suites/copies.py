@@ -24,11 +24,11 @@ BOXES = ((4, 64), (8, 64), (16, 64), (32, 64), (64, 64), (128, 64), (32, 256), (
 SHARED_PER_SM = 224 * 1024
 LARGE_SHAPE = (32768, 65536)  # bf16: 4 GiB
 READS = {
-    "4 slots of 16 KiB, 2 blocks an SM": (4, 16384, 2),
-    "6 slots of 32 KiB, 1 block an SM": (6, 32768, 1),
-    "8 slots of 8 KiB, 2 blocks an SM": (8, 8192, 2),
-    "4 slots of 4 KiB, 8 blocks an SM": (4, 4096, 8),
-    "2 slots of 4 KiB, 1 block an SM": (2, 4096, 1),
+    "4 slots of 16 KiB, 2 blocks per SM": (4, 16384, 2),
+    "6 slots of 32 KiB, 1 block per SM": (6, 32768, 1),
+    "8 slots of 8 KiB, 2 blocks per SM": (8, 8192, 2),
+    "4 slots of 4 KiB, 8 blocks per SM": (4, 4096, 8),
+    "2 slots of 4 KiB, 1 block per SM": (2, 4096, 1),
 }
 
 
@@ -73,7 +73,7 @@ def plain(rounds: int = 9) -> list[Record]:
 
 
 def boxes(rounds: int = 9) -> list[Record]:
-    """One thread issuing TMA against 128 threads issuing cp.async: bandwidth by box, one block an SM and as many as fit."""
+    """One thread issuing TMA against 128 threads issuing cp.async: bandwidth by box, one block per SM and as many as fit."""
     import cupy
     matrix = normal_bf16(cupy, (16384, 16384), 4)
     made: dict[str, tuple[str, tuple[int, int], Launch]] = {}

@@ -29,7 +29,7 @@ METHOD = ("medians of whole steps (both kernels, the second a dependent launch) 
           "512 MiB so that the L2 is cold; random normal inputs, pages in random order; rates are of the bytes of the cache alone, the ratio is that of "
           "speeds, round by round, "
           "beside the faster of two kernels that only read the same bytes")
-ROOFS: Mapping[str, tuple[int, int, int]] = {"read, 6 slots of 32 KiB": (6, 32768, 1), "read, 4 slots of 16 KiB, 2 blocks an SM": (4, 16384, 2)}
+ROOFS: Mapping[str, tuple[int, int, int]] = {"read, 6 slots of 32 KiB": (6, 32768, 1), "read, 4 slots of 16 KiB, 2 blocks per SM": (4, 16384, 2)}
 HEADS, KV_HEADS, D, PAGE, TOKENS = 64, 8, 128, 64, 262144                 # TOKENS: a cache of 1 GiB
 CELLS = ((32, 8192), (8, 32768), (2, 131072), (128, 4096), (1, 65536), (32, 1024))   # sequences, keys of each
 MIXED = tuple(64 * n for n in (16, 512, 33, 80, 1024, 7, 240, 128, 64, 300, 500, 192, 3, 90, 900, 7))

@@ -34,7 +34,7 @@ ACCURACY_K = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 PAIR, ALONE = BlockScaled(), BlockScaled(cluster_n=1)
 CONFIGURATIONS: Mapping[str, BlockScaled] = {
-    "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "alone": ALONE, "alone, one part": replace(ALONE, parts=1), "a CTA a tile": replace(ALONE, group=0),
+    "pair": PAIR, "pair, one part": replace(PAIR, parts=1), "alone": ALONE, "alone, one part": replace(ALONE, parts=1), "a CTA per tile": replace(ALONE, group=0),
     "tall": replace(TALL, cluster_n=1), "tall, group 16": replace(TALL, cluster_n=1, group=16), "tall a tile": replace(TALL, cluster_n=1, group=0),
     "tall, unrolled": replace(DEEP, cluster_n=1), "tall pair": TALL, "tall pair a tile": replace(TALL, group=0), "tall pair, group 4": replace(TALL, group=4),
     "tall pair, a slot": replace(TALL, stages=4, c_slots=1), "tall pair, 128B": replace(TALL, promotion=128), "tall pair, unrolled": DEEP,
@@ -45,7 +45,7 @@ CONFIGURATIONS: Mapping[str, BlockScaled] = {
     "192 x 128": replace(HIGH, cluster_n=1), "192 x 128 pairs": HIGH, "k by 2, 128 x 128": replace(ALONE, group=0, split=2), "k by 3, 64 x 128": replace(SHORT, split=3),
     "k by 8, 64 x 128": replace(SHORT, split=8), "k by 4, 128 x 64": replace(NARROW, split=4)}
 FEW = tuple(name for name in CONFIGURATIONS if name.startswith(("128 x 64", "64 x 128")))
-SOME = ("pair", "alone", "a CTA a tile", "tall", "tall a tile", "tall pair", "tall pair a tile", "tall pair, unrolled")
+SOME = ("pair", "alone", "a CTA per tile", "tall", "tall a tile", "tall pair", "tall pair a tile", "tall pair, unrolled")
 MANY = ("pair", "alone", *(name for name in CONFIGURATIONS if name.startswith("tall") and not name.endswith("a tile")))
 TRIED = {SHAPES[0]: FEW, SHAPES[1]: SOME, SHAPES[7]: FEW}
 
@@ -154,7 +154,7 @@ def beside_copies(rounds: int) -> list[Record]:
             records.append(numbered("fp8", "wgmma_beside_copies", (*options, "wgmma"), multiplied, "cycles", probe.launch, shape=(64, n, 32), dtype="e4m3"))
             if copy_bytes:
                 copied = sampled(probe, rounds, lambda out, size=copy_bytes: [out[2] * size / out[1]])
-                records.append(numbered("fp8", "wgmma_beside_copies", (*options, "copied"), copied, "bytes a cycle", probe.launch, shape=(64, n, 32), dtype="e4m3"))
+                records.append(numbered("fp8", "wgmma_beside_copies", (*options, "copied"), copied, "bytes per cycle", probe.launch, shape=(64, n, 32), dtype="e4m3"))
     return records
 
 

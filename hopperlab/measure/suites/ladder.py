@@ -37,7 +37,7 @@ TMA_STORED = ("overlapped_store",)
 
 WIDE, ALONE = Final(), Final(cluster_m=1, group=16)         # 128x256 tiles, by two CTAs that share B and by each on its own
 NARROW = Final(bm=64, bn=128, consumers=1, stages=8, group=0, stagger=0, promotion=128)
-SINGLE = Final(group=0, c_slots=1, promotion=128)           # a CTA a tile
+SINGLE = Final(group=0, c_slots=1, promotion=128)           # a CTA per tile
 FINALS: Mapping[str, Choice] = {
     "wide": WIDE, "wide, in step": replace(WIDE, in_step=1), "wide, 3 stages": replace(WIDE, stages=3, c_slots=4, in_flight=0, stagger=0),
     "alone": replace(ALONE, in_flight=0, stagger=0), "alone, staggered": ALONE,

@@ -150,7 +150,7 @@ def starts(rounds: int) -> list[Record]:
         for name, sample in timed(made, rounds, mode).items():
             each = [1e3 * value / STARTS for value in sample.times]
             found.append(Record("starts", "start", name, mode=mode, value=round(float(np.median(each)), 3), value_min=round(min(each), 3), value_max=round(max(each), 3),
-                                unit="us a kernel", **facts(launches[1].launches[0])))
+                                unit="us per kernel", **facts(launches[1].launches[0])))
     return found
 
 
@@ -164,7 +164,7 @@ def clusters(rounds: int) -> list[Record]:
 
 
 def bugs(rounds: int) -> list[Record]:
-    """How often a chain that reads before griddepcontrol.wait, or never waits, is wrong: 20 cold launches a round, on results that hold something else."""
+    """How often a chain that reads before griddepcontrol.wait, or never waits, is wrong: 20 cold launches per round, on results that hold something else."""
     import cupy
     flush, found = cupy.empty(L2_FLUSH_BYTES, cupy.uint8), []
     given = chains.operands(cupy, *SHAPE, PRODUCTS)

@@ -170,7 +170,7 @@ _TABLE = (
     ),
     Experiment(
         "memory_bandwidth",
-        "How many bytes a cycle do they give and take?",
+        "How many bytes per cycle do they give and take?",
         (19, 41),
         "micro/memory_latency.cu",
         micro_latency.memory_bandwidth,
@@ -202,7 +202,7 @@ ELSEWHERE: Mapping[int, str] = {
     33: "recording variants, two_by_two",
     34: "recording variants, cuda_pipeline; its PTX has no cp.async.bulk",
     35: "recording variants, depth",
-    36: "recording variants, depth: 32, 64 and 128 columns a stage",
+    36: "recording variants, depth: 32, 64 and 128 columns per stage",
     37: "recording variants, roles: multistage and warp specialisation on one tile",
     38: "the literature: CUDA-DMA (2011) and Singe (2014)",
     39: "recording variants, roles: WAIT_FOR_OWN_LOAD",

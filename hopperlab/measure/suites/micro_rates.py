@@ -48,7 +48,7 @@ def _rate(suite: str, probe: micro.Probe, n: int, kind: str, source: str, groups
         probe.launch,
         shape=(64, n, k),
         dtype=kind,
-        note=f"{64 * n * k / record.value:.0f} products a cycle and multiprocessor",
+        note=f"{64 * n * k / record.value:.0f} products per cycle and multiprocessor",
     )
 
 
@@ -103,7 +103,7 @@ def mma_rate(rounds: int) -> list[Record]:
                     probe.launch,
                     shape=(16, 8, 16),
                     dtype="bf16",
-                    note=f"{16 * 8 * 16 / record.value:.0f} products a cycle and multiprocessor",
+                    note=f"{16 * 8 * 16 / record.value:.0f} products per cycle and multiprocessor",
                 )
             )
     return records
@@ -155,7 +155,7 @@ def swizzled_reads(rounds: int) -> list[Record]:
 
 
 def copy_bandwidth(rounds: int) -> list[Record]:
-    """The same boxes by one thread's TMA and by 128 threads' cp.async, as many blocks as fit: bytes a second and registers."""
+    """The same boxes by one thread's TMA and by 128 threads' cp.async, as many blocks as fit: bytes per second and registers."""
     import cupy
 
     matrix = cupy.random.default_rng(4).integers(0, 1 << 16, (16384, 16384), dtype=cupy.uint16)

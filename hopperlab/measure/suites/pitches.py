@@ -38,7 +38,7 @@ CASES: Mapping[str, Rows] = {
     "rows 16 bytes longer": Rows(0, 8, 8), "rows 32 bytes longer": Rows(0, 16, 16), "rows 64 bytes longer": Rows(0, 32, 32),
     "rows 128 bytes longer": Rows(0, 64, 64), "a's rows 16 bytes longer": Rows(0, 8, 0), "b's rows 16 bytes longer": Rows(0, 0, 8)}
 ALONE = Final(stages=3, c_slots=4, in_flight=0, stagger=0, cluster_m=1, group=16)
-TRIED: Mapping[str, Final] = {          # who loads how much: 384 rows a CTA and k-block, 256, 320, 256, 192, 192
+TRIED: Mapping[str, Final] = {          # who loads how much: 384 rows per CTA and k-block, 256, 320, 256, 192, 192
     "128x256 alone": ALONE, "two share B": Final(), "two share A": replace(ALONE, cluster_n=2, group=8),
     "256x128, two share A": Final(bm=256, bn=128, cluster_m=1, cluster_n=2, stagger=0), "four share B": replace(ALONE, cluster_m=4, group=8),
     "two by two": replace(ALONE, cluster_m=2, cluster_n=2, group=8)}

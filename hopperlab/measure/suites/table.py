@@ -202,7 +202,7 @@ SUITES: tuple[Suite, ...] = (
           rounds=5, keeps=True, method="suites.engine:METHOD"),
     Suite("lessons", "fp8_grouped", "suites.fp8_grouped:measure", f"hopperlab bench lessons --kernels fp8_grouped {_OUT}",
           "fp8 products of groups, as in a mixture-of-experts layer, at drawn numbers of groups and rows, in both layouts: `grouped_tall` beside DeepGEMM, where it is "
-          "installed, and cuBLASLt launched once a group (lesson 15)",
+          "installed, and cuBLASLt launched once per group (lesson 15)",
           rounds=15, keeps=True, method="suites.fp8_grouped:METHOD"),
     Suite("lessons", "triton_roles", "suites.triton_roles:measure", f"hopperlab bench lessons --kernels triton_roles {_OUT}",
           "a product in Triton with and without `warp_specialize`, beside cuBLAS: right or not, registers, speed (lesson 18)",

@@ -53,7 +53,7 @@ class Clock:
         return max(float(cupy.cuda.get_elapsed_time(*pair)) for pair in zip(starts, ends, strict=True))
 
     def interleaved(self, variants: Mapping[str, Callable[[], Run]], rounds: int, warmups: int = 2, cold: bool = True, repeats: int = 1) -> dict[str, Sample]:
-        """Every variant once a round. variants: name -> what gives the work of one round, ready to be put into the streams; repeats: of one thing in it."""
+        """Every variant once per round. variants: name -> what gives the work of one round, ready to be put into the streams; repeats: of one thing in it."""
         taken: dict[str, list[float]] = {name: [] for name in variants}
         for turn in range(rounds + warmups):
             for name in order_of(list(variants), turn):

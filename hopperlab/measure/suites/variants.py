@@ -69,7 +69,7 @@ def _raced(suite: str, shape: tuple[int, int, int], operands, made: Made, rounds
 
 
 def two_by_two(rounds: int) -> list[Record]:
-    """{cp.async, TMA} x {mma.sync, wgmma} on equal tiles and depth: two blocks an SM with 3 stages, one with 4 and 6; joules."""
+    """{cp.async, TMA} x {mma.sync, wgmma} on equal tiles and depth: two blocks per SM with 3 stages, one with 4 and 6; joules."""
     shape = (8192, 8192, 8192)
     a, b, c = operands = _operands(shape)
     made = {}

@@ -87,7 +87,7 @@ def info(compiled: Compiled | None, ptx: str, signatures: Mapping[str, Signature
 
 def from_bounds(signature: Signature, text: str) -> KernelUse:
     """Registers at entry of a kernel with setmaxnreg, which ptxas ignores where it does not know them: all that a block may have, but no more than the most that
-    a setmaxnreg.inc of its text asks for (equal to ptxas 13.0 for 32 to 1,024 threads and 0 to 4 blocks an SM)."""
+    a setmaxnreg.inc of its text asks for (equal to ptxas 13.0 for 32 to 1,024 threads and 0 to 4 blocks per SM)."""
     asked = max(map(int, _ASKED.findall(text)), default=limits.MAX_REGISTERS_PER_THREAD)
     block = signature.required_block
     threads = block[0] * block[1] * block[2] if block else signature.max_threads

@@ -49,7 +49,7 @@ class SourceStore(Op):
 
 @dataclass(frozen=True)
 class CpAsync(Op):
-    """cp.async of 16 bytes a lane, from the same chunk of tile `source` in global memory."""
+    """cp.async of 16 bytes per lane, from the same chunk of tile `source` in global memory."""
 
     tile: int
     shift: int = 0

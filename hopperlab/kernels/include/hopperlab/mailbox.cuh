@@ -1,4 +1,4 @@
-// Sums of one CTA for another by way of memory (that is, of the L2): each thread's side by side, 16 bytes a thread, and a flag that they are
+// Sums of one CTA for another by way of memory (that is, of the L2): each thread's side by side, 16 bytes per thread, and a flag that they are
 // there (st.release, ld.acquire). Both CTAs have to be running at the same time: a launch has at most as many as fit. [PTX ISA 9.7.9.8, 9.7.9.11]
 #pragma once
 

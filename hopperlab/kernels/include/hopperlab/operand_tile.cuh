@@ -1,6 +1,6 @@
 // The tile of an operand in a stage, whichever of its two dimensions lies along memory: its bytes, the loads that fill it, and where wgmma
 // finds it. TMA writes both kinds in the 128-byte swizzle.
-//   K-major    (rows of k: A as m x k, B as n x k)  one box of ROWS rows of 64 columns of k: 128 bytes a row
+//   K-major    (rows of k: A as m x k, B as n x k)  one box of ROWS rows of 64 columns of k: 128 bytes per row
 //   MN-major   (B as k x n, or a transposed A)      panels of 64 columns, 64 rows of k each, 8192 bytes a panel; a load per panel
 // SHARERS CTAs of a cluster need the same tile: each loads a part and multicasts it. Of a K-major tile that is ROWS / SHARERS of the
 // rows, of an MN-major one 64 / SHARERS of the k rows of each panel, so that every box is as wide as a swizzled line.

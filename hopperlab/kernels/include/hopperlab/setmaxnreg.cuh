@@ -9,7 +9,7 @@ __device__ __forceinline__ void setmaxnreg_dec() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(COUNT));
 }
 
-// Waits until the pool has enough, then owns COUNT registers a thread; the new ones hold no defined value.
+// Waits until the pool has enough, then owns COUNT registers per thread; the new ones hold no defined value.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(COUNT));

@@ -1,7 +1,7 @@
 // Where SHARES CTAs of a cluster each multiplied a share of k for the same tile: they exchange their sums through distributed shared
 // memory. The first FINISHERS of them finish as many columns of the tile each. Every thread stores what it has of another's columns into
 // that one's shared memory, where the ring was, and adds what it received. The same thread of every CTA holds the same places of the
-// tile, so it is a private mailbox: 16 bytes a thread side by side, no bank conflicts.
+// tile, so it is a private mailbox: 16 bytes per thread side by side, no bank conflicts.
 #pragma once
 #include <hopperlab/cluster.cuh>
 #include <hopperlab/dsmem.cuh>

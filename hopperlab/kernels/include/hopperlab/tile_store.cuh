@@ -4,7 +4,7 @@
 //   TURNED     the product was made the other way round, D = B * A^T: rows of D are columns of C (few rows of C then cost
 //              few columns of D: wgmma has at least 64 rows, but as few as 16 columns here). stmatrix.trans turns it back
 //   BY_TMA     a slot leaves by a tensor map; else each warp stores rows of it (for rows of C that are no multiple of 16 bytes)
-// A slot is SLOT_ROWS rows of SLOT_COLUMNS columns of C, in the swizzle of its width: 128, 64 or 32 bytes a row.
+// A slot is SLOT_ROWS rows of SLOT_COLUMNS columns of C, in the swizzle of its width: 128, 64 or 32 bytes per row.
 #pragma once
 #include <hopperlab/fence.cuh>
 #include <hopperlab/stmatrix_trans.cuh>

@@ -2,7 +2,7 @@
 // the one that a kernel names, since only the lists of registers differ. [PTX ISA 9.7.15.5.2]
 //     WGMMA_SS(name, 64, float, "m64n128k16.f32.f16.f16", ", 1, 1, 0, 0")    A and B in shared memory
 //     WGMMA_RS(name, 64, float, "m64n128k16.f32.f16.f16", ", 1, 1, 0")       A in registers
-// define name(d, a, b, accumulate): d: N / 2 registers a thread (COUNT; float, or int for 8-bit integers), a: a descriptor or
+// define name(d, a, b, accumulate): d: N / 2 registers per thread (COUNT; float, or int for 8-bit integers), a: a descriptor or
 // four registers, b: a descriptor. The last argument ends the instruction: signs of A and B (floating point only), then
 // imm-trans of A (SS) and of B (16-bit types only): 1 reads an MN-major tile.
 #pragma once

@@ -1,4 +1,4 @@
-// The narrow products, beside those of wgmma_tile.cuh: 4, 8 or 16 accumulator registers a thread are 64 rows x 8, 16 or 32
+// The narrow products, beside those of wgmma_tile.cuh: 4, 8 or 16 accumulator registers per thread are 64 rows x 8, 16 or 32
 // columns. A thread holds in d[i] the same rows and columns as in the wider ones. [PTX ISA 9.7.15.5.2]
 #pragma once
 #include <hopperlab/wgmma_tile.cuh>

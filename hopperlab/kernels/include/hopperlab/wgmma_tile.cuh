@@ -1,5 +1,5 @@
 // One k-block of a K-major product by wgmma: the four k-steps of 16 that a 128-byte row holds. [PTX ISA 9.7.15.5.2]
-// The accumulator's size picks the instruction: 32, 64 or 128 registers a thread are 64 rows x 64, 128 or 256 columns.
+// The accumulator's size picks the instruction: 32, 64 or 128 registers per thread are 64 rows x 64, 128 or 256 columns.
 #pragma once
 #include <hopperlab/wgmma.cuh>
 

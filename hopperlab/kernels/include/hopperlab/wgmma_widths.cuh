@@ -1,5 +1,5 @@
 // wgmma on bf16 for tiles of any width that is a multiple of 16 columns: what wgmma.cuh does not write out, by the macro of
-// wgmma_operands.cuh. One name for all: the accumulator's size (half as many registers a thread as columns) picks it.
+// wgmma_operands.cuh. One name for all: the accumulator's size (half as many registers per thread as columns) picks it.
 // [PTX ISA 9.7.15.5.2]
 #pragma once
 #include <hopperlab/wgmma_operands.cuh>

@@ -1,4 +1,4 @@
-// Producer and consumer warps with two named barriers a slot (CudaDMA's manner): bar.arrive on one side, bar.sync on the other.
+// Producer and consumer warps with two named barriers per slot (CudaDMA's manner): bar.arrive on one side, bar.sync on the other.
 //! launch block=64
 //! args f32[512] f32[32]
 //! check np.array_equal(a[1], a[0].reshape(8, 64).sum(axis=0).reshape(2, 32).sum(axis=0))
