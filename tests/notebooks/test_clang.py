@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every cell of every lesson under clang, with nothing of NVIDIA's: none raises, and what a compared one prints is the stored text, which NVRTC's PTX
-printed. Every solution is right under clang, too, and of every source that was compiled for them NVRTC makes PTX for the same launches, with what is
+printed (`make test-every`; CI takes half of the lessons and of the solutions). Every solution is right under clang, too, and of every source that was compiled for them NVRTC makes PTX for the same launches, with what is
 asynchronous or synchronises at the same lines.
 """
 import nbformat
@@ -23,12 +23,8 @@ QUICK = "04_mbarrier"
 QUICK_EXERCISE = "04.2"
 
 
-def lesson_params():
-    for path in build.lesson_sources():
-        yield pytest.param(path, id=path.stem, marks=[] if path.stem == QUICK else [pytest.mark.thorough])
-
-
-@pytest.mark.parametrize("path", lesson_params())
+@pytest.mark.parametrize("path", sorted(build.lesson_sources(), key=lambda path: (path.stem != QUICK, path.stem)), ids=lambda path: path.stem)
+@pytest.mark.sampled(every=100, ci=2)
 def test_cells_run_under_clang_and_compared_ones_print_what_is_stored(path):
     pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
     pytest.importorskip("matplotlib.pyplot").switch_backend("agg")
