@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every cell of every lesson under clang, with nothing of NVIDIA's: none raises, and what a compared one prints is the stored text, which NVRTC's PTX
-printed (`make test-every`; CI takes half of the lessons and of the solutions). Every solution is right under clang, too, and of every source that was compiled for them NVRTC makes PTX for the same launches, with what is
-asynchronous or synchronises at the same lines.
+printed. Every solution is right under clang, too, and of every source that was compiled for them NVRTC makes PTX for the same launches, with what is
+asynchronous or synchronises at the same lines. (CI takes half of the lessons and of the solutions, `make test-every` all.)
 """
 import nbformat
 import pytest
