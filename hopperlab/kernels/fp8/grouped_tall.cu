@@ -17,6 +17,8 @@
 // numbers, where each begins and the last ends; else group g begins at row g * pitch (the masked layout), and first[g] is how many rows
 // it has. k a multiple of 16, n of 8. Measured in recordings/fp8_grouped.json.
 #include <cuda_bf16.h>
+#include <hopperlab/cache_hint.cuh>
+#include <hopperlab/dsmem.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/fp8.cuh>
 #include <hopperlab/multicast.cuh>
@@ -41,6 +43,18 @@
 #endif
 #ifndef C_SLOTS
 #define C_SLOTS 1
+#endif
+#ifndef STREAM_B
+#define STREAM_B 0
+#endif
+#ifndef BURST
+#define BURST 1
+#endif
+#ifndef NARROW
+#define NARROW 0
+#endif
+#ifndef DRAWN
+#define DRAWN 0
 #endif
 
 constexpr int HALF = 64 * CONSUMERS, BM = HALF * ROWS, BN = 128, THREADS = 128 * (CONSUMERS + 1);
@@ -79,11 +93,20 @@ struct Consumer {
         if (CLUSTER_N > 1 && threadIdx.x % 32 < CLUSTER_N) mbarrier_arrive_remote_slot(theirs + slot * 8);
     }
 
-    // sum += k_tiles k-blocks of a tile, of BLOCKS blocks of 64 rows. of_a: the scales of the thread's upper row in slot 0; of_b: those of the tile.
-    template <int BLOCKS>
+    // The number of the tile whose first k-block comes next.
+    __device__ __forceinline__ int drawn(const int* numbers) {
+        mbarrier_wait_parity(&full[ring.slot], ring.phase);
+        here = UNROLL == 1;
+        return numbers[ring.slot];
+    }
+
+    // sum += k_tiles k-blocks of a tile, of BLOCKS blocks of 64 rows; where the last one is SPLIT, it is the half's first 64 rows for both consumers, of which
+    // each multiplies half of the columns. of_a: the scales of the thread's upper row in slot 0; of_b: those of the tile.
+    template <int BLOCKS, bool SPLIT>
     __device__ __forceinline__ void multiply(float (&sum)[ROWS][1][BN / 2], const float* of_a, const float* of_b, int k_tiles) {
+        int back = SPLIT ? (threadIdx.x / 128 - 1) * 64 : 0;     // rows of A that the last block lies before the consumer's own, and rows of B that it lies behind
         float part[BN / 2];
-        #pragma unroll UNROLL
+        #pragma unroll (SPLIT ? 1 : UNROLL)
         for (int i = 0; i < k_tiles; i++) {
             float b_scale = 0, upper[BLOCKS], lower[BLOCKS];
             int slot = ring.slot;
@@ -92,13 +115,17 @@ struct Consumer {
             #pragma unroll
             for (int x = 0; x < BLOCKS; x++) {
                 wgmma_fence();
-                wgmma_k_block_e4m3(part, wgmma_descriptor_at(a, x * HALF_BYTES), b, 0);
+                if (SPLIT && x == BLOCKS - 1)
+                    wgmma_k_block_e4m3(reinterpret_cast<float (&)[BN / 4]>(part), wgmma_descriptor_at(a, x * HALF_BYTES) - back * FP8_BK / 16,
+                                       wgmma_descriptor_at(b, back * FP8_BK), 0);
+                else
+                    wgmma_k_block_e4m3(part, wgmma_descriptor_at(a, x * HALF_BYTES), b, 0);
                 wgmma_commit_group();
                 if (x == 0) {                                   // scales are read behind the wgmmas, which would else wait for them
                     __syncwarp();                               // over which the compiler moves no load
                     #pragma unroll
                     for (int y = 0; y < BLOCKS; y++) {
-                        const float* scale = of_a + (slot * ROWS + y) * (SCALE_SLOT / 4);
+                        const float* scale = of_a + (slot * ROWS + y) * (SCALE_SLOT / 4) - (SPLIT && y == BLOCKS - 1 ? back : 0);
                         upper[y] = scale[0], lower[y] = scale[8];
                     }
                     b_scale = of_b[i];
@@ -107,9 +134,10 @@ struct Consumer {
                 if (x == BLOCKS - 1) {                          // before the last promotion
                     release(slot);
                     ring.advance();
-                    if (UNROLL == 1) here = mbarrier_test_wait_parity(&full[ring.slot], ring.phase);
+                    here = (UNROLL == 1 || SPLIT) && mbarrier_test_wait_parity(&full[ring.slot], ring.phase);
                 }
-                promote(sum[x][0], 0, part, upper[x] * b_scale, lower[x] * b_scale);
+                if (SPLIT && x == BLOCKS - 1) promote(sum[x][0], 0, reinterpret_cast<float (&)[BN / 4]>(part), upper[x] * b_scale, lower[x] * b_scale);
+                else promote(sum[x][0], 0, part, upper[x] * b_scale, lower[x] * b_scale);
             }
         }
     }
@@ -121,19 +149,22 @@ __cluster_dims__(CLUSTER_N, 1, 1)
 #endif
 __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c_map,
-     const __grid_constant__ TensorMap a_scales, const float* __restrict__ b_scales, const int* __restrict__ first, __nv_bfloat16* c,
+     const __grid_constant__ TensorMap a_scales, const float* __restrict__ b_scales, const int* __restrict__ first, __nv_bfloat16* c, int* counter,
      int pitch, int groups, int n, int k) {
     extern __shared__ __align__(1024) unsigned char shared[];   // STAGES x (A tile, B tile), slots of C, STAGES x scales, barriers
     unsigned char* slots = shared + STAGES * TILE_BYTES;
     unsigned char* scales = slots + CONSUMERS * C_SLOTS * SLOT_BYTES;
     mbarrier_t* full = reinterpret_cast<mbarrier_t*>(scales + STAGES * ROWS * SCALE_SLOT);
-    mbarrier_t* empty = full + STAGES;
+    mbarrier_t *empty = full + STAGES, *told = empty + STAGES, *taken = told + 1;
+    uint4* next = reinterpret_cast<uint4*>(taken + 1);          // the tile that CTA 0 of a cluster has drawn for the other one
+    int* numbers = reinterpret_cast<int*>(next + 1);     // in the slot of a tile's first k-block: its number
     require_aligned(shared, 1024);
     int k_tiles = (k + FP8_BK - 1) / FP8_BK, cols = (n + BN - 1) / BN, warpgroup = threadIdx.x / 128;
     int across = CLUSTER_N > 1 ? cluster_ctarank() : 0, start = blockIdx.x / CLUSTER_N, step = gridDim.x / CLUSTER_N;
     if (threadIdx.x == 0) {
         // This CTA's producer, and the bytes of all; a lane of each consumer warp of each CTA.
         ring_barriers_init<STAGES>(full, 1, empty, 4 * CONSUMERS * CLUSTER_N);
+        if (DRAWN) mbarrier_init(told, 1), mbarrier_init(taken, 1);
         if (CLUSTER_N > 1) fence_mbarrier_init_release_cluster();
     }
     __syncwarp();
@@ -147,18 +178,43 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     Walk walk(first, pitch, (cols + CLUSTER_N - 1) / CLUSTER_N);
     auto column = [&](int index) { return walk.col(index) * CLUSTER_N + across; };                // of tiles; past the last one it has none
     if (warpgroup == 0) {
-        if (CONSUMERS == 2) setmaxnreg_dec<24>();
+        if (CONSUMERS == 2) setmaxnreg_dec<40>();
         if (threadIdx.x == 0) {
             Ring<STAGES> ring;
-            for (int index = start; walk.reach(index, groups); index += step) {
+            unsigned long long once = STREAM_B ? createpolicy_evict_first() : 0;
+            int turn = 0;
+            auto draw = [&](int index) {                        // CTA 0 of a cluster draws, and tells the other one
+                if (!DRAWN) return index + step;
+                if (across == 0) {
+                    index = step + atomicAdd(counter, 1);
+                    if (CLUSTER_N > 1) {
+                        mbarrier_wait_parity(taken, turn++ % 2 ^ 1);
+                        st_async_v4(mapa_shared_cluster(next, 1), make_uint4(index, 0, 0, 0), mapa_shared_cluster(told, 1));
+                    }
+                    return index;
+                }
+                mbarrier_arrive_expect_tx(told, 16);
+                mbarrier_wait_parity_cluster(told, turn++ % 2);
+                index = next->x;
+                mbarrier_arrive_remote_slot(mapa_shared_cluster(taken, 0));
+                return index;
+            };
+            int index = start;
+            for (; walk.reach(index, groups); index = draw(index)) {
                 int row0 = walk.begin() + walk.row(index), b_row = walk.group * n + column(index) * BN;
                 int halves = walk.height() - walk.row(index) > HALF ? ROWS : 1;
                 for (int i = 0; i < k_tiles; i++, ring.advance()) {
                     unsigned char* stage = shared + ring.slot * TILE_BYTES;
                     mbarrier_t* arrived = &full[ring.slot];
-                    mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1), fence_proxy_async_shared_cta();      // scales were read by ordinary loads
+                    if (i % BURST == 0) {                           // all slots of a burst are free: a row of B is read in longer pieces
+                        Ring<STAGES> ahead = ring;
+                        for (int y = 0; y < min(BURST, k_tiles - i); y++, ahead.advance()) mbarrier_wait_parity(&empty[ahead.slot], ahead.phase ^ 1);
+                        fence_proxy_async_shared_cta();             // scales were read by ordinary loads
+                    }
+                    if (DRAWN && i == 0) numbers[ring.slot] = index;
                     mbarrier_arrive_expect_tx(arrived, B_BYTES + halves * (HALF_BYTES + SCALE_BYTES));
-                    cp_async_bulk_tensor_2d_load(stage + A_BYTES, &b, arrived, i * FP8_BK, b_row);
+                    if (STREAM_B) cp_async_bulk_tensor_2d_load_hint(stage + A_BYTES, &b, arrived, i * FP8_BK, b_row, once);
+                    else cp_async_bulk_tensor_2d_load(stage + A_BYTES, &b, arrived, i * FP8_BK, b_row);
                     for (int x = 0; x < halves; x++) {
                         int row = row0 + x * HALF;
                         unsigned char* half = stage + x * HALF_BYTES;
@@ -169,18 +225,26 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
                     }
                 }
             }
+            if (DRAWN && index != start) {                      // a number past the last tile: the consumers see it too
+                mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
+                numbers[ring.slot] = index;
+                mbarrier_arrive(&full[ring.slot]);
+                ring.advance();
+                if (across == 0 && index - step == walk.before - 1) atomicExch(counter, 0);       // everybody has drawn for the last time
+            }
             for (int s = 0; CLUSTER_N > 1 && s < STAGES; s++, ring.advance())       // all slots have come back: nobody writes here
                 mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
         }
         return;
     }
-    if (CONSUMERS == 2) setmaxnreg_inc<240>();
+    if (CONSUMERS == 2) setmaxnreg_inc<232>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128;
     int upper_row = me * 64 + thread / 32 * 16 + thread % 32 / 4;     // this thread's upper row in each half; the lower one is 8 below
     Consumer consumer{full, empty, CLUSTER_N > 1 ? mapa_shared_cluster(empty, threadIdx.x % CLUSTER_N) : 0, wgmma_descriptor_k_major<128>(shared_address(shared) + me * 64 * FP8_BK),
                       wgmma_descriptor_k_major<128>(shared_address(shared) + A_BYTES)};
     float sum[ROWS][1][BN / 2];
-    for (int index = start; walk.reach(index, groups); index += step) {
+    int index = start;
+    for (; walk.reach(index, groups); index = DRAWN ? consumer.drawn(numbers) : index + step) {
         #pragma unroll
         for (int x = 0; x < ROWS; x++)
             #pragma unroll
@@ -188,16 +252,22 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         int row0 = walk.begin() + walk.row(index), end = walk.begin() + walk.height();
         const float* of_a = reinterpret_cast<const float*>(scales) + row0 % 4 + upper_row;
         const float* of_b = b_scales + static_cast<size_t>(walk.group * cols + min(column(index), cols - 1)) * k_tiles;
-        bool low = end - row0 <= HALF;                          // rows in the upper half alone
-        if (low) consumer.multiply<1>(sum, of_a, of_b, k_tiles);
-        else consumer.multiply<ROWS>(sum, of_a, of_b, k_tiles);
+        int halves = end - row0 > HALF ? ROWS : 1, last = end - row0 - (halves - 1) * HALF;
+        bool split = NARROW && CONSUMERS == 2 && last <= 64;    // the last half has 64 rows at most: of these each consumer takes half of the columns
+        if (NARROW && split && halves == 1) consumer.multiply<1, CONSUMERS == 2>(sum, of_a, of_b, k_tiles);
+        else if (NARROW && split) consumer.multiply<ROWS, CONSUMERS == 2>(sum, of_a, of_b, k_tiles);
+        else if (halves == 1) consumer.multiply<1, false>(sum, of_a, of_b, k_tiles);
+        else consumer.multiply<ROWS, false>(sum, of_a, of_b, k_tiles);
         #pragma unroll
         for (int x = 0; x < ROWS; x++) {
             int row = row0 + x * HALF + me * 64, col = column(index) * BN;
-            if (row + 64 <= end) store_accumulators_tma<C_SLOTS>(&c_map, sum[x], slots + me * C_SLOTS * SLOT_BYTES, 1 + me, row, col, end, n);
+            if (split && x == halves - 1) store_accumulator(c, reinterpret_cast<float (&)[BN / 4]>(sum[x][0]), row - me * 64, col + me * 64, end, n);
+            else if (split && x >= halves) continue;
+            else if (row + 64 <= end) store_accumulators_tma<C_SLOTS>(&c_map, sum[x], slots + me * C_SLOTS * SLOT_BYTES, 1 + me, row, col, end, n);
             else if (row < end) store_accumulator(c, sum[x][0], row, col, end, n);
         }
     }
+    if (DRAWN && CLUSTER_N > 1 && index != start) consumer.release(consumer.ring.slot);      // both producers wait for it
     if (thread == 0) cp_async_bulk_wait_group_read<0>();        // shared memory outlives its readers
 }
 // SPDX-License-Identifier: Apache-2.0

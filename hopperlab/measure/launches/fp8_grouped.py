@@ -19,6 +19,7 @@ from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
 from . import operand_checks as checks
 from . import fp8
+from .attention import counter
 from .launch import SMS, Launch
 from .operand_checks import OperandError
 
@@ -37,12 +38,16 @@ class Tiles:
     unroll: int = 1
     slots: int = 1
     promotion: str = "256B"
+    stream: int = 0
+    burst: int = 1
+    narrow: int = 0
+    drawn: int = 0
 
     @property
     def options(self) -> tuple[str, ...]:
         """For the compiler."""
         return (f"-DCONSUMERS={self.consumers}", f"-DROWS={self.rows}", f"-DSTAGES={self.stages}", f"-DCLUSTER_N={self.cluster}", f"-DUNROLL={self.unroll}",
-                f"-DC_SLOTS={self.slots}")
+                f"-DC_SLOTS={self.slots}", f"-DSTREAM_B={self.stream}", f"-DBURST={self.burst}", f"-DNARROW={self.narrow}", f"-DDRAWN={self.drawn}")
 
     @property
     def half(self) -> int:
@@ -53,7 +58,7 @@ class Tiles:
     def shared(self) -> int:
         """Dynamic shared memory in bytes: tiles, scales, slots of C, barriers."""
         scales = -(-(self.half + 4) * 4 // 128) * 128
-        return self.stages * ((self.half * self.rows + fp8.BLOCK) * fp8.BLOCK + self.rows * scales) + self.consumers * self.slots * 8192 + 128
+        return self.stages * ((self.half * self.rows + fp8.BLOCK) * fp8.BLOCK + self.rows * scales) + self.consumers * self.slots * 8192 + 256
 
 
 FEW, SOME, SOME_DEEP, MANY = Tiles(1, 1, 8, 2), Tiles(2, 1, 6), Tiles(2, 1, 5, 2, 8, 2), Tiles(2, 2, 3, 2, 8, 2)
@@ -144,7 +149,7 @@ def _tall(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first:
             TensorMap.tiled(b.reshape(groups * n, k), box=(fp8.BLOCK, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
             TensorMap.tiled(c, box=(64, 64), swizzle="128B", dtype="bfloat16" if c.dtype == np.uint16 else None),
             TensorMap.tiled(a_scales[:, :a.shape[0]], box=(1, tiles.half + 4)))
-    args = (*maps, b_scales, first, c, *(np.int32(number) for number in (pitch, groups, n, k)))
+    args = (*maps, b_scales, first, c, counter(c), *(np.int32(number) for number in (pitch, groups, n, k)))
     return Launch(kernel, (max(blocks // tiles.cluster, 1) * tiles.cluster,), (128 * (tiles.consumers + 1),), args, tiles.shared)
 
 
