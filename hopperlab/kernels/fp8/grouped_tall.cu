@@ -53,6 +53,9 @@
 #ifndef NARROW
 #define NARROW 0
 #endif
+#ifndef A_BOX
+#define A_BOX (64 * CONSUMERS)
+#endif
 #ifndef DRAWN
 #define DRAWN 0
 #endif
@@ -202,7 +205,8 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
             int index = start;
             for (; walk.reach(index, groups); index = draw(index)) {
                 int row0 = walk.begin() + walk.row(index), b_row = walk.group * n + column(index) * BN;
-                int halves = walk.height() - walk.row(index) > HALF ? ROWS : 1;
+                int high = min(walk.height() - walk.row(index), BM), halves = (high + HALF - 1) / HALF, boxes = (high + A_BOX - 1) / A_BOX;
+                unsigned bytes = B_BYTES + halves * SCALE_BYTES + (CLUSTER_N > 1 ? halves * HALF_BYTES : boxes * A_BOX * FP8_BK);
                 for (int i = 0; i < k_tiles; i++, ring.advance()) {
                     unsigned char* stage = shared + ring.slot * TILE_BYTES;
                     mbarrier_t* arrived = &full[ring.slot];
@@ -212,17 +216,18 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
                         fence_proxy_async_shared_cta();             // scales were read by ordinary loads
                     }
                     if (DRAWN && i == 0) numbers[ring.slot] = index;
-                    mbarrier_arrive_expect_tx(arrived, B_BYTES + halves * (HALF_BYTES + SCALE_BYTES));
+                    mbarrier_arrive_expect_tx(arrived, bytes);
                     if (STREAM_B) cp_async_bulk_tensor_2d_load_hint(stage + A_BYTES, &b, arrived, i * FP8_BK, b_row, once);
                     else cp_async_bulk_tensor_2d_load(stage + A_BYTES, &b, arrived, i * FP8_BK, b_row);
                     for (int x = 0; x < halves; x++) {
                         int row = row0 + x * HALF;
                         unsigned char* half = stage + x * HALF_BYTES;
-                        if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(half, &a, arrived, i * FP8_BK, row);
-                        else cp_async_bulk_tensor_2d_load_multicast(half + across * SHARE * FP8_BK, &a, arrived, (1 << CLUSTER_N) - 1, i * FP8_BK, row + across * SHARE);
+                        if (CLUSTER_N > 1) cp_async_bulk_tensor_2d_load_multicast(half + across * SHARE * FP8_BK, &a, arrived, (1 << CLUSTER_N) - 1, i * FP8_BK, row + across * SHARE);
                         // A box of scales begins at a multiple of 16 bytes, and a group anywhere: up to 3 rows earlier, and 4 longer.
                         cp_async_bulk_tensor_2d_load(scales + (ring.slot * ROWS + x) * SCALE_SLOT, &a_scales, arrived, row / 4 * 4, i);
                     }
+                    for (int y = 0; CLUSTER_N == 1 && y < boxes; y++)
+                        cp_async_bulk_tensor_2d_load(stage + y * A_BOX * FP8_BK, &a, arrived, i * FP8_BK, row0 + y * A_BOX);
                 }
             }
             if (DRAWN && index != start) {                      // a number past the last tile: the consumers see it too

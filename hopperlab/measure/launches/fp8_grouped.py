@@ -42,12 +42,18 @@ class Tiles:
     burst: int = 1
     narrow: int = 0
     drawn: int = 0
+    box: int = 0
 
     @property
     def options(self) -> tuple[str, ...]:
         """For the compiler."""
         return (f"-DCONSUMERS={self.consumers}", f"-DROWS={self.rows}", f"-DSTAGES={self.stages}", f"-DCLUSTER_N={self.cluster}", f"-DUNROLL={self.unroll}",
-                f"-DC_SLOTS={self.slots}", f"-DSTREAM_B={self.stream}", f"-DBURST={self.burst}", f"-DNARROW={self.narrow}", f"-DDRAWN={self.drawn}")
+                f"-DC_SLOTS={self.slots}", f"-DSTREAM_B={self.stream}", f"-DBURST={self.burst}", f"-DNARROW={self.narrow}", f"-DDRAWN={self.drawn}", f"-DA_BOX={self.a_box}")
+
+    @property
+    def a_box(self) -> int:
+        """Rows of a box of A."""
+        return self.box or self.half // self.cluster
 
     @property
     def half(self) -> int:
@@ -145,7 +151,7 @@ def _room(a: Array, b: Array, c: Array, counts: Array) -> tuple[int, int]:
 def _tall(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first: Array, pitch: int, tiles: Tiles, blocks: int, backend: str | None) -> Launch:
     groups, n, k = b.shape
     kernel = load_kernel("fp8/grouped_tall.cu", "gemm", tiles.options, backend=backend)
-    maps = (TensorMap.tiled(a, box=(tiles.half // tiles.cluster, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
+    maps = (TensorMap.tiled(a, box=(tiles.a_box, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
             TensorMap.tiled(b.reshape(groups * n, k), box=(fp8.BLOCK, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
             TensorMap.tiled(c, box=(64, 64), swizzle="128B", dtype="bfloat16" if c.dtype == np.uint16 else None),
             TensorMap.tiled(a_scales[:, :a.shape[0]], box=(1, tiles.half + 4)))
