@@ -23,9 +23,10 @@ from .race_gemm import compile_choices, parsed, wrong_share
 from .table import SUITES
 
 MODES = {COLD: False, CLEAN: True}
-METHOD = ("at the shapes of products_few; the product with the weights stored n x k and k x n, and kernels that only read them, interleaved round by round in one process; "
-          "every product compared with fp32 and every read with a sum over its last chunk before anything is timed; gb_s: bytes of the weights; cold L2: each launch after "
-          "a 512 MiB write; clean L2: after that memory has been read, too, so that nothing waits to be written back; ratio: of the product to the fastest read")
+METHOD = ("at the shapes of products_few; the product with the weights stored n x k and k x n, and kernels that only read them, interleaved round by round in "
+          "one process; every product compared with fp32 and every read with a sum over its last chunk before anything is timed; gb_s: bytes of the weights; "
+          "cold L2: each launch after a 512 MiB write; clean L2: after that memory has been read, too, so that nothing waits to be written back; ratio: of the "
+          "product to the fastest read")
 
 
 def shapes() -> list[tuple[int, int, int]]:

@@ -182,8 +182,8 @@ SUITES: tuple[Suite, ...] = (
     Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
           "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),
     Suite("copies", "reads_few", "suites.reads:measure", f"hopperlab bench copies --kernels reads_few {_OUT}",
-          "`final` at the shapes of `products_few`, with its weights stored either way, beside a kernel that reads as many bytes as these weights have and uses none, in the "
-          "same rounds", rounds=15, keeps=True, method="suites.reads:METHOD"),
+          "`final` at the shapes of `products_few`, with its weights stored either way, beside a kernel that reads as many bytes as these weights have and uses none, "
+          "in the same rounds", rounds=15, keeps=True, method="suites.reads:METHOD"),
     Suite("pitches", "pitches", "suites.pitches:pitches", f"hopperlab bench pitches {_OUT}",
           "what it costs a product when the rows of its operands begin inside a 128-byte line: `final` and cublasGemmEx, k and row pitches told apart",
           rounds=21),
