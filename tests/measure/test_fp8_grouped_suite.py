@@ -41,5 +41,5 @@ def test_ours_stands_beside_the_fastest_of_the_others(others, peer):
 
 
 def test_a_tile_more_for_groups_of_many_rows():
-    heights = [tiles.half * tiles.rows for tiles in (chosen(16, rows, 4096, 7168) for rows in (16, 186, 1024))]
-    assert heights == [64, 128, 256]
+    heights = [(128 * tiles.rows, tiles.cluster) for tiles in (chosen(16, rows, 4096, 7168) for rows in (16, 186, 1024))]
+    assert heights == [(128, 1), (256, 1), (256, 2)]

@@ -7,7 +7,6 @@ In the masked layout, which grouped_tall.cu takes too, every group has as much r
 """
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
 from . import operand_checks as checks
 from . import fp8
+from .attention import counter
 from .launch import SMS, Launch
 from .operand_checks import OperandError
 
@@ -26,50 +26,51 @@ if TYPE_CHECKING:
     from ...runtime.arrays import Array
 
 
+HALF = 128                              # rows of half a tall tile, 64 a consumer
+
+
 @dataclass(frozen=True)
 class Tiles:
-    """Macros of fp8/grouped_tall.cu: tiles of 64 * consumers * rows rows and 128 columns. promotion: into the L2, of A and B."""
+    """Macros of fp8/grouped_tall.cu: tiles of 128 * rows rows and 128 columns. stream: B's lines leave the L2 first."""
 
-    consumers: int = 2
     rows: int = 2
     stages: int = 4
     cluster: int = 1
     unroll: int = 1
     slots: int = 1
-    promotion: str = "256B"
+    stream: int = 0
 
     @property
     def options(self) -> tuple[str, ...]:
         """For the compiler."""
-        return (f"-DCONSUMERS={self.consumers}", f"-DROWS={self.rows}", f"-DSTAGES={self.stages}", f"-DCLUSTER_N={self.cluster}", f"-DUNROLL={self.unroll}",
-                f"-DC_SLOTS={self.slots}")
+        return (f"-DROWS={self.rows}", f"-DSTAGES={self.stages}", f"-DCLUSTER_N={self.cluster}", f"-DUNROLL={self.unroll}", f"-DC_SLOTS={self.slots}",
+                f"-DSTREAM_B={self.stream}")
 
     @property
-    def half(self) -> int:
-        """Rows of a half: of the box of A."""
-        return 64 * self.consumers
+    def box(self) -> int:
+        """Rows of a box of A."""
+        return 64 if self.rows == 1 else HALF // self.cluster
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory in bytes: tiles, scales, slots of C, barriers."""
-        scales = -(-(self.half + 4) * 4 // 128) * 128
-        return self.stages * ((self.half * self.rows + fp8.BLOCK) * fp8.BLOCK + self.rows * scales) + self.consumers * self.slots * 8192 + 128
+        """Dynamic shared memory in bytes: tiles, scales, slots of C, barriers and what has been drawn."""
+        scales = -(-(HALF + 4) * 4 // 128) * 128
+        return self.stages * ((HALF * self.rows + fp8.BLOCK) * fp8.BLOCK + self.rows * scales) + 2 * self.slots * 8192 + 256
 
 
-FEW, SOME, SOME_DEEP, MANY = Tiles(1, 1, 8, 2), Tiles(2, 1, 6), Tiles(2, 1, 5, 2, 8, 2), Tiles(2, 2, 3, 2, 8, 2)
-DEEP = 4096                             # a k from which unrolled k-blocks pay
-TIMES = ((FEW, 0.62), (SOME, 1.0), (MANY, 1.75))        # of a tile, relative to one of 128 rows (H100, 22 cells with seed 77)
+FEW, SMALL, SOME, MANY = Tiles(1, 6, 1, 2), Tiles(1, 6, 1, 2, 1, 1), Tiles(), Tiles(2, 3, 2, 8, 2)
+SMALL_BYTES = 128e6                     # of all weights: a launch of 60 us, of which lines that wait in the L2 to be written back take 8
+SMALL_ROWS, FEW_ROWS, SOME_ROWS, SOME_WORK = 200, 64, 300, 700e3
 
 
 def chosen(groups: int, rows: float, n: int, k: int) -> Tiles:
-    """Tiles for `rows` rows a group on average, of which a group's last tile wastes half: those that need least time in turns of all SMs, of
-    which the last is half as long as a whole one, as far as can be known."""
-    def cost(tiles: Tiles, time: float) -> float:
-        high = max(1.0, rows / (tiles.half * tiles.rows) + 0.5)
-        turns = groups * high * -(-n // fp8.BLOCK) / SMS
-        return time * (turns + math.ceil(turns)) / 2
-    found = min(TIMES, key=lambda entry: cost(*entry))[0]
-    return SOME_DEEP if found == SOME and k >= DEEP else found
+    """Tiles for `rows` rows a group on average. An H100's at 27 drawn cells (seeds 5150 and 6021) and five of many rows: a group of few rows waits for B,
+    one of many for operands from the L2, of which tall tiles of two CTAs take least, if there are k-blocks enough to fill them."""
+    if rows <= SMALL_ROWS and groups * n * k <= SMALL_BYTES:
+        return SMALL
+    if rows <= FEW_ROWS:
+        return FEW
+    return MANY if rows > SOME_ROWS and rows * k > SOME_WORK else SOME
 
 
 def sizes(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first: Array) -> tuple[int, int, int, int]:
@@ -140,12 +141,12 @@ def _room(a: Array, b: Array, c: Array, counts: Array) -> tuple[int, int]:
 def _tall(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first: Array, pitch: int, tiles: Tiles, blocks: int, backend: str | None) -> Launch:
     groups, n, k = b.shape
     kernel = load_kernel("fp8/grouped_tall.cu", "gemm", tiles.options, backend=backend)
-    maps = (TensorMap.tiled(a, box=(tiles.half // tiles.cluster, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
-            TensorMap.tiled(b.reshape(groups * n, k), box=(fp8.BLOCK, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion=tiles.promotion),
+    maps = (TensorMap.tiled(a, box=(tiles.box, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion="256B"),
+            TensorMap.tiled(b.reshape(groups * n, k), box=(fp8.BLOCK, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion="256B"),
             TensorMap.tiled(c, box=(64, 64), swizzle="128B", dtype="bfloat16" if c.dtype == np.uint16 else None),
-            TensorMap.tiled(a_scales[:, :a.shape[0]], box=(1, tiles.half + 4)))
-    args = (*maps, b_scales, first, c, *(np.int32(number) for number in (pitch, groups, n, k)))
-    return Launch(kernel, (max(blocks // tiles.cluster, 1) * tiles.cluster,), (128 * (tiles.consumers + 1),), args, tiles.shared)
+            TensorMap.tiled(a_scales[:, :a.shape[0]], box=(1, HALF + 4)))
+    args = (*maps, b_scales, first, c, counter(c), *(np.int32(number) for number in (pitch, groups, n, k)))
+    return Launch(kernel, (max(blocks // tiles.cluster, 1) * tiles.cluster,), (384,), args, tiles.shared)
 
 
 def reference(a8: np.ndarray, b8: np.ndarray, a_scales: np.ndarray, b_scales: np.ndarray, first: np.ndarray) -> np.ndarray:

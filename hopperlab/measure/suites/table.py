@@ -75,7 +75,7 @@ BENCHES: Mapping[str, str] = {
     "copy": "every way to copy a matrix, beside cudaMemcpy",
     "micro": "latency and throughput of single mechanisms",
     "variants": "products that differ in one thing: copies, tensor cores, roles, depth, operands",
-    "copies": "copies and reads of 4 GiB, by way of a neighbour CTA, and multicast",
+    "copies": "copies and reads of 4 GiB, by way of a neighbour CTA, and multicast; reads as large as the weights of products of few rows",
     "launches": "what starts of kernels cost: a chain launch by launch, as a graph, with dependent launches, as one kernel",
     "two_gpus": "two GPUs of one host: copies over the link, products under an all-gather and a reduce-scatter, all-reduces",
     "pitches": "what rows that begin inside a 128-byte line cost a product",
@@ -181,6 +181,9 @@ SUITES: tuple[Suite, ...] = (
           "readme:two_gpus", rounds=9, choices="suites.two_gpus:EXPERIMENTS", keeps=True, shown="suites.two_gpus:shown", method="suites.two_gpus:METHOD", gpus=2),
     Suite("copies", "copies", "suites.copies:measure", f"hopperlab bench copies {_OUT}",
           "4 GiB: copies beside cudaMemcpy, by way of a neighbour CTA, reads alone; multicast", rounds=5),
+    Suite("copies", "reads_few", "suites.reads:measure", f"hopperlab bench copies --kernels reads_few {_OUT}",
+          "`final` at the shapes of `products_few`, with its weights stored either way, beside a kernel that reads as many bytes as these weights have and uses none, "
+          "in the same rounds", rounds=15, keeps=True, method="suites.reads:METHOD"),
     Suite("pitches", "pitches", "suites.pitches:pitches", f"hopperlab bench pitches {_OUT}",
           "what it costs a product when the rows of its operands begin inside a 128-byte line: `final` and cublasGemmEx, k and row pitches told apart",
           rounds=21),
