@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 from . import trace as T
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from .sample import Sample
     from .together import Together
 
+MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 
 
 @dataclass
 class Traffic:
     """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins;
-    share: of the lines that are pushed out those that are dirty, as long as there are any."""
+    share: of the lines that are pushed out those that are dirty, as long as there are any; fresh: of what is loaded, what comes at memory's latency."""
 
     loaded: float
     stored: float
     unique: float
     dirty: float = 0.0
     share: float = 1.0
+    fresh: float = 1.0
 
     @property
     def missed(self) -> float:
@@ -77,23 +79,63 @@ def amounts(sample: Sample, share: float) -> tuple[dict[int, tuple[float, float]
     return loaded, more * sum(n for n, _ in sample.trace.written.values())
 
 
-def traffic(sample: Sample, share: float, board: Board, rounds: float) -> Traffic:
-    """The same in sums, with what memory brings. rounds: waves of tiles."""
+def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False) -> Traffic:
+    """The same in sums, with what memory brings. rounds: waves of tiles; apart: CTAs have drifted apart."""
     arrays, stored = amounts(sample, share)
-    unique = missed(arrays, stored, sample.wave, board, rounds)
-    return Traffic(sum(loaded for loaded, _ in arrays.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"))
+    unique = missed(arrays, stored, sample.wave, board, rounds, apart)
+    fresh = 1.0 if sample.wave is not None and sample.wave.new else 1 / max(1.0, rounds)
+    return Traffic(sum(loaded for loaded, _ in arrays.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh)
 
 
-def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float) -> float:
+def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float, apart: bool = False) -> float:
     """Bytes that memory brings. What CTAs of a wave load at the same time comes once; what a later wave wants again, once more, if so much has come and
-    been written since that the L2 has given it up."""
+    been written since that the L2 has given it up. apart: CTAs have drifted apart, and share what the L2 still has of the one before."""
     once = sum(size for _, size in arrays.values())
     if wave is None:
         return once
-    wanted = sum(max(size, loaded * wave.share(address)) for address, (loaded, size) in arrays.items())
-    between = min(once + stored, (wanted + stored) / rounds)
     kept, gone = board.number("l2_keeps"), board.number("l2_forgets")
+    scale = sum(arrays[address][0] for address in wave.asked if address in arrays) / rounds / max(1.0, sum(wave.asked.values()))
+
+    def share(address: int) -> float:
+        return wave.alone(address, scale, kept, gone) if apart else wave.share(address)
+    wanted = sum(max(size, loaded * share(address)) for address, (loaded, size) in arrays.items())
+    between = min(once + stored, (wanted + stored) / rounds)
     return once + (wanted - once) * min(1.0, max(0.0, (between - kept) / (gone - kept)))
+
+
+def drifted(sms: list[Multiprocessor], board: Board) -> float:
+    """Of the time, that in which CTAs have drifted apart. One that is ahead waits for memory, where those behind it find what it brought in the L2 and catch up;
+    but if loads run so far ahead of their use that nobody waits for memory, nothing holds CTAs together."""
+    taken = sum(sm.taken for sm in sms)
+    ahead = sum(sm.ahead for sm in sms) / taken if taken else 0.0
+    held, free = board.number("ahead_held"), board.number("ahead_free")
+    return min(board.number("apart_most"), max(0.0, (ahead - held) / (free - held)))
+
+
+@dataclass
+class _Chip:
+    """A launch on a board. places: SMs, or groups of SMs for a cluster, at work; each: CTAs (clusters) that follow each other on one; share: of the work that was
+    seen."""
+
+    sample: Sample
+    board: Board
+    actors: list[Actor]
+    places: int
+    each: int
+    share: float
+    rounds: float
+
+    def run(self, moved: Traffic, memory: Memory) -> tuple[Run, list[Multiprocessor], Memory]:
+        """The launch, its SMs, and memory with the latency of an L2 as busy and at the clock as it was."""
+        sample, board, active = self.sample, self.board, self.places * self.sample.cluster
+        sim, sms, ends = _run(sample, self.actors, board, memory, self.each)
+        whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else _drawn(sim, sample, sample.lengths, board)
+        cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
+        seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole and sample.lengths is None else sim.latest
+        busy = _busy(sms, seen, cycles, moved, active)
+        waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
+        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board, cycles), moved.mixed))
+        return Run(cycles, busy, moved, active, self.each / sample.resident, self.share), sms, memory
 
 
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
@@ -101,21 +143,29 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     actors = actors or programs(sample, board)
     groups = max(1, int(board.number("sms")) // sample.cluster)
     clusters = sample.total // sample.cluster
-    places = min(groups, clusters)
     each = -(-clusters // groups)
-    share = progress(sample)
-    rounds = _rounds(sample, actors, each, places)
-    moved = traffic(sample, share, board, rounds)
-    active = places * sample.cluster
-    memory = _memory(board, moved, active, rounds)
-    for _ in range(2):                                    # the second time with the latency of an L2 as busy, and at the clock, as it was the first time
-        sim, sms, ends = _run(sample, actors, board, memory, each)
-        whole = _whole(sim, actors, sample, ends, each) if sample.lengths is None else _drawn(sim, sample, sample.lengths, board)
-        cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
-        busy = _busy(sms, cycles * (len(ends) or 1) * places / clusters if sample.whole and sample.lengths is None else sim.latest, cycles, moved, active)
-        waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
-        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board, cycles), moved.mixed))
-    return Run(cycles, busy, moved, active, each / sample.resident, share)
+    chip = _Chip(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
+    moved = traffic(sample, chip.share, board, chip.rounds)
+    active = chip.places * sample.cluster
+    _, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds))
+    near, sms, memory = chip.run(moved, memory)
+    apart = drifted(sms, board) if each > sample.resident else 0.0
+    moved = traffic(sample, chip.share, board, chip.rounds, apart=True) if apart else moved
+    if moved.unique <= MORE * near.traffic.unique:
+        return near
+    far, _, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram))
+    return mixed(near, far, apart)
+
+
+def mixed(near: Run, far: Run, part: float) -> Run:
+    """A launch that goes the one way for a time, and the other way for the rest: part, of its work."""
+    cycles = (1 - part) * near.cycles + part * far.cycles
+
+    def mean(one: float, other: float) -> float:
+        return ((1 - part) * one * near.cycles + part * other * far.cycles) / cycles
+    busy = Busy(*(mean(one, other) for one, other in zip(astuple(near.busy), astuple(far.busy), strict=True)))
+    unique = (1 - part) * near.traffic.unique + part * far.traffic.unique
+    return replace(near, cycles=cycles, busy=busy, traffic=replace(near.traffic, unique=unique))
 
 
 def _rounds(sample: Sample, actors: list[Actor], each: int, places: int) -> float:
@@ -154,7 +204,7 @@ def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
     per_sm = moved.loaded / max(1, active)
     return Memory(l2_share(board, active), min(number("tma_bytes"), number("store_bytes") * more),
                   min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
-                  moved.missed, per_sm / max(1.0, rounds), dirty=moved.pushed / max(1, active), share=moved.share)
+                  moved.missed, per_sm * moved.fresh, dirty=moved.pushed / max(1, active), share=moved.share)
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:

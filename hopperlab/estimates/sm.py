@@ -41,11 +41,13 @@ class Memory:
 class Barrier:
     """Phases of an mbarrier, or generations of another barrier: when each was complete, and what the running one has."""
 
-    __slots__ = ("wanted", "pending", "bytes", "latest", "done", "waiting", "met")
+    __slots__ = ("wanted", "pending", "bytes", "latest", "asked", "since", "done", "waiting", "met")
 
     def __init__(self, wanted: int):
         self.wanted = self.pending = wanted
         self.bytes, self.latest = 0, 0.0
+        self.asked = NEVER                       # when the first load of the running phase was issued
+        self.since: dict[int, float] = {}        # of phases that nobody has waited for: the same
         self.done: list[float] = []
         self.waiting: list[Runner] = []
         self.met: dict[tuple[int, int], int] = {}
@@ -72,12 +74,20 @@ class Multiprocessor:
         self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
         self.loaded = self.pushed = self.arrived = self.saved = 0.0
+        self.ahead, self.taken = 0.0, 0  # cycles between a load and the end of the first wait for it, and loads, or groups of them, that were waited for
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
+
+    def took(self, asked: float, at: float) -> None:
+        """What was asked for at `asked` is used from `at` on."""
+        if asked < NEVER:
+            self.ahead += at - asked
+            self.taken += 1
 
 
 @dataclass
 class Runner:
-    """An actor as it runs on an SM. products, copies: when what is open and what was committed is done, by kind."""
+    """An actor as it runs on an SM. open: when what is open is done, by kind; groups, reads: when what was committed is done, and when its copies to shared
+    memory were begun (NEVER: none)."""
 
     actor: Actor
     sm: Multiprocessor
@@ -85,8 +95,8 @@ class Runner:
     at: float = 0.0
     step: int = 0
     open: dict[Any, float] = field(default_factory=dict)
-    groups: dict[Any, list[float]] = field(default_factory=dict)
-    reads: dict[Any, list[float]] = field(default_factory=dict)
+    groups: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
+    reads: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
     met: dict[Any, int] = field(default_factory=dict)
     copies: float = 0.0
     wrote: bool = False
@@ -215,9 +225,9 @@ class Simulation:
     def commit(self, runner: Runner, step: Step) -> bool:
         """A group is closed."""
         kind = step[2]
-        runner.groups.setdefault(kind, []).append(runner.open.pop(kind, runner.at))
+        runner.groups.setdefault(kind, []).append((runner.open.pop(kind, runner.at), runner.open.pop("asked", NEVER) if kind is False else NEVER))
         if kind is True:
-            runner.reads.setdefault(kind, []).append(runner.open.pop("read", runner.at))
+            runner.reads.setdefault(kind, []).append((runner.open.pop("read", runner.at), NEVER))
         return True
 
     def products(self, runner: Runner, step: Step) -> bool:
@@ -229,11 +239,13 @@ class Simulation:
         return self._groups(runner, step[2], step[3], runner.reads if step[4] else runner.groups)
 
     @staticmethod
-    def _groups(runner: Runner, kind: Any, pending: int, table: dict[Any, list[float]]) -> bool:
+    def _groups(runner: Runner, kind: Any, pending: int, table: dict[Any, list[tuple[float, float]]]) -> bool:
         closed = table.get(kind, [])
         due = closed[:len(closed) - pending] if pending else closed
         if due:
-            runner.at = max(runner.at, max(due))
+            runner.at = max(runner.at, max(end for end, _ in due))
+            for _, asked in due:
+                runner.sm.took(asked, runner.at)
             table[kind] = closed[len(closed) - pending:] if pending else []
         return True
 
@@ -252,7 +264,7 @@ class Simulation:
             into.arrived += nbytes
             into.saved += nbytes * (1 - 1 / len(places))
             end = max(ready, into.engine.serve(runner.at, nbytes / rate) + numbers["tma_latency_l2"])
-            self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1))
+            self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1), runner.at)
         return True
 
     def store(self, runner: Runner, step: Step) -> bool:
@@ -272,6 +284,7 @@ class Simulation:
         end = self._fetch(runner.sm, runner.at, step[2] * step[-1])
         self.load_ends.append((end, step[2] * step[-1]))
         runner.open[False] = max(runner.open.get(False, 0.0), end)
+        runner.open.setdefault("asked", runner.at)
         runner.copies = max(runner.copies, end)
         return True
 
@@ -294,8 +307,9 @@ class Simulation:
             found = self.barriers[key] = Barrier(wanted)
         return found
 
-    def _contribute(self, key: tuple[Any, ...], arrivals: int, nbytes: int, at: float, wanted: int) -> None:
+    def _contribute(self, key: tuple[Any, ...], arrivals: int, nbytes: int, at: float, wanted: int, asked: float = NEVER) -> None:
         barrier = self._barrier(key, wanted)
+        barrier.asked = min(barrier.asked, asked)
         barrier.pending -= arrivals
         barrier.bytes += nbytes
         barrier.latest = max(barrier.latest, at)
@@ -303,6 +317,8 @@ class Simulation:
             self._complete(barrier)
 
     def _complete(self, barrier: Barrier) -> None:
+        if barrier.asked < NEVER:
+            barrier.since[len(barrier.done)], barrier.asked = barrier.asked, NEVER
         barrier.done.append(barrier.latest)
         barrier.pending, barrier.latest = barrier.wanted, 0.0
         barrier.met.clear()
@@ -324,6 +340,7 @@ class Simulation:
             return False
         if phases > 0:
             runner.at = max(runner.at, barrier.done[phases - 1] + latency)
+            runner.sm.took(barrier.since.pop(phases - 1, NEVER), runner.at)
         return True
 
     def wait(self, runner: Runner, step: Step) -> bool:

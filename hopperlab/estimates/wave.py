@@ -73,7 +73,7 @@ class Loads(Listener):
 
     def together(self) -> Together:
         """Sums by array."""
-        told = Together()
+        told, entries = Together(), []
         for array in {array for _, array, _, _ in self.found}:
             mine = [(slots, places, nbytes) for slots, a, places, nbytes in self.found if a == array]
             places = np.concatenate([p for _, p, _ in mine])
@@ -84,14 +84,30 @@ class Loads(Listener):
             each = np.bincount(where.ravel(), weights)
             _, of = np.unique(pairs[0], return_inverse=True)
             told.different[array] = float((np.bincount(of.ravel(), each) / np.maximum(1, np.bincount(of.ravel()))).sum())
+            same = np.r_[False, pairs[0, 1:] == pairs[0, :-1]]
+            entries.append((array, pairs[1], np.where(same, np.r_[-1, pairs[1, :-1]], -1), each))
+        between = _between(self.M.slots, entries)
+        for array, now, before, each in entries:
+            far, where = np.unique(between[before, now][before >= 0], return_inverse=True)
+            told.again[array] = list(zip(far.tolist(), np.bincount(where.ravel(), each[before >= 0]).tolist(), strict=True)) if len(far) else []
         return told
 
 
+def _between(slots: int, entries: list[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]) -> NDArray[Any]:
+    """[i, j]: bytes that differ, of those that CTAs after i and up to j ask for."""
+    fresh = np.zeros((slots + 1, slots))                             # [1 + i, j]: that j asks for, and i was the last one before it to
+    for _, now, before, each in entries:
+        np.add.at(fresh, (before + 1, now), each)
+    fresh = np.cumsum(fresh, axis=0)[1:]                             # [i, j]: that j asks for, and nobody after i before it
+    found: NDArray[Any] = np.cumsum(np.triu(fresh, 1), axis=1)
+    return found
+
+
 def of(sample: Sample) -> Together | None:
-    """What a wave of a sample's launch shares; None where it does not matter (all of it stays in the L2, or nothing is loaded twice), where too little was seen,
-    and for attention: its keys and values are wanted again by the tiles that come next, and memory brings them once (profiles.json)."""
+    """What a wave of a sample's launch shares; None where it does not matter (all of it stays in the L2, or nothing is loaded twice), and where too little was seen.
+    Attention asks for the keys and values of a head by many CTAs at about the same time, which all wait for them, and memory brings them once (profiles.json)."""
     if any(instr.op == "ex2" for instr in sample.machine.body):
-        return None
+        return Together(new=True)
     try:
         arrays, stored = amounts(sample, progress(sample))
     except NotEnough:

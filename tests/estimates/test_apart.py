@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CTAs that drift apart, what they then share, and what comes at memory's latency."""
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hopperlab.estimates import boards, chip, estimating, recorded, sample, sm, wave
+from hopperlab.estimates import trace as T
+from hopperlab.estimates.boards import Constant
+from hopperlab.estimates.programs import Actor
+from hopperlab.estimates.together import Together
+from hopperlab.measure.launches import gemm, variants
+from hopperlab.measure.launches import launch as steps
+
+H100 = boards.board("h100")
+MEMORY = sm.Memory(l2=64.0, store=1.0, lane_store=1.0, dram=64.0)
+
+
+def planned(launch):
+    return sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0]
+
+
+def arrays(m, n, k):
+    return np.zeros((m, k), np.uint16), np.zeros((n, k), np.uint16), np.zeros((m, n), np.uint16)
+
+
+NSIGHT = {"four stages, all wait for memory": (lambda a, b, c: steps.warp_specialized(a, b, c, 4, backend="emulator"), 4.365),
+          "six stages, nobody does": (lambda a, b, c: steps.warp_specialized(a, b, c, 6, backend="emulator"), 7.746),
+          "two CTAs an SM": (lambda a, b, c: variants.producer_warp(a, b, c, 3, backend="emulator"), 5.745),
+          "CTAs that begin together once": (lambda a, b, c: gemm.launch("pingpong", a, b, c, backend="emulator"), 1.619)}
+"""GB that memory brings at 8192 cubed on an H100 (benchmarks/drift.py)."""
+
+
+@pytest.mark.parametrize("name", NSIGHT)
+def test_memory_brings_what_was_counted_of_ctas_that_drift_apart_and_of_others(name):
+    make, counted = NSIGHT[name]
+    launch = make(*arrays(8192, 8192, 8192))
+    found = estimating.sampled(planned(launch), name)
+    assert chip.simulate(found, H100).traffic.unique / 1e9 == pytest.approx(counted, rel=0.15)
+
+
+def test_ctas_apart_share_what_the_l2_still_has_of_the_one_before():
+    """Six tiles, two rows of three: a row of A is wanted by the next CTA, a column of B by the third after."""
+    a, b, c = arrays(256, 384, 1024)
+    launch = variants.VARIANTS["tma_wgmma"](a, b, c, backend="emulator")
+    told = wave.together(planned(launch), 132)
+    near, far = sorted(told.asked, key=told.share)
+    box = told.asked[near] / 6                                   # of A and of B, each CTA as much
+    assert told.again[near] == [(pytest.approx(2 * box), pytest.approx(4 * box))], "the row itself and a column"
+    assert told.again[far] == [(pytest.approx(4 * box), pytest.approx(box)), (pytest.approx(5 * box), pytest.approx(2 * box))], "two columns more, and one row or both"
+    assert told.alone(near, 1, 2 * box, 3 * box) == pytest.approx(told.share(near)) and told.alone(far, 1, 2 * box, 3 * box) == 1
+    assert told.alone(far, 1, 3 * box, 5 * box) == pytest.approx((3 + 0.5 + 2) / 6), "half of one column is there"
+    assert told.alone(far, 2, 6 * box, 10 * box) == pytest.approx((3 + 0.5 + 2) / 6), "of twice the bytes as much in twice the L2"
+    assert told.alone(0, 1, 1, 2) == 0
+
+
+def test_drift_is_of_loads_that_are_used_late():
+    def part(cycles):
+        one = sm.Multiprocessor()
+        one.took(100.0, 100.0 + cycles)
+        one.took(sm.NEVER, 10.0)
+        return chip.drifted([one], H100)
+    held, free, most = (H100.number(name) for name in ("ahead_held", "ahead_free", "apart_most"))
+    assert part(held) == 0 and part((held + free) / 2) == pytest.approx(0.5) and part(2 * free) == most < 1
+    assert chip.drifted([sm.Multiprocessor()], H100) == 0
+
+
+def test_how_far_ahead_loads_run_is_counted_until_they_are_used():
+    """A load, and a wait after 5000 cycles of products; a group of cp.async, and a wait at once."""
+    load = [(T.LOAD, 0, 1024, ((0, 1024, 0),), 0, 1), (T.ARRIVE, 0, 0, 1, 1024, 1)]
+    group = [(T.CP_ASYNC, 0, 1024, 1), (T.COMMIT, -1, False, 1), (T.GROUPS, -1, False, 0, False, 1)]
+    steps_ = [*load, *group, *[(T.WGMMA, 0, 4)] * 40, (T.COMMIT, -1, "wgmma", 4), (T.PRODUCTS, 0, 0, 4), (T.WAIT, 0, 0, 1, 1)]
+    found = sm.Simulation(H100, MEMORY, {0: 1}, 8, 4, lambda index: SimpleNamespace(info=SimpleNamespace(n=256, rs=False)))
+    one = sm.Multiprocessor()
+    found.start([Actor(0, 0, 4, steps_)], 0, 0, one, 0.0, 1)
+    found.run()
+    assert one.taken == 2
+    assert 40 * 128 < one.ahead < 40 * 128 + 2500, "the group's latency once, and the load's until the products are done"
+
+
+def test_what_attention_loads_comes_at_memorys_latency():
+    launch = next(made for case in recorded.cases(("attention",), "h100") if "final D=64 causal" in case.name and (made := case.make()))
+    found = estimating.sampled(planned(launch), "attention")
+    assert found.wave == Together(new=True)
+    assert chip.traffic(found, chip.progress(found), H100, 4.0).fresh == 1
+    assert chip.traffic(replace(found, wave=None), chip.progress(found), H100, 4.0).fresh == 0.25
+    late = replace(H100, constants={**H100.constants, "tma_latency_memory": Constant(4000, "", "")})
+    assert chip.simulate(found, late).cycles > chip.simulate(found, H100).cycles + 2 * 2000
+
+
+def test_a_launch_that_drifts_for_a_time_takes_a_part_of_each():
+    busy = chip.Busy(0.4, 0, 0, 0, 0, 10.0, 0)
+    near = chip.Run(1000.0, busy, chip.Traffic(100.0, 0.0, 10.0), 1, 1.0, 1.0)
+    far = replace(near, cycles=2000.0, busy=replace(busy, wgmma=0.2, memory=40.0), traffic=replace(near.traffic, unique=80.0))
+    found = chip.mixed(near, far, 0.25)
+    assert found.cycles == 1250 and found.traffic.unique == pytest.approx(27.5)
+    assert found.busy.wgmma == pytest.approx(0.4 * 0.6 + 0.2 * 0.4) and found.busy.memory == pytest.approx(0.6 * 10 + 0.4 * 40)
