@@ -56,7 +56,7 @@ def clock(monkeypatch, tmp_path):
     monkeypatch.setattr(gemm_tuned, "board", lambda: "a board, driver 1")
     asked = []
     monkeypatch.setattr(search, "compile_ahead", lambda kernels: asked.extend(kernels) or [])
-    monkeypatch.setattr(search, "timed", lambda shape, choices, rounds, beside_cublas: {place: Sample((1.0 + abs(place - 3),) * rounds) for place in range(len(choices))})
+    monkeypatch.setattr(search, "timed", lambda shape, choices, rounds, families: {place: Sample((1.0 + abs(place - 3),) * rounds) for place in range(len(choices))})
     gemm_tuned._known.cache_clear()
     yield asked
     gemm_tuned._known.cache_clear()

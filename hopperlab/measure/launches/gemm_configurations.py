@@ -201,7 +201,8 @@ def per_sm(choice: Choice) -> int:
 
 SHARED_BYTES, SLOTS_BYTES = 232448, 20480                   # of a CTA; of C, of a consumer
 WIDEST_TURNED = {1: (128, 96), 2: (128, 96), 3: (64, 64)}   # by consumers: columns of a turned tile that leave as one slot, and the most in a slot where more do
-FEW_STAGES, MOST_STAGES = 4, 10                             # with more than the latter 250 launches took 2.5 per cent longer
+FEW_STAGES, MOST_STAGES = 4, 10                             # with more than the latter 250 launches took 2.5 per cent longer; see deepest
+FEW_TILES = SMS * 128 * 160                                 # elements of C
 SMALL_BYTES = 10e6                                          # of both operands: below, 128 bytes a miss bring the first tile sooner; above, 256 use memory better
 
 
@@ -215,6 +216,19 @@ def _fitted(choice: Final) -> Final | None:
         if best is None or stages >= FEW_STAGES or stages == best.stages:
             best = replace(choice, c_slots=slots, stages=min(MOST_STAGES, stages))
     return best if best and best.stages >= 3 and best.mail_bytes <= best.stages * (best.bm + best.bn) * 128 else None
+
+
+def few_tiles(m: int, n: int) -> bool:
+    """C has no more elements than an SM each can make a tile of 128x160 of: where copies' latency counts, and where the choice has trees of its own."""
+    return m * n <= FEW_TILES
+
+
+def deepest(choice: Final, m: int, n: int, k: int) -> Final | None:
+    """The same with as many stages as fit, beyond MOST_STAGES: one consumer's only tile of few, k in two parts at most. None where that is not so."""
+    stages = (SHARED_BYTES - replace(choice, stages=0).shared_bytes) // ((choice.bm + choice.bn) * 128 + 16)
+    alone = choice.consumers == 1 and choice.group == 0 and math.prod(choice.tiles(m, n)) <= clusters_at_once(choice.cluster)
+    more = MOST_STAGES < min(stages, _ceil(_ceil(k, 64), choice.split)) and choice.split <= 2
+    return replace(choice, stages=stages) if few_tiles(m, n) and alone and more else None
 
 
 def _heights(columns: int) -> Iterator[tuple[int, int]]:
@@ -266,7 +280,9 @@ def candidates(m: int, n: int, k: int, b_mn: bool = False) -> Iterator[Final]:
     """Every configuration worth considering for a product of m x n x k. b_mn: B is stored k x n, in panels of 64 columns."""
     for columns, swapped in _widths(m, n):
         if not b_mn or swapped or columns % 64 == 0:
-            yield from filter(None, (_fitted(replace(choice, b_mn=int(b_mn))) for choice in _tiled(m, n, k, columns, swapped)))
+            found = list(filter(None, (_fitted(replace(choice, b_mn=int(b_mn))) for choice in _tiled(m, n, k, columns, swapped))))
+            yield from found
+            yield from filter(None, (deepest(choice, m, n, k) for choice in found))
 
 
 def parsed(record: Record) -> Choice:
