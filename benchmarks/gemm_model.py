@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -116,11 +117,14 @@ class Measured:
         return np.array([times[one][np.argmin(expected[one])] / times[one].min() - 1 for one in self.search.shapes])
 
 
-def boosted(searches: list[Measured]) -> tuple[float, list[gemm_corrections.Tree]]:
+SETTINGS = {"max_iter": 400, "learning_rate": 0.06, "max_leaf_nodes": 24, "l2_regularization": 2.0, "min_samples_leaf": 20}
+
+
+def boosted(searches: Sequence[Measured], settings: Mapping[str, float] = SETTINGS) -> tuple[float, list[gemm_corrections.Tree]]:
     """Gradient-boosted trees fitted on searches, in the form of gemm_corrections.Trees."""
     from sklearn.ensemble import HistGradientBoostingRegressor
     rows, wanted, weights = (np.concatenate([getattr(one, name) for one in searches]) for name in ("rows", "wanted", "weights"))
-    found = HistGradientBoostingRegressor(max_iter=400, learning_rate=0.06, max_leaf_nodes=24, l2_regularization=2.0, min_samples_leaf=20, random_state=0)
+    found = HistGradientBoostingRegressor(**settings, random_state=0)
     found.fit(rows, wanted, sample_weight=weights)
     return float(found._baseline_prediction.ravel()[0]), [_tree(stage[0].nodes) for stage in found._predictors]
 
@@ -156,9 +160,14 @@ def write_trees(paths: list[Path]) -> None:
         print(f"{name}: picks lose {100 * before.mean():.2f} % by the formula (at most {100 * before.max():.1f}), {100 * after.mean():.2f} % with trees fitted on the "
               f"others ({100 * after.max():.1f}), over {len(after)} shapes", flush=True)
     base, trees = boosted(list(searches.values()))
-    lines = ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in trees)
-    gemm_corrections.FILE.write_text(f'{{"base": {base:.6g},\n "fitted_on": {json.dumps(list(searches))},\n "trees": [\n{lines}]}}\n', encoding="utf-8")
+    write(gemm_corrections.FILE, list(searches), base, trees)
     print(f"written: {gemm_corrections.FILE.name}, {len(trees)} trees over {sum(len(one.rows) for one in searches.values())} launches")
+
+
+def write(file: Path, names: Sequence[str], base: float, trees: Sequence[gemm_corrections.Tree]) -> None:
+    """Trees as gemm_corrections reads them."""
+    lines = ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in trees)
+    file.write_text(f'{{"base": {base:.6g},\n "fitted_on": {json.dumps(list(names))},\n "trees": [\n{lines}]}}\n', encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,16 +7,17 @@ from functools import lru_cache
 import numpy as np
 
 from . import gemm_corrections
-from .gemm_configurations import Choice, Final, SplitK, candidates, kernel_of
+from .gemm_configurations import Choice, Final, SplitK, candidates, few_tiles, kernel_of
 from .gemm_model import MODEL, microseconds
 
-
+AGAIN = 160                             # places that are ordered again where tiles are few: as many as the second corrections were fitted on
 WholeLines = tuple[bool, bool]                              # of A, of B
 
 
 @lru_cache(maxsize=256)
 def ranked(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: bool = False) -> tuple[Choice, ...]:
-    """All configurations worth considering for a product of m x n x k, the one expected to be fastest first: gemm_model's time, times its correction.
+    """All configurations worth considering for a product of m x n x k, the one expected to be fastest first: gemm_model's time, times its correction; where tiles
+    are few the first AGAIN are ordered by a second correction.
 
     whole_lines: the rows of A, and those of B as it is stored, begin at multiples of 128 bytes; None: as rows without gaps do. b_mn: B is stored k x n.
     """
@@ -24,7 +25,12 @@ def ranked(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: 
     found = list(candidates(m, n, k, b_mn))
     estimates = [microseconds(choice, m, n, k, MODEL, whole) for choice in found]
     expected = estimates * gemm_corrections.factors(found, m, n, k, estimates)
-    return tuple(found[place] for place in np.argsort(expected, kind="stable"))
+    order = np.argsort(expected, kind="stable")
+    if few_tiles(m, n):
+        first = order[:AGAIN]
+        again = expected[first] * gemm_corrections.factors([found[place] for place in first], m, n, k, [estimates[place] for place in first], gemm_corrections.FEW_FILE)
+        order[:AGAIN] = first[np.argsort(again, kind="stable")]
+    return tuple(found[place] for place in order)
 
 
 def choose(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: bool = False) -> Choice:

@@ -6,6 +6,9 @@ clusters that start late, launches of a wave and a bit, narrow slots of C. `pyth
 logarithm of measured over estimated time; gemm_corrections.json holds them and says on which searches (700 shapes, 660 of them random). Left out of the fit
 one search after the other, the picks take 1.8 per cent longer at the random shapes than the best that was tried, at most 28; by the formula alone 2.9, at most
 32. Repeated, a time differs by 2.3 per cent (standard deviation), so that one in this is luck. For ranking only: no corrected time is told.
+
+Products of few tiles (gemm_configurations.few_tiles) have a second group, gemm_corrections_few.json, fitted on what the first leaves over in searches at such
+shapes: `python -m benchmarks.few_tiles_model`.
 """
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ import numpy as np
 
 from .gemm_configurations import Final, clusters_at_once
 
-FILE = Path(__file__).with_name("gemm_corrections.json")
+FILE, FEW_FILE = (Path(__file__).with_name(name) for name in ("gemm_corrections.json", "gemm_corrections_few.json"))
 FEATURES = ("estimate", "m", "n", "k", "bm", "bn", "consumers", "stages", "cluster_m", "cluster_n", "single", "c_slots", "stagger", "in_step", "promotion",
             "swapped", "stream", "split", "b_mn", "width", "waves", "idle", "k_past", "n_past", "ragged", "ctas", "rows_used", "columns_used", "loaded",
             "used", "k_blocks", "asked", "work", "traffic", "traffic_rate", "tile", "cluster", "high", "last_wave", "work_rate", "c", "operands")
@@ -78,14 +81,15 @@ class Trees:
         return total + self.bound[trees, at].sum(axis=1)
 
 
-@lru_cache(maxsize=1)
-def _trees() -> Trees:
-    stored = json.loads(FILE.read_text(encoding="utf-8"))
+@lru_cache(maxsize=2)
+def trees(path: Path) -> Trees:
+    """Those of FILE or FEW_FILE."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
     return Trees(stored["base"], stored["trees"])
 
 
-def factors(choices: Sequence[Final], m: int, n: int, k: int, estimates: Sequence[float]) -> np.ndarray:
-    """By how much each configuration is likely to take longer than its estimate (microseconds), 1: as long."""
+def factors(choices: Sequence[Final], m: int, n: int, k: int, estimates: Sequence[float], file: Path = FILE) -> np.ndarray:
+    """By how much each configuration is likely to take longer than its estimate (microseconds), 1: as long. file: FEW_FILE, of what FILE's factors leave over."""
     if not choices:
         return np.ones(0)
-    return np.exp(_trees().of(np.array([features(choice, m, n, k, estimate) for choice, estimate in zip(choices, estimates, strict=True)], float)))
+    return np.exp(trees(file).of(np.array([features(choice, m, n, k, estimate) for choice, estimate in zip(choices, estimates, strict=True)], float)))
