@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fit the trees that order products of few tiles again (gemm_corrections.FEW_FILE): `python -m benchmarks.few_tiles_model SEARCH...` (needs scikit-learn).
 
-Each SEARCH is a file of `hopperlab bench search` or `python -m hopperlab.measure.suites.search`, of which shapes of few tiles count. What is fitted is what the
+Each SEARCH is a file of `hopperlab bench search` or `python -m hopperlab.measure.suites.search`, of which products with few elements of C count. What is fitted is what the
 first trees leave over, less its mean at each shape, since a shape's configurations compete with each other alone. Before it writes, it says what picks lose at
 shapes left out: each of FOLDS parts of the shapes by trees that were fitted on the others.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.gemm_model import Measured, boosted, write
 from hopperlab.measure import recordings
 from hopperlab.measure.launches import gemm_corrections
-from hopperlab.measure.launches.gemm_configurations import few_tiles
+from hopperlab.measure.launches.gemm_configurations import FEW_TILES
 from hopperlab.measure.recordings import Recording
 
 FOLDS = 4
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("searches", type=Path, nargs="+", metavar="SEARCH", help="recordings of a search")
     paths = parser.parse_args(arguments).searches
     loaded = [recordings.load(path.stem, path.parent) for path in paths]
-    searches = [of(one, {record.shape for record in one if few_tiles(*record.shape[:2])}) for one in loaded]
+    searches = [of(one, {record.shape for record in one if record.shape[0] * record.shape[1] <= FEW_TILES}) for one in loaded]
     names = [f"{path.stem} ({recordings.board_of(str(search.header['gpu']))})" for path, search in zip(paths, searches, strict=True)]
     for name, (before, after) in zip(names, left_out(searches), strict=True):
         print(f"{name}: picks lose {100 * before.mean():.2f} % (at most {100 * before.max():.1f}), {100 * after.mean():.2f} % ({100 * after.max():.1f}) with trees fitted on other "

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.measure.launches import attention, fp8
+from hopperlab.measure.launches import attention, fp8, gemm, operands
+from hopperlab.measure.launches.gemm_configurations import MOST_STAGES, candidates
 from hopperlab.measure.launches.random_cells import Cell, random_cells
 from hopperlab.measure.launches.random_shapes import fp8_shapes
 from hopperlab.measure.suites.race_attention import picked
@@ -15,6 +16,28 @@ from hopperlab.measure.suites.race_attention import picked
 BF16 = ml_dtypes.bfloat16
 PRODUCTS = list(dict.fromkeys(fp8.choose(*shape) for shape in fp8_shapes(300, 1)))
 CELLS = list(dict.fromkeys((cell.d, cell.causal, picked(cell)) for cell in map(Cell.of, random_cells(300, 1))))
+
+
+def deep_rings() -> list:
+    """Rings of more than MOST_STAGES: every width alone in a part of k, turned or not, in both orders of B; and every cluster."""
+    found: dict = {}
+    for choice in (choice for shape in ((128, 640, 2560), (32, 1408, 2560), (512, 1024, 7168)) for b_mn in (False, True) for choice in candidates(*shape, b_mn)):
+        if choice.stages > MOST_STAGES:
+            tile = (choice.bn, choice.split) if choice.cluster_m * choice.cluster_n == 1 else ("cluster", choice.cluster_m, choice.cluster_n)
+            found.setdefault((*tile, choice.swapped, choice.b_mn), choice)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("choice", deep_rings(), ids=str)
+@pytest.mark.sampled(every=17)
+def test_every_deep_ring_of_a_product_of_few_tiles(choice):
+    """More k-blocks than stages, so that every slot is used again."""
+    m, n, k = 140, 168, 64 * (choice.stages + 2) * choice.split + 8
+    a, b, c = operands.integer_bf16(np, (m, k), 1), operands.integer_bf16(np, (n, k), 2), np.full((m, n), 0x7FC0, np.uint16)
+    launch = gemm.final(a, np.ascontiguousarray(b.T).T if choice.b_mn else b, c, choice, backend="emulator")
+    with hl.emulate(schedule="random", seed=1, hazards="raise"):
+        launch()
+    assert (c == operands.bf16_bits(operands.bf16_values(a) @ operands.bf16_values(b).T)).all()
 
 
 @pytest.mark.parametrize("choice", PRODUCTS, ids=str)

@@ -8,8 +8,8 @@ import pytest
 from hopperlab.hopper import limits
 from hopperlab.measure import recordings
 from hopperlab.measure.launches import gemm, gemm_choice, gemm_corrections, gemm_model, gemm_tuned
-from hopperlab.measure.launches.gemm_configurations import Final, SplitK, StreamK, candidates, choice_named, kernel_of, parsed
-from hopperlab.measure.launches.random_shapes import MOST_FLOP, random_shapes
+from hopperlab.measure.launches.gemm_configurations import FEW_TILES, MOST_STAGES, Final, SplitK, StreamK, candidates, choice_named, few_tiles, kernel_of, parsed
+from hopperlab.measure.launches.random_shapes import MOST_FLOP, few_tiles_shapes, random_shapes
 
 SHAPES = [(16, 4096, 14336), (300, 1000, 2048), (1536,) * 3, (3072,) * 3, (4966, 328, 13360), (8192,) * 3, (1, 8, 8)]
 
@@ -63,11 +63,59 @@ def test_turned_tiles_leave_in_parts():
 
 
 def test_the_model_orders_what_it_ranks():
-    ranked = gemm_choice.ranked(1000, 2000, 3000)
-    estimates = [gemm_model.microseconds(choice, 1000, 2000, 3000, whole_lines=(False, False)) for choice in ranked]
-    times = estimates * gemm_corrections.factors(ranked, 1000, 2000, 3000, estimates)
-    assert list(times) == sorted(times) and ranked[0] == gemm_choice.choose(1000, 2000, 3000)
+    ranked = gemm_choice.ranked(2000, 3000, 1000)
+    estimates = [gemm_model.microseconds(choice, 2000, 3000, 1000, whole_lines=(False, False)) for choice in ranked]
+    times = estimates * gemm_corrections.factors(ranked, 2000, 3000, 1000, estimates)
+    assert list(times) == sorted(times) and ranked[0] == gemm_choice.choose(2000, 3000, 1000)
     assert np.argmin(estimates) < len(ranked) // 4
+
+
+def expected(shape, choices, *files):
+    """Microseconds of configurations by the formula and these corrections."""
+    whole = (shape[2] % 64 == 0,) * 2
+    estimates = np.array([gemm_model.microseconds(choice, *shape, whole_lines=whole) for choice in choices])
+    return estimates * np.prod([gemm_corrections.factors(choices, *shape, estimates, file) for file in files], axis=0)
+
+
+def test_where_tiles_are_few_the_first_are_ordered_again():
+    """The first AGAIN by both groups of trees; they, and what stands behind them, are those of the first group."""
+    shape = (128, 640, 2560)
+    ranked = gemm_choice.ranked(*shape)
+    first, both = expected(shape, ranked, gemm_corrections.FILE), expected(shape, ranked, gemm_corrections.FILE, gemm_corrections.FEW_FILE)
+    assert list(both[:gemm_choice.AGAIN]) == sorted(both[:gemm_choice.AGAIN]) != sorted(both)[:gemm_choice.AGAIN]
+    assert max(first[:gemm_choice.AGAIN]) <= min(first[gemm_choice.AGAIN:]) and list(first[gemm_choice.AGAIN:]) == sorted(first[gemm_choice.AGAIN:])
+
+
+def test_other_products_are_picked_as_before(monkeypatch):
+    """Beyond what the second trees were fitted on, nobody asks them, and no ring is deeper than MOST_STAGES."""
+    asked = []
+    monkeypatch.setattr(gemm_corrections, "trees", lambda file, real=gemm_corrections.trees: asked.append(file) or real(file))
+    gemm_choice.ranked.cache_clear()
+    for shape in ((1664, 1672, 2048), (8, 1024, 4096), (32, 8192, 4096), (512, 512, 512), (512, 1024, 16448), (4096,) * 3):
+        assert max(choice.stages for choice in gemm_choice.ranked(*shape)) <= MOST_STAGES, shape
+    assert set(asked) == {gemm_corrections.FILE}
+    gemm_choice.ranked(512, 1024, 7168)
+    assert asked[-1] == gemm_corrections.FEW_FILE
+
+
+def test_rings_are_as_deep_as_fits_where_one_consumer_has_one_tile_of_few():
+    found = [choice for choice in candidates(512, 1024, 7168) if choice.stages > MOST_STAGES]
+    assert {(choice.bn, choice.stages) for choice in found if choice.cluster == 1} == {(64, 13), (80, 12)}
+    assert all(choice.consumers == 1 and choice.group == 0 and choice.split <= 2 for choice in found)
+    assert all(choice.shared_bytes + (choice.bm + choice.bn) * 128 + 16 > limits.SHARED_PER_BLOCK for choice in found), "one stage more does not fit"
+    assert not [choice for choice in candidates(512, 1024, 1024) if choice.split == 2 and choice.stages > MOST_STAGES], "8 k-blocks each"
+
+
+def test_second_corrections_help_where_tiles_are_few():
+    """Over the recording `search_few`, on which they were fitted with others: what is picked loses less than by the first trees alone."""
+    before, after = [], []
+    records = [(record, parsed(record)) for record in recordings.load("search_few")]
+    for shape in dict.fromkeys(record.shape for record, _ in records):
+        choices, times = zip(*[(choice, record.ms) for record, choice in records if record.shape == shape and not choice.b_mn], strict=True)
+        times = np.array(times) / min(times)
+        before.append(times[np.argmin(expected(shape, choices, gemm_corrections.FILE))])
+        after.append(times[np.argmin(expected(shape, choices, gemm_corrections.FILE, gemm_corrections.FEW_FILE))])
+    assert np.mean(after) < np.mean(before) - 0.005
 
 
 def test_corrections_follow_their_trees():
@@ -123,6 +171,14 @@ def test_random_shapes_are_what_they_say():
     assert shapes == random_shapes(400, 5) and shapes[:60] == random_shapes(60, 5) and shapes != random_shapes(400, 6)
     assert all(2 * m * n * k <= MOST_FLOP and m >= 1 and n % 8 == 0 and k % 8 == 0 for m, n, k in shapes)
     assert 120 < sum(n % 128 == 0 and k % 128 == 0 for _, n, k in shapes) < 280 and min(m for m, _, _ in shapes) < 40
+
+
+def test_random_shapes_of_few_tiles_are_few():
+    shapes = few_tiles_shapes(100, 5)
+    assert len(set(shapes)) == 100 and shapes[:40] == few_tiles_shapes(40, 5) and all(few_tiles(*shape) for shape in shapes)
+    assert max(m * n for m, n, _ in shapes) > 0.9 * FEW_TILES and few_tiles(2048, 1320, 1024) and not few_tiles(2048, 1321, 1024)
+    judged, fitted = ({record.shape for record in recordings.load(name, board="h100")} for name in ("products_best", "search_few"))
+    assert not judged & fitted
 
 
 def test_what_tune_found_is_remembered_by_board(monkeypatch, tmp_path):

@@ -26,7 +26,7 @@ def ranked(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: 
     estimates = [microseconds(choice, m, n, k, MODEL, whole) for choice in found]
     expected = estimates * gemm_corrections.factors(found, m, n, k, estimates)
     order = np.argsort(expected, kind="stable")
-    if few_tiles(m, n):
+    if few_tiles(m, n, k):
         first = order[:AGAIN]
         again = expected[first] * gemm_corrections.factors([found[place] for place in first], m, n, k, [estimates[place] for place in first], gemm_corrections.FEW_FILE)
         order[:AGAIN] = first[np.argsort(again, kind="stable")]

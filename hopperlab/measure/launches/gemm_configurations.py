@@ -202,7 +202,8 @@ def per_sm(choice: Choice) -> int:
 SHARED_BYTES, SLOTS_BYTES = 232448, 20480                   # of a CTA; of C, of a consumer
 WIDEST_TURNED = {1: (128, 96), 2: (128, 96), 3: (64, 64)}   # by consumers: columns of a turned tile that leave as one slot, and the most in a slot where more do
 FEW_STAGES, MOST_STAGES = 4, 10                             # with more than the latter 250 launches took 2.5 per cent longer; see deepest
-FEW_TILES = SMS * 128 * 160                                 # elements of C
+FEW_TILES = SMS * 128 * 160                                 # elements of C: a tile of 128x160 for each SM
+FEW = (16, 256, 1024), (2048, 4096, 16384)                  # least and most m, n, k of products of few tiles
 SMALL_BYTES = 10e6                                          # of both operands: below, 128 bytes a miss bring the first tile sooner; above, 256 use memory better
 
 
@@ -218,9 +219,9 @@ def _fitted(choice: Final) -> Final | None:
     return best if best and best.stages >= 3 and best.mail_bytes <= best.stages * (best.bm + best.bn) * 128 else None
 
 
-def few_tiles(m: int, n: int) -> bool:
-    """C has no more elements than an SM each can make a tile of 128x160 of: where copies' latency counts, and where the choice has trees of its own."""
-    return m * n <= FEW_TILES
+def few_tiles(m: int, n: int, k: int) -> bool:
+    """A product of few tiles and a deep k, where the copies' latency counts: those that the choice's second trees were fitted on."""
+    return m * n <= FEW_TILES and all(low <= size <= high for size, low, high in zip((m, n, k), *FEW, strict=True))
 
 
 def deepest(choice: Final, m: int, n: int, k: int) -> Final | None:
@@ -228,7 +229,7 @@ def deepest(choice: Final, m: int, n: int, k: int) -> Final | None:
     stages = (SHARED_BYTES - replace(choice, stages=0).shared_bytes) // ((choice.bm + choice.bn) * 128 + 16)
     alone = choice.consumers == 1 and choice.group == 0 and math.prod(choice.tiles(m, n)) <= clusters_at_once(choice.cluster)
     more = MOST_STAGES < min(stages, _ceil(_ceil(k, 64), choice.split)) and choice.split <= 2
-    return replace(choice, stages=stages) if few_tiles(m, n) and alone and more else None
+    return replace(choice, stages=stages) if few_tiles(m, n, k) and alone and more else None
 
 
 def _heights(columns: int) -> Iterator[tuple[int, int]]:

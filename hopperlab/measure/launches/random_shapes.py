@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .gemm_configurations import few_tiles
+from .gemm_configurations import FEW, few_tiles
 
 MOST_FLOP = 2e13
 Sizes = tuple[int, int, int]
 SMALLEST, LARGEST = (16, 256, 256), (16384, 16384, 16384)
-FEW = (16, 256, 1024), (2048, 4096, 16384)
 
 
 def random_shapes(count: int, seed: int, k_of: int = 1) -> list[tuple[int, int, int]]:
@@ -22,8 +21,8 @@ def random_shapes(count: int, seed: int, k_of: int = 1) -> list[tuple[int, int, 
 
 
 def few_tiles_shapes(count: int, seed: int) -> list[tuple[int, int, int]]:
-    """The same with few tiles (gemm_configurations.few_tiles) and a deep k: m from 16 to 2048, n from 256 to 4096, k from 1024 to 16384; none twice."""
-    drawn = dict.fromkeys(shape for _, shape in zip(range(9 * count), _drawn(np.random.default_rng(seed), 1, *FEW), strict=False) if few_tiles(*shape[:2]))
+    """The same with few tiles and a deep k (gemm_configurations.FEW): m from 16 to 2048, n from 256 to 4096, k from 1024 to 16384; none twice."""
+    drawn = dict.fromkeys(shape for _, shape in zip(range(9 * count), _drawn(np.random.default_rng(seed), 1, *FEW), strict=False) if few_tiles(*shape))
     return list(drawn)[:count]
 
 
