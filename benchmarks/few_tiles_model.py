@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fit the trees that order products of few tiles again (gemm_corrections.FEW_FILE): `python -m benchmarks.few_tiles_model SEARCH...` (needs scikit-learn).
 
-Each SEARCH is a file of `hopperlab bench search` or `python -m hopperlab.measure.suites.search`, of which products with few elements of C count. What is fitted is what the
-first trees leave over, less its mean at each shape, since a shape's configurations compete with each other alone. Before it writes, it says what picks lose at
-shapes left out: each of FOLDS parts of the shapes by trees that were fitted on the others.
+Each SEARCH is a file of `hopperlab bench search` or `python -m hopperlab.measure.suites.search`, of which products with few elements of C count. What is
+fitted is what the first trees leave over, less its mean at each shape, since a shape's configurations compete with each other alone. Before it writes, it says
+what picks lose at shapes left out: each of FOLDS parts of the shapes by trees that were fitted on the others.
 """
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     searches = [of(one, {record.shape for record in one if record.shape[0] * record.shape[1] <= FEW_TILES}) for one in loaded]
     names = [f"{path.stem} ({recordings.board_of(str(search.header['gpu']))})" for path, search in zip(paths, searches, strict=True)]
     for name, (before, after) in zip(names, left_out(searches), strict=True):
-        print(f"{name}: picks lose {100 * before.mean():.2f} % (at most {100 * before.max():.1f}), {100 * after.mean():.2f} % ({100 * after.max():.1f}) with trees fitted on other "
-              f"shapes, over {len(after)} shapes and orders of B", flush=True)
+        print(f"{name}: picks lose {100 * before.mean():.2f} % (at most {100 * before.max():.1f}), {100 * after.mean():.2f} % ({100 * after.max():.1f}) with "
+              f"trees fitted on other shapes, over {len(after)} shapes and orders of B", flush=True)
     base, trees = boosted([Left(search) for search in searches], SETTINGS)
     write(gemm_corrections.FEW_FILE, names, base, trees)
     print(f"written: {gemm_corrections.FEW_FILE.name}, {len(trees)} trees over {sum(len(search) for search in searches)} launches")

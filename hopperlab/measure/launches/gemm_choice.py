@@ -28,7 +28,8 @@ def ranked(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: 
     order = np.argsort(expected, kind="stable")
     if few_tiles(m, n, k):
         first = order[:AGAIN]
-        again = expected[first] * gemm_corrections.factors([found[place] for place in first], m, n, k, [estimates[place] for place in first], gemm_corrections.FEW_FILE)
+        among, guesses = zip(*((found[place], estimates[place]) for place in first), strict=True)
+        again = expected[first] * gemm_corrections.factors(among, m, n, k, guesses, gemm_corrections.FEW_FILE)
         order[:AGAIN] = first[np.argsort(again, kind="stable")]
     return tuple(found[place] for place in order)
 

@@ -32,8 +32,9 @@ SEED, COUNT = 20261106, 60                                  # shapes for fitting
 METHOD = ("at each random shape the configurations that the cost model ranks first and some drawn from the others, each checked against fp32, timed in "
           "turns beside cuBLAS's entry points and layouts: single launches after a 512 MiB write, medians; random normal inputs")
 FEW_SEED, FEW_COUNT = 202611266, 40
-FEW_METHOD = (METHOD.replace("at each random shape", "at each random shape of few tiles and a deep k").replace("some drawn from the others", "some drawn from those behind "
-              "them, one consumer's tiles with the deepest ring among them").replace("layouts:", "layouts and the fastest of cuBLASLt's eight best candidates:"))
+FEW_METHOD = (METHOD.replace("at each random shape", "at each random shape of few tiles and a deep k")
+              .replace("some drawn from the others", "some drawn from those behind them, one consumer's tiles with the deepest ring among them")
+              .replace("layouts:", "layouts and the fastest of cuBLASLt's eight best candidates:"))
 CUBLAS = ("cublas", "cublaslt", "torch")
 
 

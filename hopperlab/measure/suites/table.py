@@ -131,8 +131,8 @@ SUITES: tuple[Suite, ...] = (
           "configurations of `final` at random shapes beside cuBLAS, `note` is the place in the cost model's ranking: what the model is fitted on",
           rounds=9, keeps=True, shown="suites.search:shown", method="suites.search:METHOD"),
     Suite("search", "search_few", "suites.search:measure_few", f"hopperlab bench search --kernels search_few {_OUT}",
-          "the same at random shapes of few tiles and a deep k, the deepest rings among the configurations, beside cuBLASLt's eight best candidates, too: what the choice's "
-          "second trees are fitted on", keeps=True, shown="suites.search:shown", method="suites.search:FEW_METHOD"),
+          "the same at random shapes of few tiles and a deep k, the deepest rings among the configurations, beside cuBLASLt's eight best candidates, too: what the "
+          "choice's second trees are fitted on", keeps=True, shown="suites.search:shown", method="suites.search:FEW_METHOD"),
     Suite("search", "search_fp8", "suites.search_random:fp8", f"hopperlab bench search --kernels search_fp8 {_OUT}",
           "configurations of the fp8 product that its model ranks first (`tried`, `note` names them) and the one that is picked (`final`) beside cuBLASLt, "
           "at random shapes: what that model is fitted on", keeps=True, shown="suites.search_random:shown", method="suites.search_random:METHOD"),
