@@ -98,6 +98,21 @@ def test_other_products_are_picked_as_before(monkeypatch):
     assert asked[-1] == gemm_corrections.FEW_FILE
 
 
+def test_what_is_fitted_is_what_the_first_trees_leave_over():
+    """Of benchmarks.few_tiles_model: without second trees its losses are those of the first, and the mean that is left at a shape counts for nothing."""
+    few_tiles_model = pytest.importorskip("benchmarks.few_tiles_model", reason="a checkout of the repository")
+    recording = recordings.load("search_few")
+    shape = next(iter(recording)).shape
+    left = few_tiles_model.Left(few_tiles_model.of(recording, {shape}))
+    found = [(record.ms, parsed(record)) for record in recording if record.shape == shape]
+    for place, b_mn in enumerate((0, 1)):
+        times, choices = zip(*[(ms, choice) for ms, choice in found if choice.b_mn == b_mn], strict=True)
+        loss = times[np.argmin(expected(shape, choices, gemm_corrections.FILE))] / min(times) - 1
+        assert left.losses(np.zeros(len(found)))[place] == pytest.approx(loss)
+        one = left.search.shapes[place]
+        assert np.average(left.wanted[one], weights=left.weights[one]) == pytest.approx(0) and left.losses(left.wanted)[place] == 0
+
+
 def test_rings_are_as_deep_as_fits_where_one_consumer_has_one_tile_of_few():
     found = [choice for choice in candidates(512, 1024, 7168) if choice.stages > MOST_STAGES]
     assert {(choice.bn, choice.stages) for choice in found if choice.cluster == 1} == {(64, 13), (80, 12)}

@@ -5,7 +5,8 @@ import pytest
 from hopperlab import measure
 from hopperlab.measure import recordings
 from hopperlab.measure.launches import gemm_choice, gemm_tuned
-from hopperlab.measure.launches.random_shapes import random_shapes
+from hopperlab.measure.launches.gemm_configurations import MOST_STAGES
+from hopperlab.measure.launches.random_shapes import few_tiles_shapes, random_shapes
 from hopperlab.measure.machine.timing import Sample
 from hopperlab.measure.recordings import Record
 from hopperlab.measure.suites import compile_ahead, race, report, search
@@ -47,6 +48,32 @@ def test_the_searchs_table_is_the_recordings():
     shapes = {record.shape for record in recording}
     firsts = [record.ratio for record in recording if record.note == "1"]
     assert len(firsts) == len(shapes) == told.count("BM=") and f"({min(firsts):.3f} to {max(firsts):.3f}) over {len(shapes)} cells" in told
+
+
+def test_a_search_of_few_tiles_tries_the_first_and_deep_rings():
+    """As many as FEW says of each order of B, none twice, the first of both rankings among them; the same every time."""
+    shape = (128, 640, 2560)
+    found = search.few(shape)
+    assert found == search.few(shape) and len(found) == len(set(found)) == sum(sum(search.FEW[b_mn]) - search.FEW[b_mn][2] for b_mn in (False, True))
+    for b_mn in (False, True):
+        ranked, mine = gemm_choice.ranked(*shape, b_mn=b_mn), [choice for choice in found if choice.b_mn == b_mn]
+        assert mine[:search.FEW[b_mn][0]] == list(ranked[:search.FEW[b_mn][0]])
+        assert len([choice for choice in mine if choice.stages > MOST_STAGES]) >= sum(search.FEW[b_mn][3:])
+    assert not any(choice.b_mn for choice in search.few((128, 644, 2560))), "rows of n that TMA cannot read"
+
+
+def test_a_search_keeps_what_it_has_after_each_shape(monkeypatch):
+    asked, kept = [], []
+    monkeypatch.setattr(search, "compile_ahead", lambda kernels, say: asked.extend(kernels) or [])
+
+    def timed(shape, choices, rounds):
+        return {**{place: Sample((1.0 + place,) * rounds) for place in range(len(choices))}, "torch TN": Sample((2.0,) * rounds)}
+    monkeypatch.setattr(search, "timed", timed)
+    monkeypatch.setattr(search, "_free", lambda: None)
+    records = search.measure_few(3, lambda records: kept.append(len(records)), seed=5, count=2)
+    shapes = few_tiles_shapes(2, 5)
+    assert list(dict.fromkeys(record.shape for record in records)) == shapes and kept == [len(search.few(shapes[0])), len(records)] and len(asked) == len(records)
+    assert [record.ratio for record in records if record.note == "1"] == [2.0, 2.0] and {record.peer for record in records} == {"cuBLAS (torch TN)"}
 
 
 @pytest.fixture
