@@ -18,7 +18,8 @@ import numpy as np
 from benchmarks.gemm_model import Measured, boosted, write
 from hopperlab.measure import recordings
 from hopperlab.measure.launches import gemm_corrections
-from hopperlab.measure.launches.gemm_configurations import FEW_TILES
+from hopperlab.measure.launches.gemm_choice import MARGIN
+from hopperlab.measure.launches.gemm_configurations import DEEP_COLUMNS, FEW_TILES, MOST_STAGES, parsed
 from hopperlab.measure.recordings import Recording
 
 FOLDS = 4
@@ -35,10 +36,23 @@ class Left(Measured):
         for one in self.search.shapes:
             self.wanted[one] -= np.average(self.wanted[one], weights=self.weights[one])
 
+    def losses(self, corrections: np.ndarray) -> np.ndarray:
+        """By shape: the time of what is picked with these corrections, over the shortest, less 1; within MARGIN the first trees' pick stays."""
+        kept = corrections.copy()
+        for one in self.search.shapes:
+            kept[one.start + int(np.argmin(self.estimates[one]))] -= np.log(MARGIN)
+        return super().losses(kept)
+
 
 def of(recording: Recording, shapes: Collection[tuple[int, ...]]) -> Recording:
     """Its records of these shapes."""
     return replace(recording, records=tuple(record for record in recording if record.shape in shapes))
+
+
+def offered(recording: Recording) -> Recording:
+    """Its records of configurations that the choice has; the searches have narrow tiles with deep rings, too."""
+    choices = {record: parsed(record) for record in recording}
+    return replace(recording, records=tuple(record for record, choice in choices.items() if choice.bn >= DEEP_COLUMNS or getattr(choice, "stages", 0) <= MOST_STAGES))
 
 
 def left_out(searches: Sequence[Recording]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -50,7 +64,7 @@ def left_out(searches: Sequence[Recording]) -> list[tuple[np.ndarray, np.ndarray
         out = set(shapes[part::FOLDS])
         trees = gemm_corrections.Trees(*boosted([Left(of(search, {*shapes} - out)) for search in searches], SETTINGS))
         for losses, search in zip(found, searches, strict=True):
-            judged = Left(of(search, out))
+            judged = Left(offered(of(search, out)))
             losses.append((judged.losses(np.zeros(len(judged.rows))), judged.losses(trees.of(judged.rows))))
     return [(np.concatenate([before for before, _ in losses]), np.concatenate([after for _, after in losses])) for losses in found]
 

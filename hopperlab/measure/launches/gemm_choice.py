@@ -10,6 +10,7 @@ from . import gemm_corrections
 from .gemm_configurations import Choice, Final, SplitK, candidates, few_tiles, kernel_of
 from .gemm_model import MODEL, microseconds
 
+MARGIN = 1.01                           # by which the second corrections must expect another configuration to be faster than the first's pick
 AGAIN = 160                             # places that are ordered again where tiles are few: as many as the second corrections were fitted on
 WholeLines = tuple[bool, bool]                              # of A, of B
 
@@ -17,7 +18,7 @@ WholeLines = tuple[bool, bool]                              # of A, of B
 @lru_cache(maxsize=256)
 def ranked(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: bool = False) -> tuple[Choice, ...]:
     """All configurations worth considering for a product of m x n x k, the one expected to be fastest first: gemm_model's time, times its correction; where tiles
-    are few the first AGAIN are ordered by a second correction.
+    are few the first AGAIN are ordered by a second correction, and the first one stays where that is within MARGIN.
 
     whole_lines: the rows of A, and those of B as it is stored, begin at multiples of 128 bytes; None: as rows without gaps do. b_mn: B is stored k x n.
     """
@@ -30,6 +31,7 @@ def ranked(m: int, n: int, k: int, whole_lines: WholeLines | None = None, b_mn: 
         first = order[:AGAIN]
         among, guesses = zip(*((found[place], estimates[place]) for place in first), strict=True)
         again = expected[first] * gemm_corrections.factors(among, m, n, k, guesses, gemm_corrections.FEW_FILE)
+        again[0] /= MARGIN
         order[:AGAIN] = first[np.argsort(again, kind="stable")]
     return tuple(found[place] for place in order)
 

@@ -203,6 +203,7 @@ SHARED_BYTES, SLOTS_BYTES = 232448, 20480                   # of a CTA; of C, of
 WIDEST_TURNED = {1: (128, 96), 2: (128, 96), 3: (64, 64)}   # by consumers: columns of a turned tile that leave as one slot, and the most in a slot where more do
 FEW_STAGES, MOST_STAGES = 4, 10                             # with more than the latter 250 launches took 2.5 per cent longer; see deepest
 FEW_TILES = SMS * 128 * 160                                 # elements of C: a tile of 128x160 for each SM
+DEEP_COLUMNS = 64                                           # least, of a tile with more than MOST_STAGES: narrower ones, of 14 to 22 stages, lost
 FEW = (16, 256, 1024), (2048, 4096, 16384)                  # least and most m, n, k of products of few tiles
 SMALL_BYTES = 10e6                                          # of both operands: below, 128 bytes a miss bring the first tile sooner; above, 256 use memory better
 
@@ -228,7 +229,7 @@ def deepest(choice: Final, m: int, n: int, k: int) -> Final | None:
     """The same with as many stages as fit, beyond MOST_STAGES: one consumer's only tile of few, k in two parts at most. None where that is not so."""
     stages = (SHARED_BYTES - replace(choice, stages=0).shared_bytes) // ((choice.bm + choice.bn) * 128 + 16)
     alone = choice.consumers == 1 and choice.group == 0 and math.prod(choice.tiles(m, n)) <= clusters_at_once(choice.cluster)
-    more = MOST_STAGES < min(stages, _ceil(_ceil(k, 64), choice.split)) and choice.split <= 2
+    more = MOST_STAGES < min(stages, _ceil(_ceil(k, 64), choice.split)) and choice.split <= 2 and choice.bn >= DEEP_COLUMNS
     return replace(choice, stages=stages) if few_tiles(m, n, k) and alone and more else None
 
 
