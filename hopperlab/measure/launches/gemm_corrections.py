@@ -8,7 +8,7 @@ one search after the other, the picks take 1.8 per cent longer at the random sha
 32. Repeated, a time differs by 2.3 per cent (standard deviation), so that one in this is luck. For ranking only: no corrected time is told.
 
 Products of few tiles (gemm_configurations.few_tiles) have a second group, gemm_corrections_few.json, fitted on what the first leaves over in searches at such
-shapes (338 more): `python -m benchmarks.few_tiles_model`. At shapes left out of its fit the picks lose 2.4 instead of 3.2 per cent to the best that was tried.
+shapes (338 more): `python -m benchmarks.few_tiles_model`. At shapes left out of its fit the picks lose 2.4 instead of 3.0 per cent to the best that was tried.
 """
 from __future__ import annotations
 
