@@ -181,6 +181,7 @@ def test_lines_broken_between_chinese_characters_are_joined_outside_of_code():
     assert language_edition._one_line("一句。\n又一句 a\n> 引，\n> 文\n\n- 项\n- 目\n```text\n码\n码\n```") == "一句。又一句 a\n> 引，文\n\n- 项\n- 目\n```text\n码\n码\n```"
 
 
+@pytest.mark.thorough
 def test_words_of_outputs_and_under_repairs_come_from_the_table(chinese):
     cells = {cell.id: cell for cell in nbformat.read(chinese / "notebooks" / "00_start_here.ipynb", 4).cells}
     assert "你还没有投票" in str(cells["verdict"].outputs) and "<summary>提示</summary>" in cells["text-repair-kernel-1"].source

@@ -51,6 +51,7 @@ def test_links_lead_somewhere():
             assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+@pytest.mark.thorough
 def test_snippets_of_the_guide_run(capsys):
     """The python blocks of emulator.md, in order, in one namespace."""
     names: dict = {}

@@ -119,6 +119,7 @@ def test_the_budget_may_come_from_the_environment(monkeypatch):
         launch(LIMIT, (np.zeros(1, np.int32), np.zeros(1, np.int32)))
 
 
+@pytest.mark.thorough
 def test_a_loop_that_changes_memory_and_watches_a_clock_has_a_budget():
     source = 'extern "C" __global__ void f(volatile int* flag) { long long t = clock64();\nwhile (!*flag && clock64() - t < 1000000000000000ll) ++flag[1]; }'
     with pytest.raises(hl.DeadlockError, match=r"(?s)601 rounds in which only these loops ran, though they change memory.*kernel.cu:2"):
@@ -136,6 +137,7 @@ ENDING = {
 
 
 @pytest.mark.parametrize("body", ENDING.values(), ids=ENDING)
+@pytest.mark.thorough
 def test_a_long_loop_that_changes_what_it_reads_ends(body):
     out = np.zeros(1, np.int32)
     source = f'extern "C" __global__ void f(int* a, int* out) {{ {body} }}'

@@ -191,6 +191,7 @@ def test_spinning_on_a_flag_gives_way_to_its_writer(schedule):
     assert flag[0] == 6 and out.tolist() == [7 * b for b in range(6)]
 
 
+@pytest.mark.thorough
 def test_spin_lock_with_compare_and_swap():
     source = r"""
     extern "C" __global__ void lock(int* mutex, volatile int* counter) {

@@ -181,7 +181,7 @@ def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     assert kind in named(choice, schedule, (change,)) and kind not in named(choice, schedule)
 
 
-@pytest.mark.parametrize("choice", [Final(blocks=2), SplitK(stages=3), StreamK(blocks=3)], ids=str)
+@pytest.mark.parametrize("choice", [Final(blocks=2), SplitK(stages=3), pytest.param(StreamK(blocks=3), marks=pytest.mark.thorough)], ids=str)
 def test_rows_of_the_operands_may_lie_apart(choice):
     a, b = operands.integer_bf16(np, (130, 216), 1)[:, :200], operands.integer_bf16(np, (264, 208), 2)[:, :200]
     c = np.full((130, 264), 0x7FC0, np.uint16)

@@ -228,6 +228,7 @@ def test_the_choice_fits_the_machine(shape):
 
 @pytest.mark.parametrize("what", [4, 8, "sparse"])
 @pytest.mark.sampled(every=3)
+@pytest.mark.thorough
 def test_what_is_chosen_keeps_its_registers(what):
     """At shapes of many kinds: nothing, or a word or two in the epilogue, goes to local memory."""
     spilled, shapes = {}, itertools.product((1, 16, 33, 64, 129, 300, 1000, 4096), (256, 768, 1920, 4096, 11008), (512, 2048, 8192))

@@ -21,6 +21,7 @@ def no_ptxas(monkeypatch):
     monkeypatch.setattr(assemble, "ptxas", lambda: None)
 
 
+@pytest.mark.thorough
 def test_what_is_kept_is_what_ptxas_says():
     said_by = machine_facts.kept()["said_by"]
     if not toolchain.has_nvrtc() or ".".join(map(str, toolchain.nvrtc_version())) != said_by:

@@ -82,6 +82,7 @@ def test_a_check_passes_what_is_right_and_tells_what_is_wrong(stand_in, monkeypa
     assert backward.check("64: bulk") == 1 and "25.00% wrong at length 70 full" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_bits_and_errors_come_from_runs(stand_in, monkeypatch):
     monkeypatch.setattr(backward, "BIT_RUNS", 2)
     monkeypatch.setattr(backward, "HIDDEN", 128)

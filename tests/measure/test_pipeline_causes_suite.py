@@ -82,6 +82,7 @@ def test_what_does_not_compile_is_told(stand_in, monkeypatch):
 
 
 @pytest.mark.assembled
+@pytest.mark.thorough
 def test_the_registers_are_what_was_asked_for():
     x = np.zeros((128, 128), np.uint16)
     wide, narrow = (pipelines.Choice("block's pipeline", "before", 6, blocks).launch(x, x, x, "emulator").kernel.use.registers for blocks in (1, 2))

@@ -114,6 +114,7 @@ def test_readmes_tables_are_those_of_the_recordings():
     assert readme.rendered(listed, targets.table(), readme.BEGIN_TARGETS, readme.END_TARGETS) == listed, "recordings/README.md is stale: as above"
 
 
+@pytest.mark.thorough
 def test_a_stale_readme_is_noticed_and_mended(tmp_path, capsys):
     path, listed = tmp_path / "README.md", tmp_path / "list.md"
     path.write_text(f"before\n{readme.BEGIN}\nold numbers\n{readme.END}\nafter\n")
