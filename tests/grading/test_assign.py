@@ -31,6 +31,7 @@ def test_constants_and_texts_are_those_of_the_key(edition):
     assert f"STAGES = {stages}" in cells["answer-04-2"]
 
 
+@pytest.mark.thorough
 def test_learners_get_no_solution_no_hidden_check_and_no_key(edition):
     for path in edition.learners.rglob("*.ipynb"):
         text = path.read_text()

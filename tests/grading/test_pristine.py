@@ -55,6 +55,7 @@ def test_unsolved_notebook_fails(desk):
     assert code == 1 and "is not right yet" in printed
 
 
+@pytest.mark.thorough
 def test_solved_notebook_passes(desk):
     change(desk, solve)
     code, printed = nbval(desk)

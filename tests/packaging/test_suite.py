@@ -95,17 +95,17 @@ def test_of_the_schedules_of_a_case_one_stays_and_two_run(first_turn):
     assert numbers(cases) == ([0, 4], [0, 1, 4, 5])
 
 
-def test_in_rooms_of_many_cases_every_eighth_stays_and_all_run(first_turn):
-    cases = [{"n": n} for n in range(11)]
-    assert numbers(cases, path="emulator/test_a.py") == ([0, 8], [*range(11)]) and numbers(cases) == ([*range(11)], [*range(11)])
-    assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(11)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0]
+def test_in_rooms_of_many_cases_every_twelfth_stays_and_all_run(first_turn):
+    cases = [{"n": n} for n in range(15)]
+    assert numbers(cases, path="emulator/test_a.py") == ([0, 12], [*range(15)]) and numbers(cases) == ([*range(15)], [*range(15)])
+    assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(15)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0]
 
 
 def test_of_other_cases_of_kernels_every_second_runs(first_turn):
-    cases = [{"n": n} for n in range(11)]
-    assert numbers(cases, path="kernels/test_a.py") == ([0, 8], [0, 2, 4, 6, 8, 10])
-    assert numbers(cases, path="kernels/test_a.py", sampled={"every": 3, "thin": False}) == ([0, 3, 6, 9], [*range(11)])
-    assert numbers(cases, path="kernels/test_a.py", sampled={"every": 11, "ci": 3})[1] == [0, 3, 6, 9]
+    cases = [{"n": n} for n in range(14)]
+    assert numbers(cases, path="kernels/test_a.py") == ([0, 12], [0, 2, 4, 6, 8, 10, 12])
+    assert numbers(cases, path="kernels/test_a.py", sampled={"every": 3, "thin": False}) == ([0, 3, 6, 9, 12], [*range(14)])
+    assert numbers(cases, path="kernels/test_a.py", sampled={"every": 14, "ci": 3})[1] == [0, 3, 6, 9, 12]
 
 
 def test_what_stays_runs_in_ci_whatever_one_in_how_many_does(first_turn):

@@ -4,7 +4,7 @@ the others get the marker `thorough`, which `make test` leaves out and `make tes
 all that were asked for. `ci=3`: of the cases `make test-all`, which is what CI runs, takes those and every third.
 
 Without being asked, of cases that differ only in the emulator's schedule one stays for `make test` and two for `make test-all`, by turns, and of
-the cases that would stay of a test in ROOMS every eighth stays for `make test`, of fewer than eight one; of the other cases of a test of kernels,
+the cases that would stay of a test in ROOMS every twelfth stays for `make test`, of fewer than twelve one; of the other cases of a test of kernels,
 which a GPU's run of the suite has all, `make test-all` takes every second. Where a turn begins is the test's name's: a test
 more or less changes nothing for the others. Every case of all tests runs with --every-case, and where TEST_ARGS say
 what runs.
@@ -23,7 +23,7 @@ TESTS = Path(__file__).resolve().parents[1]
 ORDERS = ("schedule", "landing")        # parameters that say in which order the emulator lets things happen
 SCHEDULE = (*ORDERS, "seed")
 ROOMS = ("emulator", "kernels", "lessons")      # folders with many cases of one path, most of which lessons and exercises take, too
-EVERY = 8                               # of the cases of a test there
+EVERY = 12                              # of the cases of a test there
 HALVED = "kernels"                      # the room of which `make test-all` takes half of the cases
 
 
