@@ -206,7 +206,7 @@ def _x(shape: tuple[int, ...]) -> str:
 
 def grouped_table(recording: Any) -> str:
     """The product of many groups in one launch, our kernel launched once per group, and cuBLASLt's once per group, in the same rounds."""
-    names = {"grouped": "one launch for all groups", "a launch a group": "a launch a group, ours", "cuBLASLt a launch a group": "a launch a group, cuBLASLt"}
+    names = {"grouped": "one launch for all groups", "a launch per group": "a launch per group, ours", "cuBLASLt a launch per group": "a launch per group, cuBLASLt"}
     found = {name: recording.one(kernel=kernel) for kernel, name in names.items()}
     record = next(iter(found.values()))
     rows = [(name, r.tflops, r.ratio, r.ratio_min, r.ratio_max) for name, r in found.items()]

@@ -64,7 +64,7 @@ SMALL_ROWS, FEW_ROWS, SOME_ROWS, SOME_WORK = 200, 64, 300, 700e3
 
 
 def chosen(groups: int, rows: float, n: int, k: int) -> Tiles:
-    """Tiles for `rows` rows a group on average. An H100's at 27 drawn cells (seeds 5150 and 6021) and five of many rows: a group of few rows waits for B,
+    """Tiles for `rows` rows per group on average. An H100's at 27 drawn cells (seeds 5150 and 6021) and five of many rows: a group of few rows waits for B,
     one of many for operands from the L2, of which tall tiles of two CTAs take least, if there are k-blocks enough to fill them."""
     if rows <= SMALL_ROWS and groups * n * k <= SMALL_BYTES:
         return SMALL

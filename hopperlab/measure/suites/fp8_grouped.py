@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of groups on rows as a router deals them out. For the recording `fp8` (measure/suites/fp8.py calls it): fp8/grouped.cu against a launch a group.
+"""Products of groups on rows as a router deals them out. For the recording `fp8` (measure/suites/fp8.py calls it): fp8/grouped.cu against a launch per group.
 The recording `fp8_grouped`: fp8/grouped_tall.cu at drawn numbers of groups, rows and sizes, in both layouts, against DeepGEMM and cuBLASLt.
 """
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ..machine.timing import interleaved
 
 GROUPS, ROWS, N, K = 16, 8192, 4096, 7168
 ALIGNED = 16                            # rows of a group: what a launch of its own needs, so that the contestants have the same work
-CUBLASLT = "cuBLASLt a launch a group"
+CUBLASLT = "cuBLASLt a launch per group"
 SEED, CELLS = 202611268, 16
 LAUNCHES = 32                           # groups at most for which cuBLASLt is launched once a group
-METHOD = ("cells drawn at random (seed 202611268): 8 to 256 groups, 8 to 1024 rows a group on average, dealt out with unequal chances (of groups that lie one behind "
+METHOD = ("cells drawn at random (seed 202611268): 8 to 256 groups, 8 to 1024 rows per group on average, dealt out with unequal chances (of groups that lie one behind "
           "the other multiples of 16), n and k of 1024 to 8192; cold L2, contestants interleaved round by round in one process; every result compared with fp32 "
           "before it is timed; DeepGEMM by sgl-deep-gemm, its scales laid as it wants them beforehand")
 
@@ -100,13 +100,13 @@ def _operands(rows: Sequence[int], n: int = N, k: int = K) -> dict:
 
 
 def records(rounds: int) -> list[Record]:
-    """`grouped`, our kernel a launch a group, and cuBLASLt's a launch a group, interleaved; every result is compared with fp32 first."""
+    """`grouped`, our kernel a launch per group, and cuBLASLt's a launch per group, interleaved; every result is compared with fp32 first."""
     rows = routed()
     given = _operands(rows)
     parts = list(_slices(given, given["first"].get().tolist()))
     launch = grouped(given["a"], given["b"], given["c"], given["a_scales"], given["b_scales"], given["first"])
     own = [block_scaled(*(part[name] for name in ("a", "b", "c", "a_scales", "b_scales"))) for part in parts]
-    runs = {"grouped": launch.bound(), "a launch a group": _one_after_another([one.bound() for one in own]),
+    runs = {"grouped": launch.bound(), "a launch per group": _one_after_another([one.bound() for one in own]),
             CUBLASLT: _one_after_another([fp8_operands.cublaslt(part) for part in parts])}
     for name, run in runs.items():
         share = max(fp8_operands.wrong(part, run) for part in parts)
@@ -220,5 +220,5 @@ def _records(cell: Cell, launch: Launch, samples: Mapping) -> list[Record]:
         compared = beside(sample, fastest, samples[fastest], rate[fastest]) if ours and fastest else {}
         options = (*cell.words, *(launch.kernel.module.options if ours else ()))
         made.append(Record("fp8_grouped", name, options, cell.shape, "e4m3", **times(sample), tflops=rate[name], **compared, **facts(launch if ours else None),
-                           note=f"{mean} rows a group on average, {max(cell.rows)} at most"))
+                           note=f"{mean} rows per group on average, {max(cell.rows)} at most"))
     return made
