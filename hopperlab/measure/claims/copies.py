@@ -17,7 +17,7 @@ SCATTER4 = f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_grou
 def _one_thread(data: Data) -> Finding:
     tma, cp = (data.value("micro", kernel, BOX, "class=all") for kernel in ("tma_load", "cp_async_load"))
     registers = [max(r.registers for r in data.all("tma_vs_cp_async", kernel)) for kernel in ("tma_load", "cp_async_load")]
-    return Finding(f"a box of 64 x 64 bf16 takes {tma:.0f} warp instructions by TMA and {cp:.0f} by cp.async ({cp / tma:.0f} times); registers a "
+    return Finding(f"a box of 64 x 64 bf16 takes {tma:.0f} warp instructions by TMA and {cp:.0f} by cp.async ({cp / tma:.0f} times); registers per "
                    f"thread {registers[0]} and {registers[1]}", HOLDS if cp > 2 * tma and registers[0] < registers[1] else FALSE)
 
 
