@@ -13,7 +13,7 @@ from ...show.style import Picture
 
 
 def wgmma_rates(recording: Any | None) -> Picture | Words:
-    """Lesson 08: multiply-adds a cycle and multiprocessor by N (bf16, A and B in shared memory), for one and two warpgroups. `recording`: 'micro', or None."""
+    """Lesson 08: multiply-adds per cycle and multiprocessor by N (bf16, A and B in shared memory), for one and two warpgroups. `recording`: 'micro', or None."""
     chosen = [record for record in recording.where(suite="wgmma_rate") if option(record, "A") == "SS" and record.value] if recording else []
     if not chosen:
         return Words("wgmma by N:" + NOT_RECORDED)
@@ -23,7 +23,7 @@ def wgmma_rates(recording: Any | None) -> Picture | Words:
         many = option(record, "warpgroups")
         row = series.setdefault(f"{many} warpgroup{'s' if many != '1' else ''}", [None] * len(widths))
         row[widths.index(record.shape[1])] = record.shape[0] * record.shape[1] * record.shape[2] / record.value
-    return charts.lines(range(len(widths)), series, "N of the instruction (columns of D)", "multiply-adds a cycle and multiprocessor",
+    return charts.lines(range(len(widths)), series, "N of the instruction (columns of D)", "multiply-adds per cycle and multiprocessor",
                         f"Rate of bf16 wgmma by its width, {option(chosen[0], 'IN_FLIGHT')} groups in flight", recording.source, ticks=[str(n) for n in widths])
 
 
@@ -32,7 +32,7 @@ def wgmma_groups(recording: Any | None) -> str:
     chosen = [record for record in recording.where(suite="wgmma_groups") if record.value] if recording else []
     if not chosen:
         return "wgmma by groups in flight:" + NOT_RECORDED
-    lines = [recording.source, "multiply-adds a cycle and multiprocessor, by groups in flight when the next is issued:"]
+    lines = [recording.source, "multiply-adds per cycle and multiprocessor, by groups in flight when the next is issued:"]
     for record in chosen:
         rate = record.shape[0] * record.shape[1] * record.shape[2] / record.value
         lines.append(f"  N = {record.shape[1]:3d}, {option(record, 'warpgroups')} warpgroup(s), {option(record, 'IN_FLIGHT')} in flight: {rate:5.0f}")

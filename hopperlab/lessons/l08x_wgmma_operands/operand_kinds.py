@@ -190,7 +190,7 @@ def width_chart(recording: Any, widest: int = 128) -> style.Picture:
 
 
 def type_rates(micro: Any, variants: Any) -> str:
-    """By type and source of A: multiply-adds a cycle and SM of a loop of wgmma (`micro`), and rate and error of a whole product (`variants`)."""
+    """By type and source of A: multiply-adds per cycle and SM of a loop of wgmma (`micro`), and rate and error of a whole product (`variants`)."""
     shape = variants.where(suite="operands")[0].shape
     rows = []
     for record in variants.where(suite="operands"):

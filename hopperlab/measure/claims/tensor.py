@@ -26,7 +26,7 @@ def _density(data: Data) -> Finding:
     best_mma = max(PRODUCTS / r.value for r in data.all("micro", "mma_rate", suite="mma_rate"))
     enough = min(n for n, rate in rates.items() if rate > 0.97 * max(rates.values()))
     by_n = ", ".join(f"{n}: {rate:.0f}" for n, rate in rates.items())
-    figures = f"multiply-adds a cycle and SM by N: {by_n}; mma.sync at best {best_mma:.0f}"
+    figures = f"multiply-adds per cycle and SM by N: {by_n}; mma.sync at best {best_mma:.0f}"
     if enough == 256:
         return Finding(figures, HOLDS)
     return Finding(figures, when(f"N is below {enough}; from there on the rate is the same, "
@@ -63,7 +63,7 @@ def _sgemm(data: Data) -> Finding:
     half, single = (data.value("micro", "wgmma_rate", "N=256", "A=SS", "warpgroups=2", suite="wgmma_inputs", dtype=kind) for kind in ("bf16", "tf32"))
     products = 64 * 256 * 16 / half, 64 * 256 * 8 / single
     error = data.find("variants", "wgmma_operands", "A=SS", "A_major=K", "B_major=K", dtype="tf32").value
-    return Finding(f"wgmma takes fp32 data as tf32: {products[1]:.0f} multiply-adds a cycle and SM ({products[1] / products[0]:.2f} of bf16), relative error "
+    return Finding(f"wgmma takes fp32 data as tf32: {products[1]:.0f} multiply-adds per cycle and SM ({products[1] / products[0]:.2f} of bf16), relative error "
                    f"{error:.1e} where fp32 would have some 1e-6: 13 bits of the mantissa are dropped", when("tf32's 10 bits of mantissa are enough")
                    if error > 1e-5 else HOLDS)
 

@@ -161,7 +161,8 @@ def large(rounds: int = 5) -> list[Record]:
     return records + _reads(source, rounds)
 
 
-def _reads(source, rounds: int) -> list[Record]:
+def reading(source: Array) -> dict[str, Launch]:
+    """Name of READS -> a launch that reads `source` and uses nothing. Raises AssertionError where one read something else."""
     import cupy
 
     made = {}
@@ -173,6 +174,11 @@ def _reads(source, rounds: int) -> list[Record]:
         flat = source.reshape(-1).view("uint8")[last : last + chunk].get().view("uint32")
         if int(receipts[0]) != int(flat.sum(dtype="uint32")):
             raise AssertionError(f"bulk_read with {name} left a wrong receipt")
+    return made
+
+
+def _reads(source, rounds: int) -> list[Record]:
+    made = reading(source)
     samples = interleaved({name: launch.bound() for name, launch in made.items()}, rounds)
     return [
         Record(

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from .. import summaries
-from ..launches import copies as copy_kernels
 from ..launches import gemm
-from ..launches.launch import SMS, Launch
+from ..launches.launch import Launch
 from ..launches.operands import bf16_values, normal_bf16
 from ..machine.timing import Sample, interleaved
 from ..recordings import Record
 from .compile_ahead import compile_ahead
-from .copies import READS
+from .copies import READS, reading
 from .fields import beside, facts, gb_s, times
 from .race import CLEAN, COLD, options
 from .race_gemm import compile_choices, parsed, wrong_share
@@ -49,21 +48,6 @@ def _products(m: int, n: int, k: int, weights) -> dict[str, Launch]:
     return made
 
 
-def _reads(weights) -> dict[str, Launch]:
-    """Name of copies.READS -> a launch that reads the weights. Raises AssertionError where one read something else."""
-    import cupy
-    made = {}
-    for name, (stages, chunk, blocks) in READS.items():
-        receipts = cupy.zeros(blocks * SMS, cupy.uint32)
-        made[name] = copy_kernels.bulk_read(weights, receipts, stages, chunk, blocks * SMS)
-        made[name]()
-        last = (weights.nbytes // chunk - 1) // (blocks * SMS) * (blocks * SMS) * chunk         # block 0's last chunk
-        flat = weights.reshape(-1).view("uint8")[last:last + chunk].get().view("uint32")
-        if int(receipts[0]) != int(flat.sum(dtype="uint32")):
-            raise AssertionError(f"bulk_read with {name} left a wrong receipt")
-    return made
-
-
 def records_of(shape: tuple[int, int, int], mode: str, products: Mapping[str, Launch], reads: Mapping[str, Launch], samples: Mapping[str, Sample]) -> list[Record]:
     """A record for each launch; products beside the fastest read."""
     moved = 2 * shape[1] * shape[2]
@@ -86,7 +70,7 @@ def measure(rounds: int, keep: Callable[[list[Record]], object] = lambda records
     made: list[Record] = []
     for m, n, k in cells:
         weights = normal_bf16(cupy, (n, k), 12)
-        products, reads = _products(m, n, k, weights), _reads(weights)
+        products, reads = _products(m, n, k, weights), reading(weights)
         runs = {name: launch.bound() for name, launch in (*products.items(), *reads.items())}
         for mode, clean in MODES.items():
             made += records_of((m, n, k), mode, products, reads, interleaved(runs, rounds, 2, clean=clean))
