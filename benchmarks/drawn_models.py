@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fit what picks fp8 products and short attention to the recordings `search_fp8` and `search_attention`: `python -m benchmarks.drawn_models [FOLDER]`.
+"""Fit what picks fp8 products and short attention to the recordings `search_fp8` of the H200 and `search_attention` of the H100: `python -m benchmarks.drawn_models [FOLDER]`.
 
 Prints the constants for hopperlab/measure/launches/fp8_choice.py and attention.py, and what counts: what the picks lose, the time of the configuration that is
 estimated to be fastest over the fastest one measured at that shape; for constants fitted on all shapes, and on the other half of them.
@@ -99,16 +99,26 @@ def place(record: Record) -> int | None:
     return next((i for i, ((d, _), short) in enumerate(SHORT.items()) if options and d == record.shape[3] and attention.parsed(options) == short.choice), None)
 
 
+SHARED = tuple(field.name for field in fields(attention.ShortModel))
+
+
+def work_of(record: Record) -> attention.Equal:
+    """What a record was timed at."""
+    sequences, length, heads, d = record.shape
+    kv_heads = next(int(option.removeprefix("KV_HEADS=")) for option in record.options if option.startswith("KV_HEADS="))
+    return attention.Equal(d, "causal" in record.options, length, sequences * heads, sequences * kv_heads)
+
+
 def attention_problem(recording: recordings.Recording) -> Problem:
-    """Of the recording `search_attention`: tile and block of each configuration in turn."""
+    """Of the recording `search_attention`: what all share, then tile and block of each configuration in turn."""
     known = list(SHORT.values())
     places = {record: found for record in recording if (found := place(record)) is not None and known[found].suits("causal" in record.options)}
 
     def estimate(record: Record, constants: np.ndarray) -> float:
-        sequences, length, heads, _ = record.shape
-        tile, block = constants[2 * places[record]:][:2]
-        return replace(known[places[record]], tile=tile, block=block).estimated("causal" in record.options, length, sequences * heads)
-    return Problem(_races(list(places)), np.array([us for short in known for us in (short.tile, short.block)]), estimate)
+        tile, block = constants[len(SHARED) + 2 * places[record]:][:2]
+        return replace(known[places[record]], tile=tile, block=block).estimated(work_of(record), attention.ShortModel(*constants[:len(SHARED)]))
+    begin = [*(getattr(attention.MODEL, name) for name in SHARED), *(us for short in known for us in (short.tile, short.block))]
+    return Problem(_races(list(places)), np.array(begin), estimate)
 
 
 def told(problem: Problem) -> np.ndarray:
@@ -128,7 +138,9 @@ def main(arguments: list[str] | None = None) -> None:
     print("fp8")
     print(cost_model(told(fp8_problem(recordings.load("search_fp8", folder)))))
     print("attention")
-    for (d, name), (tile, block) in zip(SHORT, told(attention_problem(recordings.load("search_attention", folder))).reshape(-1, 2), strict=True):
+    constants = told(attention_problem(recordings.load("search_attention", folder, board="h100")))
+    print(attention.ShortModel(*map(float, constants[:len(SHARED)])))
+    for (d, name), (tile, block) in zip(SHORT, constants[len(SHARED):].reshape(-1, 2), strict=True):
         print(f"  {d} {name}: {tile:.2f}, {block:.2f}")
 
 

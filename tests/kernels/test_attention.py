@@ -126,24 +126,38 @@ def test_as_many_ctas_fit_on_an_sm_as_are_asked_for(d, name):
 
 @pytest.mark.parametrize("d", attention.HEAD_SIZES)
 def test_a_short_sequence_gets_what_its_tiles_ask_for(d):
-    """Not a pair whose second tile is empty; several CTAs per SM where one tile is all; few rounds of unequal tiles all heads at once; the table beyond LONG."""
+    """Not a pair whose second tile is empty; several CTAs per SM where one tile is all and memory is not; few rounds of unequal tiles all heads at once; the table beyond LONG."""
     for causal in (False, True):
         shortest = attention.choose(d, causal, 100, 1000)
-        assert shortest.cluster == 1 and (shortest.per_sm > 1 or d == 256 or (d, causal) == (128, False))
+        assert shortest.cluster == 1 and (shortest.per_sm > 1 or d > 64)
         assert attention.choose(d, causal, attention.LONG, 1000) == (attention.nearest(attention.table(), d, causal, attention.LONG) or attention.BY_HEAD_SIZE[d])
     assert attention.choose(256, True, 1700, 18).group == 0 and attention.choose(256, True, 300, 800).group == 1
     assert attention.choose(128, False, 128, 3000).cluster == 1 and attention.choose(128, False, 512, 480).cluster == 2
 
 
 def test_estimates_of_short_sequences_count_rounds_rows_and_blocks():
+    def tiles(short, causal, length, units):
+        return short.multiplied(attention.Equal(64, causal, length, units, units))
     short = attention.Short(Forward(blocks=10), 2.0, 1.0)
-    assert short.estimated(False, 128, 10) == attention.START + 3 and short.estimated(False, 129, 5) == attention.START + 4
-    assert short.estimated(False, 128, 11) == attention.START + 6                           # one more round for one tile
+    assert tiles(short, False, 128, 10) == 3 and tiles(short, False, 129, 5) == 4
+    assert tiles(short, False, 128, 11) == 6                                                # one more round for one tile
     pairs = attention.Short(Forward(blocks=10, dealt=1, cluster=2, group=1), 2.0, 1.0)
-    assert pairs.estimated(False, 128, 10) == attention.START + 6                           # the second of each pair has nothing
-    assert short.estimated(True, 256, 100) == attention.START + 70 + 3                      # tiles of 3 and 4, the shortest last
+    assert tiles(pairs, False, 128, 10) == 6                                                # the second of each pair has nothing
+    assert tiles(short, True, 256, 100) == 70 + 3 * attention.MODEL.last                    # tiles of 3 and 4, the shortest last
     together = attention.Short(Forward(blocks=10, group=1), 2.0, 1.0)
-    assert together.estimated(True, 256, 100) == attention.START + 70 + attention.TAIL * 4
+    assert tiles(together, True, 256, 100) == 70 + attention.MODEL.tail * 4
+
+
+def test_estimates_of_short_sequences_count_bytes():
+    """Shared keys and values once; those of all heads again where the L2 cannot keep them; whatever takes longer counts most."""
+    each, shared = attention.Equal(128, True, 512, 400, 400), attention.Equal(128, True, 512, 400, 50)
+    by_head, all_heads = attention.SHORT[128]["128 queries"], attention.SHORT[128]["all heads"]
+    operand = 2 * 128 * 512 * 400
+    assert by_head.moved(each) == 4 * operand and by_head.moved(shared) == all_heads.moved(shared) == 2.25 * operand
+    assert all_heads.moved(each) == pytest.approx(4 * operand + attention.MODEL.again * (2 * operand - attention.KEPT))
+    slow = replace(attention.MODEL, memory=1.0)
+    assert by_head.estimated(each, slow) == pytest.approx(4 * operand, rel=1e-3)
+    assert by_head.estimated(each, replace(attention.MODEL, memory=1e12)) == pytest.approx(attention.MODEL.start + by_head.multiplied(each))
 
 
 def test_large_magnitudes_overflow_nothing():

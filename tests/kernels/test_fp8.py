@@ -166,6 +166,12 @@ def test_a_shape_that_was_not_measured_gets_tiles_by_its_size(shape, expected):
     assert {name: getattr(choice, name) for name in expected} == expected
 
 
+def test_a_ring_of_more_stages_than_have_barriers_is_refused():
+    given = [np.zeros(shape, dtype) for shape, dtype in (((64, 128), np.uint8), ((128, 128), np.uint8), ((64, 128), np.uint16), ((1, 64), np.float32), ((1, 1), np.float32))]
+    with pytest.raises(ValueError, match="stages"):
+        fp8.block_scaled(*given, replace(fp8.SHORT, stages=9), backend="emulator")
+
+
 def test_estimates_of_a_product_count_waves_parts_and_bytes():
     model = replace(fp8_choice.MODEL, memory=1e12, l2=1e12)
     base, costs = BlockScaled(cluster_n=1), model.kinds["128 x 128 that stay"]

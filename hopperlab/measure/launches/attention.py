@@ -104,6 +104,34 @@ STEPS: Mapping[str, Forward] = {
 """The steps in climbing order, as they are for a head size of 128."""
 
 @dataclass(frozen=True)
+class Equal:
+    """Self-attention over sequences of one length. units, kv_units: heads of queries, and of keys and values, of all sequences together."""
+
+    d: int
+    causal: bool
+    length: int
+    units: int
+    kv_units: int
+
+
+@dataclass(frozen=True)
+class ShortModel:
+    """start: us of a launch around its tiles; memory: bytes per us; tail: the share of the longest tile's time that the end takes where each head ends with its
+    longest; last: of the shortest one's where those of all heads come last; again: how often keys and values beyond KEPT are read again there."""
+
+    start: float
+    memory: float
+    tail: float
+    last: float
+    again: float
+
+
+MODEL = ShortModel(9.1, 3.17e6, 0.55, 0.88, 0.62)       # fitted to `search_attention` of the H100, as are the times of SHORT (`python -m benchmarks.drawn_models`)
+KEPT = 15e6                             # bytes of keys and values that the L2 still has when the next tiles of the same heads come
+SHARPNESS = 2.5                         # of what takes longer, tiles or memory: at 1 they would add up, at infinity the longer one alone would count
+
+
+@dataclass(frozen=True)
 class Short:
     """A configuration for short sequences. tile, block: us of a tile's start and end, and of a block of keys, with as many CTAs per SM as it has."""
 
@@ -115,30 +143,41 @@ class Short:
         """Whether it was measured with this mask: all heads at once are for tiles of several lengths, pairs, which are dealt out in advance, for those of one."""
         return not (self.choice.dealt if causal else self.choice.group == 0)
 
-    def estimated(self, causal: bool, length: int, units: int) -> float:
-        """Microseconds of self-attention of `units` heads, those of all sequences, each of `length`. Equal tiles go in whole rounds; of unequal ones the end is
-        as long as the shortest where those of all heads come last, and up to the longest where each head ends with its own."""
+    def estimated(self, work: Equal, model: ShortModel = MODEL) -> float:
+        """Microseconds: what the tiles take and what the bytes take, mostly the longer of the two."""
+        tiles, memory = self.multiplied(work, model), self.moved(work, model) / model.memory
+        return model.start + (tiles ** SHARPNESS + memory ** SHARPNESS) ** (1 / SHARPNESS)
+
+    def multiplied(self, work: Equal, model: ShortModel = MODEL) -> float:
+        """Microseconds of the tiles. Equal ones go in whole rounds; of unequal ones the end is as long as the shortest where those of all heads come last, and up to
+        the longest where each head ends with its own."""
         choice = self.choice
         high, places = choice.bm * choice.together, choice.blocks // choice.together
-        seen = [min(length, (tile + 1) * high if causal else length) for tile in range(-(-length // high))]
+        seen = [min(work.length, (tile + 1) * high if work.causal else work.length) for tile in range(-(-work.length // high))]
         times = [self.tile + self.block * -(-keys // choice.bn) for keys in seen]
         if times[0] == times[-1]:
-            return START + -(-units * len(times) // places) * times[0]
-        return START + max(times[-1], units * sum(times) / places + (TAIL * times[-1] if choice.group else times[0]))
+            return -(-work.units * len(times) // places) * times[0]
+        return max(times[-1], work.units * sum(times) / places + (model.tail * times[-1] if choice.group else model.last * times[0]))
+
+    def moved(self, work: Equal, model: ShortModel = MODEL) -> float:
+        """Bytes between memory and the L2: each operand once, and what the L2 cannot keep of keys and values again where tiles of all heads take turns."""
+        rows = 2 * work.d * work.length
+        read = 2 * rows * work.kv_units
+        turns = not self.choice.group and work.length > self.choice.bm
+        return 2 * rows * work.units + read + (model.again * max(0.0, read - KEPT) if turns else 0.0)
 
 
-START, TAIL = 4.0, 0.6                  # us of a launch around its tiles; the share of the longest tile
 _ALONE = Forward(consumers=1, turns=0, q_slots=2, group=1)
-_TWO, _THREE = replace(_ALONE, per_sm=2, blocks=2 * SMS), replace(_ALONE, bn=64, per_sm=3, blocks=3 * SMS)
+_TWO, _THREE = replace(_ALONE, per_sm=2, blocks=2 * SMS), replace(_ALONE, bn=64, stages=3, per_sm=3, blocks=3 * SMS)
 SHORT: Mapping[int, Mapping[str, Short]] = {
-    64: {"192 queries": Short(Forward(consumers=3, q_slots=2, group=1), 1.48, 1.53), "64 queries, two an SM": Short(_TWO, 1.48, 1.22),
-         "64 queries, three an SM": Short(_THREE, 1.62, 0.91)},
-    128: {"128 queries": Short(Forward(q_slots=2, group=1), 1.96, 1.65), "all heads": Short(Forward(q_slots=2), 2.15, 1.42),
-          "pairs": Short(Forward(q_slots=2, dealt=1, cluster=2, group=1), 1.12, 1.77), "64 queries, two an SM": Short(replace(_TWO, bn=64), 1.96, 0.98)},
-    256: {"128 queries": Short(Forward(bn=80, group=1), 3.44, 1.77), "all heads": Short(Forward(bn=80), 2.85, 2.21),
-          "128 queries, blocks of 64": Short(Forward(bn=64, group=1), 3.78, 1.53),
-          "64 queries, two an SM": Short(replace(_TWO, q_slots=1, bn=64, stages=1), 4.15, 1.91)}}
-"""What sequences shorter than LONG may get, by head size, with times fitted to `search_attention`."""
+    64: {"192 queries": Short(Forward(consumers=3, q_slots=2, group=1), 0.55, 1.48), "64 queries, two an SM": Short(_TWO, 0.73, 1.20),
+         "64 queries, three an SM": Short(_THREE, 0.71, 0.91)},
+    128: {"128 queries": Short(Forward(q_slots=2, group=1), 0.71, 1.58), "all heads": Short(Forward(q_slots=2), 0.52, 1.68),
+          "pairs": Short(Forward(q_slots=2, dealt=1, cluster=2, group=1), 0.57, 1.59), "64 queries, two an SM": Short(replace(_TWO, bn=64), 0.74, 0.99)},
+    256: {"128 queries": Short(Forward(bn=80, group=1), 2.18, 1.77), "all heads": Short(Forward(bn=80), 1.78, 1.92),
+          "128 queries, blocks of 64": Short(Forward(bn=64, group=1), 2.17, 1.55),
+          "64 queries, two an SM": Short(replace(_TWO, q_slots=1, bn=64, stages=1), 2.35, 2.08)}}
+"""What sequences shorter than LONG may get, by head size, with fitted times."""
 LONG = 2048                             # from here on what was measured at the nearest length
 
 BY_HEAD_SIZE = {64: Forward(consumers=3), 128: Forward(bn=192), 256: Forward(bn=80)}
@@ -171,12 +210,14 @@ def nearest(measured: Mapping[tuple[int, bool, int], Kind], d: int, causal: bool
     return known[min(known, key=lambda size: abs(math.log(size / max(1, length))))] if known else None
 
 
-def choose(d: int, causal: bool, length: int, units: int = 1024) -> Forward:
+def choose(d: int, causal: bool, length: int, units: int = 1024, kv_units: int | None = None) -> Forward:
     """The configuration for a head size, a mask and the longest sequence: below LONG, but for lengths in the table, what is estimated to be fastest; else
-    that of the nearest length in the table, or one a head size. units: heads of sequences of that length, as many as the tokens make."""
+    that of the nearest length in the table, or one per head size. units: heads of sequences of that length, as many as the tokens make; kv_units: those of keys
+    and values, as many unless given."""
     if length < LONG and (d, causal, length) not in table():
         suited = (short for short in SHORT[d].values() if short.suits(causal))
-        return min(suited, key=lambda short: short.estimated(causal, max(1, length), max(1, units))).choice
+        work = Equal(d, causal, max(1, length), max(1, units), max(1, units if kv_units is None else kv_units))
+        return min(suited, key=lambda short: short.estimated(work)).choice
     return nearest(table(), d, causal, length) or BY_HEAD_SIZE[d]
 
 
@@ -224,7 +265,7 @@ def forward(q: Array, k: Array, v: Array, o: Array, lse: Array, q_starts: Array,
     """attention/forward.cu in one configuration (default: `choose`). scale: of the scores, 1 / sqrt(D) unless given."""
     tokens, heads, kv_heads, d, sequences = sizes(q, k, v, o, lse, q_starts, k_starts)
     longest = int(np.diff(asnumpy(q_starts)).max())
-    choice = choice or choose(d, causal, longest, heads * tokens // max(1, longest))
+    choice = choice or choose(d, causal, longest, *(units * tokens // max(1, longest) for units in (heads, kv_heads)))
     tiles, group, blocks = choice.work(heads, q_starts, k_starts, d)
     kernel = load_kernel(choice.SOURCE, "attention", choice.options(d, causal), backend=backend)
     numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))

@@ -14,7 +14,7 @@ import numpy as np
 from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
 from . import operand_checks as checks
-from .fp8_choice import BLOCK as BLOCK, BlockScaled, choose
+from .fp8_choice import BLOCK as BLOCK, MOST_STAGES, BlockScaled, choose
 from .fp8_choice import DEEP as DEEP, HIGH as HIGH, NARROW as NARROW, SHORT as SHORT, TALL as TALL, parsed as parsed, table as table
 from .launch import SMS, Launch
 
@@ -93,6 +93,7 @@ def block_scaled(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array,
     """fp8/block_scaled.cu in one configuration (default: `choose` for the shape)."""
     m, n, k = sizes(a, b, c, a_scales, b_scales)
     choice = choice or choose(m, n, k)
+    checks.number("stages", choice.stages, 1, MOST_STAGES)
     if choice.split > -(-k // BLOCK):
         raise checks.OperandError("size", f"k = {k}: {-(-k // BLOCK)} k-blocks of {BLOCK} cannot be split between {choice.split} CTAs")
     kernel = load_kernel("fp8/block_scaled.cu", "gemm", (*choice.options, *options), backend=backend)

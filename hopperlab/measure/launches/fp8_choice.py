@@ -13,6 +13,7 @@ from .launch import SMS
 
 BLOCK = 128                             # columns of k, and rows of b, that share a scale
 SECTOR = 32                             # bytes of a line that the L2 hands out
+MOST_STAGES = 8                         # whose barriers fit into the 128 bytes behind the ring
 
 
 def _ceil(a: int, b: int) -> int:

@@ -120,7 +120,7 @@ def compile_choices(cells: Sequence[tuple[int, ...]], kernels: Sequence[str]) ->
 def picked(cell: Cell) -> Forward:
     """The course's choice."""
     longest = max(cell.lengths)
-    return ours.choose(cell.d, cell.causal, longest, cell.heads * sum(cell.lengths) // longest)
+    return ours.choose(cell.d, cell.causal, longest, *(heads * sum(cell.lengths) // longest for heads in (cell.heads, cell.kv_heads)))
 
 
 KERNELS: Mapping[str, Callable[[Cell], Mapping[str, Forward]]] = {

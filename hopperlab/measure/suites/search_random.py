@@ -18,7 +18,7 @@ from .. import summaries
 from . import race, race_attention, race_fp8
 from .report import Progress
 
-SEED, COUNT = 202611261, 40             # shapes for fitting; a recording that judges has another seed
+SEED, COUNT, CELLS = 202611261, 40, 160 # products and cells of attention for fitting; a recording that judges has another seed
 METHOD = race.METHOD + "; every configuration in turns with the choice (`final`) and the peer at each shape, the note names it"
 Keep = Callable[[list[Record]], object]
 
@@ -31,7 +31,7 @@ def short_cells(count: int, seed: int) -> list[tuple[int, ...]]:
 
 def attention(rounds: int, keep: Keep = lambda records: None) -> list[Record]:
     """Configurations for short sequences beside cuDNN."""
-    return _searched(race_attention.RACES, short_cells(COUNT, SEED), rounds, keep)
+    return _searched(race_attention.RACES, short_cells(CELLS, SEED), rounds, keep)
 
 
 def fp8(rounds: int, keep: Keep = lambda records: None) -> list[Record]:
