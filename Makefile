@@ -44,11 +44,11 @@ test: $(STAMPS)/test cupy  ## install what is missing and run the tests for ever
 	@echo "==> Running the tests; make test-all runs those marked thorough too"
 	@$(PYTEST) auto -m "not thorough" $(ASKED)
 
-test-all: $(STAMPS)/test cupy  ## install what is missing and run every test (about 25 minutes on two cores)
+test-all: $(STAMPS)/test cupy  ## install what is missing and run every test (about 20 minutes on two cores)
 	@echo "==> Running every test"
 	@$(PYTEST) $(MORE) $(ASKED)
 
-test-every: $(STAMPS)/test cupy  ## every case, also those of test-all that repeat a path under another schedule or size (about an hour on two cores)
+test-every: $(STAMPS)/test cupy  ## every case, also those that repeat a path of test-all (over an hour on two cores)
 	@echo "==> Running every case of every test"
 	@$(PYTEST) $(MORE) --visits --every-case
 

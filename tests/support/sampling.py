@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which cases of a test run. `@pytest.mark.sampled(every=4)` or `(by="step")` stands on a parametrised test whose cases repeat one path: some stay,
 the others get the marker `thorough`, which `make test` leaves out and `make test-all` runs. `sampled(every=1)`: all stay; `thin=False`:
-all that were asked for. `ci=3`: of the cases `make test-all`, which is what CI runs, takes those and every third.
+all that were asked for.
 
 Without being asked, of cases that differ only in the emulator's schedule one stays for `make test` and two for `make test-all`, by turns, and of
-the cases that would stay of a test in ROOMS every twelfth stays for `make test`, of fewer than twelve one; of the other cases of a test of kernels,
-which a GPU's run of the suite has all, `make test-all` takes every second. Where a turn begins is the test's name's: a test
-more or less changes nothing for the others. Every case of all tests runs with --every-case, and where TEST_ARGS say
-what runs.
+the cases that would stay of a test in ROOMS every twelfth stays for `make test`, of fewer than twelve one. Of the cases that do not stay
+`make test-all`, which is what CI runs, takes every second, of a test of kernels, which a GPU's run of the suite has whole, every fourth; `ci=3`:
+every sixth. Where a turn begins is the test's name's: a test more or less changes nothing for the others. Every case of all
+tests runs with --every-case, and where TEST_ARGS say what runs.
 """
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ ORDERS = ("schedule", "landing")        # parameters that say in which order the
 SCHEDULE = (*ORDERS, "seed")
 ROOMS = ("emulator", "kernels", "lessons")      # folders with many cases of one path, most of which lessons and exercises take, too
 EVERY = 12                              # of the cases of a test there
-HALVED = "kernels"                      # the room of which `make test-all` takes half of the cases
+CI_EVERY = 2                            # of the cases that do not stay `make test-all` takes one in so many,
+WHOLE_ON_GPU = "kernels"                # and of those of this room one in twice as many
 
 
 def mark_thorough(items: Iterable[pytest.Item]) -> list[pytest.Item]:
@@ -43,13 +44,14 @@ def mark_thorough(items: Iterable[pytest.Item]) -> list[pytest.Item]:
         if not parameters[0].keys().isdisjoint(ORDERS):
             stay, second = (schedule_each(parameters, turn + more) for more in (0, 1))
             runs = stay | second
-        if thin and one_in == 1 and cases[0].path.is_relative_to(TESTS / HALVED):
-            one_in = 2
-        runs = set(sorted(runs)[turn % one_in::one_in])
+        if thin:
+            one_in *= CI_EVERY * (2 if one_in == 1 and cases[0].path.is_relative_to(TESTS / WHOLE_ON_GPU) else 1)
+        runs = set(sorted(runs)[turn % min(one_in, len(runs))::one_in])
         if marker:
             stay = kept(parameters, **asked)
         if any(cases[0].path.is_relative_to(TESTS / room) for room in ROOMS) and stay and thin:
             stay = set(sorted(stay)[turn % min(EVERY, len(stay))::EVERY])
+        stay = {number for number in stay if not cases[number].get_closest_marker("thorough")}
         for number, item in enumerate(cases):
             if number not in stay:
                 item.add_marker(pytest.mark.thorough)
