@@ -77,7 +77,7 @@ def test_rows_beyond_the_last_group_stay_as_they_were():
     check((60, 70), 136, 144, 1, beyond=30)
 
 
-TILES = (fp8_grouped.FEW, fp8_grouped.SMALL, fp8_grouped.SOME, fp8_grouped.MANY, fp8_grouped.Tiles(1, 5, 2, 8, 2))
+TILES = (fp8_grouped.FEW, fp8_grouped.SMALL, fp8_grouped.SOME, fp8_grouped.MANY, fp8_grouped.Tiles(1, 5, 2, 8, 2, drawn=0), fp8_grouped.Tiles(drawn=0))
 
 
 @pytest.mark.parametrize("tiles", TILES, ids=str)

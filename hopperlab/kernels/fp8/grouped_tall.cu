@@ -1,20 +1,22 @@
 // fp8/grouped.cu for many and for few rows per group: C[r,n] = sum over k-blocks of (A scale * B scale) * (A block * B[g] block^T) for
 // the rows r of group g, all groups in one launch, with what fp8/block_scaled.cu gained:
 // - ROWS 2: a tile twice as tall, of which a consumer multiplies a block of 64 rows of either half, one after the other, with the same
-//   tile of B. Where a group's last tile has rows in its upper half alone, the lower one is neither loaded nor multiplied;
+//   tile of B. Where a group's last tile would have rows in its upper half alone it lies down: 128 rows and twice the columns, of which a
+//   consumer multiplies its block of 64 rows with either tile of B. So it has as many products for as many bytes as the others;
 // - where the last half of a tile has 64 rows at most, both consumers take these, and each of them half of the columns: half the time;
-// - tiles differ in height, and SMs in how fast memory answers them, so tiles are drawn: the producer takes the next number from a
-//   counter when it has asked for all of its tile, and writes it beside the first k-block, where the consumers find it. The launch
-//   that draws the last number sets the counter back;
-// - CLUSTER_N 2: two CTAs side by side share the tile of A by multicast, and the first one draws for both; UNROLL k-blocks one after the
-//   other in the code; C_SLOTS chunks of 64 columns leave at once;
+// - DRAWN: the producer takes the next tile from a counter when it has asked for all of this one, for tiles differ in height, and SMs in
+//   how fast memory answers them. The launch that draws the last number sets the counter back. Else tiles are dealt out in turn, so that
+//   those that share B run at the same time. A tile's number lies beside its first k-block, where the consumers find it;
+// - CLUSTER_N 2: two CTAs side by side share the tile of A by multicast; UNROLL k-blocks one after the other in the code; C_SLOTS chunks
+//   of 64 columns leave at once;
 // - STREAM_B, where B is small: its lines leave the L2 first (as in block_scaled.cu);
 // - nobody edits a tensor map: 64 rows that a group has whole leave by TMA, what is left at its end by guarded stores of its rows;
 // - a stage's descriptors are those of the first stage moved on; scales are read behind the wgmmas; whether the next tile is there is
 //   asked before the promotion, where the code is not unrolled.
 //
-// Macros: ROWS (1 or 2), STAGES, CLUSTER_N (1 or 2), UNROLL (2 and more where ROWS is 1), C_SLOTS (1 or 2), STREAM_B. Launch: grid a multiple of
-// CLUSTER_N, at most the SMs, block 384, dynamic shared memory STAGES * (TILE_BYTES + ROWS * SCALE_SLOT) + 2 * C_SLOTS * 8192 + 256.
+// Macros: ROWS (1 or 2), STAGES, CLUSTER_N (1 or 2), UNROLL (2 and more where ROWS is 1), C_SLOTS (1 or 2), STREAM_B, DRAWN (with CLUSTER_N 1).
+// Launch: grid a multiple of CLUSTER_N, at most the SMs, block 384, dynamic shared memory STAGES * (TILE_BYTES + ROWS * SCALE_SLOT) +
+// 2 * C_SLOTS * 8192 + 256.
 // Tensor maps: A box A_BOX rows x 128 columns, B (all groups, one behind the other: groups * n rows) box 128 x 128, both uint8, swizzle
 // 128B, fill zero; c_map box 64 x 64 bf16, swizzle 128B, of all of C; a_scales (k-blocks x rows floats) box 1 x (HALF + 4).
 // b_scales: groups x ceil(n / 128) x k-blocks floats. pitch 0: the groups' rows lie one behind the other, and first has groups + 1 row
@@ -22,7 +24,6 @@
 // it has. counter: a zero, which stays one behind the launch. k a multiple of 16, n of 8. Measured in recordings/fp8_grouped.json.
 #include <cuda_bf16.h>
 #include <hopperlab/cache_hint.cuh>
-#include <hopperlab/dsmem.cuh>
 #include <hopperlab/epilogue.cuh>
 #include <hopperlab/fp8.cuh>
 #include <hopperlab/multicast.cuh>
@@ -48,14 +49,26 @@
 #ifndef STREAM_B
 #define STREAM_B 0
 #endif
+#ifndef DRAWN
+#define DRAWN 1
+#endif
 
 constexpr int CONSUMERS = 2, HALF = 64 * CONSUMERS, BM = HALF * ROWS, BN = 128, THREADS = 128 * (CONSUMERS + 1);
-constexpr int HALF_BYTES = HALF * FP8_BK, A_BYTES = BM * FP8_BK, B_BYTES = BN * FP8_BK, TILE_BYTES = A_BYTES + B_BYTES, SLOT_BYTES = 8192;
+static_assert(!DRAWN || CLUSTER_N == 1);
+// A slot: the upper half of A, B, and the lower half of A, or B's second tile where the tile lies.
+constexpr int HALF_BYTES = HALF * FP8_BK, B_BYTES = BN * FP8_BK, LOWER = HALF_BYTES + B_BYTES, TILE_BYTES = BM * FP8_BK + B_BYTES, SLOT_BYTES = 8192;
+static_assert(HALF_BYTES == B_BYTES);
 constexpr int SCALE_BYTES = (HALF + 4) * 4, SCALE_SLOT = (SCALE_BYTES + 127) / 128 * 128;    // a box of scales, and its place
 // Rows of a box of A: the part of a half that one CTA loads for all of its cluster; of low tiles 64, so that a narrow end loads no more.
 constexpr int A_BOX = ROWS == 1 ? 64 : HALF / CLUSTER_N;
 
-// Where tile number `index` of all groups lies; tiles of a cluster, side by side, count as one. Numbers only grow, so the walk goes on from where it stood.
+// A tile's first row in its group, its first column in tiles of a cluster, and whether it lies.
+struct Place {
+    int row, col;
+    bool lies;
+};
+
+// Where tile number `index` of all groups is; tiles of a cluster, side by side, count as one. Numbers only grow, so the walk goes on from where it stood.
 struct Walk {
     const int* first;
     int pitch, cols, group = 0, before = 0;                     // before: tiles of the groups left behind
@@ -63,20 +76,33 @@ struct Walk {
     __device__ Walk(const int* first, int pitch, int cols) : first(first), pitch(pitch), cols(cols) {}
     __device__ int begin() const { return pitch ? group * pitch : first[group]; }                 // of the group, in A and C
     __device__ int height() const { return pitch ? first[group] : first[group + 1] - first[group]; }
-    __device__ int tiles() const { return (height() + BM - 1) / BM; }                             // one above the other
+    __device__ int upright() const { return (height() + HALF - 1) / BM; }                         // tiles one above the other
+    __device__ bool ends_lying() const { return ROWS == 2 && height() > upright() * BM; }         // HALF rows at most are left
+    __device__ int tiles() const { return upright() * cols + ends_lying() * ((cols + 1) / 2); }
     __device__ bool reach(int index, int groups) {
-        while (group < groups && index >= before + tiles() * cols) before += tiles() * cols, group++;
+        while (group < groups && index >= before + tiles()) before += tiles(), group++;
         return group < groups;
     }
-    __device__ int row(int index) const { return (index - before) % tiles() * BM; }               // in the group; down a column: its B is read once
-    __device__ int col(int index) const { return (index - before) / tiles(); }
+    // Down a column and the next one, then the tile that lies below both: B is read by all of them at about the same time.
+    __device__ Place at(int index) const {
+        int high = upright(), both = 2 * high + ends_lying(), col = (index - before) / both * 2, nth = (index - before) % both;
+        bool lies = ROWS == 2 && nth >= high * min(2, cols - col);
+        return {(lies ? high : nth % high) * BM, lies ? col : col + nth / high, lies};
+    }
+};
+
+// Where a consumer finds its operands in the first slot, and how much further on they are for its second block: of A or of B, whichever differs.
+struct Operands {
+    unsigned long long a, b;                                    // descriptors
+    unsigned a_step, b_step;                                    // bytes
+    const float *a_scales, *b_scales;                           // of the thread's upper row; of B's first tile
+    int a_scales_step, b_scales_step;
 };
 
 // A consumer's way through the ring.
 struct Consumer {
     mbarrier_t *full, *empty;
     unsigned theirs;                                            // empty barriers of the CTA that this lane tells, where there is a cluster
-    unsigned long long first_a, first_b;                        // descriptors of its rows of A and of B in the first slot
     Ring<STAGES> ring;
     bool here = false;                                          // the next tile was seen to be there
 
@@ -94,34 +120,33 @@ struct Consumer {
     }
 
     // sum += k_tiles k-blocks of a tile, of BLOCKS blocks of 64 rows. NARROW: the last one is the first 64 rows of its half, for both consumers, and each
-    // of them multiplies half of the columns. of_a: the scales of the thread's upper row in slot 0; of_b: those of the tile.
+    // of them multiplies half of the columns.
     template <int BLOCKS, bool NARROW>
-    __device__ __forceinline__ void multiply(float (&sum)[ROWS][1][BN / 2], const float* of_a, const float* of_b, int k_tiles) {
+    __device__ __forceinline__ void multiply(float (&sum)[ROWS][1][BN / 2], const Operands& of, int k_tiles) {
         int ahead = NARROW ? (threadIdx.x / 128 - 1) * 64 : 0;   // rows of A by which the consumer's own are ahead of that block; columns that it leaves to the other
         float part[BN / 2];
         auto& half = reinterpret_cast<float (&)[BN / 4]>(part);
         #pragma unroll (NARROW ? 1 : UNROLL)
         for (int i = 0; i < k_tiles; i++) {
-            float b_scale = 0, upper[BLOCKS], lower[BLOCKS];
+            float of_b[BLOCKS], upper[BLOCKS], lower[BLOCKS];
             int slot = ring.slot;
-            unsigned long long a = wgmma_descriptor_at(first_a, slot * TILE_BYTES), b = wgmma_descriptor_at(first_b, slot * TILE_BYTES);
+            unsigned long long a = wgmma_descriptor_at(of.a, slot * TILE_BYTES), b = wgmma_descriptor_at(of.b, slot * TILE_BYTES);
             if (!here) mbarrier_wait_parity(&full[slot], ring.phase);
             #pragma unroll
             for (int x = 0; x < BLOCKS; x++) {
                 bool narrow = NARROW && x == BLOCKS - 1;
-                unsigned long long block = wgmma_descriptor_at(a, x * HALF_BYTES);
+                unsigned long long block = wgmma_descriptor_at(a, x * of.a_step), tile = wgmma_descriptor_at(b, x * of.b_step);
                 wgmma_fence();
-                if (narrow) wgmma_k_block_e4m3(half, block - ahead * FP8_BK / 16, wgmma_descriptor_at(b, ahead * FP8_BK), 0);
-                else wgmma_k_block_e4m3(part, block, b, 0);
+                if (narrow) wgmma_k_block_e4m3(half, block - ahead * FP8_BK / 16, wgmma_descriptor_at(tile, ahead * FP8_BK), 0);
+                else wgmma_k_block_e4m3(part, block, tile, 0);
                 wgmma_commit_group();
                 if (x == 0) {                                   // scales are read behind the wgmmas, which would else wait for them
                     __syncwarp();                               // over which the compiler moves no load
                     #pragma unroll
                     for (int y = 0; y < BLOCKS; y++) {
-                        const float* scale = of_a + (slot * ROWS + y) * (SCALE_SLOT / 4) - (NARROW && y == BLOCKS - 1 ? ahead : 0);
-                        upper[y] = scale[0], lower[y] = scale[8];
+                        const float* scale = of.a_scales + slot * ROWS * (SCALE_SLOT / 4) + y * of.a_scales_step - (NARROW && y == BLOCKS - 1 ? ahead : 0);
+                        upper[y] = scale[0], lower[y] = scale[8], of_b[y] = of.b_scales[i + y * of.b_scales_step];
                     }
-                    b_scale = of_b[i];
                 }
                 wgmma_wait_group<0>();
                 if (x == BLOCKS - 1) {                          // before the last promotion
@@ -129,37 +154,10 @@ struct Consumer {
                     ring.advance();
                     here = (UNROLL == 1 || NARROW) && mbarrier_test_wait_parity(&full[ring.slot], ring.phase);
                 }
-                if (narrow) promote(sum[x][0], 0, half, upper[x] * b_scale, lower[x] * b_scale);
-                else promote(sum[x][0], 0, part, upper[x] * b_scale, lower[x] * b_scale);
+                if (narrow) promote(sum[x][0], 0, half, upper[x] * of_b[x], lower[x] * of_b[x]);
+                else promote(sum[x][0], 0, part, upper[x] * of_b[x], lower[x] * of_b[x]);
             }
         }
-    }
-};
-
-// Who draws tiles for a cluster: its CTA 0, which tells the other one.
-struct Draw {
-    int* counter;
-    uint4* next;                                                // what this CTA is told
-    mbarrier_t *told, *taken;                                   // it is there; the other CTA has read what it was told
-    int across, step, turn = 0;
-
-    __device__ Draw(int* counter, uint4* next, mbarrier_t* told, mbarrier_t* taken, int across, int step)
-        : counter(counter), next(next), told(told), taken(taken), across(across), step(step) {}
-    __device__ int operator()() {
-        int index;
-        if (across == 0) {
-            index = step + atomicAdd(counter, 1);               // the first `step` tiles are dealt out
-            if (CLUSTER_N > 1) {
-                mbarrier_wait_parity(taken, turn++ % 2 ^ 1);
-                st_async_v4(mapa_shared_cluster(next, 1), make_uint4(index, 0, 0, 0), mapa_shared_cluster(told, 1));
-            }
-        } else {
-            mbarrier_arrive_expect_tx(told, sizeof(uint4));
-            mbarrier_wait_parity_cluster(told, turn++ % 2);
-            index = next->x;
-            mbarrier_arrive_remote_slot(mapa_shared_cluster(taken, 0));
-        }
-        return index;
     }
 };
 
@@ -175,16 +173,14 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     unsigned char* slots = shared + STAGES * TILE_BYTES;
     unsigned char* scales = slots + CONSUMERS * C_SLOTS * SLOT_BYTES;
     mbarrier_t* full = reinterpret_cast<mbarrier_t*>(scales + STAGES * ROWS * SCALE_SLOT);
-    mbarrier_t *empty = full + STAGES, *told = empty + STAGES, *taken = told + 1;
-    uint4* next = reinterpret_cast<uint4*>(taken + 1);          // the tile that CTA 0 of a cluster has drawn for the other one
-    int* numbers = reinterpret_cast<int*>(next + 1);     // in the slot of a tile's first k-block: its number
+    mbarrier_t* empty = full + STAGES;
+    int* numbers = reinterpret_cast<int*>(empty + STAGES);      // in the slot of a tile's first k-block: its number
     require_aligned(shared, 1024);
     int k_tiles = (k + FP8_BK - 1) / FP8_BK, cols = (n + BN - 1) / BN, warpgroup = threadIdx.x / 128;
     int across = CLUSTER_N > 1 ? cluster_ctarank() : 0, start = blockIdx.x / CLUSTER_N, step = gridDim.x / CLUSTER_N;
     if (threadIdx.x == 0) {
         // This CTA's producer, and the bytes of all; a lane of each consumer warp of each CTA.
         ring_barriers_init<STAGES>(full, 1, empty, 4 * CONSUMERS * CLUSTER_N);
-        mbarrier_init(told, 1), mbarrier_init(taken, 1);
         if (CLUSTER_N > 1) fence_mbarrier_init_release_cluster();
     }
     __syncwarp();
@@ -196,31 +192,33 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     }
 
     Walk walk(first, pitch, (cols + CLUSTER_N - 1) / CLUSTER_N);
-    auto column = [&](int index) { return walk.col(index) * CLUSTER_N + across; };                // of tiles; past the last one it has none
+    auto column = [&](Place tile) { return tile.col * CLUSTER_N + across * (tile.lies ? 2 : 1); };      // of tiles, this CTA's first; past the last one it has none
     if (warpgroup == 0) {
         setmaxnreg_dec<40>();
         if (threadIdx.x == 0) {
             Ring<STAGES> ring;
-            Draw draw(counter, next, told, taken, across, step);
             unsigned long long once = STREAM_B ? createpolicy_evict_first() : 0;
             int index = start;
-            for (; walk.reach(index, groups); index = draw()) {
-                int row0 = walk.begin() + walk.row(index), b_row = walk.group * n + column(index) * BN;
-                int high = min(walk.height() - walk.row(index), BM), halves = (high + HALF - 1) / HALF;
+            for (; walk.reach(index, groups); index = DRAWN ? step + atomicAdd(counter, 1) : index + step) {         // the first `step` tiles are dealt out
+                Place tile = walk.at(index);
+                int row0 = walk.begin() + tile.row, b_row = walk.group * n + column(tile) * BN;
+                int high = min(walk.height() - tile.row, BM), halves = (high + HALF - 1) / HALF;
                 int boxes = CLUSTER_N > 1 ? halves : (high + A_BOX - 1) / A_BOX;     // of A that this CTA asks for
-                unsigned bytes = B_BYTES + halves * SCALE_BYTES + boxes * CLUSTER_N * A_BOX * FP8_BK;
+                unsigned bytes = (tile.lies ? 2 : 1) * B_BYTES + halves * SCALE_BYTES + boxes * CLUSTER_N * A_BOX * FP8_BK;
                 for (int i = 0; i < k_tiles; i++, ring.advance()) {
                     unsigned char* stage = shared + ring.slot * TILE_BYTES;
                     mbarrier_t* arrived = &full[ring.slot];
                     mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1), fence_proxy_async_shared_cta();      // scales were read by ordinary loads
                     if (i == 0) numbers[ring.slot] = index;
                     mbarrier_arrive_expect_tx(arrived, bytes);
-                    if (STREAM_B) cp_async_bulk_tensor_2d_load_hint(stage + A_BYTES, &b, arrived, i * FP8_BK, b_row, once);
-                    else cp_async_bulk_tensor_2d_load(stage + A_BYTES, &b, arrived, i * FP8_BK, b_row);
+                    if (STREAM_B) cp_async_bulk_tensor_2d_load_hint(stage + HALF_BYTES, &b, arrived, i * FP8_BK, b_row, once);
+                    else cp_async_bulk_tensor_2d_load(stage + HALF_BYTES, &b, arrived, i * FP8_BK, b_row);
+                    if (tile.lies) cp_async_bulk_tensor_2d_load(stage + LOWER, &b, arrived, i * FP8_BK, b_row + BN);
                     for (int x = 0; x < boxes; x++) {
                         int y = CLUSTER_N > 1 ? x * HALF + across * A_BOX : x * A_BOX;           // its first row in the tile
-                        if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(stage + y * FP8_BK, &a, arrived, i * FP8_BK, row0 + y);
-                        else cp_async_bulk_tensor_2d_load_multicast(stage + y * FP8_BK, &a, arrived, (1 << CLUSTER_N) - 1, i * FP8_BK, row0 + y);
+                        unsigned char* box = stage + y / HALF * LOWER + y % HALF * FP8_BK;
+                        if (CLUSTER_N == 1) cp_async_bulk_tensor_2d_load(box, &a, arrived, i * FP8_BK, row0 + y);
+                        else cp_async_bulk_tensor_2d_load_multicast(box, &a, arrived, (1 << CLUSTER_N) - 1, i * FP8_BK, row0 + y);
                     }
                     // A box of scales begins at a multiple of 16 bytes, and a group anywhere: up to 3 rows earlier, and 4 longer.
                     for (int x = 0; x < halves; x++)
@@ -232,7 +230,7 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
                 numbers[ring.slot] = index;
                 mbarrier_arrive(&full[ring.slot]);
                 ring.advance();
-                if (across == 0 && index - step == walk.before - 1) atomicExch(counter, 0);       // of as many draws as tiles the last one
+                if (DRAWN && index - step == walk.before - 1) atomicExch(counter, 0);       // of as many draws as tiles the last one
             }
             for (int s = 0; CLUSTER_N > 1 && s < STAGES; s++, ring.advance())       // all slots have come back: nobody writes here
                 mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);
@@ -241,9 +239,9 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
     }
     setmaxnreg_inc<232>();
     int me = __shfl_sync(0xffffffff, warpgroup - 1, 0), thread = threadIdx.x % 128;
-    int upper_row = me * 64 + thread / 32 * 16 + thread % 32 / 4;     // this thread's upper row in each half; the lower one is 8 below
-    Consumer consumer{full, empty, CLUSTER_N > 1 ? mapa_shared_cluster(empty, threadIdx.x % CLUSTER_N) : 0, wgmma_descriptor_k_major<128>(shared_address(shared) + me * 64 * FP8_BK),
-                      wgmma_descriptor_k_major<128>(shared_address(shared) + A_BYTES)};
+    int upper_row = thread / 32 * 16 + thread % 32 / 4;         // this thread's upper row in a block; the lower one is 8 below
+    Consumer consumer{full, empty, CLUSTER_N > 1 ? mapa_shared_cluster(empty, threadIdx.x % CLUSTER_N) : 0};
+    unsigned long long first_a = wgmma_descriptor_k_major<128>(shared_address(shared)), first_b = wgmma_descriptor_k_major<128>(shared_address(shared) + HALF_BYTES);
     float sum[ROWS][1][BN / 2];
     int index = start;
     for (; walk.reach(index, groups); index = consumer.drawn(numbers)) {
@@ -251,25 +249,28 @@ gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, c
         for (int x = 0; x < ROWS; x++)
             #pragma unroll
             for (int i = 0; i < BN / 2; i++) sum[x][0][i] = 0;
-        int row0 = walk.begin() + walk.row(index), end = walk.begin() + walk.height();
-        const float* of_a = reinterpret_cast<const float*>(scales) + row0 % 4 + upper_row;
-        const float* of_b = b_scales + static_cast<size_t>(walk.group * cols + min(column(index), cols - 1)) * k_tiles;
-        int halves = end - row0 > HALF ? ROWS : 1;              // with rows
-        bool narrow = end - row0 - (halves - 1) * HALF <= 64;   // the last of them
-        if (narrow) {
-            if (halves == 1) consumer.multiply<1, true>(sum, of_a, of_b, k_tiles);
-            else consumer.multiply<ROWS, true>(sum, of_a, of_b, k_tiles);
+        Place tile = walk.at(index);
+        int row0 = walk.begin() + tile.row, end = walk.begin() + walk.height(), col = column(tile);
+        bool narrow = end - row0 <= (tile.lies ? 64 : BM - 64);  // the last half has 64 rows at most
+        int up = tile.lies && narrow ? 0 : me * 64;             // where the consumer's first block begins
+        Operands of{wgmma_descriptor_at(first_a, up * FP8_BK), first_b, LOWER, 0, reinterpret_cast<const float*>(scales) + row0 % 4 + up + upper_row,
+                    b_scales + static_cast<size_t>(walk.group * cols + min(col, cols - 1)) * k_tiles, SCALE_SLOT / 4, 0};
+        if (tile.lies) of.a_step = 0, of.b_step = B_BYTES, of.a_scales_step = 0, of.b_scales_step = col + 1 < cols ? k_tiles : 0;
+        if (narrow && !tile.lies) {
+            consumer.multiply<ROWS, true>(sum, of, k_tiles);
+        } else if (ROWS == 2 && narrow) {                       // a tile of B for each consumer
+            of.b = wgmma_descriptor_at(first_b, me * B_BYTES), of.b_scales += me * of.b_scales_step;
+            consumer.multiply<1, false>(sum, of, k_tiles);
         } else {
-            if (halves == 1) consumer.multiply<1, false>(sum, of_a, of_b, k_tiles);
-            else consumer.multiply<ROWS, false>(sum, of_a, of_b, k_tiles);
+            consumer.multiply<ROWS, false>(sum, of, k_tiles);
         }
         #pragma unroll
         for (int x = 0; x < ROWS; x++) {
-            int row = row0 + x * HALF + me * 64, col = column(index) * BN;
-            if (narrow && x == halves - 1) store_accumulator(c, reinterpret_cast<float (&)[BN / 4]>(sum[x][0]), row - me * 64, col + me * 64, end, n);
-            else if (x >= halves) continue;
-            else if (row + 64 <= end) store_accumulators_tma<C_SLOTS>(&c_map, sum[x], slots + me * C_SLOTS * SLOT_BYTES, 1 + me, row, col, end, n);
-            else if (row < end) store_accumulator(c, sum[x][0], row, col, end, n);
+            int row = row0 + up + (tile.lies ? 0 : x * HALF), to = (col + (!tile.lies ? 0 : narrow ? me : x)) * BN;
+            if (tile.lies && narrow && x > 0) continue;
+            if (!tile.lies && narrow && x == ROWS - 1) store_accumulator(c, reinterpret_cast<float (&)[BN / 4]>(sum[x][0]), row - me * 64, to + me * 64, end, n);
+            else if (row + 64 <= end) store_accumulators_tma<C_SLOTS>(&c_map, sum[x], slots + me * C_SLOTS * SLOT_BYTES, 1 + me, row, to, end, n);
+            else if (row < end) store_accumulator(c, sum[x][0], row, to, end, n);
         }
     }
     if (CLUSTER_N > 1 && index != start) consumer.release(consumer.ring.slot);      // both producers wait for it

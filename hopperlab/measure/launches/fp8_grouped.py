@@ -31,7 +31,7 @@ HALF = 128                              # rows of half a tall tile, 64 a consume
 
 @dataclass(frozen=True)
 class Tiles:
-    """Macros of fp8/grouped_tall.cu: tiles of 128 * rows rows and 128 columns. stream: B's lines leave the L2 first."""
+    """Macros of fp8/grouped_tall.cu: tiles of 128 * rows rows and 128 columns. stream: B's lines leave the L2 first; drawn: tiles, not dealt out in turn."""
 
     rows: int = 2
     stages: int = 4
@@ -39,12 +39,13 @@ class Tiles:
     unroll: int = 1
     slots: int = 1
     stream: int = 0
+    drawn: int = 1
 
     @property
     def options(self) -> tuple[str, ...]:
         """For the compiler."""
         return (f"-DROWS={self.rows}", f"-DSTAGES={self.stages}", f"-DCLUSTER_N={self.cluster}", f"-DUNROLL={self.unroll}", f"-DC_SLOTS={self.slots}",
-                f"-DSTREAM_B={self.stream}")
+                f"-DSTREAM_B={self.stream}", f"-DDRAWN={self.drawn}")
 
     @property
     def box(self) -> int:
@@ -53,12 +54,12 @@ class Tiles:
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory in bytes: tiles, scales, slots of C, barriers and what has been drawn."""
+        """Dynamic shared memory in bytes: tiles, scales, slots of C, barriers and tiles' numbers."""
         scales = -(-(HALF + 4) * 4 // 128) * 128
         return self.stages * ((HALF * self.rows + fp8.BLOCK) * fp8.BLOCK + self.rows * scales) + 2 * self.slots * 8192 + 256
 
 
-FEW, SMALL, SOME, MANY = Tiles(1, 6, 1, 2), Tiles(1, 6, 1, 2, 1, 1), Tiles(), Tiles(2, 3, 2, 8, 2)
+FEW, SMALL, SOME, MANY = Tiles(1, 6, 1, 2), Tiles(1, 6, 1, 2, 1, 1), Tiles(), Tiles(2, 3, 2, 8, 2, drawn=0)
 SMALL_BYTES = 128e6                     # of all weights: a launch of 60 us, of which lines that wait in the L2 to be written back take 8
 SMALL_ROWS, FEW_ROWS, SOME_ROWS, SOME_WORK = 200, 64, 300, 700e3
 
