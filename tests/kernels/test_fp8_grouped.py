@@ -77,7 +77,7 @@ def test_rows_beyond_the_last_group_stay_as_they_were():
     check((60, 70), 136, 144, 1, beyond=30)
 
 
-TILES = (fp8_grouped.FEW, fp8_grouped.SMALL, fp8_grouped.SOME, fp8_grouped.MANY, fp8_grouped.Tiles(1, 5, 2, 8, 2, drawn=0), fp8_grouped.Tiles(drawn=0))
+TILES = (fp8_grouped.FEW, fp8_grouped.SMALL, fp8_grouped.LOW, fp8_grouped.SOME, fp8_grouped.MANY, fp8_grouped.Tiles(2, 3, 2, 8, 2, drawn=0))
 
 
 @pytest.mark.parametrize("tiles", TILES, ids=str)
@@ -123,7 +123,7 @@ def test_what_orders_the_tall_tiles_is_missed_when_it_is_gone(gone, kind):
     assert kind in {hazard.kind for hazard in (*run.hazards, *run.warnings)}
 
 
-@pytest.mark.parametrize("tiles", [fp8_grouped.FEW, fp8_grouped.MANY], ids=str)
+@pytest.mark.parametrize("tiles", [fp8_grouped.FEW, fp8_grouped.SOME, fp8_grouped.MANY], ids=str)
 @pytest.mark.parametrize("rows", [(200, 300), (5,)])
 def test_every_tile_is_drawn_once_in_every_launch(rows, tiles):
     """Also of the second one: the last draw sets the counter back. With fewer tiles than CTAs, too."""
@@ -138,9 +138,23 @@ def test_every_tile_is_drawn_once_in_every_launch(rows, tiles):
     assert not next(x for x in reversed(launch.args) if getattr(x, "shape", None) == (2,)).any()          # the counter
 
 
+@pytest.mark.parametrize("rows, n, loaded", [
+    ((128,), 256, 3),                                       # lies: its rows once, and two tiles of B
+    ((130,), 256, 2 * 3),                                   # two upright tiles: two halves of rows, and B
+    ((256 + 128,), 256, 2 * 3 + 3),
+    ((64,), 384, 3 + 3),                                    # the second one has columns past the last
+])
+def test_a_low_end_lies_down(rows, n, loaded):
+    a, b, a_scales, b_scales, first = operands(rows, n, 128)
+    launch = fp8_grouped.tall(a, b, np.zeros((len(a), n), ml_dtypes.bfloat16), a_scales, b_scales, first, fp8_grouped.SOME, 4, "emulator")
+    with hl.emulate() as run:
+        launch()
+    assert run.counters["tensor_map_load_bytes"] // (128 * 128) == loaded         # scales are less than a tile
+
+
 @pytest.mark.parametrize("groups, rows, n, k, tiles", [
-    (16, 512, 4096, 7168, fp8_grouped.MANY), (64, 350, 4096, 1024, fp8_grouped.SOME), (64, 186, 6144, 1792, fp8_grouped.SOME), (128, 16, 4096, 7168, fp8_grouped.FEW),
-    (8, 16, 2048, 4096, fp8_grouped.SMALL), (8, 900, 2048, 4096, fp8_grouped.MANY)])
+    (16, 512, 4096, 7168, fp8_grouped.MANY), (64, 350, 4096, 1024, fp8_grouped.MANY), (64, 186, 6144, 1792, fp8_grouped.SOME), (128, 16, 4096, 7168, fp8_grouped.FEW),
+    (8, 16, 2048, 4096, fp8_grouped.SMALL), (8, 900, 2048, 4096, fp8_grouped.MANY), (8, 386, 2176, 6016, fp8_grouped.LOW)])
 def test_tiles_are_chosen_by_rows_of_a_group(groups, rows, n, k, tiles):
     assert fp8_grouped.chosen(groups, rows, n, k) == tiles and all(one.shared <= 232448 for one in TILES)
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hopperlab.measure.launches.article import REPAIRS
-from hopperlab.measure.launches.fp8_grouped import FEW, MANY, SMALL, SOME
+from hopperlab.measure.launches.fp8_grouped import FEW, LOW, MANY, SMALL, SOME
 from hopperlab.runtime.library import kernel_source
 from hopperlab.runtime.module import RawModule
 from hopperlab.runtime.compile.toolchain import KERNELS
@@ -131,7 +131,7 @@ BUDGETS = [
     ("fp8/block_scaled.cu", ("-DCONSUMERS=3", "-DPARTS=1", "-DSTAGES=4", "-DC_SLOTS=2", "-DUNROLL=8"), {"gemm": 128}),
     ("fp8/block_scaled.cu", ("-DCLUSTER_N=1", "-DGROUP=0", "-DSPLIT=4"), {"gemm": 168}),
     ("fp8/grouped.cu", (), {"gemm": 168}),
-    *[("fp8/grouped_tall.cu", tiles.options, {"gemm": 168}) for tiles in (FEW, SMALL, SOME, MANY)],
+    *[("fp8/grouped_tall.cu", tiles.options, {"gemm": 168}) for tiles in (FEW, SMALL, LOW, SOME, MANY)],
     ("attention/forward.cu", ("-DD=64", "-DCONSUMERS=3"), {"attention": 128}),
     ("attention/forward.cu", ("-DD=64", "-DCONSUMERS=1", "-DTURNS=0", "-DQ_SLOTS=2", "-DBN=64", "-DPER_SM=3"), {"attention": 80}),
     ("attention/forward_fp8.cu", (), {"attention": 168}),

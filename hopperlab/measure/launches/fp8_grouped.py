@@ -59,19 +59,23 @@ class Tiles:
         return self.stages * ((HALF * self.rows + fp8.BLOCK) * fp8.BLOCK + self.rows * scales) + 2 * self.slots * 8192 + 256
 
 
-FEW, SMALL, SOME, MANY = Tiles(1, 6, 1, 2), Tiles(1, 6, 1, 2, 1, 1), Tiles(), Tiles(2, 3, 2, 8, 2, drawn=0)
+FEW, SMALL, LOW = Tiles(1, 6, 1, 2), Tiles(1, 6, 1, 2, stream=1), Tiles(1, 6, 1, 2, drawn=0)
+SOME, MANY = Tiles(), Tiles(cluster=2, drawn=0)
 SMALL_BYTES = 128e6                     # of all weights: a launch of 60 us, of which lines that wait in the L2 to be written back take 8
-SMALL_ROWS, FEW_ROWS, SOME_ROWS, SOME_WORK = 200, 64, 300, 700e3
+SMALL_ROWS, FEW_ROWS, SOME_ROWS, TURNS = 200, 64, 220, 2.5
 
 
 def chosen(groups: int, rows: float, n: int, k: int) -> Tiles:
-    """Tiles for `rows` rows per group on average. An H100's at 27 drawn cells (seeds 5150 and 6021) and five of many rows: a group of few rows waits for B,
-    one of many for operands from the L2, of which tall tiles of two CTAs take least, if there are k-blocks enough to fill them."""
+    """Tiles for `rows` rows per group on average. An H100's at 27 drawn cells (seeds 5150 and 6021) with few rows, and at 23 of more than 64 rows (seeds 4711
+    and 4712): a group of few rows waits for B, one of many for operands from the L2, of which tall tiles of two CTAs take least, if there are enough of them."""
     if rows <= SMALL_ROWS and groups * n * k <= SMALL_BYTES:
         return SMALL
     if rows <= FEW_ROWS:
         return FEW
-    return MANY if rows > SOME_ROWS and rows * k > SOME_WORK else SOME
+    tall_tiles = groups * (rows / 256 + 0.3) * -(-n // fp8.BLOCK)          # 0.3: of a group's last rows
+    if tall_tiles < TURNS * SMS:
+        return LOW
+    return MANY if rows > SOME_ROWS else SOME
 
 
 def sizes(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first: Array) -> tuple[int, int, int, int]:
