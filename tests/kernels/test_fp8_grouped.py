@@ -149,7 +149,7 @@ def test_a_low_end_lies_down(rows, n, loaded):
     launch = fp8_grouped.tall(a, b, np.zeros((len(a), n), ml_dtypes.bfloat16), a_scales, b_scales, first, fp8_grouped.SOME, 4, "emulator")
     with hl.emulate() as run:
         launch()
-    assert run.counters["tensor_map_load_bytes"] // (128 * 128) == loaded         # scales are less than a tile
+    assert run.counters["tma_load_bytes"] // (128 * 128) == loaded         # scales are less than a tile
 
 
 @pytest.mark.parametrize("groups, rows, n, k, tiles", [
