@@ -62,7 +62,8 @@ class Tiles:
 FEW, SMALL, LOW = Tiles(1, 6, 1, 2), Tiles(1, 6, 1, 2, stream=1), Tiles(1, 6, 1, 2, drawn=0)
 SOME, MANY = Tiles(), Tiles(cluster=2, drawn=0)
 SMALL_BYTES = 128e6                     # of all weights: a launch of 60 us, of which lines that wait in the L2 to be written back take 8
-SMALL_ROWS, FEW_ROWS, SOME_ROWS, TURNS = 200, 64, 220, 2.5
+SMALL_ROWS, FEW_ROWS, SOME_ROWS = 200, 64, 220
+TURNS, SHORT_TURNS, SHORT = 2.5, 5.5, 1536                 # of tall tiles; the second where k is at most SHORT
 
 
 def chosen(groups: int, rows: float, n: int, k: int) -> Tiles:
@@ -72,8 +73,8 @@ def chosen(groups: int, rows: float, n: int, k: int) -> Tiles:
         return SMALL
     if rows <= FEW_ROWS:
         return FEW
-    tall_tiles = groups * (rows / 256 + 0.3) * -(-n // fp8.BLOCK)          # 0.3: of a group's last rows
-    if tall_tiles < TURNS * SMS:
+    turns = groups * (rows / 256 + 0.3) * -(-n // fp8.BLOCK) / SMS         # 0.3: of a group's last rows
+    if turns < (SHORT_TURNS if k <= SHORT else TURNS):
         return LOW
     return MANY if rows > SOME_ROWS else SOME
 
