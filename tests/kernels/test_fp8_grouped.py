@@ -152,6 +152,15 @@ def test_a_low_end_lies_down(rows, n, loaded):
     assert run.counters["tma_load_bytes"] // (128 * 128) == loaded         # scales are less than a tile
 
 
+@pytest.mark.parametrize("tiles, atomics", [(fp8_grouped.SOME, 8 + 1), (fp8_grouped.MANY, 0), (fp8_grouped.LOW, 0)], ids=str)
+def test_tiles_dealt_out_in_turn_are_not_drawn(tiles, atomics):
+    a, b, a_scales, b_scales, first = operands((200, 300), 264, 144)                # six upright tiles, and two that lie
+    launch = fp8_grouped.tall(a, b, np.zeros((len(a), 264), ml_dtypes.bfloat16), a_scales, b_scales, first, tiles, 2, "emulator")
+    with hl.emulate() as run:
+        launch()
+    assert run.counters["global_atomic_requests"] == atomics                       # a draw for each, and the counter set back
+
+
 @pytest.mark.parametrize("groups, rows, n, k, tiles", [
     (16, 512, 4096, 7168, fp8_grouped.MANY), (64, 350, 4096, 1024, fp8_grouped.MANY), (64, 186, 6144, 1792, fp8_grouped.SOME), (128, 16, 4096, 7168, fp8_grouped.FEW),
     (8, 16, 2048, 4096, fp8_grouped.SMALL), (8, 900, 2048, 4096, fp8_grouped.MANY), (8, 386, 2176, 6016, fp8_grouped.LOW), (16, 393, 2560, 1024, fp8_grouped.LOW)])
