@@ -146,7 +146,8 @@ class Part:
         seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole and sample.lengths is None else sim.latest
         busy = _busy(sms, seen, cycles, moved, active)
         waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
-        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board, cycles), moved.mixed))
+        mhz = megahertz(busy, board, cycles)
+        memory = replace(memory, waited=waited, dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share), sms, memory
 
 
@@ -168,7 +169,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         moved = chip.traffic(apart=True) if apart else moved
     if moved.unique <= MORE * near.traffic.unique:
         return near
-    far, _, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram))
+    far, _, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram, pace=memory.pace))
     return mixed(near, far, apart)
 
 
@@ -304,19 +305,21 @@ def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:
 
 
 def ended(actors: list[Actor]) -> float:
-    """Of the products of those that write output, those of tiles that were written: the sample was cut in the midst of another one, for which it had loaded, too."""
-    all_, theirs = 0, 0
+    """Of the products of those that write output, those that what they have written stands for: the sample was cut in the midst of other tiles, for which they
+    had loaded, too."""
+    all_ = theirs = 0.0
     for actor in actors:
-        seen, inside, before = 0, False, 0
+        seen, written, inside, before = 0, 0.0, False, (0, 1.0)
         for step in actor.steps:
             if step[0] == T.STORE or step[0] == COMPUTE and step[1].stored:
+                written += step[2] if step[0] == T.STORE else step[1].stored * step[2]
                 inside = True
             elif step[0] == T.WGMMA:
-                before, inside = (seen, False) if inside else (before, inside)
+                before, inside = ((seen, written), False) if inside else (before, inside)
                 seen += 1
-        if before:
-            all_, theirs = all_ + seen, theirs + before
-    return theirs / all_ if all_ else 1.0
+        if before[0]:
+            all_, theirs = all_ + seen, theirs + before[0] * written / before[1]
+    return min(1.0, theirs / all_) if all_ else 1.0
 
 
 def progress(sample: Sample) -> float:

@@ -25,7 +25,8 @@ NEVER = float("inf")
 class Memory:
     """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
     missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well;
-    dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any."""
+    dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any;
+    pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer cycles away where SMs slow down."""
 
     l2: float
     store: float
@@ -36,6 +37,7 @@ class Memory:
     waited: float = 0.0
     dirty: float = 0.0
     share: float = 1.0
+    pace: float = 1.0
 
 
 class Barrier:
@@ -213,7 +215,8 @@ class Simulation:
         cold = sm.loaded < memory.cold
         sm.loaded += nbytes
         sm.arrived += nbytes if way == "lane" else 0
-        return end + memory.waited + self.numbers[f"{way}_latency_memory" if cold else f"{way}_latency_l2"]
+        near = self.numbers[f"{way}_latency_l2"]
+        return end + memory.waited + near + (memory.pace * (self.numbers[f"{way}_latency_memory"] - near) if cold else 0.0)
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""

@@ -109,8 +109,8 @@ def test_what_was_loaded_for_a_tile_that_is_not_done_is_not_counted_for_those_th
     products, store = [(T.WGMMA, 0, 4)] * 4, [(T.STORE, 0, 1024, 1)]
     assert chip.ended([Actor(0, 0, 1, [])]) == 1
     assert chip.ended([Actor(0, 4, 4, [*products, *store, *products, *store, *products[:2]]), Actor(0, 0, 1, [])]) == pytest.approx(8 / 10)
-    a, b, c = arrays(4096, 4096, 512)
-    plan = planned(gemm.persistent(a, b, c, blocks=32, backend="emulator"))
+    a, b, c = arrays(2048, 2048, 2048)
+    plan = planned(gemm.persistent(a, b, c, blocks=16, backend="emulator"))
     whole, cut = sample.run(plan), sample.run(plan, most=1000)
     seen = [sum(loaded for loaded, _ in chip.amounts(one, chip.progress(one), part)[0].values())
             for one, part in ((whole, 1.0), (cut, chip.ended(programs(cut, H100))), (cut, 1.0))]
