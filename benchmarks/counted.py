@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes from memory and SM clocks that Nsight Compute counts of products, from which constants of the estimated clock are read (estimates/boards.py: apart_slowly,
-apart_from, l2_keeps, l2_forgets, tensor_mhz). Needs a Hopper GPU with CuPy and Nsight Compute, a minute.
+apart_from, tensor_mhz). Needs a Hopper GPU with CuPy and Nsight Compute, a minute.
 
     python -m benchmarks.counted
 
@@ -20,8 +20,9 @@ million cycles of the launch. All: what all CTAs load, if nothing were multicast
 they ask for as others did, memory brings again 0.3 per cent at 1.2 million cycles, 2 to 3 at 2.4, 3 to 5 at 3.8, 8 to 14 at 9 to 12.
 Of what comes again with the next wave, 0.69 to 0.92 where 30 MB have come or been stored since (8192 cubed, one block of rows), all from 42 MB on.
 
-Clocks of products that ask little of the board, MHz: 1802 to 1818 (`producer_warp` that waits for its own load), 1806 (`multistage` with two stages of 32,
-`cuda_pipeline` with six, each way), 1809 and 1785 (`split_k` at 8192 and 4096 cubed), 1853 (at 1024 cubed, 10 us).
+Clocks of nine products that ask little of the board, MHz: 1802, 1804, 1816 and 1818 (`producer_warp` that waits for its own load, four and six stages, 4096 and 8192
+cubed), 1806 each (`multistage` with two stages of 32, `cuda_pipeline` with six, of threads and of the block, 4096 cubed), 1809 (`split_k` at 8192 cubed), 1853 (at
+1024 cubed, 10 us).
 """
 from __future__ import annotations
 
@@ -55,10 +56,17 @@ def launches() -> Iterator[tuple[str, Callable[[], object]]]:
         c = cupy.empty((m, n), cupy.uint16)
         for choice in CHOICES:
             yield f"{m} x {n} x {k} rows {choice.rows} cluster {choice.cluster_n}", fp8.block_scaled(a, b, c, *scales, choice)
-    for size in (4096, 8192):
+    for size in (1024, 4096, 8192):
         a, b, c = normal_bf16(cupy, (size, size), 1), normal_bf16(cupy, (size, size), 2), cupy.empty((size, size), cupy.uint16)
-        yield f"producer_warp that waits, {size}", variants.producer_warp(a, b, c, 4, options=("-DWAIT_FOR_OWN_LOAD=1",))
-        yield f"split_k {size}", gemm.split_k(a, b, c)
+        if size > 1024:
+            for stages in (4, 6):
+                yield f"producer_warp {stages} that waits, {size}", variants.producer_warp(a, b, c, stages, options=("-DWAIT_FOR_OWN_LOAD=1",))
+        if size == 4096:
+            yield "multistage 2 of 32, 4096", variants.multistage(a, b, c, stages=2, bk=32)
+            for scope in ("thread", "block"):
+                yield f"cuda_pipeline 6 {scope}, 4096", variants.cuda_pipeline(a, b, c, stages=6, scope=scope)
+        else:
+            yield f"split_k {size}", gemm.split_k(a, b, c)
 
 
 def main() -> None:
