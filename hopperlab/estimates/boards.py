@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+import numpy as np
+
 from ..measure import recordings
 from . import readings
 
@@ -45,6 +47,12 @@ class Board:
         low, high = self.wgmma[(registers, below)], self.wgmma[(registers, above)]
         return low if above == below else low + (high - low) * (n - below) / (above - below)
 
+    def cluster_barrier(self, threads: int, release: bool) -> float:
+        """Cycles until the threads of a cluster have met, with so many of them in a CTA; release: what they wrote before is to be seen after."""
+        name = "cluster_barrier" if release else "cluster_relaxed"
+        known = readings.CLUSTER_THREADS
+        return float(np.interp(threads, known, [self.number(f"{name}_{n}") for n in known]))
+
 
 POWER = "fitted, with profiles.json (SM clock): what a cycle asks of the board lowers the clock"
 _FITTED = {
@@ -69,6 +77,8 @@ _FITTED = {
     "ahead_held": (2300, "cycles", "benchmarks/drift.py on an H100: loads that run no further ahead of their use hold CTAs together"),
     "ahead_free": (3300, "cycles", "benchmarks/drift.py on an H100: and those that run so far ahead do not"),
     "apart_most": (0.75, "share", "benchmarks/drift.py on an H100: of the time, that in which CTAs are apart, at most: all begin together"),
+    "apart_slowly": (0.0117, "share/million cycles", "benchmarks/counted.py on an H100: of what persistent CTAs ask for as others did, what memory brings again"),
+    "apart_from": (0.7, "million cycles", "benchmarks/counted.py on an H100: and since when"),
     "l1_latency": (33, "cycles", "fitted"),
     "shared_bytes": (128, "bytes/cycle", "32 banks of 4 bytes (CUDA Programming Guide); micro.json: stream space=shared reaches 124"),
     "special_cycles": (8, "cycles", "16 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic)"),
@@ -88,6 +98,7 @@ _FITTED = {
     "power_long": (0.142, "", POWER),
     "power_window": (6000, "us", POWER),
     "power_slope": (0.343, "", POWER),
+    "tensor_mhz": (1806, "MHz", "benchmarks/counted.py on an H100: the highest clock while tensor cores are used, the middle one of nine products that ask little"),
 }
 """What was fitted on the H200, and what any Hopper board has."""
 ISSUE = {"free": 0.0, "control": 1.0, "barrier": 1.0, "warp": 1.0, "memory": 1.0, "move": 0.5, "tensor": 1.0, "async_copy": 1.0, "mbarrier": 1.0, "convert": 1.0,

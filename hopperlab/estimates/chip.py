@@ -69,19 +69,20 @@ class Run:
     share: float
 
 
-def amounts(sample: Sample, share: float) -> tuple[dict[int, tuple[float, float]], float]:
+def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int, tuple[float, float]], float]:
     """What all CTAs move, if the sampled ones are like the others: (bytes loaded, bytes of it that are different) by array, and bytes stored. share: of their
-    work that was seen."""
-    factor = more = sample.total / len(sample.ctas) / share
+    work that was seen, by what they wrote; ended: of what they loaded, what was for that."""
+    more = sample.total / len(sample.ctas) / share
+    factor = more * ended
     if sample.lengths is not None:
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
     loaded = {address: (n * factor, min(n * factor, size)) for address, (n, size) in sample.trace.read.items()}
     return loaded, more * sum(n for n, _ in sample.trace.written.values())
 
 
-def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False) -> Traffic:
+def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False, ended: float = 1.0) -> Traffic:
     """The same in sums, with what memory brings. rounds: waves of tiles; apart: CTAs have drifted apart."""
-    arrays, stored = amounts(sample, share)
+    arrays, stored = amounts(sample, share, ended)
     unique = missed(arrays, stored, sample.wave, board, rounds, apart)
     fresh = 1.0 if sample.wave is not None and sample.wave.new else 1 / max(1.0, rounds)
     return Traffic(sum(loaded for loaded, _ in arrays.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh)
@@ -113,7 +114,7 @@ def drifted(sms: list[Multiprocessor], board: Board) -> float:
 
 
 @dataclass
-class _Chip:
+class Part:
     """A launch on a board. places: SMs, or groups of SMs for a cluster, at work; each: CTAs (clusters) that follow each other on one; share: of the work that was
     seen."""
 
@@ -125,6 +126,17 @@ class _Chip:
     share: float
     rounds: float
 
+    def traffic(self, apart: bool = False) -> Traffic:
+        """What it moves."""
+        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if self.sample.whole or self.sample.lengths else ended(self.actors))
+
+    def drifting(self, moved: Traffic, cycles: float) -> Traffic:
+        """The same of CTAs that began together once, and that drift apart by and by: the longer they go on, the more of what others have asked for comes again."""
+        if self.sample.wave is None or self.sample.wave.new or self.rounds <= 1:
+            return moved
+        lost = self.board.number("apart_slowly") * max(0.0, cycles / 1e6 - self.board.number("apart_from"))
+        return replace(moved, unique=moved.unique + min(1.0, lost) * max(0.0, moved.loaded - moved.unique))
+
     def run(self, moved: Traffic, memory: Memory) -> tuple[Run, list[Multiprocessor], Memory]:
         """The launch, its SMs, and memory with the latency of an L2 as busy and at the clock as it was."""
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
@@ -134,7 +146,8 @@ class _Chip:
         seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole and sample.lengths is None else sim.latest
         busy = _busy(sms, seen, cycles, moved, active)
         waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
-        memory = replace(memory, waited=waited, dram=dram_share(board, active, megahertz(busy, board, cycles), moved.mixed))
+        mhz = megahertz(busy, board, cycles)
+        memory = replace(memory, waited=waited, dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share), sms, memory
 
 
@@ -144,16 +157,19 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     groups = max(1, int(board.number("sms")) // sample.cluster)
     clusters = sample.total // sample.cluster
     each = -(-clusters // groups)
-    chip = _Chip(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
-    moved = traffic(sample, chip.share, board, chip.rounds)
+    chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
+    moved = chip.traffic()
     active = chip.places * sample.cluster
     _, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds))
     near, sms, memory = chip.run(moved, memory)
-    apart = drifted(sms, board) if each > sample.resident else 0.0
-    moved = traffic(sample, chip.share, board, chip.rounds, apart=True) if apart else moved
+    if each <= sample.resident:
+        apart, moved = 1.0, chip.drifting(moved, near.cycles)
+    else:
+        apart = drifted(sms, board)
+        moved = chip.traffic(apart=True) if apart else moved
     if moved.unique <= MORE * near.traffic.unique:
         return near
-    far, _, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram))
+    far, _, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram, pace=memory.pace))
     return mixed(near, far, apart)
 
 
@@ -286,6 +302,24 @@ def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:
         if count:
             found.append((actor, count, done))
     return found
+
+
+def ended(actors: list[Actor]) -> float:
+    """Of the products of those that write output, those that what they have written stands for: the sample was cut in the midst of other tiles, for which they
+    had loaded, too."""
+    all_ = theirs = 0.0
+    for actor in actors:
+        seen, written, inside, before = 0, 0.0, False, (0, 1.0)
+        for step in actor.steps:
+            if step[0] == T.STORE or step[0] == COMPUTE and step[1].stored:
+                written += step[2] if step[0] == T.STORE else step[1].stored * step[2]
+                inside = True
+            elif step[0] == T.WGMMA:
+                before, inside = ((seen, written), False) if inside else (before, inside)
+                seen += 1
+        if before[0]:
+            all_, theirs = all_ + seen, theirs + before[0] * written / before[1]
+    return min(1.0, theirs / all_) if all_ else 1.0
 
 
 def progress(sample: Sample) -> float:

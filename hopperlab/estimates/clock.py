@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .boards import Board
 
+USED = 0.02          # of the time, from which on tensor cores count as used
+
 
 @dataclass
 class Busy:
@@ -41,6 +43,7 @@ def activity(busy: Busy, board: Board, cycles: float) -> float:
 
 
 def megahertz(busy: Busy, board: Board, cycles: float) -> float:
-    """The SM clock in MHz."""
+    """The SM clock in MHz. Where tensor cores are used it is never the highest, however little a kernel asks."""
     asked = activity(busy, board, cycles)
-    return board.number("clock_mhz") * min(1.0, asked ** -board.number("power_slope") if asked > 1 else 1.0)
+    highest = board.number("tensor_mhz" if max(busy.wgmma, busy.mma) > USED else "clock_mhz")
+    return min(highest, board.number("clock_mhz") * asked ** -board.number("power_slope") if asked > 1 else highest)

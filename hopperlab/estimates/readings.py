@@ -11,6 +11,7 @@ from ..measure import recordings
 from ..measure.recordings import Record
 
 MICRO = "micro"
+CLUSTER_THREADS = (128, 256, 384, 1024)        # of a CTA, that meet those of another one
 WGMMA_N = (8, 16, 32, 64, 128, 192, 256)
 
 
@@ -74,7 +75,12 @@ def _wgmma(n: int, source: str, groups: int, in_flight: int = 3, suite: str = "w
     return _micro("wgmma_rate", f"N={n}", f"A={source}", f"warpgroups={groups}", f"IN_FLIGHT={in_flight}", suite=suite)
 
 
+def _meeting(threads: int, relaxed: int) -> Row:
+    return Row("cycles", (_micro("cluster_meeting", f"threads={threads}", f"RELAXED={relaxed}"),), f"micro.json: cluster_meeting threads={threads} RELAXED={relaxed}, value")
+
+
 LONE_TENSOR = _tma(1, 64, "memory")                                       # a load alone: those with all SMs loading are fitted
+LONE_BULK, BULK_L2 = (_micro("tma_latency", "HOW=bulk", f"from={place}", shape=(1, 64)) for place in ("memory", "L2"))
 LONE_LANE = _micro("tma_latency", "HOW=ld.global", "from=memory")
 LAUNCH = _micro("cluster_launch", "CLUSTER=1")
 COPIED = Reading("copies", "vector_copy", field="gb_s")
@@ -85,6 +91,8 @@ ROWS: Mapping[str, Row] = {
     "clock_mhz": Row("MHz", (Reading("copies", "vector_copy", field="clock_mhz"),), "copies.json: vector_copy, clock_mhz (the highest clock; no other limit)"),
     "tma_issue": Row("cycles", (_micro("tma_issue", "HOW=tensor"),), "micro.json: tma_issue HOW=tensor, value"),
     "tma_latency_l2": Row("cycles", (_tma(1, 64, "L2"),), "micro.json: tma_latency 1x64 from=L2, value"),
+    "bulk_latency_memory": Row("cycles", (LONE_BULK,), "micro.json: tma_latency HOW=bulk 1x64 from=memory, value: what lies in one piece"),
+    "bulk_latency_l2": Row("cycles", (BULK_L2,), "micro.json: tma_latency HOW=bulk 1x64 from=L2, value"),
     "lane_latency_l2": Row("cycles", (_micro("chase", "space=l2"),), "micro.json: chase space=l2, value"),
     "tma_bytes": Row("bytes/cycle", (_tma(128, 256, "L2"), _tma(128, 128, "L2")),
                      "micro.json: tma_latency 128x128 and 128x256 from=L2, difference of value for 32 KiB", lambda large, small: 32768 / (large - small)),
@@ -102,7 +110,8 @@ ROWS: Mapping[str, Row] = {
     "mbarrier": Row("cycles", (_micro("mbarrier_round_trip", "threads=64"),), "micro.json: mbarrier_round_trip threads=64, half of value", lambda v: v / 2),
     "mbarrier_remote": Row("cycles", (_micro("remote_round_trip", "ORDER=cta"),), "micro.json: remote_round_trip ORDER=cta, half of value", lambda v: v / 2),
     "named": Row("cycles", (_micro("named_round_trip", "threads=64"),), "micro.json: named_round_trip threads=64, half of value", lambda v: v / 2),
-    "cluster_barrier": Row("cycles", (_micro("cluster_meeting", "threads=128", "RELAXED=0"),), "micro.json: cluster_meeting threads=128, value"),
+    **{f"cluster_barrier_{n}": _meeting(n, 0) for n in CLUSTER_THREADS},
+    **{f"cluster_relaxed_{n}": _meeting(n, 1) for n in CLUSTER_THREADS},
     "wgmma_drain": Row("cycles", (_wgmma(128, "SS", 1, 0, "wgmma_groups"), _wgmma(128, "SS", 1)),
                        "micro.json: wgmma_rate N=128 warpgroups=1, value of IN_FLIGHT=0 less that of 3", lambda alone, three: alone - three),
     "wgmma_issue": Row("cycles", (_micro("wgmma_rate", "instructions=wgmma m64n64k16, 4", "until=issued"),),

@@ -25,7 +25,8 @@ NEVER = float("inf")
 class Memory:
     """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
     missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well;
-    dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any."""
+    dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any;
+    pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer cycles away where SMs slow down."""
 
     l2: float
     store: float
@@ -36,6 +37,7 @@ class Memory:
     waited: float = 0.0
     dirty: float = 0.0
     share: float = 1.0
+    pace: float = 1.0
 
 
 class Barrier:
@@ -97,8 +99,9 @@ class Runner:
     open: dict[Any, float] = field(default_factory=dict)
     groups: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
     reads: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
-    met: dict[Any, int] = field(default_factory=dict)
+    met: dict[Any, tuple[int, bool]] = field(default_factory=dict)
     copies: float = 0.0
+    later: float = 0.0
     wrote: bool = False
     over: bool = False
 
@@ -112,6 +115,7 @@ class Simulation:
         self.barriers: dict[tuple[Any, ...], Barrier] = {}
         self.heap: list[tuple[float, int, Runner]] = []
         self.numbers = {name: constant.value for name, constant in board.constants.items()}
+        self.meeting = {release: board.cluster_barrier(32 * warps, release) for release in (False, True)}
         self.cta_ends: dict[tuple[int, int], float] = {}
         self.left: dict[tuple[int, int], int] = {}
         self.stamp, self.latest = 0, 0.0
@@ -187,7 +191,11 @@ class Simulation:
             nbytes = cost.loaded * warps * missed
             self._fetch(sm, at, nbytes)
             through = sm.lanes.serve(at, nbytes / min(self.memory.l2, self.memory.dram / max(self.memory.missed, 1e-9)))
-            end = max(end + missed * (self.numbers["lane_latency_l2"] + self.memory.waited), through)
+            there = max(end + missed * (self.numbers["lane_latency_l2"] + self.memory.waited), through)
+            if "wgmma" in runner.open or runner.groups.get("wgmma"):
+                runner.later = max(runner.later, there)                  # the products are waited for before it is used
+            else:
+                end = there
         if cost.stored:
             runner.wrote = True
             self.store_ends.append((sm.stores.serve(at, cost.stored * warps / self.memory.lane_store), cost.stored * warps))
@@ -195,7 +203,7 @@ class Simulation:
         runner.at = end
 
     def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane", more: float = 0.0) -> float:
-        """When bytes that lanes or the engine (way 'tma') ask for have left L2 and memory. more: bytes that the L2 is as long busy with beside them
+        """When bytes that lanes or the engine (way 'tma' for boxes, 'bulk' for one piece) ask for have left L2 and memory. more: bytes that the L2 is as long busy with beside them
         (trace.more)."""
         memory = self.memory
         end = sm.l2.serve(at, (nbytes + more) / memory.l2)
@@ -207,7 +215,8 @@ class Simulation:
         cold = sm.loaded < memory.cold
         sm.loaded += nbytes
         sm.arrived += nbytes if way == "lane" else 0
-        return end + memory.waited + self.numbers[f"{way}_latency_memory" if cold else f"{way}_latency_l2"]
+        near = self.numbers[f"{way}_latency_l2"]
+        return end + memory.waited + near + (memory.pace * (self.numbers[f"{way}_latency_memory"] - near) if cold else 0.0)
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""
@@ -231,7 +240,8 @@ class Simulation:
         return True
 
     def products(self, runner: Runner, step: Step) -> bool:
-        """wgmma.wait_group."""
+        """wgmma.wait_group, and what lanes loaded meanwhile."""
+        runner.at, runner.later = max(runner.at, runner.later), 0.0
         return self._groups(runner, "wgmma", step[2], runner.groups)
 
     def wait_groups(self, runner: Runner, step: Step) -> bool:
@@ -257,7 +267,7 @@ class Simulation:
         rate = numbers["tma_bytes"]
         if sm.ready == NEVER:
             sm.ready = runner.at + numbers["tma_first"]
-        ready = self._fetch(sm, max(runner.at, sm.ready), step[2], "tma", step[4])
+        ready = self._fetch(sm, max(runner.at, sm.ready), step[2], "bulk" if step[5] else "tma", step[4])
         self.load_ends.append((ready, step[2]))
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)
@@ -368,14 +378,15 @@ class Simulation:
     def cluster(self, runner: Runner, step: Step) -> bool:
         """barrier.cluster.arrive."""
         key = (runner.copy, "cluster", step[2])
-        runner.met[key] = len(self._barrier(key, 1).done) + 1
+        runner.met[key] = (len(self._barrier(key, 1).done) + 1, step[4])
         self._meet(runner, key, self.cluster_warps[runner.copy], step[-1])
         return True
 
     def cluster_wait(self, runner: Runner, step: Step) -> bool:
         """barrier.cluster.wait."""
         key = (runner.copy, "cluster", step[2])
-        return self._wait(runner, self._barrier(key, 1), runner.met.get(key, 0), self.numbers["cluster_barrier"])
+        phases, release = runner.met.get(key, (0, False))
+        return self._wait(runner, self._barrier(key, 1), phases, self.meeting[release])
 
 
 _DO: dict[int, Callable[[Simulation, Runner, Step], bool]] = {

@@ -27,7 +27,7 @@ Step = tuple[Any, ...]
 BLOCK = 0            # (BLOCK, -1, number): runs a basic block
 WAIT = 1             # (WAIT, index, barrier, phases): until so many phases of an mbarrier are complete
 ARRIVE = 2           # (ARRIVE, index, barrier, arrivals, bytes): on an mbarrier; bytes that it announces
-LOAD = 3             # (LOAD, index, bytes read, ((barrier, bytes, slot), …), bytes more of the L2's time): a bulk or tensor load, to one CTA or several
+LOAD = 3             # (LOAD, index, bytes read, ((barrier, bytes, slot), …), bytes more of the L2's time, bulk): a bulk or tensor load, to one CTA or several
 STORE = 4            # (STORE, index, bytes): a bulk or tensor store or reduction
 COMMIT = 5           # (COMMIT, index, bulk): a group of copies is closed
 GROUPS = 6           # (GROUPS, index, bulk, pending, read only): until all but `pending` groups are done
@@ -35,7 +35,7 @@ CP_ASYNC = 7         # (CP_ASYNC, index, bytes): cp.async by lanes
 CP_ARRIVE = 8        # (CP_ARRIVE, index, barrier, lanes): arrives when the copies so far are there
 NAMED = 9            # (NAMED, index, key, lanes, threads): arrives at a named barrier that wants `threads`
 NAMED_WAIT = 10      # (NAMED_WAIT, index, key, generations)
-CLUSTER = 11         # (CLUSTER, index, domain, lanes): arrives at a cluster barrier
+CLUSTER = 11         # (CLUSTER, index, domain, lanes, release): arrives at a cluster barrier; release: what it wrote is seen by who waits
 CLUSTER_WAIT = 12    # (CLUSTER_WAIT, index, domain)
 WGMMA = 13           # (WGMMA, index)
 PRODUCTS = 14        # (PRODUCTS, index, pending): wgmma.wait_group
@@ -179,7 +179,7 @@ class Recorder(Listener):
         units = self.M.units(C)
         counts = [32] * len(units.gw) if units.counts is None else units.counts.tolist()
         for warp, place, lanes in zip(units.gw.tolist(), np.broadcast_to(domain, C.n)[units.starts].tolist(), counts):
-            self.warps[warp].append((CLUSTER, -1, place, lanes))
+            self.warps[warp].append((CLUSTER, -1, place, lanes, release))
 
     # --- copies and products ----------------------------------------------------------------------------------------
     def _touch(self, table: dict[int, list[float]], address: int, nbytes: float) -> None:
@@ -192,12 +192,12 @@ class Recorder(Listener):
         width = max(0, rows.last - rows.first) * fields.elem_bytes
         nbytes = len(rows.address) * width
         self._touch(self.read, int(rows.address[0]), nbytes)
-        self.warps[gid >> 5].append((LOAD, index, nbytes, [], more(np.asarray(rows.address) + rows.first * fields.elem_bytes, width)))
+        self.warps[gid >> 5].append((LOAD, index, nbytes, [], more(np.asarray(rows.address) + rows.first * fields.elem_bytes, width), False))
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load."""
         self._touch(self.read, allocation.address, nbytes)
-        self.warps[gid >> 5].append((LOAD, index, nbytes, [], more(np.array([allocation.address + first]), nbytes)))
+        self.warps[gid >> 5].append((LOAD, index, nbytes, [], more(np.array([allocation.address + first]), nbytes), True))
 
     def load_issued(self, gid: int, barrier: int, spans: list[Any], nbytes: int, index: int, slot: int, tile: Any) -> None:
         """Where it goes."""

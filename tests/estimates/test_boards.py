@@ -24,7 +24,9 @@ def recorded_value(board, kernel, *options):
 def test_constants_are_those_of_the_boards_own_recordings(board):
     table = boards.board(board)
     assert table.number("lane_latency_l2") == recorded_value(board, "chase", "space=l2")
-    assert table.number("cluster_barrier") == recorded_value(board, "cluster_meeting", "threads=128", "RELAXED=0")
+    assert table.cluster_barrier(384, True) == recorded_value(board, "cluster_meeting", "threads=384", "RELAXED=0")
+    assert table.cluster_barrier(128, False) == recorded_value(board, "cluster_meeting", "threads=128", "RELAXED=1")
+    assert table.cluster_barrier(256, True) < table.cluster_barrier(320, True) < table.cluster_barrier(384, True)
     assert table.number("mbarrier") == recorded_value(board, "mbarrier_round_trip", "threads=64") / 2
     assert table.number("dram_mixed_gbs") == recordings.load("copies", board=board).one(kernel="vector_copy").gb_s
     assert set(table.constants) == set(H200.constants)
@@ -129,6 +131,13 @@ def test_the_clock_follows_what_arrives_and_how_long():
     assert clock.megahertz(dataclasses.replace(full, saved=20.0), H200, 3e5) > clock.megahertz(full, H200, 3e5), "a multicast asks less"
 
 
+def test_where_tensor_cores_are_used_the_clock_is_never_the_highest():
+    for calm in (busy(wgmma=0.1), busy(mma=0.1)):
+        assert clock.megahertz(calm, H200, 2e6) == H200.number("tensor_mhz") < H200.number("clock_mhz")
+    assert clock.megahertz(busy(wgmma=0.01), H200, 2e6) == H200.number("clock_mhz")
+    assert clock.megahertz(busy(wgmma=0.95, issue=0.4, arrived=45.0), H200, 2e6) < H200.number("tensor_mhz")
+
+
 @pytest.mark.parametrize("board", boards.TITLES)
 def test_clocks_are_near_those_that_were_counted(board):
     """profiles.json: the SM clock beside the shares of units, and the bytes, that Nsight Compute counted in the same launch."""
@@ -153,7 +162,7 @@ def test_bytes_that_are_multicast_arrive_in_each_sm():
     from hopperlab.estimates.programs import Actor
     sms = [sm.Multiprocessor(), sm.Multiprocessor()]
     found = sm.Simulation(H200, sm.Memory(l2=8.0, store=1.0, lane_store=1.0, dram=8.0), {}, 8, 4, {}.__getitem__)
-    load = (trace.LOAD, -1, 4096, [(0, 4096, 0), (8, 4096, 1)], 0, 1)
+    load = (trace.LOAD, -1, 4096, [(0, 4096, 0), (8, 4096, 1)], 0, False, 1)
     for slot, steps_of in ((0, [load]), (1, [])):
         found.start([Actor(slot, 0, 1, steps_of)], 0, slot, sms[slot], 0.0, 2)
     found.run()

@@ -185,7 +185,7 @@ def test_what_is_loaded_pushes_dirty_lines_out():
 
 def loads(memory, count=8, nbytes=4096, more=0):
     """Cycles until loads of one actor have left L2 and memory."""
-    steps = [(trace.LOAD, -1, nbytes, [], more, 1)] * count
+    steps = [(trace.LOAD, -1, nbytes, [], more, False, 1)] * count
     found = sm.Simulation(H200, memory, {}, 8, 4, {}.__getitem__)
     found.start([Actor(0, 0, 1, steps)], 0, 0, sm.Multiprocessor(), 0.0, 1)
     found.run()
