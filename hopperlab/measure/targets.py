@@ -70,6 +70,17 @@ def _raced(load: Load) -> list[float]:
     return _ratios(summaries.faster_of_notes(record for record in found if summaries.family(record) == "cuBLAS"))
 
 
+def _sustained(value: Callable[[Record], float], load: Load) -> list[float]:
+    """Of ours over that of cublasGemmEx, each in its faster order of B, back to back."""
+    found: dict[tuple[int, ...], list[Record]] = {}
+    for record in load("products_sustained").where(mode="sustained"):
+        found.setdefault(record.shape, []).append(record)
+
+    def fastest(records: Iterable[Record], kernel: str) -> float:
+        return value(max((record for record in records if record.kernel.startswith(kernel)), key=lambda record: record.tflops or 0))
+    return [fastest(records, "final") / fastest(records, "cublasGemmEx") for records in found.values()]
+
+
 def _few(load: Load) -> list[float]:
     return _products("products_few", load)
 
@@ -129,6 +140,8 @@ TARGETS: tuple[Target, ...] = (
     Target("the same at 60 others, and of the fastest of cuBLASLt's eight best candidates, timed", 1.00, 0.93, partial(_products, "products_best")),
     Target("bf16 products at seven shapes that quack is fast at and six random ones, of quack tuned at each", 1.04, None, _beside_quack),
     Target("bf16 products at the eight shapes of README's table, of the same", 1.03, None, _raced),
+    Target("the same shapes, back to back, of cublasGemmEx", 1.02, None, partial(_sustained, lambda record: record.tflops or 0)),
+    Target("the same, launches per joule", 1.02, None, partial(_sustained, lambda record: 1 / (record.joules or math.inf))),
     Target("bf16 products with 1 to 64 rows and weights of 32 MB and more, of cuBLAS's entries and candidates", 1.00, None, _few),
     Target("the same, of a kernel that only reads as many bytes, in the same rounds", 0.85, None, _few_beside_reads),
     Target("the same, of the rate at which that kernel reads 4 GiB", 0.85, None, _few_read),

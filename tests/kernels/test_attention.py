@@ -126,7 +126,7 @@ def test_as_many_ctas_fit_on_an_sm_as_are_asked_for(d, name):
 
 @pytest.mark.parametrize("d", attention.HEAD_SIZES)
 def test_a_short_sequence_gets_what_its_tiles_ask_for(d):
-    """Not a pair whose second tile is empty; several CTAs per SM where one tile is all and memory is not; few rounds of unequal tiles all heads at once; the table beyond LONG."""
+    """Not a pair whose second tile is empty; several CTAs per SM where one tile is all; few rounds of unequal tiles all heads at once; the table beyond LONG."""
     for causal in (False, True):
         shortest = attention.choose(d, causal, 100, 1000)
         assert shortest.cluster == 1 and (shortest.per_sm > 1 or d > 64)

@@ -26,7 +26,7 @@ def test_every_stored_recording_has_one_row():
 
 def test_every_row_is_measured_by_bench_or_by_a_tool_of_its_own():
     benched = {suite.recording for name in table.BENCHES for suite in table.rows(name)}
-    races = {"peers", "products", "products_best", "products_few", "products_quack", *RANDOM}  # which bench gemm and --random make
+    races = {"peers", "products", "products_best", "products_few", "products_quack", "products_sustained", *RANDOM}  # which bench gemm and --random make
     assert {suite.recording for suite in SUITES if suite.kind == OTHER} == set(BY_RECORDING) - benched - races
     assert {suite.name for suite in SUITES if suite.kind != OTHER} | {"all"} == set(table.BENCHES)
     assert {suite.recording for suite in table.rows("all")} == {suite.recording for suite in SUITES if suite.kind == RECORDS}
