@@ -82,8 +82,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
+        launch = (sys.executable, "-m", "benchmarks.counted", "launch")
         subprocess.run([ncu.find(), "--clock-control", "none", "--kernel-name-base", "function", "--kernel-name", "gemm", "--csv", "--page", "raw",
-                        "--print-units", "base", "--metrics", ",".join(METRICS), "--log-file", str(log), sys.executable, "-m", "benchmarks.counted", "launch"], check=True)
+                        "--print-units", "base", "--metrics", ",".join(METRICS), "--log-file", str(log), *launch], check=True)
         rows = ncu.parse(log.read_text(encoding="utf-8"))
     for (name, _), row in zip(launches(), rows, strict=True):
         values: list[Any] = [ncu.number(row.get(metric)) or 0.0 for metric in METRICS]

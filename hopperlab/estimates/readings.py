@@ -76,7 +76,8 @@ def _wgmma(n: int, source: str, groups: int, in_flight: int = 3, suite: str = "w
 
 
 def _meeting(threads: int, relaxed: int) -> Row:
-    return Row("cycles", (_micro("cluster_meeting", f"threads={threads}", f"RELAXED={relaxed}"),), f"micro.json: cluster_meeting threads={threads} RELAXED={relaxed}, value")
+    options = (f"threads={threads}", f"RELAXED={relaxed}")
+    return Row("cycles", (_micro("cluster_meeting", *options),), f"micro.json: cluster_meeting {' '.join(options)}, value")
 
 
 LONE_TENSOR = _tma(1, 64, "memory")                                       # a load alone: those with all SMs loading are fitted

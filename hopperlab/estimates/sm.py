@@ -203,8 +203,8 @@ class Simulation:
         runner.at = end
 
     def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane", more: float = 0.0) -> float:
-        """When bytes that lanes or the engine (way 'tma' for boxes, 'bulk' for one piece) ask for have left L2 and memory. more: bytes that the L2 is as long busy with beside them
-        (trace.more)."""
+        """When bytes that lanes or the engine (way 'tma' for boxes, 'bulk' for one piece) ask for have left L2 and memory. more: bytes that the L2 is as long
+        busy with beside them (trace.more)."""
         memory = self.memory
         end = sm.l2.serve(at, (nbytes + more) / memory.l2)
         if memory.missed:

@@ -44,10 +44,10 @@ def test_each_shape_races_all_that_is_tried_beside_the_choice(search, module, mo
     monkeypatch.setattr(search_random, "installed", lambda peers: {})
     monkeypatch.setattr(search_random.race, "run", run)
     records = search(3, kept.append)
-    shapes = [shape for shape, _ in raced]
-    assert ahead == [shapes] and len(shapes) == (search_random.COUNT if module is race_fp8 else search_random.CELLS)
+    shapes, count = [shape for shape, _ in raced], search_random.COUNT if module is race_fp8 else search_random.CELLS
+    assert ahead == [shapes] and len(shapes) == count
     assert all({"tried", "final"} <= set(kernels) for _, kernels in raced)
-    assert len(records) == 2 * (search_random.COUNT - 1) and len(kept) == search_random.COUNT      # the shape with a wrong result is left out, and told
+    assert len(records) == 2 * (count - 1) and len(kept) == count      # the shape with a wrong result is left out, and told
 
 
 def test_what_is_told_is_the_best_beside_the_choice():
