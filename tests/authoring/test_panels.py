@@ -109,6 +109,7 @@ def test_a_wrong_entry_of_kept_is_named(monkeypatch):
             panel_grids.grid("p", controls)
 
 
+@pytest.mark.thorough
 def test_outcomes_are_what_the_launch_gives_and_equal_pictures_are_kept_once(lesson, tmp_path):
     found = panel_outcomes.compute(only(lesson), tmp_path / "kept")
     assert found.complete and found.settings == 8 and len(list((tmp_path / "kept" / "pictures").iterdir())) == 2

@@ -91,6 +91,7 @@ def test_newer_forms_name_their_architecture(monkeypatch):
     assert [(where, form) for where, form in newer if where not in refusal(form) and where != architecture(form)] == []
 
 
+@pytest.mark.thorough
 def test_forms_that_nobody_has_are_refused():
     nowhere = [form for where, form in REFUSED if where == "none"]
     assert len(nowhere) > 1500

@@ -79,6 +79,7 @@ def test_what_lanes_load_while_products_are_under_way_is_waited_for_with_them():
     assert end([*products, lanes, *done], late) > 0.2 * 1e5, "but no sooner than it is there"
 
 
+@pytest.mark.thorough
 def test_a_bulk_read_with_two_slots_waits_as_long_as_a_lone_load():
     launch = copies.bulk_read(np.zeros((32768, 65536), np.uint16), np.zeros(132, np.uint32), 2, 4096, 132, backend="emulator")
     found = estimating.sampled(sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0], "bulk_read")

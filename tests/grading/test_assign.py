@@ -40,6 +40,7 @@ def test_learners_get_no_solution_no_hidden_check_and_no_key(edition):
     assert KEY in solution and "BEGIN SOLUTION" in solution
 
 
+@pytest.mark.thorough
 def test_stored_outputs_are_those_of_the_keyed_solution(edition):
     notebook = nbformat.read(edition.learners / generate.PRISTINE / "04_mbarrier.ipynb", as_version=4)
     check_cell = next(cell for cell in notebook.cells if cell.id == "check-04-2")

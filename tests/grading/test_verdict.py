@@ -84,6 +84,7 @@ def test_an_answer_that_the_emulator_clears_goes_to_the_gpu_next(monkeypatch):
     assert [request["gpu"] for request in asked] == [False, True]
 
 
+@pytest.mark.thorough
 @needs_sandbox
 def test_an_accepted_answer_brings_its_warnings():
     unfenced = right()[RING].replace("fence_proxy_async_shared_cta();", "")

@@ -104,6 +104,7 @@ def test_a_wrong_instruction_is_told_how_to_look_at_the_ptx():
     assert f"print({shown})" in said and "cp.async.bulk.shared" in eval(shown, {"hl": hl, "lesson": cpp})
 
 
+@pytest.mark.thorough
 def test_the_panel_offers_the_stages_that_fit():
     """Every number of stages that the lesson's panel offers is taken; one more is refused."""
     source = (Path(__file__).parents[2] / "notebooks" / "sources" / "03x_cuda_pipeline.md").read_text(encoding="utf-8")

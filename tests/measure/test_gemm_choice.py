@@ -88,6 +88,7 @@ def test_where_tiles_are_few_the_first_are_ordered_again():
     assert max(first[:gemm_choice.AGAIN]) <= min(first[gemm_choice.AGAIN:]) and list(first[gemm_choice.AGAIN:]) == sorted(first[gemm_choice.AGAIN:])
 
 
+@pytest.mark.thorough
 def test_another_is_picked_where_the_second_trees_expect_more_than_a_margin():
     """At 512x1024x7168 the deep ring, 1.2 times as fast when measured; within MARGIN what the first trees pick."""
     assert gemm_choice.choose(512, 1024, 7168, b_mn=True).stages == 13

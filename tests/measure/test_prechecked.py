@@ -25,6 +25,7 @@ def module(tmp_path, monkeypatch):
     return "kernels_tried"
 
 
+@pytest.mark.thorough
 def test_only_what_is_right_in_its_own_process_goes_on(module, capfd):
     assert prechecked.right(module, ["good", "bad", "crashes"]) == {"good"}
     assert not prechecked.passes(module, "hangs", limit=2)
