@@ -52,6 +52,7 @@ def test_without_the_readers_fence_an_answer_is_accepted_with_a_warning(name, ca
 
 
 @pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.sampled(every=4, thin=False)
 def test_what_a_learner_starts_from_is_not_right(name):
     verdict = check.judge(EXERCISES[name], regions.without_solutions(solution_cell(name)))
     assert not verdict.right

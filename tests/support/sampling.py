@@ -4,7 +4,7 @@ the others get the marker `thorough`, which `make test` leaves out and `make tes
 all that were asked for.
 
 Without being asked, of cases that differ only in the emulator's schedule one stays for `make test` and two for `make test-all`, by turns, and of
-the cases that would stay of a test in ROOMS every twelfth stays for `make test`, of fewer than twelve one. Of the cases that do not stay
+the cases that would stay of a test in ROOMS every sixteenth stays for `make test`, of fewer than sixteen one. Of the cases that do not stay
 `make test-all`, which is what CI runs, takes every second, of a test of kernels, which a GPU's run of the suite has whole, every fourth; `ci=3`:
 every sixth. Where a turn begins is the test's name's: a test more or less changes nothing for the others. Every case of all
 tests runs with --every-case, and where TEST_ARGS say what runs.
@@ -23,7 +23,7 @@ TESTS = Path(__file__).resolve().parents[1]
 ORDERS = ("schedule", "landing")        # parameters that say in which order the emulator lets things happen
 SCHEDULE = (*ORDERS, "seed")
 ROOMS = ("emulator", "kernels", "lessons")      # folders with many cases of one path, most of which lessons and exercises take, too
-EVERY = 12                              # of the cases of a test there
+EVERY = 16                              # of the cases of a test there
 CI_EVERY = 2                            # of the cases that do not stay `make test-all` takes one in so many,
 WHOLE_ON_GPU = "kernels"                # and of those of this room one in twice as many
 
