@@ -26,14 +26,10 @@ cubed), 1806 each (`multistage` with two stages of 32, `cuda_pipeline` with six,
 """
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
+from benchmarks.counts import counted
 from hopperlab.measure.launches.fp8 import BlockScaled
 
 METRICS = ("dram__bytes_read.sum", "gpu__time_duration.sum", "sm__cycles_elapsed.max")
@@ -70,25 +66,9 @@ def launches() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def main() -> None:
-    """Count and print; the process that Nsight Compute watches launches everything once."""
-    import cupy
-
-    from hopperlab.measure.profile import ncu
-
-    if sys.argv[1:] == ["launch"]:
-        for _, run in launches():
-            run()
-            cupy.cuda.Device().synchronize()
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "ncu.csv"
-        launch = (sys.executable, "-m", "benchmarks.counted", "launch")
-        subprocess.run([ncu.find(), "--clock-control", "none", "--kernel-name-base", "function", "--kernel-name", "gemm", "--csv", "--page", "raw",
-                        "--print-units", "base", "--metrics", ",".join(METRICS), "--log-file", str(log), *launch], check=True)
-        rows = ncu.parse(log.read_text(encoding="utf-8"))
-    for (name, _), row in zip(launches(), rows, strict=True):
-        values: list[Any] = [ncu.number(row.get(metric)) or 0.0 for metric in METRICS]
-        print(f"{name:44} {values[0] / 1e9:6.2f} GB {values[2] / 1e6:6.2f} million cycles {values[2] / max(1.0, values[1]) * 1e3:6.0f} MHz")
+    """Count and print."""
+    for name, (read, time, cycles) in counted("benchmarks.counted", launches, METRICS):
+        print(f"{name:44} {read / 1e9:6.2f} GB {cycles / 1e6:6.2f} million cycles {cycles / max(1.0, time) * 1e3:6.0f} MHz")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fit what picks fp8 products and short attention: `python -m benchmarks.drawn_models [FOLDER]`, to the H200's `search_fp8` and the H100's `search_attention`.
+"""Fit what picks fp8 products and short attention, to the H200's `search_fp8` and the H100's `search_attention`: `python -m benchmarks.drawn_models [FOLDER]`.
 
 Prints the constants for hopperlab/measure/launches/fp8_choice.py and attention.py, and what counts: what the picks lose, the time of the configuration that is
 estimated to be fastest over the fastest one measured at that shape; for constants fitted on all shapes, and on the other half of them.

@@ -27,12 +27,10 @@ the tenth wave on CTAs begin at any time.
 """
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+
+from benchmarks.counts import counted
 
 SIZE = 8192
 METRICS = ("dram__bytes_read.sum", "gpu__time_duration.sum")
@@ -59,23 +57,8 @@ def launches() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def main() -> None:
-    """Count and print; the process that Nsight Compute watches launches everything once."""
-    import cupy
-
-    from hopperlab.measure.profile import ncu
-
-    if sys.argv[1:] == ["launch"]:
-        for _, run in launches():
-            run()
-            cupy.cuda.Device().synchronize()
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "ncu.csv"
-        subprocess.run([ncu.find(), "--clock-control", "none", "--kernel-name-base", "function", "--kernel-name", "gemm", "--csv", "--page", "raw",
-                        "--print-units", "base", "--metrics", ",".join(METRICS), "--log-file", str(log), sys.executable, "-m", "benchmarks.drift", "launch"], check=True)
-        rows = ncu.parse(log.read_text(encoding="utf-8"))
-    for (name, _), row in zip(launches(), rows, strict=True):
-        read, time = (ncu.number(row.get(metric)) or 0.0 for metric in METRICS)
+    """Count and print."""
+    for name, (read, time) in counted("benchmarks.drift", launches, METRICS):
         print(f"{name:20} {read / 1e9:6.2f} GB {time / 1e3:8.0f} us")
 
 

@@ -80,7 +80,7 @@ constexpr int FINISHERS = SPLIT < BN / 64 ? SPLIT : BN / 64;    // of a tile's C
 using Exchange = SplitExchange<SPLIT, FINISHERS, ROWS, BN / 2>;
 enum { START = 4 };                                             // named barrier; 1 to 3 are the consumers' own
 static_assert((BN == 64 || BN == 128) && (ROWS == 1 || ROWS == 2 && PARTS == 1) && (ROWS * BN / FINISHERS / 64) % C_SLOTS == 0);
-static_assert(CONSUMERS <= 2 || CONSUMERS == 3 && PARTS == 1 && ROWS == 1);
+static_assert((CONSUMERS <= 2 || CONSUMERS == 3 && PARTS == 1 && ROWS == 1) && 2 * STAGES * sizeof(mbarrier_t) <= 128);
 static_assert(SPLIT == 1 || (CLUSTER_N == 1 && !GROUP && CONSUMERS * Exchange::BYTES <= STAGES * TILE_BYTES));
 
 extern "C" __global__ void

@@ -126,7 +126,8 @@ class ShortModel:
     again: float
 
 
-MODEL = ShortModel(9.1, 3.17e6, 0.55, 0.88, 0.62)       # fitted to `search_attention` of the H100, as are the times of SHORT (`python -m benchmarks.drawn_models`)
+MODEL = ShortModel(9.1, 3.17e6, 0.55, 0.88, 0.62)
+"""Fitted at 220 drawn cells on an H100, as are the times of SHORT (recordings/README.md); the H100's `search_attention`, which `benchmarks.drawn_models` reads, has others."""
 KEPT = 15e6                             # bytes of keys and values that the L2 still has when the next tiles of the same heads come
 SHARPNESS = 2.5                         # of what takes longer, tiles or memory: at 1 they would add up, at infinity the longer one alone would count
 

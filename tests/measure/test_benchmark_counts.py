@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launches that a module of benchmarks has counted by Nsight Compute: who runs them, and whose numbers are whose; with stand-ins for the GPU."""
+import sys
+import types
+
+import pytest
+
+from hopperlab.measure.profile import ncu
+
+counts = pytest.importorskip("benchmarks.counts", reason="a checkout of the repository has it, an installed package not")
+
+
+@pytest.fixture
+def launches():
+    done = []
+    return done, lambda: iter([(name, lambda name=name: done.append(name)) for name in ("one", "two")])
+
+
+def test_each_launch_has_its_own_numbers_and_none_runs_here(launches, monkeypatch):
+    asked = []
+
+    def run(*given, **how):
+        asked.append((given, how))
+        return ncu.Answer([{"a": "1,000", "b": "2"}, {"a": "3"}])
+    monkeypatch.setattr(sys, "argv", ["counted.py"])
+    monkeypatch.setattr(ncu, "find", lambda: "/bin/ncu")
+    monkeypatch.setattr(ncu, "run", run)
+    done, made = launches
+    assert list(counts.counted("benchmarks.drift", made, ("a", "b"))) == [("one", [1000.0, 2.0]), ("two", [3.0, 0.0])] and not done
+    assert asked == [(("/bin/ncu", ("a", "b"), ("benchmarks.drift", "launch")), {"module": True, "kernel": "^gemm$"})]
+    monkeypatch.setattr(ncu, "run", lambda *given, **how: ncu.Answer([{"a": "1"}]))
+    with pytest.raises(ValueError, match="zip"):
+        list(counts.counted("benchmarks.drift", made, ("a",)))
+
+
+def test_the_process_that_is_watched_launches_everything_once(launches, monkeypatch):
+    waited = []
+    monkeypatch.setattr(sys, "argv", ["counted.py", counts.WATCHED])
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(Device=lambda: types.SimpleNamespace(synchronize=lambda: waited.append(1)))))
+    done, made = launches
+    assert list(counts.counted("benchmarks.drift", made, ("a",))) == [] and done == ["one", "two"] and len(waited) == 2
