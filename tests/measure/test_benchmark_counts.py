@@ -36,6 +36,7 @@ def test_each_launch_has_its_own_numbers_and_none_runs_here(launches, monkeypatc
 def test_the_process_that_is_watched_launches_everything_once(launches, monkeypatch):
     waited = []
     monkeypatch.setattr(sys, "argv", ["counted.py", counts.WATCHED])
-    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(Device=lambda: types.SimpleNamespace(synchronize=lambda: waited.append(1)))))
+    device = types.SimpleNamespace(synchronize=lambda: waited.append(1))
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(Device=lambda: device)))
     done, made = launches
     assert list(counts.counted("benchmarks.drift", made, ("a",))) == [] and done == ["one", "two"] and len(waited) == 2

@@ -127,7 +127,7 @@ class ShortModel:
 
 
 MODEL = ShortModel(9.1, 3.17e6, 0.55, 0.88, 0.62)
-"""Fitted at 220 drawn cells on an H100, as are the times of SHORT (recordings/README.md); the H100's `search_attention`, which `benchmarks.drawn_models` reads, has others."""
+"""Fitted at 220 drawn cells on an H100, as are the times of SHORT (recordings/README.md). `benchmarks.drawn_models` judges them at the cells of `search_attention`."""
 KEPT = 15e6                             # bytes of keys and values that the L2 still has when the next tiles of the same heads come
 SHARPNESS = 2.5                         # of what takes longer, tiles or memory: at 1 they would add up, at infinity the longer one alone would count
 
