@@ -53,9 +53,14 @@ def ours(record: Record) -> float | None:
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """Correlation of ranks."""
-    ranks = [np.argsort(np.argsort(values)) for values in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    """Correlation of ranks; equal values share theirs, and where all are equal it is 0."""
+    ranks = [_ranks(values) for values in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1]) if all(np.ptp(one) for one in ranks) else 0.0
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
 def races(search: Sequence[Record], known: Callable[[Record], bool]) -> list[list[Record]]:
@@ -73,7 +78,8 @@ def judged(raced: Sequence[Sequence[Record]], estimate: Estimate) -> tuple[float
     for race in raced:
         times, estimates = [record.ms or 0 for record in race], [estimate(record) or 0 for record in race]
         correlations.append(spearman(estimates, times))
-        losses.append(times[int(np.argmin(estimates))] / min(times))
+        first = [time for time, guess in zip(times, estimates, strict=True) if guess == min(estimates)]        # where several are: any of them
+        losses.append(mean(first) / min(times))
     return mean(correlations), geometric_mean(losses) - 1, max(losses) - 1
 
 
