@@ -150,6 +150,7 @@ def test_exactly_what_nothing_orders_is_named(seed):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("block", range(20))
+@pytest.mark.sampled(ci=2)
 def test_exactly_what_nothing_orders_is_named_in_many_programs(block):
     for seed in range(100 + 40 * block, 140 + 40 * block):
         check(seed, ("lazy", "eager", "random", "late-wgmma", "late-copies")[seed % 5])

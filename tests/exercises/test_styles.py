@@ -46,7 +46,7 @@ def text_of(entry):
 
 @pytest.mark.parametrize("entry", right_answers())
 @pytest.mark.usefixtures("few_hidden_shapes")
-@pytest.mark.sampled(every=12, ci=4)
+@pytest.mark.sampled(every=12, ci=5)
 def test_right_answer_in_another_style_is_right(entry):
     for hidden in (False, True):
         verdict = check.judge(EXERCISES[entry["exercise"]], text_of(entry), hidden=hidden, key=f"{KEY}: {entry['name']}" if hidden else "public")

@@ -43,7 +43,7 @@ def run(lengths, d=64, heads=2, kv_heads=1, causal=False, choice=None, schedule=
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", SEQUENCES)
 @pytest.mark.parametrize("step", attention.STEPS)
-@pytest.mark.sampled(by=("step",), ci=2)
+@pytest.mark.sampled(by=("step",), ci=4)
 def test_every_step_on_awkward_lengths(step, name, causal):
     run(SEQUENCES[name], causal=causal, choice=attention.STEPS[step])
 

@@ -33,7 +33,7 @@ def test_cooperative_consumers_are_exact(shape, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("factors", [(1, 1), (0.5, -2), (2, 0)], ids=str)
-@pytest.mark.sampled(every=11, ci=3)
+@pytest.mark.sampled(every=11, ci=6)
 def test_an_epilogue_that_reads_c_is_exact(shape, factors, schedule):
     """Several tiles per cluster, edges in m, n and k; two launches, since the second reads what the first wrote."""
     a, b, c = given(*shape)
@@ -94,7 +94,7 @@ def named(schedule: str, change: tuple[str, str] | None = None) -> set[str]:
 
 @pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.parametrize("name", DROPPED)
-@pytest.mark.sampled(every=7)
+@pytest.mark.sampled(every=7, ci=1)
 def test_what_orders_the_slots_of_c_is_missed_when_it_is_gone(name, schedule):
     old, new, kind = DROPPED[name]
     assert kind in named(schedule, (old, new)) and not named(schedule)

@@ -69,6 +69,7 @@ def test_the_reference_is_the_definition():
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("choices", [{"options": ("-DBUG_X_BEFORE_GRID_WAIT=1",)}, {"wait_at": "never"}, {"wait_at": ("x", "never", "x")}],
                          ids=["x first", "never", "one of three"])
+@pytest.mark.sampled(ci=1)
 def test_reading_before_the_wait_is_named(choices, schedule):
     made = chains.chain(chains.operands(xp, 64, 64, 2), **choices)
     found = ran(made, schedule, dependent=True).hazards

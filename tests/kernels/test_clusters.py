@@ -49,7 +49,7 @@ def test_every_way_is_right_and_silent(how, stages, schedule):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", DROPPED)
-@pytest.mark.sampled(every=5)
+@pytest.mark.sampled(every=5, ci=1)
 def test_each_synchronisation_is_named_when_it_is_dropped(name, schedule):
     old, kind = DROPPED[name]
     a, b, expected = operands(128, 64)
@@ -62,6 +62,7 @@ def test_each_synchronisation_is_named_when_it_is_dropped(name, schedule):
 
 @pytest.mark.parametrize("bug, kind", [("COUNTS_ONE_CTA", "overwrite-in-flight"), ("SENDS_EARLY", "read-before-arrival"), ("LEAVES_EARLY", "cluster-lifetime")])
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.sampled(ci=1)
 def test_planted_bugs_are_named(bug, kind, schedule):
     assert kind in {hazard.kind for hazard in handed.run_handed("handed", (f"-DBUG_{bug}=1",), schedule)[1].hazards}
 

@@ -190,6 +190,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("make", "arguments", "choices", "message"), REFUSED, ids=[message for *_, message in REFUSED])
+@pytest.mark.sampled(ci=1)
 def test_what_a_kernel_would_misread_is_refused(make, arguments, choices, message):
     with pytest.raises(ValueError, match=message):
         make(*arguments, backend="emulator", **choices)

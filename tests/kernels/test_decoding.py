@@ -110,6 +110,7 @@ def test_behind_the_kernel_that_appends(page, schedule):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("bug", ["BUG_TABLE_BEFORE_WAIT", "BUG_NO_GRID_WAIT"])
+@pytest.mark.sampled(ci=1)
 def test_what_is_read_too_early_is_named(bug, schedule):
     step, _ = appended(options=(f"-D{bug}=1",))
     found = ran(step, schedule).hazards
@@ -152,7 +153,7 @@ def named(path, choice, schedule, old="", new=""):
 
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.parametrize("schedule", EXTREMES)
-@pytest.mark.sampled(every=14, ci=2)
+@pytest.mark.sampled(every=14, ci=1)
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     path, choice, old, new, kind = DROPPED[name]
     assert kind in named(path, choice, schedule, old, new) and kind not in named(path, choice, schedule)

@@ -29,7 +29,7 @@ def deep_rings() -> list:
 
 
 @pytest.mark.parametrize("choice", deep_rings(), ids=str)
-@pytest.mark.sampled(every=17, ci=3)
+@pytest.mark.sampled(every=17, ci=6)
 def test_every_deep_ring_of_a_product_of_few_tiles(choice):
     """More k-blocks than stages, so that every slot is used again."""
     m, n, k = 140, 168, 64 * (choice.stages + 2) * choice.split + 8

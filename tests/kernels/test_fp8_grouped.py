@@ -110,6 +110,7 @@ def test_tall_tiles_leave_rows_beyond_the_last_group():
     (", fence_proxy_async_shared_cta();      // scales were read by ordinary loads", "unfenced-overwrite"),
     ("        mbarrier_wait_parity(&full[ring.slot], ring.phase);\n        here", "race"),
 ])
+@pytest.mark.sampled(ci=1)
 def test_what_orders_the_tall_tiles_is_missed_when_it_is_gone(gone, kind):
     source = hl.kernel_source("fp8/grouped_tall.cu")
     assert gone in source
@@ -170,6 +171,7 @@ def test_tiles_are_chosen_by_rows_of_a_group(groups, rows, n, k, tiles):
 
 @pytest.mark.parametrize("change", [lambda a, b, c, counts: (a[0], b, c, counts), lambda a, b, c, counts: (a, b[:1], c, counts),
                                     lambda a, b, c, counts: (a, b, c[:, :10], counts), lambda a, b, c, counts: (a, b, c, counts[:1])])
+@pytest.mark.sampled(ci=1)
 def test_rooms_that_do_not_fit_are_refused(change):
     _, b, _, b_scales, _ = operands((60, 70), 136, 144)
     a, c, counts = np.zeros((2, 72, 144), ml_dtypes.float8_e4m3fn), np.zeros((2, 72, 136), ml_dtypes.bfloat16), np.zeros(2, np.int32)

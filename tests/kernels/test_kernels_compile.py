@@ -167,6 +167,7 @@ FIRST = {path: options for path, options, _ in reversed(BUDGETS)}          # of 
 
 @pytest.mark.parametrize(("path", "options", "budget"), [pytest.param(*row, marks=() if FIRST[row[0]] == row[1] else pytest.mark.thorough) for row in BUDGETS],
                          ids=lambda value: value if isinstance(value, str) else None)
+@pytest.mark.sampled(ci=1)
 def test_kernel_compiles_within_its_budget(path, options, budget):
     info = compiled(path, options).ptxas_info
     assert not [note for note in info.notes if note.serious]
@@ -190,7 +191,7 @@ def test_headers_name_the_instruction_and_its_section():
 
 
 @pytest.mark.parametrize("header", sorted(path.name for path in (KERNELS / "include" / "hopperlab").glob("*.cuh")))
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=3, ci=1)
 def test_header_compiles_on_its_own(header):
     code = f'#include <hopperlab/{header}>\nextern "C" __global__ void nothing() {{}}\n'
     assert RawModule(code=code, backend="emulator").kernel_names == ("nothing",)

@@ -164,7 +164,7 @@ def launch_with(kernel: str, options: tuple[str, ...]):
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager"])
 @pytest.mark.parametrize(("kernel", "bug", "kind"), BUGS)
-@pytest.mark.sampled(every=9)
+@pytest.mark.sampled(every=9, ci=1)
 def test_planted_bug_is_named(kernel, bug, kind, schedule):
     launch = launch_with(kernel, (f"-D{bug}=1",))
     with hl.emulate(schedule=schedule, hazards="collect") as run:

@@ -76,7 +76,7 @@ def check(make, m: int, n: int, k: int, schedule: str = "lazy", launches: int = 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("step", NEW)
-@pytest.mark.sampled(by="schedule", ci=2)          # every step below, and in emulator/hazards/test_no_false_alarms.py
+@pytest.mark.sampled(by="schedule", ci=4)          # every step below, and in emulator/hazards/test_no_false_alarms.py
 def test_step_is_exact_under_every_schedule(step, schedule):
     check(gemm.LADDER[step], 130, 264, 328, schedule, **FEW.get(step, {}))
 
@@ -96,7 +96,7 @@ def test_steps_without_tma_take_any_k(step, k):
 
 
 @pytest.mark.parametrize("name", CHOICES)
-@pytest.mark.sampled(every=25, ci=2)
+@pytest.mark.sampled(every=25, ci=4)
 def test_configuration_is_exact_launch_after_launch(name):
     choice = CHOICES[name] if isinstance(CHOICES[name], SplitK) else replace(CHOICES[name], blocks=4)
     check(gemm.final, 300, 264, 328, SCHEDULES[len(name) % 3], launches_of(choice), choice=choice)
@@ -167,7 +167,7 @@ def named(choice, schedule, changes=()):
 
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.parametrize("schedule", EXTREMES)
-@pytest.mark.sampled(every=6)           # one of the cluster's, of the mailbox's and of the store's among them
+@pytest.mark.sampled(every=6, ci=1)           # one of the cluster's, of the mailbox's and of the store's among them
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     """Each synchronisation of the exchange in a cluster, the mailbox and the store, dropped: named under every landing order."""
     choice, header, old, new, kind = DROPPED[name]

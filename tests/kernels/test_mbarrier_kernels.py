@@ -44,6 +44,7 @@ BUGS = [("BUG_WRONG_PARITY", "read-before-arrival"), ("BUG_MISSING_ARRIVE", "dea
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("bug", "kind"), BUGS)
+@pytest.mark.sampled(ci=1)
 def test_each_bug_is_named_under_every_schedule(bug, kind, schedule):
     run, _ = fold("mbarrier/ring.cu", 5, blocks=1, options=(f"-D{bug}=1",), schedule=schedule)
     assert kind in {hazard.kind for hazard in run.hazards}

@@ -61,7 +61,7 @@ CASES = [(16, 128, 256, Choice(16), 128), (21, 256, 512, Choice(16, bk=128, spli
 @pytest.mark.parametrize("what", [4, 8, "sparse"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}x{case[1]}x{case[2]}")
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.sampled(every=16, ci=3)
+@pytest.mark.sampled(every=16, ci=6)
 def test_products(case, what, schedule):
     m, n, k, choice, group = case
     launch, x, y, dense = launched(what, m, n, k, choice, group)
@@ -144,6 +144,7 @@ def test_quantised_weights_are_near_and_scales_are_used():
 
 
 @pytest.mark.parametrize("what, bug", [(4, "BUG_NIBBLES"), (8, "BUG_NIBBLES"), ("sparse", "BUG_METADATA")])
+@pytest.mark.sampled(ci=1)
 def test_planted_bugs_are_wrong_numbers_and_no_hazard(what, bug):
     launch, x, y, dense = launched(what, 16, 128, 256, Choice(16), options=(f"-D{bug}=1",))
     with hl.emulate(hazards="collect") as run:
@@ -189,7 +190,7 @@ def named(kernel, choice, schedule, changes=()):
 
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.parametrize("schedule", EXTREMES)
-@pytest.mark.sampled(every=14, ci=2)
+@pytest.mark.sampled(every=14, ci=1)
 def test_what_orders_the_parts_is_missed_when_it_is_gone(name, schedule):
     kernel, choice, header, old, new, kind = DROPPED[name]
     change = old, new

@@ -88,7 +88,7 @@ GATHERS = {"beside": (2, SMALL, Copiers(3), {}), "one copier": (2, SMALL, Copier
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", GATHERS)
-@pytest.mark.sampled(every=7, ci=2)
+@pytest.mark.sampled(every=7, ci=4)
 def test_all_gather_under_a_product(name, schedule):
     devices, tile, copiers, choices = GATHERS[name]
     here = across.world(devices, "emulator")
@@ -212,7 +212,7 @@ HARMLESS = {("two", "BUG_OVERWRITTEN")}         # the second flag says that the 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("path, bug", [(path, bug) for path in PROGRAMS for bug in BUGS])
-@pytest.mark.sampled(by="bug", ci=3)
+@pytest.mark.sampled(by="bug", ci=2)
 def test_planted_bugs_are_named(path, bug, schedule, neighbours):
     run, right = PROGRAMS[path]((f"-D{bug}=1",) if bug else (), schedule, neighbours)
     clean = not bug or (path, bug) in HARMLESS
@@ -244,7 +244,7 @@ DROPPED = {
 
 @pytest.mark.parametrize("schedule", EXTREMES)
 @pytest.mark.parametrize("name", DROPPED)
-@pytest.mark.sampled(every=5)
+@pytest.mark.sampled(every=5, ci=1)
 def test_what_is_dropped_is_named(name, schedule, neighbours):
     program, header, old, new, kind = DROPPED[name]
     path = REDUCE if program == "two" else program

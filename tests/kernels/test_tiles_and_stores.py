@@ -59,6 +59,7 @@ def test_one_tile_in_every_swizzle(row_bytes):
 
 
 @pytest.mark.parametrize("bug, kind, right", [("BUG_DESCRIPTOR_SWIZZLE", "layout-mismatch", False), ("BUG_READ_BEFORE_WAIT", "register-in-flight", True)])
+@pytest.mark.sampled(ci=1)
 def test_bugs_of_one_tile_are_named(bug, kind, right):
     made = one_tile.multiply_tile(64, 2, 1, options=(f"-D{bug}=1",))
     assert {hazard.kind for hazard in made.run.hazards} == {kind} and made.right is right

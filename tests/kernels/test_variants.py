@@ -124,6 +124,7 @@ def test_the_map_rounds_to_tf32_where_it_says_so():
 
 
 @pytest.mark.parametrize("name", ["cp_async_mma", "cp_async_barriers", "cp_async_wgmma", "cuda_pipeline", "multistage", "producer_warp"])
+@pytest.mark.sampled(ci=1)
 def test_k_that_no_16_byte_copy_can_take_is_named(name):
     x = np.zeros((8, 12), np.uint16)
     with pytest.raises(ValueError, match="multiple of 8"):
@@ -135,6 +136,7 @@ def test_k_that_no_16_byte_copy_can_take_is_named(name):
     (variants.multistage, {"stages": 9}, "stages is 9"), (variants.producer_warp, {"warps": 2}, "warps is 2; this kernel takes 1, 4"),
     (variants.cuda_pipeline, {"scope": "grid"}, "scope is 'grid'"), (variants.wgmma_operands, {"kind": "f64"}, "kind is 'f64'"),
     (variants.wgmma_operands, {"source": "R"}, "source is 'R'"), (variants.wgmma_operands, {"b_major": "N"}, "major is 'N'")])
+@pytest.mark.sampled(ci=1)
 def test_settings_that_do_not_exist_are_named(make, choices, message):
     x = np.zeros((64, 64), np.uint16)
     with pytest.raises(ValueError, match=message):

@@ -30,7 +30,7 @@ def launches_once():
         yield
 
 
-@pytest.mark.sampled(every=20, ci=3)           # the lessons' compared cells run every broken one
+@pytest.mark.sampled(every=20, ci=2)           # the lessons' compared cells run every broken one
 @pytest.mark.parametrize("lesson, name", ALL, ids=lambda word: word)
 def test_broken_lines_are_refused_and_the_reference_is_accepted(lesson, name):
     repair = ALL[lesson, name]

@@ -24,7 +24,7 @@ QUICK_EXERCISE = "04.2"
 
 
 @pytest.mark.parametrize("path", sorted(build.lesson_sources(), key=lambda path: (path.stem != QUICK, path.stem)), ids=lambda path: path.stem)
-@pytest.mark.sampled(every=100, ci=2)
+@pytest.mark.sampled(every=100, ci=4)
 def test_cells_run_under_clang_and_compared_ones_print_what_is_stored(path):
     pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")
     pytest.importorskip("matplotlib.pyplot").switch_backend("agg")

@@ -78,6 +78,7 @@ def with_few_cells(path, request):
 @pytest.mark.parametrize("way", [in_english, pytest.param(in_chinese, marks=pytest.mark.thorough), pytest.param(with_few_cells, marks=pytest.mark.thorough)],
                          ids=lambda way: way.__name__)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.sampled(every=1, ci=2)
 def test_every_compared_cell_comes_out_the_same(path, way, request, launches_once):
     """Every cell runs, in this process; nbval's own comparison sees those that it compares."""
     pytest.importorskip("nbval", reason="nbval is not installed: pip install -e .[test]")

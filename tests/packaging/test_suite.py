@@ -90,15 +90,15 @@ def numbers(cases, **how):
     return [n for n, item in enumerate(made) if not item.marks], [n for n, item in enumerate(made) if item not in left_out]
 
 
-def test_of_the_schedules_of_a_case_one_stays_and_of_two_every_second_runs(first_turn):
+def test_of_the_schedules_of_a_case_one_stays_and_two_run(first_turn):
     cases = [{"shape": shape, "schedule": schedule} for shape in SHAPES[:2] for schedule in ("lazy", "eager", "random")]
-    assert numbers(cases) == ([0, 4], [0, 4]) and numbers([*cases, {"shape": "z", "schedule": "lazy"}]) == ([0, 4, 6], [0, 4, 6])
-    assert numbers(cases, sampled={"every": 6, "thin": False}) == ([0], [0, 1, 4, 5])
+    assert numbers(cases) == ([0, 4], [0, 1, 4, 5]) and numbers([*cases, {"shape": "z", "schedule": "lazy"}]) == ([0, 4, 6], [0, 1, 4, 5, 6])
+    assert numbers(cases, sampled={"every": 6}) == ([0], [0, 1, 4, 5]) and numbers(cases, sampled={"every": 6, "ci": 2}) == ([0], [0, 4])
 
 
-def test_in_rooms_of_many_cases_every_sixteenth_stays_and_of_the_others_every_second_runs(first_turn):
+def test_in_rooms_of_many_cases_every_sixteenth_stays_and_all_run(first_turn):
     cases = [{"n": n} for n in range(19)]
-    assert numbers(cases, path="emulator/test_a.py") == ([0, 16], [*range(0, 19, 2)]) and numbers(cases) == ([*range(19)], [*range(19)])
+    assert numbers(cases, path="emulator/test_a.py") == ([0, 16], [*range(19)]) and numbers(cases) == ([*range(19)], [*range(19)])
     assert numbers(cases, path="emulator/test_a.py", sampled={"every": 1})[0] == [*range(19)] and numbers(cases[:3], path="kernels/test_a.py")[0] == [0]
 
 
@@ -106,19 +106,22 @@ def test_of_other_cases_of_kernels_every_fourth_runs(first_turn):
     cases = [{"n": n} for n in range(18)]
     assert numbers(cases, path="kernels/test_a.py") == ([0, 16], [0, 4, 8, 12, 16])
     assert numbers(cases, path="kernels/test_a.py", sampled={"every": 3, "thin": False}) == ([*range(0, 18, 3)], [*range(18)])
-    assert numbers(cases, path="kernels/test_a.py", sampled={"every": 18, "ci": 3})[1] == [0, 6, 12]
+    assert numbers(cases, path="kernels/test_a.py", sampled={"every": 18, "ci": 6})[1] == [0, 6, 12]
+    assert numbers(cases, path="kernels/test_a.py", sampled={"ci": 1}) == ([0, 16], [*range(18)]), "where they differ in what is broken"
 
 
 def test_what_stays_runs_in_ci_whatever_one_in_how_many_does(first_turn):
-    assert numbers([{"n": n} for n in range(9)], sampled={"every": 4, "ci": 2}) == ([0, 4, 8], [0, 4, 8])
-    assert numbers([{"n": n} for n in range(9)], sampled={"every": 4, "ci": 3}) == ([0, 4, 8], [0, 4, 6, 8])
+    assert numbers([{"n": n} for n in range(9)], sampled={"every": 4}) == ([0, 4, 8], [*range(9)])
+    assert numbers([{"n": n} for n in range(9)], sampled={"every": 4, "ci": 3}) == ([0, 4, 8], [0, 3, 4, 6, 8])
 
 
 @pytest.mark.parametrize("turn", range(4))
 def test_of_cases_that_are_all_thorough_some_run(turn, monkeypatch):
     monkeypatch.setattr(sampling, "turn_of", lambda name: turn)
     cases = [{"n": n, "thorough": True} for n in range(4)]
-    assert numbers(cases) == ([], [turn % 2, turn % 2 + 2]) and numbers(cases[:1], path="kernels/test_a.py") == ([], [0])
+    assert numbers(cases) == ([], [*range(4)]) and numbers(cases, sampled={"ci": 2}) == ([], [turn % 2, turn % 2 + 2])
+    assert numbers(cases, path="kernels/test_a.py") == ([], [turn])
+    assert numbers(cases[:1], path="kernels/test_a.py") == ([], [0])
 
 
 def test_which_cases_stay_does_not_depend_on_other_tests():
@@ -262,7 +265,7 @@ def suite(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    thorough\n    sampled\n")
     (tmp_path / "ui" / "test_it.py").write_text("import pytest\ndef test_page():\n    pytest.skip('no Chromium')\n")
     (tmp_path / "test_none.py").write_text("import pytest\npytest.skip('nothing here', allow_module_level=True)\n")
-    (tmp_path / "test_many.py").write_text("import pytest\n@pytest.mark.sampled(every=4)\n@pytest.mark.parametrize('n', range(12))\ndef test_n(n): pass\n"
+    (tmp_path / "test_many.py").write_text("import pytest\n@pytest.mark.sampled(every=4, ci=3)\n@pytest.mark.parametrize('n', range(12))\ndef test_n(n): pass\n"
                                            "@pytest.mark.parametrize('schedule', ('lazy', 'eager'))\ndef test_order(schedule): pass\n"
                                            "@pytest.mark.parametrize('landing', ('lazy', 'eager'))\ndef test_landing(landing): pass\n")
     return tmp_path
@@ -282,7 +285,7 @@ def test_sampled_cases_are_left_out_only_where_that_is_asked_for(suite):
 def test_a_run_that_visits_little_fails_with_visits(suite):
     done = run(suite, "--visits", str(suite / "test_many.py"), str(suite / "test_none.py"))
     assert done.returncode == 1 and re.search(r"^NOT VISITED .*kernel: .*gemm/final.cu", done.stdout, re.MULTILINE), done.stdout + done.stderr
-    assert "tests took " in done.stdout and "11 passed, 1 skipped, 5 deselected" in done.stdout       # of those that do not stay every second runs
+    assert "tests took " in done.stdout and "10 passed, 1 skipped, 6 deselected" in done.stdout       # of those that do not stay every third runs
 
 
 def test_there_are_browser_tests_to_demand():

@@ -4,10 +4,10 @@ the others get the marker `thorough`, which `make test` leaves out and `make tes
 all that were asked for.
 
 Without being asked, of cases that differ only in the emulator's schedule one stays for `make test` and two for `make test-all`, by turns, and of
-the cases that would stay of a test in ROOMS every sixteenth stays for `make test`, of fewer than sixteen one. Of the cases that do not stay
-`make test-all`, which is what CI runs, takes every second, of a test of kernels, which a GPU's run of the suite has whole, every fourth; `ci=3`:
-every sixth. Where a turn begins is the test's name's: a test more or less changes nothing for the others. Every case of all
-tests runs with --every-case, and where TEST_ARGS say what runs.
+the cases that would stay of a test in ROOMS every sixteenth stays for `make test`, of fewer than sixteen one. `make test-all`, which is what CI
+runs, takes all, but of cases that repeat a path: of tests of kernels, which a GPU's run of the suite has whole, every fourth (not where they
+differ in what is broken: `ci=1`), and with `ci=3` every third. Where a turn begins is the test's name's: a test more or less changes nothing for the
+others. Every case of all tests runs with --every-case, and where TEST_ARGS say what runs.
 """
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ ORDERS = ("schedule", "landing")        # parameters that say in which order the
 SCHEDULE = (*ORDERS, "seed")
 ROOMS = ("emulator", "kernels", "lessons")      # folders with many cases of one path, most of which lessons and exercises take, too
 EVERY = 16                              # of the cases of a test there
-CI_EVERY = 2                            # of the cases that do not stay `make test-all` takes one in so many,
-WHOLE_ON_GPU = "kernels"                # and of those of this room one in twice as many
+WHOLE_ON_GPU, CI_EVERY = "kernels", 4   # of the cases of this room that do not stay `make test-all` takes one in so many
 
 
 def mark_thorough(items: Iterable[pytest.Item]) -> list[pytest.Item]:
@@ -39,15 +38,14 @@ def mark_thorough(items: Iterable[pytest.Item]) -> list[pytest.Item]:
         turn = turn_of(name)
         marker, parameters = cases[0].get_closest_marker("sampled"), [_parameters(item) for item in cases]
         asked = dict(marker.kwargs) if marker else {}
-        one_in, thin = asked.pop("ci", 1), asked.pop("thin", asked.get("every") != 1)
+        thin, on_gpu = asked.pop("thin", asked.get("every") != 1), cases[0].path.is_relative_to(TESTS / WHOLE_ON_GPU)
+        one_in = asked.pop("ci", CI_EVERY if thin and on_gpu else 1)
         runs = stay = set(range(len(cases)))
         if not parameters[0].keys().isdisjoint(ORDERS):
             stay, second = (schedule_each(parameters, turn + more) for more in (0, 1))
             runs = stay | second
-        if thin:
-            one_in *= CI_EVERY * (2 if one_in == 1 and cases[0].path.is_relative_to(TESTS / WHOLE_ON_GPU) else 1)
         runs = set(sorted(runs)[turn % min(one_in, len(runs))::one_in])
-        if marker:
+        if asked:
             stay = kept(parameters, **asked)
         if any(cases[0].path.is_relative_to(TESTS / room) for room in ROOMS) and stay and thin:
             stay = set(sorted(stay)[turn % min(EVERY, len(stay))::EVERY])

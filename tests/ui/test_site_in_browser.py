@@ -59,6 +59,7 @@ def open_page(chromium, folder):
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.sampled(ci=2)
 def test_a_page_fits_and_no_line_of_code_is_cut(open_page, shots, name):
     page = open_page(name)
     for width, theme in (*((width, "light") for width in WIDTHS), (WIDTHS[-1], "dark")):

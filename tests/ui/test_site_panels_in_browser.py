@@ -83,6 +83,7 @@ def shown(panel) -> tuple[bytes, str, str]:
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.sampled(ci=2)
 def test_a_moved_control_shows_what_the_emulator_gives(page, built, lesson):
     cell = next(panel_cells.cells([lesson]))
     launch, controls = panel_cells.load(cell)

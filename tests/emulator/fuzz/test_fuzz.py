@@ -23,5 +23,6 @@ def test_a_few_mutants():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("first", range(0, 2000, BLOCK))
+@pytest.mark.sampled(ci=2)
 def test_two_thousand_mutants(first):
     assert not bad(first, BLOCK)

@@ -96,7 +96,7 @@ def test_it_is_silent_as_it_is(kernel):
 
 
 @pytest.mark.parametrize("kernel, mutation", MUTANTS, ids=[f"{k.name}-{m}" for k, m in MUTANTS])
-@pytest.mark.sampled(every=8, ci=2)
+@pytest.mark.sampled(every=8)
 def test_one_broken_line_is_named(kernel, mutation):
     """The right kind, at a marked line, with a message that says what to write."""
     wanted, lines = set(kernel.mutations[mutation].split("|")), kernel.marked(mutation)
