@@ -64,6 +64,10 @@ _FITTED = {
     "tma_first": (800, "cycles", "fitted, weakly (docs/estimates.md, Errors): before the first tensor or bulk load of an SM goes out"),
     "lane_latency_memory": (560, "cycles", "fitted"),
     "l2_bytes": (59.0, "bytes/cycle/SM", "fitted"),
+    "l2_asked": (45.9, "bytes/cycle/SM", "fitted on 60 configurations of final.cu on an H200 (docs/estimates.md, Errors): what the L2 is asked for, where it bounds"),
+    "l2_most": (60, "bytes/cycle/SM", "benchmarks/counted.py on an H100: what an SM gets of the L2 where its neighbours ask for the same"),
+    "l2_merged": (3.0, "times", "benchmarks/counted.py on an H100: requests of neighbours for a line that become one, on average"),
+    "l2_merged_others": (1.08, "times", "benchmarks/counted.py on an H100: requests of others, and of CTAs in clusters, that become one"),
     "store_bytes": (25.1, "bytes/cycle/SM", "fitted"),
     "l2_wait": (506, "cycles", "fitted: a load's wait in an L2 that is fully used"),
     "store_parts": (1.9, "times", "benchmarks/rows_and_stores.py on an H100, 132 SMs beside 4: lanes' stores of parts of sectors"),
@@ -81,6 +85,7 @@ _FITTED = {
     "apart_from": (0.7, "million cycles", "benchmarks/counted.py on an H100: and since when"),
     "l1_latency": (33, "cycles", "fitted"),
     "shared_bytes": (128, "bytes/cycle", "32 banks of 4 bytes (CUDA Programming Guide); micro.json: stream space=shared reaches 124"),
+    "sums_bytes": (8, "bytes/cycle", "fitted on 23 configurations of final.cu with STREAM (docs/estimates.md, Errors): sums from CTA to CTA by way of memory"),
     "special_cycles": (8, "cycles", "16 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic)"),
     "special_latency": (20, "cycles", "fitted"),
     "mma_ahead": (278, "cycles", "fitted: mma.sync that a warp has under way while it goes on"),
@@ -121,6 +126,7 @@ MOVED: Mapping[str, tuple[Callable[[float, str], float], str]] = {
     "tma_latency_memory": (_more(readings.LONE_TENSOR), "the H200's (fitted), and what micro.json: tma_latency 1x64 from=memory takes longer here"),
     "lane_latency_memory": (_more(readings.LONE_LANE), "the H200's (fitted), and what micro.json: tma_latency HOW=ld.global from=memory takes longer here"),
     "l2_bytes": (_times(readings.L2_READ), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=0, value"),
+    "l2_asked": (lambda value, board: {"h100": 35.5}[board], "fitted on this board (benchmarks/counted.py): what the L2 is asked for, where it bounds"),
     "power_long": (lambda value, board: {"h100": 0.214}[board], "fitted on this board"),
     "store_bytes": (_times(readings.L2_WRITE), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=1, value"),
 }
@@ -129,7 +135,7 @@ MOVED: Mapping[str, tuple[Callable[[float, str], float], str]] = {
 
 def _fitted(name: str, board: str) -> Constant:
     value, unit, source = _FITTED[name]
-    if board == FIRST or "fitted" not in source:
+    if board == FIRST or "fitted" not in source and name not in MOVED:
         return Constant(value, unit, source)
     if name in MOVED:
         move, said = MOVED[name]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import math
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
-from . import trace as T
+from . import cut
 from .boards import Board
 from .draws import Lengths, line, makespan
 from .clock import Busy, megahertz
-from .programs import COMPUTE, Actor, programs
+from .cut import NotEnough, extrapolated, progress
+from .programs import Actor, programs
 from .sm import Memory, Multiprocessor, Simulation
 
 if TYPE_CHECKING:
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from .together import Together
 
 MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
+SCATTERED = 4                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 
 
 @dataclass
 class Traffic:
     """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins;
-    share: of the lines that are pushed out those that are dirty, as long as there are any; fresh: of what is loaded, what comes at memory's latency."""
+    share: of the lines that are pushed out those that are dirty, as long as there are any; fresh: of what is loaded, what comes at memory's latency;
+    merged: of what SMs ask for, what the L2 is asked for (0: not known)."""
 
     loaded: float
     stored: float
@@ -33,6 +36,7 @@ class Traffic:
     dirty: float = 0.0
     share: float = 1.0
     fresh: float = 1.0
+    merged: float = 0.0
 
     @property
     def missed(self) -> float:
@@ -76,8 +80,10 @@ def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int,
     factor = more * ended
     if sample.lengths is not None:
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
-    loaded = {address: (n * factor, min(n * factor, size)) for address, (n, size) in sample.trace.read.items()}
-    return loaded, more * sum(n for n, _ in sample.trace.written.values())
+    read, written = sample.trace.read, sample.trace.written
+    sums = read.keys() & written.keys() if sample.asked else ()            # of others: they are in the L2
+    loaded = {address: (n * factor, 0.0 if address in sums else min(n * factor, size)) for address, (n, size) in read.items()}
+    return loaded, sum(size for _, size in written.values()) if sample.asked else more * sum(n for n, _ in written.values())
 
 
 def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False, ended: float = 1.0) -> Traffic:
@@ -85,7 +91,20 @@ def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bo
     arrays, stored = amounts(sample, share, ended)
     unique = missed(arrays, stored, sample.wave, board, rounds, apart)
     fresh = 1.0 if sample.wave is not None and sample.wave.new else 1 / max(1.0, rounds)
-    return Traffic(sum(loaded for loaded, _ in arrays.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh)
+    loaded = {address: n for address, (n, _) in arrays.items()}
+    return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, merged(sample, loaded, board, rounds))
+
+
+def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float) -> float:
+    """Of what SMs ask for, what the L2 is asked for: a line that neighbours ask for at about the same time it sends once. Of CTAs in clusters Nsight Compute counts
+    much less of that, whatever they share, and of CTAs that begin at different places none. rounds: tiles of a CTA. 0 where nothing is known of who asks for what."""
+    if sample.wave is None or not sample.wave.near:
+        return 0.0
+    near, others = board.number("l2_merged"), board.number("l2_merged_others")
+    if sample.wave.brought is not None:
+        alone = 1.0 if sample.cluster > 1 else min(1.0, SCATTERED / rounds)
+        return alone + (1 - alone) * (sample.wave.later / near + (1 - sample.wave.later) / others)
+    return 1 / others if sample.cluster > 1 else sample.wave.merged(loaded, near, others)
 
 
 def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float, apart: bool = False) -> float:
@@ -94,6 +113,8 @@ def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together
     once = sum(size for _, size in arrays.values())
     if wave is None:
         return once
+    if wave.brought is not None:
+        return max(once, wave.brought)
     kept, gone = board.number("l2_keeps"), board.number("l2_forgets")
     scale = sum(arrays[address][0] for address in wave.asked if address in arrays) / rounds / max(1.0, sum(wave.asked.values()))
 
@@ -128,7 +149,7 @@ class Part:
 
     def traffic(self, apart: bool = False) -> Traffic:
         """What it moves."""
-        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if self.sample.whole or self.sample.lengths else ended(self.actors))
+        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if self.sample.whole or self.sample.lengths else cut.ended(self.actors))
 
     def drifting(self, moved: Traffic, cycles: float) -> Traffic:
         """The same of CTAs that began together once, and that drift apart by and by: the longer they go on, the more of what others have asked for comes again."""
@@ -142,13 +163,23 @@ class Part:
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
         sim, sms, ends = _run(sample, self.actors, board, memory, self.each)
         whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else _drawn(sim, sample, sample.lengths, board)
+        whole += handed_over(sample, memory, board)
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
         seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole and sample.lengths is None else sim.latest
         busy = _busy(sms, seen, cycles, moved, active)
-        waited = min(1.0, moved.loaded / active / whole / board.number("l2_bytes")) * board.number("l2_wait")
+        waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged)) * board.number("l2_wait")
         mhz = megahertz(busy, board, cycles)
         memory = replace(memory, waited=waited, dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share), sms, memory
+
+
+def handed_over(sample: Sample, memory: Memory, board: Board) -> float:
+    """Cycles that sums take from CTA to CTA by way of memory, beside what their stores and loads take as such: flags, fences, and loads few at a time."""
+    if not sample.asked:
+        return 0.0
+    read, written = sample.trace.read, sample.trace.written
+    each = sum(read[address][0] + written[address][0] for address in read.keys() & written.keys()) / len(sample.ctas)
+    return max(0.0, each / board.number("sums_bytes") - each / memory.lane_store)
 
 
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
@@ -160,7 +191,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
     moved = chip.traffic()
     active = chip.places * sample.cluster
-    _, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds))
+    _, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else ()))
     near, sms, memory = chip.run(moved, memory)
     if each <= sample.resident:
         apart, moved = 1.0, chip.drifting(moved, near.cycles)
@@ -190,21 +221,15 @@ def _rounds(sample: Sample, actors: list[Actor], each: int, places: int) -> floa
         return max(1.0, len(sample.lengths.all) / places)
     if each > sample.resident:
         return each / sample.resident
-    return max((count + 1 for _, count, _ in tiles(actors)), default=1) if sample.whole else _wanted(sample, tiles(actors))
+    if sample.asked:
+        return cut.k_blocks(sample, actors) / cut.longest(actors)
+    return max((count + 1 for _, count, _ in cut.tiles(actors)), default=1) if sample.whole else cut.wanted(sample, actors)
 
 
-def _wanted(sample: Sample, writers: list[tuple[Actor, int, float]]) -> float:
-    """Tiles of each writer of a sample that was cut: the output that is theirs, in tiles as those that were seen."""
-    if not writers:
-        return 1.0
-    theirs = sum(size for _, size in sample.trace.written.values()) / sample.total * len(sample.ctas)
-    seen = sum(n for n, _ in sample.trace.written.values()) / sum(written for _, _, written in writers)
-    return math.ceil(theirs / (seen * sum(written / count for _, count, written in writers)) - 0.01)
-
-
-def l2_share(board: Board, active: int) -> float:
-    """Bytes a cycle that the L2 gives each of `active` SMs that all load."""
-    return min(board.number("tma_bytes"), board.number("l2_bytes") * board.number("sms") / max(1, active))
+def l2_share(board: Board, active: int, asked: float = 0.0) -> float:
+    """Bytes a cycle that the L2 gives each of `active` SMs that all load. asked: of them, those that it is asked for (Traffic.merged)."""
+    each = min(board.number("l2_most"), board.number("l2_asked") / asked) if asked else board.number("l2_bytes")
+    return min(board.number("tma_bytes"), each * board.number("sms") / max(1, active))
 
 
 def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
@@ -214,13 +239,14 @@ def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
     return rate * 1e3 / mhz / max(1, active)
 
 
-def _memory(board: Board, moved: Traffic, active: int, rounds: float) -> Memory:
+def _memory(board: Board, moved: Traffic, active: int, rounds: float, steps: Sequence[float] = ()) -> Memory:
     number, sms = board.number, board.number("sms")
     more = sms / max(1, active)
     per_sm = moved.loaded / max(1, active)
-    return Memory(l2_share(board, active), min(number("tma_bytes"), number("store_bytes") * more),
+    return Memory(l2_share(board, active, moved.merged), min(number("tma_bytes"), number("store_bytes") * more),
                   min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
-                  moved.missed, per_sm * moved.fresh, dirty=moved.pushed / max(1, active), share=moved.share)
+                  moved.missed, per_sm * moved.fresh, dirty=moved.pushed / max(1, active), share=moved.share,
+                  rows=l2_share(board, active), steps=steps)
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:
@@ -285,86 +311,6 @@ def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> flo
     first, step = line(lengths, times)
     begun = max(board.number("start_cycles"), sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)
     return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"))
-
-
-# --- samples that were cut ---------------------------------------------------------------------------------------------
-def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:
-    """Actors that write output: (actor, tiles written, bytes of these). A tile's stores stand between products."""
-    found = []
-    for actor in actors:
-        count, done, written, inside = 0, 0.0, 0.0, False
-        for step in actor.steps:
-            if step[0] == T.STORE or step[0] == COMPUTE and step[1].stored:
-                written += step[2] if step[0] == T.STORE else step[1].stored * step[2]
-                inside = True
-            elif step[0] == T.WGMMA and inside:
-                count, done, inside = count + 1, written, False
-        if count:
-            found.append((actor, count, done))
-    return found
-
-
-def ended(actors: list[Actor]) -> float:
-    """Of the products of those that write output, those that what they have written stands for: the sample was cut in the midst of other tiles, for which they
-    had loaded, too."""
-    all_ = theirs = 0.0
-    for actor in actors:
-        seen, written, inside, before = 0, 0.0, False, (0, 1.0)
-        for step in actor.steps:
-            if step[0] == T.STORE or step[0] == COMPUTE and step[1].stored:
-                written += step[2] if step[0] == T.STORE else step[1].stored * step[2]
-                inside = True
-            elif step[0] == T.WGMMA:
-                before, inside = ((seen, written), False) if inside else (before, inside)
-                seen += 1
-        if before[0]:
-            all_, theirs = all_ + seen, theirs + before[0] * written / before[1]
-    return min(1.0, theirs / all_) if all_ else 1.0
-
-
-def progress(sample: Sample) -> float:
-    """Share of the sampled CTAs' work that was seen: the output written, of what is theirs."""
-    if sample.lengths is not None:
-        return float(sum(sample.seen) / sample.lengths.all.sum())
-    if sample.whole:
-        return 1.0
-    table = sample.trace.written or sample.trace.read
-    written = sum(n for n, _ in table.values())
-    theirs = sum(size for _, size in table.values()) * len(sample.ctas) / sample.total
-    if not written:
-        raise NotEnough("nothing was written in the part that was looked at")
-    return min(1.0, written / theirs)
-
-
-class NotEnough(ValueError):
-    """A sample that was cut before a tile was done says nothing of the rest."""
-
-
-def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int) -> float:
-    """Tile after tile: the time of those seen, and the others at the pace of the last ones."""
-    writers = tiles(actors)
-    marks = sorted(sim.tile_ends)
-    if not any(step[0] == T.WGMMA for actor in actors for step in actor.steps):
-        return _moved(sim, sample, each)
-    if not writers or len(marks) < 2 * len(writers):
-        raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
-    seen = len(marks) // len(writers)
-    last, first = marks[seen * len(writers) - 1], marks[len(writers) - 1]
-    return last + max(0.0, _wanted(sample, writers) - seen) * (last - first) / (seen - 1)
-
-
-def _moved(sim: Simulation, sample: Sample, each: int) -> float:
-    """Of kernels that only move data: the rest of the bytes at the pace of the second half of those seen."""
-    marks = sorted(sim.store_ends if sim.store_ends else sim.load_ends)
-    table = sample.trace.written if sim.store_ends else sample.trace.read
-    if len(marks) < 8:
-        raise NotEnough("too few copies were seen")
-    theirs = sum(size for _, size in table.values()) / sample.total * len(sample.ctas) * min(each, sample.resident)
-    half = len(marks) // 2
-    seen, later = sum(n for _, n in marks), sum(n for _, n in marks[half + 1:])
-    if seen > 2 * theirs:
-        raise NotEnough("what it moves is moved again and again, how often is not known")
-    return marks[-1][0] + max(0.0, theirs - seen) * (marks[-1][0] - marks[half][0]) / later
 
 
 def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int) -> Busy:

@@ -34,6 +34,8 @@ GOLDEN = 0.6180339887               # its multiples, less their whole parts, are
 LEFT_OUT = "wgmma|cp|fence|setmaxnreg|bar|barrier|prefetch|prefetchu|applypriority|discard|st|red|stmatrix|mbarrier"
 STATEMENT = re.compile(rf"^(\s*(?:@!?%\w+\s+)?)({LEFT_OUT})\.([^;]*);", re.MULTILINE)
 
+KEPT = re.compile(r"mbarrier\.init|cp\.async\.bulk(\.tensor\.\dd)?\.shared")
+
 
 @dataclass(frozen=True)
 class Lengths:
@@ -64,10 +66,12 @@ class Lengths:
         return [start + int(min(ctas, count - start) * (GOLDEN * turn % 1)) for turn, start in enumerate(range(0, count, ctas), 1)]
 
 
-def skeleton(ptx: str) -> str:
-    """PTX of the control flow alone: no copies, products, stores and barriers; a wait for an mbarrier is over at once."""
+def skeleton(ptx: str, loads: bool = False) -> str:
+    """PTX of the control flow alone: no copies, products, stores and barriers; a wait for an mbarrier is over at once. loads: with tensor and bulk loads."""
     def left(found: re.Match[str]) -> str:
         lead, op, rest = found.groups()
+        if loads and KEPT.match(f"{op}.{rest}"):
+            return found[0]
         waits = re.match(r"(?:try_wait|test_wait)\.\S+\s+([%\w$]+)", rest) if op == "mbarrier" else None
         return f"{lead}setp.eq.u32 {waits[1]}, 0, 0;" if waits else ""
     return STATEMENT.sub(left, ptx)
@@ -139,7 +143,7 @@ def lengths(launch: Plan, warps: int = 1) -> Lengths | None:
     if not any(instr.op == "atom" and "add" in instr.mods for instr in launch.body):
         return None
     program = Program(skeleton(launch.program.ptx), launch.program.resources)
-    few = geometry(shape.grid, min(shape.threads, 32 * warps), 32, launch.place.shared_bytes, shape.cluster if shape.explicit_cluster else None)
+    few = geometry(shape.grid, min(shape.threads, 32 * warps), 32, shape.per_cta[2], shape.cluster if shape.explicit_cluster else None)
     heard: list[Any] = []
 
     def listen(machine: Any) -> list[Any]:

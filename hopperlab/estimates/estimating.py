@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.errors import LaunchError
-from . import boards, chip, sample, wave
+from . import boards, chip, cut, order, sample, wave
 from .boards import Board
 from .clock import megahertz
 from .accuracy import Family, family_of, measured
@@ -90,7 +90,10 @@ def sampled(planned: Any, name: str) -> Sample:
         raise LaunchError(f"{name}: no estimate: ptxas lets each wgmma wait for the one before ({notes[0].code}), and spills "
                           f"{use.spill_stores + use.spill_loads:,} bytes, which the emulator, that runs PTX, does not see. "
                           f"Smaller tiles or more registers for the warps that multiply mend both")
-    found = sample.typical(planned)
+    try:
+        found = sample.typical(planned)
+    except order.NotAlone as why:
+        raise LaunchError(f"{name}: no estimate: its CTAs wait for others, which were not run, and {why}") from None
     stuck = [hazard for hazard in found.machine.findings.hazards if hazard.kind == "deadlock"]
     if stuck:
         raise LaunchError(f"{name}: no estimate: the CTAs that were run wait for others, which were not (one that waits for all CTAs of a grid is not estimated), or "
@@ -102,7 +105,7 @@ def of_sample(found: Sample, name: str, table: Board) -> Estimate:
     """The estimate of a sample. Raises LaunchError where the sample shows too little."""
     try:
         run = chip.simulate(found, table)
-    except chip.NotEnough as why:
+    except cut.NotEnough as why:
         raise LaunchError(f"{name}: no estimate: {why}. A smaller problem may do") from None
     mhz = megahertz(run.busy, table, run.cycles)
     us = run.cycles / mhz + table.number("launch_us")
@@ -117,7 +120,7 @@ def used(run: chip.Run, board: Board, mhz: float) -> dict[str, float]:
     """Shares of what there is, by unit."""
     busy = run.busy
     return {"tensor cores": busy.wgmma, "tensor cores by mma.sync": busy.mma, "issue slots": busy.issue, "the port of shared memory": min(1.0, busy.port),
-            "exponentials": busy.special, "the L2": busy.l2 / chip.l2_share(board, run.places),
+            "exponentials": busy.special, "the L2": busy.l2 / chip.l2_share(board, run.places, run.traffic.merged),
             "memory": busy.memory / chip.dram_share(board, run.places, mhz, run.traffic.mixed)}
 
 

@@ -22,8 +22,10 @@ from ..emulator.session import Session
 from ..hopper import limits
 from ..runtime import arguments
 from ..runtime.emulated import Mirrors
-from .draws import Lengths, lengths
-from .trace import FURTHEST, MOST_ENTRIES, Enough, Recorder
+from . import order
+from .absent import Absent
+from .draws import GOLDEN, Lengths, lengths
+from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
 
 if TYPE_CHECKING:
     from ..emulator.machine.accumulator import Accumulator
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
+DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k
 DRAWN = 4                    # tiles that a sampled CTA draws, where tiles differ in length
 MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
 
@@ -73,7 +76,8 @@ def _nothing_at_all(*_given: Any) -> np.ndarray:
 class Sample:
     """What the sampled CTAs did. ctas: their linear numbers, slot by slot; total: CTAs of the launch; cluster: CTAs of one; resident: CTAs that an SM holds
     at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end.
-    lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share."""
+    lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share.
+    asked: bytes of all tensor and bulk loads of the sampled CTAs, where tiles are shared along k in even parts, else 0."""
 
     plan: Plan
     machine: Any
@@ -87,6 +91,7 @@ class Sample:
     lengths: Lengths | None = None
     seen: tuple[float, ...] = ()
     wave: Together | None = None
+    asked: float = 0.0
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
@@ -99,8 +104,8 @@ def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], share
     return plan(kernel.module.program, kernel.mangled, grid, block, packed, int(shared_mem), cluster, session), mirrors
 
 
-def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, draws: Sequence[int] | None = None) -> Sample:
-    """Run the CTAs of these clusters (numbers in launch order) together. most: blocks that warps run before the sample is cut, three tiles at least;
+def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, draws: Sequence[int] | None = None, enough: int = TILES) -> Sample:
+    """Run the CTAs of these clusters (numbers in launch order) together. most: blocks that warps run before the sample is cut, `enough` tiles at least;
     draws: numbers that they draw from a counter of tiles, before it is at its end.
 
     Raises what a launch raises, and BudgetExceeded for too long a sample.
@@ -117,11 +122,13 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         still: Any = Still
         counting: Any = Counting
         machine.landing = still(machine)
-        heard.extend((Recorder(machine, max(1, at_once // len(chosen)), most, draws), counting(machine)))
+        recorder = Recorder(machine, max(1, at_once // len(chosen)), most, draws, enough)
+        heard.extend((recorder, counting(machine), Absent(machine, recorder.keep)))
         machine.findings = Findings(machine)
         bound: Any = Work
         return [*heard, bound(machine), Deadlock(machine, ())]
     machine: Any = replace(launch, geometry=few).machine(listen)
+    heard[2].listen()
     try:
         with one_blas_thread():
             machine.scheduler.run()
@@ -132,7 +139,8 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         heard[0].restore()
         launch.memory.release_views()
         machine.findings.close()
-    return Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole)
+    asked = order.asked(launch, chosen) if heard[2].raised else 0.0
+    return Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole, asked=asked)
 
 
 def typical(launch: Plan) -> Sample:
@@ -143,6 +151,8 @@ def typical(launch: Plan) -> Sample:
         return known
     first = run(launch)
     clusters = first.total // first.cluster
+    if first.asked:                             # tiles shared along k: the first CTA begins with a whole tile, and so may one in the middle
+        return run(launch, (int(GOLDEN * clusters),), enough=DEALT)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
     others = run(launch, (clusters // 2, clusters - 1))

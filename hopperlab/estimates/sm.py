@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from . import trace as T
 from .boards import Board
 from .programs import COMPUTE, Actor
+from .together import STEP
 from .trace import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 NEVER = float("inf")
 
@@ -26,7 +27,8 @@ class Memory:
     """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
     missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well;
     dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any;
-    pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer cycles away where SMs slow down."""
+    pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer cycles away where SMs slow down; rows: as l2, where rows of boxes take
+    longer than their bytes, whatever the L2 is asked for (0: as l2); steps: as missed, of STEP bytes after STEP bytes of an SM, where they differ."""
 
     l2: float
     store: float
@@ -38,6 +40,8 @@ class Memory:
     dirty: float = 0.0
     share: float = 1.0
     pace: float = 1.0
+    rows: float = 0.0
+    steps: Sequence[float] = ()
 
 
 class Barrier:
@@ -206,9 +210,9 @@ class Simulation:
         """When bytes that lanes or the engine (way 'tma' for boxes, 'bulk' for one piece) ask for have left L2 and memory. more: bytes that the L2 is as long
         busy with beside them (trace.more)."""
         memory = self.memory
-        end = sm.l2.serve(at, (nbytes + more) / memory.l2)
+        end = sm.l2.serve(at, max(nbytes / memory.l2, (nbytes + more) / (memory.rows or memory.l2) if more else 0.0))
         if memory.missed:
-            missed = nbytes * memory.missed
+            missed = nbytes * (memory.steps[min(int(sm.loaded / STEP), len(memory.steps) - 1)] if memory.steps else memory.missed)
             pushed = min(missed * memory.share, max(0.0, memory.dirty - sm.pushed))
             sm.pushed += pushed
             end = max(end, sm.dram.serve(at, (missed + pushed) / memory.dram))

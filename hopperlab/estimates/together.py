@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+STEP = 1 << 18               # bytes of a CTA's loads that are looked at together
+
 
 @dataclass
 class Together:
     """Bytes that the CTAs of a wave ask for at the same time, and how many of them are not the same, by array. again: bytes that a CTA asks for as one before it
-    did, as (bytes that those from the one to the other ask for and that differ, these bytes). new: each wave asks for other bytes than those before it."""
+    did, as (bytes that those from the one to the other ask for and that differ, these bytes). new: each wave asks for other bytes than those before it.
+    near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time. brought: bytes that memory brings for the whole launch, where its
+    loads were followed in order (order.py);
+    steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time."""
 
     asked: dict[int, float] = field(default_factory=dict)
     different: dict[int, float] = field(default_factory=dict)
     again: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    near: dict[int, float] = field(default_factory=dict)
     new: bool = False
+    brought: float | None = None
+    steps: list[float] = field(default_factory=list)
+    later: float = 0.0
 
     def share(self, address: int) -> float:
         """Of what is loaded of an array, what comes from memory if the L2 has nothing of the wave before; nothing of an array of which no load was seen."""
         return self.different[address] / self.asked[address] if self.asked.get(address) else 0.0
+
+    def merged(self, loaded: dict[int, float], times: float, others: float) -> float:
+        """Of bytes that SMs ask for, those that the L2 is asked for, if so many requests of neighbours for the same line are one, on average, and so many of others.
+        loaded: by array."""
+        near = sum(nbytes * self.near.get(address, 0.0) / max(1.0, self.asked.get(address, 0.0)) for address, nbytes in loaded.items())
+        all_of_them = max(1.0, sum(loaded.values()))
+        return (near / times + (all_of_them - near) / others) / all_of_them
 
     def alone(self, address: int, scale: float, kept: float, gone: float) -> float:
         """The same if CTAs do not go on together, but each begins where it is free, one after the other: what one before it has asked for is still there if at

@@ -61,10 +61,11 @@ class Enough(Exception):
 
 class Recorder(Listener):
     """Writes down one launch. `warps`: a list a warp; `counts`: arrivals that each mbarrier wants; `boxes`: bytes of global memory that loads touched, by array,
-    with the array's size; scale: CTAs for which a sampled one stands, where it draws from a counter; draws: what it is to draw instead."""
+    with the array's size; scale: CTAs for which a sampled one stands, where it draws from a counter; draws: what it is to draw instead; enough: tiles
+    of each warp that writes, before a sample is cut; where it is more than TILES, of one: others may write sums for other CTAs alone."""
 
-    def __init__(self, machine: Any, scale: int = 1, most: int = MOST_ENTRIES, draws: Sequence[int] | None = None):
-        self.M, self.scale, self.most = machine, scale, most
+    def __init__(self, machine: Any, scale: int = 1, most: int = MOST_ENTRIES, draws: Sequence[int] | None = None, enough: int = TILES):
+        self.M, self.scale, self.most, self.enough = machine, scale, most, enough
         self.draws, self.counter = None if draws is None else list(draws), -1
         self.runs, self.multiplies = 0, False
         self.polls: dict[int, set[int]] = {}
@@ -91,7 +92,8 @@ class Recorder(Listener):
         for warp in warps:
             self.warps[warp].append(entry)
         self.runs += len(warps)
-        if self.runs > self.most and (self.runs > FURTHEST * self.most or not self.multiplies or min(self.tiles.values(), default=0) >= TILES):
+        seen = (max if self.enough > TILES else min)(self.tiles.values(), default=0)
+        if self.runs > self.most and (self.runs > FURTHEST * self.most or not self.multiplies or seen >= self.enough):
             raise Enough
 
     def _once(self, warps: list[int], block: int) -> list[int]:
@@ -262,7 +264,7 @@ class Recorder(Listener):
         """st.global: what was there is kept, so that an estimate changes nothing."""
         for allocation, _lanes, offsets in parts:
             self._touch(self.written, allocation.address, np.size(offsets) * info.nbytes)
-            self._keep(allocation, offsets, info.nbytes)
+            self.keep(allocation, offsets, info.nbytes)
         for warp in self.M.units(C).gw.tolist():
             self._writes(warp)
 
@@ -270,7 +272,7 @@ class Recorder(Listener):
         """atom.global: a CTA that draws from a counter stands for all that are not sampled."""
         value = getattr(self.M.body[info.index].operands[-1], "value", None)
         for allocation, _lanes, offsets in parts:
-            self._keep(allocation, offsets, info.nbytes)
+            self.keep(allocation, offsets, info.nbytes)
             if self.scale <= 1 or info.op != "add" or not info.returns or not isinstance(value, int) or info.nbytes != 4:
                 continue
             if self.draws is not None and self.counter in (-1, info.index):
@@ -279,7 +281,8 @@ class Recorder(Listener):
             else:
                 allocation.view(4)[np.asarray(offsets) >> 2] += np.uint32(value * (self.scale - 1) & 0xFFFFFFFF)
 
-    def _keep(self, allocation: Any, offsets: Any, nbytes: int) -> None:
+    def keep(self, allocation: Any, offsets: Any, nbytes: int) -> None:
+        """What stands there now comes back with `restore`."""
         places = np.atleast_1d(np.asarray(offsets)).astype(np.int64)[:, None] + np.arange(nbytes)
         self.undo.append((allocation, places, allocation.view(1)[places]))
 

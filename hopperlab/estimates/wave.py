@@ -5,6 +5,7 @@ All CTAs that fit on the chip run in the emulator until each has asked for its f
 """
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from ..emulator.machine.events import Listener
 from ..emulator.observe.deadlock import Deadlock
 from ..emulator.observe.work import Work
 from ..hopper import limits
-from .chip import NotEnough, amounts, progress
+from . import order
+from .chip import amounts
+from .cut import NotEnough, progress
 from .sample import Still
 from .together import Together
 from .trace import LINE, Enough, Recorder
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
 MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
 SMALL = 30e6                 # bytes that the L2 keeps whatever the order (16.8 MB read and 8.4 written at 2048 cubed, profiles.json)
+ALONE = 0.9                  # of what persistent CTAs ask for at the same time, what differs, from which on their loads are followed one by one (order.py)
+MOST_LOADS = 150_000         # that are followed
 AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
 
 
@@ -86,8 +91,9 @@ class Loads(Listener):
             told.different[array] = float((np.bincount(of.ravel(), each) / np.maximum(1, np.bincount(of.ravel()))).sum())
             same = np.r_[False, pairs[0, 1:] == pairs[0, :-1]]
             entries.append((array, pairs[1], np.where(same, np.r_[-1, pairs[1, :-1]], -1), each))
-        between = _between(self.M.slots, entries)
+        between, size = _between(self.M.slots, entries), self.M.cluster
         for array, now, before, each in entries:
+            told.near[array] = float(each[(before >= 0) & (now // size - before // size <= 1)].sum())
             far, where = np.unique(between[before, now][before >= 0], return_inverse=True)
             told.again[array] = list(zip(far.tolist(), np.bincount(where.ravel(), each[before >= 0]).tolist(), strict=True)) if len(far) else []
         return told
@@ -109,13 +115,19 @@ def of(sample: Sample) -> Together | None:
     if any(instr.op == "ex2" for instr in sample.machine.body):
         return Together(new=True)
     try:
-        arrays, stored = amounts(sample, progress(sample))
+        arrays, _stored = amounts(sample, progress(sample))
     except NotEnough:
         return None
     once = sum(size for _, size in arrays.values())
-    if once + stored < SMALL or sum(loaded for loaded, _ in arrays.values()) < AGAIN * once:
+    if sum(loaded for loaded, _ in arrays.values()) < AGAIN * once:
         return None
-    return together(sample.plan, limits.SMS * sample.resident)
+    at_once = limits.SMS * sample.resident
+    told = together(sample.plan, at_once)
+    if sample.total <= at_once and (sample.asked or sum(told.different.values()) > ALONE * sum(told.asked.values())):
+        loaded = sum(nbytes for nbytes, size in arrays.values() if size)
+        with contextlib.suppress(order.NotAlone):
+            told.brought, told.steps, told.later = order.brought(sample.plan, loaded, max(1, MOST_LOADS // sample.total))
+    return told
 
 
 def together(launch: Plan, at_once: int) -> Together:

@@ -14,6 +14,7 @@ import hopperlab as hl
 from hopperlab import cli
 from hopperlab.estimates import boards, chip, sample, sm, steps, trace
 from hopperlab.estimates.costs import Cost
+from hopperlab.estimates.cut import progress
 from hopperlab.estimates.estimating import bound, estimate_launch
 from hopperlab.estimates.programs import COMPUTE, Actor
 from hopperlab.hopper import limits
@@ -93,7 +94,7 @@ def test_a_cut_sample_goes_on_as_it_went():
     launch = gemm.persistent(a, b, c, blocks=32, backend="emulator")
     planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
     whole, cut = sample.run(planned), sample.run(planned, most=1000)
-    assert whole.whole and not cut.whole and 0.1 < chip.progress(cut) < 0.5
+    assert whole.whole and not cut.whole and 0.1 < progress(cut) < 0.5
     assert chip.simulate(cut, H200).cycles == pytest.approx(chip.simulate(whole, H200).cycles, rel=0.05)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What CTAs that run at the same time load together, and what memory brings because of it."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,9 +60,12 @@ def test_memory_brings_what_nsight_compute_counted():
     assert chip.simulate(found, H200).traffic.unique == pytest.approx(1e6 * counted, rel=0.2)
 
 
-def test_what_the_l2_holds_whatever_the_order_is_not_looked_into():
+def test_what_the_l2_holds_comes_once_whatever_the_order():
     launch = variants.VARIANTS["tma_wgmma"](*arrays(256, 384, 1024), backend="emulator")
-    assert wave.of(sample.typical(planned(launch))) is None
+    found = sample.typical(planned(launch))
+    assert chip.traffic(replace(found, wave=wave.of(found)), 1.0, H200, 1.0).unique == 2 * (256 + 384) * 1024
+    once = variants.VARIANTS["tma_wgmma"](*arrays(128, 128, 1024), backend="emulator")
+    assert wave.of(sample.typical(planned(once))) is None, "nothing is loaded twice"
 
 
 def test_stores_of_parts_of_sectors_take_longer():

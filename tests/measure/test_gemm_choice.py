@@ -139,9 +139,9 @@ def test_rings_are_as_deep_as_fits_where_one_consumer_has_one_tile_of_few():
 
 
 def test_second_corrections_help_where_tiles_are_few():
-    """Over the recording `search_few`, on which they were fitted with others: what is picked loses less than by the first trees alone."""
+    """Over the H100's recording `search_few`, on which they were fitted with others: what is picked loses less than by the first trees alone."""
     before, after = [], []
-    records = [(record, parsed(record)) for record in recordings.load("search_few")]
+    records = [(record, parsed(record)) for record in recordings.load("search_few", recordings.FOLDER / "h100")]
     for shape in dict.fromkeys(record.shape for record, _ in records):
         choices, times = zip(*[(choice, record.ms) for record, choice in records if record.shape == shape and not choice.b_mn], strict=True)
         times = np.array(times) / min(times)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flags that CTAs outside a sample would raise: where nothing but loops that poll is left, the zeros that they look at become ones."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..emulator.machine.events import Listener
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..emulator.compile.translated import Block
+    from ..emulator.machine.cohort import Cohort
+
+MOST = 10_000                # flags that are raised, before what waits for them counts as waiting for ever
+
+
+class Absent(Listener):
+    """Stands for the CTAs of a launch that are not in the sample. `raised`: how many flags it has raised."""
+
+    def __init__(self, machine: Any, keep: Any):
+        self.M, self.keep = machine, keep
+        self.loops, self.raised = False, 0
+        self.polled: dict[tuple[int, int, int], Any] = {}
+
+    def listen(self) -> None:
+        """From now on whoever would wait for ever is helped first."""
+        scheduler = self.M.scheduler
+        ask = scheduler.endless
+
+        def endless() -> bool:
+            return ask() and not self.help(scheduler)
+        scheduler.endless = endless
+
+    def running(self, C: Cohort, block: Block) -> None:
+        """A block."""
+        self.loops = self.M.translation.watches(block.id)
+
+    def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
+        """A look at a flag."""
+        if self.loops:
+            for allocation, _lanes, offsets in parts:
+                for offset in np.unique(np.asarray(offsets)).tolist():
+                    self.polled[(allocation.address, offset, info.nbytes)] = allocation
+
+    def help(self, scheduler: Any) -> bool:
+        """Raise the flags that are polled; False where there is none."""
+        down = [(allocation, offset, nbytes) for (_, offset, nbytes), allocation in self.polled.items()
+                if nbytes in (4, 8) and not allocation.view(1)[offset:offset + nbytes].any()]
+        self.polled = {}
+        if not down or self.raised > MOST:
+            return False
+        for allocation, offset, nbytes in down:
+            self.keep(allocation, [offset], nbytes)
+            allocation.view(nbytes)[offset // nbytes] = 1
+        self.raised += len(down)
+        scheduler.events += 1
+        self.M.progress += 1
+        return True

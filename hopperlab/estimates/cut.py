@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sample that was cut leaves out: how much of the work was seen, and how long the rest takes at the pace of what was."""
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+from . import trace as T
+from .programs import COMPUTE
+
+if TYPE_CHECKING:
+    from .programs import Actor
+    from .sample import Sample
+    from .sm import Simulation
+
+
+def stored(actor: Actor) -> float:
+    """Bytes that an actor writes to global memory."""
+    return float(sum(_stored(step) for step in actor.steps))
+
+
+def _stored(step: Any) -> float:
+    return step[2] if step[0] == T.STORE else step[1].stored * step[2] if step[0] == COMPUTE else 0.0
+
+
+def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:
+    """Actors that write output: (actor, tiles written, bytes of these). A tile's stores stand between products."""
+    found = []
+    for actor in actors:
+        count, done, written, inside = 0, 0.0, 0.0, False
+        for step in actor.steps:
+            if _stored(step):
+                written += _stored(step)
+                inside = True
+            elif step[0] == T.WGMMA and inside:
+                count, done, inside = count + 1, written, False
+        if count:
+            found.append((actor, count, done))
+    return found
+
+
+def ended(actors: list[Actor]) -> float:
+    """Of the products of those that write output, those that what they have written stands for: the sample was cut in the midst of other tiles, for which they
+    had loaded, too."""
+    all_ = theirs = 0.0
+    for actor in actors:
+        seen, written, inside, before = 0, 0.0, False, (0, 1.0)
+        for step in actor.steps:
+            if _stored(step):
+                written += _stored(step)
+                inside = True
+            elif step[0] == T.WGMMA:
+                before, inside = ((seen, written), False) if inside else (before, inside)
+                seen += 1
+        if before[0]:
+            all_, theirs = all_ + seen, theirs + before[0] * written / before[1]
+    return min(1.0, theirs / all_) if all_ else 1.0
+
+
+def progress(sample: Sample) -> float:
+    """Share of the sampled CTAs' work that was seen: the output written, of what is theirs."""
+    if sample.lengths is not None:
+        return float(sum(sample.seen) / sample.lengths.all.sum())
+    if sample.whole:
+        return 1.0
+    if sample.asked:
+        return min(1.0, sum(n for address, (n, _) in sample.trace.read.items() if address not in sample.trace.written) / sample.asked)
+    table = sample.trace.written or sample.trace.read
+    written = sum(n for n, _ in table.values())
+    theirs = sum(size for _, size in table.values()) * len(sample.ctas) / sample.total
+    if not written:
+        raise NotEnough("nothing was written in the part that was looked at")
+    return min(1.0, written / theirs)
+
+
+class NotEnough(ValueError):
+    """A sample that was cut before a tile was done says nothing of the rest."""
+
+
+def wanted(sample: Sample, actors: list[Actor]) -> float:
+    """Tiles of each writer of a sample that was cut: the output that is theirs, in tiles as those that were seen."""
+    if not tiles(actors):
+        return 1.0
+    theirs = sum(size for _, size in sample.trace.written.values()) / sample.total * len(sample.ctas)
+    inside = sum(n for n, _ in sample.trace.written.values()) / sum(map(stored, actors))        # of what tiles hold: a part of them may lie beyond the array
+    return math.ceil(theirs / (inside * sum(written / count for _, count, written in tiles(actors))) - 0.01)
+
+
+def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int) -> float:
+    """Tile after tile: the time of those seen, and the others at the pace of the last ones."""
+    writers = tiles(actors)
+    marks = sorted(sim.tile_ends)
+    if not any(step[0] == T.WGMMA for actor in actors for step in actor.steps):
+        return _moved(sim, sample, each)
+    if not writers or len(marks) < 2 * len(writers):
+        raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
+    if sample.asked:
+        return _shared(sim, actors, sample)
+    seen = len(marks) // len(writers)
+    last, first = marks[seen * len(writers) - 1], marks[len(writers) - 1]
+    return last + max(0.0, wanted(sample, actors) - seen) * (last - first) / (seen - 1)
+
+
+def _moved(sim: Simulation, sample: Sample, each: int) -> float:
+    """Of kernels that only move data: the rest of the bytes at the pace of the second half of those seen."""
+    marks = sorted(sim.store_ends if sim.store_ends else sim.load_ends)
+    table = sample.trace.written if sim.store_ends else sample.trace.read
+    if len(marks) < 8:
+        raise NotEnough("too few copies were seen")
+    theirs = sum(size for _, size in table.values()) / sample.total * len(sample.ctas) * min(each, sample.resident)
+    half = len(marks) // 2
+    seen, later = sum(n for _, n in marks), sum(n for _, n in marks[half + 1:])
+    if seen > 2 * theirs:
+        raise NotEnough("what it moves is moved again and again, how often is not known")
+    return marks[-1][0] + max(0.0, theirs - seen) * (marks[-1][0] - marks[half][0]) / later
+
+
+# --- tiles that are shared along k -------------------------------------------------------------------------------------
+def waits(actor: Actor) -> list[int]:
+    """Waits of a warpgroup that writes before each of its tiles, or parts of tiles, ends: it waits once per k-block."""
+    found, count, inside = [], 0, False
+    for step in actor.steps:
+        if _stored(step):
+            inside = True
+        elif step[0] == T.WGMMA and inside:
+            found.append(count - 1)                                 # the wait for the first k-block of the next one has been
+            inside = False
+        count += step[0] == T.WAIT
+    return found
+
+
+def longest(actors: list[Actor]) -> int:
+    """K-blocks of a whole tile: the most that were seen of one."""
+    return max((b - a for actor, _, _ in tiles(actors) for a, b in itertools.pairwise([0, *waits(actor)])), default=1) or 1
+
+
+def k_blocks(sample: Sample, actors: list[Actor]) -> float:
+    """K-blocks of a CTA in all: what it asks for, by what it asks for per k-block, of which each is announced once."""
+    steps = [step for actor in actors for step in actor.steps]
+    announced = sum(step[0] == T.ARRIVE and step[4] > 0 for step in steps)
+    if not announced:
+        raise NotEnough("tiles are shared along k, and no load is announced")
+    return float(sample.asked / len(sample.ctas) / (sum(step[2] for step in steps if step[0] == T.LOAD) / announced))
+
+
+def _shared(sim: Simulation, actors: list[Actor], sample: Sample) -> float:
+    """All CTAs have as many k-blocks: the time of those seen, and the others at the pace of the last tile."""
+    first = max(tiles(actors), key=lambda told: told[1])[0]
+    marks, at = sim.tile_marks[(first.slot, first.first)], waits(first)
+    pace = (marks[-1] - marks[-2]) / max(1, at[-1] - at[-2])
+    return float(marks[-1] + max(0.0, k_blocks(sample, actors) - at[-1]) * pace)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles that CTAs share along k: flags of CTAs that are not in the sample, loads in order through an L2, and how much of the work was seen."""
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hopperlab as hl
+from hopperlab.estimates import boards, chip, cut, estimating, order, sample
+from hopperlab.estimates.programs import Actor, programs
+from hopperlab.estimates.together import STEP, Together
+from hopperlab.estimates import trace as T
+from hopperlab.measure.launches import gemm
+from hopperlab.measure.launches.gemm_configurations import Final
+
+H100 = boards.board("h100")
+SHARED = Final(bm=128, bn=128, consumers=2, stages=4, cluster_m=1, cluster_n=1, group=16, blocks=11, stream=1)
+
+
+def launch_of(m, n, k, choice=SHARED):
+    return gemm.final(np.zeros((m, k), np.uint16), np.zeros((n, k), np.uint16), np.zeros((m, n), np.uint16), choice, backend="emulator")
+
+
+def planned(launch):
+    return sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0]
+
+
+@pytest.fixture(scope="module")
+def launch():
+    """48 tiles of 40 k-blocks, of which eleven CTAs share the first fifteen and have three each of the others."""
+    return launch_of(128, 48 * 128, 40 * 64)
+
+
+@pytest.fixture(scope="module")
+def found(launch):
+    return estimating.sampled(planned(launch), "final")
+
+
+def test_a_cta_that_waits_for_others_is_sampled_and_all_it_does_is_known(found):
+    assert not found.machine.findings.hazards and found.ctas == [6], "the first one begins with a whole tile"
+    assert found.asked == pytest.approx((15 * 40 / 11 + 3 * 40) * 2 * 128 * 64 * 2, rel=0.01), "an even share of the k-blocks, and three tiles"
+    estimate = estimating.of_sample(found, "final", H100)
+    assert estimate.low_us < estimate.us < estimate.high_us
+
+
+def test_arrays_are_as_they_were(launch, found):
+    assert not any(array.any() for array in launch.args if isinstance(array, np.ndarray) and array.dtype != np.float32), "flags were raised, and are down again"
+
+
+def test_what_is_left_of_a_cut_sample_goes_on_by_k_blocks(launch, found):
+    part = replace(sample.run(planned(launch), (6,), most=1000, enough=4), wave=found.wave)
+    assert part.asked == found.asked and not part.whole and cut.progress(part) < 1
+    assert cut.k_blocks(part, programs(part, H100)) == pytest.approx(15 * 40 / 11 + 120, abs=1)
+    assert chip.simulate(part, H100).cycles == pytest.approx(chip.simulate(found, H100).cycles, rel=0.12)
+
+
+def test_a_wait_that_nobody_would_end_is_still_refused():
+    kernel = hl.RawModule(code="""extern "C" __global__ void wait(const float* x) {
+        __shared__ unsigned long long bar;
+        if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"((unsigned)__cvta_generic_to_shared(&bar)));
+        __syncthreads();
+        asm volatile("{ .reg .pred p; L: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra L; }" :: "r"((unsigned)__cvta_generic_to_shared(&bar)));
+    }""", backend="emulator").get_function("wait")
+    with pytest.raises(hl.LaunchError, match="no estimate: .* wait for others"):
+        hl.estimate(kernel, (64,), (32,), (np.zeros(4, np.float32),))
+
+
+def test_loads_are_followed_through_an_l2_that_forgets_the_least_recent():
+    def came(size, *ctas):
+        return [float(part.sum()) for part in order.missed([[(place, 10.0) for place in mine] for mine in ctas], size, STEP)]
+    assert came(100, "abc", "abc") == [60, 30], "who asks for the same at the same time shares it"
+    assert came(100, "abc", "cab") == [60, 30] and came(20, "abcabc") == [60, 60] and came(30, "abcabc") == [60, 30]
+    assert came(20, "abacab") == [60, 40], "b went, for a had been asked for since"
+    asked, brought = order.missed([[(0, STEP), (1, STEP), (0, STEP)]], 10 * STEP, STEP)
+    assert asked.tolist() == [STEP] * 3 and brought.tolist() == [STEP, STEP, 0]
+
+
+def test_what_neighbours_ask_for_at_last():
+    mine = [[(number, 8.0) for number in range(start, start + 20)] for start in (0, 0, 500)]
+    assert order.together_at_last(mine) == pytest.approx(1 / 3)
+
+
+def test_loads_of_all_ctas_are_those_of_the_kernel(launch):
+    plan = planned(launch)
+    every = order.loads(plan, plan.geometry.cta_order, order.EVERY)
+    assert len(every) == 11 and sum(nbytes for mine in every for _, nbytes in mine) == 48 * 40 * 2 * 128 * 64 * 2
+    assert all(mine[:30] == whole[:30] for mine, whole in zip(order.loads(plan, plan.geometry.cta_order, 30), every, strict=True))
+
+
+def test_requests_of_neighbours_become_one():
+    told = Together({1: 100.0, 2: 300.0}, near={1: 0.0, 2: 300.0})
+    assert told.merged({1: 1.0, 2: 3.0}, 3.0, 1.0) == pytest.approx(0.5) and told.merged({1: 1.0, 2: 3.0}, 3.0, 2.0) == pytest.approx(0.375)
+    shared, asked = chip.l2_share(H100, 132, 0.5), H100.number("l2_asked")
+    assert shared == min(H100.number("l2_most"), asked / 0.5) and chip.l2_share(H100, 132, 1.0) == asked and chip.l2_share(H100, 132) == H100.number("l2_bytes")
+
+
+def test_a_tile_that_was_stored_when_the_sample_was_cut_is_no_larger_tile():
+    """Four tiles of 1 KiB were stored, of which three are known to be done: of 16 KiB there are sixteen, not twelve."""
+    products, store = [(T.WGMMA, 0, 4)] * 4, [(T.STORE, 0, 1024, 1)]
+
+    class Seen:
+        class trace:
+            written = {0: [4096.0, 16384.0]}
+        total, ctas = 1, [0]
+    for more in ([], store):
+        Seen.trace.written = {0: [1024.0 * (3 + bool(more)), 16384.0]}
+        assert cut.wanted(Seen, [Actor(0, 4, 4, [*(products + store) * 3, *products, *more])]) == 16
