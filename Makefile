@@ -44,7 +44,7 @@ test: $(STAMPS)/test cupy  ## install what is missing and run the tests for ever
 	@echo "==> Running the tests; make test-all runs those marked thorough too"
 	@$(PYTEST) auto -m "not thorough" $(ASKED)
 
-test-all: $(STAMPS)/test cupy  ## install what is missing and run every test (about 20 minutes on two cores)
+test-all: $(STAMPS)/test cupy  ## install what is missing and run every test (about 25 minutes on two cores)
 	@echo "==> Running every test"
 	@$(PYTEST) $(MORE) $(ASKED)
 
