@@ -70,7 +70,8 @@ def estimate(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any] = (),
     """How long a launch of a kernel would take, called as the kernel is. A few of its CTAs run in the emulator; arrays stay as they are.
 
     board: 'h200' or 'h100'; None: the learner's (boards.default). Raises ValueError for another one, LaunchError for a launch that is impossible, that never
-    ends in the sample (as where a CTA waits for one that is not in it), or of which too little can be seen; what the emulator raises otherwise.
+    ends in the sample (as where a CTA waits for one that is not in it, but for its flag: absent.py), or of which too little can be seen; what the emulator
+    raises otherwise.
     """
     table = boards.board(board)
     planned, _mirrors = sample.planned(kernel, grid, block, args, shared_mem, cluster)
