@@ -24,8 +24,8 @@ What the L2 is asked for (lts__t_sectors_srcunit_tex, 32 bytes each), beside wha
 gemm/final.cu, and one of e4m3, whose tensor cores are busy for 0.4 to 0.84 of the time, that is, whose loads bound them (tile, cluster, size of the cube):
 
     64 x 96, 1 x 2, 4096      31.7 of 31.6      192 x 96, 1 x 1, 4096     32.3 of 35.4      64 x 256, 1 x 1, 2048     24.2 of 54.3
-    64 x 128, 1 x 2, 8192     34.1 of 32.8      64 x 144, 1 x 1, 8192     33.8 of 40.5      256 x 112, 1 x 1, 8192    32.7 of 40.4
-    64 x 192, 2 x 1, 6144     38.6 of 36.8      128 x 48, 1 x 2, 6144     33.9 of 32.5      e4m3, 128 x 128, 8192     35.6 of 55.5
+    64 x 128, 1 x 2, 8192     34.1 of 33.7      64 x 144, 1 x 1, 8192     33.8 of 40.5      256 x 112, 1 x 1, 8192    32.7 of 40.4
+    64 x 192, 2 x 1, 6144     38.6 of 36.8      128 x 48, 1 x 2, 6144     33.9 of 32.1      e4m3, 128 x 128, 8192     35.6 of 55.5
 
 So where the L2 bounds, it is asked for 32 to 38, whatever SMs get. Without clusters the operand that neighbours share is asked for about a third as often as they
 ask; of CTAs in clusters 0 to 25 per cent of requests are merged, of those that share tiles along k none.

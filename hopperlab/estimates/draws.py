@@ -77,16 +77,34 @@ def skeleton(ptx: str, loads: bool = False) -> str:
     return STATEMENT.sub(left, ptx)
 
 
-class Tiles(Listener):
+class Undone(Listener):
+    """Listens to warps that run alone, and keeps what their atomic additions change."""
+
+    def __init__(self) -> None:
+        self.undo: dict[tuple[int, int], tuple[Any, int, NDArray[Any]]] = {}
+
+    def keep(self, parts: list[Any], nbytes: int) -> None:
+        """What stands there now comes back with `restore`."""
+        for allocation, _lanes, offsets in parts:
+            for offset in np.unique(np.asarray(offsets)).tolist():
+                self.undo.setdefault((allocation.address, offset), (allocation, offset, allocation.view(1)[offset:offset + nbytes].copy()))
+
+    def restore(self) -> None:
+        """Global memory as it was."""
+        for allocation, offset, old in self.undo.values():
+            allocation.view(1)[offset:offset + len(old)] = old
+
+
+class Tiles(Undone):
     """Blocks that each drawing warp runs between draws."""
 
     def __init__(self, machine: Any):
+        super().__init__()
         self.M = machine
         self.ran = np.zeros(machine.slots * machine.warps, np.int64)
         self.at: dict[int, tuple[int, int]] = {}       # of a warp: (its tile: -1 - CTA for the first, else its number; blocks run before it)
         self.lengths: dict[int, int] = {}
         self.place: tuple[int, int, int] | None = None
-        self.undo: dict[tuple[int, int], tuple[Any, int, NDArray[Any]]] = {}
 
     def running(self, C: Cohort, block: Block) -> None:
         """A block."""
@@ -94,9 +112,7 @@ class Tiles(Listener):
 
     def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
         """A draw. Raises NotDrawn for what is none."""
-        for allocation, _lanes, offsets in parts:
-            for offset in np.unique(np.asarray(offsets)).tolist():
-                self.undo.setdefault((allocation.address, offset), (allocation, offset, allocation.view(1)[offset:offset + info.nbytes].copy()))
+        self.keep(parts, info.nbytes)
         allocation, offsets_at = parts[0][0], np.unique(np.asarray(parts[0][2]))
         if info.op != "add" or not info.returns or info.nbytes != 4:
             return
@@ -109,11 +125,6 @@ class Tiles(Listener):
         number = int(allocation.view(4)[int(offsets_at[0]) >> 2])
         for k, gid in enumerate(C.gids.tolist()):
             self._drew(gid >> 5, number + k)
-
-    def restore(self) -> None:
-        """Global memory as it was."""
-        for allocation, offset, old in self.undo.values():
-            allocation.view(1)[offset:offset + len(old)] = old
 
     def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
         """An ordinary load. Raises NotDrawn for one of the counter: CTAs that look at it wait for each other by it."""

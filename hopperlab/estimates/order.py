@@ -7,7 +7,7 @@ up since it was last asked for comes again, the least recent first.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +15,12 @@ import numpy as np
 from ..emulator import EmulatorError
 from ..emulator.hazards.findings import Findings
 from ..emulator.launch import Plan, geometry
-from ..emulator.machine.events import Listener
 from ..emulator.machine.in_flight import Landing
 from ..emulator.observe.deadlock import Deadlock
 from ..emulator.observe.work import Work
 from ..emulator.program import Program
 from ..emulator.session import Session
-from .draws import skeleton
+from .draws import Undone, skeleton
 from .together import STEP
 from .trace import Enough
 
@@ -44,17 +43,13 @@ class Nothing(Landing):
         """A copy to shared memory."""
 
 
-@dataclass
-class Loads(Listener):
+class Loads(Undone):
     """Loads by tensor maps and in bulk, by CTA and in its order: (place, bytes). enough: loads of each, after which the rest is not looked at."""
 
-    machine: Any
-    enough: int
-
-    def __post_init__(self) -> None:
-        self.found: list[list[tuple[int, float]]] = [[] for _ in range(self.machine.slots)]
-        self.short = self.machine.slots
-        self.undo: dict[tuple[int, int], tuple[Any, int, NDArray[Any]]] = {}
+    def __init__(self, machine: Any, enough: int):
+        super().__init__()
+        self.machine, self.enough, self.short = machine, enough, machine.slots
+        self.found: list[list[tuple[int, float]]] = [[] for _ in range(machine.slots)]
 
     def _add(self, gid: int, place: int, nbytes: float) -> None:
         mine = self.found[gid // (32 * self.machine.warps)]
@@ -74,15 +69,8 @@ class Loads(Listener):
         self._add(gid, allocation.address + first, float(nbytes))
 
     def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
-        """An atomic addition: what was there comes back with `restore`."""
-        for allocation, _lanes, offsets in parts:
-            for offset in np.unique(np.asarray(offsets)).tolist():
-                self.undo.setdefault((allocation.address, offset), (allocation, offset, allocation.view(1)[offset:offset + info.nbytes].copy()))
-
-    def restore(self) -> None:
-        """Global memory as it was."""
-        for allocation, offset, old in self.undo.values():
-            allocation.view(1)[offset:offset + len(old)] = old
+        """An atomic addition."""
+        self.keep(parts, info.nbytes)
 
 
 class NotAlone(ValueError):

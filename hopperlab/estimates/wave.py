@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
 MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
-SMALL = 30e6                 # bytes that the L2 keeps whatever the order (16.8 MB read and 8.4 written at 2048 cubed, profiles.json)
 ALONE = 0.9                  # of what persistent CTAs ask for at the same time, what differs, from which on their loads are followed one by one (order.py)
 MOST_LOADS = 150_000         # that are followed
 AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
@@ -110,7 +109,7 @@ def _between(slots: int, entries: list[tuple[int, NDArray[Any], NDArray[Any], ND
 
 
 def of(sample: Sample) -> Together | None:
-    """What a wave of a sample's launch shares; None where it does not matter (all of it stays in the L2, or nothing is loaded twice), and where too little was seen.
+    """What a wave of a sample's launch shares; None where nothing is loaded twice, and where too little was seen.
     Attention asks for the keys and values of a head by many CTAs at about the same time, which all wait for them, and memory brings them once (profiles.json)."""
     if any(instr.op == "ex2" for instr in sample.machine.body):
         return Together(new=True)

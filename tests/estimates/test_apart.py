@@ -38,7 +38,8 @@ def test_memory_brings_what_was_counted_of_ctas_that_drift_apart_and_of_others(n
     make, counted = NSIGHT[name]
     launch = make(*arrays(8192, 8192, 8192))
     found = estimating.sampled(planned(launch), name)
-    assert chip.simulate(found, H100).traffic.unique / 1e9 == pytest.approx(counted, rel=0.25)
+    near = 0.25 if name == "two CTAs an SM" else 0.15               # 4.5 GB comes out: less of the launch counts as apart
+    assert chip.simulate(found, H100).traffic.unique / 1e9 == pytest.approx(counted, rel=near)
 
 
 def test_ctas_apart_share_what_the_l2_still_has_of_the_one_before():
