@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.estimates import boards, chip, cut, estimating, order, sample
+from hopperlab.estimates import boards, chip, cut, estimating, order, sample, sm
 from hopperlab.estimates.programs import Actor, programs
 from hopperlab.estimates.together import STEP, Together
 from hopperlab.estimates import trace as T
@@ -105,3 +105,35 @@ def test_a_tile_that_was_stored_when_the_sample_was_cut_is_no_larger_tile():
     for more in ([], store):
         Seen.trace.written = {0: [1024.0 * (3 + bool(more)), 16384.0]}
         assert cut.wanted(Seen, [Actor(0, 4, 4, [*(products + store) * 3, *products, *more])]) == 16
+
+
+def test_who_shares_what_says_how_often_the_l2_is_asked(found):
+    """Neighbours' requests become a third, of clusters hardly any, and of CTAs that begin at different places none until they have gone on for some tiles."""
+    near, others = H100.number("l2_merged"), H100.number("l2_merged_others")
+    whole = replace(found, wave=Together({1: 1.0}, near={1: 1.0}))
+    assert chip.merged(whole, {1: 1.0}, H100, 1.0) == pytest.approx(1 / near)
+    assert chip.merged(replace(whole, cluster=2), {1: 1.0}, H100, 1.0) == pytest.approx(1 / others)
+    apart = replace(found, wave=Together({1: 1.0}, near={1: 0.0}, brought=1.0, later=1.0))
+    assert [chip.merged(apart, {1: 1.0}, H100, rounds) for rounds in (1.0, chip.SCATTERED)] == [1, 1]
+    assert chip.merged(apart, {1: 1.0}, H100, 2 * chip.SCATTERED) == pytest.approx(0.5 + 0.5 / near)
+    assert chip.merged(replace(apart, cluster=2), {1: 1.0}, H100, 100.0) == 1
+    assert chip.merged(replace(found, wave=None), {1: 1.0}, H100, 1.0) == chip.merged(replace(found, wave=Together(new=True)), {1: 1.0}, H100, 1.0) == 0
+
+
+def test_sums_that_are_handed_over_take_their_time(found):
+    memory = sm.Memory(1.0, 1.0, 22.0, 1.0)
+    bytes_ = 2 * 128 * 128 * 4                          # a tile's sums are sent, and another's are read
+    assert chip.handed_over(found, memory, H100) == pytest.approx(bytes_ / H100.number("sums_bytes") - bytes_ / 22, rel=0.01)
+    assert chip.handed_over(replace(found, asked=0.0), memory, H100) == 0
+
+
+def test_an_sm_loads_from_memory_what_its_place_in_the_launch_says():
+    memory = sm.Memory(1e9, 1.0, 1.0, 1.0, missed=0.5, steps=(1.0, 0.0))
+    one, waits = sm.Multiprocessor(), sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)
+    for _ in range(4):
+        waits._fetch(one, 0.0, STEP / 2, "tma")
+    assert one.dram.busy == STEP, "the first STEP bytes, and none of the next"
+    slow, rows = sm.Multiprocessor(), sm.Simulation(H100, replace(memory, l2=10.0, missed=0.0, steps=(), rows=20.0), {}, 8, 4, lambda index: None)
+    for more in (0.0, 10.0, 300.0):
+        rows._fetch(slow, 0.0, 100.0, "tma", more)
+    assert slow.l2.busy == 10 + 10 + 20, "rows take longer only where they take more than what the L2 is asked for"
