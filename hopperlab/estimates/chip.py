@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..measure.launches.gemm_configurations import clusters_at_once
 from . import cut
 from .boards import Board
 from .draws import Lengths, line, makespan
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from .sample import Sample
     from .together import Together
 
+HALF = 25e6                  # bytes of half of an L2, of which each keeps its own copy of what its SMs ask for
 MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
 SCATTERED = 4                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
+AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 
 
@@ -86,30 +89,42 @@ def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int,
     return loaded, sum(size for _, size in written.values()) if sample.asked else more * sum(n for n, _ in written.values())
 
 
-def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False, ended: float = 1.0) -> Traffic:
-    """The same in sums, with what memory brings. rounds: waves of tiles; apart: CTAs have drifted apart."""
+def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False, ended: float = 1.0, near: float = 1.0) -> Traffic:
+    """The same in sums, with what memory brings. rounds: waves of tiles; apart: CTAs have drifted apart; near: as in `merged`."""
     arrays, stored = amounts(sample, share, ended)
-    unique = missed(arrays, stored, sample.wave, board, rounds, apart)
+    unique = missed(arrays, stored, sample.wave, board, rounds, apart, sample.trace.in_step)
     fresh = 1.0 if sample.wave is not None and sample.wave.new else 1 / max(1.0, rounds)
     loaded = {address: n for address, (n, _) in arrays.items()}
-    return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, merged(sample, loaded, board, rounds))
+    return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, merged(sample, loaded, board, rounds, near))
 
 
-def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float) -> float:
-    """Of what SMs ask for, what the L2 is asked for: a line that neighbours ask for at about the same time it sends once. Of CTAs in clusters Nsight Compute counts
-    much less of that, whatever they share, and of CTAs that begin at different places none. rounds: tiles of a CTA. 0 where nothing is known of who asks for what."""
+def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float, together: float = 1.0) -> float:
+    """Of what SMs ask for, what the L2 is asked for: a line that SMs of one TPC, or GPC, ask for within some 60 cycles it sends once, unless it goes to several CTAs
+    of a cluster; of CTAs that begin at different places it sends none once. rounds: tiles of a CTA; together: how far CTAs go on together (`in_time`).
+    0 where nothing is known of who asks for what."""
     if sample.wave is None or not sample.wave.near:
         return 0.0
-    near, others = board.number("l2_merged"), board.number("l2_merged_others")
+    near, others = (1 + together * (board.number(name) - 1) for name in ("l2_merged_clusters" if sample.cluster > 1 else "l2_merged", "l2_merged_others"))
     if sample.wave.brought is not None:
         alone = 1.0 if sample.cluster > 1 else min(1.0, SCATTERED / rounds)
         return alone + (1 - alone) * (sample.wave.later / near + (1 - sample.wave.later) / others)
-    return 1 / others if sample.cluster > 1 else sample.wave.merged(loaded, near, others)
+    return sample.wave.merged(loaded, near, others)
 
 
-def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float, apart: bool = False) -> float:
-    """Bytes that memory brings. What CTAs of a wave load at the same time comes once; what a later wave wants again, once more, if so much has come and
-    been written since that the L2 has given it up. apart: CTAs have drifted apart, and share what the L2 still has of the one before."""
+def in_time(run: Run, sample: Sample, board: Board) -> float:
+    """How far CTAs go on together: those whose tensor cores never rest, all at the same pace, to the cycle; those that wait for what they load drift apart, the more
+    longer they wait and the longer the launch, unless they wait for each other at each tile."""
+    if sample.trace.in_step:
+        return 1.0
+    apart, held = board.number("l2_apart"), board.number("l2_held")
+    waits = 1 - min(1.0, max(0.0, (max(run.busy.wgmma, run.busy.mma) - apart) / (held - apart)))
+    return 1 - waits * min(1.0, run.cycles / 1e6 / board.number("l2_adrift"))
+
+
+def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float, apart: bool = False, turning: bool = False) -> float:
+    """Bytes that memory brings. What CTAs of a wave load at the same time comes once; what a later wave wants again (the next one, or one that begins anew at the
+    array's one end), once more, if so much has come and been written since that the L2 has given it up. apart: CTAs have drifted apart, and share what the L2 still has of the one before; turning: those that
+    wait for each other at each tile (gemm/final.cu: IN_STEP) go through every other one from its end, of which the L2 has the most."""
     once = sum(size for _, size in arrays.values())
     if wave is None:
         return once
@@ -120,9 +135,15 @@ def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together
 
     def share(address: int) -> float:
         return wave.alone(address, scale, kept, gone) if apart else wave.share(address)
-    wanted = sum(max(size, loaded * share(address)) for address, (loaded, size) in arrays.items())
-    between = min(once + stored, (wanted + stored) / rounds)
-    return once + (wanted - once) * min(1.0, max(0.0, (between - kept) / (gone - kept)))
+    wanted = {address: max(size, loaded * share(address)) for address, (loaded, size) in arrays.items()}
+    found = once
+    for address, (_, size) in arrays.items():
+        waves = 1.0 if apart else wave.period(address, size, scale)
+        others = sum(nbytes for other, nbytes in wanted.items() if other != address) / rounds
+        between = min(once + stored, others + waves * (wanted[address] + stored) / rounds)
+        still = min(1.0, HALF / max(1.0, between)) if turning and waves == 1 else 0.0
+        found += (wanted[address] - size) * min(1.0, max(0.0, (between - kept) / (gone - kept))) * (1 - still)
+    return found
 
 
 def drifted(sms: list[Multiprocessor], board: Board) -> float:
@@ -147,15 +168,18 @@ class Part:
     share: float
     rounds: float
 
-    def traffic(self, apart: bool = False) -> Traffic:
+    def traffic(self, apart: bool = False, near: float = 1.0) -> Traffic:
         """What it moves."""
-        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if self.sample.whole or self.sample.lengths else cut.ended(self.actors))
+        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if self.sample.whole or self.sample.lengths else cut.ended(self.actors), near)
 
-    def drifting(self, moved: Traffic, cycles: float) -> Traffic:
-        """The same of CTAs that began together once, and that drift apart by and by: the longer they go on, the more of what others have asked for comes again."""
+    def drifting(self, moved: Traffic, cycles: float, together: float = 1.0) -> Traffic:
+        """The same of CTAs that began together once, and that drift apart by and by: the longer they go on, and wait for what they load (`in_time`), the more of what
+        others have asked for comes again."""
         if self.sample.wave is None or self.sample.wave.new or self.rounds <= 1:
             return moved
-        lost = self.board.number("apart_slowly") * max(0.0, cycles / 1e6 - self.board.number("apart_from"))
+        number = self.board.number
+        lost = number("apart_slowly") * max(0.0, cycles / 1e6 - number("apart_from"))
+        lost += (1 - together) * number("apart_waiting") * min(1.0, cycles / 1e6 / number("apart_waits"))
         return replace(moved, unique=moved.unique + min(1.0, lost) * max(0.0, moved.loaded - moved.unique))
 
     def run(self, moved: Traffic, memory: Memory) -> tuple[Run, list[Multiprocessor], Memory]:
@@ -166,10 +190,10 @@ class Part:
         whole += handed_over(sample, memory, board)
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
         seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole and sample.lengths is None else sim.latest
-        busy = _busy(sms, seen, cycles, moved, active)
-        waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged)) * board.number("l2_wait")
+        busy = _busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         mhz = megahertz(busy, board, cycles)
-        memory = replace(memory, waited=waited, dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
+        waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
+        memory = replace(memory, waited=waited, l2=l2_share(board, active, moved.merged, mhz), dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share), sms, memory
 
 
@@ -185,19 +209,24 @@ def handed_over(sample: Sample, memory: Memory, board: Board) -> float:
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
     """The whole launch. actors: its programs, where they are there already."""
     actors = actors or programs(sample, board)
-    groups = max(1, int(board.number("sms")) // sample.cluster)
+    groups = clusters_at_once(sample.cluster)
     clusters = sample.total // sample.cluster
     each = -(-clusters // groups)
     chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
     moved = chip.traffic()
     active = chip.places * sample.cluster
-    _, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else ()))
-    near, sms, memory = chip.run(moved, memory)
+    first, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else ()))
+    for _ in range(AGAIN if moved.merged else 1):
+        together = in_time(first, sample, board)
+        moved = chip.traffic(near=together)
+        memory = replace(memory, l2=l2_share(board, active, moved.merged, memory.pace * board.number("clock_mhz")))
+        near, sms, memory = chip.run(moved, memory)
+        first = near
     if each <= sample.resident:
-        apart, moved = 1.0, chip.drifting(moved, near.cycles)
+        apart, moved = 1.0, chip.drifting(moved, near.cycles, together)
     else:
         apart = drifted(sms, board)
-        moved = chip.traffic(apart=True) if apart else moved
+        moved = chip.traffic(apart=True, near=together) if apart else moved
     if moved.unique <= MORE * near.traffic.unique:
         return near
     far, _, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram, pace=memory.pace))
@@ -226,9 +255,10 @@ def _rounds(sample: Sample, actors: list[Actor], each: int, places: int) -> floa
     return max((count + 1 for _, count, _ in cut.tiles(actors)), default=1) if sample.whole else cut.wanted(sample, actors)
 
 
-def l2_share(board: Board, active: int, asked: float = 0.0) -> float:
-    """Bytes a cycle that the L2 gives each of `active` SMs that all load. asked: of them, those that it is asked for (Traffic.merged)."""
-    each = min(board.number("l2_most"), board.number("l2_asked") / asked) if asked else board.number("l2_bytes")
+def l2_share(board: Board, active: int, asked: float = 0.0, mhz: float = 0.0) -> float:
+    """Bytes a cycle that the L2 gives each of `active` SMs that all load. asked: of them, those that it is asked for (Traffic.merged); mhz: the SMs' clock (0: the
+    L2's, which is its own)."""
+    each = min(board.number("l2_most"), board.number("l2_asked") / asked * (board.number("l2_mhz") / mhz if mhz else 1.0)) if asked else board.number("l2_bytes")
     return min(board.number("tma_bytes"), each * board.number("sms") / max(1, active))
 
 
@@ -313,7 +343,7 @@ def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> flo
     return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"))
 
 
-def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int) -> Busy:
+def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int, working: float) -> Busy:
     """seen: cycles in which SMs do as much as these did, on average over the chip."""
     per = seen * len(sms)
 
@@ -324,4 +354,4 @@ def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic,
         return float(sum(unit.busy for sm in sms for unit in getattr(sm, name))) / 4 / per
     return Busy(mean("tensor"), quarters("mma"), quarters("schedulers"), mean("port"), moved.loaded / active / cycles, moved.memory / active / cycles,
                 moved.stored / active / cycles, quarters("special"), sum(sm.arrived for sm in sms) / per,
-                sum(sm.saved for sm in sms) / per)
+                moved.loaded * (moved.merged or 1.0) / active / cycles, working)

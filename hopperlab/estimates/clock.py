@@ -18,8 +18,8 @@ USED = 0.02          # of the time, from which on tensor cores count as used
 @dataclass
 class Busy:
     """Means over an SM and the time of a kernel: shares of cycles (tensor cores by wgmma, by mma.sync, issue slots, the shared memory port, exponentials), and bytes
-    a cycle: loaded from the L2, from and to memory, stored, arrived in SMs (what is multicast counts once per SM), and of these saved: those that the L2 did not
-    read, since it sent the same to several."""
+    a cycle: asked for by SMs, from and to memory, stored, arrived in SMs (what is multicast counts once per SM), and read from the L2, which sends some of it to
+    several. working: share of the board's SMs."""
 
     wgmma: float
     mma: float
@@ -30,14 +30,15 @@ class Busy:
     stored: float
     special: float = 0.0
     arrived: float = 0.0
-    saved: float = 0.0
+    read: float = 0.0
+    working: float = 1.0
 
 
 def activity(busy: Busy, board: Board, cycles: float) -> float:
-    """How much a cycle of a kernel of so many cycles asks of the board: 1 where the highest clock just holds."""
+    """How much a cycle of a kernel of so many cycles asks of the board: 1 where the highest clock just holds. SMs that have no work ask for nothing."""
     number = board.number
     asked = (number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + number("power_issue") * busy.issue
-             + number("power_arrived") * (busy.arrived - number("power_saved") * busy.saved) / 50 + number("power_memory") * busy.memory / 50)
+             + (number("power_arrived") * busy.arrived + number("power_read") * busy.read + number("power_memory") * busy.memory) / 50) * busy.working
     us = cycles / number("clock_mhz")
     return asked * (1 + number("power_long") * us / (us + number("power_window")))
 

@@ -65,7 +65,7 @@ def progress(sample: Sample) -> float:
     if sample.whole:
         return 1.0
     if sample.asked:
-        return min(1.0, sum(n for address, (n, _) in sample.trace.read.items() if address not in sample.trace.written) / sample.asked)
+        return min(1.0, sum(entry[0] == T.LOAD for warp in sample.trace.warps for entry in warp) / sample.asked)
     table = sample.trace.written or sample.trace.read
     written = sum(n for n, _ in table.values())
     theirs = sum(size for _, size in table.values()) * len(sample.ctas) / sample.total
@@ -136,12 +136,12 @@ def longest(actors: list[Actor]) -> int:
 
 
 def k_blocks(sample: Sample, actors: list[Actor]) -> float:
-    """K-blocks of a CTA in all: what it asks for, by what it asks for per k-block, of which each is announced once."""
+    """K-blocks of a CTA in all: its loads, by those of a k-block, of which each is announced once."""
     steps = [step for actor in actors for step in actor.steps]
     announced = sum(step[0] == T.ARRIVE and step[4] > 0 for step in steps)
     if not announced:
         raise NotEnough("tiles are shared along k, and no load is announced")
-    return float(sample.asked / len(sample.ctas) / (sum(step[2] for step in steps if step[0] == T.LOAD) / announced))
+    return float(sample.asked / len(sample.ctas) / (sum(step[0] == T.LOAD for step in steps) / announced))
 
 
 def _shared(sim: Simulation, actors: list[Actor], sample: Sample) -> float:

@@ -133,9 +133,9 @@ def missed(found: list[list[tuple[int, float]]], size: float, step: float) -> tu
     return asked, brought
 
 
-def asked(launch: Plan, ctas: NDArray[Any]) -> float:
-    """Bytes of all loads of these CTAs. Raises NotAlone where the loading warps cannot run alone."""
-    return sum(nbytes for mine in loads(launch, ctas, EVERY) for _, nbytes in mine)
+def asked(launch: Plan, ctas: NDArray[Any]) -> int:
+    """How many loads these CTAs have in all. Raises NotAlone where the loading warps cannot run alone."""
+    return sum(map(len, loads(launch, ctas, EVERY)))
 
 
 def together_at_last(found: list[list[tuple[int, float]]]) -> float:

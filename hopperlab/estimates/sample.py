@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from ..runtime.module import RawKernel
     from .together import Together
 
+FULL = 0.98                  # of what a cluster loads, from which on its tiles are as whole as any
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
+PLACES = (GOLDEN, 0.25, 0.5, 0.75)   # of a grid, where clusters are looked at whose tiles are shared along k
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k
 DRAWN = 4                    # tiles that a sampled CTA draws, where tiles differ in length
 MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
@@ -77,7 +79,7 @@ class Sample:
     """What the sampled CTAs did. ctas: their linear numbers, slot by slot; total: CTAs of the launch; cluster: CTAs of one; resident: CTAs that an SM holds
     at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end.
     lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share.
-    asked: bytes of all tensor and bulk loads of the sampled CTAs, where tiles are shared along k in even parts, else 0."""
+    asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0."""
 
     plan: Plan
     machine: Any
@@ -91,7 +93,7 @@ class Sample:
     lengths: Lengths | None = None
     seen: tuple[float, ...] = ()
     wave: Together | None = None
-    asked: float = 0.0
+    asked: int = 0
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
@@ -139,7 +141,7 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         heard[0].restore()
         launch.memory.release_views()
         machine.findings.close()
-    asked = order.asked(launch, chosen) if heard[2].raised else 0.0
+    asked = order.asked(launch, chosen) if heard[2].raised else 0
     return Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole, asked=asked)
 
 
@@ -152,7 +154,7 @@ def typical(launch: Plan) -> Sample:
     first = run(launch)
     clusters = first.total // first.cluster
     if first.asked:                             # tiles shared along k: the first CTA begins with a whole tile, and so may one in the middle
-        return run(launch, (int(GOLDEN * clusters),), enough=DEALT)
+        return run(launch, (fullest(launch, [int(at * clusters) for at in PLACES]),), enough=DEALT)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
     others = run(launch, (clusters // 2, clusters - 1))
@@ -160,6 +162,15 @@ def typical(launch: Plan) -> Sample:
     if max(lengths) <= ALIKE * min(lengths):
         return first
     return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+
+
+def fullest(launch: Plan, clusters: Sequence[int]) -> int:
+    """Of these clusters, the first whose loads are as large as any one's: the tiles of others lie beyond the end of the arrays in part."""
+    size = launch.geometry.cluster_ctas
+    ctas = np.concatenate([launch.geometry.cta_order[c * size:(c + 1) * size] for c in clusters])
+    found = order.loads(launch, ctas, order.EVERY)
+    each = [sum(nbytes for mine in found[at:at + size] for _, nbytes in mine) for at in range(0, len(ctas), size)]
+    return clusters[next(k for k, nbytes in enumerate(each) if nbytes > FULL * max(each))]
 
 
 def drawn(launch: Plan) -> Sample | None:

@@ -79,7 +79,7 @@ class Multiprocessor:
     def __init__(self) -> None:
         self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
-        self.loaded = self.pushed = self.arrived = self.saved = 0.0
+        self.loaded = self.pushed = self.arrived = 0.0
         self.ahead, self.taken = 0.0, 0  # cycles between a load and the end of the first wait for it, and loads, or groups of them, that were waited for
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
 
@@ -229,7 +229,7 @@ class Simulation:
             self.tile_ends.append(runner.at)
             self.tile_marks.setdefault((runner.actor.slot, runner.actor.first), []).append(runner.at)
         info = self.operations(step[1]).info
-        cycles = self.board.wgmma_cycles(info.n, bool(info.rs)) * step[-1] / 4
+        cycles = self.board.wgmma_cycles(info.n, bool(info.rs)) * step[-1] / 4 * self.numbers["wgmma_fed"]
         end = runner.sm.tensor.serve(runner.at, cycles)
         runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
         runner.at = max(runner.at + self.numbers["wgmma_issue"], end - self.numbers["wgmma_ahead"])
@@ -276,7 +276,6 @@ class Simulation:
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)
             into.arrived += nbytes
-            into.saved += nbytes * (1 - 1 / len(places))
             end = max(ready, into.engine.serve(runner.at, nbytes / rate) + numbers["tma_latency_l2"])
             self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1), runner.at)
         return True

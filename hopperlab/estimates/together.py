@@ -11,7 +11,7 @@ STEP = 1 << 18               # bytes of a CTA's loads that are looked at togethe
 class Together:
     """Bytes that the CTAs of a wave ask for at the same time, and how many of them are not the same, by array. again: bytes that a CTA asks for as one before it
     did, as (bytes that those from the one to the other ask for and that differ, these bytes). new: each wave asks for other bytes than those before it.
-    near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time. brought: bytes that memory brings for the whole launch, where its
+    near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; sent: that it asks for for several CTAs of its cluster. brought: bytes that memory brings for the whole launch, where its
     loads were followed in order (order.py);
     steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time."""
 
@@ -19,6 +19,7 @@ class Together:
     different: dict[int, float] = field(default_factory=dict)
     again: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     near: dict[int, float] = field(default_factory=dict)
+    sent: dict[int, float] = field(default_factory=dict)
     new: bool = False
     brought: float | None = None
     steps: list[float] = field(default_factory=list)
@@ -29,11 +30,22 @@ class Together:
         return self.different[address] / self.asked[address] if self.asked.get(address) else 0.0
 
     def merged(self, loaded: dict[int, float], times: float, others: float) -> float:
-        """Of bytes that SMs ask for, those that the L2 is asked for, if so many requests of neighbours for the same line are one, on average, and so many of others.
-        loaded: by array."""
-        near = sum(nbytes * self.near.get(address, 0.0) / max(1.0, self.asked.get(address, 0.0)) for address, nbytes in loaded.items())
+        """Of bytes that SMs ask for, those that the L2 is asked for, if so many requests of neighbours for the same line are one, on average, and so many of others;
+        what goes to several SMs of a cluster is asked for as often as they ask. loaded: by array."""
+        near = sent = 0.0
+        for address, nbytes in loaded.items():
+            asked = max(1.0, self.asked.get(address, 0.0))
+            several = self.sent.get(address, 0.0) / asked
+            sent += nbytes * several
+            near += nbytes * self.near.get(address, 0.0) / asked * (1 - several)
         all_of_them = max(1.0, sum(loaded.values()))
-        return (near / times + (all_of_them - near) / others) / all_of_them
+        return (near / times + sent + (all_of_them - near - sent) / others) / all_of_them
+
+    def period(self, address: int, size: float, scale: float) -> float:
+        """Waves until a byte of an array is asked for again: an array that neighbours share is walked through from one end to the other, of others the next wave
+        asks for the same. size: of the array; scale: bytes of a wave, of each that was seen."""
+        walked = self.near.get(address, 0.0) > 0.5 * self.asked.get(address, 1.0)
+        return max(1.0, size / max(1.0, scale * self.different.get(address, size))) if walked else 1.0
 
     def alone(self, address: int, scale: float, kept: float, gone: float) -> float:
         """The same if CTAs do not go on together, but each begins where it is free, one after the other: what one before it has asked for is still there if at

@@ -78,6 +78,8 @@ class Recorder(Listener):
         self.read: dict[int, list[float]] = {}       # allocation address -> [bytes loaded, bytes of the array]
         self.written: dict[int, list[float]] = {}
         self.undo: list[tuple[Any, ...]] = []
+        self.counters: set[tuple[int, int]] = set()  # places that a CTA adds to and gets what was there
+        self.in_step = False                         # whether CTAs look at such a one again: they wait for each other
 
     def _each(self, C: Cohort, entry: Step) -> None:
         for warp in self.M.units(C).gw.tolist():
@@ -259,6 +261,8 @@ class Recorder(Listener):
         """ld.global."""
         for allocation, _lanes, offsets in parts:
             self._touch(self.read, allocation.address, np.size(offsets) * info.nbytes)
+            if self.counters and not self.in_step:
+                self.in_step = any((allocation.address, offset) in self.counters for offset in np.ravel(offsets).tolist())
 
     def global_written(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any, value: Any) -> None:
         """st.global: what was there is kept, so that an estimate changes nothing."""
@@ -273,6 +277,8 @@ class Recorder(Listener):
         value = getattr(self.M.body[info.index].operands[-1], "value", None)
         for allocation, _lanes, offsets in parts:
             self.keep(allocation, offsets, info.nbytes)
+            if info.op == "add" and info.returns:
+                self.counters.update((allocation.address, offset) for offset in np.ravel(offsets).tolist())
             if self.scale <= 1 or info.op != "add" or not info.returns or not isinstance(value, int) or info.nbytes != 4:
                 continue
             if self.draws is not None and self.counter in (-1, info.index):

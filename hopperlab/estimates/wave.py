@@ -45,11 +45,11 @@ class Loads(Listener):
     def __init__(self, machine: Any):
         self.M = machine
         self.bytes = np.zeros(machine.slots)
-        self.found: list[tuple[NDArray[Any], int, NDArray[Any], float]] = []     # (CTAs, array, places, bytes of each)
+        self.found: list[tuple[NDArray[Any], int, NDArray[Any], float, bool]] = []     # (CTAs, array, places, bytes of each, for several CTAs)
 
-    def _add(self, slots: NDArray[Any], array: int, places: NDArray[Any], nbytes: float) -> None:
+    def _add(self, slots: NDArray[Any], array: int, places: NDArray[Any], nbytes: float, sent: bool = False) -> None:
         fresh = self.bytes[slots] < FIRST
-        self.found.append((slots[fresh], array, places[fresh], nbytes))
+        self.found.append((slots[fresh], array, places[fresh], nbytes, sent))
         np.add.at(self.bytes, slots, nbytes)
         if self.bytes.min() >= FIRST:
             raise Enough
@@ -64,11 +64,12 @@ class Loads(Listener):
         allocation = self.M.memory.find(at)
         if allocation is not None:
             width = max(0, rows.last - rows.first) * fields.elem_bytes
-            self._add(self._slot(gid), allocation.address, np.array([at + rows.first * fields.elem_bytes]), float(len(rows.address) * width))
+            self._add(self._slot(gid), allocation.address, np.array([at + rows.first * fields.elem_bytes]), float(len(rows.address) * width),
+                      len(barriers) > 1)
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load."""
-        self._add(self._slot(gid), allocation.address, np.array([allocation.address + first]), float(nbytes))
+        self._add(self._slot(gid), allocation.address, np.array([allocation.address + first]), float(nbytes), len(barriers) > 1)
 
     def cp_async(self, C: Cohort, live: Cohort, address: NDArray[Any], parts: list[Any], flat: NDArray[Any], size: int, index: int) -> None:
         """cp.async."""
@@ -78,8 +79,9 @@ class Loads(Listener):
     def together(self) -> Together:
         """Sums by array."""
         told, entries = Together(), []
-        for array in {array for _, array, _, _ in self.found}:
-            mine = [(slots, places, nbytes) for slots, a, places, nbytes in self.found if a == array]
+        for array in {array for _, array, _, _, _ in self.found}:
+            mine = [(slots, places, nbytes) for slots, a, places, nbytes, _ in self.found if a == array]
+            told.sent[array] = sum(nbytes * len(places) for _, a, places, nbytes, sent in self.found if a == array and sent)
             places = np.concatenate([p for _, p, _ in mine])
             slots = np.concatenate([s for s, _, _ in mine])
             weights = np.concatenate([np.full(len(p), n) for _, p, n in mine])
