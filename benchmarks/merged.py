@@ -4,8 +4,8 @@ those that name this file). Needs a Hopper GPU with CuPy and Nsight Compute, a m
 
     python -m benchmarks.merged
 
-Between the SMs of a GPC and the L2 sits a unit that sends one request for several SMs (Nsight Compute: LRC, the L2 request coalescer). A kernel in which chosen SMs load the
-same 16 KiB at chosen times, on an H100 and an H200 (80 and 141 GB, driver 580.159), times that SMs ask for a line for each time that the L2 is asked:
+Between the SMs of a GPC and the L2 sits a unit that sends one request for several SMs (Nsight Compute: LRC, the L2 request coalescer). A kernel in which chosen SMs
+load the same 16 KiB at chosen times, on an H100 and an H200 (80 and 141 GB, driver 580.159), times that SMs ask for a line for each time that the L2 is asked:
 
     SMs that ask      same TPC, 2   same GPC, 2   same GPC, 4   same GPC, 8   whole GPC   other GPC, 2
     at once           1.9           1.3 to 1.4    2.2 to 2.5    2.4 to 2.9    3.0 to 3.3  1.00
@@ -14,9 +14,9 @@ same 16 KiB at chosen times, on an H100 and an H200 (80 and 141 GB, driver 580.1
     200               1.02          1.06
     800 and more      1.00          1.00
 
-So it is a matter of some 60 cycles. What a copy sends to several CTAs of a cluster is never merged with another's (1.00 in clusters of 2 x 2, where all is sent so). Of 125
-configurations of gemm/final.cu, what each CTA loads for itself, times asked for each time that the L2 was, of the operand that the next CTA in the grid wants, too, beside
-the share of time in which tensor cores are busy (tile, cluster, size; H100, H200):
+So it is a matter of some 60 cycles. What a copy sends to several CTAs of a cluster is never merged with another's (1.00 in clusters of 2 x 2, where all is sent so).
+Of 125 configurations of gemm/final.cu, what each CTA loads for itself, times asked for each time that the L2 was, of the operand that the next CTA in the grid
+wants, too, beside the share of time in which tensor cores are busy (tile, cluster, size; H100, H200):
 
     64 x 256, 1 x 1, 8192     3.7 at 0.97   3.8 at 0.97      64 x 128, 1 x 1, 8192, IN_STEP    3.0 at 0.57   2.8 at 0.72
     128 x 128, 1 x 1, 4096    3.0 at 0.88   3.2 at 0.95      64 x 128, 1 x 1, 4096             2.2 at 0.68   3.1 at 0.86
@@ -26,8 +26,9 @@ the share of time in which tensor cores are busy (tile, cluster, size; H100, H20
 
 CTAs whose tensor cores never rest go on to the cycle together; those that wait for what they load do not, but where they wait for each other at each tile (IN_STEP).
 
-Where the L2 bounds, it is asked for 29 to 35 bytes per cycle of its own clock and SM on an H100, 38 to 44 on an H200 (80 and 96 of its slices are at work), and that clock
-stays at 1700 to 1710 MHz while the SMs go down to 1410. Products are under way for 1.03 times the cycles that micro.json says, wherever tensor cores never rest.
+Where the L2 bounds, it is asked for 29 to 35 bytes per cycle of its own clock and SM on an H100, 38 to 44 on an H200 (80 and 96 of its slices are at work), and that
+clock stays at 1700 to 1710 MHz while the SMs go down to 1410. Products are under way for 1.03 times the cycles that micro.json says, wherever tensor cores never
+rest.
 """
 from __future__ import annotations
 

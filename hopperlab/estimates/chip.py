@@ -112,7 +112,7 @@ def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float
 
 
 def in_time(run: Run, sample: Sample, board: Board) -> float:
-    """How far CTAs go on together: those whose tensor cores never rest, all at the same pace, to the cycle; those that wait for what they load drift apart, the more
+    """How far CTAs go on together: those whose tensor cores never rest, all at the same pace, to the cycle; those that wait for what they load drift apart, the more the
     longer they wait and the longer the launch, unless they wait for each other at each tile."""
     if sample.trace.in_step:
         return 1.0
@@ -121,10 +121,12 @@ def in_time(run: Run, sample: Sample, board: Board) -> float:
     return 1 - waits * min(1.0, run.cycles / 1e6 / board.number("l2_adrift"))
 
 
-def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float, apart: bool = False, turning: bool = False) -> float:
+def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float, apart: bool = False,
+           turning: bool = False) -> float:
     """Bytes that memory brings. What CTAs of a wave load at the same time comes once; what a later wave wants again (the next one, or one that begins anew at the
-    array's one end), once more, if so much has come and been written since that the L2 has given it up. apart: CTAs have drifted apart, and share what the L2 still has of the one before; turning: those that
-    wait for each other at each tile (gemm/final.cu: IN_STEP) go through every other one from its end, of which the L2 has the most."""
+    array's one end), once more, if so much has come and been written since that the L2 has given it up. apart: CTAs have drifted apart, and share what the L2 still
+    has of the one before; turning: those that wait for each other at each tile (gemm/final.cu: IN_STEP) go through every other one from its end, of which the L2 has
+    the most."""
     once = sum(size for _, size in arrays.values())
     if wave is None:
         return once
@@ -170,7 +172,8 @@ class Part:
 
     def traffic(self, apart: bool = False, near: float = 1.0) -> Traffic:
         """What it moves."""
-        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if self.sample.whole or self.sample.lengths else cut.ended(self.actors), near)
+        by_loads = self.sample.whole or self.sample.lengths or self.sample.asked
+        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if by_loads else cut.ended(self.actors), near)
 
     def drifting(self, moved: Traffic, cycles: float, together: float = 1.0) -> Traffic:
         """The same of CTAs that began together once, and that drift apart by and by: the longer they go on, and wait for what they load (`in_time`), the more of what
@@ -193,7 +196,8 @@ class Part:
         busy = _busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         mhz = megahertz(busy, board, cycles)
         waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
-        memory = replace(memory, waited=waited, l2=l2_share(board, active, moved.merged, mhz), dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
+        memory = replace(memory, waited=waited, l2=l2_share(board, active, moved.merged, mhz), dram=dram_share(board, active, mhz, moved.mixed),
+                         pace=mhz / board.number("clock_mhz"))
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share), sms, memory
 
 
@@ -203,7 +207,7 @@ def handed_over(sample: Sample, memory: Memory, board: Board) -> float:
         return 0.0
     read, written = sample.trace.read, sample.trace.written
     each = sum(read[address][0] + written[address][0] for address in read.keys() & written.keys()) / len(sample.ctas)
-    return max(0.0, each / board.number("sums_bytes") - each / memory.lane_store)
+    return board.number("sums_wait") + max(0.0, each / board.number("sums_bytes") - each / memory.lane_store)
 
 
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
@@ -217,7 +221,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     active = chip.places * sample.cluster
     first, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else ()))
     for _ in range(AGAIN if moved.merged else 1):
-        together = in_time(first, sample, board)
+        together = in_time(first, sample, board) * (1.0 if each <= sample.resident else board.number("l2_anew"))
         moved = chip.traffic(near=together)
         memory = replace(memory, l2=l2_share(board, active, moved.merged, memory.pace * board.number("clock_mhz")))
         near, sms, memory = chip.run(moved, memory)

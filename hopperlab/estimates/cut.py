@@ -65,7 +65,7 @@ def progress(sample: Sample) -> float:
     if sample.whole:
         return 1.0
     if sample.asked:
-        return min(1.0, sum(entry[0] == T.LOAD for warp in sample.trace.warps for entry in warp) / sample.asked)
+        return min(1.0, float(sum(entry[0] == T.LOAD for warp in sample.trace.warps for entry in warp)) / sample.asked)
     table = sample.trace.written or sample.trace.read
     written = sum(n for n, _ in table.values())
     theirs = sum(size for _, size in table.values()) * len(sample.ctas) / sample.total

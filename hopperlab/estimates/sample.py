@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from ..runtime.module import RawKernel
     from .together import Together
 
-FULL = 0.98                  # of what a cluster loads, from which on its tiles are as whole as any
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
-PLACES = (GOLDEN, 0.25, 0.5, 0.75)   # of a grid, where clusters are looked at whose tiles are shared along k
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k
 DRAWN = 4                    # tiles that a sampled CTA draws, where tiles differ in length
 MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
@@ -154,7 +152,7 @@ def typical(launch: Plan) -> Sample:
     first = run(launch)
     clusters = first.total // first.cluster
     if first.asked:                             # tiles shared along k: the first CTA begins with a whole tile, and so may one in the middle
-        return run(launch, (fullest(launch, [int(at * clusters) for at in PLACES]),), enough=DEALT)
+        return run(launch, (int(GOLDEN * clusters),), enough=DEALT)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
     others = run(launch, (clusters // 2, clusters - 1))
@@ -162,15 +160,6 @@ def typical(launch: Plan) -> Sample:
     if max(lengths) <= ALIKE * min(lengths):
         return first
     return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
-
-
-def fullest(launch: Plan, clusters: Sequence[int]) -> int:
-    """Of these clusters, the first whose loads are as large as any one's: the tiles of others lie beyond the end of the arrays in part."""
-    size = launch.geometry.cluster_ctas
-    ctas = np.concatenate([launch.geometry.cta_order[c * size:(c + 1) * size] for c in clusters])
-    found = order.loads(launch, ctas, order.EVERY)
-    each = [sum(nbytes for mine in found[at:at + size] for _, nbytes in mine) for at in range(0, len(ctas), size)]
-    return clusters[next(k for k, nbytes in enumerate(each) if nbytes > FULL * max(each))]
 
 
 def drawn(launch: Plan) -> Sample | None:

@@ -220,7 +220,7 @@ class Simulation:
         sm.loaded += nbytes
         sm.arrived += nbytes if way == "lane" else 0
         near = self.numbers[f"{way}_latency_l2"]
-        return end + memory.waited + near + (memory.pace * (self.numbers[f"{way}_latency_memory"] - near) if cold else 0.0)
+        return end + near + max(memory.waited, memory.pace * (self.numbers[f"{way}_latency_memory"] - near) if cold else 0.0)
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""

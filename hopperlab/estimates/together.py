@@ -11,8 +11,8 @@ STEP = 1 << 18               # bytes of a CTA's loads that are looked at togethe
 class Together:
     """Bytes that the CTAs of a wave ask for at the same time, and how many of them are not the same, by array. again: bytes that a CTA asks for as one before it
     did, as (bytes that those from the one to the other ask for and that differ, these bytes). new: each wave asks for other bytes than those before it.
-    near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; sent: that it asks for for several CTAs of its cluster. brought: bytes that memory brings for the whole launch, where its
-    loads were followed in order (order.py);
+    near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; sent: that it asks for for several CTAs of its cluster.
+    brought: bytes that memory brings for the whole launch, where its loads were followed in order (order.py);
     steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time."""
 
     asked: dict[int, float] = field(default_factory=dict)
