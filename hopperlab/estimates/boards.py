@@ -54,7 +54,7 @@ class Board:
         return float(np.interp(threads, known, [self.number(f"{name}_{n}") for n in known]))
 
 
-POWER = "fitted, with profiles.json (SM clock): what a cycle asks of the board lowers the clock"
+POWER = "fitted on clocks that were counted (profiles.json; benchmarks/merged.py): what a cycle asks of the board lowers the clock"
 _FITTED = {
     "sms": (132, "SMs", "hopper/limits.py"),
     "launch_us": (2.5, "us", "fitted; an empty kernel between events takes 2.8"),

@@ -38,7 +38,7 @@ def found(launch):
 
 def test_a_cta_that_waits_for_others_is_sampled_and_all_it_does_is_known(found):
     assert not found.machine.findings.hazards and found.ctas == [6], "the first one begins with a whole tile"
-    assert found.asked == pytest.approx((15 * 40 / 11 + 3 * 40) * 2 * 128 * 64 * 2, rel=0.01), "an even share of the k-blocks, and three tiles"
+    assert found.asked == pytest.approx((15 * 40 / 11 + 3 * 40) * 2, rel=0.01), "two loads of each k-block of an even share, and of three tiles"
     estimate = estimating.of_sample(found, "final", H100)
     assert estimate.low_us < estimate.us < estimate.high_us
 
@@ -108,11 +108,15 @@ def test_a_tile_that_was_stored_when_the_sample_was_cut_is_no_larger_tile():
 
 
 def test_who_shares_what_says_how_often_the_l2_is_asked(found):
-    """Neighbours' requests become a third, of clusters hardly any, and of CTAs that begin at different places none until they have gone on for some tiles."""
+    """Neighbours' requests become a third, of clusters fewer and none of what goes to several, and of CTAs that begin at different places none until they have gone on
+    for some tiles."""
     near, others = H100.number("l2_merged"), H100.number("l2_merged_others")
     whole = replace(found, wave=Together({1: 1.0}, near={1: 1.0}))
     assert chip.merged(whole, {1: 1.0}, H100, 1.0) == pytest.approx(1 / near)
-    assert chip.merged(replace(whole, cluster=2), {1: 1.0}, H100, 1.0) == pytest.approx(1 / others)
+    assert chip.merged(whole, {1: 1.0}, H100, 1.0, 0.5) == pytest.approx(1 / (1 + 0.5 * (near - 1))) and chip.merged(whole, {1: 1.0}, H100, 1.0, 0.0) == 1
+    assert chip.merged(replace(whole, cluster=2), {1: 1.0}, H100, 1.0) == pytest.approx(1 / H100.number("l2_merged_clusters"))
+    far, sent = Together({1: 1.0}, near={1: 0.0}), Together({1: 1.0}, near={1: 1.0}, sent={1: 1.0})
+    assert [chip.merged(replace(whole, cluster=2, wave=wave), {1: 1.0}, H100, 1.0) for wave in (far, sent)] == [pytest.approx(1 / others), 1]
     apart = replace(found, wave=Together({1: 1.0}, near={1: 0.0}, brought=1.0, later=1.0))
     assert [chip.merged(apart, {1: 1.0}, H100, rounds) for rounds in (1.0, chip.SCATTERED)] == [1, 1]
     assert chip.merged(apart, {1: 1.0}, H100, 2 * chip.SCATTERED) == pytest.approx(0.5 + 0.5 / near)
@@ -123,8 +127,8 @@ def test_who_shares_what_says_how_often_the_l2_is_asked(found):
 def test_sums_that_are_handed_over_take_their_time(found):
     memory = sm.Memory(1.0, 1.0, 22.0, 1.0)
     bytes_ = 2 * 128 * 128 * 4                          # a tile's sums are sent, and another's are read
-    assert chip.handed_over(found, memory, H100) == pytest.approx(bytes_ / H100.number("sums_bytes") - bytes_ / 22, rel=0.01)
-    assert chip.handed_over(replace(found, asked=0.0), memory, H100) == 0
+    assert chip.handed_over(found, memory, H100) == pytest.approx(H100.number("sums_wait") + bytes_ / H100.number("sums_bytes") - bytes_ / 22, rel=0.01)
+    assert chip.handed_over(replace(found, asked=0), memory, H100) == 0
 
 
 def test_an_sm_loads_from_memory_what_its_place_in_the_launch_says():

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who goes on together with whom, how many clusters fit, what the L2 gives at which clock, and what a later wave asks for again."""
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hopperlab.estimates import boards, chip, sample, sm, trace, wave
+from hopperlab.estimates.programs import Actor
+from hopperlab.estimates.together import Together
+from hopperlab.measure.launches import gemm
+from hopperlab.measure.launches.gemm_configurations import Final, clusters_at_once
+
+H100 = boards.board("h100")
+KEPT = []                    # arrays of launches that are planned
+
+
+def planned(m, n, k, **more):
+    choice = Final(**{"bm": 64, "bn": 128, "consumers": 1, "stages": 4, "cluster_m": 1, "cluster_n": 1, "group": 4, "stagger": 0, **more})
+    launch = gemm.final(np.zeros((m, k), np.uint16), np.zeros((n, k), np.uint16), np.zeros((m, n), np.uint16), choice, backend="emulator")
+    KEPT.append((launch, *sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)))
+    return KEPT[-1][1]
+
+
+def run_of(wgmma, cycles=1e6, mma=0.0):
+    return chip.Run(cycles, chip.Busy(wgmma, mma, 0, 0, 0, 0, 0), chip.Traffic(0.0, 0.0, 0.0), 132, 1.0, 1.0)
+
+
+def test_ctas_that_wait_drift_apart_but_for_those_that_wait_for_each_other():
+    free, step = (SimpleNamespace(trace=SimpleNamespace(in_step=said)) for said in (False, True))
+    held, apart = H100.number("l2_held"), H100.number("l2_apart")
+    shares = [chip.in_time(run_of(busy), free, H100) for busy in (held, (held + apart) / 2, apart / 2)]
+    assert shares == [1, pytest.approx(0.5), 0]
+    assert chip.in_time(run_of(0.0, mma=held), free, H100) == 1 and chip.in_time(run_of(0.0), step, H100) == 1
+    assert chip.in_time(run_of(0.0, 1e6 * H100.number("l2_adrift") / 4), free, H100) == pytest.approx(0.75), "it takes them some time"
+
+
+@pytest.mark.parametrize("in_step", [0, 1])
+def test_a_sample_says_whether_ctas_wait_for_each_other_at_each_tile(in_step):
+    assert sample.run(planned(512, 512, 128, blocks=4, in_step=in_step)).trace.in_step == bool(in_step)
+
+
+def test_what_goes_to_several_ctas_of_a_cluster_is_told_from_what_goes_to_one():
+    """Two CTAs one above the other share B, and have rows of A of their own; of two side by side it is the other way round."""
+    for up, across in ((2, 1), (1, 2)):
+        told = wave.together(planned(512, 512, 256, cluster_m=up, cluster_n=across, blocks=8), 8)
+        sent = [told.sent[address] / told.asked[address] for address in told.asked]
+        assert sorted(sent) == [0, 1]
+        near = [told.near[address] / told.asked[address] for address in told.asked]
+        assert near[sent.index(across == 1)] > 0.5 > near[sent.index(across != 1)], "the columns are what the next cluster wants, too"
+
+
+def test_the_l2_has_a_clock_of_its_own():
+    slow, fast = (chip.l2_share(H100, 132, 1.0, mhz) for mhz in (1500.0, 1800.0))
+    assert slow / fast == pytest.approx(1.2) and chip.l2_share(H100, 132, 1.0, H100.number("l2_mhz")) == pytest.approx(H100.number("l2_asked"))
+    assert chip.l2_share(H100, 132, 0.1, 1500.0) == H100.number("l2_most")
+
+
+def test_of_an_array_that_is_walked_through_all_is_between():
+    """Four waves walk through the columns of B beside the same rows of A: A is asked for again at once, B when all of it has come."""
+    size = H100.number("l2_forgets")
+    told = Together({1: 4.0, 2: 4.0}, {1: 1.0, 2: 1.0}, near={1: 0.0, 2: 4.0})
+    assert told.period(2, size, size / 4) == pytest.approx(4) and told.period(1, size, size / 4) == 1
+    loaded = {1: (8 * size, size / 2), 2: (8 * size, size)}            # in eight waves, a quarter of `size` of each in a wave
+    assert chip.missed(loaded, 0.0, told, H100, 8.0) == pytest.approx(2.5 * size), "both once, and B again"
+    assert chip.missed(loaded, 0.0, replace(told, near={}), H100, 8.0) == pytest.approx(1.5 * size), "half of `size` a wave, and no more between two"
+
+
+def test_those_that_turn_find_the_end_of_k_in_the_l2():
+    told = Together({1: 100.0}, {1: 25.0})
+    size = 4 * H100.number("l2_forgets")
+    straight, turning = (chip.missed({1: (40 * size, size)}, 0.0, told, H100, 10.0, turning=turns) for turns in (False, True))
+    assert straight == pytest.approx(10 * size) and turning == pytest.approx(size + 9 * size * (1 - chip.HALF / size))
+
+
+def test_so_many_clusters_run_at_a_time_as_fit():
+    """Of 32 clusters of four 30 fit, so two are left for a second turn (gemm/final.cu in clusters of 4 x 1 at 2048 cubed takes 1.6 times as long as in 2 x 1)."""
+    assert clusters_at_once(4) == 30
+    times = {}
+    for many in (30, 32):
+        plan = planned(256 * many, 128, 2048, cluster_m=4, group=0, stages=8)
+        found = sample.typical(plan)
+        times[many] = chip.simulate(replace(found, wave=wave.of(found)), H100)
+    assert times[30].places == times[32].places == 120 and times[32].cycles > 1.4 * times[30].cycles
+
+
+def test_products_take_longer_where_copies_bring_what_they_multiply():
+    info = SimpleNamespace(info=SimpleNamespace(n=128, rs=False))
+    found = sm.Simulation(H100, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: info)
+    one = sm.Multiprocessor()
+    found.start([Actor(0, 0, 4, [(trace.WGMMA, 0, 4)])], 0, 0, one, 0.0, 1)
+    found.run()
+    assert one.tensor.busy == pytest.approx(H100.wgmma_cycles(128, False) * H100.number("wgmma_fed"))
+
+
+def test_a_load_from_memory_waits_for_the_l2_or_for_memory():
+    numbers = {name: H100.number(name) for name in ("tma_latency_l2", "tma_latency_memory")}
+    for waited in (0.0, 100.0, 5000.0):
+        run = sm.Simulation(H100, sm.Memory(1e9, 1.0, 1.0, 1.0, cold=1e9, waited=waited), {}, 8, 4, lambda index: None)
+        there = run._fetch(sm.Multiprocessor(), 0.0, 128.0, "tma")
+        assert there == pytest.approx(numbers["tma_latency_l2"] + max(waited, numbers["tma_latency_memory"] - numbers["tma_latency_l2"]), abs=1)
