@@ -136,7 +136,7 @@ MOVED: Mapping[str, tuple[Callable[[float, str], float], str]] = {
     "tma_latency_memory": (_more(readings.LONE_TENSOR), "the H200's (fitted), and what micro.json: tma_latency 1x64 from=memory takes longer here"),
     "lane_latency_memory": (_more(readings.LONE_LANE), "the H200's (fitted), and what micro.json: tma_latency HOW=ld.global from=memory takes longer here"),
     "l2_bytes": (_times(readings.L2_READ), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=0, value"),
-    "l2_asked": (lambda value, board: {"h100": 33}[board], "benchmarks/merged.py (29 to 35), and fitted on cycles counted there"),
+    "l2_asked": (lambda value, board: {"h100": 33}[board], "fitted on this board, on cycles counted in benchmarks/merged.py (29 to 35)"),
     "power_long": (lambda value, board: {"h100": 0.05}[board], "fitted on this board"),
     "store_bytes": (_times(readings.L2_WRITE), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=1, value"),
 }
