@@ -71,7 +71,7 @@ _FITTED = {
     "l2_merged_clusters": (1.25, "times", "benchmarks/merged.py on both boards (1.1 to 1.6): the same of clusters, of what each of their CTAs loads for itself"),
     "l2_apart": (0.3, "share", "benchmarks/merged.py on both boards: of the time, that in which tensor cores are busy, where CTAs drift apart"),
     "l2_adrift": (0.3, "million cycles", "fitted, weakly: until they have drifted as far as they do"),
-    "l2_anew": (0.7, "share", "fitted: how far CTAs that take the places of others go on together"),
+    "l2_anew": (0.75, "share", "fitted: how far CTAs that take the places of others go on together, however long they wait"),
     "l2_held": (0.9, "share", "benchmarks/merged.py on both boards: and where they go on together"),
     "l2_merged_others": (1.08, "times", "benchmarks/merged.py on both boards (1 to 1.3), and fitted: requests of others that become one"),
     "store_bytes": (25.1, "bytes/cycle/SM", "fitted"),

@@ -221,7 +221,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     active = chip.places * sample.cluster
     first, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else ()))
     for _ in range(AGAIN if moved.merged else 1):
-        together = in_time(first, sample, board) * (1.0 if each <= sample.resident else board.number("l2_anew"))
+        together = in_time(first, sample, board) if each <= sample.resident else board.number("l2_anew")
         moved = chip.traffic(near=together)
         memory = replace(memory, l2=l2_share(board, active, moved.merged, memory.pace * board.number("clock_mhz")))
         near, sms, memory = chip.run(moved, memory)
