@@ -10,7 +10,8 @@ from hopperlab.measure.launches import gemm, operands
 from hopperlab.measure.launches.gemm_configurations import Final
 
 ONE = Final(64, 64, 1, 3, 1, 1, 0, 1, 1, 0)
-CHOICES = {"one CTA a tile": ONE, "two by two, persistent": Final(64, 64, 1, 3, 2, 2, 2, 1, 1, 0, blocks=8), "in step": Final(64, 64, 1, 3, 1, 2, 2, 1, 0, 0, 1, blocks=4),
+CHOICES = {"one CTA a tile": ONE, "two by two, persistent": Final(64, 64, 1, 3, 2, 2, 2, 1, 1, 0, blocks=8),
+           "in step": Final(64, 64, 1, 3, 1, 2, 2, 1, 0, 0, 1, blocks=4),
            "dealt out along k": Final(64, 64, 1, 3, 1, 1, 2, 1, 1, 0, stream=1, blocks=3), "k in two parts": replace(ONE, split=2), "turned": replace(ONE, swapped=1)}
 SIZE = 256
 

@@ -164,8 +164,10 @@ def test_tiles_dealt_out_in_turn_are_not_drawn(tiles, atomics):
 
 
 @pytest.mark.parametrize("groups, rows, n, k, tiles", [
-    (16, 512, 4096, 7168, fp8_grouped.MANY), (64, 350, 4096, 1024, fp8_grouped.MANY), (64, 186, 6144, 1792, fp8_grouped.MANY), (64, 250, 2304, 5888, fp8_grouped.SOME), (128, 16, 4096, 7168, fp8_grouped.FEW),
-    (8, 16, 2048, 4096, fp8_grouped.SMALL), (8, 110, 2304, 3456, fp8_grouped.WIDE), (64, 16, 1408, 5760, fp8_grouped.WIDE), (8, 900, 2048, 4096, fp8_grouped.MANY), (8, 386, 2176, 6016, fp8_grouped.LOW), (16, 393, 2560, 1024, fp8_grouped.LOW)])
+    (16, 512, 4096, 7168, fp8_grouped.MANY), (64, 350, 4096, 1024, fp8_grouped.MANY), (64, 186, 6144, 1792, fp8_grouped.MANY),
+    (64, 250, 2304, 5888, fp8_grouped.SOME), (128, 16, 4096, 7168, fp8_grouped.FEW),
+    (8, 16, 2048, 4096, fp8_grouped.SMALL), (8, 110, 2304, 3456, fp8_grouped.WIDE), (64, 16, 1408, 5760, fp8_grouped.WIDE),
+    (8, 900, 2048, 4096, fp8_grouped.MANY), (8, 386, 2176, 6016, fp8_grouped.LOW), (16, 393, 2560, 1024, fp8_grouped.LOW)])
 def test_tiles_are_chosen_by_rows_of_a_group(groups, rows, n, k, tiles):
     assert fp8_grouped.chosen(groups, rows, n, k) == tiles and all(one.shared <= 232448 for one in TILES)
 
