@@ -60,7 +60,7 @@
 
 constexpr int CONSUMERS = 2, HALF = 64 * CONSUMERS, BM = HALF * ROWS, THREADS = 128 * (CONSUMERS + 1);
 constexpr int PIECES = BN == FP8_BK ? 1 : BN / 64;                       // of a tile's columns, of which each lies in one block of B's scales
-static_assert(!DRAWN || CLUSTER_N == 1);
+static_assert((!DRAWN || CLUSTER_N == 1) && STAGES <= 8);
 static_assert(BN == 128 || (ROWS == 1 && BN == 192));
 // A slot: the upper half of A, B, and the lower half of A, or B's second tile where the tile lies.
 constexpr int HALF_BYTES = HALF * FP8_BK, B_BYTES = BN * FP8_BK, LOWER = HALF_BYTES + B_BYTES, TILE_BYTES = BM * FP8_BK + B_BYTES, SLOT_BYTES = 8192;
