@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..measure.launches.gemm_configurations import clusters_at_once
 from . import cut
 from .boards import Board
 from .draws import Lengths, line, makespan
@@ -182,10 +183,15 @@ def handed_over(sample: Sample, memory: Memory, board: Board) -> float:
     return max(0.0, each / board.number("sums_bytes") - each / memory.lane_store)
 
 
+def at_once(sample: Sample, board: Board) -> int:
+    """Clusters that the chip holds at a time, each once for every CTA that an SM holds. Of CTAs that fill an SM fewer than SMs suffice for, since a cluster lies in one GPC."""
+    return clusters_at_once(sample.cluster) if sample.resident == 1 else max(1, int(board.number("sms")) // sample.cluster)
+
+
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
     """The whole launch. actors: its programs, where they are there already."""
     actors = actors or programs(sample, board)
-    groups = max(1, int(board.number("sms")) // sample.cluster)
+    groups = at_once(sample, board)
     clusters = sample.total // sample.cluster
     each = -(-clusters // groups)
     chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))

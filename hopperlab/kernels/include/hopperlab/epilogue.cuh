@@ -41,24 +41,6 @@ __device__ __forceinline__ void stage_chunk(unsigned tile, const float (&d)[COUN
     }
 }
 
-// The accumulator to the rows of C before row m, by way of `slot` (8192 bytes that a TMA store may still be reading): eight lanes write 128 bytes of a
-// row at once. n a multiple of 8.
-template <int COUNT>
-__device__ __forceinline__ void store_accumulator_rows(__nv_bfloat16* c, const float (&d)[COUNT], unsigned char* slot, int barrier, int row0, int col0, int m, int n) {
-    int thread = threadIdx.x % 128, unit = thread % 8;          // which 8 columns of a chunk
-    if (thread == 0) cp_async_bulk_wait_group_read<0>();
-    #pragma unroll
-    for (int chunk = 0; chunk * 32 < COUNT; chunk++) {
-        bar_sync(barrier, 128);                                 // the slot is free
-        stage_chunk(shared_address(slot), d, chunk);
-        bar_sync(barrier, 128);                                 // the slot is complete
-        int in_tile = chunk * 64 + unit * 8, col = col0 + in_tile;
-        for (int row = thread / 8; row < 64 && row0 + row < m; row += 16)
-            if (in_tile < 2 * COUNT && col < n)
-                *reinterpret_cast<uint4*>(c + (size_t)(row0 + row) * n + col) = *reinterpret_cast<const uint4*>(slot + row * 128 + (unit ^ row % 8) * 16);
-    }
-}
-
 // The accumulators of a warpgroup, BLOCKS x 64 rows, to C through TMA: SLOTS chunks of 64x64 at a time into `slots` (SLOTS x
 // 8192 bytes, 1024-byte aligned), handed over by the warpgroup's first thread, which does not wait for the copies. Order:
 // stmatrix (generic proxy), fence.proxy.async by every thread that wrote, named barrier `barrier` of the warpgroup, store. The
@@ -85,6 +67,24 @@ __device__ __forceinline__ void store_accumulators_tma(const TensorMap* map, con
             }
             cp_async_bulk_commit_group();
         }
+    }
+}
+
+// The accumulator to the rows of C before row m, by way of `slot` (8192 bytes that a TMA store may still be reading): eight lanes write 128 bytes of a
+// row at once. n a multiple of 8.
+template <int COUNT>
+__device__ __forceinline__ void store_accumulator_rows(__nv_bfloat16* c, const float (&d)[COUNT], unsigned char* slot, int barrier, int row0, int col0, int m, int n) {
+    int thread = threadIdx.x % 128, unit = thread % 8;          // which 8 columns of a chunk
+    if (thread == 0) cp_async_bulk_wait_group_read<0>();
+    #pragma unroll
+    for (int chunk = 0; chunk * 32 < COUNT; chunk++) {
+        bar_sync(barrier, 128);                                 // the slot is free
+        stage_chunk(shared_address(slot), d, chunk);
+        bar_sync(barrier, 128);                                 // the slot is complete
+        int in_tile = chunk * 64 + unit * 8, col = col0 + in_tile;
+        for (int row = thread / 8; row < 64 && row0 + row < m; row += 16)
+            if (in_tile < 2 * COUNT && col < n)
+                *reinterpret_cast<uint4*>(c + (size_t)(row0 + row) * n + col) = *reinterpret_cast<const uint4*>(slot + row * 128 + (unit ^ row % 8) * 16);
     }
 }
 // SPDX-License-Identifier: Apache-2.0
