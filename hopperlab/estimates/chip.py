@@ -184,7 +184,8 @@ def handed_over(sample: Sample, memory: Memory, board: Board) -> float:
 
 
 def at_once(sample: Sample, board: Board) -> int:
-    """Clusters that the chip holds at a time, each once for every CTA that an SM holds. Of CTAs that fill an SM fewer than SMs suffice for, since a cluster lies in one GPC."""
+    """Clusters that the chip holds at a time, each once for every CTA that an SM holds. Of CTAs that fill an SM these are fewer than SMs would be enough for, since a
+    cluster lies in one GPC."""
     return clusters_at_once(sample.cluster) if sample.resident == 1 else max(1, int(board.number("sms")) // sample.cluster)
 
 
