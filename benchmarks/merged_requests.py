@@ -96,7 +96,7 @@ class Plan:
         return sum(len(group) == 1 for group in self.groups)
 
 
-def gpcs(backend: str = "gpu") -> list[list[int]]:
+def gpcs(backend: str = "gpu") -> list[tuple[int, ...]]:
     """SMs that lie in one GPC, as far as clusters of two to eight CTAs, each of which lies in one, show it."""
     xp = _arrays(backend)
     of = {sm: {sm} for sm in range(SMS)}
@@ -150,15 +150,15 @@ def launches(backend: str = "gpu", total: int = TOTAL) -> Iterator[tuple[str, Ca
         whose, behind = map(xp.asarray, plan.tables)
         here = xp.zeros(1, xp.uint32)
         args = (data, whose, behind, here, *(np.int32(number) for number in (CHUNK, AROUND, total, PERIOD)))
-        yield f"{plan.name}, {plan.behind} cycles apart, {plan.alone} SMs alone", lambda args=args: kernel((SMS,), (32,), args, shared_mem=STAGES * CHUNK)
+        yield f"{plan.name}, {plan.behind} cycles apart", lambda args=args: kernel((SMS,), (32,), args, shared_mem=STAGES * CHUNK)
 
 
 def main() -> None:
     """Count and print."""
     each = TOTAL * CHUNK / 32                                   # sectors that an SM asks for; of those alone the L2 is asked for all
-    for name, (sectors,) in counted("benchmarks.merged_requests", launches, METRICS):
-        alone = 0 if "each its own" in name else int(name.split()[-3])
-        print(f"{name}: {(SMS - alone) * each / max(1.0, sectors - alone * each):.2f} requests of the others for one of the L2")
+    for plan, (name, (sectors,)) in zip(plans(gpcs()), counted("benchmarks.merged_requests", launches, METRICS)):
+        alone = plan.alone % SMS                                # all alone: then all of them are told
+        print(f"{name}: {(SMS - alone) * each / max(1.0, sectors - alone * each):.2f} requests of SMs for one of the L2")
 
 
 if __name__ == "__main__":
