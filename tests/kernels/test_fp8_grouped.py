@@ -110,6 +110,8 @@ def test_tall_tiles_leave_rows_beyond_the_last_group():
     ("                wgmma_wait_group<0>();\n", "register-in-flight"),
     (", fence_proxy_async_shared_cta();      // scales were read by ordinary loads", "unfenced-overwrite"),
     ("        mbarrier_wait_parity(&full[ring.slot], ring.phase);\n        here", "race"),
+    ("            mbarrier_arrive(&full[ring.slot]);\n", "deadlock"),
+    ("            mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);\n            told", "deadlock"),
 ])
 @pytest.mark.sampled(ci=1)
 def test_what_orders_the_tall_tiles_is_missed_when_it_is_gone(gone, kind):
@@ -118,7 +120,7 @@ def test_what_orders_the_tall_tiles_is_missed_when_it_is_gone(gone, kind):
     a, b, a_scales, b_scales, first = operands((64, 130), 136, 1296)
     c = np.zeros((len(a), 136), ml_dtypes.bfloat16)
     launch = fp8_grouped.tall(a, b, c, a_scales, b_scales, first, fp8_grouped.Tiles(2, 2), 1, "emulator")
-    left = source.replace(gone, ";" if gone.startswith(",") else "        here" if gone.endswith("here") else "")
+    left = source.replace(gone, ";" if gone.startswith(",") else next((gone.split("\n")[-1] for end in ("here", "told") if gone.endswith(end)), ""))
     module = hl.RawModule(code=left, name="fp8/grouped_tall.cu", options=launch.kernel.module.options, backend="emulator")
     with hl.emulate(hazards="collect") as run:
         replace(launch, kernel=module.get_function("gemm"))()
