@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 HALF = 25e6                  # bytes of half of an L2, of which each keeps its own copy of what its SMs ask for
 MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
-SCATTERED = 4                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
+SCATTERED = 2                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
 AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 
@@ -66,7 +67,8 @@ class Traffic:
 
 @dataclass
 class Run:
-    """cycles of the launch on the chip; places: SMs at work; waves: CTAs that follow each other on one place; share: of the work that was simulated."""
+    """cycles of the launch on the chip; places: SMs at work; waves: CTAs that follow each other on one place; share: of the work that was simulated; ahead: k-blocks
+    that an SM has asked for and not used yet, on average."""
 
     cycles: float
     busy: Busy
@@ -74,6 +76,7 @@ class Run:
     places: int
     waves: float
     share: float
+    ahead: float = 0.0
 
 
 def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int, tuple[float, float]], float]:
@@ -100,14 +103,16 @@ def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bo
 
 def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float, together: float = 1.0) -> float:
     """Of what SMs ask for, what the L2 is asked for: a line that SMs of one TPC, or GPC, ask for within some 60 cycles it sends once, unless it goes to several CTAs
-    of a cluster; of CTAs that begin at different places it sends none once. rounds: tiles of a CTA; together: how far CTAs go on together (`in_time`).
-    0 where nothing is known of who asks for what."""
+    of a cluster; of CTAs that begin at different places it sends less once, and in their first tiles nothing. rounds: tiles of a CTA; together: how far CTAs go on
+    together (`in_time`). 0 where nothing is known of who asks for what."""
     if sample.wave is None or not sample.wave.near:
         return 0.0
-    near, others = (1 + together * (board.number(name) - 1) for name in ("l2_merged_clusters" if sample.cluster > 1 else "l2_merged", "l2_merged_others"))
+    number = board.number
     if sample.wave.brought is not None:
-        alone = 1.0 if sample.cluster > 1 else min(1.0, SCATTERED / rounds)
-        return alone + (1 - alone) * (sample.wave.later / near + (1 - sample.wave.later) / others)
+        scattered = 1.0 if sample.cluster > 1 else min(1.0, SCATTERED / rounds)
+        times = number("l2_merged_apart") + together * (number("l2_merged_along_k") - number("l2_merged_apart"))
+        return 1 - (1 - scattered) * sample.wave.later * (1 - 1 / times)
+    near, others = (1 + together * (number(name) - 1) for name in ("l2_merged_clusters" if sample.cluster > 1 else "l2_merged", "l2_merged_others"))
     return sample.wave.merged(loaded, near, others)
 
 
@@ -119,6 +124,13 @@ def in_time(run: Run, sample: Sample, board: Board) -> float:
     apart, held = board.number("l2_apart"), board.number("l2_held")
     waits = 1 - min(1.0, max(0.0, (max(run.busy.wgmma, run.busy.mma) - apart) / (held - apart)))
     return 1 - waits * min(1.0, run.cycles / 1e6 / board.number("l2_adrift"))
+
+
+def anew(waves: float, board: Board) -> float:
+    """The same of CTAs that take the places of others: each begins when the one before it has ended, so that from wave to wave they are further apart. On average over
+    so many waves."""
+    often = waves / board.number("l2_anew")
+    return (1 - math.exp(-often)) / often
 
 
 def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together | None, board: Board, rounds: float, apart: bool = False,
@@ -148,13 +160,12 @@ def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together
     return found
 
 
-def drifted(sms: list[Multiprocessor], board: Board) -> float:
+def drifted(ahead: float, board: Board, waves: float) -> float:
     """Of the time, that in which CTAs have drifted apart. One that is ahead waits for memory, where those behind it find what it brought in the L2 and catch up;
-    but if loads run so far ahead of their use that nobody waits for memory, nothing holds CTAs together."""
-    taken = sum(sm.taken for sm in sms)
-    ahead = sum(sm.ahead for sm in sms) / taken if taken else 0.0
+    but if loads run so far ahead of their use that nobody waits for memory, nothing holds CTAs together. All begin together, and are apart after some waves.
+    ahead: as in Run, where the L2 keeps nobody waiting: who waits for it is no further ahead of his use."""
     held, free = board.number("ahead_held"), board.number("ahead_free")
-    return min(board.number("apart_most"), max(0.0, (ahead - held) / (free - held)))
+    return max(0.0, 1 - board.number("apart_waves") / waves) * min(1.0, max(0.0, (ahead - held) / (free - held)))
 
 
 @dataclass
@@ -185,8 +196,8 @@ class Part:
         lost += (1 - together) * number("apart_waiting") * min(1.0, cycles / 1e6 / number("apart_waits"))
         return replace(moved, unique=moved.unique + min(1.0, lost) * max(0.0, moved.loaded - moved.unique))
 
-    def run(self, moved: Traffic, memory: Memory) -> tuple[Run, list[Multiprocessor], Memory]:
-        """The launch, its SMs, and memory with the latency of an L2 as busy and at the clock as it was."""
+    def run(self, moved: Traffic, memory: Memory) -> tuple[Run, Memory]:
+        """The launch, and memory with the latency of an L2 as busy and at the clock as it was."""
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
         sim, sms, ends = _run(sample, self.actors, board, memory, self.each)
         whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else _drawn(sim, sample, sample.lengths, board)
@@ -198,7 +209,8 @@ class Part:
         waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
         memory = replace(memory, waited=waited, l2=l2_share(board, active, moved.merged, mhz), dram=dram_share(board, active, mhz, moved.mixed),
                          pace=mhz / board.number("clock_mhz"))
-        return Run(cycles, busy, moved, active, self.each / sample.resident, self.share), sms, memory
+        ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
+        return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead), memory
 
 
 def handed_over(sample: Sample, memory: Memory, board: Board) -> float:
@@ -210,30 +222,36 @@ def handed_over(sample: Sample, memory: Memory, board: Board) -> float:
     return board.number("sums_wait") + max(0.0, each / board.number("sums_bytes") - each / memory.lane_store)
 
 
+def at_once(sample: Sample, board: Board) -> int:
+    """Clusters that the chip holds at a time, each once for every CTA that an SM holds. Of CTAs that fill an SM these are fewer than SMs would be enough for, since a
+    cluster lies in one GPC."""
+    return clusters_at_once(sample.cluster) if sample.resident == 1 else max(1, int(board.number("sms")) // sample.cluster)
+
+
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
     """The whole launch. actors: its programs, where they are there already."""
     actors = actors or programs(sample, board)
-    groups = clusters_at_once(sample.cluster)
+    groups = at_once(sample, board)
     clusters = sample.total // sample.cluster
     each = -(-clusters // groups)
     chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
     moved = chip.traffic()
     active = chip.places * sample.cluster
-    first, _, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else ()))
+    near, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else ()))
     for _ in range(AGAIN if moved.merged else 1):
-        together = in_time(first, sample, board) if each <= sample.resident else board.number("l2_anew")
+        together = in_time(near, sample, board) if each <= sample.resident else anew(chip.rounds, board)
         moved = chip.traffic(near=together)
         memory = replace(memory, l2=l2_share(board, active, moved.merged, memory.pace * board.number("clock_mhz")))
-        near, sms, memory = chip.run(moved, memory)
-        first = near
+        near, memory = chip.run(moved, memory)
     if each <= sample.resident:
         apart, moved = 1.0, chip.drifting(moved, near.cycles, together)
     else:
-        apart = drifted(sms, board)
+        idle, _ = chip.run(moved, replace(memory, l2=board.number("tma_bytes"), rows=0.0, waited=0.0))
+        apart = drifted(idle.ahead, board, each)
         moved = chip.traffic(apart=True, near=together) if apart else moved
     if moved.unique <= MORE * near.traffic.unique:
         return near
-    far, _, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram, pace=memory.pace))
+    far, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram, pace=memory.pace))
     return mixed(near, far, apart)
 
 

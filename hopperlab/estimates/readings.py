@@ -83,7 +83,6 @@ def _meeting(threads: int, relaxed: int) -> Row:
 LONE_TENSOR = _tma(1, 64, "memory")                                       # a load alone: those with all SMs loading are fitted
 LONE_BULK, BULK_L2 = (_micro("tma_latency", "HOW=bulk", f"from={place}", shape=(1, 64)) for place in ("memory", "L2"))
 LONE_LANE = _micro("tma_latency", "HOW=ld.global", "from=memory")
-LAUNCH = _micro("cluster_launch", "CLUSTER=1")
 COPIED = Reading("copies", "vector_copy", field="gb_s")
 COLD, CLEAN = (Reading("mixed", "cublasGemmEx TN", shape=(16, 8192, 8192), field="ms", suite="few", mode=mode) for mode in ("cold L2", "clean L2"))
 L2_READ, L2_WRITE = _micro("stream", "space=l2", "WRITE=0"), _micro("stream", "space=l2", "WRITE=1")

@@ -80,14 +80,13 @@ class Multiprocessor:
         self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
         self.loaded = self.pushed = self.arrived = 0.0
-        self.ahead, self.taken = 0.0, 0  # cycles between a load and the end of the first wait for it, and loads, or groups of them, that were waited for
+        self.ahead = 0.0                 # cycles between k-blocks' loads and the end of the first wait for them, in all
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
 
-    def took(self, asked: float, at: float) -> None:
-        """What was asked for at `asked` is used from `at` on."""
+    def took(self, asked: float, at: float, part: float = 1.0) -> None:
+        """What was asked for at `asked` is used from `at` on: a k-block, or a part of one."""
         if asked < NEVER:
-            self.ahead += at - asked
-            self.taken += 1
+            self.ahead += part * (at - asked)
 
 
 @dataclass
@@ -252,14 +251,13 @@ class Simulation:
         """wait_group of copies."""
         return self._groups(runner, step[2], step[3], runner.reads if step[4] else runner.groups)
 
-    @staticmethod
-    def _groups(runner: Runner, kind: Any, pending: int, table: dict[Any, list[tuple[float, float]]]) -> bool:
+    def _groups(self, runner: Runner, kind: Any, pending: int, table: dict[Any, list[tuple[float, float]]]) -> bool:
         closed = table.get(kind, [])
         due = closed[:len(closed) - pending] if pending else closed
         if due:
             runner.at = max(runner.at, max(end for end, _ in due))
             for _, asked in due:
-                runner.sm.took(asked, runner.at)
+                runner.sm.took(asked, runner.at, runner.actor.warps / self.warps)
             table[kind] = closed[len(closed) - pending:] if pending else []
         return True
 

@@ -57,15 +57,21 @@ def test_ctas_apart_share_what_the_l2_still_has_of_the_one_before():
     assert told.alone(0, 1, 1, 2) == 0
 
 
-def test_drift_is_of_loads_that_are_used_late():
-    def part(cycles):
-        one = sm.Multiprocessor()
-        one.took(100.0, 100.0 + cycles)
-        one.took(sm.NEVER, 10.0)
-        return chip.drifted([one], H100)
-    held, free, most = (H100.number(name) for name in ("ahead_held", "ahead_free", "apart_most"))
-    assert part(held) == 0 and part((held + free) / 2) == pytest.approx(0.5) and part(2 * free) == most < 1
-    assert chip.drifted([sm.Multiprocessor()], H100) == 0
+def test_drift_is_of_loads_that_are_used_late_and_takes_some_waves():
+    held, free, waves = (H100.number(name) for name in ("ahead_held", "ahead_free", "apart_waves"))
+    assert chip.drifted(held, H100, 100 * waves) == 0 and chip.drifted(0.0, H100, 100 * waves) == 0
+    assert chip.drifted((held + free) / 2, H100, 2 * waves) == pytest.approx(0.25)
+    assert chip.drifted(2 * free, H100, 4 * waves) == 0.75 and chip.drifted(2 * free, H100, waves) == chip.drifted(2 * free, H100, 1.0) == 0
+
+
+def test_who_waits_for_the_l2_is_no_further_ahead():
+    """Four stages of 32 KiB: with an L2 a quarter as fast loads take longer until they are used, and CTAs stay together all the same."""
+    launch = steps.warp_specialized(*arrays(8192, 8192, 8192), 4, backend="emulator")
+    found = estimating.sampled(planned(launch), "warp_specialized")
+    slow = replace(H100, constants={**H100.constants, "l2_asked": Constant(H100.number("l2_asked") / 2, "", ""), "l2_most": Constant(20.0, "", "")})
+    fast, late = (chip.simulate(found, board) for board in (H100, slow))
+    assert late.ahead > fast.ahead and late.cycles > 1.3 * fast.cycles
+    assert late.traffic.unique == pytest.approx(fast.traffic.unique)
 
 
 def test_how_far_ahead_loads_run_is_counted_until_they_are_used():
@@ -77,8 +83,14 @@ def test_how_far_ahead_loads_run_is_counted_until_they_are_used():
     one = sm.Multiprocessor()
     found.start([Actor(0, 0, 4, steps_)], 0, 0, one, 0.0, 1)
     found.run()
-    assert one.taken == 2
     assert 40 * 128 < one.ahead < 40 * 128 + 2500, "the group's latency once, and the load's until the products are done"
+
+
+def test_each_warp_that_waits_for_its_copies_waits_for_a_part_of_a_k_block():
+    one = sm.Multiprocessor()
+    one.took(100.0, 1100.0, 0.25)
+    one.took(sm.NEVER, 1100.0)
+    assert one.ahead == 250
 
 
 def test_what_attention_loads_comes_at_memorys_latency():

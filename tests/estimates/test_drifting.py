@@ -10,7 +10,7 @@ from hopperlab.estimates import boards, chip, sample, sm, trace, wave
 from hopperlab.estimates.programs import Actor
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import gemm
-from hopperlab.measure.launches.gemm_configurations import Final, clusters_at_once
+from hopperlab.measure.launches.gemm_configurations import Final
 
 H100 = boards.board("h100")
 KEPT = []                    # arrays of launches that are planned
@@ -34,6 +34,13 @@ def test_ctas_that_wait_drift_apart_but_for_those_that_wait_for_each_other():
     assert shares == [1, pytest.approx(0.5), 0]
     assert chip.in_time(run_of(0.0, mma=held), free, H100) == 1 and chip.in_time(run_of(0.0), step, H100) == 1
     assert chip.in_time(run_of(0.0, 1e6 * H100.number("l2_adrift") / 4), free, H100) == pytest.approx(0.75), "it takes them some time"
+
+
+def test_ctas_that_take_the_places_of_others_drift_from_wave_to_wave():
+    waves = H100.number("l2_anew")
+    shares = [chip.anew(count, H100) for count in (0.01 * waves, waves, 2 * waves, 100 * waves)]
+    assert shares[0] == pytest.approx(1, abs=0.01) and shares == sorted(shares, reverse=True)
+    assert shares[1] == pytest.approx(1 - np.exp(-1)) and shares[3] == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("in_step", [0, 1])
@@ -72,17 +79,6 @@ def test_those_that_turn_find_the_end_of_k_in_the_l2():
     size = 4 * H100.number("l2_forgets")
     straight, turning = (chip.missed({1: (40 * size, size)}, 0.0, told, H100, 10.0, turning=turns) for turns in (False, True))
     assert straight == pytest.approx(10 * size) and turning == pytest.approx(size + 9 * size * (1 - chip.HALF / size))
-
-
-def test_so_many_clusters_run_at_a_time_as_fit():
-    """Of 32 clusters of four 30 fit, so two are left for a second turn (gemm/final.cu in clusters of 4 x 1 at 2048 cubed takes 1.6 times as long as in 2 x 1)."""
-    assert clusters_at_once(4) == 30
-    times = {}
-    for many in (30, 32):
-        plan = planned(256 * many, 128, 2048, cluster_m=4, group=0, stages=8)
-        found = sample.typical(plan)
-        times[many] = chip.simulate(replace(found, wave=wave.of(found)), H100)
-    assert times[30].places == times[32].places == 120 and times[32].cycles > 1.4 * times[30].cycles
 
 
 def test_products_take_longer_where_copies_bring_what_they_multiply():

@@ -119,7 +119,9 @@ def test_who_shares_what_says_how_often_the_l2_is_asked(found):
     assert [chip.merged(replace(whole, cluster=2, wave=wave), {1: 1.0}, H100, 1.0) for wave in (far, sent)] == [pytest.approx(1 / others), 1]
     apart = replace(found, wave=Together({1: 1.0}, near={1: 0.0}, brought=1.0, later=1.0))
     assert [chip.merged(apart, {1: 1.0}, H100, rounds) for rounds in (1.0, chip.SCATTERED)] == [1, 1]
-    assert chip.merged(apart, {1: 1.0}, H100, 2 * chip.SCATTERED) == pytest.approx(0.5 + 0.5 / near)
+    for together, name in ((1.0, "l2_merged_along_k"), (0.0, "l2_merged_apart")):
+        assert chip.merged(apart, {1: 1.0}, H100, 2 * chip.SCATTERED, together) == pytest.approx(0.5 + 0.5 / H100.number(name))
+    assert chip.merged(replace(apart, wave=replace(apart.wave, later=0.25)), {1: 1.0}, H100, 1e9) == pytest.approx(0.75 + 0.25 / H100.number("l2_merged_along_k"))
     assert chip.merged(replace(apart, cluster=2), {1: 1.0}, H100, 100.0) == 1
     assert chip.merged(replace(found, wave=None), {1: 1.0}, H100, 1.0) == chip.merged(replace(found, wave=Together(new=True)), {1: 1.0}, H100, 1.0) == 0
 

@@ -77,7 +77,8 @@ def test_rows_beyond_the_last_group_stay_as_they_were():
     check((60, 70), 136, 144, 1, beyond=30)
 
 
-TILES = (fp8_grouped.FEW, fp8_grouped.SMALL, fp8_grouped.LOW, fp8_grouped.SOME, fp8_grouped.MANY, fp8_grouped.Tiles(2, 3, 2, 8, 2, drawn=0))
+TILES = (fp8_grouped.FEW, fp8_grouped.SMALL, fp8_grouped.LOW, fp8_grouped.WIDE, fp8_grouped.SOME, fp8_grouped.MANY, fp8_grouped.Tiles(2, 3, 2, 8, 2, drawn=0),
+         fp8_grouped.Tiles(1, 4, 2, 2, 3, drawn=0, wide=192))
 
 
 @pytest.mark.parametrize("tiles", TILES, ids=str)
@@ -109,6 +110,8 @@ def test_tall_tiles_leave_rows_beyond_the_last_group():
     ("                wgmma_wait_group<0>();\n", "register-in-flight"),
     (", fence_proxy_async_shared_cta();      // scales were read by ordinary loads", "unfenced-overwrite"),
     ("        mbarrier_wait_parity(&full[ring.slot], ring.phase);\n        here", "race"),
+    ("            mbarrier_arrive(&full[ring.slot]);\n", "deadlock"),
+    ("            mbarrier_wait_parity(&empty[ring.slot], ring.phase ^ 1);\n            told", "deadlock"),
 ])
 @pytest.mark.sampled(ci=1)
 def test_what_orders_the_tall_tiles_is_missed_when_it_is_gone(gone, kind):
@@ -117,7 +120,7 @@ def test_what_orders_the_tall_tiles_is_missed_when_it_is_gone(gone, kind):
     a, b, a_scales, b_scales, first = operands((64, 130), 136, 1296)
     c = np.zeros((len(a), 136), ml_dtypes.bfloat16)
     launch = fp8_grouped.tall(a, b, c, a_scales, b_scales, first, fp8_grouped.Tiles(2, 2), 1, "emulator")
-    left = source.replace(gone, ";" if gone.startswith(",") else "        here" if gone.endswith("here") else "")
+    left = source.replace(gone, ";" if gone.startswith(",") else next((gone.split("\n")[-1] for end in ("here", "told") if gone.endswith(end)), ""))
     module = hl.RawModule(code=left, name="fp8/grouped_tall.cu", options=launch.kernel.module.options, backend="emulator")
     with hl.emulate(hazards="collect") as run:
         replace(launch, kernel=module.get_function("gemm"))()
@@ -163,8 +166,10 @@ def test_tiles_dealt_out_in_turn_are_not_drawn(tiles, atomics):
 
 
 @pytest.mark.parametrize("groups, rows, n, k, tiles", [
-    (16, 512, 4096, 7168, fp8_grouped.MANY), (64, 350, 4096, 1024, fp8_grouped.MANY), (64, 186, 6144, 1792, fp8_grouped.SOME), (128, 16, 4096, 7168, fp8_grouped.FEW),
-    (8, 16, 2048, 4096, fp8_grouped.SMALL), (8, 900, 2048, 4096, fp8_grouped.MANY), (8, 386, 2176, 6016, fp8_grouped.LOW), (16, 393, 2560, 1024, fp8_grouped.LOW)])
+    (16, 512, 4096, 7168, fp8_grouped.MANY), (64, 350, 4096, 1024, fp8_grouped.MANY), (64, 186, 6144, 1792, fp8_grouped.MANY),
+    (64, 250, 2304, 5888, fp8_grouped.SOME), (128, 16, 4096, 7168, fp8_grouped.FEW),
+    (8, 16, 2048, 4096, fp8_grouped.SMALL), (8, 110, 2304, 3456, fp8_grouped.WIDE), (64, 16, 1408, 5760, fp8_grouped.WIDE),
+    (8, 900, 2048, 4096, fp8_grouped.MANY), (8, 386, 2176, 6016, fp8_grouped.LOW), (16, 393, 2560, 1024, fp8_grouped.LOW)])
 def test_tiles_are_chosen_by_rows_of_a_group(groups, rows, n, k, tiles):
     assert fp8_grouped.chosen(groups, rows, n, k) == tiles and all(one.shared <= 232448 for one in TILES)
 

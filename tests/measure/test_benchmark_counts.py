@@ -40,3 +40,26 @@ def test_the_process_that_is_watched_launches_everything_once(launches, monkeypa
     monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(Device=lambda: device)))
     done, made = launches
     assert list(counts.counted("benchmarks.drift", made, ("a",))) == [] and done == ["one", "two"] and len(waited) == 2
+
+
+def test_every_sm_has_one_part_in_every_plan_of_merged_requests():
+    """GPCs as an H100's and an H200's clusters show them: one of them in parts."""
+    merged = pytest.importorskip("benchmarks.merged_requests", reason="a checkout of the repository has it, an installed package not")
+    sizes, known = (8, 16, 16, 16, 16, 16, 18, 18, 2, 2, 2, 2), []
+    for size in sizes:
+        first = sum(map(len, known))
+        known.append(tuple(range(first, first + size)))
+    for plan in merged.plans(known):
+        whose, behind = plan.tables
+        assert sorted(sm for group in plan.groups for sm in group) == list(range(merged.SMS))
+        assert len(set(whose)) == len(plan.groups) and behind.max() == plan.behind * (max(map(len, plan.groups)) - 1)
+    assert {plan.alone for plan in merged.plans(known) if plan.name == "two SMs of a TPC"} == {0}
+
+
+def test_products_whose_requests_are_counted_are_of_every_kind():
+    merged = pytest.importorskip("benchmarks.merged_products", reason="a checkout of the repository has it, an installed package not")
+    for size, ways in ((4096, {(0, 0), (0, 1)}), (8192, {(0, 0), (1, 0), (0, 1)})):
+        found = list(merged.choices(size))
+        assert {(choice.in_step, choice.stream) for choice in found} == ways
+        assert {(choice.bm, choice.bn, choice.consumers) for choice in found} == set(merged.TILES)
+        assert {(choice.cluster_m, choice.cluster_n) for choice in found} == set(merged.CLUSTERS)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The board's readings, from a pretended NVML: power, energy of a launch, what limits the clocks, who else is there."""
 import os
+import threading
+import time
 import types
 
 import pytest
@@ -26,7 +28,9 @@ class Nvml(types.SimpleNamespace):
             nvmlDeviceGetComputeRunningProcesses=lambda d: processes, events=self.events, mj=0)
 
     def nvmlDeviceGetTotalEnergyConsumption(self, device):
-        self.mj += 8000
+        """Higher at each reading of the main thread; who follows the counter meanwhile sees it stand still."""
+        if threading.current_thread() is threading.main_thread():
+            self.mj += 8000
         return self.mj
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, device):
@@ -75,6 +79,20 @@ def test_under_load_counts_joules_a_launch(nvml):
     load = board.under_load(lambda: launches.append(1), lambda: None, seconds=0.02)
     assert load.joules == round(8 / (len(launches) - 1), 6)
     assert load.watts <= 8 / 0.02
+
+
+def test_power_is_read_from_step_to_step_of_the_counter(nvml):
+    """A counter that stands still for 20 ms and then moves by 2 J, whenever the load began and ended: 100 W."""
+    fake, began = nvml(), time.perf_counter()
+    fake.nvmlDeviceGetTotalEnergyConsumption = lambda device: 2000 * int((time.perf_counter() - began) / 0.02)
+    launches = []
+
+    def run():
+        launches.append(1)
+        time.sleep(0.001)
+    load = board.under_load(run, lambda: None, seconds=0.3)
+    assert load.watts == pytest.approx(100, rel=0.1) and load.joules == pytest.approx(load.watts * 0.3 / (len(launches) - 1), rel=0.3)
+    assert board.power([(0.0, 5.0), (0.1, 75.0), (0.2, 145.0)]) == pytest.approx(700) and board.power([(0.0, 5.0), (0.1, 75.0)]) is None
 
 
 def test_a_machine_that_pauses_for_longer_than_the_time_still_launches(nvml):

@@ -38,10 +38,13 @@ def test_back_to_back_each_side_has_its_faster_order_of_b():
         return Record("gemm", kernel, shape=shape, tflops=tflops, joules=joules, mode=mode)
     rows = (record("final", 6.0, 4.0), record("final", 5.0, 1.0), record("final", 9.0, 9.0, mode="cold L2"),
             record("cublasGemmEx TN", 4.0, 2.0), record("cublasGemmEx NN", 3.0, 9.0), record("cuBLASLt TN", 9.0, 1.0))
+    dependent = next(target for target in targets.TARGETS if target.what == "the same, in dependent launches")
+    assert dependent.told({"products_sustained": Recording("products_sustained", HEADER, rows)}.__getitem__) == "", "not recorded"
+    rows += (record("final_dependent", 8.0, 4.0), record("final_dependent", 7.0, 1.0))
     load = {"products_sustained": Recording("products_sustained", HEADER, rows)}.__getitem__
     speed, energy = (next(target for target in targets.TARGETS if target.what == what) for what in
                      ("the same shapes, back to back, of cublasGemmEx", "the same, launches per joule"))
-    assert speed.ratios(load) == [1.5] and energy.ratios(load) == [0.5]
+    assert speed.ratios(load) == [1.5] and energy.ratios(load) == [0.5] and dependent.ratios(load) == [2.0]
 
 
 @pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: target.what)

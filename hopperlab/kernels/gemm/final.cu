@@ -19,13 +19,15 @@
 // - CONSUMERS 1 with a 64x128 tile: one warpgroup reads B from shared memory once, where two of 64 x 64 read it twice;
 // - IN_FLIGHT leaves that many k-blocks' wgmma running while the next is issued; the slot released is then an earlier one.
 //   STAGGER lets the second consumer begin that many k-blocks later, so that one's epilogue runs under the other's wgmma;
+// - DEPENDENT, for products one after the other: the next launch may begin as SMs become free, make its barriers and fetch its maps, and its
+//   producer waits for the end of this one before it loads (launched with `dependent`; what consumers write comes after what they were sent);
 // - at the end the producer waits until all its slots have come back. Then nobody will arrive on this CTA's barriers or
 //   write into its shared memory any more, and it may leave: no cluster barrier holds up the end.
 //
 // Macros: BM, BN (a consumer's rows BM / CONSUMERS multiples of 64, BN of 16; at most 192 accumulators a thread), CONSUMERS (1 to 3),
 // STAGES, CLUSTER_M x CLUSTER_N x SPLIT (CTAs one above the other share B, side by side share A), GROUP (rows of cluster tiles that
 // the order walks down before it moves right), C_SLOTS (slots of C that a warpgroup keeps), WIDTH (columns of the tile in a slot: 64, 32 or 16;
-// SWAPPED any multiple of 16 that divides a tile's), IN_FLIGHT, STAGGER (2 consumers), IN_STEP, STREAM, SWAPPED, B_MN (B is k x n, BN or SWAPPED BM a
+// SWAPPED any multiple of 16 that divides a tile's), IN_FLIGHT, STAGGER (2 consumers), IN_STEP, STREAM, SWAPPED, DEPENDENT, B_MN (B is k x n, BN or SWAPPED BM a
 // multiple of 64), TMA_STORE (0: each warp stores its rows, for n not a multiple of 8).
 // Launch: grid (CTAS * clusters), at most the SMs; with GROUP 0 (CTAS * rows of cluster tiles, columns of them). Block
 // 128 * (CONSUMERS + 1), dynamic shared memory STAGES * (BM + BN) * 128 + CONSUMERS * C_SLOTS * TileStore::SLOT_BYTES + 16 * STAGES.
@@ -36,6 +38,7 @@
 // Measured in recordings/ladder.json.
 #include <cuda_bf16.h>
 #include <hopperlab/fence.cuh>
+#include <hopperlab/griddepcontrol.cuh>
 #include <hopperlab/mailbox.cuh>
 #include <hopperlab/multicast.cuh>
 #include <hopperlab/operand_tile.cuh>
@@ -95,6 +98,9 @@
 #endif
 #ifndef B_MN
 #define B_MN 0
+#endif
+#ifndef DEPENDENT
+#define DEPENDENT 0
 #endif
 #ifndef TMA_STORE
 #define TMA_STORE 1
@@ -177,6 +183,7 @@ gemm(const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap r
         if (SHIFT) setmaxnreg_dec<CONSUMERS == 3 ? 32 : 40>();
         if (threadIdx.x == 0) {
             unsigned short column = ((1 << CLUSTER_M) - 1) << (part * SHARE + across * CLUSTER_M), row = 0;     // the CTAs that share B, A
+            if (DEPENDENT) griddepcontrol_launch_dependents(), griddepcontrol_wait();
             for (int i = 0; i < CLUSTER_N; i++) row |= 1 << (part * SHARE + i * CLUSTER_M + up);
             for (int round = 0; schedule.next(piece); round++) {
                 Tile tile = tile_at(piece.tile);

@@ -31,7 +31,8 @@ HALF = 128                              # rows of half a tall tile, 64 a consume
 
 @dataclass(frozen=True)
 class Tiles:
-    """Macros of fp8/grouped_tall.cu: tiles of 128 * rows rows and 128 columns. stream: B's lines leave the L2 first; drawn: tiles, not dealt out in turn."""
+    """Macros of fp8/grouped_tall.cu: tiles of 128 * rows rows and `wide` (128 or 192) columns. stream: B's lines leave the L2 first; drawn: tiles, not dealt out
+    in turn."""
 
     rows: int = 2
     stages: int = 4
@@ -40,12 +41,13 @@ class Tiles:
     slots: int = 1
     stream: int = 0
     drawn: int = 1
+    wide: int = fp8.BLOCK
 
     @property
     def options(self) -> tuple[str, ...]:
         """For the compiler."""
         return (f"-DROWS={self.rows}", f"-DSTAGES={self.stages}", f"-DCLUSTER_N={self.cluster}", f"-DUNROLL={self.unroll}", f"-DC_SLOTS={self.slots}",
-                f"-DSTREAM_B={self.stream}", f"-DDRAWN={self.drawn}")
+                f"-DSTREAM_B={self.stream}", f"-DDRAWN={self.drawn}", f"-DBN={self.wide}")
 
     @property
     def box(self) -> int:
@@ -56,27 +58,29 @@ class Tiles:
     def shared(self) -> int:
         """Dynamic shared memory in bytes: tiles, scales, slots of C, barriers and tiles' numbers."""
         scales = -(-(HALF + 4) * 4 // 128) * 128
-        return self.stages * ((HALF * self.rows + fp8.BLOCK) * fp8.BLOCK + self.rows * scales) + 2 * self.slots * 8192 + 256
+        return self.stages * ((HALF * self.rows + self.wide) * fp8.BLOCK + self.rows * scales) + 2 * self.slots * 8192 + 256
 
 
 FEW, SMALL, LOW = Tiles(1, 6, 1, 2), Tiles(1, 6, 1, 2, stream=1), Tiles(1, 6, 1, 2, drawn=0)
-SOME, MANY = Tiles(), Tiles(cluster=2, drawn=0)
+WIDE, SOME, MANY = Tiles(1, 5, 1, 2, drawn=0, wide=192), Tiles(), Tiles(cluster=2, drawn=0)
 SMALL_BYTES = 128e6                     # of all weights: a launch of 60 us, of which lines that wait in the L2 to be written back take 8
-SMALL_ROWS, FEW_ROWS, SOME_ROWS = 200, 64, 220
+SMALL_ROWS, FEW_ROWS = 200, 64
+SHORT_COLUMNS, GROUP_TILES = 1536, 30  # columns of a narrow B; tall tiles of a group, from which on two CTAs share their rows
 TURNS, SHORT_TURNS, SHORT = 2.5, 5.5, 1536                 # of tall tiles; the second where k is at most SHORT
 
 
 def chosen(groups: int, rows: float, n: int, k: int) -> Tiles:
     """Tiles for `rows` rows per group on average. An H100's at 27 drawn cells (seeds 5150 and 6021) with few rows, and at 23 of more than 64 rows (seeds 4711
-    and 4712): a group of few rows waits for B, one of many for operands from the L2, of which tall tiles of two CTAs take least, if there are enough of them."""
+    and 4712), an H200's at 60 (seeds 7101 to 7103 and 2026112702): a group of few rows waits for B, one of many for operands from the L2, of which tall tiles
+    of two CTAs take least, if there are enough of them."""
     if rows <= SMALL_ROWS and groups * n * k <= SMALL_BYTES:
-        return SMALL
+        return SMALL if rows <= FEW_ROWS else WIDE
     if rows <= FEW_ROWS:
-        return FEW
+        return WIDE if n <= SHORT_COLUMNS else FEW
     turns = groups * (rows / 256 + 0.3) * -(-n // fp8.BLOCK) / SMS         # 0.3: of a group's last rows
     if turns < (SHORT_TURNS if k <= SHORT else TURNS):
         return LOW
-    return MANY if rows > SOME_ROWS else SOME
+    return MANY if rows / 256 * -(-n // fp8.BLOCK) > GROUP_TILES else SOME
 
 
 def sizes(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first: Array) -> tuple[int, int, int, int]:
@@ -148,7 +152,7 @@ def _tall(a: Array, b: Array, c: Array, a_scales: Array, b_scales: Array, first:
     groups, n, k = b.shape
     kernel = load_kernel("fp8/grouped_tall.cu", "gemm", tiles.options, backend=backend)
     maps = (TensorMap.tiled(a, box=(tiles.box, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion="256B"),
-            TensorMap.tiled(b.reshape(groups * n, k), box=(fp8.BLOCK, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion="256B"),
+            TensorMap.tiled(b.reshape(groups * n, k), box=(tiles.wide, fp8.BLOCK), swizzle="128B", dtype="uint8", l2_promotion="256B"),
             TensorMap.tiled(c, box=(64, 64), swizzle="128B", dtype="bfloat16" if c.dtype == np.uint16 else None),
             TensorMap.tiled(a_scales[:, :a.shape[0]], box=(1, HALF + 4)))
     args = (*maps, b_scales, first, c, counter(c), *(np.int32(number) for number in (pitch, groups, n, k)))

@@ -181,12 +181,13 @@ def _c_map(c, choice: Final, unused: TensorMap) -> TensorMap:
 
 
 def final(a: Array, b: Array, c: Array, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None,
-          promotion: str | None = None) -> Launch:
+          promotion: str | None = None, dependent: bool = False) -> Launch:
     """gemm/final.cu with the given choice; None takes what `measure.tune` found on this GPU, else what the cost model picks.
 
     k a multiple of 8. b may be the transpose of a k x n array (`weights.T`), then n is a multiple of 8 and a given choice has b_mn. Where n is
     none, each warp stores its part of C. a and b may be views of wider arrays. promotion: of their tensor maps, into the L2; None: the
-    choice's, and 128B at most where rows begin inside a line. Launches of one `Launch` must not overlap.
+    choice's, and 128B at most where rows begin inside a line. Launches of one `Launch` must not overlap, but for what `dependent` launches
+    overlap by themselves: each begins as SMs become free, and waits for the one in front of it before it loads (other kernels than final.cu are launched as usual).
     """
     m, n, k = operand_checks.product(a, b, c, pitched=True, b_mn=True)
     b_mn = operand_checks.transposed(b)
@@ -204,14 +205,14 @@ def final(a: Array, b: Array, c: Array, choice: Choice | None = None, options: S
         return split_k(a, b, c, picked, options, backend)
     if n % 8:
         picked = picked.without_tma_store()
-    kernel = load_kernel("gemm/final.cu", "gemm", (*picked.options, *options), backend=backend)
+    kernel = load_kernel("gemm/final.cu", "gemm", (*picked.options, *(("-DDEPENDENT=1",) if dependent else ()), *options), backend=backend)
     sides = (stored, a) if picked.swapped else (a, stored)
     maps = tuple(_map(side, *box, promotion=promotion or _promotion(side, picked.promotion)) for side, box in zip(sides, picked.boxes, strict=True))
     grid, xp = picked.grid(m, n, k), _module(c)
     mailboxes = grid[0] if picked.stream else 0
     counts, mail = xp.zeros(max(1, mailboxes * picked.consumers), np.int32), xp.empty(max(1, mailboxes * picked.bm * picked.bn), np.float32)
     return Launch(kernel, grid, (128 * (picked.consumers + 1),),
-                  (*maps, _c_map(c, picked, maps[0]), c, counts, mail, *_numbers(*((n, m) if picked.swapped else (m, n)), k)), picked.shared_bytes)
+                  (*maps, _c_map(c, picked, maps[0]), c, counts, mail, *_numbers(*((n, m) if picked.swapped else (m, n)), k)), picked.shared_bytes, dependent)
 
 
 def _multistage(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
@@ -220,6 +221,11 @@ def _multistage(a, b, c, options: Sequence[str] = (), backend: str | None = None
 
 def _single_stage(a, b, c, options: Sequence[str] = (), backend: str | None = None) -> Launch:
     return tma_wgmma(a, b, c, stages=2, options=options, backend=backend)
+
+
+def final_dependent(a: Array, b: Array, c: Array, choice: Choice | None = None, options: Sequence[str] = (), backend: str | None = None) -> Launch:
+    """`final` in dependent launches."""
+    return final(a, b, c, choice, options, backend, dependent=True)
 
 
 LADDER: Mapping[str, Callable[..., Launch]] = {

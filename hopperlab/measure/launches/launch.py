@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...runtime.launch_attributes import LaunchAttributes
 from ...runtime.library import load_kernel
 from ...runtime.module import RawKernel
 from ...runtime.tensor_map import TensorMap
@@ -26,22 +27,28 @@ MOST_STAGES = 32                                            # of a ring; what fi
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with everything it is launched with. Call it to launch (checked); `bound()` skips the checks, for timing."""
+    """A kernel with everything it is launched with. Call it to launch (checked); `bound()` skips the checks, for timing. dependent: it may begin before the launch
+    in front of it in its stream has ended (programmatic dependent launch), for a kernel that waits for that."""
 
     kernel: RawKernel
     grid: tuple[int, ...]
     block: tuple[int, ...]
     args: tuple
     shared_mem: int = 0
+    dependent: bool = False
 
     def __call__(self) -> None:
-        self.kernel(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+        self.kernel(self.grid, self.block, self.args, shared_mem=self.shared_mem, dependent=self.dependent)
 
     def bound(self) -> Callable[[], None]:
-        """A callable that launches the cupy.RawKernel directly. Launches once, checked, to raise its limits and compile."""
+        """A callable that launches the cupy.RawKernel directly, a dependent launch in what is now CuPy's current stream. Launches once, checked, to raise its limits
+        and compile."""
         self()
         raw, grid, block, size = self.kernel.cupy, self.grid, self.block, self.shared_mem
         args = tuple(arg.value if isinstance(arg, TensorMap) else arg for arg in self.args)
+        if self.dependent:
+            from ...runtime.gpu import launch_ex
+            return launch_ex.prepared(raw, self.kernel.name, grid, block, args, size, None, LaunchAttributes(dependent=True))
         return lambda: raw(grid, block, args, shared_mem=size)
 
 

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 LIBRARIES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "triton", "sgl-deep-gemm", "quack-kernels", "nvidia-cutlass-dsl", "numpy", "ml_dtypes", "cuda-bindings",
@@ -69,6 +69,10 @@ def _libraries() -> dict[str, str]:
     return found
 
 
+Step = tuple[float, float]
+"""When the energy counter moved on (seconds), and where it stood then (joules)."""
+
+
 @dataclass(frozen=True)
 class Load:
     """What the board did while something ran alone; None: not readable.
@@ -85,14 +89,20 @@ class Load:
 
 
 def under_load(run: Callable[[], None], wait: Callable[[], None], seconds: float = 0.6) -> Load:
-    """Call `run` (an asynchronous launch) for about `seconds`, then `wait`, and report what the board did meanwhile."""
+    """Call `run` (an asynchronous launch) for about `seconds`, then `wait`, and report what the board did meanwhile.
+
+    The energy counter moves on ten times a second on an H200, so power is taken from one of its steps to another; over less than three of them, from its
+    readings at the start and at the end.
+    """
     meter = _meter()
     run(), wait()                                           # the board leaves its idle clocks before the clock is read
     samples: list[Instant] = []
+    steps: list[Step] = []
     stop = threading.Event()
-    sampler = threading.Thread(target=_sample, args=(meter, samples, stop), daemon=True)
+    threads = [threading.Thread(target=_sample, args=(meter, samples, stop), daemon=True), threading.Thread(target=_follow, args=(meter, steps, stop), daemon=True)]
     launches, joules, start = 0, meter.joules(), time.perf_counter()
-    sampler.start()
+    for thread in threads:
+        thread.start()
     while not launches or time.perf_counter() - start < seconds:
         for _ in range(8):
             run()
@@ -100,10 +110,12 @@ def under_load(run: Callable[[], None], wait: Callable[[], None], seconds: float
         wait()
     elapsed, used = time.perf_counter() - start, meter.joules()
     stop.set()
-    sampler.join()
+    for thread in threads:
+        thread.join()
     clocks = sorted(sample.clock_mhz for sample in samples if sample.clock_mhz is not None)
     heat = [sample.temperature_c for sample in samples if sample.temperature_c is not None]
-    spent = None if joules is None or used is None else used - joules
+    watts = power([step for step in steps if step[0] <= start + elapsed])
+    spent = elapsed * watts if watts is not None else None if joules is None or used is None else used - joules
     return Load(None if spent is None else round(spent / elapsed, 1), clocks[len(clocks) // 2] if clocks else None,
                 None if spent is None else round(spent / launches, 6), max(heat, default=None), _limits(samples))
 
@@ -112,6 +124,26 @@ def _limits(samples: list[Instant]) -> str:
     """The words that stand in a quarter of the samples or more."""
     times = Counter(word for sample in samples for word in sample.limits)
     return ", ".join(word for word in dict.fromkeys(LIMITS.values()) if times[word] and 4 * times[word] >= len(samples))
+
+
+def power(steps: Sequence[Step]) -> float | None:
+    """Watts from the first to the last of the moments at which the counter moved on; None where there are less than three."""
+    if len(steps) < 3:
+        return None
+    (began, low), (ended, high) = steps[0], steps[-1]
+    return (high - low) / (ended - began)
+
+
+def _follow(meter: _Meter, steps: list[Step], stop: threading.Event) -> None:
+    """Note when the energy counter moves on."""
+    last = None
+    while not stop.wait(0.002):
+        now, joules = time.perf_counter(), meter.joules()
+        if joules is None:
+            return
+        if last is not None and joules != last:
+            steps.append((now, joules))
+        last = joules
 
 
 def _sample(meter: _Meter, samples: list[Instant], stop: threading.Event) -> None:

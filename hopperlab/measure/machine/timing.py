@@ -87,24 +87,26 @@ def sustained(variants: Mapping[str, Callable[[], None]], rounds: int = 5, warmu
               burst_ms: float = 40.0) -> dict[str, Sample]:
     """Time bursts of back-to-back launches, one burst of each variant a round: what a kernel does in a busy program.
 
-    The L2 keeps what it keeps from one launch to the next, and the board draws its full power. A sample's time is a launch's
-    share of its burst. The burst is queued while the GPU writes memory, so that Python's pace does not show.
+    The L2 keeps what it keeps from one launch to the next, and the board draws its full power. As many launches of the same variant come before those that
+    count, so that power and clocks have come to rest; each round begins with another variant. A sample's time is a launch's share of its burst.
+    The burst is queued while the GPU writes memory, for all variants equally long, so that neither Python's pace shows nor a rest that one has and another has not.
     """
     import cupy
     plug = cupy.empty(L2_FLUSH_BYTES, dtype=cupy.uint8)
     probe = interleaved({**variants, "": lambda: plug.fill(1)}, rounds=1, cold=False)
     fill_ms = probe.pop("").ms
-    fills = {name: _queueing_ms(run) / fill_ms for name, run in variants.items()}
     counts = {name: max(2, min(MOST_IN_BURST, round(burst_ms / sample.ms))) for name, sample in probe.items()}
+    fills = min(MOST_IN_BURST, max(round(2.4 * counts[name] * _queueing_ms(run) / fill_ms) for name, run in variants.items()) + 1)
     events: dict[str, list] = {name: [] for name in variants}
     for turn in range(warmups + rounds):
-        for name, run in variants.items():
+        for name in order_of(list(variants), turn):
             start, end = cupy.cuda.Event(), cupy.cuda.Event()
-            for _ in range(min(MOST_IN_BURST, round(1.2 * counts[name] * fills[name]) + 1)):
+            for _ in range(fills):
                 plug.fill(turn & 0xFF)
-            start.record()
-            for _ in range(counts[name]):
-                run()
+            for launch in range(2 * counts[name]):
+                if launch == counts[name]:
+                    start.record()
+                variants[name]()
             end.record()
             if turn >= warmups:
                 events[name].append((start, end))

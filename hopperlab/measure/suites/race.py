@@ -139,7 +139,8 @@ def _records(race: Race, mode: str, samples: Mapping[str, Sample], loads: Mappin
     for name, contestant in race.contestants.items():
         rivals = list(best.values()) if not contestant.family else list(best.values())[:1]
         common = {"suite": race.suite, "kernel": contestant.kernel, "options": contestant.options, "shape": race.shape,
-                  "dtype": race.dtype, "mode": mode, "note": "" if name == contestant.kernel else name, race.unit: race.rate(samples[name]),
+                  "dtype": race.dtype, "mode": mode, race.unit: race.rate(samples[name]),
+                  "note": "" if name == contestant.kernel else name.removeprefix(f"{contestant.kernel} "),
                   **fields.times(samples[name]), **loads.get(name, {}), **fields.facts(contestant.launch)}
         beside = [fields.beside(samples[name], _title(race, rival), samples[rival], race.rate(samples[rival]))
                   for rival in rivals]

@@ -120,8 +120,10 @@ SUITES: tuple[Suite, ...] = (
           "`final` as the cost model picks it, beside quack's product, which tries its configurations at each shape, and cuBLAS: seven shapes that quack was "
           "known to be fast at, and six drawn at random (seed 20261126)", kind=RACE, method="suites.race:METHOD"),
     Suite("gemm", "products_sustained", "suites.race_gemm:RACES",
-          "hopperlab bench gemm --kernels final --peers cublas cublaslt --modes sustained --rounds 15 --power 0.6 --out hopperlab/recordings/products_sustained.json",
-          "`final` over the eight shapes in bursts back to back, beside cuBLAS, with watts and joules", kind=RACE, method="suites.race:METHOD"),
+          "hopperlab bench gemm --kernels final final_dependent --peers cublas cublaslt --modes sustained --rounds 9 --power 0.6 "
+          "--out hopperlab/recordings/products_sustained.json",
+          "`final` over the eight shapes in bursts back to back, in ordinary and in dependent launches, beside cuBLAS, with watts and joules", kind=RACE,
+          method="suites.race:METHOD"),
     Suite("gemm", "products_few", "suites.race_gemm:RACES",
           "hopperlab bench gemm --shapes 7x2240x13184 1x4608x12032 14x4608x6336 3x18240x9024 53x21824x6080 5x5760x8064 1x15360x14720 27x5440x10880 "
           "5x8768x4224 2x3008x27584 13x5248x10944 62x17920x6784 32x14592x2048 2x12288x2304 2x23232x2560 14x4416x10560 31x2816x12800 11x6144x9792 "

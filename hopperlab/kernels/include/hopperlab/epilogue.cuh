@@ -25,15 +25,15 @@ __device__ __forceinline__ void store_accumulator(__nv_bfloat16* c, const float 
     }
 }
 
-// Columns 64 * chunk .. + 63 of the accumulator as a bf16 tile of 64 rows x 128 bytes at `tile` (1024-byte aligned), in
+// Columns 64 * chunk .. + WIDTH - 1 of the accumulator as a bf16 tile of 64 rows x 128 bytes at `tile` (1024-byte aligned), in
 // the 128-byte swizzle, as a tensor map with a 64 x 64 box and that swizzle stores it. Each stmatrix writes 16 rows x 16
 // columns of a warp; the swizzle spreads the 8 rows of a matrix over all banks.
-template <int COUNT>
+template <int WIDTH = 64, int COUNT>
 __device__ __forceinline__ void stage_chunk(unsigned tile, const float (&d)[COUNT], int chunk) {
     int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane % 16;
     unsigned row_address = tile + row * 128;
     #pragma unroll
-    for (int x = 0; x < 64; x += 16) {                          // lanes 0-15: columns x .. x + 7; lanes 16-31: the next 8
+    for (int x = 0; x < WIDTH; x += 16) {                       // lanes 0-15: columns x .. x + 7; lanes 16-31: the next 8
         const float* e = d + (64 * chunk + x) / 2;
         unsigned column16 = (x / 8 + lane / 16) ^ (row % 8);    // which 16 bytes of the row
         stmatrix_x4(row_address + column16 * 16, pack_bf16x2(e[0], e[1]), pack_bf16x2(e[2], e[3]),
@@ -67,6 +67,25 @@ __device__ __forceinline__ void store_accumulators_tma(const TensorMap* map, con
             }
             cp_async_bulk_commit_group();
         }
+    }
+}
+
+// The accumulator to the rows of C before row m, by way of `slot` (8192 bytes that a TMA store may still be reading): eight lanes write 128 bytes of a
+// row at once. n a multiple of 8.
+template <int COUNT>
+__device__ __forceinline__ void store_accumulator_rows(__nv_bfloat16* c, const float (&d)[COUNT], unsigned char* slot, int barrier, int row0, int col0, int m, int n) {
+    int thread = threadIdx.x % 128, unit = thread % 8;          // which 8 columns of a chunk
+    if (thread == 0) cp_async_bulk_wait_group_read<0>();
+    #pragma unroll
+    for (int chunk = 0; chunk * 32 < COUNT; chunk++) {
+        bar_sync(barrier, 128);                                 // the slot is free
+        if (chunk < COUNT / 32) stage_chunk(shared_address(slot), d, chunk);
+        else stage_chunk<2 * COUNT % 64>(shared_address(slot), d, chunk);         // what is left: half a chunk of 96 columns
+        bar_sync(barrier, 128);                                 // the slot is complete
+        int in_tile = chunk * 64 + unit * 8, col = col0 + in_tile;
+        for (int row = thread / 8; row < 64 && row0 + row < m; row += 16)
+            if (in_tile < 2 * COUNT && col < n)
+                *reinterpret_cast<uint4*>(c + (size_t)(row0 + row) * n + col) = *reinterpret_cast<const uint4*>(slot + row * 128 + (unit ^ row % 8) * 16);
     }
 }
 // SPDX-License-Identifier: Apache-2.0

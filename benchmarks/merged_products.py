@@ -1,20 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which requests for the L2 become one, how fast it then is, and the clock that goes with it: what constants of the estimated clock are read from (estimates/boards.py:
-those that name this file). Needs a Hopper GPU with CuPy and Nsight Compute, a minute.
+"""Which requests of products reach the L2 as one, how fast the L2 then is, and the clock that goes with it: what constants of the estimated clock are read from
+(estimates/boards.py: those that name this file). Needs a Hopper GPU with CuPy and Nsight Compute, two minutes.
 
-    python -m benchmarks.merged
+    python -m benchmarks.merged_products
 
-Between the SMs of a GPC and the L2 sits a unit that sends one request for several SMs (Nsight Compute: LRC, the L2 request coalescer). A kernel in which chosen SMs
-load the same 16 KiB at chosen times, on an H100 and an H200 (80 and 141 GB, driver 580.159), times that SMs ask for a line for each time that the L2 is asked:
-
-    SMs that ask      same TPC, 2   same GPC, 2   same GPC, 4   same GPC, 8   whole GPC   other GPC, 2
-    at once           1.9           1.3 to 1.4    2.2 to 2.5    2.4 to 2.9    3.0 to 3.3  1.00
-    50 cycles apart   1.6           1.2
-    100               1.1           1.1 to 1.2
-    200               1.02          1.06
-    800 and more      1.00          1.00
-
-So it is a matter of some 60 cycles. What a copy sends to several CTAs of a cluster is never merged with another's (1.00 in clusters of 2 x 2, where all is sent so).
+Requests of SMs for the same line within some 60 cycles are one for the L2 (merged_requests.py). What a copy sends to several CTAs of a cluster is never merged with
+another's (1.00 in clusters of 2 x 2, where all is sent so), on an H100 and an H200 (80 and 141 GB, driver 580.159).
 Of 125 configurations of gemm/final.cu, what each CTA loads for itself, times asked for each time that the L2 was, of the operand that the next CTA in the grid
 wants, too, beside the share of time in which tensor cores are busy (tile, cluster, size; H100, H200):
 
@@ -33,6 +24,7 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from benchmarks.counts import counted
 from hopperlab.measure.launches.gemm_configurations import Final, candidates
@@ -44,11 +36,12 @@ CLUSTERS = ((1, 1), (2, 1), (1, 2))
 
 
 def choices(size: int) -> Iterator[Final]:
-    """Configurations that the choice knows, B as it is: these tiles and clusters, at 8192 also those whose CTAs wait for each other or share tiles along k."""
+    """Configurations that the choice knows, B as it is: these tiles and clusters, in groups; where CTAs wait for each other at each tile also the same without."""
     for choice in candidates(size, size, size, False):
-        plain = not (choice.swapped or choice.in_step or choice.stream or choice.group == 0)
-        if (choice.bm, choice.bn, choice.consumers) in TILES and (choice.cluster_m, choice.cluster_n) in CLUSTERS and (plain or size == 8192 and choice.group):
+        if (choice.bm, choice.bn, choice.consumers) in TILES and (choice.cluster_m, choice.cluster_n) in CLUSTERS and choice.group and not choice.swapped:
             yield choice
+            if choice.in_step:
+                yield replace(choice, in_step=0)
 
 
 def launches() -> Iterator[tuple[str, Callable[[], object]]]:
@@ -66,7 +59,7 @@ def launches() -> Iterator[tuple[str, Callable[[], object]]]:
 
 def main() -> None:
     """Count and print."""
-    for name, (came, asked, l2_hz, time, cycles, busy, read) in counted("benchmarks.merged", launches, METRICS):
+    for name, (came, asked, l2_hz, time, cycles, busy, read) in counted("benchmarks.merged_products", launches, METRICS):
         of_l2 = 1e-9 * l2_hz * time
         print(f"{name}: {came / max(1.0, asked):.2f} to SMs for one of the L2, {32 * asked / 132 / max(1.0, of_l2):.1f} bytes per cycle of the L2 and SM, "
               f"tensor cores {busy:.0f} %, {cycles / max(1.0, time) * 1e3:.0f} MHz, {read / 1e9:.2f} GB from memory")
