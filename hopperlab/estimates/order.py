@@ -39,6 +39,8 @@ MOST_WORK = 80_000_000       # of a run of the loading warps (emulator/observe/w
 class Nothing(Landing):
     """Copies that never land: nobody waits for them."""
 
+    lands = False
+
     def issue_copy(self, op: BarrierOp) -> None:
         """A copy to shared memory."""
 

@@ -83,6 +83,7 @@ def row_pitch(fields: TensorMapFields) -> int:
     return max(fields.inner_bytes, _swizzle.span_bytes(fields.swizzle)) if fields.swizzle != "none" else fields.inner_bytes
 
 
+@lru_cache(maxsize=256)
 def smem_bytes(fields: TensorMapFields) -> int:
     """Bytes of shared memory the tile occupies, gaps included: rows times pitch. Raises TensorMapError if interleaved."""
     return row_count(fields) * row_pitch(fields)
@@ -141,13 +142,24 @@ def element_address(fields: TensorMapFields, coords_in_box: Sequence[int], base:
     return _swizzle.apply(base + row * row_pitch(fields) + coords_in_box[0] * fields.elem_bytes, fields.swizzle)
 
 
+class _Rows(NamedTuple):
+    """Rows of a box from its corner. steps: coordinates (rank-1, n_rows); offsets: the bytes that they make (n_rows,); reach: the farthest coordinate along each
+    dimension; whole: `inside` of a box of which no row is outside, read-only."""
+
+    steps: np.ndarray
+    offsets: np.ndarray
+    reach: tuple[int, ...]
+    whole: np.ndarray
+
+
 @lru_cache(maxsize=256)
-def _row_steps(fields: TensorMapFields) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinate steps (rank-1, n_rows) of each row from the box's corner, and the byte offsets they make (n_rows,)."""
+def _row_steps(fields: TensorMapFields) -> _Rows:
     counts = box_counts(fields)
     steps = np.indices(counts[:0:-1], dtype=np.int64)[::-1].reshape(fields.rank - 1, row_count(fields))
     steps = steps * np.asarray(fields.element_strides[1:], dtype=np.int64)[:, None]
-    return steps, np.asarray(fields.global_strides, dtype=np.int64) @ steps
+    whole = np.ones(steps.shape[1], bool)
+    whole.setflags(write=False)
+    return _Rows(steps, np.asarray(fields.global_strides, dtype=np.int64) @ steps, tuple(steps.max(axis=1).tolist()), whole)
 
 
 def global_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
@@ -161,13 +173,13 @@ def global_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
     if fields.mode != "tiled":
         raise TensorMapError("global_rows is for tiled maps; an im2col map walks pixels: use im2col_rows")
     _checked_start(fields, start)
-    steps, offsets = _row_steps(fields)
-    corner = np.asarray(start[1:], dtype=np.int64)[:, None]
-    at = corner + steps
-    size = np.asarray(fields.global_dim[1:], dtype=np.int64)[:, None]
-    inside = np.all((at >= 0) & (at < size), axis=0)
+    rows = _row_steps(fields)
+    inside = rows.whole
+    if not all(0 <= c < size - far for c, far, size in zip(start[1:], rows.reach, fields.global_dim[1:])):
+        at = np.asarray(start[1:], dtype=np.int64)[:, None] + rows.steps
+        inside = np.all((at >= 0) & (at < np.asarray(fields.global_dim[1:], dtype=np.int64)[:, None]), axis=0)
     shift = start[0] * fields.elem_bytes + sum(c * s for c, s in zip(start[1:], fields.global_strides))
-    return GlobalRows(fields.global_address + shift + offsets, inside, *_inner_range(fields, start[0]))
+    return GlobalRows(fields.global_address + shift + rows.offsets, inside, *_inner_range(fields, start[0]))
 
 
 def _checked_start(fields: TensorMapFields, start: Sequence[int]) -> None:

@@ -73,7 +73,9 @@ Operation: TypeAlias = BarrierOp | GroupOp | CpAsyncOp | ArrivalOp
 
 
 class Landing:
-    """All operations in flight of one launch."""
+    """All operations in flight of one launch. lands: False where loads are only listened to, and nothing is copied."""
+
+    lands = True
 
     def __init__(self, machine):
         self.M = machine

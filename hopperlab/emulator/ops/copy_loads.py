@@ -45,8 +45,10 @@ def tensor_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value
         gid = int(C.gids[lane])
         offset = shared_offset(M, C, info, lane, int(target[lane]), smem_bytes(fields), 128)
         rows = rows_of(M, C, info, lane, fields, tuple(int(c[lane]) for c in coords), tuple(int(o[lane]) for o in offsets))
-        fetch = _fetcher(M, C, info, lane, fields, rows)
         M.tell.box_read(gid, fields, rows, info.index, [barrier for _, barrier in where_to[lane]])
+        if not M.landing.lands:
+            continue
+        fetch = _fetcher(M, C, info, lane, fields, rows)
         for slot, target_barrier in where_to[lane]:
             place = Tile(M, fields, slot, offset)
             M.tell.load_issued(gid, target_barrier, place.spans, place.nbytes, info.index, slot, (fields, place))
