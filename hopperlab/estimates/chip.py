@@ -16,12 +16,12 @@ from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
 from .sm import Memory, Multiprocessor, Simulation
+from .together import HALF
 
 if TYPE_CHECKING:
     from .sample import Sample
     from .together import Together
 
-HALF = 25e6                  # bytes of half of an L2, of which each keeps its own copy of what its SMs ask for
 MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
 SCATTERED = 2                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
 AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock that the board's power allows at the activity of a kernel: fitted on the clocks that Nsight Compute counted (profiles.json) and on fitted times.
+"""The clock that the board's power allows at the activity of a kernel: fitted on the clocks that Nsight Compute counted (profiles.json,
+benchmarks/merged_products.py) and on fitted times.
 
-What asks most of the power is not the tensor cores but the bytes that come to the SMs and those that come from memory. A launch of microseconds is slowed down
-at once, a launch of milliseconds more: the write before each launch is a rest for the board, and counts for less the longer a launch is.
+Tensor cores that never rest ask as much of the power as 47 bytes a cycle that the L2 reads for an SM, and a byte out of memory twice as much as one of those.
+A launch of microseconds is slowed down at once, a launch of milliseconds more: the write before each launch is a rest for the board, and counts for less the longer
+a launch is.
 """
 from __future__ import annotations
 

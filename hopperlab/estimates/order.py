@@ -21,7 +21,7 @@ from ..emulator.observe.work import Work
 from ..emulator.program import Program
 from ..emulator.session import Session
 from .draws import Undone, skeleton
-from .together import STEP
+from .together import HALF, STEP
 from .trace import Enough
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..emulator.machine.cohort import Cohort
     from ..emulator.machine.in_flight import BarrierOp
 
-HALF = 25e6                  # bytes of half of an L2, of which each keeps its own copy of what its SMs ask for: with 20 or 30 MB memory brings otherwise than counted
 LAST = 0.1                   # of the loads of a CTA
 EVERY = 1 << 40              # all loads
 MOST_WORK = 80_000_000       # of a run of the loading warps (emulator/observe/work.py)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations that were drawn and timed: each stored draw is what its seed gives, and its errors are those that the page names."""
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from hopperlab.estimates import accuracy, boards
+
+drawn = pytest.importorskip("benchmarks.drawn_estimates", reason="a checkout of the repository has it, an installed package not")
+STORED = sorted(drawn.FOLDER.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_a_stored_draw_is_what_its_seed_gives(path):
+    rows = json.loads(path.read_text())["rows"]
+    assert {(row["size"], row["named"]) for row in rows} == {(size, " ".join(choice.named)) for size, choice in drawn.drawn(int(path.stem.partition("_")[2]))}
+    assert len(rows) == drawn.COUNT and all(row["us"] > 10 for row in rows)
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_estimates_of_a_draw_are_near(path):
+    """The first and the last of those at 2048 cubed, which are the quickest to judge."""
+    rows = [row for row in json.loads(path.read_text())["rows"] if row["size"] == 2048]
+    for row in (rows[0], rows[-1]):
+        found = drawn.estimated(row, boards.board(path.stem.partition("_")[0]))
+        assert found.group == "2048" and abs(found.error) < 0.25, row["named"]
+
+
+def test_what_is_told_of_a_draw():
+    rows = [accuracy.Row("", "drawn", "", "2048", False, measured, us) for measured, us in ((100.0, 110.0), (120.0, 108.0), (101.0, 101.0))]
+    assert drawn.told("h100_1", rows) == "h100_1: 3, mean error 6.7%, nine of ten within 10.0%, 3 within 12 %, pairs ranked rightly 1 of 2"
+
+
+def test_a_draw_that_is_not_there_is_an_error(monkeypatch, capsys):
+    monkeypatch.setattr(drawn.argparse.ArgumentParser, "parse_args", lambda self: SimpleNamespace(names=["h100_1"], draw=None))
+    with pytest.raises(SystemExit):
+        drawn.main()
+    assert "no draw 'h100_1': there are h100_2026112701" in capsys.readouterr().err
