@@ -19,7 +19,7 @@ from hopperlab.measure.launches import launch as launches
 
 from .mutate import mutant
 
-LIMIT = 400_000            # work of one launch (hl.emulate), so that a loop without an end is cut short
+LIMIT = 200_000            # work of one launch (hl.emulate), so that a loop without an end is cut short
 FORMS = 6                  # forms of the table in one text
 SKIPPED = (*REFUSED, "trap", "brkpt", "exit", "ret")
 
