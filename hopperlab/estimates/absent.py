@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 MOST = 10_000                # flags that are raised, before what waits for them counts as waiting for ever
 
 
-class Absent(Listener):
-    """Stands for the CTAs of a launch that are not in the sample. `raised`: how many flags it has raised."""
+class Awaited(Exception):
+    """A sampled CTA waits for one that is not in the sample."""
 
-    def __init__(self, machine: Any, keep: Any):
-        self.M, self.keep = machine, keep
+
+class Absent(Listener):
+    """Stands for the CTAs of a launch that are not in the sample. `raised`: how many flags it has raised; none: raises Awaited in place of the first one."""
+
+    def __init__(self, machine: Any, keep: Any, none: bool = False):
+        self.M, self.keep, self.none = machine, keep, none
         self.loops, self.raised = False, 0
         self.polled: dict[tuple[int, int, int], Any] = {}
 
@@ -52,6 +56,8 @@ class Absent(Listener):
         self.polled = {}
         if not down or self.raised > MOST:
             return False
+        if self.none:
+            raise Awaited
         for allocation, offset, nbytes in down:
             self.keep(allocation, [offset], nbytes)
             allocation.view(nbytes)[offset // nbytes] = 1

@@ -23,7 +23,7 @@ from ..hopper import limits
 from ..runtime import arguments
 from ..runtime.emulated import Mirrors
 from . import order
-from .absent import Absent
+from .absent import Absent, Awaited
 from .draws import GOLDEN, Lengths, lengths
 from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
 
@@ -41,6 +41,8 @@ MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory ac
 
 class Still(Landing):
     """Operations in flight that signal and complete as ever, and move nothing."""
+
+    multiplies = False
 
     def issue_copy(self, op: BarrierOp) -> None:
         """A copy to shared memory."""
@@ -104,11 +106,11 @@ def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], share
     return plan(kernel.module.program, kernel.mangled, grid, block, packed, int(shared_mem), cluster, session), mirrors
 
 
-def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, draws: Sequence[int] | None = None, enough: int = TILES) -> Sample:
+def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, draws: Sequence[int] | None = None, enough: int = TILES, alone: bool = False) -> Sample:
     """Run the CTAs of these clusters (numbers in launch order) together. most: blocks that warps run before the sample is cut, `enough` tiles at least;
     draws: numbers that they draw from a counter of tiles, before it is at its end.
 
-    Raises what a launch raises, and BudgetExceeded for too long a sample.
+    Raises what a launch raises, BudgetExceeded for too long a sample, and, with `alone`, Awaited where they wait for other CTAs.
     """
     shape = launch.geometry
     size = shape.cluster_ctas
@@ -123,7 +125,7 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         counting: Any = Counting
         machine.landing = still(machine)
         recorder = Recorder(machine, max(1, at_once // len(chosen)), most, draws, enough)
-        heard.extend((recorder, counting(machine), Absent(machine, recorder.keep)))
+        heard.extend((recorder, counting(machine), Absent(machine, recorder.keep, alone)))
         machine.findings = Findings(machine)
         bound: Any = Work
         return [*heard, bound(machine), Deadlock(machine, ())]
@@ -149,9 +151,10 @@ def typical(launch: Plan) -> Sample:
     known = drawn(launch)
     if known is not None:
         return known
-    first = run(launch)
-    clusters = first.total // first.cluster
-    if first.asked:                             # tiles shared along k: the first CTA begins with a whole tile, and so may one in the middle
+    clusters = launch.geometry.ctas // launch.geometry.cluster_ctas
+    try:
+        first = run(launch, alone=True)
+    except Awaited:                             # tiles shared along k: the first CTA begins with a whole tile, and so may one in the middle
         return run(launch, (int(GOLDEN * clusters),), enough=DEALT)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first

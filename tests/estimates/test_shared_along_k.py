@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.estimates import boards, chip, cut, estimating, order, sample, sm
+from hopperlab.emulator.ops import wgmma
+from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, sm
 from hopperlab.estimates.programs import Actor, programs
 from hopperlab.estimates.together import STEP, Together
 from hopperlab.estimates import trace as T
@@ -41,6 +42,21 @@ def test_a_cta_that_waits_for_others_is_sampled_and_all_it_does_is_known(found):
     assert found.asked == pytest.approx((15 * 40 / 11 + 3 * 40) * 2, rel=0.01), "two loads of each k-block of an even share, and of three tiles"
     estimate = estimating.of_sample(found, "final", H100)
     assert estimate.low_us < estimate.us < estimate.high_us
+
+
+def test_a_first_run_ends_where_it_would_wait_for_others(launch):
+    with pytest.raises(absent.Awaited):
+        sample.run(planned(launch), alone=True)
+    assert not any(array.any() for array in launch.args if isinstance(array, np.ndarray) and array.dtype != np.float32)
+    alone = sample.run(planned(launch_of(256, 256, 512, replace(SHARED, stream=0))), alone=True)
+    assert alone.whole and not alone.asked
+
+
+def test_products_of_a_sample_read_no_operands(launch, found, monkeypatch):
+    def read(*_given):
+        raise AssertionError("an operand was read")
+    monkeypatch.setattr(wgmma, "_granules", read)
+    assert sample.run(planned(launch), (6,), most=1000, enough=4).trace.multiplies
 
 
 def test_arrays_are_as_they_were(launch, found):
