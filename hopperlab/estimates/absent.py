@@ -22,10 +22,10 @@ class Awaited(Exception):
 
 
 class Absent(Listener):
-    """Stands for the CTAs of a launch that are not in the sample. `raised`: how many flags it has raised; none: raises Awaited in place of the first one."""
+    """Stands for the CTAs of a launch that are not in the sample. `raised`: how many flags it has raised; alone: raises Awaited in place of the first one."""
 
-    def __init__(self, machine: Any, keep: Any, none: bool = False):
-        self.M, self.keep, self.none = machine, keep, none
+    def __init__(self, machine: Any, keep: Any, alone: bool = False):
+        self.M, self.keep, self.alone = machine, keep, alone
         self.loops, self.raised = False, 0
         self.polled: dict[tuple[int, int, int], Any] = {}
 
@@ -56,7 +56,7 @@ class Absent(Listener):
         self.polled = {}
         if not down or self.raised > MOST:
             return False
-        if self.none:
+        if self.alone:
             raise Awaited
         for allocation, offset, nbytes in down:
             self.keep(allocation, [offset], nbytes)

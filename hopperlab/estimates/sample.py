@@ -42,8 +42,6 @@ MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory ac
 class Still(Landing):
     """Operations in flight that signal and complete as ever, and move nothing."""
 
-    multiplies = False
-
     def issue_copy(self, op: BarrierOp) -> None:
         """A copy to shared memory."""
         if type(op) is BarrierOp:
@@ -147,7 +145,10 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
 
 def typical(launch: Plan) -> Sample:
     """A sample that stands for all CTAs: the first cluster; where more than a wave of clusters follows and those in the middle or at the end do not as much as it does,
-    some from all over the grid, in a random order that is always the same. Where tiles of different lengths are drawn: one that draws some of each length."""
+    some from all over the grid, in a random order that is always the same. Where tiles of different lengths are drawn: one that draws some of each length.
+
+    Raises NotAlone where CTAs wait for others and their loads cannot be followed.
+    """
     known = drawn(launch)
     if known is not None:
         return known
@@ -155,7 +156,10 @@ def typical(launch: Plan) -> Sample:
     try:
         first = run(launch, alone=True)
     except Awaited:                             # tiles shared along k: the first CTA begins with a whole tile, and so may one in the middle
-        return run(launch, (int(GOLDEN * clusters),), enough=DEALT)
+        found = run(launch, (int(GOLDEN * clusters),), enough=DEALT)
+        if not found.asked:                     # this one waits for nobody
+            order.asked(launch, launch.geometry.cta_order[:launch.geometry.cluster_ctas])
+        return found
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
     others = run(launch, (clusters // 2, clusters - 1))

@@ -119,3 +119,11 @@ def test_a_barrier_that_not_everyone_reaches(schedule):
     assert kinds(session) == ["deadlock"], told(session)
     text = session.hazards[0].message
     assert "bar.sync 1: 64 of 128 threads" in text and "bar.sync 2: 64 of 128 threads" in text, text
+
+
+@pytest.mark.parametrize("guard, waits", [("@%p1", False), ("@!%p1", True)])
+def test_a_guard_that_nothing_has_written_is_false(guard, waits):
+    body = f"ld.param.u64 %rd1, [k_param_0]; {guard} bar.sync 0, 64; mov.u32 %r1, 7; st.global.u32 [%rd1], %r1; ret;"
+    out = np.zeros(1, np.int32)
+    session = run_ptx(body, (out,), ".param .u64 k_param_0")
+    assert ("deadlock" in kinds(session)) == waits and out[0] == (0 if waits else 7)

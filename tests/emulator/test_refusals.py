@@ -38,3 +38,11 @@ def test_newer_instructions_are_refused_by_name(instruction, where):
 def test_unknown_words_are_never_ignored(instruction):
     with pytest.raises(emulator.EmulatorError):
         run_ptx(instruction, (), version="8.8")
+
+
+@pytest.mark.parametrize("instruction", ["cvt.s64.s32 %q2, %r1", "cvt.s32.s64 %r1, %q2", "cvt.rzi.s64.f64 %q2, %g1", "cvt.u8.u32 %q2, %r1"])
+def test_conversions_of_128_bits_that_ptxas_takes_are_refused_by_name(instruction):
+    ptx = f""".version 8.7\n.target sm_90a\n.address_size 64
+        .visible .entry k() {{ .reg .b128 %q<3>; .reg .b32 %r<3>; .reg .f64 %g<3>;\n{instruction};\nret; }}"""
+    with pytest.raises(emulator.UnsupportedInstruction, match="%q2 has 128 bits"):
+        emulator.Program(ptx).translation("k")

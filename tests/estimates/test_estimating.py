@@ -12,6 +12,7 @@ import pytest
 
 import hopperlab as hl
 from hopperlab import cli
+from hopperlab.emulator import EmulatorError
 from hopperlab.estimates import boards, chip, sample, sm, steps, trace
 from hopperlab.estimates.costs import Cost
 from hopperlab.estimates.cut import progress
@@ -47,6 +48,21 @@ extern "C" __global__ void meeting(volatile int* arrived, int* out) {
 
 def kernel(source, name):
     return hl.RawModule(code=source, backend="emulator").get_function(name)
+
+
+def test_a_product_of_what_lies_past_shared_memory_is_named_as_in_a_launch():
+    kernel = hl.RawModule(code=r"""#include <hopperlab/wgmma.cuh>
+        extern "C" __global__ void __launch_bounds__(128) multiply(float* out) {
+            float d[32] = {};
+            unsigned long long rest = 1ull << 62 | 64ull << 32 | 1ull << 16;                // 128-byte swizzle, rows of eight 1024 bytes apart
+            wgmma_fence();
+            wgmma_m64n64k16_bf16(d, rest, rest | 220 * 1024 / 16, 0);
+            wgmma_commit_group();
+            wgmma_wait_group<0>();
+            out[threadIdx.x] = d[0];
+        }""", backend="emulator").get_function("multiply")
+    with pytest.raises(EmulatorError, match="past the end of shared memory"):
+        hl.estimate(kernel, (1,), (128,), (np.zeros(128, np.float32),), shared_mem=16384)
 
 
 def test_it_leaves_arrays_alone_and_says_that_it_is_an_estimate():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.emulator.ops import wgmma
 from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, sm
 from hopperlab.estimates.programs import Actor, programs
 from hopperlab.estimates.together import STEP, Together
@@ -52,13 +51,6 @@ def test_a_first_run_ends_where_it_would_wait_for_others(launch):
     assert alone.whole and not alone.asked
 
 
-def test_products_of_a_sample_read_no_operands(launch, found, monkeypatch):
-    def read(*_given):
-        raise AssertionError("an operand was read")
-    monkeypatch.setattr(wgmma, "_granules", read)
-    assert sample.run(planned(launch), (6,), most=1000, enough=4).trace.multiplies
-
-
 def test_arrays_are_as_they_were(launch, found):
     assert not any(array.any() for array in launch.args if isinstance(array, np.ndarray) and array.dtype != np.float32), "flags were raised, and are down again"
 
@@ -79,6 +71,19 @@ def test_a_wait_that_nobody_would_end_is_still_refused():
     }""", backend="emulator").get_function("wait")
     with pytest.raises(hl.LaunchError, match="no estimate: .* wait for others"):
         hl.estimate(kernel, (64,), (32,), (np.zeros(4, np.float32),))
+
+
+def test_a_first_cta_that_waits_for_the_last_is_refused_though_others_wait_for_nobody():
+    kernel = hl.RawModule(code="""extern "C" __global__ void first_waits(volatile int* flag, float* out) {
+        if (blockIdx.x == 0 && threadIdx.x == 0) while (!flag[0]) ;
+        __syncthreads();
+        out[blockIdx.x * 128 + threadIdx.x] = 1;
+        if (blockIdx.x == gridDim.x - 1 && threadIdx.x == 0) flag[0] = 1;
+    }""", backend="emulator").get_function("first_waits")
+    flag, out = np.zeros(1, np.int32), np.zeros(264 * 128, np.float32)
+    with pytest.raises(hl.LaunchError, match="its CTAs wait for others"):
+        hl.estimate(kernel, (264,), (128,), (flag, out))
+    assert not flag.any() and not out.any()
 
 
 def test_loads_are_followed_through_an_l2_that_forgets_the_least_recent():

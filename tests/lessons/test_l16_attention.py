@@ -8,6 +8,8 @@ import pytest
 from hopperlab import measure
 from hopperlab.lessons.l16_attention import attention_charts, attention_panels
 from hopperlab.measure.launches import attention as launches_attention
+from hopperlab.runtime.library import load_kernel
+from hopperlab.runtime.sass.sass import sass
 from hopperlab.show import style
 
 GAP = "\n                "
@@ -148,3 +150,14 @@ def with_nan(left, right):
     (merged(lambda old, now: np.exp(old) / np.exp(now)), "Not yet, with large scores")])
 def test_the_exercise_in_words(merge, says):
     assert says in attention_panels.check_merge(merge)
+
+
+@pytest.mark.parametrize("marks, told", [((), ["product", "wait", "exponential"]), (("-DHOPPERLAB_TRACE",), ["product", "wait", "exponential", "wait"])])
+def test_ptxas_leaves_the_wait_for_the_values_behind_the_softmax_with_marks_alone(marks, told):
+    step = launches_attention.STEPS["overlapped"]
+    kernel = load_kernel(step.SOURCE, "attention", (*step.options(128, False), *marks), backend="emulator")
+    code = sass(kernel)
+    loop = min((loop for loop in code.loops if any("HGMMA" in code.instructions[i].opcode for i in loop)), key=len)
+    known = {"HGMMA": "product", "WARPGROUP.DEPBAR": "wait", "MUFU.EX2": "exponential"}
+    order = [name for i in loop for opcode, name in known.items() if code.instructions[i].opcode.startswith(opcode)]
+    assert [name for k, name in enumerate(order) if not k or name != order[k - 1]] == told, "lesson 16 says where the wait is"

@@ -47,9 +47,11 @@ def _limits(kind: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _register_dtype(operand, kind: str) -> str:
-    """The dtype of an integer operand's register, with the signedness of `kind`."""
+def _register_dtype(mods: Modifiers, operand, kind: str) -> str:
+    """The dtype of an integer operand's register, with the signedness of `kind`. Raises UnsupportedInstruction for one of 128 bits, which ptxas takes."""
     width = max(BITS.get(DTYPE.get(operand.type, ""), 0), BITS[kind]) if type(operand) is ir.Reg else BITS[kind]
+    if width > 64:
+        raise mods.fail(f"{operand.name} has 128 bits; integers of up to 64 are converted")
     return f"{kind[0]}{width}"
 
 
@@ -80,7 +82,7 @@ def _int_int(mods: Modifiers, instr: ir.Instr, source: str, target: str) -> AluO
     sat = mods.flag("sat")
     mods.choose(_TO_INTEGER)
     mods.finish()
-    held, wanted = _register_dtype(sources(instr)[0], source), _register_dtype(instr.operands[0], target)
+    held, wanted = _register_dtype(mods, sources(instr)[0], source), _register_dtype(mods, instr.operands[0], target)
     low = max(_limits(source)[0], _limits(target)[0])
     high = min(_limits(source)[1], _limits(target)[1])
     template = "{0}" if held == source else f"{{0}}.astype(np.{NUMPY[source].__name__})"
@@ -113,7 +115,7 @@ def _int_float(mods: Modifiers, instr: ir.Instr, source: str, target: str) -> Al
     mods.finish()
     if target == "bf16" and BITS[source] == 8:
         raise mods.fail("8-bit integers do not convert to .bf16")
-    held = _register_dtype(sources(instr)[0], source)
+    held = _register_dtype(mods, sources(instr)[0], source)
     kind = NUMPY[source]
     if mode == "rn" and not sat and target in ("f32", "f64") and held == source:
         return expression(f"{{0}}.astype(np.{NUMPY[target].__name__})", (held,), (target,))
@@ -162,7 +164,7 @@ def _float_int(mods: Modifiers, instr: ir.Instr, source: str, target: str) -> Al
     mods.finish()
     if source == "bf16" and BITS[target] == 8:
         raise mods.fail(".bf16 does not convert to 8-bit integers")
-    wanted = _register_dtype(instr.operands[0], target)
+    wanted = _register_dtype(mods, instr.operands[0], target)
     kind = NUMPY[wanted]
     wide = source in ("f32", "f64")
 

@@ -122,7 +122,8 @@ def _answers_no(S, C: Cohort, block) -> bool:
 def _guarded_gate(S, C: Cohort, block) -> Cohort | None:
     """Lanes whose guard is false pass a blocking instruction by."""
     slot, negated = block.gate_guard
-    guard = C.frame.get(slot)
+    C.frame.need((slot,), S.M.translation.zeros)
+    guard = C.frame.R[slot]
     guard = np.broadcast_to(~guard if negated else guard, C.n)
     if guard.all():
         return C

@@ -73,10 +73,9 @@ Operation: TypeAlias = BarrierOp | GroupOp | CpAsyncOp | ArrivalOp
 
 
 class Landing:
-    """All operations in flight of one launch. lands: False where loads are only listened to, and nothing is copied; multiplies: False where products are only
-    listened to, and operands stay unread."""
+    """All operations in flight of one launch. lands: False where loads are only listened to, and nothing is copied."""
 
-    lands = multiplies = True
+    lands = True
 
     def __init__(self, machine):
         self.M = machine

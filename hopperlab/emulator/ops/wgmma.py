@@ -164,13 +164,12 @@ def issue(M: Machine, C: Cohort, info: Info, *values: Value) -> tuple[Value, ...
     bases = slot[first] * (M.stride // 16)
     desc_a, desc_b = None if info.rs else rest[0], rest[-2]
     places = None if info.selector is None else mma_sparse.positions(M.lanes(C, rest[-3]).reshape(-1, 32), info)
-    a_values = a_index = b_index = None
-    if M.landing.multiplies:
-        b_index = _granules(M, C, info, M.lanes(C, desc_b)[lanes], bases, info.n, info.majors[1], lanes, 32 if info.selector is None else 64)
-        if info.rs:
-            a_values = _fragment(rest[:info.rs], info, len(gw))
-        else:
-            a_index = _granules(M, C, info, M.lanes(C, desc_a)[lanes], bases, 64, info.majors[0], lanes)
+    b_index = _granules(M, C, info, M.lanes(C, desc_b)[lanes], bases, info.n, info.majors[1], lanes, 32 if info.selector is None else 64)
+    a_values = a_index = None
+    if info.rs:
+        a_values = _fragment(rest[:info.rs], info, len(gw))
+    else:
+        a_index = _granules(M, C, info, M.lanes(C, desc_a)[lanes], bases, 64, info.majors[0], lanes)
     keep = M.lanes(C, rest[-1])[units.starts]
     number = M.wgmma_commits[gw] + 1
     M.tell.wgmma_issued(C, Issue(info, registers, gw, groups, group_ids, group_of, first, lanes, number, keep, (desc_a, desc_b), (a_index, b_index)))
