@@ -26,12 +26,14 @@ FIRST_SECONDS = 15.0       # for a scheduler to answer at the beginning
 AWAY_SECONDS = 300.0       # for one to come back, or for a cluster without workers to get one
 ROUNDS = 4                 # connections in turn that bring nothing, and then no more
 LOOK_SECONDS = 2.0         # of silence before scheduler and workers are asked after
+AGAIN_SECONDS = 0.1        # before a result that went with its worker is asked for again
+MADE_AGAIN = ("lost", "pending")        # what a future that was finished is when its result went with a worker: the scheduler has it made again
 Task = Mapping[str, Any]
 Say = Callable[[str], None]
 
 
 class _OutOfTouch(Exception):
-    """Nothing more comes over this connection: the scheduler went, or a result went with the worker that held it."""
+    """Nothing more comes over this connection: the scheduler went."""
 
 
 def _print(line: str) -> None:
@@ -121,6 +123,7 @@ def _round(client: Client, tasks: dict[str, Task], work: Work, away: float, say:
         outcome = _outcome(future, tasks[future.key], given_up)
         if outcome is None:
             alone = _alone(client, alone, away, say)
+            time.sleep(AGAIN_SECONDS)
             done.put(future)
             continue
         del tasks[future.key]
@@ -139,6 +142,8 @@ def _outcome(future: Future, task: Task, given_up: list[Task]) -> dict[str, Any]
             given_up.append(task)
             return {}
         return failed(task, f"the cluster gave it up: {type(problem).__name__}: {str(problem)[:300]}")
+    if future.status in MADE_AGAIN:
+        return None
     if future.status != "finished":                      # cancelled, which only the end of a scheduler does here
         raise _OutOfTouch
     try:
@@ -146,6 +151,8 @@ def _outcome(future: Future, task: Task, given_up: list[Task]) -> dict[str, Any]
     except TimeoutError:
         return None
     except Exception as problem:                         # of the connection to its worker or to the scheduler, in one of their many kinds
+        if future.status in MADE_AGAIN:
+            return None
         raise _OutOfTouch from problem
     return outcome
 

@@ -75,6 +75,45 @@ def test_one_that_kills_its_worker_each_time_is_found_alone_and_no_other_is_blam
     assert list(failed) == [7] and "also when they graded nothing else" in failed[7]
 
 
+class Once:
+    """A future whose result goes with its worker twice before it can be had."""
+    key = "hopperlab-grade-1"
+
+    def __init__(self):
+        self.states = ["finished", "lost", "pending", "finished", "finished"]
+
+    @property
+    def status(self):
+        return self.states[0]
+
+    def add_done_callback(self, call):
+        call(self)
+
+    def release(self):
+        self.states = ["released"]
+
+    def result(self, timeout):
+        del self.states[0]
+        if self.status == "lost":
+            raise distributed.client.FutureCancelledError(self.key, "worker died")
+        return {"digest": "1"}
+
+
+def test_a_result_that_goes_with_its_worker_is_waited_for_over_the_same_connection():
+    made = Once()
+
+    class Seen:
+        status = "running"
+
+        def submit(self, *given, **how):
+            return made
+
+        def nthreads(self):                              # asked after each look in vain: meanwhile it is made again
+            del made.states[0]
+            return {"tcp://worker": 1}
+    assert list(grade_cluster._round(Seen(), {made.key: {"digest": "1"}}, slow, 1, lambda line: None, [])) == [{"digest": "1"}]
+
+
 CLASS = 200
 
 
