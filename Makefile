@@ -78,7 +78,7 @@ gpu-test: $(STAMPS)/test cupy  ## on a Hopper machine: only the tests that need 
 	@$(BIN)/python -m pytest -m gpu $(TEST_ARGS)
 
 # Tests of tests/gpu that choose shapes for kernels, and tests of the emulator that --differential repeats on the GPU.
-MEMCHECK_TESTS := copies_on_gpu.py variants_on_gpu.py pitches_on_gpu.py chains_on_gpu.py two_gpus_on_gpu.py tools_on_gpu.py::test_both_places_tell_the_same_events
+MEMCHECK_TESTS := copies_on_gpu.py dependent_products_on_gpu.py variants_on_gpu.py pitches_on_gpu.py chains_on_gpu.py two_gpus_on_gpu.py tools_on_gpu.py::test_both_places_tell_the_same_events
 MEMCHECK_DIFFERENTIAL := $(patsubst %,tests/kernels/test_%.py,attention attention_backward attention_fp8 banks_kernels beside_ladder chain clusters copies drawn_choices fp8 fp8_grouped \
     kernels_run ladder mbarrier_kernels mixed tiles_and_stores variants) tests/emulator/hazards/test_no_false_alarms.py tests/lessons/test_l12_shared_tiles.py
 

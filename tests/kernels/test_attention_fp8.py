@@ -10,6 +10,8 @@ from hopperlab.hopper import limits
 from hopperlab.measure.launches import attention_fp8 as fp8
 from hopperlab.measure.launches.attention_fp8 import ForwardFp8
 from hopperlab.measure.launches.operand_checks import OperandError
+from hopperlab.runtime.library import load_kernel
+from hopperlab.runtime.sass.sass import sass
 
 # A score that differs in its last bits turns a p that lies between two numbers of e4m3 to the other one, 2^-3 of it away.
 pytestmark = pytest.mark.sums_of_fp8(2.0 ** -4, 1e-3)
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.sums_of_fp8(2.0 ** -4, 1e-3)
 BF16 = ml_dtypes.bfloat16
 SEQUENCES = {"one each": ([1], [1]), "odd": ([67, 130], [131, 33]), "more queries": ([150], [70]), "whole": ([128], [256]), "none": ([64, 3], [0, 5])}
 WAYS = {"promoted": ForwardFp8(blocks=2), "by the tensor core": ForwardFp8(promoted=0, blocks=0), "in parts": ForwardFp8(bn=64, wide=64, blocks=2),
+        "held": ForwardFp8(bn=64, held=1, blocks=2), "held, in parts": ForwardFp8(bn=96, wide=64, held=1, blocks=2),
         "one warpgroup": ForwardFp8(bn=64, consumers=1, overlap=0, turns=0, promoted=0, blocks=0)}
 
 
@@ -160,3 +163,14 @@ def test_bad_operands_name_the_rule(change, says):
              "q_scale": q_scale, "k_scale": k_scale, "v_scale": v_scale, "q_starts": qs, "k_starts": ks}
     with pytest.raises(OperandError, match=says):
         fp8.forward_fp8(**change(given), backend="emulator")
+
+
+@pytest.mark.parametrize("held, told", [(0, ["product", "wait", "exponential"]), (1, ["product", "wait", "exponential", "wait"])])
+def test_ptxas_leaves_the_wait_for_the_values_behind_the_softmax_where_it_is_held(held, told):
+    kernel = load_kernel(ForwardFp8.SOURCE, "attention", ForwardFp8(held=held).options(128, False), backend="emulator")
+    code = sass(kernel)
+    loop = min((loop for loop in code.loops if any("GMMA" in code.instructions[i].opcode for i in loop)), key=len)
+    known = {"QGMMA": "product", "WARPGROUP.DEPBAR": "wait", "MUFU.EX2": "exponential"}
+    order = [name for i in loop for opcode, name in known.items() if code.instructions[i].opcode.startswith(opcode)]
+    seen = [name for k, name in enumerate(order) if not k or name != order[k - 1]]
+    assert seen[:len(told)] == told and seen[len(told):] in ([], ["exponential"])

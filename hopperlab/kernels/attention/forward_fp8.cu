@@ -10,10 +10,11 @@
 // - The sums. The tensor core adds e4m3 products with few bits (recordings/fp8.json, `accuracy`: thousands of positive products lose
 //   several per cent). PROMOTED: the values of a block are summed up from zero and added to o in fp32, by the multiply-add that
 //   scales o anyway. It costs WIDE / 2 registers: only the first WIDE columns run under the next softmax, the others follow it.
+// - HELD: those columns do run under it. Else ptxas puts the wait for them before the softmax, and mostly fares better so.
 // - Shared memory: half the bytes per tile, but a second copy of v. o is twice as wide as q and leaves straight from registers.
 //
 // Macros: D (64, 128, 256), BN (64, 96, 128, 160, 192, 224), CONSUMERS (1 to 3), STAGES, CAUSAL, OVERLAP, TURNS, PROMOTED, WIDE (64, 128, D;
-// promoted at D 256: 64, else registers run out).
+// promoted at D 256: 64, else registers run out), HELD (with OVERLAP).
 // Launch: grid and block as forward.cu; dynamic shared memory (64 * CONSUMERS + 3 * STAGES * BN) * D + 256.
 // Tensor maps over (tokens, heads, D) bytes, boxes as wide as a row of R = min(D, 128), swizzle R: q 64 * CONSUMERS x 1 x R, k, v BN x 1 x R.
 // q_scale: heads, k_scale, v_scale: kv_heads numbers, greater than 0, by which the e4m3 numbers are to be multiplied.
@@ -52,12 +53,15 @@
 #ifndef WIDE
 #define WIDE D
 #endif
+#ifndef HELD
+#define HELD 0
+#endif
 
 constexpr int BM = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1), ROW = row_bytes(D), PANELS = D / ROW, TRANSPOSERS = 3;
 constexpr int Q_PANEL = BM * ROW, KV_PANEL = BN * ROW, Q_BYTES = BM * D, KV_BYTES = BN * D, VT_ROW = row_bytes(BN), VT_PANEL = D * VT_ROW;
 enum { TURN = 1, OWN = 1 + CONSUMERS };                         // named barriers: one a warpgroup for its turn, one for itself
 static_assert(D % 64 == 0 && BN % 32 == 0 && CONSUMERS <= 3);
-static_assert(WIDE == D || (PROMOTED && D % WIDE == 0));
+static_assert((WIDE == D || (PROMOTED && D % WIDE == 0)) && (OVERLAP || !HELD));
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
@@ -255,6 +259,7 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 earlier[0] = scales[0], earlier[1] = scales[1];
 #endif
                 softmax.block(s, scales, c);
+                if (HELD) behind(softmax.sum[0]);
 #if PROMOTED
                 finish_values(before, earlier);
 #else

@@ -27,12 +27,13 @@ HEAD_SIZES = bf16.HEAD_SIZES
 
 @dataclass(frozen=True)
 class ForwardFp8(bf16.Configuration):
-    """One configuration of attention/forward_fp8.cu (wide 0: all of o at once)."""
+    """One configuration of attention/forward_fp8.cu (wide 0: all of o at once; held: the values' wait stays behind the softmax)."""
 
     SOURCE: ClassVar[str] = "attention/forward_fp8.cu"
     BYTES: ClassVar[int] = 1
     promoted: int = 1
     wide: int = 0
+    held: int = 0
 
     def options(self, d: int, causal: bool) -> tuple[str, ...]:
         """NVRTC options."""

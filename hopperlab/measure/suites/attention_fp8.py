@@ -32,10 +32,13 @@ CELLS = tuple((d, causal, length) for d in ours.HEAD_SIZES for causal in (False,
 CONFIGURATIONS: Mapping[int, Mapping[str, ForwardFp8]] = {
     64: {"192": ForwardFp8(bn=192), "128, 3 stages": ForwardFp8(stages=3), "192, no turns": ForwardFp8(bn=192, turns=0), "192, a tile": ForwardFp8(bn=192, blocks=0),
          "three": ForwardFp8(bn=96, consumers=3), "three, 160, not ahead": ForwardFp8(bn=160, consumers=3, overlap=0),
+         "192, held": ForwardFp8(bn=192, held=1), "three, held": ForwardFp8(bn=96, consumers=3, held=1),
          "192, not promoted": ForwardFp8(bn=192, promoted=0)},
     128: {"128": ForwardFp8(), "160": ForwardFp8(bn=160, wide=64), "224, not ahead": ForwardFp8(bn=224, overlap=0), "128, no turns": ForwardFp8(turns=0),
+          "128, held": ForwardFp8(held=1), "160, held": ForwardFp8(bn=160, wide=64, held=1), "192, held": ForwardFp8(bn=192, wide=64, held=1),
           "128, 3 stages": ForwardFp8(stages=3), "128, group 1": ForwardFp8(group=1), "224, not promoted": ForwardFp8(bn=224, promoted=0)},
     256: {"128, not ahead": ForwardFp8(overlap=0, wide=64), "128, not ahead, no turns": ForwardFp8(overlap=0, wide=64, turns=0), "64": ForwardFp8(bn=64, wide=64),
+          "64, held": ForwardFp8(bn=64, wide=64, held=1),
           "64, 3 stages": ForwardFp8(bn=64, wide=64, stages=3), "96, not promoted": ForwardFp8(bn=96, promoted=0)},
 }
 ARRAYS = ("q8", "k8", "v8", "o", "lse", "q_scale", "k_scale", "v_scale", "q_starts", "k_starts")

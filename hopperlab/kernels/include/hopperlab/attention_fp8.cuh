@@ -112,6 +112,12 @@ struct ScaledSoftmax : Softmax {
     }
 };
 
+// What follows stays behind the softmax of whose sums this is one. A wait for wgmma has no operands, so ptxas moves it ahead of the exponentials that
+// are meant to run under the product; a mask of lanes that depends on them it cannot know before. No sum is below 0, so it is all lanes.
+__device__ __forceinline__ void behind(float sum) {
+    __syncwarp(sum < 0 ? 0 : 0xffffffff);
+}
+
 // V^T of KEYS x WIDTH elements of V, by WARPS warps, this one being `warp`. v: panels of row_bytes(WIDTH) columns x KEYS rows, a row
 // a key; vt: panels of row_bytes(KEYS) keys x WIDTH rows, a row a column; both swizzled. 32 keys x 16 columns at a time:
 // ldmatrix.trans of byte pairs brings a lane (g, q) keys 2q and 2q + 1 of columns 2g and 2g + 1 [9.7.14.5.15], of four matrices
