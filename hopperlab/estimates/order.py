@@ -49,25 +49,37 @@ class Loads(Undone):
 
     def __init__(self, machine: Any, enough: int):
         super().__init__()
-        self.machine, self.enough, self.short = machine, enough, machine.slots
-        self.found: list[list[tuple[int, float]]] = [[] for _ in range(machine.slots)]
+        self.machine, self.enough = machine, enough
+        self.counts = np.zeros(machine.slots, np.int64)
+        self.told: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []         # (CTAs, places, bytes)
 
-    def _add(self, gid: int, place: int, nbytes: float) -> None:
-        mine = self.found[gid // (32 * self.machine.warps)]
-        mine.append((place, nbytes))
-        if len(mine) == self.enough:
-            self.short -= 1
-            if not self.short:
-                raise Enough
+    @property
+    def found(self) -> list[list[tuple[int, float]]]:
+        """Those of each CTA."""
+        if not self.told:
+            return [[] for _ in self.counts]
+        slots, places, nbytes = (np.concatenate(part) for part in zip(*self.told, strict=True))
+        order = np.argsort(slots, kind="stable")
+        every = list(zip(places[order].tolist(), nbytes[order].astype(float).tolist(), strict=True))
+        ends = np.cumsum(self.counts).tolist()
+        return [every[start:end] for start, end in zip([0, *ends], ends)]
+
+    def boxes_read(self, gids: NDArray[Any], places: NDArray[Any], nbytes: NDArray[Any]) -> None:
+        """Loads, or tensor loads of several CTAs at once."""
+        slots = gids // (32 * self.machine.warps)
+        self.told.append((slots, places, nbytes))
+        np.add.at(self.counts, slots, 1)
+        if self.counts.min() >= self.enough:
+            raise Enough
 
     def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
         """A tensor load."""
         width = max(0, rows.last - rows.first) * fields.elem_bytes
-        self._add(gid, int(rows.address[0]) + rows.first * fields.elem_bytes, float(len(rows.address) * width))
+        self.boxes_read(np.array([gid]), np.array([int(rows.address[0]) + rows.first * fields.elem_bytes]), np.array([len(rows.address) * width]))
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load."""
-        self._add(gid, allocation.address + first, float(nbytes))
+        self.boxes_read(np.array([gid]), np.array([allocation.address + first]), np.array([nbytes]))
 
     def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
         """An atomic addition."""

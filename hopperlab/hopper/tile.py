@@ -201,6 +201,16 @@ def _inner_range(fields: TensorMapFields, c0: int) -> tuple[int, int]:
     return first, max(first, min(count, fields.global_dim[0] - c0))
 
 
+def box_spans(fields: TensorMapFields, starts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Of many boxes of a tiled map, at coordinates `starts` (innermost first, an array a dimension): (address of the first byte of each box's first row that is
+    inside along dimension 0, bytes of all its rows that are). As `global_rows` has them, without its checks."""
+    count, size = box_counts(fields)[0], fields.elem_bytes
+    first = np.minimum(np.maximum(0, -starts[0]), count)
+    last = np.maximum(first, np.minimum(count, fields.global_dim[0] - starts[0]))
+    corner = fields.global_address + (starts[0] + first) * size + sum(c * step for c, step in zip(starts[1:], fields.global_strides))
+    return corner, (last - first) * size * row_count(fields)
+
+
 def store_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:
     """Where a tensor store or reduction at `start` writes; like `global_rows`, but clipped as stores are.
 

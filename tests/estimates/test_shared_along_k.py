@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
+from hopperlab.emulator.ops import copy_loads
 from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, sm
 from hopperlab.estimates.programs import Actor, programs
 from hopperlab.estimates.together import STEP, Together
@@ -106,6 +107,15 @@ def test_loads_of_all_ctas_are_those_of_the_kernel(launch):
     every = order.loads(plan, plan.geometry.cta_order, order.EVERY)
     assert len(every) == 11 and sum(nbytes for mine in every for _, nbytes in mine) == 48 * 40 * 2 * 128 * 64 * 2
     assert all(mine[:30] == whole[:30] for mine, whole in zip(order.loads(plan, plan.geometry.cta_order, 30), every, strict=True))
+
+
+@pytest.mark.parametrize("m, n, k, more", [(128, 128, 256, {}), (300, 520, 200, {}), (300, 520, 200, {"cluster_m": 2}), (256, 264, 136, {"stream": 0, "cluster_n": 2})])
+def test_loads_told_at_once_are_those_told_one_by_one(monkeypatch, m, n, k, more):
+    plan = planned(launch_of(m, n, k, replace(SHARED, **more)))
+    found = [order.loads(plan, plan.geometry.cta_order, 20)]
+    monkeypatch.setattr(copy_loads, "_told_at_once", lambda *given: False)
+    found.append(order.loads(plan, plan.geometry.cta_order, 20))
+    assert found[0] == found[1] and any(found[0])
 
 
 def test_requests_of_neighbours_become_one():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...hopper.tile import box_spans
 from ..machine.in_flight import BarrierOp, read_rows
 from .copy_common import Info, Tile, check_size, rows_of, shared_offset, smem_bytes, tensor_map
 
@@ -39,6 +40,8 @@ def tensor_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value
     target, maps = M.lanes(C, target), M.lanes(C, map_address)
     coords = [M.lanes(C, c) for c in coords]
     coords, offsets = coords[:info.rank], coords[info.rank:]
+    if not M.landing.lands and _told_at_once(M, C, info, target, maps, M.lanes(C, mask), coords):
+        return
     where_to = destinations(M, C, info, target, ids, M.lanes(C, mask))
     for lane in range(C.n):
         fields = tensor_map(M, C, info, lane, int(maps[lane]))
@@ -53,6 +56,19 @@ def tensor_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value
             place = Tile(M, fields, slot, offset)
             M.tell.load_issued(gid, target_barrier, place.spans, place.nbytes, info.index, slot, (fields, place))
             M.landing.issue_copy(BarrierOp(target_barrier, place.nbytes, _tensor_mover(M, place, fetch), gid, info.index, slot))
+
+
+def _told_at_once(M, C, info, target, maps, mask, coords) -> bool:
+    """Where loads are only listened to: tell those of all lanes at once. False where they are not of one tiled map, and where one of them may be a fault."""
+    if info.mode != "tile" or (maps != maps[0]).any() or info.multicast and ((mask & 0xFFFF) >> M.cluster).any():
+        return False
+    fields = tensor_map(M, C, info, 0, int(maps[0]))
+    offset, starts = target & 0xFFFFFF, [c.astype(np.int64) for c in coords]
+    if (fields.interleave != "none" or (offset % 128).any() or (starts[0] * fields.elem_bytes % 16).any() or (offset < 0x400).any()
+            or (offset + smem_bytes(fields) > M.shared_limit).any()):
+        return False
+    M.tell.boxes_read(C.gids, *box_spans(fields, starts))
+    return True
 
 
 def _fetcher(M, C, info, lane, fields, rows):
