@@ -15,8 +15,9 @@ from .draws import Lengths, line, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
-from .sm import Memory, Multiprocessor, Simulation
+from .sm import Memory, Simulation
 from .together import HALF
+from .units import Multiprocessor
 
 if TYPE_CHECKING:
     from .sample import Sample

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
 FREE = frozenset("mov cvta bra ret exit".split())
+HALVED = frozenset("max min setp selp set slct".split())      # of floats, too, by the pipe of integers
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,11 @@ class Cost:
     port: float = 0.0
     loaded: float = 0.0
     stored: float = 0.0
+    alu: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.issue + other.issue, self.chain + other.chain, self.tensor + other.tensor, self.special + other.special, self.port + other.port,
-                    self.loaded + other.loaded, self.stored + other.stored)
+                    self.loaded + other.loaded, self.stored + other.stored, self.alu + other.alu)
 
 
 def price(instructions: Sequence[Instr], counts: Mapping[int, Mapping[str, int]], board: Board) -> Cost:
@@ -52,7 +54,7 @@ def price(instructions: Sequence[Instr], counts: Mapping[int, Mapping[str, int]]
         chain = max(chain, start if one.loaded and not instr.dsts() else end)
         for reg in instr.dsts():
             ready[reg.name] = end
-    return Cost(total.issue, chain, total.tensor, total.special, total.port, total.loaded, total.stored)
+    return Cost(total.issue, chain, total.tensor, total.special, total.port, total.loaded, total.stored, total.alu)
 
 
 def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
@@ -60,6 +62,8 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     if instr.op in FREE:
         return Cost(issue=board.issue["free"])
     kind, number = instruction_class(instr), board.number
+    if instr.op == "cvt" and instr.mods[-1] == "f32" and any(m in instr.mods for m in ("e4m3x2", "e5m2x2")):
+        return Cost(1, board.latency["convert"], special=number("narrow_cycles"))
     if instr.op in SPECIAL:
         return Cost(1, number("special_latency"), special=number("special_cycles"))
     if instr.op == "mma" or instr.op == "wmma":
@@ -72,7 +76,8 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     latency = board.latency.get(kind, 0.0)
     if kind == "float" and instr.op == "div":
         return Cost(10, 40, special=number("special_cycles"))
-    return Cost(board.issue.get(kind, 1.0), latency)
+    issue = board.issue.get(kind, 1.0)
+    return Cost(issue, latency, alu=number("alu_cycles") * issue if kind in ("integer", "convert") or instr.op in HALVED else 0.0)
 
 
 def _mma_cycles(instr: Instr, board: Board) -> float:
@@ -112,7 +117,7 @@ def _width(instr: Instr) -> int:
 
 def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board) -> Cost:
     sectors, nbytes = counts[f"global_{way}_sectors"] / requests, counts[f"global_{way}_bytes"] / requests
-    lines = sectors if nbytes < 16 * sectors else max(1.0, sectors / 4)          # scattered sectors lie in lines of their own
+    lines = sectors if nbytes <= 16 * sectors else max(1.0, sectors / 4)          # scattered sectors lie in lines of their own
     port = max(lines, nbytes / board.number("shared_bytes"))
     part = board.number("store_parts") if way == "store" and nbytes < 32 * sectors else 1.0
     moved: dict[str, Any] = {field: 32 * sectors * part}

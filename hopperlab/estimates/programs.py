@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
+from ..emulator.ptx.instruction_operands import Reg
 from . import trace as T
 from .boards import Board
 from .costs import Cost, price
 from .trace import Step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..emulator.ptx.ir import Instr
     from .sample import Sample
 
 COMPUTE = 100        # (COMPUTE, Cost, warps)
+COUNTED = (T.ARRIVE, T.CP_ARRIVE, T.NAMED, T.CLUSTER)      # entries that say of how many lanes they are
+WARP = 32
 PIECE = 256.0        # issue slots after which others get their turn
 
 
@@ -40,7 +47,9 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
 
 
 def together(traces: list[list[Step]]) -> list[tuple[int, list[tuple[Step, int]]]]:
-    """Traces of a warpgroup's warps as (first warp, entries with the number of warps that make each): one list where the shorter ones are parts of the longest."""
+    """Traces of a warpgroup's warps as (first warp, entries with the number of warps that make each): one list where the shorter ones are parts of the longest, or
+    where all multiply at the same places."""
+    traces = [_whole_warps(trace) for trace in traces]
     longest = max(range(len(traces)), key=lambda k: len(traces[k]))
     counts = [1] * len(traces[longest])
     left = []
@@ -53,7 +62,62 @@ def together(traces: list[list[Step]]) -> list[tuple[int, list[tuple[Step, int]]
             continue
         for place in places:
             counts[place] += 1
+    if left:
+        parts = [_parts(trace) for trace in traces]
+        seen = min(map(len, parts)) - 1
+        if seen and all(len({part[-1][:2] for part in some}) == 1 for some in zip(*(mine[:seen] for mine in parts))):
+            ends = 1 if len(set(map(len, parts))) == 1 else 0        # of a sample that is cut, warps may have come to different places
+            return [(longest, [entry for some in zip(*(mine[:seen + ends] for mine in parts)) for entry in _woven(some)])]
     return [(longest, list(zip(traces[longest], counts, strict=True))), *left]
+
+
+def _whole_warps(trace: list[Step]) -> list[Step]:
+    """A trace in which lanes that came to a named barrier one after the other come with the last of them, and wait for it once."""
+    found: list[Step | None] = []
+    parted: dict[tuple[int, int], int] = {}              # barriers at which some lanes of the warp are: where that is told
+    for entry in trace:
+        if entry[0] == T.NAMED and entry[3] < WARP:
+            before = parted.pop(entry[1:3], None)
+            if before is not None:
+                entry, found[before] = (*entry[:3], entry[3] + found[before][3], *entry[4:]), None          # type: ignore[index]
+            if entry[3] < WARP:
+                parted[entry[1:3]] = len(found)
+        elif entry[0] == T.NAMED_WAIT and found and found[-1] == entry:
+            continue
+        found.append(entry)
+    return [entry for entry in found if entry is not None]
+
+
+def _parts(trace: list[Step]) -> list[list[Step]]:
+    """A trace up to each of its products, and the rest."""
+    ends = [k + 1 for k, entry in enumerate(trace) if entry[0] in (T.WGMMA, T.PRODUCTS)]
+    return [trace[start:end] for start, end in zip([0, *ends], [*ends, len(trace)], strict=True)]
+
+
+def _key(entry: Step) -> Step:
+    """What tells entries apart that several warps make."""
+    return entry[:4] if entry[0] in COUNTED else entry[:3]
+
+
+def _woven(parts: Sequence[list[Step]]) -> list[tuple[Step, int]]:
+    """Short pieces of several warps as one, each entry with the number of warps that make it; what the longest lacks is where others have it."""
+    longest = max(range(len(parts)), key=lambda k: len(parts[k]))
+    whole, counts = list(parts[longest]), [1] * len(parts[longest])
+    for k, part in enumerate(parts):
+        if k == longest:
+            continue
+        moved = 0                                        # what was put into `whole` by this part
+        for way, start, end, first, last in SequenceMatcher(None, list(map(_key, whole)), list(map(_key, part)), autojunk=False).get_opcodes():
+            if way == "equal":
+                for place, entry in zip(range(start + moved, end + moved), part[first:last], strict=True):
+                    counts[place] += 1
+                    if entry[0] == T.WAIT and entry[3] < whole[place][3]:
+                        whole[place] = entry             # what it found was further than what it waited for
+            else:
+                whole[start + moved:start + moved] = part[first:last]
+                counts[start + moved:start + moved] = [1] * (last - first)
+                moved += last - first
+    return list(zip(whole, counts, strict=True))
 
 
 def _inside(part: list[Step], whole: list[Step]) -> list[int] | None:
@@ -68,6 +132,11 @@ def _inside(part: list[Step], whole: list[Step]) -> list[int] | None:
         places.append(at)
         at += 1
     return places
+
+
+def _holds(instr: Instr) -> bool:
+    """Whether ptxas moves no wait over an instruction: a barrier of lanes that are not known before."""
+    return instr.op == "bar" and "warp" in instr.mods and isinstance(instr.operands[0], Reg)
 
 
 class Pricer:
@@ -93,18 +162,33 @@ class Pricer:
     def steps(self, merged: list[tuple[Step, int]]) -> list[Step]:
         """Entries as steps: what is computed before an event stands before it."""
         out: list[Step] = []
-        at, end, warps = 0, 0, 1
+        at, end, warps, floor = 0, 0, 1, 0
         for entry, count in merged:
             if entry[0] == T.BLOCK:
                 self._compute(out, at, end, warps)
+                if end and (self.body[end - 1].op == "bra" or any(map(_holds, self.body[at:end]))):
+                    floor = len(out)
                 (at, end), warps = self.spans[entry[2]], count
                 continue
-            index = self._place(entry, at, end)
-            self._compute(out, at, min(max(index, at), end), warps)
-            at = min(max(index, at), end)
-            out.append((*entry, count))
+            start, at = at, min(max(self._place(entry, at, end), at), end)
+            self._compute(out, start, at, warps)
+            if any(map(_holds, self.body[start:at])):
+                floor = len(out)
+            if entry[0] == T.PRODUCTS:
+                out.insert(self._early(out, floor), (*entry, count))
+            else:
+                out.append((*entry, count))
+            floor = len(out)
         self._compute(out, at, end, warps)
         return out
+
+    def _early(self, out: list[Step], floor: int) -> int:
+        """Where ptxas puts a wait for products: as early as it may, over arithmetic that does not use them, but over no memory and no branch. The machine code of
+        attention/forward.cu has the wait for the values before the softmax that stands before it in the source."""
+        at = len(out)
+        while at > floor and out[at - 1][0] == COMPUTE and not (out[at - 1][1].port or out[at - 1][1].loaded or out[at - 1][1].stored):
+            at -= 1
+        return at
 
     def _place(self, entry: Step, at: int, end: int) -> int:
         """The instruction of an entry in the rest of its block; `end` for one that stands at the head of the next."""

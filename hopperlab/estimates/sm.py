@@ -15,11 +15,12 @@ from .boards import Board
 from .programs import COMPUTE, Actor
 from .together import STEP
 from .trace import Step
+from .units import NEVER, Multiprocessor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-NEVER = float("inf")
+WORKED = 64.0                # issue slots of a warp between products, from which on it has worked on their sums
 
 
 @dataclass
@@ -60,39 +61,9 @@ class Barrier:
 
 
 @dataclass
-class Unit:
-    """Serves one request after the other; busy: cycles served."""
-
-    free: float = 0.0
-    busy: float = 0.0
-
-    def serve(self, at: float, cycles: float) -> float:
-        """When a request that comes at `at` is through."""
-        self.free = max(self.free, at) + cycles
-        self.busy += cycles
-        return self.free
-
-
-class Multiprocessor:
-    """The units of an SM."""
-
-    def __init__(self) -> None:
-        self.schedulers, self.mma, self.special = ([Unit() for _ in range(4)] for _ in range(3))
-        self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
-        self.loaded = self.pushed = self.arrived = 0.0
-        self.ahead = 0.0                 # cycles between k-blocks' loads and the end of the first wait for them, in all
-        self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
-
-    def took(self, asked: float, at: float, part: float = 1.0) -> None:
-        """What was asked for at `asked` is used from `at` on: a k-block, or a part of one."""
-        if asked < NEVER:
-            self.ahead += part * (at - asked)
-
-
-@dataclass
 class Runner:
     """An actor as it runs on an SM. open: when what is open is done, by kind; groups, reads: when what was committed is done, and when its copies to shared
-    memory were begun (NEVER: none)."""
+    memory were begun (NEVER: none); worked: issue slots of a warp since its last product."""
 
     actor: Actor
     sm: Multiprocessor
@@ -105,6 +76,7 @@ class Runner:
     met: dict[Any, tuple[int, bool]] = field(default_factory=dict)
     copies: float = 0.0
     later: float = 0.0
+    worked: float = 0.0
     wrote: bool = False
     over: bool = False
 
@@ -178,13 +150,16 @@ class Simulation:
 
     # --- instructions -----------------------------------------------------------------------------------------------
     def _compute(self, runner: Runner, cost: Any, warps: int) -> None:
-        sm, at, first = runner.sm, runner.at, runner.actor.first
+        sm, at, first, others = runner.sm, runner.at, runner.actor.first, self.numbers["others_ready"]
+        runner.worked += cost.issue
         end = at + cost.chain
         for k in range(min(4, warps)):
             part = (first + k) % 4
-            end = max(end, sm.schedulers[part].serve(at, cost.issue))
+            end = max(end, sm.schedulers[part].share(at, cost.issue, others))
             if cost.tensor:
                 end = max(end, sm.mma[part].serve(at, cost.tensor) - self.numbers["mma_ahead"])
+            if cost.alu:
+                end = max(end, sm.alu[part].share(at, cost.alu, others))
             if cost.special:
                 end = max(end, sm.special[part].serve(at, cost.special))
         if cost.port:
@@ -202,7 +177,8 @@ class Simulation:
         if cost.stored:
             runner.wrote = True
             self.store_ends.append((sm.stores.serve(at, cost.stored * warps / self.memory.lane_store), cost.stored * warps))
-            end = max(end, sm.stores.free - self.numbers["store_queue"] / self.memory.lane_store)
+            taken = sm.stores.free - self.numbers["store_queue"] / self.memory.lane_store
+            end, sm.port.free = max(end, taken), max(sm.port.free, taken)
         runner.at = end
 
     def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane", more: float = 0.0) -> float:
@@ -229,6 +205,9 @@ class Simulation:
             self.tile_marks.setdefault((runner.actor.slot, runner.actor.first), []).append(runner.at)
         info = self.operations(step[1]).info
         cycles = self.board.wgmma_cycles(info.n, bool(info.rs)) * step[-1] / 4 * self.numbers["wgmma_fed"]
+        if runner.worked > WORKED and "wgmma" not in runner.open and not runner.groups.get("wgmma"):
+            cycles += self.numbers["wgmma_anew"] * step[-1] / 4
+        runner.worked = 0.0
         end = runner.sm.tensor.serve(runner.at, cycles)
         runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
         runner.at = max(runner.at + self.numbers["wgmma_issue"], end - self.numbers["wgmma_ahead"])

@@ -69,6 +69,7 @@ class Recorder(Listener):
         self.draws, self.counter = None if draws is None else list(draws), -1
         self.runs, self.multiplies = 0, False
         self.polls: dict[int, set[int]] = {}
+        self.parted: dict[int, dict[int, list[int]]] = {}       # of warps whose lanes stand at different places: how often each lane has run a block since
         self.stores: set[int] = set()                # warps that have written since their last product
         self.tiles: dict[int, int] = {}              # of warps that write: tiles written
         self.warps: list[list[Step]] = [[] for _ in range(machine.slots * machine.warps)]
@@ -89,6 +90,8 @@ class Recorder(Listener):
     def running(self, C: Cohort, block: Block) -> None:
         """A block. Raises Enough when there are as many as are wanted."""
         entry, warps = (BLOCK, -1, block.id), self.M.units(C).gw.tolist()
+        if self.parted or not self.M.whole(C):
+            warps = self._fresh(C, warps, block.id)
         if self.M.translation.watches(block.id):
             warps = self._once(warps, block.id)
         for warp in warps:
@@ -97,6 +100,25 @@ class Recorder(Listener):
         seen = (max if self.enough > TILES else min)(self.tiles.values(), default=0)
         if self.runs > self.most and (self.runs > FURTHEST * self.most or not self.multiplies or seen >= self.enough):
             raise Enough
+
+    def _fresh(self, C: Cohort, warps: list[int], block: int) -> list[int]:
+        """Warps of which no other lanes have run this block as often since they parted: on the chip they run it together."""
+        units, fresh = self.M.units(C), []
+        lanes = (C.gids & 31).tolist()
+        counts = [32] * len(warps) if units.counts is None else units.counts.tolist()
+        for warp, start, count in zip(warps, units.starts.tolist(), counts):
+            if count == 32:
+                self.parted.pop(warp, None)
+                fresh.append(warp)
+                continue
+            mine = lanes[start:start + count]
+            runs = self.parted.setdefault(warp, {}).setdefault(block, [0] * 32)
+            often = max(runs[lane] for lane in mine) + 1
+            if often > max(runs):
+                fresh.append(warp)
+            for lane in mine:
+                runs[lane] = often
+        return fresh
 
     def _once(self, warps: list[int], block: int) -> list[int]:
         """Warps that run a block of a polling loop for the first time since they came to the loop."""
