@@ -105,11 +105,11 @@ def test_stored_recording_keeps_the_schema(board, name):
             assert measured.ratio_min <= measured.ratio <= measured.ratio_max
         if measured.wrong is not None:
             assert measured.outcome == ("right" if measured.wrong == 0 else "wrong" if measured.wrong == measured.runs else "sometimes wrong")
-        # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. One fp8 configuration
-        # that is only tried spills more.
+        # Lesson 11 measures what spills cost; attention keeps a word or two of what it needs between tiles in local memory. In fp8 blocks of 192 keys whose
+        # wait for the values is held keep up to 15 words there, and are the fastest all the same.
         # Roles shows spills; a choice of the kernel that is gone made one configuration of the search spill a word. A tile that Triton is given too few
         # warps for spills, and is recorded for that.
-        most = 8 if name == "attention" else 160 if name == "triton_roles" else 32 if name == "attention_fp8" and measured.kernel != "final" else 0
+        most = 8 if name == "attention" else 160 if name == "triton_roles" else 60 if name == "attention_fp8" else 0
         assert not measured.spills or measured.spills <= most or name in ("roles", "search_attention")
 
 
