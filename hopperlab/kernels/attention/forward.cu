@@ -10,7 +10,7 @@
 // - CONSUMERS 2 (or 3): while one warpgroup computes exponentials, another one may multiply;
 // - TURNS: they take turns by named barriers (ping-pong), so that it is not left to chance;
 // - OVERLAP: the next block's scores are started before this block's softmax, inside each warpgroup, and the values of the
-//   block before with them. (Waited for behind it; but ptxas moves that wait up, and held back it is slower: recordings/README.md.)
+//   block before with them. (Waited for behind it; but ptxas moves that wait up, and held back it is mostly slower: recordings/README.md.)
 // - a grid smaller than the number of tiles (persistent CTAs): the producer fetches the next tile's keys and queries while the
 //   consumers still divide and store this tile's o. Tiles differ in length, so each CTA takes the next one when it has done its own:
 //   the producer draws a number from `counter` and hands it to the consumers as it hands them data.
