@@ -17,7 +17,7 @@ from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
 from .sm import Memory, Simulation
 from .together import HALF
-from .units import Multiprocessor
+from .sm_units import Multiprocessor
 
 if TYPE_CHECKING:
     from .sample import Sample

@@ -15,7 +15,7 @@ from .boards import Board
 from .programs import COMPUTE, Actor
 from .together import STEP
 from .trace import Step
-from .units import NEVER, Multiprocessor
+from .sm_units import NEVER, Multiprocessor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,13 +14,14 @@ from hopperlab import emulator
 from hopperlab.emulator.hazards import watch
 from hopperlab.emulator.machine import events
 from hopperlab.emulator.observe import access_tracer, counting, deadlock, progress, tracer, work
+from hopperlab.estimates import order, trace, wave
 from support.emulated import run_ptx
 
 ROOT = Path(emulator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-LISTENERS = sorted({*watch.checks(), *(one for module in (watch, access_tracer, counting, deadlock, progress, tracer, work) for _,
-                                       one in inspect.getmembers(module, inspect.isclass)
-                                       if issubclass(one, events.Listener) and one is not events.Listener)}, key=lambda one: one.__name__)
+OF_EMULATOR = {one for module in (watch, access_tracer, counting, deadlock, progress, tracer, work) for _, one in inspect.getmembers(module, inspect.isclass)
+               if issubclass(one, events.Listener) and one is not events.Listener}
+LISTENERS = sorted({*watch.checks(), *OF_EMULATOR, order.Loads, trace.Recorder, wave.Loads}, key=lambda one: (one.__name__, one.__module__))
 
 
 def name_of(path: Path) -> str:

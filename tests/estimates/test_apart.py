@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, cut, estimating, recorded, sample, sm, units, wave
+from hopperlab.estimates import boards, chip, cut, estimating, recorded, sample, sm, sm_units, wave
 from hopperlab.estimates import trace as T
 from hopperlab.estimates.boards import Constant
 from hopperlab.estimates.programs import Actor, programs
@@ -80,14 +80,14 @@ def test_how_far_ahead_loads_run_is_counted_until_they_are_used():
     group = [(T.CP_ASYNC, 0, 1024, 1), (T.COMMIT, -1, False, 1), (T.GROUPS, -1, False, 0, False, 1)]
     steps_ = [*load, *group, *[(T.WGMMA, 0, 4)] * 40, (T.COMMIT, -1, "wgmma", 4), (T.PRODUCTS, 0, 0, 4), (T.WAIT, 0, 0, 1, 1)]
     found = sm.Simulation(H100, MEMORY, {0: 1}, 8, 4, lambda index: SimpleNamespace(info=SimpleNamespace(n=256, rs=False)))
-    one = units.Multiprocessor()
+    one = sm_units.Multiprocessor()
     found.start([Actor(0, 0, 4, steps_)], 0, 0, one, 0.0, 1)
     found.run()
     assert 40 * 128 < one.ahead < 40 * 128 + 2500, "the group's latency once, and the load's until the products are done"
 
 
 def test_each_warp_that_waits_for_its_copies_waits_for_a_part_of_a_k_block():
-    one = units.Multiprocessor()
+    one = sm_units.Multiprocessor()
     one.took(100.0, 1100.0, 0.25)
     one.took(sm.NEVER, 1100.0)
     assert one.ahead == 250

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, programs, sample, sm, trace as T, units
+from hopperlab.estimates import boards, programs, sample, sm, trace as T, sm_units
 from hopperlab.estimates.costs import Cost, price
 from hopperlab.emulator.program import Program
 from hopperlab.measure.launches import attention, attention_fp8
@@ -72,7 +72,7 @@ def test_traces_that_part_are_woven_together():
 
 
 def test_a_short_request_is_not_behind_all_of_a_long_one():
-    unit = units.Unit()
+    unit = sm_units.Unit()
     assert unit.share(0.0, 200.0, 2) == 200.0
     assert unit.share(10.0, 6.0, 2) == 10 + 6 + 12 and unit.free == 206.0         # two others' turns, not 190 cycles; the work stays
     assert unit.share(300.0, 6.0, 2) == 306.0 and unit.busy == 212.0
@@ -82,7 +82,7 @@ def test_a_short_request_is_not_behind_all_of_a_long_one():
 def test_products_take_longer_to_begin_anew_after_work_on_their_sums(between, more):
     info = SimpleNamespace(info=SimpleNamespace(n=128, rs=False))
     found = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: info)
-    one, product = units.Multiprocessor(), [(T.WGMMA, 0, 4), (T.COMMIT, -1, "wgmma", 4)]
+    one, product = sm_units.Multiprocessor(), [(T.WGMMA, 0, 4), (T.COMMIT, -1, "wgmma", 4)]
     steps = [*product, (T.PRODUCTS, 0, 0, 4), (programs.COMPUTE, Cost(issue=between), 4), *product]
     found.start([programs.Actor(0, 0, 4, steps)], 0, 0, one, 0.0, 1)
     found.run()

@@ -8,7 +8,7 @@ import pytest
 
 import hopperlab as hl
 from hopperlab import cli
-from hopperlab.estimates import accuracy, boards, clock, readings, recorded, steps, units
+from hopperlab.estimates import accuracy, boards, clock, readings, recorded, steps, sm_units
 from hopperlab.measure import recordings
 
 H200, H100 = map(boards.board, ("h200", "h100"))
@@ -164,7 +164,7 @@ def test_clocks_are_near_those_that_were_counted(board):
 def test_bytes_that_are_multicast_arrive_in_each_sm():
     from hopperlab.estimates import sm, trace
     from hopperlab.estimates.programs import Actor
-    sms = [units.Multiprocessor(), units.Multiprocessor()]
+    sms = [sm_units.Multiprocessor(), sm_units.Multiprocessor()]
     found = sm.Simulation(H200, sm.Memory(l2=8.0, store=1.0, lane_store=1.0, dram=8.0), {}, 8, 4, {}.__getitem__)
     load = (trace.LOAD, -1, 4096, [(0, 4096, 0), (8, 4096, 1)], 0, False, 1)
     for slot, steps_of in ((0, [load]), (1, [])):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, sample, sm, trace, units, wave
+from hopperlab.estimates import boards, chip, sample, sm, trace, sm_units, wave
 from hopperlab.estimates.programs import Actor
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import gemm
@@ -84,7 +84,7 @@ def test_those_that_turn_find_the_end_of_k_in_the_l2():
 def test_products_take_longer_where_copies_bring_what_they_multiply():
     info = SimpleNamespace(info=SimpleNamespace(n=128, rs=False))
     found = sm.Simulation(H100, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: info)
-    one = units.Multiprocessor()
+    one = sm_units.Multiprocessor()
     found.start([Actor(0, 0, 4, [(trace.WGMMA, 0, 4)])], 0, 0, one, 0.0, 1)
     found.run()
     assert one.tensor.busy == pytest.approx(H100.wgmma_cycles(128, False) * H100.number("wgmma_fed"))
@@ -94,5 +94,5 @@ def test_a_load_from_memory_waits_for_the_l2_or_for_memory():
     numbers = {name: H100.number(name) for name in ("tma_latency_l2", "tma_latency_memory")}
     for waited in (0.0, 100.0, 5000.0):
         run = sm.Simulation(H100, sm.Memory(1e9, 1.0, 1.0, 1.0, cold=1e9, waited=waited), {}, 8, 4, lambda index: None)
-        there = run._fetch(units.Multiprocessor(), 0.0, 128.0, "tma")
+        there = run._fetch(sm_units.Multiprocessor(), 0.0, 128.0, "tma")
         assert there == pytest.approx(numbers["tma_latency_l2"] + max(waited, numbers["tma_latency_memory"] - numbers["tma_latency_l2"]), abs=1)

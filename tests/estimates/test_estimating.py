@@ -13,7 +13,7 @@ import pytest
 import hopperlab as hl
 from hopperlab import cli
 from hopperlab.emulator import EmulatorError
-from hopperlab.estimates import boards, chip, sample, sm, steps, trace, units
+from hopperlab.estimates import boards, chip, sample, sm, steps, trace, sm_units
 from hopperlab.estimates.costs import Cost
 from hopperlab.estimates.cut import progress
 from hopperlab.estimates.estimating import bound, estimate_launch
@@ -204,7 +204,7 @@ def loads(memory, count=8, nbytes=4096, more=0):
     """Cycles until loads of one actor have left L2 and memory."""
     steps = [(trace.LOAD, -1, nbytes, [], more, False, 1)] * count
     found = sm.Simulation(H200, memory, {}, 8, 4, {}.__getitem__)
-    found.start([Actor(0, 0, 1, steps)], 0, 0, units.Multiprocessor(), 0.0, 1)
+    found.start([Actor(0, 0, 1, steps)], 0, 0, sm_units.Multiprocessor(), 0.0, 1)
     found.run()
     return found.load_ends[-1][0]
 
@@ -227,7 +227,7 @@ def test_loads_of_lanes_take_turns_with_those_of_the_copy_engine():
     for ahead, nbytes in ((0, 1024), (128, 1024), (0, 65536)):
         actors = [Actor(0, 0, 1, [(trace.LOAD, -1, 4096, [], 0, 1)] * ahead), Actor(0, 4, 1, [(COMPUTE, Cost(chain=1e4), 1), (COMPUTE, Cost(loaded=nbytes), 1)])]
         found = sm.Simulation(H200, sm.Memory(l2=1.0, store=1.0, lane_store=1.0, dram=1e6), {}, 8, 8, {}.__getitem__)
-        found.start(actors, 0, 0, units.Multiprocessor(), 0.0, 1)
+        found.start(actors, 0, 0, sm_units.Multiprocessor(), 0.0, 1)
         found.run()
         ends[ahead, nbytes] = found.cta_ends[(0, 0)]
     assert ends[128, 1024] == pytest.approx(ends[0, 1024], rel=0.01)
@@ -244,7 +244,7 @@ def test_the_first_load_of_an_sm_goes_out_later():
 def run(board, memory, count=64):
     """When loads of one actor have come."""
     found = sm.Simulation(board, memory, {}, 8, 4, {}.__getitem__)
-    found.start([Actor(0, 0, 1, [(trace.LOAD, -1, 4096, [], 0, 1)] * count)], 0, 0, units.Multiprocessor(), 0.0, 1)
+    found.start([Actor(0, 0, 1, [(trace.LOAD, -1, 4096, [], 0, 1)] * count)], 0, 0, sm_units.Multiprocessor(), 0.0, 1)
     found.run()
     return found.load_ends
 

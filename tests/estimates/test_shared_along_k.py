@@ -7,7 +7,7 @@ import pytest
 
 import hopperlab as hl
 from hopperlab.emulator.ops import copy_loads
-from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, sm, units
+from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, sm, sm_units
 from hopperlab.estimates.programs import Actor, programs
 from hopperlab.estimates.together import STEP, Together
 from hopperlab.estimates import trace as T
@@ -166,11 +166,11 @@ def test_sums_that_are_handed_over_take_their_time(found):
 
 def test_an_sm_loads_from_memory_what_its_place_in_the_launch_says():
     memory = sm.Memory(1e9, 1.0, 1.0, 1.0, missed=0.5, steps=(1.0, 0.0))
-    one, waits = units.Multiprocessor(), sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)
+    one, waits = sm_units.Multiprocessor(), sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)
     for _ in range(4):
         waits._fetch(one, 0.0, STEP / 2, "tma")
     assert one.dram.busy == STEP, "the first STEP bytes, and none of the next"
-    slow, rows = units.Multiprocessor(), sm.Simulation(H100, replace(memory, l2=10.0, missed=0.0, steps=(), rows=20.0), {}, 8, 4, lambda index: None)
+    slow, rows = sm_units.Multiprocessor(), sm.Simulation(H100, replace(memory, l2=10.0, missed=0.0, steps=(), rows=20.0), {}, 8, 4, lambda index: None)
     for more in (0.0, 10.0, 300.0):
         rows._fetch(slow, 0.0, 100.0, "tma", more)
     assert slow.l2.busy == 10 + 10 + 20, "rows take longer only where they take more than what the L2 is asked for"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, estimating, sample, sm, units
+from hopperlab.estimates import boards, chip, estimating, sample, sm, sm_units
 from hopperlab.estimates import trace as T
 from hopperlab.estimates.costs import Cost
 from hopperlab.estimates.programs import COMPUTE, Actor
@@ -22,7 +22,7 @@ def end(steps, where, board=H100, slots=1, warps=4):
     """Cycles until actors that do the same, one in each CTA of a cluster, have ended."""
     found = sm.Simulation(board, where, {}, 8, warps, lambda index: SimpleNamespace(info=SimpleNamespace(n=256, rs=False)))
     for slot in range(slots):
-        found.start([Actor(slot, 0, warps, steps)], 0, slot, units.Multiprocessor(), 0.0, slots)
+        found.start([Actor(slot, 0, warps, steps)], 0, slot, sm_units.Multiprocessor(), 0.0, slots)
     found.run()
     return max([*found.cta_ends.values(), *(at for at, _ in found.load_ends)])
 

@@ -67,7 +67,8 @@ def _told_at_once(M, C, info, target, maps, mask, coords) -> bool:
     if (fields.interleave != "none" or (offset % 128).any() or (starts[0] * fields.elem_bytes % 16).any() or (offset < 0x400).any()
             or (offset + smem_bytes(fields) > M.shared_limit).any()):
         return False
-    M.tell.boxes_read(C.gids, *box_spans(fields, starts))
+    places, nbytes = box_spans(fields, starts)
+    M.tell.boxes_read(C.gids, places, nbytes)
     return True
 
 
