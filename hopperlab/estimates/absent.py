@@ -12,13 +12,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..emulator.compile.translated import Block
+    from ..emulator.launch import Plan
     from ..emulator.machine.cohort import Cohort
 
 MOST = 10_000                # flags that are raised, before what waits for them counts as waiting for ever
 
+POLLING = {"acquire", "relaxed", "volatile"}
+
 
 class Awaited(Exception):
     """A sampled CTA waits for one that is not in the sample."""
+
+
+def polls(launch: Plan) -> bool:
+    """Whether a kernel has a loop that goes on by flags in global memory, for which its CTAs may wait; not one by a counter that CTAs add to themselves."""
+    made = launch.program.translation(launch.name)
+    spans = [made.spans[block] for loop in made.loops for block in loop.blocks]
+    looks = any(instr.op == "ld" and not POLLING.isdisjoint(instr.mods) and "shared" not in instr.mods for start, end in spans for instr in made.function.body[start:end])
+    return looks and not any(instr.op == "atom" and "shared" not in instr.mods for instr in made.function.body)
 
 
 class Absent(Listener):

@@ -7,7 +7,6 @@ and runs a number of blocks per tile which grows with its k-blocks. Of kernels w
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from ..emulator.observe.deadlock import Deadlock
 from ..emulator.observe.work import Work
 from ..emulator.program import Program
 from ..emulator.session import Session
+from .skeleton import control_flow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 MOST_WORK = 20_000_000       # of a run of the drawing warps (emulator/observe/work.py)
 SPREAD = (0.5, 0.2, 0.7, 0.35)      # of tiles by length: those that a sampled CTA is given
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
-LEFT_OUT = "wgmma|cp|fence|setmaxnreg|bar|barrier|prefetch|prefetchu|applypriority|discard|st|red|stmatrix|mbarrier"
-STATEMENT = re.compile(rf"^(\s*(?:@!?%\w+\s+)?)({LEFT_OUT})\.([^;]*);", re.MULTILINE)
-
-KEPT = re.compile(r"mbarrier\.init|cp\.async\.bulk(\.tensor\.\dd)?\.shared")
 
 
 @dataclass(frozen=True)
@@ -64,17 +60,6 @@ class Lengths:
         """Numbers that a CTA draws, one of those that all together draw at a time, each time at another place of theirs."""
         ctas, count = len(self.first), len(self.drawn)
         return [start + int(min(ctas, count - start) * (GOLDEN * turn % 1)) for turn, start in enumerate(range(0, count, ctas), 1)]
-
-
-def skeleton(ptx: str, loads: bool = False) -> str:
-    """PTX of the control flow alone: no copies, products, stores and barriers; a wait for an mbarrier is over at once. loads: with tensor and bulk loads."""
-    def left(found: re.Match[str]) -> str:
-        lead, op, rest = found.groups()
-        if loads and KEPT.match(f"{op}.{rest}"):
-            return found[0]
-        waits = re.match(r"(?:try_wait|test_wait)\.\S+\s+([%\w$]+)", rest) if op == "mbarrier" else None
-        return f"{lead}setp.eq.u32 {waits[1]}, 0, 0;" if waits else ""
-    return STATEMENT.sub(left, ptx)
 
 
 class Undone(Listener):
@@ -153,7 +138,7 @@ def lengths(launch: Plan, warps: int = 1) -> Lengths | None:
     shape = launch.geometry
     if not any(instr.op == "atom" and "add" in instr.mods for instr in launch.body):
         return None
-    program = Program(skeleton(launch.program.ptx), launch.program.resources)
+    program = Program(control_flow(launch.program.ptx), launch.program.resources)
     few = geometry(shape.grid, min(shape.threads, 32 * warps), 32, shape.per_cta[2], shape.cluster if shape.explicit_cluster else None)
     heard: list[Any] = []
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What memory brings where CTAs begin at different places of the same tiles (tiles shared along k): the loads of all CTAs in order, through an L2.
 
-The loading warps run alone, their waits over at once (draws.py). CTAs go on at the same pace, by the bytes that they ask for; what an L2 has given
-up since it was last asked for comes again, the least recent first.
+The loading warps run alone, their waits over at once (skeleton.py). CTAs go on at the same pace, by the bytes that they ask for; the L2 gives up any of its lines
+with the same chance, so that whatever was asked for since, something of it is left.
 """
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,22 +16,41 @@ from ..emulator.hazards.findings import Findings
 from ..emulator.launch import Plan, geometry
 from ..emulator.machine.in_flight import Landing
 from ..emulator.observe.deadlock import Deadlock
-from ..emulator.observe.work import Work
 from ..emulator.program import Program
 from ..emulator.session import Session
-from .draws import Undone, skeleton
+from ..hopper.tile import box_spans
+from .draws import Undone
+from .skeleton import loading
 from .together import HALF, STEP
-from .trace import Enough
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from ..emulator.machine.cohort import Cohort
     from ..emulator.machine.in_flight import BarrierOp
 
 LAST = 0.1                   # of the loads of a CTA
-EVERY = 1 << 40              # all loads
-MOST_WORK = 80_000_000       # of a run of the loading warps (emulator/observe/work.py)
+MOST_LOADS = 2_500_000       # of all CTAs, which are followed through the L2
+MOST_TURNS = 20_000          # of loops and branches between two loads: who runs longer waits for what the other warps do
+QUANTUM = 1 << 14            # bytes of each CTA's loads that are through the L2 at once
+
+
+@dataclass(frozen=True)
+class Loads:
+    """Loads of CTAs: how many each has in all, `counts`, and how many of these, the first ones, are `kept`: one CTA after the other, by address and bytes."""
+
+    counts: NDArray[Any]
+    kept: NDArray[Any]
+    places: NDArray[Any]
+    nbytes: NDArray[Any]
+
+    def before(self) -> NDArray[Any]:
+        """Bytes that its CTA has asked for before each."""
+        asked = np.cumsum(self.nbytes) - self.nbytes
+        starts = np.cumsum(self.kept) - self.kept
+        return asked - np.repeat(asked[np.minimum(starts, len(asked) - 1)], self.kept)
 
 
 class Nothing(Landing):
@@ -44,129 +62,146 @@ class Nothing(Landing):
         """A copy to shared memory."""
 
 
-class Loads(Undone):
-    """Loads by tensor maps and in bulk, by CTA and in its order: (place, bytes). enough: loads of each, after which the rest is not looked at."""
+class NotAlone(ValueError):
+    """The loading warps cannot run without the others."""
 
-    def __init__(self, machine: Any, enough: int):
+
+class Heard(Undone):
+    """Listens to tensor and bulk loads. kept: loads of each CTA that are kept, those after them are counted."""
+
+    def __init__(self, machine: Any, kept: int):
         super().__init__()
-        self.machine, self.enough = machine, enough
+        self.machine, self.kept = machine, kept
         self.counts = np.zeros(machine.slots, np.int64)
-        self.told: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []         # (CTAs, places, bytes)
+        self.told: dict[int, list[tuple[Any, int, NDArray[Any], list[NDArray[Any]]]]] = {}         # by fields: (these, number of the first, CTAs, coordinates)
+        self.spans: list[tuple[int, int, int, int]] = []                                           # (number, CTA, place, bytes)
+        self.number = self.turns = 0
 
-    @property
-    def found(self) -> list[list[tuple[int, float]]]:
-        """Those of each CTA."""
-        if not self.told:
-            return [[] for _ in self.counts]
-        slots, places, nbytes = (np.concatenate(part) for part in zip(*self.told, strict=True))
-        order = np.argsort(slots, kind="stable")
-        every = list(zip(places[order].tolist(), nbytes[order].astype(float).tolist(), strict=True))
-        ends = np.cumsum(self.counts).tolist()
-        return [every[start:end] for start, end in zip([0, *ends], ends)]
+    def runs_on(self) -> None:
+        """Warps start, or jump back. Raises NotAlone for those that wait for ever."""
+        self.turns += 1
+        if self.turns > MOST_TURNS:
+            raise NotAlone("its loads cannot be followed without what else it does: the loading warp waits for other warps")
 
-    def boxes_read(self, gids: NDArray[Any], places: NDArray[Any], nbytes: NDArray[Any]) -> None:
-        """Loads, or tensor loads of several CTAs at once."""
-        slots = gids // (32 * self.machine.warps)
-        self.told.append((slots, places, nbytes))
-        np.add.at(self.counts, slots, 1)
-        if self.counts.min() >= self.enough:
-            raise Enough
+    def _keeps(self, slots: NDArray[Any]) -> NDArray[Any] | None:
+        """Counts loads of these CTAs; which of them are kept, None for all."""
+        self.turns = 0
+        self.counts += np.bincount(slots, minlength=len(self.counts))
+        self.number += len(slots)
+        if self.number < self.kept:                       # no CTA can have more
+            return None
+        return self.counts[slots] <= self.kept
+
+    def boxes_read(self, gids: NDArray[Any], fields: Any, starts: list[NDArray[Any]]) -> None:
+        """Tensor loads of several CTAs at once."""
+        slots, number = gids // (32 * self.machine.warps), self.number
+        kept = self._keeps(slots)
+        if kept is None or kept.all():
+            self.told.setdefault(id(fields), []).append((fields, number, slots, [start.copy() for start in starts]))
+        elif kept.any():
+            self.told.setdefault(id(fields), []).append((fields, number, slots[kept], [start[kept] for start in starts]))
 
     def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
         """A tensor load."""
         width = max(0, rows.last - rows.first) * fields.elem_bytes
-        self.boxes_read(np.array([gid]), np.array([int(rows.address[0]) + rows.first * fields.elem_bytes]), np.array([len(rows.address) * width]))
+        self._span(gid, int(rows.address[0]) + rows.first * fields.elem_bytes, len(rows.address) * width)
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load."""
-        self.boxes_read(np.array([gid]), np.array([allocation.address + first]), np.array([nbytes]))
+        self._span(gid, allocation.address + first, nbytes)
+
+    def _span(self, gid: int, place: int, nbytes: int) -> None:
+        slot, number = gid // (32 * self.machine.warps), self.number
+        kept = self._keeps(np.array([slot]))
+        if kept is None or kept[0]:
+            self.spans.append((number, slot, place, nbytes))
 
     def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
         """An atomic addition."""
         self.keep(parts, info.nbytes)
 
+    def loads(self) -> Loads:
+        """All that were heard."""
+        parts = [np.array(self.spans, np.int64).reshape(-1, 4).T]
+        for told in self.told.values():
+            numbers = np.concatenate([np.arange(number, number + len(slots)) for _, number, slots, _ in told])
+            starts = [np.concatenate(each).astype(np.int64) for each in zip(*(starts for *_, starts in told), strict=True)]
+            parts.append(np.stack([numbers, np.concatenate([slots for _, _, slots, _ in told]), *box_spans(told[0][0], starts)]))
+        numbers, slots, places, nbytes = np.concatenate(parts, axis=1)
+        order = np.lexsort((numbers, slots))
+        return Loads(self.counts, np.bincount(slots, minlength=len(self.counts)), places[order], nbytes[order].astype(float))
 
-class NotAlone(ValueError):
-    """The loading warps cannot run without the others."""
 
-
-def loads(launch: Plan, ctas: NDArray[Any], enough: int) -> list[list[tuple[int, float]]]:
-    """(place, bytes) of loads of these CTAs, `enough` of each or all. Raises NotAlone where the loading warps cannot run alone."""
+def follow(launch: Plan, ctas: NDArray[Any] | None = None, most: int = MOST_LOADS) -> Loads:
+    """Loads of these CTAs, or of all of a launch, the first of each kept, so that there are `most` at most. Raises NotAlone where the loading warps cannot run alone."""
     shape = launch.geometry
-    program = Program(skeleton(launch.program.ptx, loads=True), launch.program.resources)
+    chosen = shape.cta_order if ctas is None else ctas
+    program = Program(loading(launch.program.ptx), launch.program.resources)
     few = geometry(shape.grid, min(shape.threads, 32), 32, shape.per_cta[2], shape.cluster if shape.explicit_cluster else None)
-    few = replace(few, slots=len(ctas), ctas=len(ctas))
-    few.__dict__["cta_order"] = ctas
+    few = replace(few, slots=len(chosen), ctas=len(chosen))
+    few.__dict__["cta_order"] = chosen
     heard: list[Any] = []
 
     def listen(machine: Any) -> list[Any]:
         nothing: Any = Nothing
-        bound: Any = Work
         machine.landing, machine.findings = nothing(machine), Findings(machine)
-        heard.append(Loads(machine, enough))
-        return [*heard, bound(machine), Deadlock(machine, ())]
-    session = Session(schedule="lazy", hazards_mode="collect", trace=False, check=False, limit=MOST_WORK)
+        heard.append(Heard(machine, max(1, most // len(chosen))))
+        return [*heard, Deadlock(machine, ())]
+    session = Session(schedule="lazy", hazards_mode="collect", trace=False, check=False)
     machine: Any = replace(launch, program=program, geometry=few, session=session).machine(listen)
     try:
         machine.scheduler.run()
-    except Enough:
-        pass
     except EmulatorError as problem:
         raise NotAlone(f"its loads cannot be followed without what else it does: {problem}") from None
     finally:
         heard[0].restore()
         launch.memory.release_views()
         machine.findings.close()
-    found: list[list[tuple[int, float]]] = heard[0].found
-    if not any(found):
+    if not heard[0].number:
         raise NotAlone("its first warp loads nothing")
+    found: Loads = heard[0].loads()
     return found
 
 
-def missed(found: list[list[tuple[int, float]]], size: float, step: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(bytes asked for, bytes that come from memory) through an L2 of `size` bytes, of each `step` bytes that a CTA asks for."""
-    order = []
-    for mine in found:
-        before = np.cumsum([0.0, *(nbytes for _, nbytes in mine)])
-        order += [(at, *load) for at, load in zip(before.tolist(), mine)]
-    order.sort(key=lambda load: load[0])
-    asked, brought = np.zeros((2, int(order[-1][0] / step) + 1))
-    held: OrderedDict[int, float] = OrderedDict()
-    full = 0.0
-    for at, place, nbytes in order:
-        asked[int(at / step)] += nbytes
-        if place in held:
-            held.move_to_end(place)
-            continue
-        brought[int(at / step)] += nbytes
-        held[place] = nbytes
-        full += nbytes
-        while full > size:
-            full -= held.popitem(last=False)[1]
-    return asked, brought
+def missed(found: Loads, size: float, step: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(bytes asked for, bytes that come from memory) through an L2 of `size` bytes, of each `step` bytes that a CTA asks for.
+
+    Whatever comes takes the place of any of what is there, each with the same chance: after so many bytes have come since it was asked for last, a line is there with
+    the chance exp(-bytes / size); what is expected to come is counted. What CTAs ask for at once comes once."""
+    before = found.before()
+    order = np.argsort(before, kind="stable")
+    before, places, nbytes = before[order], found.places[order], found.nbytes[order]
+    turns = (before / min(QUANTUM, step)).astype(np.int64)
+    same = np.argsort(places, kind="stable")
+    again = np.flatnonzero(places[same[1:]] == places[same[:-1]])
+    last = np.full(len(order), -1)
+    last[same[again + 1]] = turns[same[again]]
+    came = np.zeros(len(order))
+    given_up = np.zeros(int(turns[-1]) + 2)                    # before each turn: bytes that others have taken the places of
+    ends = np.searchsorted(turns, np.arange(len(given_up) - 1), "right")
+    start, full = 0, 0.0
+    for turn, end in enumerate(ends.tolist()):
+        there = np.where(last[start:end] < 0, 0.0, np.exp((given_up[last[start:end]] - given_up[turn]) / size))
+        came[start:end] = (1 - there) * nbytes[start:end]
+        full += float(came[start:end].sum())
+        start, given_up[turn + 1] = end, max(0.0, full - size)
+    steps = (before / step).astype(np.int64)
+    return np.bincount(steps, nbytes), np.bincount(steps, came)
 
 
-def asked(launch: Plan, ctas: NDArray[Any]) -> int:
-    """How many loads these CTAs have in all. Raises NotAlone where the loading warps cannot run alone."""
-    return sum(map(len, loads(launch, ctas, EVERY)))
-
-
-def together_at_last(found: list[list[tuple[int, float]]]) -> float:
+def together_at_last(found: Loads) -> float:
     """Of what CTAs ask for at last, a share of LAST of all, what the one before each asks for as well."""
-    same = every = 0.0
-    before: set[int] = set()
-    for mine in found:
-        late = mine[-max(1, int(LAST * len(mine))):]
-        same += sum(nbytes for place, nbytes in late if place in before)
-        every += sum(nbytes for _, nbytes in late)
-        before = {place for place, _ in late}
-    return same / every
+    ends = np.repeat(np.cumsum(found.kept), found.kept)
+    late = np.arange(len(found.places)) >= ends - np.repeat(np.maximum(1, (LAST * found.kept).astype(np.int64)), found.kept)
+    slots = np.repeat(np.arange(1, len(found.kept) + 1), found.kept)[late]
+    _, which = np.unique(found.places[late], return_inverse=True)
+    asked = which * (len(found.kept) + 1) + slots
+    return float(found.nbytes[late][np.isin(asked - 1, asked)].sum() / found.nbytes[late].sum())
 
 
-def brought(launch: Plan, loaded: float, each: int) -> tuple[float, list[float], float]:
+def brought(found: Loads, loaded: float) -> tuple[float, list[float], float]:
     """Bytes that memory brings for a launch that loads so many; of what each CTA asks for, STEP after STEP, which share; and of what CTAs ask for at last, what
-    neighbours do, too. The first `each` loads of a CTA are followed, those after them go on as the last third of these."""
-    found = loads(launch, launch.geometry.cta_order, each)
+    neighbours do, too. Those that were not followed go on as the last third of those that were."""
     asked_for, came = missed(found, HALF, STEP)
     late = 2 * len(came) // 3
     after = float(came[late:].sum() / asked_for[late:].sum())

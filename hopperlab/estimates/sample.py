@@ -23,7 +23,7 @@ from ..hopper import limits
 from ..runtime import arguments
 from ..runtime.emulated import Mirrors
 from . import order
-from .absent import Absent, Awaited
+from .absent import Absent, Awaited, polls
 from .draws import GOLDEN, Lengths, lengths
 from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
-DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k
+DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
+MOST_DEALT = 20_000          # and blocks that warps run there, at least
 DRAWN = 4                    # tiles that a sampled CTA draws, where tiles differ in length
 MOST_WORK = 30_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
 
@@ -77,7 +78,7 @@ class Sample:
     """What the sampled CTAs did. ctas: their linear numbers, slot by slot; total: CTAs of the launch; cluster: CTAs of one; resident: CTAs that an SM holds
     at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end.
     lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share.
-    asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0."""
+    asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0; loads: those of all CTAs, there."""
 
     plan: Plan
     machine: Any
@@ -92,6 +93,7 @@ class Sample:
     seen: tuple[float, ...] = ()
     wave: Together | None = None
     asked: int = 0
+    loads: order.Loads | None = None
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
@@ -139,8 +141,13 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         heard[0].restore()
         launch.memory.release_views()
         machine.findings.close()
-    asked = order.asked(launch, chosen) if heard[2].raised else 0
-    return Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole, asked=asked)
+    found = Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole)
+    if not heard[2].raised:
+        return found
+    if shape.ctas > limits.SMS * found.resident:
+        return replace(found, asked=int(order.follow(launch, chosen).counts.sum()))
+    loads = order.follow(launch)
+    return replace(found, loads=loads, asked=int(loads.counts[np.isin(shape.cta_order, chosen)].sum()))
 
 
 def typical(launch: Plan) -> Sample:
@@ -153,13 +160,15 @@ def typical(launch: Plan) -> Sample:
     if known is not None:
         return known
     clusters = launch.geometry.ctas // launch.geometry.cluster_ctas
+    middle = (int(GOLDEN * clusters),)
+    dealt = run(launch, middle, MOST_DEALT, enough=DEALT) if polls(launch) else None
+    if dealt is not None and dealt.asked:       # tiles are shared along k
+        return dealt
     try:
         first = run(launch, alone=True)
-    except Awaited:                             # tiles shared along k: the first CTA begins with a whole tile, and so may one in the middle
-        found = run(launch, (int(GOLDEN * clusters),), enough=DEALT)
-        if not found.asked:                     # this one waits for nobody
-            order.asked(launch, launch.geometry.cta_order[:launch.geometry.cluster_ctas])
-        return found
+    except Awaited:                             # but the one in the middle has whole ones alone
+        order.follow(launch, launch.geometry.cta_order[:launch.geometry.cluster_ctas])
+        return dealt or run(launch, middle, MOST_DEALT, enough=DEALT)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
     others = run(launch, (clusters // 2, clusters - 1))

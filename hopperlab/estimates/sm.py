@@ -90,6 +90,8 @@ class Simulation:
         self.barriers: dict[tuple[Any, ...], Barrier] = {}
         self.heap: list[tuple[float, int, Runner]] = []
         self.numbers = {name: constant.value for name, constant in board.constants.items()}
+        self.others = self.numbers["others_ready"]
+        self.products_take: dict[int, float] = {}                  # cycles, by instruction
         self.meeting = {release: board.cluster_barrier(32 * warps, release) for release in (False, True)}
         self.cta_ends: dict[tuple[int, int], float] = {}
         self.left: dict[tuple[int, int], int] = {}
@@ -150,18 +152,23 @@ class Simulation:
 
     # --- instructions -----------------------------------------------------------------------------------------------
     def _compute(self, runner: Runner, cost: Any, warps: int) -> None:
-        sm, at, first, others = runner.sm, runner.at, runner.actor.first, self.numbers["others_ready"]
-        runner.worked += cost.issue
+        sm, at, first, others = runner.sm, runner.at, runner.actor.first, self.others
+        issue, tensor, alu, special = cost.issue, cost.tensor, cost.alu, cost.special
+        runner.worked += issue
         end = at + cost.chain
-        for k in range(min(4, warps)):
-            part = (first + k) % 4
-            end = max(end, sm.schedulers[part].share(at, cost.issue, others))
-            if cost.tensor:
-                end = max(end, sm.mma[part].serve(at, cost.tensor) - self.numbers["mma_ahead"])
-            if cost.alu:
-                end = max(end, sm.alu[part].share(at, cost.alu, others))
-            if cost.special:
-                end = max(end, sm.special[part].serve(at, cost.special))
+        for k in range(first, first + min(4, warps)):
+            part = k % 4
+            done = sm.schedulers[part].share(at, issue, others)
+            if done > end:
+                end = done
+            if tensor:
+                end = max(end, sm.mma[part].serve(at, tensor) - self.numbers["mma_ahead"])
+            if alu:
+                done = sm.alu[part].share(at, alu, others)
+                if done > end:
+                    end = done
+            if special:
+                end = max(end, sm.special[part].serve(at, special))
         if cost.port:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
         if cost.loaded:
@@ -203,8 +210,11 @@ class Simulation:
             runner.wrote = False
             self.tile_ends.append(runner.at)
             self.tile_marks.setdefault((runner.actor.slot, runner.actor.first), []).append(runner.at)
-        info = self.operations(step[1]).info
-        cycles = self.board.wgmma_cycles(info.n, bool(info.rs)) * step[-1] / 4 * self.numbers["wgmma_fed"]
+        takes = self.products_take.get(step[1])
+        if takes is None:
+            info = self.operations(step[1]).info
+            takes = self.products_take[step[1]] = self.board.wgmma_cycles(info.n, bool(info.rs))
+        cycles = takes * step[-1] / 4 * self.numbers["wgmma_fed"]
         if runner.worked > WORKED and "wgmma" not in runner.open and not runner.groups.get("wgmma"):
             cycles += self.numbers["wgmma_anew"] * step[-1] / 4
         runner.worked = 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 NEVER = float("inf")
 
 
-@dataclass
+@dataclass(slots=True)
 class Unit:
     """Serves one request after the other; busy: cycles served."""
 
@@ -16,15 +16,16 @@ class Unit:
 
     def serve(self, at: float, cycles: float) -> float:
         """When a request that comes at `at` is through."""
-        self.free = max(self.free, at) + cycles
+        self.free = free = (at if at > self.free else self.free) + cycles
         self.busy += cycles
-        return self.free
+        return free
 
     def share(self, at: float, cycles: float, others: float) -> float:
         """The same where requests of so many others come in turn with it: a short one is not behind all of a long one."""
-        before = max(0.0, self.free - at)
-        self.serve(at, cycles)
-        return at + cycles + min(before, others * cycles)
+        before, most = self.free - at, others * cycles
+        self.free = (self.free if before > 0.0 else at) + cycles
+        self.busy += cycles
+        return at + cycles + (0.0 if before <= 0.0 else before if before < most else most)
 
 
 class Multiprocessor:

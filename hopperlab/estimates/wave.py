@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
 MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
 ALONE = 0.9                  # of what persistent CTAs ask for at the same time, what differs, from which on their loads are followed one by one (order.py)
-MOST_LOADS = 150_000         # that are followed
 AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
 
 
@@ -127,7 +126,7 @@ def of(sample: Sample) -> Together | None:
     if sample.total <= at_once and (sample.asked or sum(told.different.values()) > ALONE * sum(told.asked.values())):
         loaded = sum(nbytes for nbytes, size in arrays.values() if size)
         with contextlib.suppress(order.NotAlone):
-            told.brought, told.steps, told.later = order.brought(sample.plan, loaded, max(1, MOST_LOADS // sample.total))
+            told.brought, told.steps, told.later = order.brought(sample.loads or order.follow(sample.plan), loaded)
     return told
 
 

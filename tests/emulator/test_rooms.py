@@ -21,7 +21,7 @@ ROOT = Path(emulator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 OF_EMULATOR = {one for module in (watch, access_tracer, counting, deadlock, progress, tracer, work) for _, one in inspect.getmembers(module, inspect.isclass)
                if issubclass(one, events.Listener) and one is not events.Listener}
-LISTENERS = sorted({*watch.checks(), *OF_EMULATOR, order.Loads, trace.Recorder, wave.Loads}, key=lambda one: (one.__name__, one.__module__))
+LISTENERS = sorted({*watch.checks(), *OF_EMULATOR, order.Heard, trace.Recorder, wave.Loads}, key=lambda one: (one.__name__, one.__module__))
 
 
 def name_of(path: Path) -> str:

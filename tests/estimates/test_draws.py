@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.estimates import boards, draws, judging, recorded, sample
+from hopperlab.estimates import boards, draws, judging, recorded, sample, skeleton
 from hopperlab.estimates.estimating import estimate_launch
 from hopperlab.measure.launches import attention
 
@@ -74,7 +74,7 @@ def test_the_skeleton_keeps_the_control_flow_alone():
     %f2}, %rd1, %rd2, p, 1, 1, 0, 0;
     atom.global.add.u32 %r3, [%rd4], 1;
     st.shared.u32 [%r5], %r3;"""
-    left = [line.strip() for line in draws.skeleton(text).splitlines() if line.strip()]
+    left = [line.strip() for line in skeleton.control_flow(text).splitlines() if line.strip()]
     assert left == ["@%p1 bra $L__BB0_6;", "setp.eq.u32 complete, 0, 0;", "atom.global.add.u32 %r3, [%rd4], 1;"]
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.emulator.ops import copy_loads
-from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, sm, sm_units
+from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, skeleton, sm, sm_units
 from hopperlab.estimates.programs import Actor, programs
 from hopperlab.estimates.together import STEP, Together
 from hopperlab.estimates import trace as T
+from hopperlab.hopper.tile import global_rows
 from hopperlab.measure.launches import gemm
 from hopperlab.measure.launches.gemm_configurations import Final
 
@@ -87,35 +87,122 @@ def test_a_first_cta_that_waits_for_the_last_is_refused_though_others_wait_for_n
     assert not flag.any() and not out.any()
 
 
-def test_loads_are_followed_through_an_l2_that_forgets_the_least_recent():
+def loads_of(*ctas):
+    """Loads of 10 bytes each, at these places."""
+    every = [ord(place) if isinstance(place, str) else place for mine in ctas for place in mine]
+    return loads_so(np.array(every), np.full(len(every), 10.0), *map(len, ctas))
+
+
+def loads_so(places, nbytes, *counts):
+    """Loads of CTAs that have so many."""
+    return order.Loads(np.array(counts), np.array(counts), places, nbytes)
+
+
+def test_loads_are_followed_through_an_l2_that_gives_up_any_of_its_lines():
     def came(size, *ctas):
-        return [float(part.sum()) for part in order.missed([[(place, 10.0) for place in mine] for mine in ctas], size, STEP)]
+        return [round(float(part.sum()), 6) for part in order.missed(loads_of(*ctas), size, STEP)]
     assert came(100, "abc", "abc") == [60, 30], "who asks for the same at the same time shares it"
-    assert came(100, "abc", "cab") == [60, 30] and came(20, "abcabc") == [60, 60] and came(30, "abcabc") == [60, 30]
-    assert came(20, "abacab") == [60, 40], "b went, for a had been asked for since"
-    asked, brought = order.missed([[(0, STEP), (1, STEP), (0, STEP)]], 10 * STEP, STEP)
+    asked, brought = order.missed(loads_so(np.array([0, 1, 0]), np.full(3, float(STEP)), 3), 10 * STEP, STEP)
     assert asked.tolist() == [STEP] * 3 and brought.tolist() == [STEP, STEP, 0]
+    with_room, twice = (order.missed(loads_so(np.array([0, 1, 0]), np.full(3, float(STEP)), 3), size * STEP, STEP)[1][2] for size in (2, 1))
+    assert with_room == 0 and twice == pytest.approx((1 - np.exp(-1)) * STEP), "one of its size has come since: gone with the chance 1 - 1/e"
+
+
+def test_of_what_is_asked_for_round_and_round_some_is_there():
+    """An L2 of half the size: what is there when it is asked for again, h, has lived through what came since, exp(-2 (1 - h)); none is there if the least recent goes."""
+    each, round_ = float(order.QUANTUM), 200
+    found = loads_so(np.tile(np.arange(round_), 20), np.full(20 * round_, each), 20 * round_)
+    asked, brought = order.missed(found, round_ * each / 2, round_ * each)
+    there = 1 - brought[-1] / asked[-1]
+    assert brought[0] == asked[0] and there == pytest.approx(np.exp(-2 * (1 - there)), abs=0.01) and 0.15 < there < 0.25
+
+
+def test_what_is_expected_is_what_chance_brings():
+    """Beside an L2 in which what comes takes the place of one drawn at random."""
+    rng = np.random.default_rng(20261127)
+    places = (rng.zipf(1.3, (6, 3000)) % 300).astype(int)
+    found = loads_so(places.reshape(-1), np.full(18000, float(order.QUANTUM)), *[3000] * 6)
+    expected = order.missed(found, 60.0 * order.QUANTUM, 1e12)[1].sum() / order.QUANTUM
+    held, came = [], 0
+    for turn in places.T:
+        for place in dict.fromkeys(turn.tolist()):
+            if place not in held:
+                came += 1
+                if len(held) == 60:
+                    held.pop(int(rng.integers(60)))
+                held.append(place)
+    assert expected == pytest.approx(came, rel=0.04)
 
 
 def test_what_neighbours_ask_for_at_last():
-    mine = [[(number, 8.0) for number in range(start, start + 20)] for start in (0, 0, 500)]
-    assert order.together_at_last(mine) == pytest.approx(1 / 3)
+    assert order.together_at_last(loads_of(*(range(start, start + 20) for start in (0, 0, 500)))) == pytest.approx(1 / 3)
 
 
 def test_loads_of_all_ctas_are_those_of_the_kernel(launch):
     plan = planned(launch)
-    every = order.loads(plan, plan.geometry.cta_order, order.EVERY)
-    assert len(every) == 11 and sum(nbytes for mine in every for _, nbytes in mine) == 48 * 40 * 2 * 128 * 64 * 2
-    assert all(mine[:30] == whole[:30] for mine, whole in zip(order.loads(plan, plan.geometry.cta_order, 30), every, strict=True))
+    every = order.follow(plan)
+    assert len(every.counts) == 11 and every.nbytes.sum() == 48 * 40 * 2 * 128 * 64 * 2 and (every.kept == every.counts).all()
+    part = order.follow(plan, most=11 * 30)
+    assert (part.counts == every.counts).all() and (part.kept == 30).all(), "those after the first ones are counted"
+    starts = np.cumsum(every.counts) - every.counts
+    assert all((part.places[30 * cta:30 * cta + 30] == every.places[start:start + 30]).all() for cta, start in enumerate(starts.tolist()))
+    assert order.follow(plan, np.array([6])).counts.tolist() == [every.counts[6]]
 
 
 @pytest.mark.parametrize("m, n, k, more", [(128, 128, 256, {}), (300, 520, 200, {}), (300, 520, 200, {"cluster_m": 2}), (256, 264, 136, {"stream": 0, "cluster_n": 2})])
 def test_loads_told_at_once_are_those_told_one_by_one(monkeypatch, m, n, k, more):
     plan = planned(launch_of(m, n, k, replace(SHARED, **more)))
-    found = [order.loads(plan, plan.geometry.cta_order, 20)]
-    monkeypatch.setattr(copy_loads, "_told_at_once", lambda *given: False)
-    found.append(order.loads(plan, plan.geometry.cta_order, 20))
-    assert found[0] == found[1] and any(found[0])
+    found = [order.follow(plan)]
+    monkeypatch.setattr(order.Heard, "boxes_read", one_by_one)
+    found.append(order.follow(plan))
+    assert all((np.asarray(one) == np.asarray(other)).all() for one, other in zip(*(vars(each).values() for each in found), strict=True))
+
+
+def one_by_one(self, gids, fields, starts):
+    """In place of boxes_read: each box by the rows that it reads."""
+    for gid, *start in zip(gids.tolist(), *(each.tolist() for each in starts)):
+        self.box_read(gid, fields, global_rows(fields, start), 0, [])
+
+
+def test_followed_loads_need_no_slots_and_no_barriers():
+    """What a load is sent to, and what is computed for that alone, is left out; what decides where it reads from, and how often, is not."""
+    text = """
+    add.s32 %r1, %r2, 1;
+    mul.lo.s32 %r3, %r1, 8192;
+    cvt.u64.u32 %rd1, %r3;
+    add.s32 %r4, %r5, 64;
+    mbarrier.init.shared.b64 [%r3], 1;
+    mbarrier.try_wait.parity.shared::cta.b64 complete, [%r6], %r1;
+    @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%rd1], [%rd2, {%r4, %r7}], [%r3];
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd4], %r8, [%r6];
+    cp.async.cg.shared.global [%r3], [%rd5], 16;
+    add.s32 %r2, %r2, 1;
+    add.s32 %r5, %r5, 1;
+    setp.lt.s32 %p2, %r5, %r9;
+    @%p2 bra $L__BB0_6;"""
+    left = [line.strip() for line in skeleton.loading(text).splitlines() if line.strip()]
+    assert left == ["add.s32 %r4, %r5, 64;",
+                    "@%p1 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [0], [%rd2, {%r4, %r7}], [0];",
+                    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [0], [%rd4], %r8, [0];",
+                    "add.s32 %r5, %r5, 1;", "setp.lt.s32 %p2, %r5, %r9;", "@%p2 bra $L__BB0_6;"]
+
+
+@pytest.mark.parametrize("loop, why", [("while (!flag[0]) ;", "loads nothing"), ("for (int n = 0; n < 5000 && !flag[0]; n++) flag[1] = n;", "waits for other warps")])
+def test_a_loading_warp_that_waits_for_a_flag_cannot_run_alone(monkeypatch, loop, why):
+    kernel = hl.RawModule(code="""extern "C" __global__ void flagged(volatile int* flag, const float* x) {
+        __shared__ __align__(16) float here[32];
+        __shared__ unsigned long long bar;
+        unsigned to = (unsigned)__cvta_generic_to_shared(here), by = (unsigned)__cvta_generic_to_shared(&bar);
+        if (threadIdx.x == 0) {
+            LOOP
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];" :: "r"(to), "l"(x), "r"(by));
+        }
+    }""".replace("LOOP", loop), backend="emulator").get_function("flagged")
+    arrays = np.zeros(4, np.int32), np.zeros(32, np.float32)
+    plan, _kept = sample.planned(kernel, (4,), (32,), arrays)
+    monkeypatch.setattr(order, "MOST_TURNS", 500)
+    with pytest.raises(order.NotAlone, match=why):
+        order.follow(plan)
 
 
 def test_requests_of_neighbours_become_one():

@@ -105,7 +105,7 @@ class Translation:
 
     def watches(self, pc: int) -> bool:
         """True for a block in a loop whose loaded values are watched (loops.py)."""
-        return any(pc in loop.blocks for loop in self.loops)
+        return pc in self.once("watched", lambda t: {block for loop in t.loops for block in loop.blocks})
 
     def timed(self, pc: int) -> bool:
         """True for a block in a loop that a clock's readings decide about."""

@@ -128,9 +128,8 @@ class Listener:
     def box_read(self, gid: int, fields: TensorMapFields, rows: GlobalRows, index: int, barriers: list[int]) -> None:
         """A tensor load reads the rows of its box in global memory; these barriers will hear of its end."""
 
-    def boxes_read(self, gids: NDArray[Any], places: NDArray[Any], nbytes: NDArray[Any]) -> None:
-        """In place of box_read, where nothing lands (machine.landing.lands): boxes of one map that threads load at once; where the first byte of each lies that is
-        inside along dimension 0, and how many bytes are, those of rows outside counted."""
+    def boxes_read(self, gids: NDArray[Any], fields: TensorMapFields, starts: list[NDArray[Any]]) -> None:
+        """In place of box_read, where nothing lands (machine.landing.lands): boxes of one map that threads load at once; their coordinates, innermost first."""
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load reads bytes of global memory."""

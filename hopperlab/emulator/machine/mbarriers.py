@@ -159,8 +159,11 @@ class Barriers:
         M = self.M
         state = self.words(ids)
         count = np.broadcast_to(count, ids.shape)
-        unique, inverse = np.unique(ids, return_inverse=True)
-        total = np.bincount(inverse, weights=count).astype(np.int64)
+        if len(ids) == 1:
+            unique, total = ids, count.astype(np.int64)
+        else:
+            unique, inverse = np.unique(ids, return_inverse=True)
+            total = np.bincount(inverse, weights=count).astype(np.int64)
         if (total > self.pending[unique]).any():
             starts = M.units(C).starts
             for start, end in zip(starts, np.append(starts[1:], C.n)):      # some phase ends among them: warp by warp

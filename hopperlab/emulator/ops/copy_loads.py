@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...hopper.tile import box_spans
 from ..machine.in_flight import BarrierOp, read_rows
 from .copy_common import Info, Tile, check_size, rows_of, shared_offset, smem_bytes, tensor_map
 
@@ -36,12 +35,13 @@ def destinations(M: Machine, C: Cohort, info: Info, target: np.ndarray, ids: np.
 
 def tensor_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value, mask: Value, map_address: Value, *coords: Value) -> None:
     """cp.async.bulk.tensor to shared memory: each lane starts one copy of its map's box. coords: also im2col offsets."""
+    if not M.landing.lands:
+        _tell_boxes(M, C, info, map_address, [M.lanes(C, c) for c in coords])
+        return
     ids = M.barriers.ids(C, barrier, info)
     target, maps = M.lanes(C, target), M.lanes(C, map_address)
     coords = [M.lanes(C, c) for c in coords]
     coords, offsets = coords[:info.rank], coords[info.rank:]
-    if not M.landing.lands and _told_at_once(M, C, info, target, maps, M.lanes(C, mask), coords):
-        return
     where_to = destinations(M, C, info, target, ids, M.lanes(C, mask))
     for lane in range(C.n):
         fields = tensor_map(M, C, info, lane, int(maps[lane]))
@@ -49,8 +49,6 @@ def tensor_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value
         offset = shared_offset(M, C, info, lane, int(target[lane]), smem_bytes(fields), 128)
         rows = rows_of(M, C, info, lane, fields, tuple(int(c[lane]) for c in coords), tuple(int(o[lane]) for o in offsets))
         M.tell.box_read(gid, fields, rows, info.index, [barrier for _, barrier in where_to[lane]])
-        if not M.landing.lands:
-            continue
         fetch = _fetcher(M, C, info, lane, fields, rows)
         for slot, target_barrier in where_to[lane]:
             place = Tile(M, fields, slot, offset)
@@ -58,18 +56,16 @@ def tensor_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value
             M.landing.issue_copy(BarrierOp(target_barrier, place.nbytes, _tensor_mover(M, place, fetch), gid, info.index, slot))
 
 
-def _told_at_once(M, C, info, target, maps, mask, coords) -> bool:
-    """Where loads are only listened to: tell those of all lanes at once. False where they are not of one tiled map, and where one of them may be a fault."""
-    if info.mode != "tile" or (maps != maps[0]).any() or info.multicast and ((mask & 0xFFFF) >> M.cluster).any():
-        return False
+def _tell_boxes(M: Machine, C: Cohort, info: Info, map_address: Value, coords: list[np.ndarray]) -> None:
+    """What tensor loads read, where nothing lands (machine.landing.lands): those of all lanes at once, where they are tiled ones of one map."""
+    maps = map_address.reshape(-1)
     fields = tensor_map(M, C, info, 0, int(maps[0]))
-    offset, starts = target & 0xFFFFFF, [c.astype(np.int64) for c in coords]
-    if (fields.interleave != "none" or (offset % 128).any() or (starts[0] * fields.elem_bytes % 16).any() or (offset < 0x400).any()
-            or (offset + smem_bytes(fields) > M.shared_limit).any()):
-        return False
-    places, nbytes = box_spans(fields, starts)
-    M.tell.boxes_read(C.gids, places, nbytes)
-    return True
+    if info.mode == "tile" and fields.interleave == "none" and (maps == maps[0]).all():
+        M.tell.boxes_read(C.gids, fields, coords)
+        return
+    for lane, address in enumerate(np.broadcast_to(maps, C.n).tolist()):
+        fields, at = tensor_map(M, C, info, lane, address), tuple(int(c[lane]) for c in coords)
+        M.tell.box_read(int(C.gids[lane]), fields, rows_of(M, C, info, lane, fields, at[:info.rank], at[info.rank:]), info.index, [])
 
 
 def _fetcher(M, C, info, lane, fields, rows):
@@ -94,13 +90,13 @@ def _tensor_mover(M, place, fetch):
 
 def bulk_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value, mask: Value, source: Value, size: Value) -> None:
     """cp.async.bulk to shared memory: `size` consecutive bytes."""
-    ids = M.barriers.ids(C, barrier, info)
     target, source, size = M.lanes(C, target), M.lanes(C, source), M.lanes(C, size)
-    where_to = destinations(M, C, info, target, ids, M.lanes(C, mask))
+    lands = M.landing.lands
+    where_to = destinations(M, C, info, target, M.barriers.ids(C, barrier, info), M.lanes(C, mask)) if lands else [[]] * C.n
     for lane in range(C.n):
         nbytes, address, gid = int(size[lane]), int(source[lane]), int(C.gids[lane])
         check_size(M, C, info, lane, nbytes, address)
-        start = shared_offset(M, C, info, lane, int(target[lane]), nbytes, 16)
+        start = shared_offset(M, C, info, lane, int(target[lane]), nbytes, 16) if lands else 0
         if not nbytes:                                  # legal: nothing is read or written, and nothing signalled
             continue
         allocation = M.memory.find(address)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..machine.machine import Machine
     from ..machine.waits import Wait
 
+FEW = 4              # warpgroups whose operands are looked up in one go
+
 
 @dataclass
 class Info:
@@ -178,7 +180,7 @@ def issue(M: Machine, C: Cohort, info: Info, *values: Value) -> tuple[Value, ...
     product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form, info.index, places)
     acc = Accumulator(M, gw, info.n, old.tile, info.dtype, [*old.pending, product])
     M.landing.start_accumulator(acc, info.index)
-    return tuple(AccRef(acc, i) for i in range(info.registers))
+    return tuple([AccRef(acc, i) for i in range(info.registers)])
 
 
 def _operations(groups: np.ndarray, rounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -194,6 +196,8 @@ def _operations(groups: np.ndarray, rounds: np.ndarray) -> tuple[np.ndarray, np.
 
 def _granules(M, C, info, descriptors, bases, rows: int, major: str, lanes, k_bytes: int = 32) -> np.ndarray:
     """Granule ids in M.smem16 of one operand of every warpgroup."""
+    if len(descriptors) <= FEW and (found := _few(tuple(descriptors.tolist()), tuple(bases.tolist()), rows, k_bytes, major, M.shared_limit)) is not None:
+        return found
     same = bool((descriptors == descriptors[0]).all())
     distinct, which = (descriptors[:1], np.zeros(len(descriptors), np.int64)) if same else np.unique(descriptors, return_inverse=True)
     tables = []
@@ -209,6 +213,18 @@ def _granules(M, C, info, descriptors, bases, rows: int, major: str, lanes, k_by
                           f"of shared memory at {M.shared_limit:#x}", "out-of-bounds", last)
         tables.append(table)
     return (tables[0] if same else np.stack(tables)[which]) + bases[:, None, None]
+
+
+@lru_cache(maxsize=512)
+def _few(descriptors: tuple[int, ...], bases: tuple[int, ...], rows: int, k_bytes: int, major: str, limit: int) -> np.ndarray | None:
+    """The same of a few, which are asked for again and again, not to be changed; None where that is a fault."""
+    try:
+        tiles = [_tile(value, rows, k_bytes, major) for value in descriptors]
+    except DescriptorError:
+        return None
+    found = np.stack([table for table, _ in tiles]) + np.array(bases)[:, None, None]
+    found.setflags(write=False)
+    return found if max(last for _, last in tiles) + 16 <= limit else None
 
 
 @lru_cache(maxsize=512)
@@ -231,8 +247,9 @@ def _accumulator(M, C, info, registers, gw) -> Accumulator:
     """The accumulator that registers hold: the one in flight when they are its references in order, else a new one."""
     first = registers[0]
     if isinstance(first, AccRef) and first.acc.n == info.n and first.acc.dtype == info.dtype and len(first.acc.warps) == len(gw):
-        if all(isinstance(r, AccRef) and r.acc is first.acc and r.i == i for i, r in enumerate(registers)):
-            return first.acc
+        acc = first.acc
+        if all([type(r) is AccRef and r.acc is acc and r.i == i for i, r in enumerate(registers)]):
+            return acc
     # Register i of accumulators of this form goes on in place, in flight or not: cohorts that met and parted hold it in several.
     values = [r.value() if isinstance(r, Held) or (isinstance(r, AccRef) and r.i == i and r.acc.n == info.n and r.acc.dtype == info.dtype)
               else r.settle(M, C, info.index) if isinstance(r, AccRef) else r for i, r in enumerate(registers)]
