@@ -4,6 +4,7 @@
     python -m benchmarks.drawn_estimates                      judge the draws in benchmarks/drawn: ten minutes a draw, no GPU
     python -m benchmarks.drawn_estimates h100_2026112704      one of them
     python -m benchmarks.drawn_estimates --draw SEED          draw sixty, time them on this machine's Hopper GPU and store them there, two minutes
+    python -m benchmarks.drawn_estimates --seconds SEED       how long this machine takes over an estimate at 8192 cubed: of each step of the ladder, and of forty draws
 
 A draw: a size, an order of B, and one of all configurations that the choice knows for these, each with the same chance. It can be drawn anew from its seed as long as
 these are the same ones. Of seed 2026112701 on both boards constants were fitted; the others were timed when the model stood.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,6 +85,24 @@ def estimated(row: dict[str, object], board: boards.Board) -> accuracy.Row | Non
     return accuracy.Row(str(row["named"]), "drawn", accuracy.FAMILIES[0], str(row["size"]), False, float(str(row["us"])), us)
 
 
+def seconds(seed: int, count: int, size: int = SIZES[-1]) -> None:
+    """Print what estimates of a size take, compiled before: of the ladder's steps, and of so many drawn configurations, half of which share tiles along k."""
+    a, b, c = (np.zeros((size, size), np.uint16) for _ in range(3))
+    made = {step: gemm.launch(step, a, b, c, backend="emulator") for step in gemm.LADDER}
+    drawn_here = [choice for at, choice in drawn(seed, 40 * count) if at == size]
+    for shares in (0, 1):
+        made |= {" ".join(choice.named): gemm.final(a, b.T if choice.b_mn else b, c, choice, backend="emulator")
+                 for choice in [one for one in drawn_here if one.stream == shares][:count // 2]}
+    took = []
+    for name, launch in made.items():
+        sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+        start = time.perf_counter()
+        found = estimating.estimate_launch(launch)
+        took.append(time.perf_counter() - start)
+        print(f"{took[-1]:6.1f} s  {found.us:9.1f} us  {name}", flush=True)
+    print(f"{len(took)} at {size} cubed: median {np.median(took):.1f} s, nine of ten within {np.quantile(took, 0.9):.1f} s, at most {max(took):.1f} s")
+
+
 def told(name: str, rows: Sequence[accuracy.Row]) -> str:
     """Errors in a line."""
     found = accuracy.summary(name, rows)
@@ -96,7 +116,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.drawn_estimates")
     parser.add_argument("names", nargs="*", metavar="DRAW", help="which of benchmarks/drawn, as BOARD_SEED; all if none is named")
     parser.add_argument("--draw", type=int, metavar="SEED", help="draw with this seed and time on this machine's GPU")
+    parser.add_argument("--seconds", type=int, metavar="SEED", help="time estimates of the ladder's steps and of configurations drawn with this seed, at 8192 cubed")
     asked = parser.parse_args()
+    if asked.seconds is not None:
+        seconds(asked.seconds, 40)
+        return
     if asked.draw is not None:
         path = FOLDER / f"{boards.default()}_{asked.draw}.json"
         write(path, timed(asked.draw))

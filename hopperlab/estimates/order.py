@@ -24,8 +24,6 @@ from .skeleton import loading
 from .together import HALF, STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from ..emulator.machine.cohort import Cohort
@@ -48,9 +46,10 @@ class Loads:
 
     def before(self) -> NDArray[Any]:
         """Bytes that its CTA has asked for before each."""
-        asked = np.cumsum(self.nbytes) - self.nbytes
+        asked: NDArray[Any] = np.cumsum(self.nbytes) - self.nbytes
         starts = np.cumsum(self.kept) - self.kept
-        return asked - np.repeat(asked[np.minimum(starts, len(asked) - 1)], self.kept)
+        found: NDArray[Any] = asked - np.repeat(asked[np.minimum(starts, len(asked) - 1)], self.kept)
+        return found
 
 
 class Nothing(Landing):
@@ -90,7 +89,8 @@ class Heard(Undone):
         self.number += len(slots)
         if self.number < self.kept:                       # no CTA can have more
             return None
-        return self.counts[slots] <= self.kept
+        kept: NDArray[Any] = self.counts[slots] <= self.kept
+        return kept
 
     def boxes_read(self, gids: NDArray[Any], fields: Any, starts: list[NDArray[Any]]) -> None:
         """Tensor loads of several CTAs at once."""

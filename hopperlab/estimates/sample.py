@@ -142,12 +142,16 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         launch.memory.release_views()
         machine.findings.close()
     found = Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole)
-    if not heard[2].raised:
-        return found
-    if shape.ctas > limits.SMS * found.resident:
+    return _followed(found, chosen) if heard[2].raised else found
+
+
+def _followed(found: Sample, chosen: np.ndarray) -> Sample:
+    """A sample of CTAs that wait for others, with its loads, and those of all CTAs if they run at the same time."""
+    launch = found.plan
+    if found.total > limits.SMS * found.resident:
         return replace(found, asked=int(order.follow(launch, chosen).counts.sum()))
     loads = order.follow(launch)
-    return replace(found, loads=loads, asked=int(loads.counts[np.isin(shape.cta_order, chosen)].sum()))
+    return replace(found, loads=loads, asked=int(loads.counts[np.isin(launch.geometry.cta_order, chosen)].sum()))
 
 
 def typical(launch: Plan) -> Sample:

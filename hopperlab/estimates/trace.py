@@ -39,8 +39,9 @@ CLUSTER = 11         # (CLUSTER, index, domain, lanes, release): arrives at a cl
 CLUSTER_WAIT = 12    # (CLUSTER_WAIT, index, domain)
 WGMMA = 13           # (WGMMA, index)
 PRODUCTS = 14        # (PRODUCTS, index, pending): wgmma.wait_group
-MOST_ENTRIES = 60_000  # blocks that warps of a sample run, at least, before the rest is taken to go on as it went
-FURTHEST = 12          # times as many, at most
+MOST_ENTRIES = 30_000  # blocks that warps of a sample run, at least, before the rest is taken to go on as it went,
+NO_TILES = 2           # times as many of kernels without wgmma, where it is not known which tiles were done,
+FURTHEST = 24          # and at most
 TILES = 3              # tiles of each warp that writes, before a sample is cut
 REMOTE = 15          # (REMOTE, index, bytes, barrier or -1): to another CTA's shared memory
 
@@ -98,7 +99,7 @@ class Recorder(Listener):
             self.warps[warp].append(entry)
         self.runs += len(warps)
         seen = (max if self.enough > TILES else min)(self.tiles.values(), default=0)
-        if self.runs > self.most and (self.runs > FURTHEST * self.most or not self.multiplies or seen >= self.enough):
+        if self.runs > self.most and (self.runs > FURTHEST * self.most or (seen >= self.enough if self.multiplies else self.runs > NO_TILES * self.most)):
             raise Enough
 
     def _fresh(self, C: Cohort, warps: list[int], block: int) -> list[int]:

@@ -33,7 +33,7 @@ def test_what_is_told_of_a_draw():
 
 
 def test_a_draw_that_is_not_there_is_an_error(monkeypatch, capsys):
-    monkeypatch.setattr(drawn.argparse.ArgumentParser, "parse_args", lambda self: SimpleNamespace(names=["h100_1"], draw=None))
+    monkeypatch.setattr(drawn.argparse.ArgumentParser, "parse_args", lambda self: SimpleNamespace(names=["h100_1"], draw=None, seconds=None))
     with pytest.raises(SystemExit):
         drawn.main()
     assert "no draw 'h100_1': there are h100_2026112701" in capsys.readouterr().err

@@ -248,7 +248,7 @@ def _accumulator(M, C, info, registers, gw) -> Accumulator:
     first = registers[0]
     if isinstance(first, AccRef) and first.acc.n == info.n and first.acc.dtype == info.dtype and len(first.acc.warps) == len(gw):
         acc = first.acc
-        if all([type(r) is AccRef and r.acc is acc and r.i == i for i, r in enumerate(registers)]):
+        if all(type(r) is AccRef and r.acc is acc and r.i == i for i, r in enumerate(registers)):
             return acc
     # Register i of accumulators of this form goes on in place, in flight or not: cohorts that met and parted hold it in several.
     values = [r.value() if isinstance(r, Held) or (isinstance(r, AccRef) and r.i == i and r.acc.n == info.n and r.acc.dtype == info.dtype)
