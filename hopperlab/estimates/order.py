@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LAST = 0.1                   # of the loads of a CTA
 MOST_LOADS = 2_500_000       # of all CTAs, which are followed through the L2
+MOST_EACH = 500_000          # loads of a CTA, on average: who has more goes on for ever (a product of 16384 cubed in the smallest tiles has 340,000)
 MOST_TURNS = 20_000          # of loops and branches between two loads: who runs longer waits for what the other warps do
 QUANTUM = 1 << 14            # bytes of each CTA's loads that are through the L2 at once
 
@@ -87,6 +88,8 @@ class Heard(Undone):
         self.turns = 0
         self.counts += np.bincount(slots, minlength=len(self.counts))
         self.number += len(slots)
+        if self.number > MOST_EACH * len(self.counts):
+            raise NotAlone("its loads cannot be followed without what else it does: the loading warp does not end")
         if self.number < self.kept:                       # no CTA can have more
             return None
         kept: NDArray[Any] = self.counts[slots] <= self.kept

@@ -187,7 +187,8 @@ def test_followed_loads_need_no_slots_and_no_barriers():
                     "add.s32 %r5, %r5, 1;", "setp.lt.s32 %p2, %r5, %r9;", "@%p2 bra $L__BB0_6;"]
 
 
-@pytest.mark.parametrize("loop, why", [("while (!flag[0]) ;", "loads nothing"), ("for (int n = 0; n < 5000 && !flag[0]; n++) flag[1] = n;", "waits for other warps")])
+@pytest.mark.parametrize("loop, why", [("while (!flag[0]) ;", "loads nothing"), ("for (int n = 0; n < 5000 && !flag[0]; n++) flag[1] = n;", "waits for other warps"),
+                                       ("for (int n = 0; n < 5000 && !flag[0]; n++)", "does not end")])
 def test_a_loading_warp_that_waits_for_a_flag_cannot_run_alone(monkeypatch, loop, why):
     kernel = hl.RawModule(code="""extern "C" __global__ void flagged(volatile int* flag, const float* x) {
         __shared__ __align__(16) float here[32];
@@ -201,6 +202,7 @@ def test_a_loading_warp_that_waits_for_a_flag_cannot_run_alone(monkeypatch, loop
     arrays = np.zeros(4, np.int32), np.zeros(32, np.float32)
     plan, _kept = sample.planned(kernel, (4,), (32,), arrays)
     monkeypatch.setattr(order, "MOST_TURNS", 500)
+    monkeypatch.setattr(order, "MOST_EACH", 100)
     with pytest.raises(order.NotAlone, match=why):
         order.follow(plan)
 
