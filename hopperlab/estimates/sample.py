@@ -6,6 +6,7 @@ stores are real. Ordinary stores are taken back afterwards.
 """
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -165,14 +166,19 @@ def typical(launch: Plan) -> Sample:
         return known
     clusters = launch.geometry.ctas // launch.geometry.cluster_ctas
     middle = (int(GOLDEN * clusters),)
-    dealt = run(launch, middle, MOST_DEALT, enough=DEALT) if polls(launch) else None
-    if dealt is not None and dealt.asked:       # tiles are shared along k
+    dealt = None
+    if polls(launch):
+        with contextlib.suppress(order.NotAlone):            # as where a CTA waits for the one before it: the first one waits for none
+            dealt = run(launch, middle, MOST_DEALT, enough=DEALT)
+    if dealt is not None and dealt.asked:                    # tiles are shared along k
         return dealt
     try:
         first = run(launch, alone=True)
-    except Awaited:                             # but the one in the middle has whole ones alone
-        order.follow(launch, launch.geometry.cta_order[:launch.geometry.cluster_ctas])
-        return dealt or run(launch, middle, MOST_DEALT, enough=DEALT)
+    except Awaited:
+        dealt = dealt or run(launch, middle, MOST_DEALT, enough=DEALT)
+        if not dealt.asked:                                  # this one waits for nobody
+            order.follow(launch, launch.geometry.cta_order[:launch.geometry.cluster_ctas])
+        return dealt
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
     others = run(launch, (clusters // 2, clusters - 1))

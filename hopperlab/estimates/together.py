@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 STEP = 1 << 18               # bytes of a CTA's loads that are looked at together
-HALF = 25e6                  # bytes of half of an L2, of which each keeps its own copy of what its SMs ask for: with 20 or 30 MB memory brings otherwise than counted
+HALF = 25e6                  # bytes of half of an L2; each keeps its own copy of what its SMs ask for (with 20 or 32 MB the fitted draws are further off)
 
 
 @dataclass

@@ -44,6 +44,29 @@ def test_a_cta_that_waits_for_others_is_sampled_and_all_it_does_is_known(found):
     assert estimate.low_us < estimate.us < estimate.high_us
 
 
+def test_a_kernel_that_polls_flags_is_sampled_once(launch, monkeypatch):
+    assert absent.polls(planned(launch)) and not absent.polls(planned(launch_of(256, 256, 512, replace(SHARED, stream=0))))
+    runs, run = [], sample.run
+    monkeypatch.setattr(sample, "run", lambda *given, **named: runs.append(given[1:]) or run(*given, **named))
+    assert sample.typical(planned(launch)).asked and len(runs) == 1
+
+
+def test_a_chain_of_ctas_each_waiting_for_the_one_before_it_has_an_estimate():
+    """A look-back scan: the first CTA waits for nobody, and what the others wait for is no tile's sum."""
+    kernel = hl.RawModule(code="""extern "C" __global__ void chain(volatile int* flags, float* out) {
+        if (threadIdx.x == 0) {
+            if (blockIdx.x) while (!flags[blockIdx.x - 1]) ;
+            __threadfence();
+            flags[blockIdx.x] = 1;
+        }
+        __syncthreads();
+        out[blockIdx.x * blockDim.x + threadIdx.x] = threadIdx.x;
+    }""", backend="emulator").get_function("chain")
+    flags, out = np.zeros(64, np.int32), np.zeros(64 * 128, np.float32)
+    assert absent.polls(sample.planned(kernel, (64,), (128,), (flags, out))[0])
+    assert hl.estimate(kernel, (64,), (128,), (flags, out)).us > 0 and not flags.any() and not out.any()
+
+
 def test_a_first_run_ends_where_it_would_wait_for_others(launch):
     with pytest.raises(absent.Awaited):
         sample.run(planned(launch), alone=True)
