@@ -203,6 +203,9 @@ class Part:
         sim, sms, ends = _run(sample, self.actors, board, memory, self.each)
         whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else _drawn(sim, sample, sample.lengths, board)
         whole += handed_over(sample, memory, board)
+        if sample.outside is not None:
+            mhz = memory.pace * board.number("clock_mhz")
+            whole += sample.outside.later(whole, self.places, sample.trace.in_step, memory.l2, outside_share(board, active, mhz))
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
         seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole and sample.lengths is None else sim.latest
         busy = _busy(sms, seen, cycles, moved, active, active / board.number("sms"))
@@ -283,6 +286,13 @@ def l2_share(board: Board, active: int, asked: float = 0.0, mhz: float = 0.0) ->
     L2's, which is its own)."""
     each = min(board.number("l2_most"), board.number("l2_asked") / asked * (board.number("l2_mhz") / mhz if mhz else 1.0)) if asked else board.number("l2_bytes")
     return min(board.number("tma_bytes"), each * board.number("sms") / max(1, active))
+
+
+def outside_share(board: Board, active: int, mhz: float) -> float:
+    """The same of what boxes have outside their arrays, at a clock of SMs: as long as the engine takes for it and after that as long as the L2, which is asked for all of
+    it (benchmarks/out_of_bounds.py)."""
+    asked = board.number("l2_asked") * board.number("l2_mhz") / mhz * board.number("sms") / max(1, active)
+    return 1 / (1 / board.number("tma_bytes") + 1 / asked)
 
 
 def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:

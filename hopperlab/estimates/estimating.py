@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.errors import LaunchError
-from . import boards, chip, cut, order, sample, wave
+from . import boards, chip, cut, order, outside, sample, wave
 from .boards import Board
 from .clock import megahertz
 from .accuracy import Family, family_of, measured
@@ -99,7 +99,10 @@ def sampled(planned: Any, name: str) -> Sample:
     if stuck:
         raise LaunchError(f"{name}: no estimate: the CTAs that were run wait for others, which were not (one that waits for all CTAs of a grid is not estimated), or "
                           f"they deadlock:\n{stuck[0]}")
-    return replace(found, wave=wave.of(found))
+    found = replace(found, wave=wave.of(found))
+    if found.lengths is not None or found.wave is None or found.wave.new:          # CTAs load nothing of what others do, or wait for memory (attention)
+        return found
+    return replace(found, outside=outside.of(planned, found.trace.maps.values(), found.loads))
 
 
 def of_sample(found: Sample, name: str, table: Board) -> Estimate:

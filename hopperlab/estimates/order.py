@@ -18,7 +18,7 @@ from ..emulator.machine.in_flight import Landing
 from ..emulator.observe.deadlock import Deadlock
 from ..emulator.program import Program
 from ..emulator.session import Session
-from ..hopper.tile import box_spans
+from ..hopper.tile import box_spans, tile_bytes
 from .draws import Undone
 from .skeleton import loading
 from .together import HALF, STEP
@@ -38,16 +38,18 @@ QUANTUM = 1 << 14            # bytes of each CTA's loads that are through the L2
 
 @dataclass(frozen=True)
 class Loads:
-    """Loads of CTAs: how many each has in all, `counts`, and how many of these, the first ones, are `kept`: one CTA after the other, by address and bytes."""
+    """Loads of CTAs: how many each has in all, `counts`, and how many of these, the first ones, are `kept`: one CTA after the other, by address and bytes.
+    whole: bytes of each with what its box has outside its array."""
 
     counts: NDArray[Any]
     kept: NDArray[Any]
     places: NDArray[Any]
     nbytes: NDArray[Any]
+    whole: NDArray[Any]
 
     def before(self) -> NDArray[Any]:
-        """Bytes that its CTA has asked for before each."""
-        asked: NDArray[Any] = np.cumsum(self.nbytes) - self.nbytes
+        """Bytes that its CTA has asked for before each, inside and outside."""
+        asked: NDArray[Any] = np.cumsum(self.whole) - self.whole
         starts = np.cumsum(self.kept) - self.kept
         found: NDArray[Any] = asked - np.repeat(asked[np.minimum(starts, len(asked) - 1)], self.kept)
         return found
@@ -74,7 +76,7 @@ class Heard(Undone):
         self.machine, self.kept = machine, kept
         self.counts = np.zeros(machine.slots, np.int64)
         self.told: dict[int, list[tuple[Any, int, NDArray[Any], list[NDArray[Any]]]]] = {}         # by fields: (these, number of the first, CTAs, coordinates)
-        self.spans: list[tuple[int, int, int, int]] = []                                           # (number, CTA, place, bytes)
+        self.spans: list[tuple[int, int, int, int, int]] = []                                      # (number, CTA, place, bytes, and with what is outside)
         self.number = self.turns = 0
 
     def runs_on(self) -> None:
@@ -107,17 +109,17 @@ class Heard(Undone):
     def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
         """A tensor load."""
         width = max(0, rows.last - rows.first) * fields.elem_bytes
-        self._span(gid, int(rows.address[0]) + rows.first * fields.elem_bytes, len(rows.address) * width)
+        self._span(gid, int(rows.address[0]) + rows.first * fields.elem_bytes, int(rows.inside.sum()) * width, tile_bytes(fields))
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load."""
-        self._span(gid, allocation.address + first, nbytes)
+        self._span(gid, allocation.address + first, nbytes, nbytes)
 
-    def _span(self, gid: int, place: int, nbytes: int) -> None:
+    def _span(self, gid: int, place: int, nbytes: int, whole: int) -> None:
         slot, number = gid // (32 * self.machine.warps), self.number
         kept = self._keeps(np.array([slot]))
         if kept is None or kept[0]:
-            self.spans.append((number, slot, place, nbytes))
+            self.spans.append((number, slot, place, nbytes, whole))
 
     def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
         """An atomic addition."""
@@ -125,14 +127,14 @@ class Heard(Undone):
 
     def loads(self) -> Loads:
         """All that were heard."""
-        parts = [np.array(self.spans, np.int64).reshape(-1, 4).T]
+        parts = [np.array(self.spans, np.int64).reshape(-1, 5).T]
         for told in self.told.values():
             numbers = np.concatenate([np.arange(number, number + len(slots)) for _, number, slots, _ in told])
             starts = [np.concatenate(each).astype(np.int64) for each in zip(*(starts for *_, starts in told), strict=True)]
             parts.append(np.stack([numbers, np.concatenate([slots for _, _, slots, _ in told]), *box_spans(told[0][0], starts)]))
-        numbers, slots, places, nbytes = np.concatenate(parts, axis=1)
+        numbers, slots, places, nbytes, whole = np.concatenate(parts, axis=1)
         order = np.lexsort((numbers, slots))
-        return Loads(self.counts, np.bincount(slots, minlength=len(self.counts)), places[order], nbytes[order].astype(float))
+        return Loads(self.counts, np.bincount(slots, minlength=len(self.counts)), places[order], nbytes[order].astype(float), whole[order].astype(float))
 
 
 def follow(launch: Plan, ctas: NDArray[Any] | None = None, most: int = MOST_LOADS) -> Loads:
@@ -199,7 +201,7 @@ def together_at_last(found: Loads) -> float:
     slots = np.repeat(np.arange(1, len(found.kept) + 1), found.kept)[late]
     _, which = np.unique(found.places[late], return_inverse=True)
     asked = which * (len(found.kept) + 1) + slots
-    return float(found.nbytes[late][np.isin(asked - 1, asked)].sum() / found.nbytes[late].sum())
+    return float(found.nbytes[late][np.isin(asked - 1, asked)].sum() / max(1.0, found.nbytes[late].sum()))
 
 
 def brought(found: Loads, loaded: float) -> tuple[float, list[float], float]:
@@ -207,5 +209,5 @@ def brought(found: Loads, loaded: float) -> tuple[float, list[float], float]:
     neighbours do, too. Those that were not followed go on as the last third of those that were."""
     asked_for, came = missed(found, HALF, STEP)
     late = 2 * len(came) // 3
-    after = float(came[late:].sum() / asked_for[late:].sum())
+    after = float(came[late:].sum() / max(1.0, asked_for[late:].sum()))
     return (float(came.sum() + max(0.0, loaded - asked_for.sum()) * after), [*(came / np.maximum(1.0, asked_for)).tolist(), after], together_at_last(found))

@@ -31,6 +31,7 @@ from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
 if TYPE_CHECKING:
     from ..emulator.machine.accumulator import Accumulator
     from ..runtime.module import RawKernel
+    from .outside import Outside
     from .together import Together
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
@@ -79,7 +80,8 @@ class Sample:
     """What the sampled CTAs did. ctas: their linear numbers, slot by slot; total: CTAs of the launch; cluster: CTAs of one; resident: CTAs that an SM holds
     at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end.
     lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share.
-    asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0; loads: those of all CTAs, there."""
+    asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0; loads: those of all CTAs, there.
+    outside: what boxes of the launch's tensor loads have outside their arrays."""
 
     plan: Plan
     machine: Any
@@ -95,6 +97,7 @@ class Sample:
     wave: Together | None = None
     asked: int = 0
     loads: order.Loads | None = None
+    outside: Outside | None = None
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:

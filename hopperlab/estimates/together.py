@@ -12,7 +12,8 @@ HALF = 25e6                  # bytes of half of an L2; each keeps its own copy o
 class Together:
     """Bytes that the CTAs of a wave ask for at the same time, and how many of them are not the same, by array. again: bytes that a CTA asks for as one before it
     did, as (bytes that those from the one to the other ask for and that differ, these bytes). new: each wave asks for other bytes than those before it.
-    near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; sent: that it asks for for several CTAs of its cluster.
+    near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; paired: as the other CTA of its cluster on
+    the same TPC does; sent: that it asks for for several CTAs of its cluster.
     brought: bytes that memory brings for the whole launch, where its loads were followed in order (order.py);
     steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time."""
 
@@ -20,6 +21,7 @@ class Together:
     different: dict[int, float] = field(default_factory=dict)
     again: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     near: dict[int, float] = field(default_factory=dict)
+    paired: dict[int, float] = field(default_factory=dict)
     sent: dict[int, float] = field(default_factory=dict)
     new: bool = False
     brought: float | None = None
@@ -32,15 +34,17 @@ class Together:
 
     def merged(self, loaded: dict[int, float], times: float, others: float) -> float:
         """Of bytes that SMs ask for, those that the L2 is asked for, if so many requests of neighbours for the same line are one, on average, and so many of others;
-        what goes to several SMs of a cluster is asked for as often as they ask. loaded: by array."""
-        near = sent = 0.0
+        what goes to several SMs of a cluster is asked for as often as they ask, what both SMs of a TPC ask for is asked for once (benchmarks/merged_requests.py: 1.9 to
+        2.0). loaded: by array."""
+        near = sent = paired = 0.0
         for address, nbytes in loaded.items():
             asked = max(1.0, self.asked.get(address, 0.0))
             several = self.sent.get(address, 0.0) / asked
             sent += nbytes * several
             near += nbytes * self.near.get(address, 0.0) / asked * (1 - several)
+            paired += nbytes * self.paired.get(address, 0.0) / asked * (1 - several)
         all_of_them = max(1.0, sum(loaded.values()))
-        return (near / times + sent + (all_of_them - near - sent) / others) / all_of_them
+        return (near / times + sent + (all_of_them - near - sent - paired) / others) / all_of_them
 
     def period(self, address: int, size: float, scale: float) -> float:
         """Waves until a byte of an array is asked for again: an array that neighbours share is walked through from one end to the other, of others the next wave

@@ -69,6 +69,7 @@ class Recorder(Listener):
         self.M, self.scale, self.most, self.enough = machine, scale, most, enough
         self.draws, self.counter = None if draws is None else list(draws), -1
         self.runs, self.multiplies = 0, False
+        self.maps: dict[int, Any] = {}               # that tensor loads have
         self.polls: dict[int, set[int]] = {}
         self.parted: dict[int, dict[int, list[int]]] = {}       # of warps whose lanes stand at different places: how often each lane has run a block since
         self.stores: set[int] = set()                # warps that have written since their last product
@@ -216,6 +217,7 @@ class Recorder(Listener):
 
     def box_read(self, gid: int, fields: Any, rows: Any, index: int, barriers: list[int]) -> None:
         """A tensor load."""
+        self.maps[id(fields)] = fields
         width = max(0, rows.last - rows.first) * fields.elem_bytes
         nbytes = len(rows.address) * width
         self._touch(self.read, int(rows.address[0]), nbytes)

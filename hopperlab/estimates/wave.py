@@ -93,7 +93,9 @@ class Loads(Listener):
             entries.append((array, pairs[1], np.where(same, np.r_[-1, pairs[1, :-1]], -1), each))
         between, size = _between(self.M.slots, entries), self.M.cluster
         for array, now, before, each in entries:
-            told.near[array] = float(each[(before >= 0) & (now // size - before // size <= 1)].sum())
+            pair = (before >= 0) & (now // 2 == before // 2) & (size % 2 == 0)                  # CTAs of a cluster, on one TPC
+            told.paired[array] = float(each[pair].sum())
+            told.near[array] = float(each[(before >= 0) & ~pair & (now // size - before // size <= 1)].sum())
             far, where = np.unique(between[before, now][before >= 0], return_inverse=True)
             told.again[array] = list(zip(far.tolist(), np.bincount(where.ravel(), each[before >= 0]).tolist(), strict=True)) if len(far) else []
         return told

@@ -201,14 +201,16 @@ def _inner_range(fields: TensorMapFields, c0: int) -> tuple[int, int]:
     return first, max(first, min(count, fields.global_dim[0] - c0))
 
 
-def box_spans(fields: TensorMapFields, starts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def box_spans(fields: TensorMapFields, starts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of many boxes of a tiled map, at coordinates `starts` (innermost first, an array a dimension): (address of the first byte of each box's first row that is
-    inside along dimension 0, bytes of all its rows that are). As `global_rows` has them, without its checks."""
-    count, size = box_counts(fields)[0], fields.elem_bytes
-    first = np.minimum(np.maximum(0, -starts[0]), count)
-    last = np.maximum(first, np.minimum(count, fields.global_dim[0] - starts[0]))
-    corner = fields.global_address + (starts[0] + first) * size + sum(c * step for c, step in zip(starts[1:], fields.global_strides))
-    return corner, (last - first) * size * row_count(fields)
+    inside along dimension 0, bytes of the box that are inside the tensor, all its bytes). As `global_rows` has them, without its checks."""
+    counts, size = box_counts(fields), fields.elem_bytes
+    inside = np.ones(len(starts[0]), np.int64)
+    for start, count, step, extent in zip(starts, counts, (1, *fields.element_strides[1:]), fields.global_dim, strict=True):
+        first, last = -(start // step), -((start - extent) // step)              # elements of the box that are inside along this dimension
+        inside *= np.clip(last, 0, count) - np.clip(first, 0, count)
+    corner = fields.global_address + (starts[0] + np.clip(-starts[0], 0, counts[0])) * size + sum(c * step for c, step in zip(starts[1:], fields.global_strides))
+    return corner, inside * size, np.full(len(inside), prod(counts) * size)
 
 
 def store_rows(fields: TensorMapFields, start: Sequence[int]) -> GlobalRows:

@@ -118,7 +118,7 @@ def loads_of(*ctas):
 
 def loads_so(places, nbytes, *counts):
     """Loads of CTAs that have so many."""
-    return order.Loads(np.array(counts), np.array(counts), places, nbytes)
+    return order.Loads(np.array(counts), np.array(counts), places, nbytes, nbytes)
 
 
 def test_loads_are_followed_through_an_l2_that_gives_up_any_of_its_lines():

@@ -22,7 +22,8 @@ def test_rows_of_random_boxes(rank):
         inside = [all(0 <= c < size for c, size in zip(one, sizes[1:], strict=True)) for one in at]
         assert rows.inside.tolist() == inside
         assert rows.address.tolist() == [(1 << 30) + 2 * start[0] + sum(c * s for c, s in zip(one, strides, strict=True)) for one in at]
-        corner, nbytes = tile.box_spans(fields, [np.array([c, c]) for c in start])
-        assert corner.tolist() == 2 * [rows.address[0] + 2 * rows.first] and nbytes.tolist() == 2 * [2 * (rows.last - rows.first) * len(at)]
+        corner, nbytes, whole = tile.box_spans(fields, [np.array([c, c]) for c in start])
+        assert corner.tolist() == 2 * [rows.address[0] + 2 * rows.first] and nbytes.tolist() == 2 * [2 * (rows.last - rows.first) * sum(inside)]
+        assert whole.tolist() == 2 * [32 * len(at)]
         seen.update(inside)
     assert seen == ({True} if rank == 1 else {True, False})
