@@ -318,7 +318,8 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     sim = Simulation(board, memory, sample.trace.counts, machine.barriers.capacity, machine.warps, machine.translation.ops.__getitem__)
     sms = [Multiprocessor() for _ in range(sample.cluster)]
     different = len(sample.ctas) // sample.cluster
-    left = min(each, MOST_SIMULATED * sample.resident * (3 if different > 1 else 1))
+    most = 1 if sample.done < 1 else MOST_SIMULATED * (3 if different > 1 else 1)
+    left = min(each, most * sample.resident)
     ends: list[float] = []
     started = 0
 

@@ -62,8 +62,8 @@ def progress(sample: Sample) -> float:
     """Share of the sampled CTAs' work that was seen: the output written, of what is theirs."""
     if sample.lengths is not None:
         return float(sum(sample.seen) / sample.lengths.all.sum())
-    if sample.whole:
-        return 1.0
+    if sample.whole or sample.done < 1:
+        return sample.done
     if sample.asked:
         return min(1.0, float(sum(entry[0] == T.LOAD for warp in sample.trace.warps for entry in warp)) / sample.asked)
     table = sample.trace.written or sample.trace.read
@@ -91,6 +91,8 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int
     """Tile after tile: the time of those seen, and the others at the pace of the last ones."""
     writers = tiles(actors)
     marks = sorted(sim.tile_ends)
+    if sample.done < 1:
+        return _on_and_on(sim, sample, each)
     if not any(step[0] == T.WGMMA for actor in actors for step in actor.steps):
         return _moved(sim, sample, each)
     if not writers or len(marks) < 2 * len(writers):
@@ -100,6 +102,15 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int
     seen = len(marks) // len(writers)
     last, first = marks[seen * len(writers) - 1], marks[len(writers) - 1]
     return last + max(0.0, wanted(sample, actors) - seen) * (last - first) / (seen - 1)
+
+
+def _on_and_on(sim: Simulation, sample: Sample, each: int) -> float:
+    """Of CTAs that were cut before they wrote anything: the rest at the pace of the second half of what was seen, CTA after CTA."""
+    seen = sim.latest
+    half = sum(sim.marks) / len(sim.marks)
+    start = min(sim.starts.values())
+    one = seen - start + (1 / sample.done - 1) * 2 * (seen - half)
+    return start + one + (math.ceil(each / sample.resident) - 1) * (one + sim.numbers["next_cta"])
 
 
 def _moved(sim: Simulation, sample: Sample, each: int) -> float:

@@ -42,7 +42,10 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
         traces = sample.trace.warps[slot * width:(slot + 1) * width]
         for first in range(0, width, 4):
             for start, merged in together(traces[first:first + 4]):
-                actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), pricer.steps(merged)))
+                steps = pricer.steps(merged)
+                if sample.done < 1:
+                    steps.insert(len(steps) // 2, (T.MARK,))
+                actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps))
     return actors
 
 

@@ -23,7 +23,7 @@ from ..emulator.session import Session
 from ..hopper import limits
 from ..runtime import arguments
 from ..runtime.emulated import Mirrors
-from . import order
+from . import branching, order
 from .absent import Absent, Awaited, polls
 from .draws import GOLDEN, Lengths, lengths
 from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
@@ -31,6 +31,8 @@ from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
 if TYPE_CHECKING:
     from ..emulator.machine.accumulator import Accumulator
     from ..runtime.module import RawKernel
+    from numpy.typing import NDArray
+
     from .outside import Outside
     from .together import Together
 
@@ -81,7 +83,8 @@ class Sample:
     at once; counts: by instruction, what it cost in wavefronts and sectors (observe/counters.py); whole: whether they came to their end.
     lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share.
     asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0; loads: those of all CTAs, there.
-    outside: what boxes of the launch's tensor loads have outside their arrays."""
+    outside: what boxes of the launch's tensor loads have outside their arrays. done: of what a CTA does on average, what each did of a sample that was cut before it
+    wrote anything, else 1."""
 
     plan: Plan
     machine: Any
@@ -98,6 +101,7 @@ class Sample:
     asked: int = 0
     loads: order.Loads | None = None
     outside: Outside | None = None
+    done: float = 1.0
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
@@ -110,9 +114,10 @@ def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], share
     return plan(kernel.module.program, kernel.mangled, grid, block, packed, int(shared_mem), cluster, session), mirrors
 
 
-def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, draws: Sequence[int] | None = None, enough: int = TILES, alone: bool = False) -> Sample:
+def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, draws: Sequence[int] | None = None, enough: int = TILES, alone: bool = False,
+        early: NDArray[Any] | None = None) -> Sample:
     """Run the CTAs of these clusters (numbers in launch order) together. most: blocks that warps run before the sample is cut, `enough` tiles at least;
-    draws: numbers that they draw from a counter of tiles, before it is at its end.
+    draws: numbers that they draw from a counter of tiles, before it is at its end; early: as in Recorder.
 
     Raises what a launch raises, BudgetExceeded for too long a sample, and, with `alone`, Awaited where they wait for other CTAs.
     """
@@ -128,7 +133,7 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         still: Any = Still
         counting: Any = Counting
         machine.landing = still(machine)
-        recorder = Recorder(machine, max(1, at_once // len(chosen)), most, draws, enough)
+        recorder = Recorder(machine, max(1, at_once // len(chosen)), most, draws, enough, early)
         heard.extend((recorder, counting(machine), Absent(machine, recorder.keep, alone)))
         machine.findings = Findings(machine)
         bound: Any = Work
@@ -175,17 +180,26 @@ def typical(launch: Plan) -> Sample:
             dealt = run(launch, middle, MOST_DEALT, enough=DEALT)
     if dealt is not None and dealt.asked:                    # tiles are shared along k
         return dealt
+    three = [0, clusters // 2, clusters - 1]
+    often = None if any(instr.op == "wgmma" for instr in launch.body) else branching.counted(launch, three)
+    early = None if often is None else often.mean(axis=0)
     try:
-        first = run(launch, alone=True)
+        first = run(launch, alone=True, early=early)
     except Awaited:
         dealt = dealt or run(launch, middle, MOST_DEALT, enough=DEALT)
         if not dealt.asked:                                  # this one waits for nobody
             order.follow(launch, launch.geometry.cta_order[:launch.geometry.cluster_ctas])
         return dealt
+    if early is not None and not first.whole and not first.trace.written:
+        return replace(first, done=branching.done(first.machine, first.trace.turned, early))
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
-    others = run(launch, (clusters // 2, clusters - 1))
-    lengths = [length(first, 0), length(others, 0), length(others, 1)]
+    often = branching.counted(launch, three) if often is None else often
+    if often is not None:
+        lengths = often.reshape(3, -1).sum(axis=1).tolist()
+    else:
+        others = run(launch, three[1:])
+        lengths = [length(first, 0), length(others, 0), length(others, 1)]
     if max(lengths) <= ALIKE * min(lengths):
         return first
     return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)

@@ -12,12 +12,23 @@ LOAD = re.compile(r"(bulk(?:\.tensor\.\dd)?\.shared\S*)\s+\[[^]]*\](.*)\[[^]]*\]
 WAIT = re.compile(r"(?:try_wait|test_wait)\.\S+\s+([%\w$]+)")
 PURE = "add|sub|mul|mad|neg|abs|min|max|div|rem|shl|shr|shf|and|or|xor|not|lop3|bfe|bfi|prmt|mov|cvt|cvta|setp|selp"
 COMPUTES = re.compile(rf"^\s*(?:@!?[%\w$]+\s+)?(?:{PURE})\.[\w.:]+\s+([%\w$]+)\s*,[^;{{}}|]*;\s*$")
+MORE = "fma|ld|ldmatrix|mma|ex2|lg2|rcp|sqrt|rsqrt|sin|cos|tanh|movmatrix"
+READS_TOO = re.compile(rf"^\s*(?:@!?[%\w$]+\s+)?(?:{PURE}|{MORE})\.[\w.:]+\s+({{[^{{}}]*}}|[%\w$]+(?:\|[%\w$]+)?)\s*,[^;]*;\s*$")
+"""Statements whose only effect is in registers: what they compute, load or multiply."""
+
+ALONE = re.compile(r"^[ \t]*\{[ \t]*([^;\n]*;)[ \t]*\}[ \t]*$", re.MULTILINE)          # a statement in braces, as of inline assembly
+
 REGISTER = re.compile(r"%\w+|\b[A-Za-z_$][\w$]*\b")
 
 
 def control_flow(ptx: str) -> str:
     """PTX without copies, products, stores and barriers; a wait for an mbarrier is over at once."""
     return STATEMENT.sub(lambda found: _over(*found.groups()), ptx)
+
+
+def branches(ptx: str) -> str:
+    """The control flow alone: nothing is loaded, computed or multiplied that no branch, address of an atomic or volatile access depends on."""
+    return _needed(ALONE.sub(r"\1", control_flow(ptx)), READS_TOO)
 
 
 def loading(ptx: str) -> str:
@@ -34,15 +45,16 @@ def _over(lead: str, op: str, rest: str) -> str:
     return f"{lead}setp.eq.u32 {waits[1]}, 0, 0;" if waits else ""
 
 
-def _needed(ptx: str) -> str:
+def _needed(ptx: str, computes: re.Pattern[str] = COMPUTES) -> str:
     """PTX without the computations of what no other statement reads, nor one that is needed."""
     lines = ptx.split("\n")
     computing: dict[str, list[int]] = {}
     needed: set[str] = set()
     for number, line in enumerate(lines):
-        found = COMPUTES.match(line)
+        found = computes.match(line)
         if found:
-            computing.setdefault(found[1], []).append(number)
+            for name in REGISTER.findall(found[1]):
+                computing.setdefault(name, []).append(number)
         elif not line.lstrip().startswith(".reg"):
             needed.update(REGISTER.findall(line))
     open_ = [name for name in computing if name in needed]
@@ -51,5 +63,5 @@ def _needed(ptx: str) -> str:
         for number in computing.pop(open_.pop(), ()):
             kept.add(number)
             open_ += [name for name in REGISTER.findall(lines[number]) if name in computing]
-    gone = {number for numbers in computing.values() for number in numbers}
+    gone = {number for numbers in computing.values() for number in numbers} - kept
     return "\n".join(line for number, line in enumerate(lines) if number not in gone)

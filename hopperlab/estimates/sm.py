@@ -104,6 +104,7 @@ class Simulation:
         self.tile_marks: dict[tuple[int, int], list[float]] = {}
         self.starts: dict[int, float] = {}
         self.load_ends: list[tuple[float, int]] = []
+        self.marks: list[float] = []
 
     # --- who runs ---------------------------------------------------------------------------------------------------
     def start(self, actors: list[Actor], copy: int, slot: int, sm: Multiprocessor, at: float, cluster: int) -> None:
@@ -379,8 +380,14 @@ class Simulation:
         return self._wait(runner, self._barrier(key, 1), phases, self.meeting[release])
 
 
+    def mark(self, runner: Runner, step: Step) -> bool:
+        """Half of what the actor does."""
+        self.marks.append(runner.at)
+        return True
+
+
 _DO: dict[int, Callable[[Simulation, Runner, Step], bool]] = {
     T.WAIT: Simulation.wait, T.ARRIVE: Simulation.arrive, T.LOAD: Simulation.load, T.STORE: Simulation.store, T.COMMIT: Simulation.commit,
     T.GROUPS: Simulation.wait_groups, T.CP_ASYNC: Simulation.cp_async, T.CP_ARRIVE: Simulation.cp_arrive, T.NAMED: Simulation.named,
     T.NAMED_WAIT: Simulation.named_wait, T.CLUSTER: Simulation.cluster, T.CLUSTER_WAIT: Simulation.cluster_wait, T.WGMMA: Simulation.wgmma,
-    T.PRODUCTS: Simulation.products, T.REMOTE: Simulation.remote}
+    T.PRODUCTS: Simulation.products, T.REMOTE: Simulation.remote, T.MARK: Simulation.mark}

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..emulator.machine.events import Listener
 from ..emulator.machine.waits import MbarrierWait, NamedWait, WgmmaWait
+from ..emulator.observe.work import costs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,9 @@ MOST_ENTRIES = 30_000  # blocks that warps of a sample run, at least, before the
 NO_TILES = 2           # times as many of kernels without wgmma, where it is not known which tiles were done,
 FURTHEST = 24          # and at most
 TILES = 3              # tiles of each warp that writes, before a sample is cut
+MOST_ALONE = 1_000_000  # work (emulator/observe/work.py) of a sample that neither uses wgmma nor has written anything, before it is cut if it may be there,
+FURTHER = 3             # and at least so many times as much for its CTAs in all, that it may
+MARK = 16            # (MARK,): half of what an actor does (programs.py)
 REMOTE = 15          # (REMOTE, index, bytes, barrier or -1): to another CTA's shared memory
 
 
@@ -56,6 +60,18 @@ def more(first: NDArray[Any], nbytes: int) -> int:
     return len(first) * max(0, ROW - nbytes) + CUT * int((first % SECTOR != 0).sum()) if nbytes > 0 else 0
 
 
+def branch_numbers(machine: Any) -> dict[int, int]:
+    """Blocks that end with a branch, with its number among the branches of the program."""
+    ends = [block for block, (_, end) in enumerate(machine.translation.spans) if machine.body[end - 1].op == "bra"]
+    return {block: number for number, block in enumerate(ends)}
+
+
+def weights(machine: Any) -> NDArray[Any]:
+    """Work (emulator/observe/work.py) from one branch of a program to the next."""
+    found: NDArray[Any] = np.diff(np.cumsum(costs(machine.translation))[list(branch_numbers(machine))], prepend=0)
+    return found
+
+
 class Enough(Exception):
     """The sample is as long as it need be; the rest goes on as it went."""
 
@@ -63,12 +79,18 @@ class Enough(Exception):
 class Recorder(Listener):
     """Writes down one launch. `warps`: a list a warp; `counts`: arrivals that each mbarrier wants; `boxes`: bytes of global memory that loads touched, by array,
     with the array's size; scale: CTAs for which a sampled one stands, where it draws from a counter; draws: what it is to draw instead; enough: tiles
-    of each warp that writes, before a sample is cut; where it is more than TILES, of one: others may write sums for other CTAs alone."""
+    of each warp that writes, before a sample is cut; where it is more than TILES, of one: others may write sums for other CTAs alone; early: how often
+    the warps of a CTA come to each branch in all, where it may be cut before anything was written. turned: how often those of the sample have."""
 
-    def __init__(self, machine: Any, scale: int = 1, most: int = MOST_ENTRIES, draws: Sequence[int] | None = None, enough: int = TILES):
+    def __init__(self, machine: Any, scale: int = 1, most: int = MOST_ENTRIES, draws: Sequence[int] | None = None, enough: int = TILES,
+                 early: NDArray[Any] | None = None):
         self.M, self.scale, self.most, self.enough = machine, scale, most, enough
         self.draws, self.counter = None if draws is None else list(draws), -1
         self.runs, self.multiplies = 0, False
+        self.early = early is not None and float(early @ weights(machine)) * machine.slots > FURTHER * MOST_ALONE
+        self.branching = branch_numbers(machine)
+        self.turned = [0] * len(self.branching)
+        self.costs, self.worked = costs(machine.translation), 0
         self.maps: dict[int, Any] = {}               # that tensor loads have
         self.polls: dict[int, set[int]] = {}
         self.parted: dict[int, dict[int, list[int]]] = {}       # of warps whose lanes stand at different places: how often each lane has run a block since
@@ -99,6 +121,11 @@ class Recorder(Listener):
         for warp in warps:
             self.warps[warp].append(entry)
         self.runs += len(warps)
+        if block.id in self.branching:
+            self.turned[self.branching[block.id]] += len(warps)
+        self.worked += len(warps) * self.costs[block.id]
+        if self.early and self.worked > MOST_ALONE and not (self.multiplies or self.tiles):
+            raise Enough
         seen = (max if self.enough > TILES else min)(self.tiles.values(), default=0)
         if self.runs > self.most and (self.runs > FURTHEST * self.most or (seen >= self.enough if self.multiplies else self.runs > NO_TILES * self.most)):
             raise Enough
