@@ -181,7 +181,8 @@ def typical(launch: Plan) -> Sample:
     if dealt is not None and dealt.asked:                    # tiles are shared along k
         return dealt
     three = [0, clusters // 2, clusters - 1]
-    often = None if any(instr.op == "wgmma" for instr in launch.body) else branching.counted(launch, three)
+    ops = {instr.op for instr in launch.body}
+    often = branching.counted(launch, three) if "wgmma" not in ops and ops & {"mma", "fma"} else None         # who only moves data goes on by its bytes (cut.py)
     early = None if often is None else often.mean(axis=0)
     try:
         first = run(launch, alone=True, early=early)
