@@ -3,6 +3,23 @@
 tiles that nobody needs. Needs a Hopper GPU with CuPy, ten seconds.
 
     python -m benchmarks.out_of_bounds
+
+On an H200, and on an H100 (driver 580.159), cycles of a box inside, half outside and outside:
+
+    224 rows of 128 bytes, one SM         271   332   285      271   332   284
+    32 SMs                                313   468   472      345   481   453
+    132 SMs                               765   873  1067      900   807  1071
+    32 beside 100 that load inside        749  1091  1188      859  1330  1407
+    66 beside 66                          772  1157  1282      908  1062  1161
+    64 rows, 132 SMs                      243   332   519      252   333   525
+
+and microseconds of products (gemm/final.cu, tiles of 64x240) by how many tiles of columns there are:
+
+    m = k = 2048, clusters of four, 8 to 12 tiles     39.5  82.5  68.2  55.0  51.3     41.0  85.1  70.3  58.2  54.1
+    m = k = 3072, clusters of two, 12 to 14 tiles     90.9 118.9 106.7                 95.6 126.9 113.4
+
+So what is outside comes no sooner, but later: as if the engine first took as long as for any box (104 bytes a cycle), and then the L2 as long as for requests of
+which it merges none (36 with all SMs at work). Nine tiles, of which three of a cluster's four are outside, take longer than twelve.
 """
 from __future__ import annotations
 

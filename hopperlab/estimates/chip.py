@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
 SCATTERED = 2                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
-AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were
+AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were,
+SETTLED = 0.002              # unless one takes as long as the one before it, but for this share
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 
 
@@ -246,7 +247,10 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         together = in_time(near, sample, board) if each <= sample.resident else anew(chip.rounds, board)
         moved = chip.traffic(near=together)
         memory = replace(memory, l2=l2_share(board, active, moved.merged, memory.pace * board.number("clock_mhz")))
+        before = near.cycles
         near, memory = chip.run(moved, memory)
+        if abs(near.cycles - before) < SETTLED * before:
+            break
     if each <= sample.resident:
         apart, moved = 1.0, chip.drifting(moved, near.cycles, together)
     else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def stored(actor: Actor) -> float:
     """Bytes that an actor writes to global memory."""
-    return float(sum(_stored(step) for step in actor.steps))
+    return _output(actor)[2]
 
 
 def _stored(step: Any) -> float:
@@ -26,18 +26,22 @@ def _stored(step: Any) -> float:
 
 def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:
     """Actors that write output: (actor, tiles written, bytes of these). A tile's stores stand between products."""
-    found = []
-    for actor in actors:
+    return [(actor, count, done) for actor in actors for count, done, _ in [_output(actor)] if count]
+
+
+def _output(actor: Actor) -> tuple[int, float, float]:
+    """(Tiles written, bytes of these, bytes written in all), which the actor keeps once they are known."""
+    if actor.output is None:
         count, done, written, inside = 0, 0.0, 0.0, False
         for step in actor.steps:
-            if _stored(step):
-                written += _stored(step)
+            nbytes = _stored(step)
+            if nbytes:
+                written += nbytes
                 inside = True
-            elif step[0] == T.WGMMA and inside:
+            elif inside and step[0] == T.WGMMA:
                 count, done, inside = count + 1, written, False
-        if count:
-            found.append((actor, count, done))
-    return found
+        actor.output = count, done, written
+    return actor.output
 
 
 def ended(actors: list[Actor]) -> float:

@@ -26,12 +26,14 @@ PIECE = 256.0        # issue slots after which others get their turn
 
 @dataclass
 class Actor:
-    """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last."""
+    """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
+    output: what cut.py makes of them."""
 
     slot: int
     first: int
     warps: int
     steps: list[Step]
+    output: tuple[int, float, float] | None = None
 
 
 def programs(sample: Sample, board: Board) -> list[Actor]:
