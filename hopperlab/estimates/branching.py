@@ -2,6 +2,7 @@
 """How often the warps of a CTA branch, from its control flow alone: whether CTAs do as much as each other, and how much of its work one has done that was cut short."""
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..emulator.compile.translated import Block
     from ..emulator.machine.cohort import Cohort
 
+THERE = re.compile(r"^\s*(?:@!?%\w+\s+)?ld\.(?:volatile\.|relaxed\.\w+\.|acquire\.\w+\.)*shared", re.MULTILINE)
 MOST_WORK = 10_000_000       # of a run of the control flow (emulator/observe/work.py)
 
 
@@ -46,7 +48,11 @@ class Branches(Undone):
 
 
 def counted(launch: Plan, clusters: list[int]) -> NDArray[Any] | None:
-    """How often the warps of the CTAs of these clusters come to each branch, [CTA, branch]; None where their control flow does not run alone."""
+    """How often the warps of the CTAs of these clusters come to each branch, [CTA, branch]; None where their control flow does not run alone, and where it depends on
+    what goes by way of shared memory, which nothing is written to."""
+    ptx = branches(launch.program.ptx)
+    if THERE.search(ptx):
+        return None
     size = launch.geometry.cluster_ctas
     chosen = np.concatenate([launch.geometry.cta_order[c * size:(c + 1) * size] for c in clusters])
     few = replace(launch.geometry, slots=len(chosen), ctas=len(chosen))
@@ -58,7 +64,7 @@ def counted(launch: Plan, clusters: list[int]) -> NDArray[Any] | None:
         machine.findings = Findings(machine)
         heard.append(Branches(machine))
         return [*heard, bound(machine), Deadlock(machine, ())]
-    program = Program(branches(launch.program.ptx), launch.program.resources)
+    program = Program(ptx, launch.program.resources)
     session = Session(schedule="lazy", hazards_mode="collect", trace=False, check=False, limit=MOST_WORK)
     machine: Any = replace(launch, program=program, geometry=few, session=session).machine(listen)
     try:
@@ -80,3 +86,9 @@ def done(machine: Any, turned: list[int], early: NDArray[Any]) -> float:
     each = weights(machine)
     did, all_ = (float(np.asarray(often) @ each) for often in (turned, early))
     return float(min(1.0, did / max(1.0, all_ * machine.slots)))
+
+
+def follows(turned: list[int], known: NDArray[Any], whole: bool) -> bool:
+    """Whether a sample of the CTAs `known` has come as often to each branch as their control flow says, if it is whole, or not more often."""
+    most = known.sum(axis=0)
+    return bool((most == turned).all() if whole else (most >= turned).all())

@@ -191,12 +191,14 @@ def typical(launch: Plan) -> Sample:
         if not dealt.asked:                                  # this one waits for nobody
             order.follow(launch, launch.geometry.cta_order[:launch.geometry.cluster_ctas])
         return dealt
-    if early is not None and not first.whole and not first.trace.written:
-        return replace(first, done=branching.done(first.machine, first.trace.turned, early))
+    if often is not None and early is not None and not first.whole and not first.trace.written:
+        if branching.follows(first.trace.turned, often[:first.cluster], first.whole):
+            return replace(first, done=branching.done(first.machine, first.trace.turned, early))
+        first = run(launch, alone=True)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
     often = branching.counted(launch, three) if often is None else often
-    if often is not None:
+    if often is not None and branching.follows(first.trace.turned, often[:first.cluster], first.whole):
         lengths = often.reshape(3, -1).sum(axis=1).tolist()
     else:
         others = run(launch, three[1:])

@@ -74,3 +74,25 @@ def test_what_no_branch_needs_is_left_out():
     st.global.f32 [%rd2], %f1;"""
     left = [line.strip() for line in skeleton.branches(text).splitlines() if line.strip()]
     assert left == ["ld.global.u32 %r1, [%rd1];", "add.s32 %r2, %r1, 1;", "setp.lt.s32 %p1, %r2, %r3;", "@%p1 bra $L__BB0_6;"]
+
+
+def test_loops_by_way_of_shared_memory_are_not_believed():
+    """The control flow alone stores nothing, so that all CTAs would seem to do as little as the first."""
+    kernel = hl.RawModule(code="""extern "C" __global__ void dealt(const int* lengths, float* out) {
+        __shared__ int n;
+        if (threadIdx.x == 0) n = lengths[blockIdx.x];
+        __syncthreads();
+        float sum = 0;
+        for (int i = 0; i < n; i++) sum = sum * 0.5f + i;
+        out[blockIdx.x * 32 + threadIdx.x] = sum;
+    }""", backend="emulator").get_function("dealt")
+    lengths, out = np.arange(1, 8192, dtype=np.int32) // 8, np.zeros(8191 * 32, np.float32)
+    launch, _kept = sample.planned(kernel, (8191,), (32,), (lengths, out))
+    assert branching.counted(launch, [0, 8000]) is None
+    assert len(sample.typical(launch).ctas) == sample.MIXED, "CTAs from all over the grid, since they differ"
+
+
+def test_a_sample_is_held_against_its_control_flow():
+    known = np.array([[3, 5], [3, 5]])
+    assert branching.follows([6, 10], known, True) and not branching.follows([6, 9], known, True)
+    assert branching.follows([6, 2], known, False) and not branching.follows([7, 2], known, False)
