@@ -197,15 +197,20 @@ def typical(launch: Plan) -> Sample:
         first = run(launch, alone=True)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first
-    often = branching.counted(launch, three) if often is None else often
-    if often is not None and branching.follows(first.trace.turned, often[:first.cluster], first.whole):
-        lengths = often.reshape(3, -1).sum(axis=1).tolist()
-    else:
-        others = run(launch, three[1:])
-        lengths = [length(first, 0), length(others, 0), length(others, 1)]
-    if max(lengths) <= ALIKE * min(lengths):
+    if alike(launch, first, three, branching.counted(launch, three) if often is None else often):
         return first
     return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+
+
+def alike(launch: Plan, first: Sample, clusters: Sequence[int], often: NDArray[Any] | None) -> bool:
+    """Whether these clusters, of which `first` is the first, do as much: by how often they come to each branch (`branching.counted`), or by what they run, where
+    that is not known, or not what the first one did."""
+    if often is not None and branching.follows(first.trace.turned, often[:first.cluster], first.whole):
+        lengths = often.reshape(len(clusters), -1).sum(axis=1).tolist()
+    else:
+        others = run(launch, clusters[1:])
+        lengths = [length(first, 0), *(length(others, number) for number in range(len(clusters) - 1))]
+    return bool(max(lengths) <= ALIKE * min(lengths))
 
 
 def drawn(launch: Plan) -> Sample | None:
