@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ..hopper.tensormap_fields import TensorMapFields
 
 WINDOW = 1 << 17             # bytes of a CTA's loads that are looked at together
-MOST_CLUSTERS = 400          # of a launch that has more than run at a time, whose loads are followed
+MOST_CLUSTERS = 400          # of a launch that has more than run at a time, whose loads are followed,
+MOST_CTAS = 1600             # and CTAs of these
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,9 @@ def of(launch: Plan, maps: Iterable[TensorMapFields], known: order.Loads | None 
     if not possible(maps, shape.cluster_ctas):
         return None
     clusters = shape.cta_order.reshape(-1, shape.cluster_ctas)
-    if known is None and len(clusters) > MOST_CLUSTERS:
-        clusters = clusters[np.sort(np.random.default_rng(1).permutation(len(clusters))[:MOST_CLUSTERS])]
+    most = min(MOST_CLUSTERS, MOST_CTAS // shape.cluster_ctas)
+    if known is None and len(clusters) > most:
+        clusters = clusters[np.sort(np.random.default_rng(1).permutation(len(clusters))[:most])]
     try:
         loads = known or order.follow(launch, clusters.ravel())
     except order.NotAlone:
