@@ -66,6 +66,12 @@ class Geometry:
         linear = (z[:, None, None, :, None, None] + y[None, :, None, None, :, None] + x[None, None, :, None, None, :])
         return linear.reshape(-1)
 
+    def only(self, ctas: np.ndarray) -> Geometry:
+        """A launch of these CTAs alone, by their linear numbers, all resident at once."""
+        few = replace(self, slots=len(ctas), ctas=len(ctas))
+        few.__dict__["cta_order"] = ctas                # in place of what the property would compute
+        return few
+
     def block_index(self, linear: int) -> tuple[int, int, int]:
         """blockIdx (x, y, z) of a CTA by its linear number."""
         return tuple(int(linear // step % size) for step, size in zip(self.cta_step, self.grid))

@@ -55,8 +55,6 @@ def counted(launch: Plan, clusters: list[int]) -> NDArray[Any] | None:
         return None
     size = launch.geometry.cluster_ctas
     chosen = np.concatenate([launch.geometry.cta_order[c * size:(c + 1) * size] for c in clusters])
-    few = replace(launch.geometry, slots=len(chosen), ctas=len(chosen))
-    few.__dict__["cta_order"] = chosen
     heard: list[Any] = []
 
     def listen(machine: Any) -> list[Any]:
@@ -66,7 +64,7 @@ def counted(launch: Plan, clusters: list[int]) -> NDArray[Any] | None:
         return [*heard, bound(machine), Deadlock(machine, ())]
     program = Program(ptx, launch.program.resources)
     session = Session(schedule="lazy", hazards_mode="collect", trace=False, check=False, limit=MOST_WORK)
-    machine: Any = replace(launch, program=program, geometry=few, session=session).machine(listen)
+    machine: Any = replace(launch, program=program, geometry=launch.geometry.only(chosen), session=session).machine(listen)
     try:
         machine.scheduler.run()
     except EmulatorError:

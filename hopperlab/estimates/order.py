@@ -143,8 +143,6 @@ def follow(launch: Plan, ctas: NDArray[Any] | None = None, most: int = MOST_LOAD
     chosen = shape.cta_order if ctas is None else ctas
     program = Program(loading(launch.program.ptx), launch.program.resources)
     few = geometry(shape.grid, min(shape.threads, 32), 32, shape.per_cta[2], shape.cluster if shape.explicit_cluster else None)
-    few = replace(few, slots=len(chosen), ctas=len(chosen))
-    few.__dict__["cta_order"] = chosen
     heard: list[Any] = []
 
     def listen(machine: Any) -> list[Any]:
@@ -153,7 +151,7 @@ def follow(launch: Plan, ctas: NDArray[Any] | None = None, most: int = MOST_LOAD
         heard.append(Heard(machine, max(1, most // len(chosen))))
         return [*heard, Deadlock(machine, ())]
     session = Session(schedule="lazy", hazards_mode="collect", trace=False, check=False)
-    machine: Any = replace(launch, program=program, geometry=few, session=session).machine(listen)
+    machine: Any = replace(launch, program=program, geometry=few.only(chosen), session=session).machine(listen)
     try:
         machine.scheduler.run()
     except EmulatorError as problem:

@@ -40,7 +40,7 @@ class Outside:
         taken = cycles * places * self.share / each.sum() if many else cycles / each.max()
         late = (self.outside > 0) * np.maximum(0.0, (self.boxes - self.outside) / rate + self.outside / edge - taken * self.boxes)
         if in_step:
-            return float(late.max(axis=0).sum())
+            return float(late.max(axis=0).sum() / self.share)
         return float(late.sum() / places / self.share if many else (taken * each + late.sum(axis=1)).max() - cycles)
 
 

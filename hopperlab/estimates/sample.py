@@ -124,8 +124,6 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
     shape = launch.geometry
     size = shape.cluster_ctas
     chosen = np.concatenate([shape.cta_order[c * size:(c + 1) * size] for c in clusters])
-    few = replace(shape, slots=len(chosen), ctas=len(chosen))
-    few.__dict__["cta_order"] = chosen
     at_once = min(shape.ctas, shape.slots)
     heard: list[Any] = []
 
@@ -138,7 +136,7 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         machine.findings = Findings(machine)
         bound: Any = Work
         return [*heard, bound(machine), Deadlock(machine, ())]
-    machine: Any = replace(launch, geometry=few).machine(listen)
+    machine: Any = replace(launch, geometry=shape.only(chosen)).machine(listen)
     heard[2].listen()
     try:
         with one_blas_thread():
@@ -192,8 +190,9 @@ def typical(launch: Plan) -> Sample:
             order.follow(launch, launch.geometry.cta_order[:launch.geometry.cluster_ctas])
         return dealt
     if often is not None and early is not None and not first.whole and not first.trace.written:
-        if branching.follows(first.trace.turned, often[:first.cluster], first.whole):
-            return replace(first, done=branching.done(first.machine, first.trace.turned, early))
+        done = branching.done(first.machine, first.trace.turned, early)
+        if done and branching.follows(first.trace.turned, often[:first.cluster], first.whole):
+            return replace(first, done=done)
         first = run(launch, alone=True)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return first

@@ -136,8 +136,6 @@ def together(launch: Plan, at_once: int) -> Together:
     """What the first `at_once` CTAs of a launch share."""
     shape = launch.geometry
     count = min(shape.ctas, at_once // shape.cluster_ctas * shape.cluster_ctas)
-    few = replace(shape, slots=count, ctas=count)
-    few.__dict__["cta_order"] = shape.cta_order[:count]
     heard: list[Any] = []
 
     def listen(machine: Any) -> list[Any]:
@@ -146,7 +144,7 @@ def together(launch: Plan, at_once: int) -> Together:
         machine.landing, machine.findings = still(machine), Findings(machine)
         heard.extend((Loads(machine), Recorder(machine)))
         return [*heard, bound(machine), Deadlock(machine, ())]
-    machine: Any = replace(launch, geometry=few, session=replace(launch.session, limit=MOST_WORK)).machine(listen)
+    machine: Any = replace(launch, geometry=shape.only(shape.cta_order[:count]), session=replace(launch.session, limit=MOST_WORK)).machine(listen)
     try:
         with one_blas_thread():
             machine.scheduler.run()

@@ -62,6 +62,7 @@ def test_a_launch_ends_later_by_what_its_slowest_cluster_waits():
     assert one_each.later(30.0, 2, False, 20.0, 20.0) == 0, "no slower than what it waits for anyway"
     half = replace(one_each, share=0.5)
     assert half.later(60.0, 2, False, 20.0, 2.0) == pytest.approx(80), "as many again that were not followed"
+    assert half.later(60.0, 2, True, 20.0, 2.0) == pytest.approx(160)
 
 
 def test_outside_the_engine_and_the_l2_work_one_after_the_other():

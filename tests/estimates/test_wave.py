@@ -8,7 +8,7 @@ import pytest
 from hopperlab.estimates import boards, chip, estimating, readings, sample, wave
 from hopperlab.estimates.costs import price
 from hopperlab.estimates.together import Together
-from hopperlab.measure.launches import gemm, variants
+from hopperlab.measure.launches import gemm, micro, variants
 from hopperlab.measure.launches import launch as steps
 
 H200 = boards.board("h200")
@@ -66,6 +66,13 @@ def test_what_the_l2_holds_comes_once_whatever_the_order():
     assert chip.traffic(replace(found, wave=wave.of(found)), 1.0, H200, 1.0).unique == 2 * (256 + 384) * 1024
     once = variants.VARIANTS["tma_wgmma"](*arrays(128, 128, 1024), backend="emulator")
     assert wave.of(sample.typical(planned(once))) is None, "nothing is loaded twice"
+
+
+@pytest.mark.parametrize("cluster, multicast, paired", [(1, False, 0.0), (2, False, 0.5), (2, True, 0.0)])
+def test_ctas_of_a_cluster_that_load_the_same_are_found(cluster, multicast, paired):
+    launch = micro.multicast(np.zeros((16384, 128), np.uint16), cluster, multicast, 128, backend="emulator")
+    told = wave.together(planned(launch), 128)
+    assert sum(told.paired.values()) == pytest.approx(paired * sum(told.asked.values())) and not sum(told.near.values())
 
 
 def test_stores_of_parts_of_sectors_take_longer():
