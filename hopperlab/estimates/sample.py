@@ -29,10 +29,10 @@ from .draws import GOLDEN, Lengths, lengths
 from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
 
 if TYPE_CHECKING:
-    from ..emulator.machine.accumulator import Accumulator
-    from ..runtime.module import RawKernel
     from numpy.typing import NDArray
 
+    from ..emulator.machine.accumulator import Accumulator
+    from ..runtime.module import RawKernel
     from .outside import Outside
     from .together import Together
 
