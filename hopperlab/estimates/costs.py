@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
 FREE = frozenset("mov cvta bra ret exit".split())
+DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
 HALVED = frozenset("max min setp selp set slct".split())      # of floats, too, by the pipe of integers
 
 
@@ -76,6 +77,8 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     latency = board.latency.get(kind, 0.0)
     if kind == "float" and instr.op == "div":
         return Cost(10, 40, special=number("special_cycles"))
+    if kind == "integer" and instr.op in ("div", "rem"):
+        return Cost(DIVISION, 5 * DIVISION, special=number("special_cycles"), alu=DIVISION)
     issue = board.issue.get(kind, 1.0)
     return Cost(issue, latency, alu=number("alu_cycles") * issue if kind in ("integer", "convert") or instr.op in HALVED else 0.0)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMPUTE = 100        # (COMPUTE, Cost, warps)
 COUNTED = (T.ARRIVE, T.CP_ARRIVE, T.NAMED, T.CLUSTER)      # entries that say of how many lanes they are
 WARP = 32
+NEAR = 16.0          # issue slots between a wait and an arrival that ptxas moves with it
 PIECE = 256.0        # issue slots after which others get their turn
 
 
@@ -168,6 +169,7 @@ class Pricer:
         """Entries as steps: what is computed before an event stands before it."""
         out: list[Step] = []
         at, end, warps, floor = 0, 0, 1, 0
+        early: tuple[int, int] | None = None            # behind a wait that was moved, and the steps when it was
         for entry, count in merged:
             if entry[0] == T.BLOCK:
                 self._compute(out, at, end, warps)
@@ -180,12 +182,15 @@ class Pricer:
             if any(map(_holds, self.body[start:at])):
                 floor = len(out)
             if entry[0] == T.PRODUCTS:
-                out.insert(self._early(out, floor), (*entry, count))
+                place = self._early(out, floor)
+                out.insert(place, (*entry, count))
+                early = (place + 1, len(out)) if place < len(out) - 1 else None
             else:
                 out.append((*entry, count))
+                early = _behind(out, *early) if early and entry[0] == T.ARRIVE else None
             floor = len(out)
         self._compute(out, at, end, warps)
-        return out
+        return _pieces(out)
 
     def _early(self, out: list[Step], floor: int) -> int:
         """Where ptxas puts a wait for products: as early as it may, over arithmetic that does not use them, but over no memory and no branch. The machine code of
@@ -207,10 +212,29 @@ class Pricer:
             return
         cost = self.piece(start, end)
         if cost.issue or cost.chain:
-            last = out[-1] if out else None
-            if last and last[0] == COMPUTE and last[2] == warps and last[1].issue + cost.issue < PIECE:
-                out[-1] = (COMPUTE, last[1] + cost, warps)
-            else:
-                out.append((COMPUTE, cost, warps))
+            out.append((COMPUTE, cost, warps))
         for _ in range(self.commits(start, end)):
             out.append((T.COMMIT, -1, "wgmma", warps))
+
+
+def _behind(out: list[Step], place: int, since: int) -> tuple[int, int] | None:
+    """Moves an arrival behind a wait that was moved to before `place` when there were `since` steps, if nearly nothing is computed between the two: what is read no more
+    is handed back at once. Where the next one may go to."""
+    more = out[since:]
+    if sum(step[1].issue for step in more if step[0] == COMPUTE) > NEAR:
+        return None
+    del out[since:]
+    out[place:place] = more
+    return place + len(more), len(out)
+
+
+def _pieces(steps: list[Step]) -> list[Step]:
+    """Steps in which what the same warps compute one after the other is one, as long as it is short."""
+    out: list[Step] = []
+    for step in steps:
+        last = out[-1] if out else None
+        if step[0] == COMPUTE and last and last[0] == COMPUTE and last[2] == step[2] and last[1].issue + step[1].issue < PIECE:
+            out[-1] = (COMPUTE, last[1] + step[1], step[2])
+        else:
+            out.append(step)
+    return out

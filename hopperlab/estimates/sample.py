@@ -195,10 +195,16 @@ def typical(launch: Plan) -> Sample:
             return replace(first, done=done)
         first = run(launch, alone=True)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
-        return first
+        return fuller(first, run(launch, middle, alone=True)) if "ex2" in ops and not first.whole and clusters > 1 else first
     if alike(launch, first, three, branching.counted(launch, three) if often is None else often):
         return first
     return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+
+
+def fuller(first: Sample, other: Sample) -> Sample:
+    """Of two samples of attention the one whose tiles hold more: those of the other are at the ends of sequences, and take as long."""
+    each = [sum(nbytes for nbytes, _ in found.trace.written.values()) / max(1, sum(found.trace.tiles.values())) for found in (first, other)]
+    return first if each[0] >= each[1] else other
 
 
 def alike(launch: Plan, first: Sample, clusters: Sequence[int], often: NDArray[Any] | None) -> bool:

@@ -63,7 +63,7 @@ class Barrier:
 @dataclass
 class Runner:
     """An actor as it runs on an SM. open: when what is open is done, by kind; groups, reads: when what was committed is done, and when its copies to shared
-    memory were begun (NEVER: none); worked: issue slots of a warp since its last product."""
+    memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next one."""
 
     actor: Actor
     sm: Multiprocessor
@@ -77,6 +77,7 @@ class Runner:
     copies: float = 0.0
     later: float = 0.0
     worked: float = 0.0
+    handed: float = 0.0
     wrote: bool = False
     over: bool = False
 
@@ -90,7 +91,6 @@ class Simulation:
         self.barriers: dict[tuple[Any, ...], Barrier] = {}
         self.heap: list[tuple[float, int, Runner]] = []
         self.numbers = {name: constant.value for name, constant in board.constants.items()}
-        self.others = self.numbers["others_ready"]
         self.products_take: dict[int, float] = {}                  # cycles, by instruction
         self.meeting = {release: board.cluster_barrier(32 * warps, release) for release in (False, True)}
         self.cta_ends: dict[tuple[int, int], float] = {}
@@ -153,23 +153,24 @@ class Simulation:
 
     # --- instructions -----------------------------------------------------------------------------------------------
     def _compute(self, runner: Runner, cost: Any, warps: int) -> None:
-        sm, at, first, others = runner.sm, runner.at, runner.actor.first, self.others
+        sm, at, first, numbers = runner.sm, runner.at, runner.actor.first, self.numbers
         issue, tensor, alu, special = cost.issue, cost.tensor, cost.alu, cost.special
         runner.worked += issue
-        end = at + cost.chain
+        who, latest, end = (runner.copy, runner.actor.slot, first), 0.0, at
         for k in range(first, first + min(4, warps)):
             part = k % 4
-            done = sm.schedulers[part].share(at, issue, others)
-            if done > end:
-                end = done
-            if tensor:
-                end = max(end, sm.mma[part].serve(at, tensor) - self.numbers["mma_ahead"])
-            if alu:
-                done = sm.alu[part].share(at, alu, others)
-                if done > end:
-                    end = done
+            later = sm.schedulers[part].later(at, issue, who)
             if special:
-                end = max(end, sm.special[part].serve(at, special))
+                later += sm.special[part].later(at, special, who)
+            if later > latest:
+                latest = later
+            if alu:
+                end = max(end, at + alu + sm.alu[part].later(at, alu, who))
+            if tensor:
+                end = max(end, sm.mma[part].serve(at, tensor) - numbers["mma_ahead"])
+        end = max(end, at + latest + max(cost.chain, special, numbers["issue_alone"] * issue))
+        if sm.tensor.free > at:
+            end += numbers["dispatch_held"] * issue * min(1.0, (sm.tensor.free - at) / max(1.0, end - at))
         if cost.port:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
         if cost.loaded:
@@ -219,9 +220,11 @@ class Simulation:
         if runner.worked > WORKED and "wgmma" not in runner.open and not runner.groups.get("wgmma"):
             cycles += self.numbers["wgmma_anew"] * step[-1] / 4
         runner.worked = 0.0
-        end = runner.sm.tensor.serve(runner.at, cycles)
+        start = max(runner.at, runner.handed)
+        end = runner.sm.tensor.serve(start, cycles)
         runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
-        runner.at = max(runner.at + self.numbers["wgmma_issue"], end - self.numbers["wgmma_ahead"])
+        runner.handed = start + self.numbers["wgmma_issue"]                 # until then it computes what describes the next one's operands
+        runner.at = max(start + self.numbers["wgmma_handed"], end - self.numbers["wgmma_ahead"])
         return True
 
     def commit(self, runner: Runner, step: Step) -> bool:

@@ -2,9 +2,13 @@
 """The units of an SM that actors share (sm.py): each serves one request after the other, or those of several warps in turn."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 NEVER = float("inf")
+SEEN = 20_000.0              # cycles over which it is looked at how often warps are at a unit
+FAR = 100                    # times as many, after which what was seen is written down anew
 
 
 @dataclass(slots=True)
@@ -20,19 +24,38 @@ class Unit:
         self.busy += cycles
         return free
 
-    def share(self, at: float, cycles: float, others: float) -> float:
-        """The same where requests of so many others come in turn with it: a short one is not behind all of a long one."""
-        before, most = self.free - at, others * cycles
-        self.free = (self.free if before > 0.0 else at) + cycles
+
+class Shared:
+    """Serves what warps ask for in turn, where it is not known when they come: each takes longer by as much as others are there, on average over the last SEEN cycles.
+    Warps that all run the same loop would else always miss each other, or always meet."""
+
+    __slots__ = ("busy", "since", "there", "all_of_them")
+
+    def __init__(self) -> None:
+        self.busy = self.since = self.all_of_them = 0.0
+        self.there: dict[Any, float] = {}              # by warp: cycles that it was there, those of `since` count 1 and later ones the more
+
+    def later(self, at: float, cycles: float, warp: Any) -> float:
+        """By how much a warp's request takes longer because of others'."""
+        if at - self.since > FAR * SEEN:
+            less, self.since = math.exp((self.since - at) / SEEN), at
+            self.there = {other: there * less for other, there in self.there.items()}
+            self.all_of_them *= less
+        weight, mine = math.exp((at - self.since) / SEEN), self.there.get(warp, 0.0)
+        others = max(0.0, self.all_of_them - mine) / weight / (cycles - SEEN * math.expm1(-at / SEEN)) if cycles else 0.0
+        took = cycles * (1 + others)
+        self.there[warp] = mine + took * weight
+        self.all_of_them += took * weight
         self.busy += cycles
-        return at + cycles + (0.0 if before <= 0.0 else before if before < most else most)
+        return took - cycles
 
 
 class Multiprocessor:
     """The units of an SM."""
 
     def __init__(self) -> None:
-        self.schedulers, self.mma, self.special, self.alu = ([Unit() for _ in range(4)] for _ in range(4))
+        self.schedulers, self.special, self.alu = ([Shared() for _ in range(4)] for _ in range(3))
+        self.mma = [Unit() for _ in range(4)]
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
         self.loaded = self.pushed = self.arrived = 0.0
         self.ahead = 0.0                 # cycles between k-blocks' loads and the end of the first wait for them, in all

@@ -72,6 +72,36 @@ def weights(machine: Any) -> NDArray[Any]:
     return found
 
 
+class Parted:
+    """A warp whose lanes stand at different places. runs: how often each lane has run a block since, by block; since: the entries that it had then; behind: and those
+    that it had when lanes began with what others have not run, which are ahead of them (-1: none have)."""
+
+    __slots__ = ("runs", "since", "behind")
+
+    def __init__(self, since: int):
+        self.runs: dict[int, list[int]] = {}
+        self.since, self.behind = since, -1
+
+    def runs_first(self, block: int, lanes: list[int], entries: list[Step]) -> bool:
+        """Lanes run a block: whether no other has run it as often. If one has, they have come to where others were before them, and what they did until then
+        goes there."""
+        runs = self.runs.setdefault(block, [0] * 32)
+        often = max(runs[lane] for lane in lanes) + 1
+        first = often > max(runs)
+        if not first and self.behind >= 0:
+            met = [k for k in range(self.since, self.behind) if entries[k] == (BLOCK, -1, block)]
+            if len(met) >= often:
+                place, late = met[often - 1], entries[self.behind:]
+                del entries[self.behind:]
+                entries[place:place] = late
+            self.behind = -1
+        elif first and self.behind < 0 and any(max(each) > max(each[lane] for lane in lanes) for each in self.runs.values()):
+            self.behind = len(entries)
+        for lane in lanes:
+            runs[lane] = often
+        return first
+
+
 class Enough(Exception):
     """The sample is as long as it need be; the rest goes on as it went."""
 
@@ -93,7 +123,7 @@ class Recorder(Listener):
         self.costs, self.worked = costs(machine.translation), 0
         self.maps: dict[int, Any] = {}               # that tensor loads have
         self.polls: dict[int, set[int]] = {}
-        self.parted: dict[int, dict[int, list[int]]] = {}       # of warps whose lanes stand at different places: how often each lane has run a block since
+        self.parted: dict[int, Parted] = {}          # warps whose lanes stand at different places
         self.stores: set[int] = set()                # warps that have written since their last product
         self.tiles: dict[int, int] = {}              # of warps that write: tiles written
         self.warps: list[list[Step]] = [[] for _ in range(machine.slots * machine.warps)]
@@ -131,7 +161,8 @@ class Recorder(Listener):
             raise Enough
 
     def _fresh(self, C: Cohort, warps: list[int], block: int) -> list[int]:
-        """Warps of which no other lanes have run this block as often since they parted: on the chip they run it together."""
+        """Warps of which no other lanes have run this block as often since they parted: on the chip they run it together. What lanes did that come later stands
+        before it."""
         units, fresh = self.M.units(C), []
         lanes = (C.gids & 31).tolist()
         counts = [32] * len(warps) if units.counts is None else units.counts.tolist()
@@ -139,14 +170,8 @@ class Recorder(Listener):
             if count == 32:
                 self.parted.pop(warp, None)
                 fresh.append(warp)
-                continue
-            mine = lanes[start:start + count]
-            runs = self.parted.setdefault(warp, {}).setdefault(block, [0] * 32)
-            often = max(runs[lane] for lane in mine) + 1
-            if often > max(runs):
+            elif self.parted.setdefault(warp, Parted(len(self.warps[warp]))).runs_first(block, lanes[start:start + count], self.warps[warp]):
                 fresh.append(warp)
-            for lane in mine:
-                runs[lane] = often
         return fresh
 
     def _once(self, warps: list[int], block: int) -> list[int]:

@@ -8,6 +8,7 @@ import pytest
 from hopperlab.estimates import accuracy, boards
 
 drawn = pytest.importorskip("benchmarks.drawn_estimates", reason="a checkout of the repository has it, an installed package not")
+attention = pytest.importorskip("benchmarks.drawn_attention")
 STORED = sorted(drawn.FOLDER.glob("*.json"))
 
 
@@ -37,3 +38,41 @@ def test_a_draw_that_is_not_there_is_an_error(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         drawn.main()
     assert "no draw 'h100_1': there are h100_2026112701" in capsys.readouterr().err
+
+
+ATTENTION = sorted(attention.FOLDER.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", ATTENTION, ids=lambda path: path.stem)
+def test_a_stored_draw_of_attention_is_what_its_seed_gives(path):
+    """Cells in order, of each the first four configurations that ptxas compiles, among those drawn."""
+    rows = json.loads(path.read_text())["rows"]
+    cells = list(attention.drawn(int(path.stem.partition("_")[2])))
+    assert len(rows) == attention.CELLS * attention.EACH and all(row["us"] > 10 for row in rows)
+    for number, (cell, order) in enumerate(cells):
+        mine = rows[number * attention.EACH:(number + 1) * attention.EACH]
+        names = [" ".join(choice.named) for choice in order]
+        assert {(row["d"], row["causal"], row["length"], row["type"]) for row in mine} == {(cell.d, cell.causal, cell.length, cell.kind)}
+        places = [names.index(row["named"]) for row in mine]
+        assert places == sorted(places) and places[-1] < len(names)
+
+
+@pytest.mark.parametrize("path", ATTENTION, ids=lambda path: path.stem)
+def test_estimates_of_a_draw_of_attention_are_near(path):
+    row = max((row for row in json.loads(path.read_text())["rows"] if row["length"] == 2048), key=lambda row: row["us"])
+    found = attention.estimated(row, boards.board(path.stem.partition("_")[0]))
+    assert found.family == "attention" and abs(found.error) < 0.13, found
+
+
+def test_all_configurations_of_attention_that_fit_may_be_drawn():
+    cell = attention.Cell(128, False, 4096, "bf16")
+    known = attention.possible(cell)
+    assert len(set(known)) == len(known) == 160 and max(one.shared_bytes(128) for one in known) <= 227 * 1024
+    assert all(one.wide in (0, 64) and one.held <= one.overlap for one in attention.possible(attention.Cell(128, True, 512, "e4m3")))
+
+
+def test_a_draw_of_attention_that_is_not_there_is_an_error(monkeypatch, capsys):
+    monkeypatch.setattr(attention.argparse.ArgumentParser, "parse_args", lambda self: SimpleNamespace(names=["h100_1"], draw=None))
+    with pytest.raises(SystemExit):
+        attention.main()
+    assert "no draw 'h100_1': there are h100_2026112801" in capsys.readouterr().err

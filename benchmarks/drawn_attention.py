@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations of the attention kernels that nobody picked: drawn, timed on a GPU, and what their estimates are off (docs/estimates.md, Errors).
+
+    python -m benchmarks.drawn_attention                      judge the draws in benchmarks/drawn/attention: three minutes a draw, no GPU
+    python -m benchmarks.drawn_attention h100_2026112801      one of them
+    python -m benchmarks.drawn_attention --draw SEED          draw forty-eight, time them on this machine's Hopper GPU and store them there, two minutes
+
+A draw: cells of a head size, causal or not, a length of sequences (16384 tokens in all, 2048 numbers a token) and a type, each with configurations out of all
+that fit and that ptxas compiles without a note and without spilling. Every cell and every configuration of it has the same chance. All draws were timed when the model stood.
+"""
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopperlab.estimates import accuracy, boards, estimating, sample
+from hopperlab.hopper.limits import SHARED_PER_BLOCK
+from hopperlab.measure.launches import attention, attention_fp8
+from hopperlab.measure.launches.launch import Launch
+from hopperlab.runtime.errors import HopperlabError, LaunchError
+
+from .drawn_estimates import FOLDER as PRODUCTS
+from .drawn_estimates import ROUNDS, told, write
+
+FOLDER = PRODUCTS / "attention"
+TOKENS, HIDDEN = 16384, 2048
+LENGTHS, TYPES = (512, 1024, 2048, 4096, 8192, 16384), ("bf16", "e4m3")
+CELLS, EACH = 12, 4
+OFF = {"bf16": 0.01, "e4m3": 0.08}              # mean error of a right result, of the mean magnitude
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is computed: a head size, whether causal, the length of all sequences, and the type of q, k and v."""
+
+    d: int
+    causal: bool
+    length: int
+    kind: str
+
+
+def possible(cell: Cell) -> list[attention.Configuration]:
+    """All configurations of a cell that shared memory has room for; which of them need more registers than there are ptxas tells (`timed`)."""
+    both = itertools.product((1, 2, 3), (0, 1), (0, 1))
+    found: list[attention.Configuration] = []
+    for consumers, overlap, turns in both:
+        shared = {"consumers": consumers, "overlap": overlap, "turns": turns if consumers > 1 else 0}
+        if cell.kind == "bf16":
+            found += [attention.Forward(bn=bn, q_slots=q_slots, chains=chains, **shared)
+                      for bn, q_slots, chains in itertools.product((64, 80, 128, 176, 192), (1, 2), (1, 2))]
+        else:
+            found += [attention_fp8.ForwardFp8(bn=bn, stages=stages, promoted=promoted, wide=wide, held=held, **shared)
+                      for bn, stages, (promoted, wide), held in itertools.product((64, 96, 128, 160, 192, 224), (2, 3), ((0, 0), (1, 0), (1, 64)), range(overlap + 1))
+                      if wide < cell.d]
+    return list(dict.fromkeys(one for one in found if one.shared_bytes(cell.d) <= SHARED_PER_BLOCK))
+
+
+def drawn(seed: int) -> Iterator[tuple[Cell, list[attention.Configuration]]]:
+    """Cells, none twice, each with its configurations in the order in which they are taken until EACH of them compile."""
+    rng, known = np.random.default_rng(seed), set()
+    while len(known) < CELLS:
+        cell = Cell(int(rng.choice((64, 128, 256))), bool(rng.integers(2)), int(rng.choice(LENGTHS)), str(rng.choice(TYPES)))
+        order = rng.permutation(len(possible(cell)))
+        if cell not in known:
+            known.add(cell)
+            yield cell, [possible(cell)[k] for k in order]
+
+
+def launched(cell: Cell, choice: attention.Configuration) -> Launch:
+    """In the emulator, of zeros."""
+    count, heads = TOKENS // cell.length, HIDDEN // cell.d
+    starts = np.arange(count + 1, dtype=np.int32) * cell.length
+    q, k, v = (np.zeros((TOKENS, heads, cell.d), np.uint16 if cell.kind == "bf16" else np.uint8) for _ in range(3))
+    o, lse = np.zeros((TOKENS, heads, cell.d), np.uint16), np.zeros((heads, TOKENS), np.float32)
+    if isinstance(choice, attention_fp8.ForwardFp8):
+        ones = np.ones(heads, np.float32)
+        return attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, cell.causal, choice=choice, backend="emulator")
+    assert isinstance(choice, attention.Forward)
+    return attention.forward(q, k, v, o, lse, starts, starts, cell.causal, choice=choice, backend="emulator")
+
+
+def timed(seed: int) -> list[dict[str, object]]:
+    """The rows of a draw on this machine's GPU, interleaved in each cell, the L2 cold, every result compared with cuDNN's."""
+    import cupy
+
+    from hopperlab.measure.machine.timing import interleaved
+    from hopperlab.measure.suites import attention as suite
+    from hopperlab.measure.suites import attention_fp8 as suite_fp8
+
+    rows = []
+    for cell, order in drawn(seed):
+        lengths, heads = [cell.length] * (TOKENS // cell.length), HIDDEN // cell.d
+        given = (suite if cell.kind == "bf16" else suite_fp8).operands(lengths, lengths, heads, heads, cell.d)
+        expected = suite.cudnn(given, cell.length, cell.causal)().transpose(1, 2).flatten(0, 1).float()
+        runs = {}
+        for choice in order:
+            try:
+                launch = (suite if cell.kind == "bf16" else suite_fp8).make(given, cell.causal, choice)
+            except HopperlabError:
+                continue
+            if launch.kernel.use.spill_stores:
+                continue
+            given["o"].fill(0x7FC0)
+            launch()
+            cupy.cuda.runtime.deviceSynchronize()
+            off = float((given["tensors"]["o"].float() - expected).abs().mean() / expected.abs().mean())
+            if not off < OFF[cell.kind]:
+                raise RuntimeError(f"{cell} {' '.join(choice.named)}: {off:.1%} off")
+            runs[" ".join(choice.named)] = launch.bound()
+            if len(runs) == EACH:
+                break
+        rows += [{"d": cell.d, "causal": cell.causal, "length": cell.length, "type": cell.kind, "named": name, "us": round(1e3 * one.ms, 3)}
+                 for name, one in interleaved(runs, ROUNDS, warmups=2).items()]
+        print(f"{cell}: {len(runs)} timed", flush=True)
+    return rows
+
+
+def estimated(row: dict[str, object], board: boards.Board) -> accuracy.Row | None:
+    """A row with its estimate; None where there is none."""
+    cell = Cell(int(str(row["d"])), bool(row["causal"]), int(str(row["length"])), str(row["type"]))
+    kind = attention.Forward if cell.kind == "bf16" else attention_fp8.ForwardFp8
+    launch = launched(cell, attention.parsed(str(row["named"]).split(), kind))
+    planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+    try:
+        us = estimating.of_sample(estimating.sampled(planned, "attention"), "attention", board).us
+    except LaunchError as why:
+        print(f"{cell} {row['named']}: {why}", flush=True)
+        return None
+    return accuracy.Row(str(row["named"]), "drawn", "attention", f"{cell.kind} D={cell.d} {'causal' if cell.causal else 'full'} {cell.length}", False,
+                        float(str(row["us"])), us)
+
+
+def main() -> None:
+    """Draw and time, or judge."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.drawn_attention")
+    parser.add_argument("names", nargs="*", metavar="DRAW", help="which of benchmarks/drawn/attention, as BOARD_SEED; all if none is named")
+    parser.add_argument("--draw", type=int, metavar="SEED", help="draw with this seed and time on this machine's GPU")
+    asked = parser.parse_args()
+    if asked.draw is not None:
+        path = FOLDER / f"{boards.default()}_{asked.draw}.json"
+        write(path, timed(asked.draw))
+        print(path)
+        return
+    for path in [FOLDER / f"{name}.json" for name in asked.names] or sorted(FOLDER.glob("*.json")):
+        if not path.is_file():
+            parser.error(f"no draw {path.stem!r}: there are {', '.join(sorted(known.stem for known in FOLDER.glob('*.json')))}")
+        found = []
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+            one = estimated(row, boards.board(path.stem.partition("_")[0]))
+            if one is not None:
+                found.append(one)
+                print(f"  {one.error:+6.1%} {one.measured:8.1f} us {one.group} {one.name}", flush=True)
+        print(f"{told(path.stem, found)}, at most {max((abs(one.error) for one in found), default=0.0):.1%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
