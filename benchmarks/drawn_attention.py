@@ -3,10 +3,11 @@
 
     python -m benchmarks.drawn_attention                      judge the draws in benchmarks/drawn/attention: three minutes a draw, no GPU
     python -m benchmarks.drawn_attention h100_2026112801      one of them
-    python -m benchmarks.drawn_attention --draw SEED          draw forty-eight, time them on this machine's Hopper GPU and store them there, two minutes
+    python -m benchmarks.drawn_attention --draw SEED          draw eighty-eight, time them on this machine's Hopper GPU and store them there, two minutes
 
 A draw: cells of a head size, causal or not, a length of sequences (16384 tokens in all, 2048 numbers a token) and a type, each with configurations out of all
-that fit and that ptxas compiles without a note and without spilling. Every cell and every configuration of it has the same chance. All draws were timed when the model stood.
+that fit and that ptxas compiles without a note and without spilling; every cell and every configuration of it has the same chance. Then cells of any length from
+300 to 9000, each in the configuration that is chosen for it (in draws from seed 2026112803 on).
 """
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from .drawn_estimates import ROUNDS, told, write
 FOLDER = PRODUCTS / "attention"
 TOKENS, HIDDEN = 16384, 2048
 LENGTHS, TYPES = (512, 1024, 2048, 4096, 8192, 16384), ("bf16", "e4m3")
-CELLS, EACH = 12, 4
+CELLS, EACH, CHOSEN, SINCE = 12, 4, 40, 2026112803
 OFF = {"bf16": 0.01, "e4m3": 0.08}              # mean error of a right result, of the mean magnitude
 
 
@@ -71,12 +72,22 @@ def drawn(seed: int) -> Iterator[tuple[Cell, list[attention.Configuration]]]:
             yield cell, [possible(cell)[k] for k in order]
 
 
+def chosen(seed: int) -> Iterator[tuple[Cell, list[attention.Configuration]]]:
+    """Cells of any length, each with the configuration that is chosen for it."""
+    rng = np.random.default_rng((seed, 1))
+    for _ in range(CHOSEN if seed >= SINCE else 0):
+        cell = Cell(int(rng.choice((64, 128, 256))), bool(rng.integers(2)), int(rng.integers(300, 9000)), str(rng.choice(TYPES)))
+        units = TOKENS // cell.length * (HIDDEN // cell.d)
+        picked = attention.choose(cell.d, cell.causal, cell.length, units) if cell.kind == "bf16" else attention_fp8.choose(cell.d, cell.causal, cell.length)
+        yield cell, [picked]
+
+
 def launched(cell: Cell, choice: attention.Configuration) -> Launch:
     """In the emulator, of zeros."""
     count, heads = TOKENS // cell.length, HIDDEN // cell.d
-    starts = np.arange(count + 1, dtype=np.int32) * cell.length
-    q, k, v = (np.zeros((TOKENS, heads, cell.d), np.uint16 if cell.kind == "bf16" else np.uint8) for _ in range(3))
-    o, lse = np.zeros((TOKENS, heads, cell.d), np.uint16), np.zeros((heads, TOKENS), np.float32)
+    starts, tokens = np.arange(count + 1, dtype=np.int32) * cell.length, count * cell.length
+    q, k, v = (np.zeros((tokens, heads, cell.d), np.uint16 if cell.kind == "bf16" else np.uint8) for _ in range(3))
+    o, lse = np.zeros((tokens, heads, cell.d), np.uint16), np.zeros((heads, tokens), np.float32)
     if isinstance(choice, attention_fp8.ForwardFp8):
         ones = np.ones(heads, np.float32)
         return attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, cell.causal, choice=choice, backend="emulator")
@@ -93,7 +104,7 @@ def timed(seed: int) -> list[dict[str, object]]:
     from hopperlab.measure.suites import attention_fp8 as suite_fp8
 
     rows = []
-    for cell, order in drawn(seed):
+    for cell, order in itertools.chain(drawn(seed), chosen(seed)):
         lengths, heads = [cell.length] * (TOKENS // cell.length), HIDDEN // cell.d
         given = (suite if cell.kind == "bf16" else suite_fp8).operands(lengths, lengths, heads, heads, cell.d)
         expected = suite.cudnn(given, cell.length, cell.causal)().transpose(1, 2).flatten(0, 1).float()
@@ -116,7 +127,7 @@ def timed(seed: int) -> list[dict[str, object]]:
                 break
         rows += [{"d": cell.d, "causal": cell.causal, "length": cell.length, "type": cell.kind, "named": name, "us": round(1e3 * one.ms, 3)}
                  for name, one in interleaved(runs, ROUNDS, warmups=2).items()]
-        print(f"{cell}: {len(runs)} timed", flush=True)
+        print(f"{cell}: {len(runs)} timed", end="\r" if len(order) == 1 else "\n", flush=True)
     return rows
 
 
