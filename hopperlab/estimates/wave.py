@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
 MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
 ALONE = 0.9                  # of what persistent CTAs ask for at the same time, what differs, from which on their loads are followed one by one (order.py)
+MOST_ATTENDED = 400_000      # loads of attention that are followed: it goes on as it went
+SHAPE = 2.0                  # how sharply the L2 gives up the keys and values of heads (order.missed)
 AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
 
 
@@ -113,20 +115,25 @@ def _between(slots: int, entries: list[tuple[int, NDArray[Any], NDArray[Any], ND
 
 def of(sample: Sample) -> Together | None:
     """What a wave of a sample's launch shares; None where nothing is loaded twice, and where too little was seen.
-    Attention asks for the keys and values of a head by many CTAs at about the same time, which all wait for them, and memory brings them once (profiles.json)."""
-    if any(instr.op == "ex2" for instr in sample.machine.body):
-        return Together(new=True)
+    Attention asks for the keys and values of a head by many CTAs at about the same time, which all wait for them, and memory brings them once (profiles.json), or more
+    often, where the L2 does not hold those of all heads that are at work."""
+    attends, at_once = any(instr.op == "ex2" for instr in sample.machine.body), limits.SMS * sample.resident
     try:
         arrays, _stored = amounts(sample, progress(sample))
     except NotEnough:
-        return None
+        return Together(new=True) if attends else None
+    loaded = sum(nbytes for nbytes, size in arrays.values() if size)
+    if attends:
+        told = Together(new=True)
+        if sample.total <= at_once and sample.lengths is None:          # else it is not known who draws which tile
+            with contextlib.suppress(order.NotAlone):
+                told.brought, *_ = order.brought(order.follow(sample.plan, most=MOST_ATTENDED), loaded, SHAPE)
+        return told
     once = sum(size for _, size in arrays.values())
     if sum(loaded for loaded, _ in arrays.values()) < AGAIN * once:
         return None
-    at_once = limits.SMS * sample.resident
     told = together(sample.plan, at_once)
     if sample.total <= at_once and (sample.asked or sum(told.different.values()) > ALONE * sum(told.asked.values())):
-        loaded = sum(nbytes for nbytes, size in arrays.values() if size)
         with contextlib.suppress(order.NotAlone):
             told.brought, told.steps, told.later = order.brought(sample.loads or order.follow(sample.plan), loaded)
     return told
