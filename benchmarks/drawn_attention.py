@@ -33,6 +33,7 @@ TOKENS, HIDDEN = 16384, 2048
 LENGTHS, TYPES = (512, 1024, 2048, 4096, 8192, 16384), ("bf16", "e4m3")
 CELLS, EACH, CHOSEN, SINCE = 12, 4, 40, 2026112803
 OFF = {"bf16": 0.01, "e4m3": 0.08}              # mean error of a right result, of the mean magnitude
+Choice = attention.Forward | attention_fp8.ForwardFp8
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Cell:
     kind: str
 
 
-def possible(cell: Cell) -> list[attention.Configuration]:
+def possible(cell: Cell) -> list[Choice]:
     """All configurations of a cell that shared memory has room for; which of them need more registers than there are ptxas tells (`timed`)."""
     both = itertools.product((1, 2, 3), (0, 1), (0, 1))
-    found: list[attention.Configuration] = []
+    found: list[Choice] = []
     for consumers, overlap, turns in both:
         shared = {"consumers": consumers, "overlap": overlap, "turns": turns if consumers > 1 else 0}
         if cell.kind == "bf16":
@@ -61,9 +62,10 @@ def possible(cell: Cell) -> list[attention.Configuration]:
     return list(dict.fromkeys(one for one in found if one.shared_bytes(cell.d) <= SHARED_PER_BLOCK))
 
 
-def drawn(seed: int) -> Iterator[tuple[Cell, list[attention.Configuration]]]:
+def drawn(seed: int) -> Iterator[tuple[Cell, list[Choice]]]:
     """Cells, none twice, each with its configurations in the order in which they are taken until EACH of them compile."""
-    rng, known = np.random.default_rng(seed), set()
+    known: set[Cell] = set()
+    rng = np.random.default_rng(seed)
     while len(known) < CELLS:
         cell = Cell(int(rng.choice((64, 128, 256))), bool(rng.integers(2)), int(rng.choice(LENGTHS)), str(rng.choice(TYPES)))
         order = rng.permutation(len(possible(cell)))
@@ -72,17 +74,17 @@ def drawn(seed: int) -> Iterator[tuple[Cell, list[attention.Configuration]]]:
             yield cell, [possible(cell)[k] for k in order]
 
 
-def chosen(seed: int) -> Iterator[tuple[Cell, list[attention.Configuration]]]:
+def chosen(seed: int) -> Iterator[tuple[Cell, list[Choice]]]:
     """Cells of any length, each with the configuration that is chosen for it."""
     rng = np.random.default_rng((seed, 1))
     for _ in range(CHOSEN if seed >= SINCE else 0):
         cell = Cell(int(rng.choice((64, 128, 256))), bool(rng.integers(2)), int(rng.integers(300, 9000)), str(rng.choice(TYPES)))
         units = TOKENS // cell.length * (HIDDEN // cell.d)
-        picked = attention.choose(cell.d, cell.causal, cell.length, units) if cell.kind == "bf16" else attention_fp8.choose(cell.d, cell.causal, cell.length)
+        picked: Choice = attention.choose(cell.d, cell.causal, cell.length, units) if cell.kind == "bf16" else attention_fp8.choose(cell.d, cell.causal, cell.length)
         yield cell, [picked]
 
 
-def launched(cell: Cell, choice: attention.Configuration) -> Launch:
+def launched(cell: Cell, choice: Choice) -> Launch:
     """In the emulator, of zeros."""
     count, heads = TOKENS // cell.length, HIDDEN // cell.d
     starts, tokens = np.arange(count + 1, dtype=np.int32) * cell.length, count * cell.length
@@ -91,7 +93,6 @@ def launched(cell: Cell, choice: attention.Configuration) -> Launch:
     if isinstance(choice, attention_fp8.ForwardFp8):
         ones = np.ones(heads, np.float32)
         return attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, cell.causal, choice=choice, backend="emulator")
-    assert isinstance(choice, attention.Forward)
     return attention.forward(q, k, v, o, lse, starts, starts, cell.causal, choice=choice, backend="emulator")
 
 
@@ -134,8 +135,8 @@ def timed(seed: int) -> list[dict[str, object]]:
 def estimated(row: dict[str, object], board: boards.Board) -> accuracy.Row | None:
     """A row with its estimate; None where there is none."""
     cell = Cell(int(str(row["d"])), bool(row["causal"]), int(str(row["length"])), str(row["type"]))
-    kind = attention.Forward if cell.kind == "bf16" else attention_fp8.ForwardFp8
-    launch = launched(cell, attention.parsed(str(row["named"]).split(), kind))
+    named = str(row["named"]).split()
+    launch = launched(cell, attention.parsed(named, attention.Forward) if cell.kind == "bf16" else attention.parsed(named, attention_fp8.ForwardFp8))
     planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
     try:
         us = estimating.of_sample(estimating.sampled(planned, "attention"), "attention", board).us

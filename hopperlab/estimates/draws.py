@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..emulator.compile.translated import Block
     from ..emulator.machine.cohort import Cohort
 
-MOST_WORK = 20_000_000       # of a run of the drawing warps (emulator/observe/work.py)
+MOST_WORK = 100_000_000      # of a run of the drawing warps (emulator/observe/work.py)
 SPREAD = (0.5, 0.2, 0.7, 0.35)      # of tiles by length: those that a sampled CTA is given
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
 

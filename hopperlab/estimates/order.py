@@ -170,8 +170,8 @@ def missed(found: Loads, size: float, step: float, shape: float = 1.0) -> tuple[
     """(bytes asked for, bytes that come from memory) through an L2 of `size` bytes, of each `step` bytes that a CTA asks for.
 
     Whatever comes takes the place of any of what is there, each with the same chance: after so many bytes have come since it was asked for last, a line is there with
-    the chance exp(-(bytes / size) ** shape), where shape is 1; if more, it is given up less at first. What is expected to come is counted; what CTAs ask for at once comes
-    once."""
+    the chance exp(-(bytes / size) ** shape); a shape over 1: at first it is given up less often. What is expected to come is counted;
+    what CTAs ask for at once comes once."""
     before = found.before()
     order = np.argsort(before, kind="stable")
     before, places, nbytes = before[order], found.places[order], found.nbytes[order]

@@ -62,13 +62,14 @@ class Barrier:
 
 @dataclass
 class Runner:
-    """An actor as it runs on an SM. open: when what is open is done, by kind; groups, reads: when what was committed is done, and when its copies to shared
-    memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next one."""
+    """An actor as it runs on an SM. place: of its CTA among those there; open: when what is open is done, by kind; groups, reads: when what was committed is done, and
+    when its copies to shared memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next one."""
 
     actor: Actor
     sm: Multiprocessor
     copy: int
     at: float = 0.0
+    place: int = 0
     step: int = 0
     open: dict[Any, float] = field(default_factory=dict)
     groups: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
@@ -95,11 +96,12 @@ class Simulation:
         self.meeting = {release: board.cluster_barrier(32 * warps, release) for release in (False, True)}
         self.cta_ends: dict[tuple[int, int], float] = {}
         self.left: dict[tuple[int, int], int] = {}
+        self.places: dict[tuple[int, int], int] = {}
         self.stamp, self.latest = 0, 0.0
         self.sms: dict[tuple[int, int], Multiprocessor] = {}
         self.cluster_warps: dict[int, int] = {}
         self.store_ends: list[tuple[float, float]] = []
-        self.on_end: Callable[[tuple[int, int], float], None] | None = None
+        self.on_end: Callable[[tuple[int, int], float], object] = lambda key, at: None
         self.tile_ends: list[float] = []
         self.tile_marks: dict[tuple[int, int], list[float]] = {}
         self.starts: dict[int, float] = {}
@@ -114,8 +116,10 @@ class Simulation:
         self.starts[copy] = at
         self.sms[(copy, slot)] = sm
         self.cluster_warps[copy] = self.warps * cluster
+        taken = {place for (_, other), place in self.places.items() if other == slot}
+        place = self.places[(copy, slot)] = next(number for number in range(len(taken) + 1) if number not in taken)
         for actor in mine:
-            self._push(Runner(actor, sm, copy, at))
+            self._push(Runner(actor, sm, copy, at, place))
 
     def _push(self, runner: Runner) -> None:
         self.stamp += 1
@@ -148,7 +152,8 @@ class Simulation:
             key = (runner.copy, runner.actor.slot)
             self.left[key] -= 1
             self.cta_ends[key] = max(self.cta_ends.get(key, 0.0), runner.at)
-            if not self.left[key] and self.on_end is not None:
+            if not self.left[key]:
+                del self.places[key]
                 self.on_end(key, self.cta_ends[key])
 
     # --- instructions -----------------------------------------------------------------------------------------------
@@ -156,9 +161,9 @@ class Simulation:
         sm, at, first, numbers = runner.sm, runner.at, runner.actor.first, self.numbers
         issue, tensor, alu, special = cost.issue, cost.tensor, cost.alu, cost.special
         runner.worked += issue
-        who, latest, end = (runner.copy, runner.actor.slot, first), 0.0, at
+        latest, end, who, moved = 0.0, at, (runner.place, first), runner.place * self.warps
         for k in range(first, first + min(4, warps)):
-            part = k % 4
+            part = (k + moved) % 4
             later = sm.schedulers[part].later(at, issue, who)
             if special:
                 later += sm.special[part].later(at, special, who)
@@ -381,7 +386,6 @@ class Simulation:
         key = (runner.copy, "cluster", step[2])
         phases, release = runner.met.get(key, (0, False))
         return self._wait(runner, self._barrier(key, 1), phases, self.meeting[release])
-
 
     def mark(self, runner: Runner, step: Step) -> bool:
         """Half of what the actor does."""

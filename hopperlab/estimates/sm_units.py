@@ -8,6 +8,7 @@ from typing import Any
 
 NEVER = float("inf")
 SEEN = 20_000.0              # cycles over which it is looked at how often warps are at a unit
+OTHERS = 2.0                 # that hold a warp up, at most: where more are there, units are as busy as PTX says only if ptxas leaves all of its instructions
 FAR = 100                    # times as many, after which what was seen is written down anew
 
 
@@ -42,7 +43,7 @@ class Shared:
             self.there = {other: there * less for other, there in self.there.items()}
             self.all_of_them *= less
         weight, mine = math.exp((at - self.since) / SEEN), self.there.get(warp, 0.0)
-        others = max(0.0, self.all_of_them - mine) / weight / (cycles - SEEN * math.expm1(-at / SEEN)) if cycles else 0.0
+        others = min(OTHERS, max(0.0, self.all_of_them - mine) / weight / (cycles - SEEN * math.expm1(-at / SEEN))) if cycles else 0.0
         took = cycles * (1 + others)
         self.there[warp] = mine + took * weight
         self.all_of_them += took * weight
