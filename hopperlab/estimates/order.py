@@ -166,12 +166,11 @@ def follow(launch: Plan, ctas: NDArray[Any] | None = None, most: int = MOST_LOAD
     return found
 
 
-def missed(found: Loads, size: float, step: float, shape: float = 1.0) -> tuple[NDArray[Any], NDArray[Any]]:
+def missed(found: Loads, size: float, step: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """(bytes asked for, bytes that come from memory) through an L2 of `size` bytes, of each `step` bytes that a CTA asks for.
 
     Whatever comes takes the place of any of what is there, each with the same chance: after so many bytes have come since it was asked for last, a line is there with
-    the chance exp(-(bytes / size) ** shape); a shape over 1: at first it is given up less often. What is expected to come is counted;
-    what CTAs ask for at once comes once."""
+    the chance exp(-bytes / size); what is expected to come is counted. What CTAs ask for at once comes once."""
     before = found.before()
     order = np.argsort(before, kind="stable")
     before, places, nbytes = before[order], found.places[order], found.nbytes[order]
@@ -185,7 +184,7 @@ def missed(found: Loads, size: float, step: float, shape: float = 1.0) -> tuple[
     ends = np.searchsorted(turns, np.arange(len(given_up) - 1), "right")
     start, full = 0, 0.0
     for turn, end in enumerate(ends.tolist()):
-        there = np.where(last[start:end] < 0, 0.0, np.exp(-(((given_up[turn] - given_up[last[start:end]]) / size) ** shape)))
+        there = np.where(last[start:end] < 0, 0.0, np.exp((given_up[last[start:end]] - given_up[turn]) / size))
         came[start:end] = (1 - there) * nbytes[start:end]
         full += float(came[start:end].sum())
         start, given_up[turn + 1] = end, max(0.0, full - size)
@@ -203,10 +202,10 @@ def together_at_last(found: Loads) -> float:
     return float(found.nbytes[late][np.isin(asked - 1, asked)].sum() / max(1.0, found.nbytes[late].sum()))
 
 
-def brought(found: Loads, loaded: float, shape: float = 1.0) -> tuple[float, list[float], float]:
+def brought(found: Loads, loaded: float) -> tuple[float, list[float], float]:
     """Bytes that memory brings for a launch that loads so many; of what each CTA asks for, STEP after STEP, which share; and of what CTAs ask for at last, what
-    neighbours do, too. Those that were not followed go on as the last third of those that were. shape: as in `missed`."""
-    asked_for, came = missed(found, HALF, STEP, shape)
+    neighbours do, too. Those that were not followed go on as the last third of those that were."""
+    asked_for, came = missed(found, HALF, STEP)
     late = 2 * len(came) // 3
     after = float(came[late:].sum() / max(1.0, asked_for[late:].sum()))
     return (float(came.sum() + max(0.0, loaded - asked_for.sum()) * after), [*(came / np.maximum(1.0, asked_for)).tolist(), after], together_at_last(found))

@@ -36,7 +36,6 @@ FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
 MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
 ALONE = 0.9                  # of what persistent CTAs ask for at the same time, what differs, from which on their loads are followed one by one (order.py)
 MOST_ATTENDED = 400_000      # loads of attention that are followed: it goes on as it went
-SHAPE = 2.0                  # how sharply the L2 gives up the keys and values of heads (order.missed)
 AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
 
 
@@ -127,7 +126,7 @@ def of(sample: Sample) -> Together | None:
         told = Together(new=True)
         if sample.total <= at_once and sample.lengths is None:          # else it is not known who draws which tile
             with contextlib.suppress(order.NotAlone):
-                told.brought, *_ = order.brought(order.follow(sample.plan, most=MOST_ATTENDED), loaded, SHAPE)
+                told.brought, *_ = order.brought(order.follow(sample.plan, most=MOST_ATTENDED), loaded)
         return told
     once = sum(size for _, size in arrays.values())
     if sum(loaded for loaded, _ in arrays.values()) < AGAIN * once:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, programs, sample, sm, sm_units, trace, trace as T
+from hopperlab.estimates import boards, chip, draws, programs, sample, sm, sm_units, trace, trace as T, wave
 from hopperlab.estimates.costs import Cost, price
 from hopperlab.emulator.program import Program
 from hopperlab.measure.launches import attention, attention_fp8
@@ -79,6 +79,8 @@ def test_requests_take_longer_by_as_much_as_others_are_there():
     full = sm_units.Shared()
     last = [full.later(at, 100.0, warp) for at in range(0, 40_000, 200) for warp in ("a", "b")][-1]
     assert 90 < last < 110, "who is always there halves the pace"
+    crowd = sm_units.Shared()
+    assert max(crowd.later(at, 100.0, warp) for at in range(0, 40_000, 200) for warp in range(9)) == 100 * sm_units.OTHERS
     long_ago.later(0.0, 1000.0, "a")
     assert long_ago.later(1e9, 100.0, "b") < 1e-6 and long_ago.since == 1e9 and long_ago.busy == 1100
 
@@ -176,6 +178,31 @@ def test_a_wait_that_a_barrier_of_lanes_holds_stays_behind_the_softmax():
         last = max(place for place in range(middle) if steps[place][0] in (T.WGMMA, T.PRODUCTS))
         under.append(sum(step[1].special for step in steps[last:middle] if step[0] == programs.COMPUTE))
     assert under[0] < 100 < under[1], under
+
+
+def batch(group, causal=False, length=1024, heads=16, d=128, bn=128):
+    """16384 tokens of sequences of a length, so many heads at work at once."""
+    starts = np.arange(16384 // length + 1, dtype=np.int32) * length
+    q, k, v, o = (np.zeros((16384, heads, d), np.uint16) for _ in range(4))
+    choice = attention.Forward(bn=bn, group=group)
+    launch = attention.forward(q, k, v, o, np.zeros((heads, 16384), np.float32), starts, starts, causal, choice=choice, backend="emulator")
+    return launch, *sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+
+
+def test_keys_and_values_of_too_many_heads_at_once_come_from_memory_again():
+    once = 3 * 16384 * 16 * 128 * 2
+    for group, least, most in ((1, 0.95, 1.1), (0, 2.2, 3.0)):                 # Nsight Compute: 2.5 where 64 heads of 512 KB are at work (D = 256, length 512)
+        _launch, planned, _kept = batch(group)
+        told = wave.of(sample.typical(planned))
+        assert told.new and least * once < told.brought < most * once, (group, told.brought / once)
+    _launch, planned, _kept = batch(0, causal=True)
+    assert wave.of(sample.typical(planned)).brought is None, "who draws which tile depends on time"
+
+
+def test_lengths_of_many_long_tiles_are_known():
+    _launch, planned, _kept = batch(0, causal=True, length=16384, heads=32, d=64, bn=64)
+    found = draws.lengths(planned)
+    assert found is not None and found.differ and found.all.max() > 50 * found.all.min() and len(found.all) == 128 * 32
 
 
 def test_a_division_of_integers_is_twenty_instructions():
