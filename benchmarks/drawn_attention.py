@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,7 +25,7 @@ from hopperlab.measure.launches.launch import Launch
 from hopperlab.runtime.errors import HopperlabError, LaunchError
 
 from .drawn_estimates import FOLDER as PRODUCTS
-from .drawn_estimates import ROUNDS, told, write
+from .drawn_estimates import ROUNDS, judge, write
 
 FOLDER = PRODUCTS / "attention"
 TOKENS, HIDDEN = 16384, 2048
@@ -158,16 +157,7 @@ def main() -> None:
         write(path, timed(asked.draw))
         print(path)
         return
-    for path in [FOLDER / f"{name}.json" for name in asked.names] or sorted(FOLDER.glob("*.json")):
-        if not path.is_file():
-            parser.error(f"no draw {path.stem!r}: there are {', '.join(sorted(known.stem for known in FOLDER.glob('*.json')))}")
-        found = []
-        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-            one = estimated(row, boards.board(path.stem.partition("_")[0]))
-            if one is not None:
-                found.append(one)
-                print(f"  {one.error:+6.1%} {one.measured:8.1f} us {one.group} {one.name}", flush=True)
-        print(f"{told(path.stem, found)}, at most {max((abs(one.error) for one in found), default=0.0):.1%}", flush=True)
+    judge(parser, FOLDER, asked.names, estimated)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -131,17 +131,22 @@ def main() -> None:
         write(path, timed(asked.draw))
         print(path)
         return
-    for path in [FOLDER / f"{name}.json" for name in asked.names] or sorted(FOLDER.glob("*.json")):
+    judge(parser, FOLDER, asked.names, estimated)
+
+
+def judge(parser: argparse.ArgumentParser, folder: Path, names: Sequence[str], estimate: Callable[[dict[str, object], boards.Board], accuracy.Row | None]) -> None:
+    """Print the errors of these draws of a folder, of all if none is named."""
+    for path in [folder / f"{name}.json" for name in names] or sorted(folder.glob("*.json")):
         if not path.is_file():
-            parser.error(f"no draw {path.stem!r}: there are {', '.join(sorted(known.stem for known in FOLDER.glob('*.json')))}")
+            parser.error(f"no draw {path.stem!r}: there are {', '.join(sorted(known.stem for known in folder.glob('*.json')))}")
         board = boards.board(path.stem.partition("_")[0])
         found = []
         for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-            one = estimated(row, board)
+            one = estimate(row, board)
             if one is not None:
                 found.append(one)
                 print(f"  {one.error:+6.1%} {one.measured:8.1f} us {one.group} {one.name}", flush=True)
-        print(told(path.stem, found), flush=True)
+        print(f"{told(path.stem, found)}, at most {max((abs(one.error) for one in found), default=0.0):.1%} off", flush=True)
 
 
 def write(path: Path, rows: Sequence[dict[str, object]]) -> None:

@@ -101,7 +101,8 @@ _FITTED = {
     "narrow_cycles": (7, "cycles", "fitted on configurations of attention/forward_fp8.cu that are not in the table: conversions to e4m3, nearly as slow as exponentials"),
     "issue_alone": (2, "cycles/slot", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0 to 2.3): of a warp whose instructions meet no other's"),
     "dispatch_held": (0.5, "cycles/slot", "fitted (Nsight Compute, H100, attention/*.cu: 0.4 to 0.8): an instruction's wait for registers while the tensor core works"),
-    "wgmma_handed": (4, "cycles", "fitted, weakly: until a warpgroup that handed over a product computes the next one's descriptors; both take wgmma_issue"),
+    "wgmma_handed": (4, "cycles", "chosen, not fitted (from 1 to 8 eight estimates move by 1.3 per cent at most): until a warpgroup that handed over "
+                     "a product computes the next one's descriptors; both take wgmma_issue"),
     "alu_cycles": (2, "cycles", "64 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic: integers, comparisons, conversions)"),
     "special_latency": (20, "cycles", "fitted"),
     "mma_ahead": (278, "cycles", "fitted: mma.sync that a warp has under way while it goes on"),
