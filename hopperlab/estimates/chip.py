@@ -17,6 +17,7 @@ from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
 from .sm import Memory, Simulation
 from .together import HALF
+from .trace import LOAD
 from .sm_units import Multiprocessor
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int,
     if sample.lengths is not None:
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
     read, written = sample.trace.read, sample.trace.written
+    if sample.wave is not None and sample.wave.dealt is not None:
+        factor = sample.wave.dealt[2] / sum(entry[0] == LOAD for warp in sample.trace.warps for entry in warp)
     sums = read.keys() & written.keys() if sample.asked else ()            # of others: they are in the L2
     loaded = {address: (n * factor, 0.0 if address in sums else min(n * factor, size)) for address, (n, size) in read.items()}
     return loaded, sum(size for _, size in written.values()) if sample.asked else more * sum(n for n, _ in written.values())
@@ -355,6 +358,8 @@ def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[floa
     if not sample.whole:
         return extrapolated(sim, actors, sample, each)
     last = ends[-1] if ends else 0.0
+    if sample.wave is not None and sample.wave.dealt is not None:
+        return cut.dealt(sim, sample.wave.dealt[1])
     more = each - len(ends)
     if more > 0:
         back = max(1, len(ends) // sample.resident // 2) * sample.resident

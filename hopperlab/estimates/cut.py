@@ -2,12 +2,14 @@
 """What a sample that was cut leaves out: how much of the work was seen, and how long the rest takes at the pace of what was."""
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
 from . import trace as T
 from .programs import COMPUTE
+from .sm_units import NEVER
 
 if TYPE_CHECKING:
     from .programs import Actor
@@ -99,6 +101,8 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int
         return _on_and_on(sim, sample, each)
     if not any(step[0] == T.WGMMA for actor in actors for step in actor.steps):
         return _moved(sim, sample, each)
+    if sample.wave is not None and sample.wave.dealt is not None:
+        return dealt(sim, sample.wave.dealt[1])
     if not writers or len(marks) < 2 * len(writers):
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
     if sample.asked:
@@ -106,6 +110,14 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int
     seen = len(marks) // len(writers)
     last, first = marks[seen * len(writers) - 1], marks[len(writers) - 1]
     return last + max(0.0, wanted(sample, actors) - seen) * (last - first) / (seen - 1)
+
+
+def dealt(sim: Simulation, most: float) -> float:
+    """Of CTAs that are dealt tiles of different lengths, those of the cluster that has so many loads: the rest at the pace of those after the first tile, or of the second
+    half of those seen, where that is more."""
+    loads, copies = sorted(at for at, _ in sim.load_ends), len(sim.starts)
+    before = min(len(loads) // 2, bisect.bisect_right(loads, min(sim.tile_ends, default=NEVER)))
+    return sim.latest + (most - len(loads) / copies) * copies * (loads[-1] - loads[before]) / (len(loads) - 1 - before)
 
 
 def _on_and_on(sim: Simulation, sample: Sample, each: int) -> float:

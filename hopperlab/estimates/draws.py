@@ -80,16 +80,41 @@ class Undone(Listener):
             allocation.view(1)[offset:offset + len(old)] = old
 
 
-class Tiles(Undone):
-    """Blocks that each drawing warp runs between draws."""
+class NotDrawn(Exception):
+    """No counter of tiles."""
+
+
+class Drawing(Undone):
+    """Listens to who draws which number from a counter of tiles."""
 
     def __init__(self, machine: Any):
         super().__init__()
         self.M = machine
+        self.place: tuple[int, int, int] | None = None
+
+    def numbers(self, C: Cohort, parts: list[Any], info: Any) -> list[tuple[int, int]]:
+        """(warp, number) of those that draw by this atomic addition; nobody, where it adds to something else. Raises NotDrawn for what is no draw."""
+        allocation, offsets_at = parts[0][0], np.unique(np.asarray(parts[0][2]))
+        if info.op != "add" or not info.returns or info.nbytes != 4:
+            return []
+        place = (info.index, allocation.address, int(offsets_at[0]))
+        self.place = self.place or place
+        if place != self.place:
+            return []
+        if len(parts) > 1 or len(offsets_at) > 1 or getattr(self.M.body[info.index].operands[-1], "value", None) != 1:
+            raise NotDrawn
+        number = int(allocation.view(4)[int(offsets_at[0]) >> 2])
+        return [(gid >> 5, number + k) for k, gid in enumerate(C.gids.tolist())]
+
+
+class Tiles(Drawing):
+    """Blocks that each drawing warp runs between draws."""
+
+    def __init__(self, machine: Any):
+        super().__init__(machine)
         self.ran = np.zeros(machine.slots * machine.warps, np.int64)
         self.at: dict[int, tuple[int, int]] = {}       # of a warp: (its tile: -1 - CTA for the first, else its number; blocks run before it)
         self.lengths: dict[int, int] = {}
-        self.place: tuple[int, int, int] | None = None
 
     def running(self, C: Cohort, block: Block) -> None:
         """A block."""
@@ -98,18 +123,8 @@ class Tiles(Undone):
     def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
         """A draw. Raises NotDrawn for what is none."""
         self.keep(parts, info.nbytes)
-        allocation, offsets_at = parts[0][0], np.unique(np.asarray(parts[0][2]))
-        if info.op != "add" or not info.returns or info.nbytes != 4:
-            return
-        place = (info.index, allocation.address, int(offsets_at[0]))
-        self.place = self.place or place
-        if place != self.place:
-            return
-        if len(parts) > 1 or len(offsets_at) > 1 or getattr(self.M.body[info.index].operands[-1], "value", None) != 1:
-            raise NotDrawn
-        number = int(allocation.view(4)[int(offsets_at[0]) >> 2])
-        for k, gid in enumerate(C.gids.tolist()):
-            self._drew(gid >> 5, number + k)
+        for warp, number in self.numbers(C, parts, info):
+            self._drew(warp, number)
 
     def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
         """An ordinary load. Raises NotDrawn for one of the counter: CTAs that look at it wait for each other by it."""
@@ -127,10 +142,6 @@ class Tiles(Undone):
             for warp in range(slot * self.M.warps, (slot + 1) * self.M.warps):
                 self.at.pop(warp, None)
                 self.ran[warp] = 0
-
-
-class NotDrawn(Exception):
-    """No counter of tiles."""
 
 
 def lengths(launch: Plan, warps: int = 1) -> Lengths | None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What memory brings where CTAs begin at different places of the same tiles (tiles shared along k): the loads of all CTAs in order, through an L2.
 
-The loading warps run alone, their waits over at once (skeleton.py). CTAs go on at the same pace, by the bytes that they ask for; the L2 gives up any of its lines
-with the same chance, so that whatever was asked for since, something of it is left.
+The loading warps run alone, their waits over at once (skeleton.py). CTAs go on at the same pace, by the bytes that they ask for; the L2 gives up what nobody has asked for
+longest (`missed`).
 """
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from ..emulator.observe.deadlock import Deadlock
 from ..emulator.program import Program
 from ..emulator.session import Session
 from ..hopper.tile import box_spans, tile_bytes
-from .draws import Undone
+from .draws import Drawing, NotDrawn
 from .skeleton import loading
 from .together import HALF, STEP
 
@@ -33,19 +34,23 @@ LAST = 0.1                   # of the loads of a CTA
 MOST_LOADS = 2_500_000       # of all CTAs, which are followed through the L2
 MOST_EACH = 500_000          # loads of a CTA, on average: who has more goes on for ever (a product of 16384 cubed in the smallest tiles has 340,000)
 MOST_TURNS = 20_000          # of loops and branches between two loads: who runs longer waits for what the other warps do
-QUANTUM = 1 << 14            # bytes of each CTA's loads that are through the L2 at once
+QUANTUM = 1 << 14            # bytes of each CTA's loads that are through the L2 at once,
+MOST_AT_ONCE = 1200          # or more, where that were more often than so
+WAYS = 16                    # lines of a set of the L2: with 64 what memory brings for attention is further from what is counted (benchmarks/attention_bytes.py)
 
 
 @dataclass(frozen=True)
 class Loads:
     """Loads of CTAs: how many each has in all, `counts`, and how many of these, the first ones, are `kept`: one CTA after the other, by address and bytes.
-    whole: bytes of each with what its box has outside its array."""
+    whole: bytes of each with what its box has outside its array; tiles: of each, where tiles are drawn from a counter, how many were begun before its own (the first
+    ones by the CTAs' numbers), else nothing."""
 
     counts: NDArray[Any]
     kept: NDArray[Any]
     places: NDArray[Any]
     nbytes: NDArray[Any]
     whole: NDArray[Any]
+    tiles: NDArray[Any] | None = None
 
     def before(self) -> NDArray[Any]:
         """Bytes that its CTA has asked for before each, inside and outside."""
@@ -68,13 +73,14 @@ class NotAlone(ValueError):
     """The loading warps cannot run without the others."""
 
 
-class Heard(Undone):
+class Heard(Drawing):
     """Listens to tensor and bulk loads. kept: loads of each CTA that are kept, those after them are counted."""
 
     def __init__(self, machine: Any, kept: int):
-        super().__init__()
-        self.machine, self.kept = machine, kept
+        super().__init__(machine)
+        self.kept = kept
         self.counts = np.zeros(machine.slots, np.int64)
+        self.drew: list[tuple[int, int, int]] | None = []                                          # (CTA, loads before, number), None: there is no such counter
         self.told: dict[int, list[tuple[Any, int, NDArray[Any], list[NDArray[Any]]]]] = {}         # by fields: (these, number of the first, CTAs, coordinates)
         self.spans: list[tuple[int, int, int, int, int]] = []                                      # (number, CTA, place, bytes, and with what is outside)
         self.number = self.turns = 0
@@ -99,7 +105,7 @@ class Heard(Undone):
 
     def boxes_read(self, gids: NDArray[Any], fields: Any, starts: list[NDArray[Any]]) -> None:
         """Tensor loads of several CTAs at once."""
-        slots, number = gids // (32 * self.machine.warps), self.number
+        slots, number = gids // (32 * self.M.warps), self.number
         kept = self._keeps(slots)
         if kept is None or kept.all():
             self.told.setdefault(id(fields), []).append((fields, number, slots, [start.copy() for start in starts]))
@@ -116,7 +122,7 @@ class Heard(Undone):
         self._span(gid, allocation.address + first, nbytes, nbytes)
 
     def _span(self, gid: int, place: int, nbytes: int, whole: int) -> None:
-        slot, number = gid // (32 * self.machine.warps), self.number
+        slot, number = gid // (32 * self.M.warps), self.number
         kept = self._keeps(np.array([slot]))
         if kept is None or kept[0]:
             self.spans.append((number, slot, place, nbytes, whole))
@@ -124,6 +130,12 @@ class Heard(Undone):
     def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
         """An atomic addition."""
         self.keep(parts, info.nbytes)
+        try:
+            found = self.numbers(C, parts, info)
+        except NotDrawn:
+            self.drew = None
+        if self.drew is not None:
+            self.drew += [(warp // self.M.warps, int(self.counts[warp // self.M.warps]), number) for warp, number in found]
 
     def loads(self) -> Loads:
         """All that were heard."""
@@ -134,7 +146,19 @@ class Heard(Undone):
             parts.append(np.stack([numbers, np.concatenate([slots for _, _, slots, _ in told]), *box_spans(told[0][0], starts)]))
         numbers, slots, places, nbytes, whole = np.concatenate(parts, axis=1)
         order = np.lexsort((numbers, slots))
-        return Loads(self.counts, np.bincount(slots, minlength=len(self.counts)), places[order], nbytes[order].astype(float), whole[order].astype(float))
+        kept = np.bincount(slots, minlength=len(self.counts))
+        return Loads(self.counts, kept, places[order], nbytes[order].astype(float), whole[order].astype(float), self._tiles(kept))
+
+    def _tiles(self, kept: NDArray[Any]) -> NDArray[Any] | None:
+        """As in Loads."""
+        if not self.drew:
+            return None
+        slots, before, numbers = np.array(self.drew).T
+        found = []
+        for slot, count in enumerate(kept.tolist()):
+            mine = np.flatnonzero(slots == slot)
+            found.append(np.r_[slot, len(kept) + numbers[mine]][np.searchsorted(before[mine], np.arange(count), "right")])
+        return np.concatenate(found)
 
 
 def follow(launch: Plan, ctas: NDArray[Any] | None = None, most: int = MOST_LOADS) -> Loads:
@@ -166,30 +190,80 @@ def follow(launch: Plan, ctas: NDArray[Any] | None = None, most: int = MOST_LOAD
     return found
 
 
-def missed(found: Loads, size: float, step: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(bytes asked for, bytes that come from memory) through an L2 of `size` bytes, of each `step` bytes that a CTA asks for.
+def in_turn(found: Loads) -> Loads:
+    """The same where tiles are drawn: who has asked for all that his tile takes takes the next one, at the same pace as all others. (Alone, the warps that draw take turns.)"""
+    if found.tiles is None:
+        return found
+    each = np.bincount(found.tiles, found.whole)
+    free = [(0.0, cta) for cta in range(len(found.kept))]
+    owner = np.zeros(len(each), np.int64)
+    for tile, nbytes in enumerate(each.tolist()):
+        at, owner[tile] = free[0]
+        heapq.heapreplace(free, (at + nbytes, int(owner[tile])))
+    order = np.lexsort((np.arange(len(found.tiles)), found.tiles, owner[found.tiles]))
+    kept = np.bincount(owner[found.tiles], minlength=len(found.kept))
+    return replace(found, kept=kept, places=found.places[order], nbytes=found.nbytes[order], whole=found.whole[order], tiles=found.tiles[order])
 
-    Whatever comes takes the place of any of what is there, each with the same chance: after so many bytes have come since it was asked for last, a line is there with
-    the chance exp(-bytes / size); what is expected to come is counted. What CTAs ask for at once comes once."""
+
+def missed(found: Loads, step: float, stored: float = 0.0, cluster: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(bytes asked for, bytes that come from memory), of each `step` bytes that a CTA asks for. stored: bytes that all write meanwhile; cluster: CTAs of one.
+
+    Each half of the L2 has the lines of its half of memory, and copies of those of the other half that its SMs ask for (which of them are there is not known: any). It gives
+    up what has not been asked for longest among WAYS lines: after so many different bytes have come, a line is gone as often as WAYS or more of them fell to its set.
+    What CTAs ask for at once comes once."""
     before = found.before()
     order = np.argsort(before, kind="stable")
     before, places, nbytes = before[order], found.places[order], found.nbytes[order]
-    turns = (before / min(QUANTUM, step)).astype(np.int64)
-    same = np.argsort(places, kind="stable")
-    again = np.flatnonzero(places[same[1:]] == places[same[:-1]])
-    last = np.full(len(order), -1)
-    last[same[again + 1]] = turns[same[again]]
-    came = np.zeros(len(order))
-    given_up = np.zeros(int(turns[-1]) + 2)                    # before each turn: bytes that others have taken the places of
-    ends = np.searchsorted(turns, np.arange(len(given_up) - 1), "right")
-    start, full = 0, 0.0
-    for turn, end in enumerate(ends.tolist()):
-        there = np.where(last[start:end] < 0, 0.0, np.exp((given_up[last[start:end]] - given_up[turn]) / size))
-        came[start:end] = (1 - there) * nbytes[start:end]
-        full += float(came[start:end].sum())
-        start, given_up[turn + 1] = end, max(0.0, full - size)
+    turns = (before / max(min(QUANTUM, step), before[-1] / MOST_AT_ONCE)).astype(np.int64)
+    count = int(turns[-1]) + 1
+    sides = np.random.default_rng(1).permutation(-(-len(found.kept) // cluster))[np.arange(len(found.kept)) // cluster] % 2
+    side = np.repeat(sides, found.kept)[order]
+    last, mine = _last(places, turns), np.empty(len(order), np.int64)
+    for one in (0, 1):
+        mine[side == one] = _last(places[side == one], turns[side == one])
+    written = stored / 4 / count                                # by each half, a turn: of lines of its own memory, and of those half
+    different = _different(turns, last, nbytes, count)
+    sets = [(different + _different(turns[side == one], mine[side == one], nbytes[side == one], count)) / 2 for one in (0, 1)]
+
+    def gone(one: int, since: NDArray[Any]) -> NDArray[Any]:
+        """Chance that the half `one` has no line any more that it was asked for last in turn `since`, -1: never."""
+        came = sets[one][turns, since + 1] - sets[one][np.maximum(since, 0), since + 1] + 2 * written * (turns - since)
+        found: NDArray[Any] = np.where(since < 0, 1.0, np.interp(came / HALF, *_SETS))
+        return found
+    own, other = (np.where(side == 0, gone(first, last), gone(1 - first, last)) for first in (0, 1))
+    came = nbytes * (own + other * np.where(side == 0, gone(0, mine), gone(1, mine))) / 2
     steps = (before / step).astype(np.int64)
     return np.bincount(steps, nbytes), np.bincount(steps, came)
+
+
+def _last(places: NDArray[Any], turns: NDArray[Any]) -> NDArray[Any]:
+    """The turn in which each place was asked for before, -1 for never."""
+    same = np.argsort(places, kind="stable")
+    again = np.flatnonzero(places[same[1:]] == places[same[:-1]])
+    last = np.full(len(turns), -1)
+    last[same[again + 1]] = turns[same[again]]
+    return last
+
+
+def _different(turns: NDArray[Any], last: NDArray[Any], nbytes: NDArray[Any], count: int) -> NDArray[Any]:
+    """[turn, 1 + before]: bytes asked for up to a turn whose place was asked for last up to the turn `before`: less those up to `before` itself, what differs between."""
+    table = np.bincount(turns * (count + 1) + last + 1, nbytes, count * (count + 1)).reshape(count, count + 1)
+    found: NDArray[Any] = table.cumsum(axis=0).cumsum(axis=1)
+    return found
+
+
+def _shares(ways: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(bytes that have come, in sizes of a cache, the chance that a line is gone): `ways` or more fell to its set of as many."""
+    came = np.linspace(0.0, 4.0, 401)
+    each = np.exp(-ways * came)
+    fewer = each.copy()
+    for number in range(1, ways):
+        each = each * ways * came / number
+        fewer += each
+    return came, 1 - fewer
+
+
+_SETS = _shares(WAYS)
 
 
 def together_at_last(found: Loads) -> float:
@@ -202,10 +276,16 @@ def together_at_last(found: Loads) -> float:
     return float(found.nbytes[late][np.isin(asked - 1, asked)].sum() / max(1.0, found.nbytes[late].sum()))
 
 
-def brought(found: Loads, loaded: float) -> tuple[float, list[float], float]:
-    """Bytes that memory brings for a launch that loads so many; of what each CTA asks for, STEP after STEP, which share; and of what CTAs ask for at last, what
-    neighbours do, too. Those that were not followed go on as the last third of those that were."""
-    asked_for, came = missed(found, HALF, STEP)
+def brought(found: Loads, once: float = 0.0, stored: float = 0.0, cluster: int = 1) -> tuple[float, list[float], float]:
+    """Bytes that memory brings for all of these loads; of what each CTA asks for, STEP after STEP, which share; and of what CTAs ask for at last, what neighbours do, too.
+    Those that were not kept go on as the last third of those that were. once: bytes that differ (0: not known; boxes that overlap are asked for as if they differed);
+    stored, cluster: as in `missed`."""
+    kept, every = found.kept.sum(), found.counts.sum()
+    asked_for, came = missed(found, STEP, stored * float(kept / every), cluster)
+    if once and kept == every:
+        _, first = np.unique(found.places, return_index=True)
+        came = came * min(1.0, once / float(found.nbytes[first].sum()))
     late = 2 * len(came) // 3
     after = float(came[late:].sum() / max(1.0, asked_for[late:].sum()))
-    return (float(came.sum() + max(0.0, loaded - asked_for.sum()) * after), [*(came / np.maximum(1.0, asked_for)).tolist(), after], together_at_last(found))
+    more = float(found.nbytes.sum() * (every / kept - 1))
+    return float(came.sum()) + more * after, [*(came / np.maximum(1.0, asked_for)).tolist(), after], together_at_last(found)

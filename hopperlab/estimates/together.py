@@ -15,6 +15,7 @@ class Together:
     near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; paired: as the other CTA of its cluster on
     the same TPC does; sent: that it asks for for several CTAs of its cluster.
     brought: bytes that memory brings for the whole launch, where its loads were followed in order (order.py);
+    dealt: loads of attention's CTAs that are dealt their tiles, which differ: of the sampled cluster's, of those of the cluster that has the most, and of all;
     steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time."""
 
     asked: dict[int, float] = field(default_factory=dict)
@@ -25,6 +26,7 @@ class Together:
     sent: dict[int, float] = field(default_factory=dict)
     new: bool = False
     brought: float | None = None
+    dealt: tuple[float, float, float] | None = None
     steps: list[float] = field(default_factory=list)
     later: float = 0.0
 

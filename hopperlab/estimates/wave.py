@@ -118,24 +118,31 @@ def of(sample: Sample) -> Together | None:
     often, where the L2 does not hold those of all heads that are at work."""
     attends, at_once = any(instr.op == "ex2" for instr in sample.machine.body), limits.SMS * sample.resident
     try:
-        arrays, _stored = amounts(sample, progress(sample))
+        arrays, stored = amounts(sample, progress(sample))
     except NotEnough:
         return Together(new=True) if attends else None
-    loaded = sum(nbytes for nbytes, size in arrays.values() if size)
+    once = sum(size for _, size in arrays.values())
     if attends:
         told = Together(new=True)
-        if sample.total <= at_once and sample.lengths is None:          # else it is not known who draws which tile
+        if sample.total <= at_once:
             with contextlib.suppress(order.NotAlone):
-                told.brought, *_ = order.brought(order.follow(sample.plan, most=MOST_ATTENDED), loaded)
+                found = order.follow(sample.plan, most=MOST_ATTENDED)
+                told.brought, *_ = order.brought(order.in_turn(found), once, stored, sample.cluster)
+                told.dealt = _dealt(found, sample) if found.tiles is None else None
         return told
-    once = sum(size for _, size in arrays.values())
-    if sum(loaded for loaded, _ in arrays.values()) < AGAIN * once:
+    if sum(nbytes for nbytes, _ in arrays.values()) < AGAIN * once:
         return None
     told = together(sample.plan, at_once)
     if sample.total <= at_once and (sample.asked or sum(told.different.values()) > ALONE * sum(told.asked.values())):
         with contextlib.suppress(order.NotAlone):
-            told.brought, told.steps, told.later = order.brought(sample.loads or order.follow(sample.plan), loaded)
+            told.brought, told.steps, told.later = order.brought(sample.loads or order.follow(sample.plan), once, stored, sample.cluster)
     return told
+
+
+def _dealt(found: order.Loads, sample: Sample) -> tuple[float, float, float]:
+    """As in Together."""
+    clusters = found.counts.reshape(-1, sample.cluster).sum(axis=1)
+    return float(found.counts[np.isin(sample.plan.geometry.cta_order, sample.ctas)].sum()), float(clusters.max()), float(clusters.sum())
 
 
 def together(launch: Plan, at_once: int) -> Together:
