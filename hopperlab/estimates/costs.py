@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
 FREE = frozenset("mov cvta bra ret exit".split())
+PRECISE = 10                 # instructions that ptxas makes of a reciprocal, a quotient or a root that is rounded to nearest,
+PRECISE_LATENCY = 100        # and cycles until it is there (Nsight's samples of the end of a tile of attention, H100)
 DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
 HALVED = frozenset("max min setp selp set slct".split())      # of floats, too, by the pipe of integers
 
@@ -65,6 +67,8 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     kind, number = instruction_class(instr), board.number
     if instr.op == "cvt" and instr.mods[-1] == "f32" and any(m in instr.mods for m in ("e4m3x2", "e5m2x2")):
         return Cost(1, board.latency["convert"], special=number("narrow_cycles"))
+    if instr.op in ("rcp", "div", "sqrt") and "rn" in instr.mods and "f64" not in instr.mods:
+        return Cost(PRECISE, PRECISE_LATENCY, special=number("special_cycles"))
     if instr.op in SPECIAL:
         return Cost(1, number("special_latency"), special=number("special_cycles"))
     if instr.op == "mma" or instr.op == "wmma":
@@ -106,7 +110,7 @@ def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
         if counts.get(f"dsmem_{way}_bytes"):
             return Cost(1, board.number("dsmem_latency") if instr.dsts() else 0, port=32 * _width(instr) / board.number(f"dsmem_{way}"))
     if counts.get("global_atomic_requests"):
-        return Cost(1, board.number("l2_latency") if instr.dsts() else 0, port=1)
+        return Cost(1, board.number("l2_latency") + board.number("atomic_more") if instr.dsts() else 0, port=1)
     if "param" in instr.mods or "const" in instr.mods:
         return Cost(board.issue["free"], 0)
     return Cost(1, board.latency["memory"] if instr.dsts() else 0, port=1)

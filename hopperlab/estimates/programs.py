@@ -22,6 +22,8 @@ COMPUTE = 100        # (COMPUTE, Cost, warps)
 COUNTED = (T.ARRIVE, T.CP_ARRIVE, T.NAMED, T.CLUSTER)      # entries that say of how many lanes they are
 WARP = 32
 NEAR = 16.0          # issue slots between a wait and an arrival that ptxas moves with it
+PREDICATED = 7       # instructions that a branch skips at most if ptxas makes predicates of it,
+BRANCH = 25.0        # and cycles of one that skips more, with what brings lanes together behind it (Nsight's samples of the end of a tile of attention, H100)
 PIECE = 256.0        # issue slots after which others get their turn
 
 
@@ -152,13 +154,16 @@ class Pricer:
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
         self.counts, self.board = sample.counts, board
         self._known: dict[tuple[int, int], Cost] = {}
+        labels = sample.machine.translation.function.labels
+        self.branches = [i.op == "bra" and i.guard is not None and labels[i.operands[0].name] - at > PREDICATED for at, i in enumerate(self.body)]
 
     def piece(self, start: int, end: int) -> Cost:
         """Instructions from `start` to before `end`."""
         known = self._known.get((start, end))
         if known is None:
             runs = [i for i in self.body[start:end] if not (i.op == "wgmma" and i.mods[0] in ("mma_async", "wait_group"))]
-            known = self._known[(start, end)] = price(runs, self.counts, self.board)
+            branch = Cost(chain=BRANCH * sum(self.branches[start:end]))
+            known = self._known[(start, end)] = price(runs, self.counts, self.board) + branch
         return known
 
     def commits(self, start: int, end: int) -> int:
