@@ -84,6 +84,7 @@ _FITTED = {
                "of the L2's time beside its own bytes"),
     "store_latency": (600, "cycles", "fitted"),
     "l2_dirty_share": (0.35, "share", "fitted (mixed.json: int_weights int8 16x8192x8192, cold L2 beside clean L2): of lines pushed out, those that memory has to write"),
+    "l2_size": (62_914_560, "bytes", "cudaDeviceProp.l2CacheSize (CUDA Programming Guide), read on an H200"),
     "l2_keeps": (30e6, "bytes", "from profiles.json (memory read): so much memory moves between two reads of a line, and the L2 still has it"),
     "l2_forgets": (42e6, "bytes", "from profiles.json (memory read): and so much, and it has none of it any more"),
     "ahead_held": (2.9, "k-blocks", "benchmarks/drift.py on an H100: loads that run no further ahead of their use hold CTAs together"),
@@ -147,6 +148,7 @@ MOVED: Mapping[str, tuple[Callable[[float, str], float], str]] = {
     "lane_latency_memory": (_more(readings.LONE_LANE), "the H200's (fitted), and what micro.json: tma_latency HOW=ld.global from=memory takes longer here"),
     "l2_bytes": (_times(readings.L2_READ), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=0, value"),
     "l2_asked": (lambda value, board: {"h100": 33}[board], "fitted on this board, on cycles counted in benchmarks/merged_products.py (29 to 35)"),
+    "l2_size": (lambda value, board: {"h100": 52_428_800}[board], "cudaDeviceProp.l2CacheSize (CUDA Programming Guide), read on an H100"),
     "power_long": (lambda value, board: {"h100": 0.05}[board], "fitted on this board"),
     "store_bytes": (_times(readings.L2_WRITE), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=1, value"),
 }

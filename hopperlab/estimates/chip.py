@@ -16,7 +16,6 @@ from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
 from .sm import Memory, Simulation
-from .together import HALF
 from .trace import LOAD
 from .sm_units import Multiprocessor
 
@@ -160,7 +159,7 @@ def missed(arrays: dict[int, tuple[float, float]], stored: float, wave: Together
         waves = 1.0 if apart else wave.period(address, size, scale)
         others = sum(nbytes for other, nbytes in wanted.items() if other != address) / rounds
         between = min(once + stored, others + waves * (wanted[address] + stored) / rounds)
-        still = min(1.0, HALF / max(1.0, between)) if turning and waves == 1 else 0.0
+        still = min(1.0, board.number("l2_size") / 2 / max(1.0, between)) if turning and waves == 1 else 0.0
         found += (wanted[address] - size) * min(1.0, max(0.0, (between - kept) / (gone - kept))) * (1 - still)
     return found
 
@@ -239,6 +238,7 @@ def at_once(sample: Sample, board: Board) -> int:
 def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
     """The whole launch. actors: its programs, where they are there already."""
     actors = actors or programs(sample, board)
+    sample = replace(sample, wave=sample.wave and sample.wave.on(board.number("l2_size") / 2))
     groups = at_once(sample, board)
     clusters = sample.total // sample.cluster
     each = -(-clusters // groups)

@@ -22,7 +22,7 @@ from ..emulator.session import Session
 from ..hopper.tile import box_spans, tile_bytes
 from .draws import Drawing, NotDrawn
 from .skeleton import loading
-from .together import HALF, STEP
+from .together import STEP
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -205,8 +205,9 @@ def in_turn(found: Loads) -> Loads:
     return replace(found, kept=kept, places=found.places[order], nbytes=found.nbytes[order], whole=found.whole[order], tiles=found.tiles[order])
 
 
-def missed(found: Loads, step: float, stored: float = 0.0, cluster: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(bytes asked for, bytes that come from memory), of each `step` bytes that a CTA asks for. stored: bytes that all write meanwhile; cluster: CTAs of one.
+def missed(found: Loads, half: float, step: float, stored: float = 0.0, cluster: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(bytes asked for, bytes that come from memory) through an L2 of twice `half` bytes, of each `step` bytes that a CTA asks for. stored: bytes that all write meanwhile;
+    cluster: CTAs of one.
 
     Each half of the L2 has the lines of its half of memory, and copies of those of the other half that its SMs ask for (which of them are there is not known: any). It gives
     up what has not been asked for longest among WAYS lines: after so many different bytes have come, a line is gone as often as WAYS or more of them fell to its set.
@@ -228,7 +229,7 @@ def missed(found: Loads, step: float, stored: float = 0.0, cluster: int = 1) -> 
     def gone(one: int, since: NDArray[Any]) -> NDArray[Any]:
         """Chance that the half `one` has no line any more that it was asked for last in turn `since`, -1: never."""
         came = sets[one][turns, since + 1] - sets[one][np.maximum(since, 0), since + 1] + 2 * written * (turns - since)
-        found: NDArray[Any] = np.where(since < 0, 1.0, np.interp(came / HALF, *_SETS))
+        found: NDArray[Any] = np.where(since < 0, 1.0, np.interp(came / half, *_SETS))
         return found
     own, other = (np.where(side == 0, gone(first, last), gone(1 - first, last)) for first in (0, 1))
     came = nbytes * (own + other * np.where(side == 0, gone(0, mine), gone(1, mine))) / 2
@@ -276,12 +277,12 @@ def together_at_last(found: Loads) -> float:
     return float(found.nbytes[late][np.isin(asked - 1, asked)].sum() / max(1.0, found.nbytes[late].sum()))
 
 
-def brought(found: Loads, once: float = 0.0, stored: float = 0.0, cluster: int = 1) -> tuple[float, list[float], float]:
-    """Bytes that memory brings for all of these loads; of what each CTA asks for, STEP after STEP, which share; and of what CTAs ask for at last, what neighbours do, too.
+def brought(found: Loads, half: float, once: float = 0.0, stored: float = 0.0, cluster: int = 1) -> tuple[float, list[float], float]:
+    """Bytes that memory brings for all of these loads, through an L2 of twice `half` bytes; of what each CTA asks for, STEP after STEP, which share; and of what CTAs ask for at last, what neighbours do, too.
     Those that were not kept go on as the last third of those that were. once: bytes that differ (0: not known; boxes that overlap are asked for as if they differed);
     stored, cluster: as in `missed`."""
     kept, every = found.kept.sum(), found.counts.sum()
-    asked_for, came = missed(found, STEP, stored * float(kept / every), cluster)
+    asked_for, came = missed(found, half, STEP, stored * float(kept / every), cluster)
     if once and kept == every:
         _, first = np.unique(found.places, return_index=True)
         came = came * min(1.0, once / float(found.nbytes[first].sum()))

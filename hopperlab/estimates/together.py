@@ -2,10 +2,13 @@
 """What the CTAs of a wave load at the same time, in bytes: found by wave.py, used by chip.py."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STEP = 1 << 18               # bytes of a CTA's loads that are looked at together
-HALF = 25e6                  # bytes of half of an L2; each keeps its own copy of what its SMs ask for (with 20 or 32 MB the fitted draws are further off)
 
 
 @dataclass
@@ -14,9 +17,11 @@ class Together:
     did, as (bytes that those from the one to the other ask for and that differ, these bytes). new: each wave asks for other bytes than those before it.
     near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; paired: as the other CTA of its cluster on
     the same TPC does; sent: that it asks for for several CTAs of its cluster.
-    brought: bytes that memory brings for the whole launch, where its loads were followed in order (order.py);
+    followed: where a launch's loads were followed in order (order.py), what that says of an L2 whose halves have so many bytes: the three that `on` puts in, which are
+    brought: bytes that memory brings for the whole launch;
     dealt: loads of attention's CTAs that are dealt their tiles, which differ: of the sampled cluster's, of those of the cluster that has the most, and of all;
-    steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time."""
+    steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time.
+    known: what `followed` has said."""
 
     asked: dict[int, float] = field(default_factory=dict)
     different: dict[int, float] = field(default_factory=dict)
@@ -25,10 +30,21 @@ class Together:
     paired: dict[int, float] = field(default_factory=dict)
     sent: dict[int, float] = field(default_factory=dict)
     new: bool = False
+    followed: Callable[[float], tuple[float, list[float], float]] | None = None
     brought: float | None = None
     dealt: tuple[float, float, float] | None = None
     steps: list[float] = field(default_factory=list)
     later: float = 0.0
+    known: dict[float, Together] = field(default_factory=dict)
+
+    def on(self, half: float) -> Together:
+        """The same on a board whose L2 has halves of so many bytes."""
+        if self.followed is None:
+            return self
+        if half not in self.known:
+            brought, steps, later = self.followed(half)
+            self.known[half] = replace(self, followed=None, brought=brought, steps=[] if self.new else steps, later=later)
+        return self.known[half]
 
     def share(self, address: int) -> float:
         """Of what is loaded of an array, what comes from memory if the L2 has nothing of the wave before; nothing of an array of which no load was seen."""

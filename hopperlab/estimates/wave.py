@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def of(sample: Sample) -> Together | None:
         if sample.total <= at_once:
             with contextlib.suppress(order.NotAlone):
                 found = order.follow(sample.plan, most=MOST_ATTENDED)
-                told.brought, *_ = order.brought(order.in_turn(found), once, stored, sample.cluster)
+                told.followed = partial(order.brought, order.in_turn(found), once=once, stored=stored, cluster=sample.cluster)
                 told.dealt = _dealt(found, sample) if found.tiles is None else None
         return told
     if sum(nbytes for nbytes, _ in arrays.values()) < AGAIN * once:
@@ -135,7 +136,7 @@ def of(sample: Sample) -> Together | None:
     told = together(sample.plan, at_once)
     if sample.total <= at_once and (sample.asked or sum(told.different.values()) > ALONE * sum(told.asked.values())):
         with contextlib.suppress(order.NotAlone):
-            told.brought, told.steps, told.later = order.brought(sample.loads or order.follow(sample.plan), once, stored, sample.cluster)
+            told.followed = partial(order.brought, sample.loads or order.follow(sample.plan), once=once, stored=stored, cluster=sample.cluster)
     return told
 
 
