@@ -105,7 +105,8 @@ _FITTED = {
     "wgmma_handed": (4, "cycles", "chosen, not fitted (from 1 to 8 eight estimates move by 1.3 per cent at most): until a warpgroup that handed over "
                      "a product computes the next one's descriptors; both take wgmma_issue"),
     "alu_cycles": (2, "cycles", "64 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic: integers, comparisons, conversions)"),
-    "atomic_more": (330, "cycles", "fitted: that a sum in the L2 takes longer than a load; a producer of attention/forward.cu has the number of its tile 660 to 1120 later"),
+    "atomic_more": (330, "cycles", "fitted: that a sum in the L2 takes longer than a load; a producer of attention/forward.cu has the number of its tile after 660 "
+                    "to 1120 cycles"),
     "special_latency": (20, "cycles", "fitted"),
     "mma_ahead": (278, "cycles", "fitted: mma.sync that a warp has under way while it goes on"),
     "port_ahead": (158, "cycles", "fitted: accesses of shared memory that warps have under way while they go on"),

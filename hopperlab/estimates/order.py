@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What memory brings where CTAs begin at different places of the same tiles (tiles shared along k): the loads of all CTAs in order, through an L2.
 
-The loading warps run alone, their waits over at once (skeleton.py). CTAs go on at the same pace, by the bytes that they ask for; the L2 gives up what nobody has asked for
-longest (`missed`).
+The loading warps run alone, their waits over at once (skeleton.py). CTAs go on at the same pace, by the bytes that they ask for; the L2 gives up what has not been asked
+for longest (`missed`).
 """
 from __future__ import annotations
 
@@ -191,7 +191,8 @@ def follow(launch: Plan, ctas: NDArray[Any] | None = None, most: int = MOST_LOAD
 
 
 def in_turn(found: Loads) -> Loads:
-    """The same where tiles are drawn: who has asked for all that his tile takes takes the next one, at the same pace as all others. (Alone, the warps that draw take turns.)"""
+    """The same where tiles are drawn: who has asked for all that his tile takes takes the next one, at the same pace as all others. (Warps that draw alone take
+    turns.)"""
     if found.tiles is None:
         return found
     each = np.bincount(found.tiles, found.whole)
@@ -206,12 +207,12 @@ def in_turn(found: Loads) -> Loads:
 
 
 def missed(found: Loads, half: float, step: float, stored: float = 0.0, cluster: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(bytes asked for, bytes that come from memory) through an L2 of twice `half` bytes, of each `step` bytes that a CTA asks for. stored: bytes that all write meanwhile;
-    cluster: CTAs of one.
+    """(bytes asked for, bytes that come from memory) through an L2 of twice `half` bytes, of each `step` bytes that a CTA asks for. stored: bytes that all write
+    meanwhile; cluster: CTAs of one.
 
-    Each half of the L2 has the lines of its half of memory, and copies of those of the other half that its SMs ask for (which of them are there is not known: any). It gives
-    up what has not been asked for longest among WAYS lines: after so many different bytes have come, a line is gone as often as WAYS or more of them fell to its set.
-    What CTAs ask for at once comes once."""
+    Each half of the L2 has the lines of its half of memory, and copies of those of the other half that its SMs ask for (which of them are there is not known: any).
+    It gives up what has not been asked for longest among WAYS lines: after so many different bytes have come, a line is gone as often as WAYS or more of them fell to
+    its set. What CTAs ask for at once comes once."""
     before = found.before()
     order = np.argsort(before, kind="stable")
     before, places, nbytes = before[order], found.places[order], found.nbytes[order]
@@ -278,9 +279,9 @@ def together_at_last(found: Loads) -> float:
 
 
 def brought(found: Loads, half: float, once: float = 0.0, stored: float = 0.0, cluster: int = 1) -> tuple[float, list[float], float]:
-    """Bytes that memory brings for all of these loads, through an L2 of twice `half` bytes; of what each CTA asks for, STEP after STEP, which share; and of what CTAs ask for at last, what neighbours do, too.
-    Those that were not kept go on as the last third of those that were. once: bytes that differ (0: not known; boxes that overlap are asked for as if they differed);
-    stored, cluster: as in `missed`."""
+    """Bytes that memory brings for all of these loads, through an L2 of twice `half` bytes; of what each CTA asks for, STEP after STEP, which share; and of what CTAs
+    ask for at last, what neighbours do, too. Those that were not kept go on as the last third of those that were. once: bytes that differ (0: not known; boxes that
+    overlap are asked for as if they differed); stored, cluster: as in `missed`."""
     kept, every = found.kept.sum(), found.counts.sum()
     asked_for, came = missed(found, half, STEP, stored * float(kept / every), cluster)
     if once and kept == every:

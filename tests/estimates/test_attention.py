@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, draws, programs, sample, sm, sm_units, trace, trace as T, wave
+from hopperlab.estimates import boards, chip, draws, estimating, programs, sample, sm, sm_units, trace, trace as T, wave
 from hopperlab.estimates.costs import Cost, price
 from hopperlab.emulator.program import Program
 from hopperlab.measure.launches import attention, attention_fp8
 from hopperlab.runtime.sass.sass import disassemble
 
 pytestmark = pytest.mark.emulator_only
-H200 = boards.board("h200")
+H200, H100 = boards.board("h200"), boards.board("h100")
 
 
 def operands(dtype, length=512, heads=1, d=128):
@@ -189,14 +189,36 @@ def batch(group, causal=False, length=1024, heads=16, d=128, bn=128):
     return launch, *sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
 
 
+def brought(launch, board):
+    told = wave.of(sample.typical(launch))
+    assert told.new
+    return told.on(board.number("l2_size") / 2).brought
+
+
 def test_keys_and_values_of_too_many_heads_at_once_come_from_memory_again():
     once = 3 * 16384 * 16 * 128 * 2
     for group, least, most in ((1, 0.95, 1.1), (0, 2.2, 3.0)):                 # Nsight Compute: 2.5 where 64 heads of 512 KB are at work (D = 256, length 512)
         _launch, planned, _kept = batch(group)
-        told = wave.of(sample.typical(planned))
-        assert told.new and least * once < told.brought < most * once, (group, told.brought / once)
+        assert least * once < brought(planned, H100) < most * once, (group, brought(planned, H100) / once)
+    assert brought(planned, H200) < 0.9 * brought(planned, H100), "an H200's L2 holds more"
     _launch, planned, _kept = batch(0, causal=True)
-    assert wave.of(sample.typical(planned)).brought is None, "who draws which tile depends on time"
+    assert once < brought(planned, H100) < 1.5 * once, "who draws which tile follows from how long they are"
+
+
+def test_tiles_of_different_lengths_that_are_dealt_take_as_long_as_those_of_the_cluster_that_has_the_most():
+    starts = np.arange(5, dtype=np.int32) * 4096
+    q, k, v, o = (np.zeros((16384, 16, 128), np.uint16) for _ in range(4))
+    cycles = []
+    for dealt in (0, 1):                                                        # of a head after the other, its longest tile first
+        choice = attention.Forward(group=1, dealt=dealt)
+        launch = attention.forward(q, k, v, o, np.zeros((16, 16384), np.float32), starts, starts, True, choice=choice, backend="emulator")
+        planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+        found = estimating.sampled(planned, "attention")
+        cycles.append(chip.simulate(found, H200).cycles)
+        assert (found.wave.dealt is None) == (not dealt)
+    mine, most, every = found.wave.dealt
+    assert most >= mine and every < 132 * most
+    assert cycles[0] < cycles[1] < 1.3 * cycles[0], "who draws is never waited for; by the first tiles alone, the longest, it were 1.7 times as long"
 
 
 def test_lengths_of_many_long_tiles_are_known():
