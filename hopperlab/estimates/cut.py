@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .sample import Sample
     from .sm import Simulation
 
+UNEVEN = 1.1                 # times as many bytes a tile, from which on writers differ by more than where the sample was cut
+
 
 def stored(actor: Actor) -> float:
     """Bytes that an actor writes to global memory."""
@@ -90,7 +92,14 @@ def wanted(sample: Sample, actors: list[Actor]) -> float:
         return 1.0
     theirs = sum(size for _, size in sample.trace.written.values()) / sample.total * len(sample.ctas)
     inside = sum(n for n, _ in sample.trace.written.values()) / sum(map(stored, actors))        # of what tiles hold: a part of them may lie beyond the array
-    return math.ceil(theirs / (inside * sum(written / count for _, count, written in tiles(actors))) - 0.01)
+    each = [written / count for _, count, written in tiles(actors)]
+    return math.ceil(theirs / (inside * (max(each) * len(each) if uneven(actors) else sum(each))) - 0.01)
+
+
+def uneven(actors: list[Actor]) -> bool:
+    """Whether tiles were seen that some writers had no part in and of which others wrote less: those at the end of a sequence of attention."""
+    counts, each = zip(*((count, written / count) for _, count, written in tiles(actors)), strict=True)
+    return len(set(counts)) > 1 and max(each) > UNEVEN * min(each)
 
 
 def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int) -> float:
@@ -107,6 +116,8 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
     if sample.asked:
         return _shared(sim, actors, sample)
+    if uneven(actors):
+        marks, writers = max(sim.tile_marks.values(), key=len), writers[:1]
     seen = len(marks) // len(writers)
     last, first = marks[seen * len(writers) - 1], marks[len(writers) - 1]
     return last + max(0.0, wanted(sample, actors) - seen) * (last - first) / (seen - 1)
@@ -174,6 +185,6 @@ def k_blocks(sample: Sample, actors: list[Actor]) -> float:
 def _shared(sim: Simulation, actors: list[Actor], sample: Sample) -> float:
     """All CTAs have as many k-blocks: the time of those seen, and the others at the pace of the last tile."""
     first = max(tiles(actors), key=lambda told: told[1])[0]
-    marks, at = sim.tile_marks[(first.slot, first.first)], waits(first)
+    marks, at = sim.tile_marks[(0, first.slot, first.first)], waits(first)
     pace = (marks[-1] - marks[-2]) / max(1, at[-1] - at[-2])
     return float(marks[-1] + max(0.0, k_blocks(sample, actors) - at[-1]) * pace)

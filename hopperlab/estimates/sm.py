@@ -103,7 +103,7 @@ class Simulation:
         self.store_ends: list[tuple[float, float]] = []
         self.on_end: Callable[[tuple[int, int], float], object] = lambda key, at: None
         self.tile_ends: list[float] = []
-        self.tile_marks: dict[tuple[int, int], list[float]] = {}
+        self.tile_marks: dict[tuple[int, int, int], list[float]] = {}
         self.starts: dict[int, float] = {}
         self.load_ends: list[tuple[float, int]] = []
         self.marks: list[float] = []
@@ -216,7 +216,7 @@ class Simulation:
         if runner.wrote:
             runner.wrote = False
             self.tile_ends.append(runner.at)
-            self.tile_marks.setdefault((runner.actor.slot, runner.actor.first), []).append(runner.at)
+            self.tile_marks.setdefault((runner.copy, runner.actor.slot, runner.actor.first), []).append(runner.at)
         takes = self.products_take.get(step[1])
         if takes is None:
             info = self.operations(step[1]).info

@@ -8,7 +8,7 @@ import pytest
 from hopperlab.estimates import accuracy, boards
 
 drawn = pytest.importorskip("benchmarks.drawn_estimates", reason="a checkout of the repository has it, an installed package not")
-attention = pytest.importorskip("benchmarks.drawn_attention")
+attention, attention_bytes = (pytest.importorskip(f"benchmarks.{name}") for name in ("drawn_attention", "attention_bytes"))
 STORED = sorted(drawn.FOLDER.glob("*.json"))
 
 
@@ -64,7 +64,9 @@ def test_a_stored_draw_of_attention_is_what_its_seed_gives(path):
 
 @pytest.mark.parametrize("path", ATTENTION, ids=lambda path: path.stem)
 def test_estimates_of_a_draw_of_attention_are_near(path):
-    row = max((row for row in json.loads(path.read_text())["rows"] if row["length"] == 2048), key=lambda row: row["us"])
+    rows = json.loads(path.read_text())["rows"]
+    near = min((row["length"] for row in rows), key=lambda length: abs(length - 2048))
+    row = max((row for row in rows if row["length"] == near), key=lambda row: row["us"])
     found = attention.estimated(row, boards.board(path.stem.partition("_")[0]))
     assert found.family == "attention" and abs(found.error) < 0.13, found
 
@@ -81,3 +83,25 @@ def test_a_draw_of_attention_that_is_not_there_is_an_error(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         attention.main()
     assert "no draw 'h100_1': there are h100_2026112801" in capsys.readouterr().err
+
+
+COUNTED = sorted(attention_bytes.FOLDER.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", COUNTED, ids=lambda path: path.stem)
+def test_counted_bytes_are_those_of_a_draw(path):
+    rows, drawn_rows = attention_bytes.rows_of(path), attention_bytes.rows_of(attention.FOLDER / path.name)
+    assert [{**row, "read": 0} for row in rows] == [{**{name: value for name, value in row.items() if name != "us"}, "read": 0} for row in drawn_rows]
+    assert all(attention_bytes.asked(row)[1].named == tuple(str(row["named"]).split()) for row in rows)
+
+
+@pytest.mark.parametrize("causal, length", [(False, 512), (True, 512), (False, 2048)])
+def test_memory_brings_for_attention_what_was_counted(causal, length, capsys, monkeypatch, tmp_path):
+    """The middle one of the launches of each."""
+    rows = [row for path in COUNTED for row in attention_bytes.rows_of(path)]
+    alike = sorted((row for row in rows if (row["causal"], row["length"], row["type"]) == (causal, length, "bf16")), key=lambda row: row["read"])
+    monkeypatch.setattr(attention_bytes, "FOLDER", tmp_path)
+    drawn.write(tmp_path / "h100_1.json", [alike[len(alike) // 2]])
+    attention_bytes.main(["h100_1"])
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith("h100_1: 1 launches, ") and float(said.split()[3].rstrip("%")) < 15, said
