@@ -96,7 +96,7 @@ def test_each_warp_that_waits_for_its_copies_waits_for_a_part_of_a_k_block():
 def test_what_attention_loads_comes_at_memorys_latency():
     launch = next(made for case in recorded.cases(("attention",), "h100") if "final D=64 causal" in case.name and (made := case.make()))
     found = estimating.sampled(planned(launch), "attention")
-    assert found.wave == Together(new=True)
+    assert found.wave.new and not found.wave.asked
     assert chip.traffic(found, cut.progress(found), H100, 4.0).fresh == 1
     assert chip.traffic(replace(found, wave=None), cut.progress(found), H100, 4.0).fresh == 0.25
     late = replace(H100, constants={**H100.constants, "tma_latency_memory": Constant(4000, "", "")})

@@ -78,7 +78,7 @@ def test_those_that_turn_find_the_end_of_k_in_the_l2():
     told = Together({1: 100.0}, {1: 25.0})
     size = 4 * H100.number("l2_forgets")
     straight, turning = (chip.missed({1: (40 * size, size)}, 0.0, told, H100, 10.0, turning=turns) for turns in (False, True))
-    assert straight == pytest.approx(10 * size) and turning == pytest.approx(size + 9 * size * (1 - chip.HALF / size))
+    assert straight == pytest.approx(10 * size) and turning == pytest.approx(size + 9 * size * (1 - H100.number("l2_size") / 2 / size))
 
 
 def test_products_take_longer_where_copies_bring_what_they_multiply():
