@@ -92,14 +92,14 @@ def wanted(sample: Sample, actors: list[Actor]) -> float:
         return 1.0
     theirs = sum(size for _, size in sample.trace.written.values()) / sample.total * len(sample.ctas)
     inside = sum(n for n, _ in sample.trace.written.values()) / sum(map(stored, actors))        # of what tiles hold: a part of them may lie beyond the array
-    each = [written / count for _, count, written in tiles(actors)]
-    return math.ceil(theirs / (inside * (max(each) * len(each) if uneven(actors) else sum(each))) - 0.01)
+    each = sum(written / count for _, count, written in tiles(actors))
+    return math.ceil((sample.tiles if uneven(sample, actors) else theirs / (inside * each)) - 0.01)
 
 
-def uneven(actors: list[Actor]) -> bool:
-    """Whether tiles were seen that some writers had no part in and of which others wrote less: those at the end of a sequence of attention."""
+def uneven(sample: Sample, actors: list[Actor]) -> bool:
+    """Whether tiles were seen that some writers had no part in and of which others wrote less, or as less than lines: those at the end of a sequence of attention."""
     counts, each = zip(*((count, written / count) for _, count, written in tiles(actors)), strict=True)
-    return len(set(counts)) > 1 and max(each) > UNEVEN * min(each)
+    return sample.tiles > 0 and len(set(counts)) > 1 and max(each) > UNEVEN * min(each)
 
 
 def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int) -> float:
@@ -116,7 +116,7 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
     if sample.asked:
         return _shared(sim, actors, sample)
-    if uneven(actors):
+    if uneven(sample, actors):
         marks, writers = max(sim.tile_marks.values(), key=len), writers[:1]
     seen = len(marks) // len(writers)
     last, first = marks[seen * len(writers) - 1], marks[len(writers) - 1]

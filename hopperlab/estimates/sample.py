@@ -84,7 +84,7 @@ class Sample:
     lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share.
     asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0; loads: those of all CTAs, there.
     outside: what boxes of the launch's tensor loads have outside their arrays. done: of what a CTA does on average, what each did of a sample that was cut before it
-    wrote anything, else 1."""
+    wrote anything, else 1. tiles: of a CTA on average, where they are drawn and as long as each other, else 0."""
 
     plan: Plan
     machine: Any
@@ -102,6 +102,7 @@ class Sample:
     loads: order.Loads | None = None
     outside: Outside | None = None
     done: float = 1.0
+    tiles: float = 0.0
 
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
@@ -224,7 +225,7 @@ def drawn(launch: Plan) -> Sample | None:
     if known is None or not known.differ and not len(known.drawn):
         return None
     if not known.differ:                        # numbers from all over: every 132nd one may always be the same tile of a head
-        return run(launch, (launch.geometry.ctas // 2,), draws=known.even())
+        return replace(run(launch, (launch.geometry.ctas // 2,), draws=known.even()), tiles=len(known.all) / launch.geometry.ctas)
     if len(known.drawn):
         first, numbers = known.sample(DRAWN)
         return replace(run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers), lengths=known, seen=(known.first[first], *known.drawn[numbers]))
