@@ -220,20 +220,21 @@ def missed(found: Loads, half: float, step: float, stored: float = 0.0, cluster:
     count = int(turns[-1]) + 1
     sides = np.random.default_rng(1).permutation(-(-len(found.kept) // cluster))[np.arange(len(found.kept)) // cluster] % 2
     side = np.repeat(sides, found.kept)[order]
-    last, mine = _last(places, turns), np.empty(len(order), np.int64)
-    for one in (0, 1):
-        mine[side == one] = _last(places[side == one], turns[side == one])
-    written = stored / 4 / count                                # by each half, a turn: of lines of its own memory, and of those half
+    last, theirs = _last(places, turns), [np.flatnonzero(side == one) for one in (0, 1)]
+    mine = [_last(places[those], turns[those]) for those in theirs]
+    written = stored / 2 / count                                # by each half, a turn
     different = _different(turns, last, nbytes, count)
-    sets = [(different + _different(turns[side == one], mine[side == one], nbytes[side == one], count)) / 2 for one in (0, 1)]
+    sets = [(different + _different(turns[those], since, nbytes[those], count)) / 2 for those, since in zip(theirs, mine, strict=True)]
 
-    def gone(one: int, since: NDArray[Any]) -> NDArray[Any]:
-        """Chance that the half `one` has no line any more that it was asked for last in turn `since`, -1: never."""
-        came = sets[one][turns, since + 1] - sets[one][np.maximum(since, 0), since + 1] + 2 * written * (turns - since)
-        found: NDArray[Any] = np.where(since < 0, 1.0, np.interp(came / half, *_SETS))
+    def gone(one: int, at: NDArray[Any], since: NDArray[Any]) -> NDArray[Any]:
+        """Chance that in turn `at` the half `one` has no line any more that it was asked for last in turn `since`, -1: never."""
+        fresh = sets[one][at, since + 1] - sets[one][np.maximum(since, 0), since + 1] + written * (at - since)
+        found: NDArray[Any] = np.where(since < 0, 1.0, np.interp(fresh / half, *_SETS))
         return found
-    own, other = (np.where(side == 0, gone(first, last), gone(1 - first, last)) for first in (0, 1))
-    came = nbytes * (own + other * np.where(side == 0, gone(0, mine), gone(1, mine))) / 2
+    came = np.empty(len(order))
+    for one, those, since in zip((0, 1), theirs, mine, strict=True):
+        at, before_all = turns[those], last[those]
+        came[those] = nbytes[those] * (gone(one, at, before_all) + gone(1 - one, at, before_all) * gone(one, at, since)) / 2
     steps = (before / step).astype(np.int64)
     return np.bincount(steps, nbytes), np.bincount(steps, came)
 
