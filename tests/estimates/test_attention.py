@@ -207,11 +207,12 @@ def test_keys_and_values_of_too_many_heads_at_once_come_from_memory_again():
 
 @pytest.mark.parametrize("length", [2039, 2048])
 def test_a_tile_at_a_sequences_end_is_a_tile(length):
-    """Eleven tiles of 192 rows a head, of the last one's 119 or 128 rows the third warpgroup has none: its tiles are fewer, and the others' stores of its last rows are of
-    parts of lines."""
+    """Eleven tiles of 192 rows a head; of the last one's 119 or 128 rows the third warpgroup has none: its tiles are fewer, and stores of the last rows are of parts
+    of lines."""
     starts = np.arange(9, dtype=np.int32) * length
     q, k, v, o = (np.zeros((8 * length, 32, 64), np.uint16) for _ in range(4))
-    launch = attention.forward(q, k, v, o, np.zeros((32, 8 * length), np.float32), starts, starts, choice=attention.Forward(consumers=3, q_slots=2, group=1), backend="emulator")
+    choice = attention.Forward(consumers=3, q_slots=2, group=1)
+    launch = attention.forward(q, k, v, o, np.zeros((32, 8 * length), np.float32), starts, starts, choice=choice, backend="emulator")
     planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
     found = estimating.sampled(planned, "attention")
     assert found.tiles == 11 * 8 * 32 / 132

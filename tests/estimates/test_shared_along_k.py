@@ -262,7 +262,7 @@ def test_a_tile_that_was_stored_when_the_sample_was_cut_is_no_larger_tile():
     class Seen:
         class trace:
             written = {0: [4096.0, 16384.0]}
-        total, ctas = 1, [0]
+        total, ctas, tiles = 1, [0], 0.0
     for more in ([], store):
         Seen.trace.written = {0: [1024.0 * (3 + bool(more)), 16384.0]}
         assert cut.wanted(Seen, [Actor(0, 4, 4, [*(products + store) * 3, *products, *more])]) == 16
