@@ -20,11 +20,10 @@ from statistics import mean
 
 from hopperlab.estimates import boards, estimating, sample
 from hopperlab.estimates.chip import simulate
-from hopperlab.measure.launches import attention, attention_fp8
 from hopperlab.runtime.errors import HopperlabError
 
 from .drawn_attention import FOLDER as DRAWS
-from .drawn_attention import HIDDEN, TOKENS, Cell, Choice, launched
+from .drawn_attention import HIDDEN, TOKENS, asked, launched
 from .drawn_estimates import write
 
 FOLDER = DRAWS / "bytes"
@@ -35,12 +34,6 @@ def rows_of(path: Path) -> list[dict[str, object]]:
     """What a draw, or counts of it, stores."""
     found: list[dict[str, object]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
     return found
-
-
-def asked(row: dict[str, object]) -> tuple[Cell, Choice]:
-    """A row's cell and configuration."""
-    cell, named = Cell(int(str(row["d"])), bool(row["causal"]), int(str(row["length"])), str(row["type"])), str(row["named"]).split()
-    return cell, attention.parsed(named, attention.Forward) if cell.kind == "bf16" else attention.parsed(named, attention_fp8.ForwardFp8)
 
 
 def launch_all(draw: str) -> None:

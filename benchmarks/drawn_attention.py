@@ -131,11 +131,16 @@ def timed(seed: int) -> list[dict[str, object]]:
     return rows
 
 
+def asked(row: dict[str, object]) -> tuple[Cell, Choice]:
+    """A row's cell and configuration."""
+    cell, named = Cell(int(str(row["d"])), bool(row["causal"]), int(str(row["length"])), str(row["type"])), str(row["named"]).split()
+    return cell, attention.parsed(named, attention.Forward) if cell.kind == "bf16" else attention.parsed(named, attention_fp8.ForwardFp8)
+
+
 def estimated(row: dict[str, object], board: boards.Board) -> accuracy.Row | None:
     """A row with its estimate; None where there is none."""
-    cell = Cell(int(str(row["d"])), bool(row["causal"]), int(str(row["length"])), str(row["type"]))
-    named = str(row["named"]).split()
-    launch = launched(cell, attention.parsed(named, attention.Forward) if cell.kind == "bf16" else attention.parsed(named, attention_fp8.ForwardFp8))
+    cell, choice = asked(row)
+    launch = launched(cell, choice)
     planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
     try:
         us = estimating.of_sample(estimating.sampled(planned, "attention"), "attention", board).us

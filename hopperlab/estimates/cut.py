@@ -127,6 +127,10 @@ def dealt(sim: Simulation, most: float) -> float:
     """Of CTAs that are dealt tiles of different lengths, those of the cluster that has so many loads: the rest at the pace of those after the first tile, or of the
     second half of those seen, where that is more."""
     loads, copies = sorted(at for at, _ in sim.load_ends), len(sim.starts)
+    if most * copies <= len(loads):
+        return sim.latest
+    if len(loads) < 2:
+        raise NotEnough("too few loads were seen")
     before = min(len(loads) // 2, bisect.bisect_right(loads, min(sim.tile_ends, default=NEVER)))
     return sim.latest + (most - len(loads) / copies) * copies * (loads[-1] - loads[before]) / (len(loads) - 1 - before)
 
