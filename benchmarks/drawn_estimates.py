@@ -151,7 +151,7 @@ def judge(parser: argparse.ArgumentParser, folder: Path, names: Sequence[str], e
 
 def write(path: Path, rows: Sequence[dict[str, object]]) -> None:
     """Store rows, one per line."""
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('{"rows": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]}\n", encoding="utf-8")
 
 

@@ -54,7 +54,7 @@ class Board:
         return float(np.interp(threads, known, [self.number(f"{name}_{n}") for n in known]))
 
 
-POWER = "fitted on clocks that were counted (profiles.json; benchmarks/merged_products.py): what a cycle asks of the board lowers the clock"
+POWER = "fitted on clocks that were counted (benchmarks/counted_draws.py, profiles.json): what a cycle asks of the board lowers the clock"
 _FITTED = {
     "sms": (132, "SMs", "hopper/limits.py"),
     "launch_us": (2.8, "us", "fitted; an empty kernel between events takes 2.8"),
@@ -99,9 +99,10 @@ _FITTED = {
     "sums_bytes": (16, "bytes/cycle", "fitted on 17 configurations of final.cu with STREAM, on both boards: sums from CTA to CTA by way of memory"),
     "sums_wait": (9000, "cycles", "fitted on the same: flags, fences and waits beside them"),
     "special_cycles": (8, "cycles", "16 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic)"),
-    "narrow_cycles": (7, "cycles", "fitted on configurations of attention/forward_fp8.cu that are not in the table: conversions to e4m3, nearly as slow as exponentials"),
+    "narrow_cycles": (4, "cycles", "benchmarks/beside_products.py on both boards (4.1): a conversion of two numbers to e4m3, in the pipe of half the lanes"),
     "issue_alone": (2, "cycles/slot", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0 to 2.3): of a warp whose instructions meet no other's"),
-    "dispatch_held": (0.5, "cycles/slot", "fitted (Nsight Compute, H100, attention/*.cu: 0.4 to 0.8): an instruction's wait for registers while the tensor core works"),
+    "alu_held": (0.95, "times", "benchmarks/beside_products.py on both boards (0.94 to 1.0): what the pipe of half the lanes takes longer while the tensor core works"),
+    "special_held": (0.34, "times", "benchmarks/beside_products.py on both boards (0.33 to 0.35; 0.52 with A in registers): and the unit for exponentials"),
     "wgmma_handed": (4, "cycles", "chosen, not fitted (from 1 to 8 eight estimates move by 1.3 per cent at most): until a warpgroup that handed over "
                      "a product computes the next one's descriptors; both take wgmma_issue"),
     "alu_cycles": (2, "cycles", "64 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic: integers, comparisons, conversions)"),
@@ -116,15 +117,15 @@ _FITTED = {
     "wgmma_fed": (1.03, "times", "benchmarks/merged_products.py on both boards: products take so much longer where copies bring what they multiply"),
     "wgmma_anew": (16, "cycles", "fitted: of the tensor core, before products of a warpgroup that has waited for all it had and worked on their sums"),
     "wgmma_ahead": (358, "cycles", "fitted: products that a warpgroup has under way before the next is handed over"),
-    "power_wgmma": (0.87, "", POWER),
-    "power_mma": (0.9, "", POWER),
-    "power_issue": (1.26, "", POWER),
-    "power_arrived": (0.19, "at 50 bytes/cycle/SM", POWER),
-    "power_read": (0.74, "at 50 bytes/cycle/SM", POWER),
-    "power_memory": (1.7, "at 50 bytes/cycle/SM", POWER),
-    "power_long": (0.15, "", POWER),
-    "power_window": (2000, "us", POWER),
-    "power_slope": (0.343, "", POWER),
+    "power_wgmma": (1.12, "", POWER),
+    "power_mma": (1.3, "", POWER),
+    "power_issue": (0.57, "", POWER),
+    "power_arrived": (0.34, "at 50 bytes/cycle/SM", POWER),
+    "power_read": (0.35, "at 50 bytes/cycle/SM", POWER),
+    "power_memory": (2.1, "at 50 bytes/cycle/SM", POWER),
+    "power_long": (0.34, "", POWER),
+    "power_window": (8000, "us", POWER),
+    "power_slope": (0.34, "", POWER),
     "tensor_mhz": (1806, "MHz", "benchmarks/counted.py on an H100: the highest clock while tensor cores are used, the middle one of nine products that ask little"),
 }
 """What was fitted on the H200, and what any Hopper board has."""
@@ -150,7 +151,6 @@ MOVED: Mapping[str, tuple[Callable[[float, str], float], str]] = {
     "l2_bytes": (_times(readings.L2_READ), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=0, value"),
     "l2_asked": (lambda value, board: {"h100": 33}[board], "fitted on this board, on cycles counted in benchmarks/merged_products.py (29 to 35)"),
     "l2_size": (lambda value, board: {"h100": 52_428_800}[board], "cudaDeviceProp.l2CacheSize (CUDA Programming Guide), read on an H100"),
-    "power_long": (lambda value, board: {"h100": 0.05}[board], "fitted on this board"),
     "store_bytes": (_times(readings.L2_WRITE), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=1, value"),
 }
 """Fitted constants that depend on L2, memory or launches: how another board's follow from the H200's and from both boards' recordings."""

@@ -24,12 +24,15 @@ PRECISE = 10                 # instructions that ptxas makes of a reciprocal, a 
 PRECISE_LATENCY = 100        # and cycles until it is there (Nsight's samples of the end of a tile of attention, H100)
 DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
 HALVED = frozenset("max min setp selp set slct".split())      # of floats, too, by the pipe of integers
+PACKED = frozenset("bf16x2 f16x2".split())
+STAYING = frozenset("max min selp".split())
 
 
 @dataclass(frozen=True)
 class Cost:
     """Of one warp. issue: slots of its scheduler; chain: cycles of dependent instructions; tensor: cycles of mma.sync on its part's tensor core; special: cycles of
-    the unit for exponentials and the like; port: cycles of the SM's port to shared memory and L1; loaded, stored: bytes of global memory moved by lanes."""
+    the unit for exponentials and the like; port: cycles of the SM's port to shared memory and L1; loaded, stored: bytes of global memory moved by lanes; alu: cycles of the
+    pipe of half the lanes; stays: of these, what ptxas leaves as it is: it makes fewer of integers."""
 
     issue: float = 0.0
     chain: float = 0.0
@@ -39,10 +42,11 @@ class Cost:
     loaded: float = 0.0
     stored: float = 0.0
     alu: float = 0.0
+    stays: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.issue + other.issue, self.chain + other.chain, self.tensor + other.tensor, self.special + other.special, self.port + other.port,
-                    self.loaded + other.loaded, self.stored + other.stored, self.alu + other.alu)
+                    self.loaded + other.loaded, self.stored + other.stored, self.alu + other.alu, self.stays + other.stays)
 
 
 def price(instructions: Sequence[Instr], counts: Mapping[int, Mapping[str, int]], board: Board) -> Cost:
@@ -57,7 +61,7 @@ def price(instructions: Sequence[Instr], counts: Mapping[int, Mapping[str, int]]
         chain = max(chain, start if one.loaded and not instr.dsts() else end)
         for reg in instr.dsts():
             ready[reg.name] = end
-    return Cost(total.issue, chain, total.tensor, total.special, total.port, total.loaded, total.stored, total.alu)
+    return Cost(total.issue, chain, total.tensor, total.special, total.port, total.loaded, total.stored, total.alu, total.stays)
 
 
 def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
@@ -66,7 +70,7 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
         return Cost(issue=board.issue["free"])
     kind, number = instruction_class(instr), board.number
     if instr.op == "cvt" and instr.mods[-1] == "f32" and any(m in instr.mods for m in ("e4m3x2", "e5m2x2")):
-        return Cost(1, board.latency["convert"], special=number("narrow_cycles"))
+        return Cost(1, board.latency["convert"], alu=number("narrow_cycles"), stays=number("narrow_cycles"))
     if instr.op in ("rcp", "div", "sqrt") and "rn" in instr.mods and "f64" not in instr.mods:
         return Cost(PRECISE, PRECISE_LATENCY, special=number("special_cycles"))
     if instr.op in SPECIAL:
@@ -84,7 +88,8 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     if kind == "integer" and instr.op in ("div", "rem"):
         return Cost(DIVISION, 5 * DIVISION, special=number("special_cycles"), alu=DIVISION)
     issue = board.issue.get(kind, 1.0)
-    return Cost(issue, latency, alu=number("alu_cycles") * issue if kind in ("integer", "convert") or instr.op in HALVED else 0.0)
+    alu = number("alu_cycles") * issue if kind in ("integer", "convert") or instr.op in HALVED else 0.0
+    return Cost(issue, latency, alu=alu, stays=alu if instr.op in STAYING or kind == "convert" and PACKED.intersection(instr.mods) else 0.0)
 
 
 def _mma_cycles(instr: Instr, board: Board) -> float:

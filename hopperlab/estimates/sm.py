@@ -162,20 +162,20 @@ class Simulation:
         issue, tensor, alu, special = cost.issue, cost.tensor, cost.alu, cost.special
         runner.worked += issue
         latest, end, who, moved = 0.0, at, (runner.place, first), runner.place * self.warps
+        alone = max(cost.chain, special, numbers["issue_alone"] * issue)
+        slower = sm.slower(at, alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
+        alu, special, alone = alu + slower[0], special + slower[1], alone + sum(slower)
         for k in range(first, first + min(4, warps)):
             part = (k + moved) % 4
             later = sm.schedulers[part].later(at, issue, who)
             if special:
                 later += sm.special[part].later(at, special, who)
-            if later > latest:
-                latest = later
+            latest = max(latest, later)
             if alu:
                 end = max(end, at + alu + sm.alu[part].later(at, alu, who))
             if tensor:
                 end = max(end, sm.mma[part].serve(at, tensor) - numbers["mma_ahead"])
-        end = max(end, at + latest + max(cost.chain, special, numbers["issue_alone"] * issue))
-        if sm.tensor.free > at:
-            end += numbers["dispatch_held"] * issue * min(1.0, (sm.tensor.free - at) / max(1.0, end - at))
+        end = max(end, at + latest + alone)
         if cost.port:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
         if cost.loaded:
@@ -226,7 +226,7 @@ class Simulation:
             cycles += self.numbers["wgmma_anew"] * step[-1] / 4
         runner.worked = 0.0
         start = max(runner.at, runner.handed)
-        end = runner.sm.tensor.serve(start, cycles)
+        end = runner.sm.multiply(start, cycles, (runner.place, runner.actor.first))
         runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
         runner.handed = start + self.numbers["wgmma_issue"]                 # until then it computes what describes the next one's operands
         runner.at = max(start + self.numbers["wgmma_handed"], end - self.numbers["wgmma_ahead"])

@@ -38,17 +38,39 @@ class Shared:
 
     def later(self, at: float, cycles: float, warp: Any) -> float:
         """By how much a warp's request takes longer because of others'."""
+        weight, mine = self._weight(at), self.there.get(warp, 0.0)
+        others = min(OTHERS, max(0.0, self.all_of_them - mine) / weight / (cycles + _seen(at))) if cycles else 0.0
+        took = cycles * (1 + others)
+        self._there(warp, took * weight)
+        self.busy += cycles
+        return took - cycles
+
+    def used(self, at: float, cycles: float, warp: Any) -> None:
+        """A warp has the unit for so long."""
+        self._there(warp, cycles * self._weight(at))
+
+    def beside(self, at: float, cycles: float, warp: Any, until: float) -> float:
+        """Share of the next so many cycles in which the unit is in use: all of them until then, afterwards as many as others use, on average, where this warp does not."""
+        begun = min(1.0, max(0.0, until - at) / max(1.0, cycles))
+        seen, mine = self._weight(at) * _seen(at), self.there.get(warp, 0.0)
+        return begun + (1 - begun) * min(1.0, max(0.0, self.all_of_them - mine) / max(1.0, seen - mine))
+
+    def _there(self, warp: Any, cycles: float) -> None:
+        self.there[warp] = self.there.get(warp, 0.0) + cycles
+        self.all_of_them += cycles
+
+    def _weight(self, at: float) -> float:
+        """What a cycle counts now."""
         if at - self.since > FAR * SEEN:
             less, self.since = math.exp((self.since - at) / SEEN), at
             self.there = {other: there * less for other, there in self.there.items()}
             self.all_of_them *= less
-        weight, mine = math.exp((at - self.since) / SEEN), self.there.get(warp, 0.0)
-        others = min(OTHERS, max(0.0, self.all_of_them - mine) / weight / (cycles - SEEN * math.expm1(-at / SEEN))) if cycles else 0.0
-        took = cycles * (1 + others)
-        self.there[warp] = mine + took * weight
-        self.all_of_them += took * weight
-        self.busy += cycles
-        return took - cycles
+        return math.exp((at - self.since) / SEEN)
+
+
+def _seen(at: float) -> float:
+    """Cycles before this one, those that are long ago count less."""
+    return -SEEN * math.expm1(-at / SEEN)
 
 
 class Multiprocessor:
@@ -56,11 +78,24 @@ class Multiprocessor:
 
     def __init__(self) -> None:
         self.schedulers, self.special, self.alu = ([Shared() for _ in range(4)] for _ in range(3))
+        self.products = Shared()         # who has the tensor core, on average
         self.mma = [Unit() for _ in range(4)]
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
         self.loaded = self.pushed = self.arrived = 0.0
         self.ahead = 0.0                 # cycles between k-blocks' loads and the end of the first wait for them, in all
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
+
+    def multiply(self, at: float, cycles: float, warp: Any) -> float:
+        """When a product of a warp is done."""
+        self.products.used(at, cycles, warp)
+        return self.tensor.serve(at, cycles)
+
+    def slower(self, at: float, cycles: float, warp: Any, *more: float) -> tuple[float, ...]:
+        """What instructions of a warp take longer in the next so many cycles. more: what they would if the tensor core worked all the time."""
+        if not any(more):
+            return more
+        held = self.products.beside(at, cycles, warp, self.tensor.free)
+        return tuple(held * each for each in more)
 
     def took(self, asked: float, at: float, part: float = 1.0) -> None:
         """What was asked for at `asked` is used from `at` on: a k-block, or a part of one."""

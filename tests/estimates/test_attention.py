@@ -94,12 +94,26 @@ def computed(steps, tensor=0.0):
     return found.run()
 
 
-def test_a_warp_alone_issues_at_half_the_rate_and_waits_for_registers_beside_products():
-    steps = [(programs.COMPUTE, Cost(issue=100), 4)]
-    alone = computed(steps)
-    assert alone == 100 * H200.number("issue_alone")
-    assert computed(steps, tensor=1e6) == alone + 100 * H200.number("dispatch_held")
-    assert computed(steps, tensor=alone / 2) == alone + 50 * H200.number("dispatch_held")
+def test_a_warp_alone_issues_at_half_the_rate():
+    assert computed([(programs.COMPUTE, Cost(issue=100), 4)]) == computed([(programs.COMPUTE, Cost(issue=100), 4)], tensor=1e6) == 100 * H200.number("issue_alone")
+
+
+def test_exponentials_and_the_pipe_of_half_the_lanes_are_slower_while_the_tensor_core_works():
+    steps = [(programs.COMPUTE, Cost(issue=80, special=200, alu=100, stays=50), 4)]
+    more = 200 * H200.number("special_held") + 50 * H200.number("alu_held")
+    assert computed(steps) == 200
+    assert computed(steps, tensor=1e6) == pytest.approx(200 + more) and computed(steps, tensor=100.0) == pytest.approx(200 + more / 2)
+
+
+def test_products_of_others_are_as_often_under_way_as_they_were():
+    one = sm_units.Multiprocessor()
+    for at in range(0, 100_000, 1000):
+        one.multiply(at, 400.0, "a"), one.multiply(at, 100.0, "b")
+    assert one.tensor.busy == 50_000 and one.slower(100_000.0, 500.0, "c", 1.0) == pytest.approx((0.5,), abs=0.03), "half of the time, whoever it is"
+    assert one.slower(100_000.0, 500.0, "a", 1.0) == pytest.approx((0.1 / 0.6,), abs=0.02), "not while it multiplies itself"
+    assert one.slower(100_000.0, 500.0, "b", 6.0) == pytest.approx((6 * 0.4 / 0.9,), abs=0.2)
+    assert one.slower(99_400.0, 200.0, "a", 1.0) == pytest.approx((0.5 + 0.5 * 0.1 / 0.6,), abs=0.02), "until the tensor core is through, all of the time"
+    assert one.slower(100_000.0, 500.0, "a", 0.0, 0.0) == (0.0, 0.0)
 
 
 def test_descriptors_are_computed_while_a_product_is_handed_over():
@@ -259,4 +273,6 @@ def test_comparisons_integers_and_conversions_have_half_the_lanes():
 max.f32 %f1, %f2, %f3; fma.rn.f32 %f1, %f1, %f2, %f3; xor.b32 %r1, %r2, %r3; cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2; ex2.approx.ftz.f32 %f4, %f1; ret; }"""
     body = Program(text).function("k").body
     cost = [price([instr], {}, H200) for instr in body[:5]]
-    assert [c.alu for c in cost] == [2, 0, 2, 0, 0] and [c.special for c in cost] == [0, 0, 0, H200.number("narrow_cycles"), 8]
+    narrow = H200.number("narrow_cycles")
+    assert [c.alu for c in cost] == [2, 0, 2, narrow, 0] and [c.special for c in cost] == [0, 0, 0, 0, 8]
+    assert [c.stays for c in cost] == [2, 0, 0, narrow, 0], "of integers ptxas makes fewer"

@@ -158,7 +158,7 @@ def test_clocks_are_near_those_that_were_counted(board):
         seen = busy(wgmma=counted["tensor pipe busy"] / 100, issue=counted["issue slots used"] / 100, arrived=per * counted["L2 to the SMs"],
                     read=per * (counted["L2 to the SMs"] - counted["of that, multicast"] / 2), memory=per * (counted["memory read"] + counted["memory written"]))
         errors.append(abs(clock.megahertz(seen, boards.board(board), cycles) / counted["SM clock"] - 1))
-    assert max(errors) < 0.08 and sum(errors) / len(errors) < 0.03
+    assert max(errors) < 0.06 and sum(errors) / len(errors) < 0.03
 
 
 def test_bytes_that_are_multicast_arrive_in_each_sm():

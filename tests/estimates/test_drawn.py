@@ -8,7 +8,7 @@ import pytest
 from hopperlab.estimates import accuracy, boards
 
 drawn = pytest.importorskip("benchmarks.drawn_estimates", reason="a checkout of the repository has it, an installed package not")
-attention, attention_bytes = (pytest.importorskip(f"benchmarks.{name}") for name in ("drawn_attention", "attention_bytes"))
+attention, counted = (pytest.importorskip(f"benchmarks.{name}") for name in ("drawn_attention", "counted_draws"))
 STORED = sorted(drawn.FOLDER.glob("*.json"))
 
 
@@ -85,23 +85,33 @@ def test_a_draw_of_attention_that_is_not_there_is_an_error(monkeypatch, capsys):
     assert "no draw 'h100_1': there are h100_2026112801" in capsys.readouterr().err
 
 
-COUNTED = sorted(attention_bytes.FOLDER.glob("*.json"))
+COUNTED = counted.stored()
 
 
-@pytest.mark.parametrize("path", COUNTED, ids=lambda path: path.stem)
-def test_counted_bytes_are_those_of_a_draw(path):
-    rows, drawn_rows = attention_bytes.rows_of(path), attention_bytes.rows_of(attention.FOLDER / path.name)
-    assert [{**row, "read": 0} for row in rows] == [{**{name: value for name, value in row.items() if name != "us"}, "read": 0} for row in drawn_rows]
-    assert all(attention_bytes.asked(row)[1].named == tuple(str(row["named"]).split()) for row in rows)
+@pytest.mark.parametrize("name", COUNTED)
+def test_counted_launches_are_those_of_a_draw(name):
+    rows, drawn_rows = (counted.rows_of(folder / f"{name}.json") for folder in (counted.COUNTED, counted.FOLDER))
+    known = set(counted.METRICS.values())
+    assert [{key: what for key, what in row.items() if key not in known} for row in rows] == [{key: what for key, what in row.items() if key != "us"} for row in drawn_rows]
+    assert all(row["read"] > 1e6 and row["cycles"] > 1e4 for row in rows)
+    for row, timed in zip(rows, drawn_rows, strict=True):
+        assert 1300 < 1e3 * row["cycles"] / row["ns"] < 1980 and 0.75 < row["ns"] / 1e3 / timed["us"] < 1.15
 
 
 @pytest.mark.parametrize("causal, length", [(False, 512), (True, 512), (False, 2048)])
 def test_memory_brings_for_attention_what_was_counted(causal, length, capsys, monkeypatch, tmp_path):
-    """The middle one of the launches of each."""
-    rows = [row for path in COUNTED for row in attention_bytes.rows_of(path)]
+    """The middle one of an H100's launches of each, as are its cycles and its clock."""
+    rows = [row for name in COUNTED if name.startswith("attention/h100") for row in counted.rows_of(counted.COUNTED / f"{name}.json")]
     alike = sorted((row for row in rows if (row["causal"], row["length"], row["type"]) == (causal, length, "bf16")), key=lambda row: row["read"])
-    monkeypatch.setattr(attention_bytes, "FOLDER", tmp_path)
-    drawn.write(tmp_path / "h100_1.json", [alike[len(alike) // 2]])
-    attention_bytes.main(["h100_1"])
+    monkeypatch.setattr(counted, "COUNTED", tmp_path)
+    drawn.write(tmp_path / "attention" / "h100_1.json", [alike[len(alike) // 2]])
+    counted.main(["attention/h100_1"])
     said = capsys.readouterr().out.splitlines()[-1]
-    assert said.startswith("h100_1: 1 launches, ") and float(said.split()[3].rstrip("%")) < 15, said
+    off = [float(part.split()[1].rstrip("%")) for part in said.partition("launches, ")[2].split(", ")[::2]]
+    assert said.startswith("attention/h100_1: 1 launches, bytes ") and off[0] < 15 and off[1] < 13 and off[2] < 5, said
+
+
+def test_counts_that_are_not_there_are_an_error(capsys):
+    with pytest.raises(SystemExit):
+        counted.main(["h100_1"])
+    assert "no draw 'h100_1': there are attention/h100_2026112801" in capsys.readouterr().err
