@@ -3,6 +3,19 @@
 constants of the estimated clock are read from (estimates/boards.py: alu_held, special_held, narrow_cycles). Needs a Hopper GPU with CuPy, half a minute.
 
     python -m benchmarks.beside_products
+
+Cycles of a scheduler for an instruction of a warp, two warps on each scheduler, on an H200 and an H100 alike (driver 580.159), alone and beside products:
+
+    instruction                    alone   m64n128k16 bf16   A in registers   m64n64k16   m64n256k16   m64n128k32 e4m3
+    ex2.approx                      7.8         10.5              11.9           10.4         10.4          10.5
+    max, on floats                  2.0          4.0               4.1            3.9          3.9           4.0
+    cvt to bf16x2                   2.0          4.1               4.4            4.0          4.0           4.1
+    cvt to e4m3x2                   4.1          8.0
+    lop3                            2.3          4.4
+    fma, add, on floats             1.0          1.0
+
+So the pipe of half the lanes is half as fast while the tensor core works, whatever it multiplies; exponentials take a third longer, half as long again where A comes from
+registers; float arithmetic takes as long as ever. The sums that products add to are read and written in registers all the time.
 """
 from __future__ import annotations
 
@@ -19,7 +32,8 @@ INSTRUCTIONS = {                                # what a pass does with x[i] and
     "ex2.approx.ftz.f32": 'asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(x[i]))',
     "cvt.rn.bf16x2.f32": 'asm volatile("{.reg .b32 p; cvt.rn.bf16x2.f32 p, %0, %1; mov.b32 %0, p;}" : "+f"(x[i]) : "f"(x[(i + EACH / 2) % EACH]))',
     "cvt.rn.satfinite.e4m3x2.f32":
-        'asm volatile("{.reg .b16 p, q; .reg .b32 r; cvt.rn.satfinite.e4m3x2.f32 p, %0, %1; mov.b32 r, {p, p}; mov.b32 %0, r;}" : "+f"(x[i]) : "f"(x[(i + EACH / 2) % EACH]))',
+        'asm volatile("{.reg .b16 p; .reg .b32 r; cvt.rn.satfinite.e4m3x2.f32 p, %0, %1; mov.b32 r, {p, p}; mov.b32 %0, r;}" '
+        ': "+f"(x[i]) : "f"(x[(i + EACH / 2) % EACH]))',
     "max.f32": 'asm volatile("max.f32 %0, %0, %1;" : "+f"(x[i]) : "f"(other))',
     "fma.rn.f32": 'asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x[i]) : "f"(other))',
     "add.f32": 'asm volatile("add.f32 %0, %0, %1;" : "+f"(x[i]) : "f"(other))',
@@ -139,8 +153,8 @@ def measured(backend: str = "gpu", passes: int = 400, products: int = 4000, sms:
 def main() -> None:
     """Measure and print."""
     for one in measured():
-        print(f"{one.instruction:28} {one.warps} warps a scheduler: {one.alone:5.2f} cycles each, {one.beside:5.2f} beside {one.product} ({one.beside / one.alone:.2f} times)",
-              flush=True)
+        print(f"{one.instruction:28} {one.warps} warps a scheduler: {one.alone:5.2f} cycles each, {one.beside:5.2f} beside {one.product} "
+              f"({one.beside / one.alone:.2f} times)", flush=True)
 
 
 if __name__ == "__main__":

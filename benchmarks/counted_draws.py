@@ -118,7 +118,7 @@ def stored() -> list[str]:
 def main(given: Iterable[str] | None = None) -> None:
     """Count, or judge."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.counted_draws")
-    parser.add_argument("names", nargs="*", metavar="DRAW", help="which of benchmarks/drawn, as BOARD_SEED or attention/BOARD_SEED; all that were counted if none is named")
+    parser.add_argument("names", nargs="*", metavar="DRAW", help="as BOARD_SEED or attention/BOARD_SEED (benchmarks/drawn); all that were counted if none is named")
     parser.add_argument("--count", action="store_true", help="count those of these draws with ncu on this machine's GPU")
     parser.add_argument("--launch", metavar="DRAW", help=argparse.SUPPRESS)
     told = parser.parse_args(None if given is None else list(given))

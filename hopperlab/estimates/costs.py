@@ -31,8 +31,8 @@ STAYING = frozenset("max min selp".split())
 @dataclass(frozen=True)
 class Cost:
     """Of one warp. issue: slots of its scheduler; chain: cycles of dependent instructions; tensor: cycles of mma.sync on its part's tensor core; special: cycles of
-    the unit for exponentials and the like; port: cycles of the SM's port to shared memory and L1; loaded, stored: bytes of global memory moved by lanes; alu: cycles of the
-    pipe of half the lanes; stays: of these, what ptxas leaves as it is: it makes fewer of integers."""
+    the unit for exponentials and the like; port: cycles of the SM's port to shared memory and L1; loaded, stored: bytes of global memory moved by lanes;
+    alu: cycles of the pipe of half the lanes; stays: of these, what ptxas leaves as it is: it makes fewer of integers."""
 
     issue: float = 0.0
     chain: float = 0.0

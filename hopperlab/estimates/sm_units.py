@@ -50,7 +50,7 @@ class Shared:
         self._there(warp, cycles * self._weight(at))
 
     def beside(self, at: float, cycles: float, warp: Any, until: float) -> float:
-        """Share of the next so many cycles in which the unit is in use: all of them until then, afterwards as many as others use, on average, where this warp does not."""
+        """Share of the next so many cycles in which the unit is in use: all of them until then, afterwards as many as others use where this warp does not."""
         begun = min(1.0, max(0.0, until - at) / max(1.0, cycles))
         seen, mine = self._weight(at) * _seen(at), self.there.get(warp, 0.0)
         return begun + (1 - begun) * min(1.0, max(0.0, self.all_of_them - mine) / max(1.0, seen - mine))

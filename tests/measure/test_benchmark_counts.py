@@ -63,3 +63,12 @@ def test_products_whose_requests_are_counted_are_of_every_kind():
         assert {(choice.in_step, choice.stream) for choice in found} == ways
         assert {(choice.bm, choice.bn, choice.consumers) for choice in found} == set(merged.TILES)
         assert {(choice.cluster_m, choice.cluster_n) for choice in found} == set(merged.CLUSTERS)
+
+
+def test_every_instruction_is_timed_alone_and_beside_products():
+    """In the emulator, whose cycles are steps: what runs, not how long it takes."""
+    beside = pytest.importorskip("benchmarks.beside_products", reason="a checkout of the repository has it, an installed package not")
+    found = list(beside.measured("emulator", passes=2, products=1, sms=1, wanted=("m64n64k16 bf16", "m64n128k16 bf16")))
+    few = [one for one in found if one.product == "m64n64k16 bf16"]
+    assert {one.instruction for one in found} == set(beside.INSTRUCTIONS) and len(found) == 2 * (3 + len(beside.INSTRUCTIONS)) and len(few) == 6
+    assert all(one.alone > 0 and one.beside > 0 and one.warps in (1, 2) for one in found)
