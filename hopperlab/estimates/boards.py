@@ -120,6 +120,7 @@ _FITTED = {
     "power_wgmma": (1.12, "", POWER),
     "power_mma": (1.3, "", POWER),
     "power_issue": (0.57, "", POWER),
+    "power_float": (1.26, "", "fitted on the ladder's steps without tensor cores at 4096 cubed: power_issue where no tensor core works"),
     "power_arrived": (0.34, "at 50 bytes/cycle/SM", POWER),
     "power_read": (0.35, "at 50 bytes/cycle/SM", POWER),
     "power_memory": (2.1, "at 50 bytes/cycle/SM", POWER),

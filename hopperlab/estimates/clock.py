@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock that the board's power allows at the activity of a kernel: fitted on the clocks that Nsight Compute counted (profiles.json,
-benchmarks/merged_products.py) and on fitted times.
+"""The clock that the board's power allows at the activity of a kernel: fitted on the clocks that Nsight Compute counted of drawn launches of attention and of products
+(benchmarks/counted_draws.py) and of others (profiles.json).
 
-Tensor cores that never rest ask as much of the power as 47 bytes a cycle that the L2 reads for an SM, and a byte out of memory twice as much as one of those.
-A launch of microseconds is slowed down at once, a launch of milliseconds more: the write before each launch is a rest for the board, and counts for less the longer
-a launch is.
+Tensor cores that never rest ask as much of the power as 80 bytes a cycle that the L2 reads for an SM and that arrive there, and a byte out of memory three times as much as
+one of those. A launch of microseconds is slowed down at once, a launch of milliseconds more: the write before each launch is a rest for the board, and counts for less the
+longer a launch is.
 """
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Busy:
 def activity(busy: Busy, board: Board, cycles: float) -> float:
     """How much a cycle of a kernel of so many cycles asks of the board: 1 where the highest clock just holds. SMs that have no work ask for nothing."""
     number = board.number
-    asked = (number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + number("power_issue") * busy.issue
+    issued = number("power_issue" if max(busy.wgmma, busy.mma) > USED else "power_float") * busy.issue
+    asked = (number("power_wgmma") * busy.wgmma + number("power_mma") * busy.mma + issued
              + (number("power_arrived") * busy.arrived + number("power_read") * busy.read + number("power_memory") * busy.memory) / 50) * busy.working
     us = cycles / number("clock_mhz")
     return asked * (1 + number("power_long") * us / (us + number("power_window")))

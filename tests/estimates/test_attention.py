@@ -230,7 +230,7 @@ def test_a_tile_at_a_sequences_end_is_a_tile(length):
     planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
     found = estimating.sampled(planned, "attention")
     assert found.tiles == 11 * 8 * 32 / 132
-    assert chip.simulate(found, H100).cycles == pytest.approx(890_000, rel=0.06), "912,000 were measured of 2039"
+    assert chip.simulate(found, H100).cycles == pytest.approx(912_000, rel=0.1), "which were measured of 2039"
 
 
 def test_tiles_of_different_lengths_that_are_dealt_take_as_long_as_those_of_the_cluster_that_has_the_most():
