@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock that the board's power allows at the activity of a kernel: fitted on the clocks that Nsight Compute counted of drawn launches of attention and of products
-(benchmarks/counted_draws.py) and of others (profiles.json).
+"""The clock that the board's power allows at the activity of a kernel: fitted on the clocks that Nsight Compute counted of drawn launches of attention and of
+products (benchmarks/counted_draws.py) and of others (profiles.json).
 
-Tensor cores that never rest ask as much of the power as 80 bytes a cycle that the L2 reads for an SM and that arrive there, and a byte out of memory three times as much as
-one of those. A launch of microseconds is slowed down at once, a launch of milliseconds more: the write before each launch is a rest for the board, and counts for less the
-longer a launch is.
+Tensor cores that never rest ask as much of the power as 80 bytes a cycle that the L2 reads for an SM and that arrive there, and a byte out of memory three times as
+much as one of those. A launch of microseconds is slowed down at once, a launch of milliseconds more: the write before each launch is a rest for the board, and counts
+for less the longer a launch is.
 """
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_the_clock_follows_what_arrives_and_how_long():
     copies, reads = busy(issue=0.1, arrived=8.2, read=8.2, memory=16.3), busy(issue=0.02, arrived=17.4, read=17.4, memory=17.4)
     full = busy(wgmma=0.95, issue=0.17, arrived=43.0, read=28.0, memory=3.0)
     for calm in (copies, reads):
-        assert clock.megahertz(calm, H200, 2e6) > 0.99 * H200.number("clock_mhz"), "copies hold the highest clock"
+        assert clock.megahertz(calm, H200, 2e6) > 0.985 * H200.number("clock_mhz"), "copies nearly hold the highest clock"
     assert clock.megahertz(full, H200, 3e5) < 1700
     assert clock.megahertz(full, H200, 3e7) < clock.megahertz(full, H200, 3e5), "the write before a long launch is less of a rest"
     assert clock.megahertz(dataclasses.replace(full, arrived=55.0), H200, 3e5) < clock.megahertz(full, H200, 3e5)
