@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes of memory, cycles and clocks that Nsight Compute counts of drawn launches, beside those that estimates say (docs/estimates.md, Errors).
 
-    python -m benchmarks.counted_draws                                  the counts beside the model's: two minutes a draw, no GPU
+    python -m benchmarks.counted_draws                                  the counts beside the model's: ten minutes a draw, no GPU
     python -m benchmarks.counted_draws --count attention/h100_2026112803 h100_2026112712
                                                                         count those of draws (benchmarks/drawn_attention.py, drawn_estimates.py) on this machine's
                                                                         Hopper GPU with ncu, half a minute each
@@ -105,6 +105,9 @@ def judge(draw: str) -> None:
         errors.append((run.traffic.unique / max(1, read) - 1, run.cycles / cycles - 1, megahertz(run.busy, board, run.cycles) / (1e3 * cycles / ns) - 1))
         print(f"bytes {errors[-1][0]:+6.1%} cycles {errors[-1][1]:+6.1%} clock {errors[-1][2]:+6.1%} of {read / 1e6:6.0f} MB, {cycles / 1e6:5.2f} million, "
               f"{1e3 * cycles / ns:4.0f} MHz: {what}", flush=True)
+    if not errors:
+        print(f"{draw}: no estimates")
+        return
     said = ", ".join(f"{name} {mean(map(abs, column)):.1%} off on average, {max(map(abs, column)):.1%} at most"
                      for name, column in zip(("bytes", "cycles", "clock"), zip(*errors, strict=True)))
     print(f"{draw}: {len(errors)} launches, {said}")

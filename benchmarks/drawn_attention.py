@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configurations of the attention kernels that nobody picked: drawn, timed on a GPU, and what their estimates are off (docs/estimates.md, Errors).
 
-    python -m benchmarks.drawn_attention                      judge the draws in benchmarks/drawn/attention: three minutes a draw, no GPU
+    python -m benchmarks.drawn_attention                      judge the draws in benchmarks/drawn/attention: ten minutes a draw, no GPU
     python -m benchmarks.drawn_attention h100_2026112801      one of them
     python -m benchmarks.drawn_attention --draw SEED          draw eighty-eight, time them on this machine's Hopper GPU and store them there, two minutes
 
