@@ -100,7 +100,8 @@ _FITTED = {
     "sums_wait": (9000, "cycles", "fitted on the same: flags, fences and waits beside them"),
     "special_cycles": (8, "cycles", "16 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic)"),
     "narrow_cycles": (4, "cycles", "benchmarks/beside_products.py on both boards (4.1): a conversion of two numbers to e4m3, in the pipe of half the lanes"),
-    "issue_alone": (2, "cycles/slot", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0 to 2.3): of a warp whose instructions meet no other's"),
+    "chain_alone": (1.8, "times", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0): what the pipe of half the lanes takes longer for maxima,"
+                    " of which ptxas does one chain after the other"),
     "alu_held": (0.95, "times", "benchmarks/beside_products.py on both boards (0.94 to 1.0): what the pipe of half the lanes takes longer while the tensor core works"),
     "special_held": (0.34, "times", "benchmarks/beside_products.py on both boards (0.33 to 0.35; 0.52 with A in registers): and the unit for exponentials"),
     "wgmma_handed": (4, "cycles", "chosen, not fitted (from 1 to 8 eight estimates move by 1.3 per cent at most): until a warpgroup that handed over "
@@ -115,6 +116,9 @@ _FITTED = {
     "l1_missed": (0.2, "share", "fitted: of what lanes load from global memory"),
     "store_queue": (1020, "bytes", "fitted: stores that an SM has under way before it waits"),
     "wgmma_fed": (1.03, "times", "benchmarks/merged_products.py on both boards: products take so much longer where copies bring what they multiply"),
+    "fed_bytes": (30, "bytes/cycle", "fitted, weakly (attention with one consumer, where 16 arrive): from which on copies do so"),
+    "meets": (0.3, "share", "fitted: of what others would hold it up at its scheduler and the unit for exponentials, what a warp that multiplies meets: such warps are "
+              "apart from each other by their products"),
     "wgmma_anew": (16, "cycles", "fitted: of the tensor core, before products of a warpgroup that has waited for all it had and worked on their sums"),
     "wgmma_ahead": (358, "cycles", "fitted: products that a warpgroup has under way before the next is handed over"),
     "power_wgmma": (1.12, "", POWER),

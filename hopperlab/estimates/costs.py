@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run of PTX instructions costs a warp: issue slots, the longest chain of dependent ones, and the time of each unit that warps share.
 
-PTX is not what runs: ptxas merges, moves and deletes. So classes have weights (boards.py: ISSUE), which are fitted, and a chain is what data dependences
-ask for, as if the compiler had ordered everything else well.
+PTX is not what runs: ptxas merges, moves and deletes. So classes have weights (boards.py: ISSUE), which are fitted, and how long a warp takes alone is what data
+dependences and its units ask for, as if the compiler had ordered everything else well.
 """
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ if TYPE_CHECKING:
 
 SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
 FREE = frozenset("mov cvta bra ret exit".split())
+BRANCH = 25.0               # cycles of a branch, with what brings lanes together behind it (Nsight's samples of the end of a tile of attention, H100),
+BACK = 6.0                  # and of one back to the head of a loop (stall counts of its machine code)
 PRECISE = 10                 # instructions that ptxas makes of a reciprocal, a quotient or a root that is rounded to nearest,
 PRECISE_LATENCY = 100        # and cycles until it is there (Nsight's samples of the end of a tile of attention, H100)
 DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
 HALVED = frozenset("max min setp selp set slct".split())      # of floats, too, by the pipe of integers
 PACKED = frozenset("bf16x2 f16x2".split())
 STAYING = frozenset("max min selp".split())
+CHAINED = frozenset("max min".split())
+FOLLOWED = frozenset("bar barrier fence membar".split())
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one warp. issue: slots of its scheduler; chain: cycles of dependent instructions; tensor: cycles of mma.sync on its part's tensor core; special: cycles of
-    the unit for exponentials and the like; port: cycles of the SM's port to shared memory and L1; loaded, stored: bytes of global memory moved by lanes;
-    alu: cycles of the pipe of half the lanes; stays: of these, what ptxas leaves as it is: it makes fewer of integers."""
+    """Of one warp. issue: slots of its scheduler; chain: cycles until the result is there, of one instruction; tensor: cycles of mma.sync on its part's tensor core;
+    special: cycles of the unit for exponentials and the like; port: cycles of the SM's port to shared memory and L1; loaded, stored: bytes of global memory moved by
+    lanes; alu: cycles of the pipe of half the lanes; stays: of these, what ptxas leaves as it is: it makes fewer of integers; alone: cycles of a warp that meets no
+    other (`alone`)."""
 
     issue: float = 0.0
     chain: float = 0.0
@@ -43,25 +48,79 @@ class Cost:
     stored: float = 0.0
     alu: float = 0.0
     stays: float = 0.0
+    alone: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.issue + other.issue, self.chain + other.chain, self.tensor + other.tensor, self.special + other.special, self.port + other.port,
-                    self.loaded + other.loaded, self.stored + other.stored, self.alu + other.alu, self.stays + other.stays)
+                    self.loaded + other.loaded, self.stored + other.stored, self.alu + other.alu, self.stays + other.stays, self.alone + other.alone)
 
 
-def price(instructions: Sequence[Instr], counts: Mapping[int, Mapping[str, int]], board: Board) -> Cost:
-    """The cost of running these instructions once, one after the other."""
-    total, chain = Cost(), 0.0
-    ready: dict[str, float] = {}
-    for instr in instructions:
-        one = single(instr, counts.get(instr.index, {}), board)
-        total += one
-        start = max((ready.get(reg.name, 0.0) for reg in instr.srcs()), default=0.0)
-        end = start + one.chain
-        chain = max(chain, start if one.loaded and not instr.dsts() else end)
-        for reg in instr.dsts():
-            ready[reg.name] = end
-    return Cost(total.issue, chain, total.tensor, total.special, total.port, total.loaded, total.stored, total.alu, total.stays)
+@dataclass(frozen=True)
+class Priced:
+    """An instruction's cost, and the registers that it reads and writes. follows: what stands behind it waits for it, though it writes none; chained: of the chains of
+    which ptxas has one at a time; sums: float arithmetic; turns: a branch that is one in the machine code, too."""
+
+    cost: Cost
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    follows: bool
+    chained: bool
+    sums: bool
+    turns: bool
+
+
+def priced(instr: Instr, counts: Mapping[str, int], board: Board, turns: bool = False) -> Priced:
+    """An instruction, as `alone` wants it."""
+    cost = single(instr, counts, board)
+    sums = instruction_class(instr) == "float" and not (cost.special or cost.alu)
+    reads, writes = (tuple(reg.name for reg in registers) for registers in (instr.srcs(), instr.dsts()))
+    return Priced(cost, reads, writes, instr.op in FOLLOWED, instr.op in CHAINED, sums, turns)
+
+
+def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Board) -> list[float]:
+    """Cycles of a warp that meets no other, of pieces that stand one after the other: by how much each of them is done later than those before it. again: whether a loop
+    begins anew behind it.
+
+    An instruction begins when what it reads is there and its unit is free, in any order but over a branch: behind one nothing begins before all that stands before it
+    is done, and in a loop nothing before all that stands before it has begun. Float arithmetic whose result nothing here reads (o, scaled) comes last. All of this as
+    the machine code of attention/*.cu has it.
+    """
+    chained, ready = board.number("chain_alone"), dict[str, float]()
+    read = {name for piece in pieces for one in piece if one.cost.issue for name in one.reads if name not in one.writes}
+    done = issued = special = maxima = turned = last = 0.0
+    found = []
+    for piece, back in zip(pieces, again, strict=True):
+        before, behind = done, 0.0
+        for one in piece:
+            cost = one.cost
+            if one.sums and read.isdisjoint(one.writes):
+                behind += cost.issue
+                continue
+            start = max(turned, max((ready.get(name, 0.0) for name in one.reads), default=0.0))
+            last = max(last, start)
+            if one.turns:
+                turned = done = max(done, turned + issued) + BRANCH
+                issued = 0.0
+            if cost.special:
+                start = max(start, special)
+                special = start + cost.special
+            if one.chained:
+                start = max(start, maxima)
+                maxima += chained * cost.alu
+            issued += cost.issue + cost.alu / 2
+            ready.update(dict.fromkeys(one.writes, start + cost.chain))
+            if one.writes or one.follows or cost.special:
+                done = max(done, start + cost.chain)
+        if back:
+            turned, issued = max(last, turned + issued) + BACK, 0.0
+        done = max(done, turned + issued, special) + behind
+        found.append(done - before)
+    return found
+
+
+def precise(instr: Instr) -> bool:
+    """Whether an instruction is a reciprocal, quotient or root that is rounded to nearest."""
+    return instr.op in ("rcp", "div", "sqrt") and "rn" in instr.mods and "f64" not in instr.mods
 
 
 def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
@@ -71,7 +130,7 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     kind, number = instruction_class(instr), board.number
     if instr.op == "cvt" and instr.mods[-1] == "f32" and any(m in instr.mods for m in ("e4m3x2", "e5m2x2")):
         return Cost(1, board.latency["convert"], alu=number("narrow_cycles"), stays=number("narrow_cycles"))
-    if instr.op in ("rcp", "div", "sqrt") and "rn" in instr.mods and "f64" not in instr.mods:
+    if precise(instr):
         return Cost(PRECISE, PRECISE_LATENCY, special=number("special_cycles"))
     if instr.op in SPECIAL:
         return Cost(1, number("special_latency"), special=number("special_cycles"))

@@ -2,14 +2,15 @@
 """From what each warp did (trace.py) to programs that sm.py runs: warps of a warpgroup that do the same become one actor, blocks become costs."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from ..emulator.ptx.instruction_operands import Reg
 from . import trace as T
 from .boards import Board
-from .costs import Cost, price
+from .costs import PRECISE, Cost, Priced, alone, precise, priced
 from .trace import Step
 
 if TYPE_CHECKING:
@@ -22,21 +23,21 @@ COMPUTE = 100        # (COMPUTE, Cost, warps)
 COUNTED = (T.ARRIVE, T.CP_ARRIVE, T.NAMED, T.CLUSTER)      # entries that say of how many lanes they are
 WARP = 32
 NEAR = 16.0          # issue slots between a wait and an arrival that ptxas moves with it
-PREDICATED = 7       # instructions that a branch skips at most if ptxas makes predicates of it,
-BRANCH = 25.0        # and cycles of one that skips more, with what brings lanes together behind it (Nsight's samples of the end of a tile of attention, H100)
+PREDICATED = 7       # instructions of the machine that a branch skips at most, and no other branch, if ptxas makes predicates of it
 PIECE = 256.0        # issue slots after which others get their turn
 
 
 @dataclass
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
-    output: what cut.py makes of them."""
+    multiplies: by wgmma; output: what cut.py makes of them."""
 
     slot: int
     first: int
     warps: int
     steps: list[Step]
     output: tuple[int, float, float] | None = None
+    multiplies: bool = False
 
 
 def programs(sample: Sample, board: Board) -> list[Actor]:
@@ -50,7 +51,7 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
                 steps = pricer.steps(merged)
                 if sample.done < 1:
                     steps.insert(len(steps) // 2, (T.MARK,))
-                actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps))
+                actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps, multiplies=any(step[0] == T.WGMMA for step in steps)))
     return actors
 
 
@@ -153,18 +154,34 @@ class Pricer:
     def __init__(self, sample: Sample, board: Board):
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
         self.counts, self.board = sample.counts, board
-        self._known: dict[tuple[int, int], Cost] = {}
-        labels = sample.machine.translation.function.labels
-        self.branches = [i.op == "bra" and i.guard is not None and labels[i.operands[0].name] - at > PREDICATED for at, i in enumerate(self.body)]
+        self._known: dict[tuple[int, int], tuple[Cost, list[Priced]]] = {}
+        self._alone: dict[tuple[tuple[int, int], ...], list[float]] = {}
+        self.labels = sample.machine.translation.function.labels
 
-    def piece(self, start: int, end: int) -> Cost:
-        """Instructions from `start` to before `end`."""
+    def piece(self, start: int, end: int) -> tuple[Cost, list[Priced]]:
+        """Instructions from `start` to before `end`, and what they cost together."""
         known = self._known.get((start, end))
         if known is None:
-            runs = [i for i in self.body[start:end] if not (i.op == "wgmma" and i.mods[0] in ("mma_async", "wait_group"))]
-            branch = Cost(chain=BRANCH * sum(self.branches[start:end]))
-            known = self._known[(start, end)] = price(runs, self.counts, self.board) + branch
+            runs = [priced(i, self.counts.get(i.index, {}), self.board, self._turns(at)) for at, i in enumerate(self.body[start:end], start)
+                    if not (i.op == "wgmma" and i.mods[0] in ("mma_async", "wait_group"))]
+            known = self._known[(start, end)] = sum((one.cost for one in runs), Cost()), runs
         return known
+
+    def alone(self, spans: tuple[tuple[int, int], ...]) -> list[float]:
+        """How long a warp takes for instructions that stand together, if it meets no other: by span of them."""
+        known = self._alone.get(spans)
+        if known is None:
+            again = [after[0] <= before[0] for before, after in pairwise(spans)]
+            known = self._alone[spans] = alone([self.piece(*span)[1] for span in spans], [*again, False], self.board)
+        return known
+
+    def _turns(self, at: int) -> bool:
+        """Whether an instruction is a branch in the machine code, too."""
+        branch = self.body[at]
+        if branch.op != "bra" or branch.guard is None:
+            return False
+        skipped = self.body[at + 1:self.labels[branch.operands[0].name]]
+        return sum(PRECISE if precise(i) else 1 for i in skipped) > PREDICATED or any(i.op == "bra" and i.guard is not None for i in skipped)
 
     def commits(self, start: int, end: int) -> int:
         """wgmma.commit_group among them."""
@@ -195,7 +212,23 @@ class Pricer:
                 early = _behind(out, *early) if early and entry[0] == T.ARRIVE else None
             floor = len(out)
         self._compute(out, at, end, warps)
-        return _pieces(out)
+        return self._pieces(out)
+
+    def _pieces(self, steps: list[Step]) -> list[Step]:
+        """Steps in which what the same warps compute one after the other is one, as long as it is short."""
+        out: list[Step] = []
+        for (computes, warps), some in groupby(steps, lambda step: (step[0] == COMPUTE, step[-1])):
+            if not computes:
+                out.extend(some)
+                continue
+            mine, first = list(some), len(out)
+            for (_, cost, *_), cycles in zip(mine, self.alone(tuple(step[2] for step in mine)), strict=True):
+                cost = replace(cost, alone=cycles)
+                if len(out) > first and (out[-1][1].issue + cost.issue < PIECE or cycles < max(cost.issue, cost.alu, cost.special)):
+                    out[-1] = (COMPUTE, out[-1][1] + cost, warps)
+                else:
+                    out.append((COMPUTE, cost, warps))
+        return out
 
     def _early(self, out: list[Step], floor: int) -> int:
         """Where ptxas puts a wait for products: as early as it may, over arithmetic that does not use them, but over no memory and no branch. The machine code of
@@ -215,9 +248,9 @@ class Pricer:
     def _compute(self, out: list[Step], start: int, end: int, warps: int) -> None:
         if start >= end:
             return
-        cost = self.piece(start, end)
-        if cost.issue or cost.chain:
-            out.append((COMPUTE, cost, warps))
+        cost = self.piece(start, end)[0]
+        if cost.issue or cost.chain or any(one.turns for one in self.piece(start, end)[1]):
+            out.append((COMPUTE, cost, (start, end), warps))
         for _ in range(self.commits(start, end)):
             out.append((T.COMMIT, -1, "wgmma", warps))
 
@@ -231,15 +264,3 @@ def _behind(out: list[Step], place: int, since: int) -> tuple[int, int] | None:
     del out[since:]
     out[place:place] = more
     return place + len(more), len(out)
-
-
-def _pieces(steps: list[Step]) -> list[Step]:
-    """Steps in which what the same warps compute one after the other is one, as long as it is short."""
-    out: list[Step] = []
-    for step in steps:
-        last = out[-1] if out else None
-        if step[0] == COMPUTE and last and last[0] == COMPUTE and last[2] == step[2] and last[1].issue + step[1].issue < PIECE:
-            out[-1] = (COMPUTE, last[1] + step[1], step[2])
-        else:
-            out.append(step)
-    return out

@@ -162,17 +162,18 @@ class Simulation:
         issue, tensor, alu, special = cost.issue, cost.tensor, cost.alu, cost.special
         runner.worked += issue
         latest, end, who, moved = 0.0, at, (runner.place, first), runner.place * self.warps
-        alone = max(cost.chain, special, numbers["issue_alone"] * issue)
-        slower = sm.slower(at, alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
-        alu, special, alone = alu + slower[0], special + slower[1], alone + sum(slower)
+        slower = sm.slower(at, cost.alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
+        alu, special, alone = alu + slower[0], special + slower[1], cost.alone + sum(slower)
+        meets = numbers["meets"] if runner.actor.multiplies else 1.0
         for k in range(first, first + min(4, warps)):
             part = (k + moved) % 4
-            later = sm.schedulers[part].later(at, issue, who)
+            later = sm.schedulers[part].later(at, issue, who) * meets
             if special:
-                later += sm.special[part].later(at, special, who)
-            latest = max(latest, later)
+                later += sm.special[part].later(at, special, who) * meets
             if alu:
-                end = max(end, at + alu + sm.alu[part].later(at, alu, who))
+                wait = sm.alu[part].later(at, alu, who)
+                end, later = max(end, at + alu + wait), later + wait
+            latest = max(latest, later)
             if tensor:
                 end = max(end, sm.mma[part].serve(at, tensor) - numbers["mma_ahead"])
         end = max(end, at + latest + alone)
@@ -221,7 +222,7 @@ class Simulation:
         if takes is None:
             info = self.operations(step[1]).info
             takes = self.products_take[step[1]] = self.board.wgmma_cycles(info.n, bool(info.rs))
-        cycles = takes * step[-1] / 4 * self.numbers["wgmma_fed"]
+        cycles = takes * step[-1] / 4 * runner.sm.fed(runner.at, self.numbers["wgmma_fed"], self.numbers["fed_bytes"])
         if runner.worked > WORKED and "wgmma" not in runner.open and not runner.groups.get("wgmma"):
             cycles += self.numbers["wgmma_anew"] * step[-1] / 4
         runner.worked = 0.0
@@ -358,8 +359,7 @@ class Simulation:
 
     def _meet(self, runner: Runner, key: tuple[Any, ...], warps: int, came: int) -> None:
         barrier = self._barrier(key, warps)
-        barrier.wanted = warps
-        barrier.latest = max(barrier.latest, runner.at)
+        barrier.wanted, barrier.latest = warps, max(barrier.latest, runner.at)
         who = (runner.actor.slot, runner.actor.first)                    # lanes of a warp may come one after the other: it counts once
         barrier.met[who] = max(barrier.met.get(who, 0), came)
         if sum(barrier.met.values()) >= warps:

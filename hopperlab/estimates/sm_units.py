@@ -90,6 +90,10 @@ class Multiprocessor:
         self.products.used(at, cycles, warp)
         return self.tensor.serve(at, cycles)
 
+    def fed(self, at: float, times: float, most: float) -> float:
+        """How many times as long a product takes because copies write into shared memory: `times`, where `most` bytes a cycle arrive or more."""
+        return 1 + (times - 1) * min(1.0, self.arrived / max(1.0, at) / most)
+
     def slower(self, at: float, cycles: float, warp: Any, *more: float) -> tuple[float, ...]:
         """What instructions of a warp take longer in the next so many cycles. more: what they would if the tensor core worked all the time."""
         if not any(more):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hopperlab.estimates import boards, chip, draws, estimating, programs, sample, sm, sm_units, trace, trace as T, wave
-from hopperlab.estimates.costs import Cost, price
+from hopperlab.estimates.costs import Cost, single
 from hopperlab.emulator.program import Program
 from hopperlab.measure.launches import attention, attention_fp8
 from hopperlab.runtime.sass.sass import disassemble
@@ -94,12 +94,8 @@ def computed(steps, tensor=0.0):
     return found.run()
 
 
-def test_a_warp_alone_issues_at_half_the_rate():
-    assert computed([(programs.COMPUTE, Cost(issue=100), 4)]) == computed([(programs.COMPUTE, Cost(issue=100), 4)], tensor=1e6) == 100 * H200.number("issue_alone")
-
-
 def test_exponentials_and_the_pipe_of_half_the_lanes_are_slower_while_the_tensor_core_works():
-    steps = [(programs.COMPUTE, Cost(issue=80, special=200, alu=100, stays=50), 4)]
+    steps = [(programs.COMPUTE, Cost(issue=80, special=200, alu=100, stays=50, alone=200), 4)]
     more = 200 * H200.number("special_held") + 50 * H200.number("alu_held")
     assert computed(steps) == 200
     assert computed(steps, tensor=1e6) == pytest.approx(200 + more) and computed(steps, tensor=100.0) == pytest.approx(200 + more / 2)
@@ -118,9 +114,9 @@ def test_products_of_others_are_as_often_under_way_as_they_were():
 
 def test_descriptors_are_computed_while_a_product_is_handed_over():
     number, product = H200.number, (T.WGMMA, 0, 4)
-    assert computed([product, (programs.COMPUTE, Cost(chain=20), 4)] * 3) == pytest.approx(2 * number("wgmma_issue") + number("wgmma_handed") + 20)
+    assert computed([product, (programs.COMPUTE, Cost(alone=20), 4)] * 3) == pytest.approx(2 * number("wgmma_issue") + number("wgmma_handed") + 20)
     slow = 3 * number("wgmma_issue")
-    assert computed([product, (programs.COMPUTE, Cost(chain=slow), 4)] * 3) == pytest.approx(3 * (number("wgmma_handed") + slow))
+    assert computed([product, (programs.COMPUTE, Cost(alone=slow), 4)] * 3) == pytest.approx(3 * (number("wgmma_handed") + slow))
 
 
 def test_what_lanes_did_that_are_behind_stands_where_others_passed():
@@ -178,7 +174,7 @@ def test_products_take_longer_to_begin_anew_after_work_on_their_sums(between, mo
     steps = [*product, (T.PRODUCTS, 0, 0, 4), (programs.COMPUTE, Cost(issue=between), 4), *product]
     found.start([programs.Actor(0, 0, 4, steps)], 0, 0, one, 0.0, 1)
     found.run()
-    assert one.tensor.busy == pytest.approx(2 * H200.wgmma_cycles(128, False) * H200.number("wgmma_fed") + more * H200.number("wgmma_anew"))
+    assert one.tensor.busy == pytest.approx(2 * H200.wgmma_cycles(128, False) + more * H200.number("wgmma_anew"))
 
 
 def test_a_wait_that_a_barrier_of_lanes_holds_stays_behind_the_softmax():
@@ -261,7 +257,7 @@ def test_a_division_of_integers_is_twenty_instructions():
 .address_size 64
 .visible .entry k() { .reg .b32 %r<9>; div.s32 %r1, %r2, %r3; rem.u32 %r4, %r2, %r3; shr.u32 %r5, %r2, 3; ret; }"""
     body = Program(text).function("k").body
-    cost = [price([instr], {}, H200) for instr in body[:3]]
+    cost = [single(instr, {}, H200) for instr in body[:3]]
     assert [c.issue for c in cost] == [20, 20, 1] and [c.chain for c in cost] == [100, 100, 4] and cost[0].special == H200.number("special_cycles")
 
 
@@ -272,7 +268,7 @@ def test_comparisons_integers_and_conversions_have_half_the_lanes():
 .visible .entry k() { .reg .f32 %f<9>; .reg .b32 %r<9>; .reg .b16 %h<3>;
 max.f32 %f1, %f2, %f3; fma.rn.f32 %f1, %f1, %f2, %f3; xor.b32 %r1, %r2, %r3; cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2; ex2.approx.ftz.f32 %f4, %f1; ret; }"""
     body = Program(text).function("k").body
-    cost = [price([instr], {}, H200) for instr in body[:5]]
+    cost = [single(instr, {}, H200) for instr in body[:5]]
     narrow = H200.number("narrow_cycles")
     assert [c.alu for c in cost] == [2, 0, 2, narrow, 0] and [c.special for c in cost] == [0, 0, 0, 0, 8]
     assert [c.stays for c in cost] == [2, 0, 0, narrow, 0], "of integers ptxas makes fewer"

@@ -225,7 +225,7 @@ def test_loads_of_lanes_take_turns_with_those_of_the_copy_engine():
     """A warp asks for few bytes when a producer has asked for 512 KiB: they come long before these are through, and after what lanes asked for earlier."""
     ends = {}
     for ahead, nbytes in ((0, 1024), (128, 1024), (0, 65536)):
-        actors = [Actor(0, 0, 1, [(trace.LOAD, -1, 4096, [], 0, 1)] * ahead), Actor(0, 4, 1, [(COMPUTE, Cost(chain=1e4), 1), (COMPUTE, Cost(loaded=nbytes), 1)])]
+        actors = [Actor(0, 0, 1, [(trace.LOAD, -1, 4096, [], 0, 1)] * ahead), Actor(0, 4, 1, [(COMPUTE, Cost(alone=1e4), 1), (COMPUTE, Cost(loaded=nbytes), 1)])]
         found = sm.Simulation(H200, sm.Memory(l2=1.0, store=1.0, lane_store=1.0, dram=1e6), {}, 8, 8, {}.__getitem__)
         found.start(actors, 0, 0, sm_units.Multiprocessor(), 0.0, 1)
         found.run()

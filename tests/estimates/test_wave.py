@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hopperlab.estimates import boards, chip, estimating, readings, sample, wave
-from hopperlab.estimates.costs import price
+from hopperlab.estimates.costs import single
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import gemm, micro, variants
 from hopperlab.measure.launches import launch as steps
@@ -80,7 +80,7 @@ def test_stores_of_parts_of_sectors_take_longer():
     launch = variants.VARIANTS["tma_wgmma"](*arrays(128, 128, 256), backend="emulator")
     found = sample.typical(planned(launch))
     stored = [i for i in found.machine.body if i.op == "st" and "global" in i.mods and found.counts.get(i.index, {}).get("global_store_requests")]
-    assert stored and price(stored[:1], found.counts, H200).stored == pytest.approx(8 * 32 * H200.number("store_parts"))
+    assert stored and single(stored[0], found.counts.get(stored[0].index, {}), H200).stored == pytest.approx(8 * 32 * H200.number("store_parts"))
 
 
 def test_what_goes_to_another_cta_of_the_cluster_takes_the_time_that_was_measured():
@@ -88,4 +88,4 @@ def test_what_goes_to_another_cta_of_the_cluster_takes_the_time_that_was_measure
     launch = gemm.split_k(*arrays(128, 128, 256), gemm.SplitK(), backend="emulator")
     found = sample.typical(planned(launch))
     sent = [i for i in found.machine.body if found.counts.get(i.index, {}).get("dsmem_store_bytes")]
-    assert sent and price(sent[:1], found.counts, H200).port == pytest.approx(32 * 16 / H200.number("dsmem_store"))
+    assert sent and single(sent[0], found.counts.get(sent[0].index, {}), H200).port == pytest.approx(32 * 16 / H200.number("dsmem_store"))

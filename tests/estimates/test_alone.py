@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a warp takes that meets no other: dependences, units, branches, and what ptxas does with chains; and what others are in its way."""
+from types import SimpleNamespace
+
+import pytest
+
+from hopperlab.estimates import boards, programs, sm, sm_units, trace as T
+from hopperlab.estimates.costs import BACK, BRANCH, Cost, alone, priced
+from hopperlab.emulator.program import Program
+
+pytestmark = pytest.mark.emulator_only
+H200 = boards.board("h200")
+HEAD = """.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k() { .reg .f32 %f<99>; .reg .b32 %r<9>; .reg .pred %p<3>; """
+
+
+def cycles(*pieces, again=(), turns=()):
+    """By piece of PTX; turns: instructions that are branches, by number."""
+    body = Program(HEAD + " ".join(pieces) + " ret; }").function("k").body
+    made, at = [], 0
+    for piece in pieces:
+        count = piece.count(";")
+        made.append([priced(body[k], {}, H200, k in turns) for k in range(at, at + count)])
+        at += count
+    return alone(made, [*again, *[False] * (len(pieces) - len(again))], H200)
+
+
+def exponentials(count, first=0):
+    return " ".join(f"ex2.approx.ftz.f32 %f{k + 40}, %f{k};" for k in range(first, first + count))
+
+
+def test_what_does_not_depend_on_each_other_takes_its_slots_and_what_does_its_latencies():
+    assert cycles("add.f32 %f1, %f2, %f3; add.f32 %f4, %f1, %f1; add.f32 %f5, %f4, %f4; add.f32 %f6, %f5, %f6;") == [pytest.approx(3 * 4 + 1)]
+    wide = " ".join(f"add.f32 %f{k + 20}, %f{k}, %f1; st.shared.f32 [%r1], %f{k + 20};" for k in range(2, 12))
+    assert cycles(wide) == [pytest.approx(20, abs=6)], "twenty slots, and no sum waits for another"
+
+
+def test_exponentials_begin_when_their_unit_is_free_and_their_operands_are_there():
+    one, eight = cycles(exponentials(1))[0], cycles(exponentials(8))[0]
+    assert eight == one + 7 * H200.number("special_cycles")
+    assert cycles("add.f32 %f9, %f1, %f2; ex2.approx.ftz.f32 %f10, %f9;") == [4 + one]
+
+
+def test_a_chain_of_maxima_takes_as_long_as_if_each_waited_for_the_one_before():
+    two = " ".join(f"max.f32 %f90, %f90, %f{k}; max.f32 %f91, %f91, %f{k + 16};" for k in range(16))
+    step = H200.number("chain_alone") * H200.number("alu_cycles")
+    assert cycles(two)[0] == pytest.approx(32 * step, abs=6), "two rows, one after the other"
+    part = cycles(two, exponentials(16))
+    assert part[1] < cycles(exponentials(16))[0], "and exponentials of what is there begin meanwhile"
+
+
+def test_what_is_only_scaled_comes_last():
+    scaled = " ".join(f"mul.f32 %f{k}, %f{k}, %f99;" for k in range(60, 80)).replace("%f99", "%f98")
+    assert cycles(exponentials(8), scaled)[1] == pytest.approx(20), "nobody here reads it"
+    read = cycles(exponentials(8), scaled + " add.f32 %f10, %f60, %f61; st.shared.f32 [%r1], %f10;")
+    assert read[1] < 20 + 1
+
+
+def test_nothing_passes_a_branch_and_a_loop_begins_when_all_before_it_has_begun():
+    first, bra, second = exponentials(2), "@%p1 bra OUT; ", exponentials(2, 4)
+    inside = "OUT: mov.u32 %r1, %r2;"
+    straight = sum(cycles(first, second))
+    parted = cycles(first + " " + bra, second + " " + inside, turns=(2,))
+    assert sum(parted) == pytest.approx(cycles(first)[0] + BRANCH + cycles(second)[0]) and straight < sum(parted)
+    chain = "add.f32 %f1, %f2, %f3; add.f32 %f4, %f1, %f1; add.f32 %f5, %f4, %f4; st.shared.f32 [%r1], %f5; "
+    once, looped = cycles(chain)[0], cycles(chain, chain.replace("%f2", "%f9"), again=(True,))
+    assert once == 12 and looped == [12 + BACK, 12], "the store has begun after twelve cycles"
+
+
+@pytest.mark.parametrize("multiplies, share", [(True, H200.number("meets")), (False, 1.0)])
+def test_a_warp_that_multiplies_meets_others_less_often(multiplies, share):
+    info = SimpleNamespace(info=SimpleNamespace(n=64, rs=False))
+    found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: info), sm_units.Multiprocessor()
+    for part in range(4):
+        one.schedulers[part].used(1e5, 0.3 * sm_units.SEEN, "others")
+    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies), one, 0, at=1e5)
+    found._compute(runner, Cost(issue=100, alone=150), 4)
+    assert runner.at - 1e5 == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
+
+
+def test_a_warp_waits_for_others_at_the_pipe_of_half_the_lanes():
+    info = SimpleNamespace(info=SimpleNamespace(n=64, rs=False))
+    found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: info), sm_units.Multiprocessor()
+    for part in range(4):
+        one.alu[part].used(1e5, 0.5 * sm_units.SEEN, "others")
+    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=True), one, 0, at=1e5)
+    found._compute(runner, Cost(alu=100, alone=150), 4)
+    assert runner.at - 1e5 == pytest.approx(150 + 100 * 0.5, rel=0.02)
+
+
+def test_products_take_longer_the_more_copies_write_into_shared_memory():
+    one, numbers = sm_units.Multiprocessor(), (H200.number("wgmma_fed"), H200.number("fed_bytes"))
+    assert one.fed(1000.0, *numbers) == 1
+    one.arrived = numbers[1] * 500
+    assert one.fed(1000.0, *numbers) == pytest.approx((1 + numbers[0]) / 2) and one.fed(100.0, *numbers) == numbers[0]
+
+
+def test_only_what_skips_much_or_another_branch_is_a_branch_of_the_machine_code():
+    """Up to seven instructions become predicates, a reciprocal that is rounded to nearest counts ten."""
+    skips = {"few": "add.s32 %r1, %r2, %r3; " * 7, "many": "add.s32 %r1, %r2, %r3; " * 8, "precise": "rcp.rn.f32 %f1, %f2;", "nested": "@%p2 bra OUT; add.s32 %r1, %r2, %r3;"}
+    found = {}
+    for name, skipped in skips.items():
+        function = Program(HEAD + f"@%p1 bra OUT; {skipped} OUT: mov.u32 %r4, %r5; ret; }}").function("k")
+        pricer = object.__new__(programs.Pricer)
+        pricer.body, pricer.labels = function.body, function.labels
+        found[name] = pricer._turns(0)
+    assert found == {"few": False, "many": True, "precise": True, "nested": True} and T.WGMMA
