@@ -35,7 +35,7 @@ from .drawn_estimates import FOLDER, write
 
 COUNTED = FOLDER / "counted"
 METRICS = {"dram__bytes_read.sum": "read", "sm__cycles_elapsed.max": "cycles", "gpu__time_duration.sum": "ns"}
-OF_ATTENTION = "attention/"
+OF_ATTENTION = ("attention/", "pairs/")
 
 
 def rows_of(path: Path) -> list[dict[str, object]]:

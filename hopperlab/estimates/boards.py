@@ -100,6 +100,7 @@ _FITTED = {
     "sums_wait": (9000, "cycles", "fitted on the same: flags, fences and waits beside them"),
     "special_cycles": (8, "cycles", "16 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic)"),
     "narrow_cycles": (4, "cycles", "benchmarks/beside_products.py on both boards (4.1): a conversion of two numbers to e4m3, in the pipe of half the lanes"),
+    "issue_alone": (2, "cycles/slot", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0 to 2.3): a warp that meets no other, at least"),
     "chain_alone": (1.8, "times", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0): what the pipe of half the lanes takes longer for maxima,"
                     " of which ptxas does one chain after the other"),
     "alu_held": (0.95, "times", "benchmarks/beside_products.py on both boards (0.94 to 1.0): what the pipe of half the lanes takes longer while the tensor core works"),

@@ -58,7 +58,8 @@ class Cost:
 @dataclass(frozen=True)
 class Priced:
     """An instruction's cost, and the registers that it reads and writes. follows: what stands behind it waits for it, though it writes none; chained: of the chains of
-    which ptxas has one at a time; sums: float arithmetic; turns: a branch that is one in the machine code, too."""
+    which ptxas has one at a time; sums: float arithmetic; turns: a branch that is one in the machine code, too; least: cycles that it takes of a warp that meets no
+    other, on average (numbers that are all scaled by the same one take a slot each)."""
 
     cost: Cost
     reads: tuple[str, ...]
@@ -67,6 +68,7 @@ class Priced:
     chained: bool
     sums: bool
     turns: bool
+    least: float
 
 
 def priced(instr: Instr, counts: Mapping[str, int], board: Board, turns: bool = False) -> Priced:
@@ -74,7 +76,8 @@ def priced(instr: Instr, counts: Mapping[str, int], board: Board, turns: bool = 
     cost = single(instr, counts, board)
     sums = instruction_class(instr) == "float" and not (cost.special or cost.alu)
     reads, writes = (tuple(reg.name for reg in registers) for registers in (instr.srcs(), instr.dsts()))
-    return Priced(cost, reads, writes, instr.op in FOLLOWED, instr.op in CHAINED, sums, turns)
+    least = cost.issue * (1.0 if sums and instr.op == "mul" else board.number("issue_alone"))
+    return Priced(cost, reads, writes, instr.op in FOLLOWED, instr.op in CHAINED, sums, turns, least)
 
 
 def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Board) -> list[float]:
@@ -87,12 +90,13 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Boar
     """
     chained, ready = board.number("chain_alone"), dict[str, float]()
     read = {name for piece in pieces for one in piece if one.cost.issue for name in one.reads if name not in one.writes}
-    done = issued = special = maxima = turned = last = 0.0
+    done = issued = least = special = maxima = turned = last = 0.0
     found = []
     for piece, back in zip(pieces, again, strict=True):
         before, behind = done, 0.0
         for one in piece:
             cost = one.cost
+            least += one.least
             if one.sums and read.isdisjoint(one.writes):
                 behind += cost.issue
                 continue
@@ -113,7 +117,7 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Boar
                 done = max(done, start + cost.chain)
         if back:
             turned, issued = max(last, turned + issued) + BACK, 0.0
-        done = max(done, turned + issued, special) + behind
+        done = max(max(done, turned + issued, special) + behind, least)
         found.append(done - before)
     return found
 
