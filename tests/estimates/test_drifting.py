@@ -85,6 +85,7 @@ def test_products_take_longer_where_copies_bring_what_they_multiply():
     info = SimpleNamespace(info=SimpleNamespace(n=128, rs=False))
     found = sm.Simulation(H100, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: info)
     one = sm_units.Multiprocessor()
+    one.arrived = 1e9
     found.start([Actor(0, 0, 4, [(trace.WGMMA, 0, 4)])], 0, 0, one, 0.0, 1)
     found.run()
     assert one.tensor.busy == pytest.approx(H100.wgmma_cycles(128, False) * H100.number("wgmma_fed"))
