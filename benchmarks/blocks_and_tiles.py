@@ -4,7 +4,7 @@
     python -m benchmarks.blocks_and_tiles h200          those counted on an H200, beside the model's: ten minutes and more, no GPU
     python -m benchmarks.blocks_and_tiles --count       count them on this machine's Hopper GPU with ncu, a minute and a half
 
-Sequences of 512 and of 2048 take as many tiles, so two launches say what a block and what a tile takes. One consumer meets no other: what is wrong with it is the
+Sequences of 512 and of 2048 have nearly as many tiles, so two launches say what a block and what a tile takes. One consumer meets no other: what is wrong with it is the
 price of what it computes or waits for; what is wrong with two and three alone, how they hold each other up.
 """
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from hopperlab.estimates import boards, estimating, sample
+from hopperlab.estimates import boards
 from hopperlab.estimates.chip import simulate
 from hopperlab.hopper.limits import SMS
 from hopperlab.runtime.errors import HopperlabError
@@ -34,18 +34,18 @@ def wanted() -> Iterator[tuple[str, int, bool, dict[str, int]]]:
     for d, blocks in ((64, (64, 128, 192)), (128, (64, 128)), (256, (80,))):
         for bn in blocks:
             for consumers, overlap in ((1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)):
-                yield "bf16", d, False, {"BN": bn, "CONSUMERS": consumers, "OVERLAP": overlap, "TURNS": 0, "Q_SLOTS": 1, "CHAINS": 1}
+                yield "bf16", d, False, {"bn": bn, "consumers": consumers, "overlap": overlap, "turns": 0, "q_slots": 1, "chains": 1}
     for d, bn in ((64, 128), (128, 64)):
-        yield "bf16", d, False, {"BN": bn, "CONSUMERS": 1, "OVERLAP": 0, "Q_SLOTS": 1, "CHAINS": 2}
-        yield "bf16", d, False, {"BN": bn, "CONSUMERS": 2, "OVERLAP": 1, "TURNS": 1, "Q_SLOTS": 2, "CHAINS": 1}
-        yield "bf16", d, True, {"BN": bn, "CONSUMERS": 1, "OVERLAP": 0, "Q_SLOTS": 1, "CHAINS": 1}
-        yield "bf16", d, True, {"BN": bn, "CONSUMERS": 2, "OVERLAP": 1, "TURNS": 1, "Q_SLOTS": 1, "CHAINS": 1}
+        yield "bf16", d, False, {"bn": bn, "consumers": 1, "overlap": 0, "q_slots": 1, "chains": 2}
+        yield "bf16", d, False, {"bn": bn, "consumers": 2, "overlap": 1, "turns": 1, "q_slots": 2, "chains": 1}
+        yield "bf16", d, True, {"bn": bn, "consumers": 1, "overlap": 0, "q_slots": 1, "chains": 1}
+        yield "bf16", d, True, {"bn": bn, "consumers": 2, "overlap": 1, "turns": 1, "q_slots": 1, "chains": 1}
     for d, blocks in ((64, (64, 192)), (128, (64, 160)), (256, (64,))):
         for bn in blocks:
             for consumers, overlap, held in ((1, 0, 0), (1, 1, 0), (1, 1, 1), (2, 0, 0), (2, 1, 0), (2, 1, 1), (3, 0, 0), (3, 1, 0)):
-                yield "e4m3", d, False, {"BN": bn, "CONSUMERS": consumers, "STAGES": 2, "OVERLAP": overlap, "TURNS": 0, "PROMOTED": 0, "HELD": held}
-    yield "e4m3", 128, False, {"BN": 64, "CONSUMERS": 2, "STAGES": 2, "OVERLAP": 0, "TURNS": 0, "PROMOTED": 1, "WIDE": 0}
-    yield "e4m3", 128, False, {"BN": 128, "CONSUMERS": 2, "STAGES": 2, "OVERLAP": 1, "TURNS": 1, "PROMOTED": 1, "WIDE": 64}
+                yield "e4m3", d, False, {"bn": bn, "consumers": consumers, "stages": 2, "overlap": overlap, "turns": 0, "promoted": 0, "held": held}
+    yield "e4m3", 128, False, {"bn": 64, "consumers": 2, "stages": 2, "overlap": 0, "turns": 0, "promoted": 1, "wide": 0}
+    yield "e4m3", 128, False, {"bn": 128, "consumers": 2, "stages": 2, "overlap": 1, "turns": 1, "promoted": 1, "wide": 64}
 
 
 def rows() -> Iterator[dict[str, object]]:
@@ -53,7 +53,7 @@ def rows() -> Iterator[dict[str, object]]:
     for kind, d, causal, asked in wanted():
         for length in LENGTHS:
             cell = attention.Cell(d, causal, length, kind)
-            choice = next((one for one in attention.possible(cell) if asked.items() <= _numbers(" ".join(one.named)).items()), None)
+            choice = next((one for one in attention.possible(cell) if all(getattr(one, name) == value for name, value in asked.items())), None)
             try:
                 if choice is not None and not attention.launched(cell, choice).kernel.use.spill_stores:
                     yield {"d": d, "causal": causal, "length": length, "type": kind, "named": " ".join(choice.named)}
@@ -61,22 +61,22 @@ def rows() -> Iterator[dict[str, object]]:
                 continue
 
 
-def _numbers(named: str) -> dict[str, int]:
-    return {name: int(value) for name, _, value in (part.partition("=") for part in named.split())}
+def configuration(row: Row) -> tuple[Any, ...]:
+    """What both lengths have alike."""
+    return row["type"], row["d"], row["causal"], row["named"]
 
 
 def parts(found: list[Row], cycles: Callable[[Row], float | None]) -> dict[tuple[Any, ...], tuple[float, float]]:
     """(cycles of a block, cycles of a tile beside its blocks) of what has both lengths. cycles: of a launch; None: not known."""
     known: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
     for row in found:
-        took, number = cycles(row), _numbers(row["named"])
-        rows_each, blocks = 64 * number["CONSUMERS"], number["BN"]
-        tiles = math.ceil(row["length"] / rows_each)
-        ends = [min(row["length"], (tile + 1) * rows_each) if row["causal"] else row["length"] for tile in range(tiles)]
-        each = sum(math.ceil(end / blocks) for end in ends) / tiles
-        on_an_sm = attention.TOKENS // row["length"] * (attention.HIDDEN // row["d"]) * tiles / SMS
+        (cell, choice), took = attention.asked(dict(row)), cycles(row)
+        tiles = math.ceil(cell.length / (64 * choice.consumers))
+        ends = [min(cell.length, (tile + 1) * 64 * choice.consumers) if cell.causal else cell.length for tile in range(tiles)]
+        each = sum(math.ceil(end / choice.bn) for end in ends) / tiles
+        on_an_sm = attention.TOKENS // cell.length * (attention.HIDDEN // cell.d) * tiles / SMS
         if took is not None:
-            known.setdefault((row["type"], row["d"], row["causal"], row["named"]), []).append((each, (took - BEGUN) / on_an_sm))
+            known.setdefault(configuration(row), []).append((each, (took - BEGUN) / on_an_sm))
     both = {name: sorted(two) for name, two in known.items() if len(two) == len(LENGTHS)}
     block = {name: (long[1] - short[1]) / (long[0] - short[0]) for name, (short, long) in both.items()}
     return {name: (block[name], short[1] - block[name] * short[0]) for name, (short, _) in both.items()}
@@ -84,10 +84,8 @@ def parts(found: list[Row], cycles: Callable[[Row], float | None]) -> dict[tuple
 
 def estimated(row: Row, board: boards.Board) -> float | None:
     """The model's cycles of a launch; None where there is no estimate."""
-    launch = attention.launched(*attention.asked(dict(row)))
-    planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
     try:
-        return simulate(estimating.sampled(planned, launch.kernel.name), board).cycles
+        return simulate(attention.sampled(dict(row)), board).cycles
     except HopperlabError:
         return None
 
@@ -106,15 +104,10 @@ def main() -> None:
         return
     path = COUNTED / PAIRS / f"{told.board}.json"
     if told.board is None or not path.is_file():
-        parser.error(f"no counts{f' of an {told.board}' if told.board else ''}: name a board, or --count")
+        parser.error(f"no counts of an {told.board.upper()}: --count takes them on one" if told.board else "name a board whose counts are stored, or --count")
     found: list[Row] = list(rows_of(path))
-    said = parts(found, lambda row: float(row["cycles"]))
-    model: dict[tuple[Any, ...], tuple[float, float]] = {}
-    for name in said:
-        both = [row for row in found if (row["type"], row["d"], row["causal"], row["named"]) == name]
-        model.update(parts(both, lambda row: estimated(row, boards.board(told.board))))
-        if name in model:
-            (block, tile), (other, beside) = said[name], model[name]
+    for name, (block, tile) in parts(found, lambda row: float(row["cycles"])).items():
+        for other, beside in parts([row for row in found if configuration(row) == name], lambda row: estimated(row, boards.board(told.board))).values():
             where = f"{name[0]} D={name[1]} {'causal' if name[2] else 'full'} {name[3]}"
             print(f"block {block:6.0f} {other - block:+6.0f}  tile {tile:6.0f} {beside - tile:+6.0f}  {where}", flush=True)
 

@@ -137,13 +137,18 @@ def asked(row: dict[str, object]) -> tuple[Cell, Choice]:
     return cell, attention.parsed(named, attention.Forward) if cell.kind == "bf16" else attention.parsed(named, attention_fp8.ForwardFp8)
 
 
+def sampled(row: dict[str, object]) -> sample.Sample:
+    """What a sample of a row's launch did. Raises LaunchError where there is no estimate."""
+    launch = launched(*asked(row))
+    planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+    return estimating.sampled(planned, "attention")
+
+
 def estimated(row: dict[str, object], board: boards.Board) -> accuracy.Row | None:
     """A row with its estimate; None where there is none."""
-    cell, choice = asked(row)
-    launch = launched(cell, choice)
-    planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+    cell, _choice = asked(row)
     try:
-        us = estimating.of_sample(estimating.sampled(planned, "attention"), "attention", board).us
+        us = estimating.of_sample(sampled(row), "attention", board).us
     except LaunchError as why:
         print(f"{cell} {row['named']}: {why}", flush=True)
         return None

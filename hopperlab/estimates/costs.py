@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of PTX instructions costs a warp: issue slots, the longest chain of dependent ones, and the time of each unit that warps share.
+"""What a run of PTX instructions costs a warp: issue slots, the time of each unit that warps share, and how long it takes if it meets no other.
 
 PTX is not what runs: ptxas merges, moves and deletes. So classes have weights (boards.py: ISSUE), which are fitted, and how long a warp takes alone is what data
 dependences and its units ask for, as if the compiler had ordered everything else well.

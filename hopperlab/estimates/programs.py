@@ -159,7 +159,7 @@ class Pricer:
         self.labels = sample.machine.translation.function.labels
 
     def piece(self, start: int, end: int) -> tuple[Cost, list[Priced]]:
-        """Instructions from `start` to before `end`, and what they cost together."""
+        """What instructions from `start` to before `end` cost together, and each of them."""
         known = self._known.get((start, end))
         if known is None:
             runs = [priced(i, self.counts.get(i.index, {}), self.board, self._turns(at)) for at, i in enumerate(self.body[start:end], start)
@@ -248,8 +248,8 @@ class Pricer:
     def _compute(self, out: list[Step], start: int, end: int, warps: int) -> None:
         if start >= end:
             return
-        cost = self.piece(start, end)[0]
-        if cost.issue or cost.chain or any(one.turns for one in self.piece(start, end)[1]):
+        cost, runs = self.piece(start, end)
+        if cost.issue or cost.chain or any(one.turns for one in runs):
             out.append((COMPUTE, cost, (start, end), warps))
         for _ in range(self.commits(start, end)):
             out.append((T.COMMIT, -1, "wgmma", warps))

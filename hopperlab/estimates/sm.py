@@ -172,7 +172,7 @@ class Simulation:
                 later += sm.special[part].later(at, special, who) * meets
             if alu:
                 wait = sm.alu[part].later(at, alu, who)
-                end, later = max(end, at + alu + wait), later + wait
+                end, later = max(end, at + alu + wait), later + wait * sm.products.used_at_all
             latest = max(latest, later)
             if tensor:
                 end = max(end, sm.mma[part].serve(at, tensor) - numbers["mma_ahead"])

@@ -45,6 +45,11 @@ class Shared:
         self.busy += cycles
         return took - cycles
 
+    @property
+    def used_at_all(self) -> bool:
+        """Whether a warp has had the unit."""
+        return self.all_of_them > 0
+
     def used(self, at: float, cycles: float, warp: Any) -> None:
         """A warp has the unit for so long."""
         self._there(warp, cycles * self._weight(at))

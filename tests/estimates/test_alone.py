@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a warp takes that meets no other: dependences, units, branches, and what ptxas does with chains; and what others are in its way."""
-from types import SimpleNamespace
-
 import pytest
 
-from hopperlab.estimates import boards, programs, sm, sm_units, trace as T
+from hopperlab.estimates import boards, programs, sm, sm_units
 from hopperlab.estimates.costs import BACK, BRANCH, Cost, alone, priced
 from hopperlab.emulator.program import Program
 
@@ -52,10 +50,10 @@ def test_a_chain_of_maxima_takes_as_long_as_if_each_waited_for_the_one_before():
 
 
 def test_what_is_only_scaled_comes_last():
-    scaled = " ".join(f"mul.f32 %f{k}, %f{k}, %f99;" for k in range(60, 80)).replace("%f99", "%f98")
-    assert cycles(exponentials(8), scaled)[1] == pytest.approx(20), "nobody here reads it"
-    read = cycles(exponentials(8), scaled + " add.f32 %f10, %f60, %f61; st.shared.f32 [%r1], %f10;")
-    assert read[1] < 20 + 1
+    scaled = " ".join(f"mul.f32 %f{k}, %f{k}, %f98;" for k in range(60, 80))
+    assert cycles(exponentials(8), scaled)[1] == 20, "nobody here reads it"
+    read = " ".join(f"st.shared.f32 [%r1], %f{k};" for k in range(60, 80))
+    assert cycles(exponentials(20), scaled + read)[1] < 20, "what is stored is scaled under the exponentials"
 
 
 def test_nothing_passes_a_branch_and_a_loop_begins_when_all_before_it_has_begun():
@@ -69,25 +67,29 @@ def test_nothing_passes_a_branch_and_a_loop_begins_when_all_before_it_has_begun(
     assert once == 12 and looped == [12 + BACK, 12], "the store has begun after twelve cycles"
 
 
+def beside(unit, part, cost, multiplies, products=True):
+    """Cycles of one warpgroup where others have a unit for a part of the time. products: whether the SM multiplies."""
+    found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
+    for each in getattr(one, unit):
+        each.used(1e5, part * sm_units.SEEN, "others")
+    if products:
+        one.products.used(0.0, 1e-9, "others")
+    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies), one, 0, at=1e5)
+    found._compute(runner, cost, 4)
+    return runner.at - 1e5
+
+
 @pytest.mark.parametrize("multiplies, share", [(True, H200.number("meets")), (False, 1.0)])
 def test_a_warp_that_multiplies_meets_others_less_often(multiplies, share):
-    info = SimpleNamespace(info=SimpleNamespace(n=64, rs=False))
-    found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: info), sm_units.Multiprocessor()
-    for part in range(4):
-        one.schedulers[part].used(1e5, 0.3 * sm_units.SEEN, "others")
-    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies), one, 0, at=1e5)
-    found._compute(runner, Cost(issue=100, alone=150), 4)
-    assert runner.at - 1e5 == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
+    assert beside("schedulers", 0.3, Cost(issue=100, alone=150), multiplies) == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
+    assert beside("special", 0.3, Cost(special=100, alone=150), multiplies) == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
 
 
-def test_a_warp_waits_for_others_at_the_pipe_of_half_the_lanes():
-    info = SimpleNamespace(info=SimpleNamespace(n=64, rs=False))
-    found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: info), sm_units.Multiprocessor()
-    for part in range(4):
-        one.alu[part].used(1e5, 0.5 * sm_units.SEEN, "others")
-    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=True), one, 0, at=1e5)
-    found._compute(runner, Cost(alu=100, alone=150), 4)
-    assert runner.at - 1e5 == pytest.approx(150 + 100 * 0.5, rel=0.02)
+@pytest.mark.parametrize("multiplies", [True, False])
+def test_a_warp_waits_for_others_at_the_pipe_of_half_the_lanes_of_an_sm_that_multiplies(multiplies):
+    assert beside("alu", 0.5, Cost(alu=100, alone=150), multiplies) == pytest.approx(150 + 100 * 0.5, rel=0.02)
+    assert beside("alu", 0.5, Cost(alu=100, alone=150), multiplies, products=False) == pytest.approx(150, rel=0.02), "the pipe is through before the warp is"
+    assert beside("alu", 0.9, Cost(alu=100, alone=150), multiplies, products=False) == pytest.approx(190, rel=0.02)
 
 
 def test_products_take_longer_the_more_copies_write_into_shared_memory():
@@ -107,4 +109,4 @@ def test_only_what_skips_much_or_another_branch_is_a_branch_of_the_machine_code(
         pricer = object.__new__(programs.Pricer)
         pricer.body, pricer.labels = function.body, function.labels
         found[name] = pricer._turns(0)
-    assert found == {"few": False, "many": True, "precise": True, "nested": True} and T.WGMMA
+    assert found == {"few": False, "many": True, "precise": True, "nested": True}

@@ -31,9 +31,9 @@ def test_pairs_that_were_counted_have_both_lengths_and_blocks_cost_what_products
     rows = counted.rows_of(counted.COUNTED / f"{name}.json")
     found = pairs.parts(rows, lambda one: float(one["cycles"]))
     assert len(found) == len(rows) / 2 > 50
-    for (kind, d, _causal, named), (block, tile) in found.items():
-        number = pairs._numbers(named)
-        products = number["CONSUMERS"] * 2 * 64 * number["BN"] * d / (2048 if kind == "bf16" else 4096)
+    for (kind, d, causal, named), (block, tile) in found.items():
+        _cell, choice = pairs.attention.asked({"d": d, "causal": causal, "length": 512, "type": kind, "named": named})
+        products = choice.consumers * 2 * 64 * choice.bn * d / (2048 if kind == "bf16" else 4096)
         assert block > products and tile > 0, (kind, d, named)
 
 

@@ -96,7 +96,7 @@ def test_counted_launches_are_those_of_a_draw(name):
     assert asked == drawn_too
     assert all(row["read"] > 1e6 and row["cycles"] > 1e4 for row in rows)
     for row, timed in zip(rows, drawn_rows, strict=True):
-        assert 1300 < 1e3 * row["cycles"] / row["ns"] < 1980 and 0.75 < row["ns"] / 1e3 / timed.get("us", row["ns"] / 1e3) < 1.15
+        assert 1300 < 1e3 * row["cycles"] / row["ns"] < 1980 and ("us" not in timed or 0.75 < row["ns"] / 1e3 / timed["us"] < 1.15)
 
 
 @pytest.mark.parametrize("causal, length", [(False, 512), (True, 512), (False, 2048)])
