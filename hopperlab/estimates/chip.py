@@ -17,7 +17,7 @@ from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
 from .sm import Memory, Simulation
 from .trace import LOAD
-from .sm_units import Multiprocessor
+from .sm_units import NEVER, Multiprocessor
 
 if TYPE_CHECKING:
     from .sample import Sample
@@ -65,6 +65,9 @@ class Traffic:
         """How mixed memory's reads and writes are: 0 where it only does one of them, 1 where it does as much of both."""
         written = self.stored + self.pushed
         return 2 * min(written, self.unique) / self.memory if self.memory else 0.0
+
+
+RHO = 1.0
 
 
 @dataclass
@@ -185,6 +188,10 @@ class Part:
     share: float
     rounds: float
 
+    @property
+    def all_seen(self) -> bool:
+        return self.sample.whole and self.sample.lengths is None
+
     def traffic(self, apart: bool = False, near: float = 1.0) -> Traffic:
         """What it moves."""
         by_loads = self.sample.whole or self.sample.lengths or self.sample.asked
@@ -214,7 +221,9 @@ class Part:
         busy = _busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         mhz = megahertz(busy, board, cycles)
         waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
-        memory = replace(memory, waited=waited, l2=l2_share(board, active, moved.merged, mhz), dram=dram_share(board, active, mhz, moved.mixed),
+        full = min(RHO, moved.memory / (memory.dram * active * whole))
+        queued = board.number("memory_wait") * full ** board.number("memory_pow")
+        memory = replace(memory, waited=waited, queued=queued, l2=l2_share(board, active, moved.merged, mhz), dram=dram_share(board, active, mhz, moved.mixed),
                          pace=mhz / board.number("clock_mhz"))
         ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead), memory
@@ -245,7 +254,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
     moved = chip.traffic()
     active = chip.places * sample.cluster
-    near, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else ()))
+    near, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else (), chip.all_seen))
     for _ in range(AGAIN if moved.merged else 1):
         together = in_time(near, sample, board) if each <= sample.resident else anew(chip.rounds, board)
         moved = chip.traffic(near=together)
@@ -257,12 +266,12 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     if each <= sample.resident:
         apart, moved = 1.0, chip.drifting(moved, near.cycles, together)
     else:
-        idle, _ = chip.run(moved, replace(memory, l2=board.number("tma_bytes"), rows=0.0, waited=0.0))
+        idle, _ = chip.run(moved, replace(memory, l2=board.number("tma_bytes"), rows=0.0, waited=0.0, queued=0.0))
         apart = drifted(idle.ahead, board, each)
         moved = chip.traffic(apart=True, near=together) if apart else moved
     if moved.unique <= MORE * near.traffic.unique:
         return near
-    far, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds), waited=memory.waited, dram=memory.dram, pace=memory.pace))
+    far, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds, whole=chip.all_seen), waited=memory.waited, queued=memory.queued, dram=memory.dram, pace=memory.pace))
     return mixed(near, far, apart)
 
 
@@ -309,14 +318,14 @@ def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
     return rate * 1e3 / mhz / max(1, active)
 
 
-def _memory(board: Board, moved: Traffic, active: int, rounds: float, steps: Sequence[float] = ()) -> Memory:
+def _memory(board: Board, moved: Traffic, active: int, rounds: float, steps: Sequence[float] = (), whole: bool = True) -> Memory:
     number, sms = board.number, board.number("sms")
     more = sms / max(1, active)
     per_sm = moved.loaded / max(1, active)
+    share, dirty = (moved.share, moved.pushed / max(1, active)) if whole else (moved.pushed / max(1.0, moved.unique), NEVER)
     return Memory(l2_share(board, active, moved.merged), min(number("tma_bytes"), number("store_bytes") * more),
                   min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
-                  moved.missed, per_sm * moved.fresh, dirty=moved.pushed / max(1, active), share=moved.share,
-                  rows=l2_share(board, active), steps=steps)
+                  moved.missed, per_sm * moved.fresh, dirty=dirty, share=share, rows=l2_share(board, active), steps=steps)
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:

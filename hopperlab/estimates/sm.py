@@ -38,6 +38,7 @@ class Memory:
     missed: float = 0.0
     cold: float = 0.0
     waited: float = 0.0
+    queued: float = 0.0
     dirty: float = 0.0
     share: float = 1.0
     pace: float = 1.0
@@ -210,7 +211,7 @@ class Simulation:
         sm.loaded += nbytes
         sm.arrived += nbytes if way == "lane" else 0
         near = self.numbers[f"{way}_latency_l2"]
-        return end + near + max(memory.waited, memory.pace * (self.numbers[f"{way}_latency_memory"] - near) if cold else 0.0)
+        return end + near + max(memory.waited, memory.pace * (self.numbers[f"{way}_latency_memory"] - near) + memory.queued if cold else 0.0)
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""
