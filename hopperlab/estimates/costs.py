@@ -22,6 +22,7 @@ SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
 FREE = frozenset("mov cvta bra ret exit".split())
 BRANCH = 25.0               # cycles of a branch, with what brings lanes together behind it (Nsight's samples of the end of a tile of attention, H100),
 BACK = 6.0                  # and of one back to the head of a loop (stall counts of its machine code)
+STORED = 0.0               # cycles until registers that are stored into shared memory may be written anew
 PRECISE = 10                 # instructions that ptxas makes of a reciprocal, a quotient or a root that is rounded to nearest,
 PRECISE_LATENCY = 100        # and cycles until it is there (Nsight's samples of the end of a tile of attention, H100)
 DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
@@ -92,8 +93,14 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Boar
     read = {name for piece in pieces for one in piece if one.cost.issue for name in one.reads if name not in one.writes}
     done = issued = least = special = maxima = turned = last = 0.0
     found = []
+    earlier: Sequence[Priced] = ()
     for piece, back in zip(pieces, again, strict=True):
-        before, behind = done, 0.0
+        before, behind, turn, earlier = done, 0.0, back or piece is earlier, piece
+        if turn and any(one.cost.port and one.writes for one in piece) and any(one.cost.port and not one.writes for one in piece):
+            done = turned = _in_order(piece, max(done, turned + issued, least), ready)
+            least, issued, special, last = done, 0.0, max(special, done), done
+            found.append(done - before)
+            continue
         for one in piece:
             cost = one.cost
             least += one.least
@@ -120,6 +127,16 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Boar
         done = max(max(done, turned + issued, special) + behind, least)
         found.append(done - before)
     return found
+
+
+def _in_order(piece: Sequence[Priced], at: float, ready: dict[str, float]) -> float:
+    """When a turn of a loop that moves data of shared memory within shared memory is over, begun at `at`: nothing in it is independent of what stands before, and its
+    registers are free for the next turn when the last ones are stored."""
+    for one in piece:
+        at = max(at, max((ready.get(name, 0.0) for name in one.reads), default=0.0))
+        ready.update(dict.fromkeys(one.writes, at + one.cost.chain))
+        at += one.least
+    return at + STORED + BACK
 
 
 def precise(instr: Instr) -> bool:

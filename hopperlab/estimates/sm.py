@@ -20,6 +20,8 @@ from .sm_units import NEVER, Multiprocessor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+import os
+MA, MB, AA, AB, IDLE = (float(os.environ.get(n, d)) for n, d in (("MA", 0.3), ("MB", 0), ("AA", 1), ("AB", 0), ("IDLE", 0)))
 WORKED = 64.0                # issue slots of a warp between products, from which on it has worked on their sums
 
 
@@ -165,14 +167,15 @@ class Simulation:
         latest, end, who, moved = 0.0, at, (runner.place, first), runner.place * self.warps
         slower = sm.slower(at, cost.alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
         alu, special, alone = alu + slower[0], special + slower[1], cost.alone + sum(slower)
-        meets = numbers["meets"] if runner.actor.multiplies else 1.0
+        meets = (MA, MB) if runner.actor.multiplies else (1.0, 0.0)
+        idle = sm.idle.average(at, who) * IDLE
         for k in range(first, first + min(4, warps)):
             part = (k + moved) % 4
-            later = sm.schedulers[part].later(at, issue, who) * meets
+            later = sm.schedulers[part].later(at, issue, who, meets, idle)
             if special:
-                later += sm.special[part].later(at, special, who) * meets
+                later += sm.special[part].later(at, special, who, meets, idle)
             if alu:
-                wait = sm.alu[part].later(at, alu, who)
+                wait = sm.alu[part].later(at, alu, who, (AA, AB) if runner.actor.multiplies else (1.0, 0.0), idle)
                 end, later = max(end, at + alu + wait), later + wait * sm.products.used_at_all
             latest = max(latest, later)
             if tensor:
@@ -350,7 +353,9 @@ class Simulation:
             barrier.waiting.append(runner)
             return False
         if phases > 0:
-            runner.at = max(runner.at, barrier.done[phases - 1] + latency)
+            before, runner.at = runner.at, max(runner.at, barrier.done[phases - 1] + latency)
+            if runner.actor.multiplies:
+                runner.sm.idle.used(before, runner.at - before, (runner.place, runner.actor.first))
             runner.sm.took(barrier.since.pop(phases - 1, NEVER), runner.at)
         return True
 

@@ -36,14 +36,18 @@ class Shared:
         self.busy = self.since = self.all_of_them = 0.0
         self.there: dict[Any, float] = {}              # by warp: cycles that it was there, those of `since` count 1 and later ones the more
 
-    def later(self, at: float, cycles: float, warp: Any) -> float:
+    def later(self, at: float, cycles: float, warp: Any, meets: tuple[float, float] = (1.0, 0.0), idle: float = 0.0) -> float:
         """By how much a warp's request takes longer because of others'."""
         weight, mine = self._weight(at), self.there.get(warp, 0.0)
-        others = min(OTHERS, max(0.0, self.all_of_them - mine) / weight / (cycles + _seen(at))) if cycles else 0.0
+        others = min(OTHERS, max(0.0, self.all_of_them - mine) / weight / (cycles + (1 - idle) * _seen(at))) if cycles else 0.0
         took = cycles * (1 + others)
         self._there(warp, took * weight)
         self.busy += cycles
-        return took - cycles
+        return (took - cycles) * min(1.0, meets[0] + meets[1] * others)
+
+    def average(self, at: float, warp: Any) -> float:
+        """Share of the time before that a warp has had the unit."""
+        return min(0.8, self.there.get(warp, 0.0) / max(1.0, self._weight(at) * _seen(at)))
 
     @property
     def used_at_all(self) -> bool:
@@ -83,6 +87,7 @@ class Multiprocessor:
 
     def __init__(self) -> None:
         self.schedulers, self.special, self.alu = ([Shared() for _ in range(4)] for _ in range(3))
+        self.idle = Shared()
         self.products = Shared()         # who has the tensor core, on average
         self.mma = [Unit() for _ in range(4)]
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
