@@ -77,10 +77,10 @@ _FITTED = {
     "l2_held": (0.9, "share", "benchmarks/merged_products.py on both boards: and where they go on together"),
     "l2_merged_others": (1.08, "times", "benchmarks/merged_products.py on both boards (1 to 1.3), and fitted: requests of others that become one"),
     "store_bytes": (25.1, "bytes/cycle/SM", "fitted"),
-    "memory_wait": (0, "cycles", "fitted: a load's wait"),
-    "memory_pow": (2, "cycles", "fitted: a load's wait"),
+    "memory_wait": (1000, "cycles", "fitted: a load's wait"),
+    "memory_pow": (4, "cycles", "fitted: a load's wait"),
     "l2_wait": (506, "cycles", "fitted: a load's wait in an L2 that is fully used"),
-    "store_parts": (1.9, "times", "benchmarks/rows_and_stores.py on an H100, 132 SMs beside 4: lanes' stores of parts of sectors"),
+    "store_parts": (1.6, "times", "benchmarks/rows_and_stores.py on an H100, 132 SMs beside 4: lanes' stores of parts of sectors"),
     "l2_row": (81, "bytes", "benchmarks/rows_and_stores.py on an H100, rows of 64 and of 128 bytes: what a row of a box takes of the L2's time, at least"),
     "l2_cut": (256, "bytes", "pitches.json: the same tiles over rows that are 16 bytes longer, PROMOTION=none and 256B: what a row that begins inside a sector takes "
                "of the L2's time beside its own bytes"),

@@ -254,7 +254,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
     moved = chip.traffic()
     active = chip.places * sample.cluster
-    near, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else (), chip.all_seen))
+    near, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else (), chip.all_seen, sample.wave.first if sample.wave and not chip.all_seen else 0.0))
     for _ in range(AGAIN if moved.merged else 1):
         together = in_time(near, sample, board) if each <= sample.resident else anew(chip.rounds, board)
         moved = chip.traffic(near=together)
@@ -271,7 +271,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         moved = chip.traffic(apart=True, near=together) if apart else moved
     if moved.unique <= MORE * near.traffic.unique:
         return near
-    far, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds, whole=chip.all_seen), waited=memory.waited, queued=memory.queued, dram=memory.dram, pace=memory.pace))
+    far, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds, whole=chip.all_seen, first=sample.wave.first if sample.wave and not chip.all_seen else 0.0), waited=memory.waited, queued=memory.queued, dram=memory.dram, pace=memory.pace))
     return mixed(near, far, apart)
 
 
@@ -318,14 +318,14 @@ def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
     return rate * 1e3 / mhz / max(1, active)
 
 
-def _memory(board: Board, moved: Traffic, active: int, rounds: float, steps: Sequence[float] = (), whole: bool = True) -> Memory:
+def _memory(board: Board, moved: Traffic, active: int, rounds: float, steps: Sequence[float] = (), whole: bool = True, first: float = 0.0) -> Memory:
     number, sms = board.number, board.number("sms")
     more = sms / max(1, active)
     per_sm = moved.loaded / max(1, active)
     share, dirty = (moved.share, moved.pushed / max(1, active)) if whole else (moved.pushed / max(1.0, moved.unique), NEVER)
     return Memory(l2_share(board, active, moved.merged), min(number("tma_bytes"), number("store_bytes") * more),
                   min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
-                  moved.missed, per_sm * moved.fresh, dirty=dirty, share=share, rows=l2_share(board, active), steps=steps)
+                  moved.missed, per_sm * moved.fresh, dirty=dirty, share=share, first=first, rows=l2_share(board, active), steps=steps)
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:

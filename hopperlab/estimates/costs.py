@@ -22,7 +22,7 @@ SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
 FREE = frozenset("mov cvta bra ret exit".split())
 BRANCH = 25.0               # cycles of a branch, with what brings lanes together behind it (Nsight's samples of the end of a tile of attention, H100),
 BACK = 6.0                  # and of one back to the head of a loop (stall counts of its machine code)
-STORED = 0.0               # cycles until registers that are stored into shared memory may be written anew
+STORED = 43.0              # cycles until registers that are stored into shared memory may be written anew
 PRECISE = 10                 # instructions that ptxas makes of a reciprocal, a quotient or a root that is rounded to nearest,
 PRECISE_LATENCY = 100        # and cycles until it is there (Nsight's samples of the end of a tile of attention, H100)
 DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
@@ -81,7 +81,7 @@ def priced(instr: Instr, counts: Mapping[str, int], board: Board, turns: bool = 
     return Priced(cost, reads, writes, instr.op in FOLLOWED, instr.op in CHAINED, sums, turns, least)
 
 
-def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Board) -> list[float]:
+def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], board: Board) -> list[float]:
     """Cycles of a warp that meets no other, of pieces that stand one after the other: by how much each of them is done later than those before it. again: whether a loop
     begins anew behind it.
 
@@ -95,7 +95,7 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Boar
     found = []
     earlier: Sequence[Priced] = ()
     for piece, back in zip(pieces, again, strict=True):
-        before, behind, turn, earlier = done, 0.0, back or piece is earlier, piece
+        before, behind, turn, earlier = done, 0.0, back == BACK or piece is earlier, piece
         if turn and any(one.cost.port and one.writes for one in piece) and any(one.cost.port and not one.writes for one in piece):
             done = turned = _in_order(piece, max(done, turned + issued, least), ready)
             least, issued, special, last = done, 0.0, max(special, done), done
@@ -103,10 +103,14 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Boar
             continue
         for one in piece:
             cost = one.cost
-            least += one.least
             if one.sums and read.isdisjoint(one.writes):
-                behind += cost.issue
+                least += cost.issue
+                if ready.keys().isdisjoint(one.reads):
+                    issued += cost.issue
+                else:
+                    behind += cost.issue
                 continue
+            least += one.least
             start = max(turned, max((ready.get(name, 0.0) for name in one.reads), default=0.0))
             last = max(last, start)
             if one.turns:
@@ -122,8 +126,8 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Boar
             ready.update(dict.fromkeys(one.writes, start + cost.chain))
             if one.writes or one.follows or cost.special:
                 done = max(done, start + cost.chain)
-        if back:
-            turned, issued = max(last, turned + issued) + BACK, 0.0
+        if back is not None:
+            turned, issued = max(last, turned + issued) + back, 0.0
         done = max(max(done, turned + issued, special) + behind, least)
         found.append(done - before)
     return found
@@ -132,10 +136,12 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[bool], board: Boar
 def _in_order(piece: Sequence[Priced], at: float, ready: dict[str, float]) -> float:
     """When a turn of a loop that moves data of shared memory within shared memory is over, begun at `at`: nothing in it is independent of what stands before, and its
     registers are free for the next turn when the last ones are stored."""
+    there: dict[str, float] = {}
     for one in piece:
-        at = max(at, max((ready.get(name, 0.0) for name in one.reads), default=0.0))
-        ready.update(dict.fromkeys(one.writes, at + one.cost.chain))
+        at = max(at, max((there.get(name, 0.0) for name in one.reads), default=0.0))
         at += one.least
+        if one.cost.port:
+            there.update(dict.fromkeys(one.writes, at + one.cost.chain))
     return at + STORED + BACK
 
 

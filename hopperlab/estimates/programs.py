@@ -7,10 +7,10 @@ from difflib import SequenceMatcher
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
-from ..emulator.ptx.instruction_operands import Reg
+from ..emulator.ptx.instruction_operands import Reg, Vec
 from . import trace as T
 from .boards import Board
-from .costs import PRECISE, Cost, Priced, alone, precise, priced
+from .costs import BACK, PRECISE, Cost, Priced, alone, precise, priced
 from .trace import Step
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ COUNTED = (T.ARRIVE, T.CP_ARRIVE, T.NAMED, T.CLUSTER)      # entries that say of
 WARP = 32
 NEAR = 16.0          # issue slots between a wait and an arrival that ptxas moves with it
 PREDICATED = 7       # instructions of the machine that a branch skips at most, and no other branch, if ptxas makes predicates of it
+APIECE = 1000.0
 PIECE = 256.0        # issue slots after which others get their turn
 
 
@@ -38,6 +39,13 @@ class Actor:
     steps: list[Step]
     output: tuple[int, float, float] | None = None
     multiplies: bool = False
+    turns: bool = False
+
+
+def asked_at_once(actor: Actor) -> float:
+    """Bytes that an actor loads before it waits for anybody."""
+    first = next((k for k, step in enumerate(actor.steps) if step[0] == T.WAIT and step[3] > 0), len(actor.steps))
+    return float(sum(step[2] for step in actor.steps[:first] if step[0] == T.LOAD))
 
 
 def programs(sample: Sample, board: Board) -> list[Actor]:
@@ -51,7 +59,8 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
                 steps = pricer.steps(merged)
                 if sample.done < 1:
                     steps.insert(len(steps) // 2, (T.MARK,))
-                actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps, multiplies=any(step[0] == T.WGMMA for step in steps)))
+                actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps, multiplies=any(step[0] == T.WGMMA for step in steps), turns=any(step[0] == T.NAMED and step[4] > 4 * WARP for step in steps)
+                                    and any(step[0] == T.WGMMA for step in steps)))
     return actors
 
 
@@ -157,6 +166,7 @@ class Pricer:
         self._known: dict[tuple[int, int], tuple[Cost, list[Priced]]] = {}
         self._alone: dict[tuple[tuple[int, int], ...], list[float]] = {}
         self.labels = sample.machine.translation.function.labels
+        self._joins = {self.labels[self.body[at].operands[0].name] for at in range(len(self.body)) if self._turns(at)}
 
     def piece(self, start: int, end: int) -> tuple[Cost, list[Priced]]:
         """What instructions from `start` to before `end` cost together, and each of them."""
@@ -171,8 +181,8 @@ class Pricer:
         """How long a warp takes for instructions that stand together, if it meets no other: by span of them."""
         known = self._alone.get(spans)
         if known is None:
-            again = [after[0] <= before[0] for before, after in pairwise(spans)]
-            known = self._alone[spans] = alone([self.piece(*span)[1] for span in spans], [*again, False], self.board)
+            again = [BACK if after[0] <= before[0] else 0.0 if after[0] in self._joins else None for before, after in pairwise(spans)]
+            known = self._alone[spans] = alone([self.piece(*span)[1] for span in spans], [*again, None], self.board)
         return known
 
     def _turns(self, at: int) -> bool:
@@ -192,6 +202,7 @@ class Pricer:
         out: list[Step] = []
         at, end, warps, floor = 0, 0, 1, 0
         early: tuple[int, int] | None = None            # behind a wait that was moved, and the steps when it was
+        moved, closed = False, 0                        # whether products were begun there since, and the steps when the last one was
         for entry, count in merged:
             if entry[0] == T.BLOCK:
                 self._compute(out, at, end, warps)
@@ -203,10 +214,18 @@ class Pricer:
             self._compute(out, start, at, warps)
             if any(map(_holds, self.body[start:at])):
                 floor = len(out)
+            if early and entry[0] == T.WGMMA and self._free(entry[1], out[early[0]:]):
+                out.insert(early[0], (*entry, count))
+                early, moved, closed = (early[0] + 1, len(out)), True, len(out)
+                continue
+            if moved and entry[0] == T.PRODUCTS:        # what ends their group stands with them
+                commits = [step for step in out[closed:] if step[0] == T.COMMIT]
+                out[closed:] = [step for step in out[closed:] if step[0] != T.COMMIT]
+                out[early[0]:early[0]] = commits                    # type: ignore[index]
             if entry[0] == T.PRODUCTS:
-                place = self._early(out, floor)
+                place = len(out) if moved else self._early(out, floor)
                 out.insert(place, (*entry, count))
-                early = (place + 1, len(out)) if place < len(out) - 1 else None
+                early, moved = (place + 1, len(out)) if place < len(out) - 1 else None, False
             else:
                 out.append((*entry, count))
                 early = _behind(out, *early) if early and entry[0] == T.ARRIVE else None
@@ -224,7 +243,7 @@ class Pricer:
             mine, first = list(some), len(out)
             for (_, cost, *_), cycles in zip(mine, self.alone(tuple(step[2] for step in mine)), strict=True):
                 cost = replace(cost, alone=cycles)
-                if len(out) > first and (out[-1][1].issue + cost.issue < PIECE or cycles < max(cost.issue, cost.alu, cost.special)):
+                if len(out) > first and not (cost.stored and (not out[-1][1].stored or out[-1][1].stored > APIECE)) and (out[-1][1].issue + cost.issue < PIECE or cycles < max(cost.issue, cost.alu, cost.special)):
                     out[-1] = (COMPUTE, out[-1][1] + cost, warps)
                 else:
                     out.append((COMPUTE, cost, warps))
@@ -237,6 +256,12 @@ class Pricer:
         while at > floor and out[at - 1][0] == COMPUTE and not (out[at - 1][1].port or out[at - 1][1].loaded or out[at - 1][1].stored):
             at -= 1
         return at
+
+    def _free(self, index: int, since: list[Step]) -> bool:
+        """Whether a product may begin before what was computed `since`: A lies in registers that were not written."""
+        operand = self.body[index].operands[1]
+        reads = {reg.name for reg in operand.items if isinstance(reg, Reg)} if isinstance(operand, Vec) else set()
+        return bool(reads) and all(reads.isdisjoint(one.writes) for step in since if step[0] == COMPUTE for one in self.piece(*step[2])[1])
 
     def _place(self, entry: Step, at: int, end: int) -> int:
         """The instruction of an entry in the rest of its block; `end` for one that stands at the head of the next."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import trace as T
 from .boards import Board
-from .programs import COMPUTE, Actor
+from .programs import COMPUTE, Actor, asked_at_once
 from .together import STEP
 from .trace import Step
 from .sm_units import NEVER, Multiprocessor
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 import os
-MA, MB, AA, AB, IDLE = (float(os.environ.get(n, d)) for n, d in (("MA", 0.3), ("MB", 0), ("AA", 1), ("AB", 0), ("IDLE", 0)))
+MA, MB, AA, AB, IDLE = (float(os.environ.get(n, d)) for n, d in (("MA", 0), ("MB", 1), ("AA", 1), ("AB", 0), ("IDLE", 1)))
+TA, TB, TI = (float(os.environ.get(n, d)) for n, d in (("TA", 0.3), ("TB", 0), ("TI", 1)))
+FIRST_DIRTY, TOGETHER = (float(os.environ.get(n, d)) for n, d in (("FD", 0.35), ("TG", 0.5)))
 WORKED = 64.0                # issue slots of a warp between products, from which on it has worked on their sums
 
 
@@ -41,6 +43,7 @@ class Memory:
     cold: float = 0.0
     waited: float = 0.0
     queued: float = 0.0
+    first: float = 0.0
     dirty: float = 0.0
     share: float = 1.0
     pace: float = 1.0
@@ -121,6 +124,8 @@ class Simulation:
         self.cluster_warps[copy] = self.warps * cluster
         taken = {place for (_, other), place in self.places.items() if other == slot}
         place = self.places[(copy, slot)] = next(number for number in range(len(taken) + 1) if number not in taken)
+        if not copy:
+            sm.at_once += sum(map(asked_at_once, mine))
         for actor in mine:
             self._push(Runner(actor, sm, copy, at, place))
 
@@ -167,8 +172,8 @@ class Simulation:
         latest, end, who, moved = 0.0, at, (runner.place, first), runner.place * self.warps
         slower = sm.slower(at, cost.alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
         alu, special, alone = alu + slower[0], special + slower[1], cost.alone + sum(slower)
-        meets = (MA, MB) if runner.actor.multiplies else (1.0, 0.0)
-        idle = sm.idle.average(at, who) * IDLE
+        meets = (TA, TB) if runner.actor.turns else (MA, MB) if runner.actor.multiplies else (1.0, 0.0)
+        idle = sm.idle.average(at, who) * (TI if runner.actor.turns else IDLE)
         for k in range(first, first + min(4, warps)):
             part = (k + moved) % 4
             later = sm.schedulers[part].later(at, issue, who, meets, idle)
@@ -204,6 +209,8 @@ class Simulation:
         """When bytes that lanes or the engine (way 'tma' for boxes, 'bulk' for one piece) ask for have left L2 and memory. more: bytes that the L2 is as long
         busy with beside them (trace.more)."""
         memory = self.memory
+        if memory.first and way != "lane" and sm.loaded < sm.at_once:
+            return self._begun(sm, at, nbytes, way)
         end = sm.l2.serve(at, max(nbytes / memory.l2, (nbytes + more) / (memory.rows or memory.l2) if more else 0.0))
         if memory.missed:
             missed = nbytes * (memory.steps[min(int(sm.loaded / STEP), len(memory.steps) - 1)] if memory.steps else memory.missed)
@@ -215,6 +222,13 @@ class Simulation:
         sm.arrived += nbytes if way == "lane" else 0
         near = self.numbers[f"{way}_latency_l2"]
         return end + near + max(memory.waited, memory.pace * (self.numbers[f"{way}_latency_memory"] - near) + memory.queued if cold else 0.0)
+
+    def _begun(self, sm: Multiprocessor, at: float, nbytes: float, way: str) -> float:
+        memory, each = self.memory, self.memory.first * (1 + FIRST_DIRTY) / self.memory.dram
+        end = sm.dram.serve(max(at, sm.ready), nbytes * each)
+        end += TOGETHER * max(0.0, sm.ready + sm.at_once * each - end)
+        sm.loaded += nbytes
+        return end + memory.pace * self.numbers[f"{way}_latency_memory"] + memory.queued
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""

@@ -91,6 +91,7 @@ class Multiprocessor:
         self.products = Shared()         # who has the tensor core, on average
         self.mma = [Unit() for _ in range(4)]
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
+        self.at_once = 0.0
         self.loaded = self.pushed = self.arrived = 0.0
         self.ahead = 0.0                 # cycles between k-blocks' loads and the end of the first wait for them, in all
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated

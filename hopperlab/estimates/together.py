@@ -35,6 +35,7 @@ class Together:
     dealt: tuple[float, float, float] | None = None
     steps: list[float] = field(default_factory=list)
     later: float = 0.0
+    first: float = 0.0
     known: dict[float, Together] = field(default_factory=dict)
 
     def on(self, half: float) -> Together:
@@ -43,7 +44,7 @@ class Together:
             return self
         if half not in self.known:
             brought, steps, later = self.followed(half)
-            self.known[half] = replace(self, followed=None, brought=brought, steps=[] if self.new else steps, later=later)
+            self.known[half] = replace(self, followed=None, brought=brought, first=steps[0] if self.new and steps else 0.0, steps=[] if self.new else steps, later=later)
         return self.known[half]
 
     def share(self, address: int) -> float:
