@@ -25,6 +25,7 @@ WARP = 32
 NEAR = 16.0          # issue slots between a wait and an arrival that ptxas moves with it
 PREDICATED = 7       # instructions of the machine that a branch skips at most, and no other branch, if ptxas makes predicates of it
 APIECE = 1000.0
+SLIVER = 2.0
 PIECE = 256.0        # issue slots after which others get their turn
 
 
@@ -236,6 +237,7 @@ class Pricer:
     def _pieces(self, steps: list[Step]) -> list[Step]:
         """Steps in which what the same warps compute one after the other is one, as long as it is short."""
         out: list[Step] = []
+        steps = [step for before, step, after in zip([None, *steps], steps, [*steps[1:], None]) if not _sliver(before, step, after)]
         for (computes, warps), some in groupby(steps, lambda step: (step[0] == COMPUTE, step[-1])):
             if not computes:
                 out.extend(some)
@@ -278,6 +280,12 @@ class Pricer:
             out.append((COMPUTE, cost, (start, end), warps))
         for _ in range(self.commits(start, end)):
             out.append((T.COMMIT, -1, "wgmma", warps))
+
+
+def _sliver(before: Step | None, step: Step, after: Step | None) -> bool:
+    """What fewer warps compute, nearly nothing, between what all of them do: an arrival's own instruction, which ptxas makes a predicate of."""
+    return (before is not None and after is not None and before[0] == step[0] == after[0] == COMPUTE and step[1].issue <= SLIVER
+            and step[-1] < before[-1] == after[-1])
 
 
 def _behind(out: list[Step], place: int, since: int) -> tuple[int, int] | None:
