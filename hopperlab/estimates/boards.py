@@ -7,7 +7,7 @@ its recordings say of it, or, where nothing does, fitted anew. `board` finds one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -39,6 +39,10 @@ class Board:
     def number(self, name: str) -> float:
         """A constant's value. Raises KeyError for one that the table lacks."""
         return self.constants[name].value
+
+    def having(self, **values: float) -> Board:
+        """The same with other values of some constants."""
+        return replace(self, constants={**self.constants, **{name: replace(self.constants[name], value=value) for name, value in values.items()}})
 
     def wgmma_cycles(self, n: int, registers: bool) -> float:
         """Cycles of the tensor core for 64 rows, n columns and 32 bytes of k."""
@@ -77,10 +81,10 @@ _FITTED = {
     "l2_held": (0.9, "share", "benchmarks/merged_products.py on both boards: and where they go on together"),
     "l2_merged_others": (1.08, "times", "benchmarks/merged_products.py on both boards (1 to 1.3), and fitted: requests of others that become one"),
     "store_bytes": (25.1, "bytes/cycle/SM", "fitted"),
-    "memory_wait": (1000, "cycles", "fitted: a load's wait"),
-    "memory_pow": (4, "cycles", "fitted: a load's wait"),
+    "memory_wait": (1000, "cycles", "fitted (attention of length 512, drawn on an H100): a load's wait in memory that is fully used"),
     "l2_wait": (506, "cycles", "fitted: a load's wait in an L2 that is fully used"),
-    "store_parts": (1.6, "times", "benchmarks/rows_and_stores.py on an H100, 132 SMs beside 4: lanes' stores of parts of sectors"),
+    "store_parts": (1.9, "times", "benchmarks/rows_and_stores.py on an H100, 132 SMs beside 4: lanes' stores of parts of sectors"),
+    "store_parts_apart": (1.6, "times", "fitted (benchmarks/blocks_and_tiles.py): the same of attention, whose tiles end at different times"),
     "l2_row": (81, "bytes", "benchmarks/rows_and_stores.py on an H100, rows of 64 and of 128 bytes: what a row of a box takes of the L2's time, at least"),
     "l2_cut": (256, "bytes", "pitches.json: the same tiles over rows that are 16 bytes longer, PROMOTION=none and 256B: what a row that begins inside a sector takes "
                "of the L2's time beside its own bytes"),

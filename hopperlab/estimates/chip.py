@@ -15,7 +15,8 @@ from .draws import Lengths, line, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
-from .sm import Memory, Simulation
+from .shares import Memory, dram_share, l2_share, outside_share
+from .sm import Simulation
 from .trace import LOAD
 from .sm_units import NEVER, Multiprocessor
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .sample import Sample
     from .together import Together
 
+QUEUE = 4                    # power of how busy memory is by which loads wait there
 MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
 SCATTERED = 2                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
 AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were,
@@ -65,9 +67,6 @@ class Traffic:
         """How mixed memory's reads and writes are: 0 where it only does one of them, 1 where it does as much of both."""
         written = self.stored + self.pushed
         return 2 * min(written, self.unique) / self.memory if self.memory else 0.0
-
-
-RHO = 1.0
 
 
 @dataclass
@@ -188,9 +187,14 @@ class Part:
     share: float
     rounds: float
 
-    @property
-    def all_seen(self) -> bool:
-        return self.sample.whole and self.sample.lengths is None
+    def memory(self, moved: Traffic, steps: Sequence[float] = ()) -> Memory:
+        """What memory and the L2 give, at the highest clock. Of attention the sample's tiles stand for all others: so the lines that are dirty at first are pushed out
+        little by little, and what is loaded first is looked at apart (`first`)."""
+        wave, active = self.sample.wave, self.places * self.sample.cluster
+        found = _memory(self.board, moved, active, steps)
+        if wave is None or not self.sample.apart or self.sample.whole and self.sample.lengths is None:
+            return found
+        return replace(found, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first)
 
     def traffic(self, apart: bool = False, near: float = 1.0) -> Traffic:
         """What it moves."""
@@ -221,10 +225,9 @@ class Part:
         busy = _busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         mhz = megahertz(busy, board, cycles)
         waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
-        full = min(RHO, moved.memory / (memory.dram * active * whole))
-        queued = board.number("memory_wait") * full ** board.number("memory_pow")
-        memory = replace(memory, waited=waited, queued=queued, l2=l2_share(board, active, moved.merged, mhz), dram=dram_share(board, active, mhz, moved.mixed),
-                         pace=mhz / board.number("clock_mhz"))
+        queued = board.number("memory_wait") * min(1.0, moved.memory / (memory.dram * active * whole)) ** QUEUE if sample.apart else 0.0
+        memory = replace(memory, waited=waited, queued=queued, l2=l2_share(board, active, moved.merged, mhz),
+                         dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead), memory
 
@@ -254,7 +257,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
     moved = chip.traffic()
     active = chip.places * sample.cluster
-    near, memory = chip.run(moved, _memory(board, moved, active, chip.rounds, sample.wave.steps if sample.wave else (), chip.all_seen, sample.wave.first if sample.wave and not chip.all_seen else 0.0))
+    near, memory = chip.run(moved, chip.memory(moved, sample.wave.steps if sample.wave else ()))
     for _ in range(AGAIN if moved.merged else 1):
         together = in_time(near, sample, board) if each <= sample.resident else anew(chip.rounds, board)
         moved = chip.traffic(near=together)
@@ -271,7 +274,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         moved = chip.traffic(apart=True, near=together) if apart else moved
     if moved.unique <= MORE * near.traffic.unique:
         return near
-    far, _ = chip.run(moved, replace(_memory(board, moved, active, chip.rounds, whole=chip.all_seen, first=sample.wave.first if sample.wave and not chip.all_seen else 0.0), waited=memory.waited, queued=memory.queued, dram=memory.dram, pace=memory.pace))
+    far, _ = chip.run(moved, replace(chip.memory(moved), waited=memory.waited, queued=memory.queued, dram=memory.dram, pace=memory.pace))
     return mixed(near, far, apart)
 
 
@@ -297,35 +300,12 @@ def _rounds(sample: Sample, actors: list[Actor], each: int, places: int) -> floa
     return max((count + 1 for _, count, _ in cut.tiles(actors)), default=1) if sample.whole else cut.wanted(sample, actors)
 
 
-def l2_share(board: Board, active: int, asked: float = 0.0, mhz: float = 0.0) -> float:
-    """Bytes a cycle that the L2 gives each of `active` SMs that all load. asked: of them, those that it is asked for (Traffic.merged); mhz: the SMs' clock (0: the
-    L2's, which is its own)."""
-    each = min(board.number("l2_most"), board.number("l2_asked") / asked * (board.number("l2_mhz") / mhz if mhz else 1.0)) if asked else board.number("l2_bytes")
-    return min(board.number("tma_bytes"), each * board.number("sms") / max(1, active))
-
-
-def outside_share(board: Board, active: int, mhz: float) -> float:
-    """The same of what boxes have outside their arrays, at a clock of SMs: as long as the engine takes for it and after that as long as the L2, which is asked for all of
-    it (benchmarks/out_of_bounds.py)."""
-    asked = board.number("l2_asked") * board.number("l2_mhz") / mhz * board.number("sms") / max(1, active)
-    return 1 / (1 / board.number("tma_bytes") + 1 / asked)
-
-
-def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
-    """Bytes of memory that each of `active` SMs has in a cycle of its clock. Memory has a clock of its own: where SMs slow down, a cycle of theirs brings more.
-    mixed: as in Traffic; to turn from reads to writes and back takes memory time."""
-    rate = board.number("dram_gbs") + mixed * (board.number("dram_mixed_gbs") - board.number("dram_gbs"))
-    return rate * 1e3 / mhz / max(1, active)
-
-
-def _memory(board: Board, moved: Traffic, active: int, rounds: float, steps: Sequence[float] = (), whole: bool = True, first: float = 0.0) -> Memory:
-    number, sms = board.number, board.number("sms")
-    more = sms / max(1, active)
-    per_sm = moved.loaded / max(1, active)
-    share, dirty = (moved.share, moved.pushed / max(1, active)) if whole else (moved.pushed / max(1.0, moved.unique), NEVER)
+def _memory(board: Board, moved: Traffic, active: int, steps: Sequence[float]) -> Memory:
+    number, more = board.number, board.number("sms") / max(1, active)
     return Memory(l2_share(board, active, moved.merged), min(number("tma_bytes"), number("store_bytes") * more),
                   min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
-                  moved.missed, per_sm * moved.fresh, dirty=dirty, share=share, first=first, rows=l2_share(board, active), steps=steps)
+                  moved.missed, moved.loaded / max(1, active) * moved.fresh, dirty=moved.pushed / max(1, active), share=moved.share,
+                  rows=l2_share(board, active), steps=steps)
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:

@@ -22,7 +22,7 @@ SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
 FREE = frozenset("mov cvta bra ret exit".split())
 BRANCH = 25.0               # cycles of a branch, with what brings lanes together behind it (Nsight's samples of the end of a tile of attention, H100),
 BACK = 6.0                  # and of one back to the head of a loop (stall counts of its machine code)
-STORED = 43.0              # cycles until registers that are stored into shared memory may be written anew
+STORED = 43.0               # cycles until what is stored into shared memory has left its registers (marks of the clock in the transposing warps of attention/forward_fp8.cu)
 PRECISE = 10                 # instructions that ptxas makes of a reciprocal, a quotient or a root that is rounded to nearest,
 PRECISE_LATENCY = 100        # and cycles until it is there (Nsight's samples of the end of a tile of attention, H100)
 DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
@@ -82,12 +82,13 @@ def priced(instr: Instr, counts: Mapping[str, int], board: Board, turns: bool = 
 
 
 def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], board: Board) -> list[float]:
-    """Cycles of a warp that meets no other, of pieces that stand one after the other: by how much each of them is done later than those before it. again: whether a loop
-    begins anew behind it.
+    """Cycles of a warp that meets no other, of pieces that stand one after the other: by how much each of them is done later than those before it. again: cycles from its
+    end to the next one's beginning where a loop begins anew (BACK) or branches meet (0), else None.
 
     An instruction begins when what it reads is there and its unit is free, in any order but over a branch: behind one nothing begins before all that stands before it
-    is done, and in a loop nothing before all that stands before it has begun. Float arithmetic whose result nothing here reads (o, scaled) comes last. All of this as
-    the machine code of attention/*.cu has it.
+    is done; where branches meet, and in a loop, nothing before all that stands before it has begun. Float arithmetic whose result nothing here reads comes last if it
+    needs something from here (o, scaled), else whenever there is nothing else to do (o, to which products are added). All of this as the machine code of
+    attention/*.cu has it.
     """
     chained, ready = board.number("chain_alone"), dict[str, float]()
     read = {name for piece in pieces for one in piece if one.cost.issue for name in one.reads if name not in one.writes}
@@ -96,19 +97,16 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
     earlier: Sequence[Priced] = ()
     for piece, back in zip(pieces, again, strict=True):
         before, behind, turn, earlier = done, 0.0, back == BACK or piece is earlier, piece
-        if turn and any(one.cost.port and one.writes for one in piece) and any(one.cost.port and not one.writes for one in piece):
-            done = turned = _in_order(piece, max(done, turned + issued, least), ready)
-            least, issued, special, last = done, 0.0, max(special, done), done
+        if turn and _moves(piece):
+            done = turned = least = last = _in_order(piece, max(done, turned + issued, least))
+            issued, special = 0.0, max(special, done)
             found.append(done - before)
             continue
         for one in piece:
             cost = one.cost
             if one.sums and read.isdisjoint(one.writes):
-                least += cost.issue
-                if ready.keys().isdisjoint(one.reads):
-                    issued += cost.issue
-                else:
-                    behind += cost.issue
+                idle = ready.keys().isdisjoint(one.reads)
+                least, issued, behind = least + cost.issue, issued + idle * cost.issue, behind + (not idle) * cost.issue
                 continue
             least += one.least
             start = max(turned, max((ready.get(name, 0.0) for name in one.reads), default=0.0))
@@ -133,13 +131,16 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
     return found
 
 
-def _in_order(piece: Sequence[Priced], at: float, ready: dict[str, float]) -> float:
-    """When a turn of a loop that moves data of shared memory within shared memory is over, begun at `at`: nothing in it is independent of what stands before, and its
-    registers are free for the next turn when the last ones are stored."""
+def _moves(piece: Sequence[Priced]) -> bool:
+    """Whether it loads from shared memory and stores there, or the like."""
+    return any(one.cost.port and one.writes for one in piece) and any(one.cost.port and not one.writes for one in piece)
+
+
+def _in_order(piece: Sequence[Priced], at: float) -> float:
+    """When a turn of a loop is over that moves data within shared memory, begun at `at`: each waits for what it loads, and the next one for the registers."""
     there: dict[str, float] = {}
     for one in piece:
-        at = max(at, max((there.get(name, 0.0) for name in one.reads), default=0.0))
-        at += one.least
+        at = max(at, max((there.get(name, 0.0) for name in one.reads), default=0.0)) + one.least
         if one.cost.port:
             there.update(dict.fromkeys(one.writes, at + one.cost.chain))
     return at + STORED + BACK

@@ -24,15 +24,15 @@ COUNTED = (T.ARRIVE, T.CP_ARRIVE, T.NAMED, T.CLUSTER)      # entries that say of
 WARP = 32
 NEAR = 16.0          # issue slots between a wait and an arrival that ptxas moves with it
 PREDICATED = 7       # instructions of the machine that a branch skips at most, and no other branch, if ptxas makes predicates of it
-APIECE = 1000.0
-SLIVER = 2.0
-PIECE = 256.0        # issue slots after which others get their turn
+PIECE = 256.0        # issue slots after which others get their turn,
+STORED = 1000.0      # and bytes of each warp's stores
+SLIVER = 2.0         # issue slots of an arrival itself
 
 
 @dataclass
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
-    multiplies: by wgmma; output: what cut.py makes of them."""
+    multiplies: by wgmma; turns: in turn with other warpgroups; output: what cut.py makes of them."""
 
     slot: int
     first: int
@@ -60,8 +60,9 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
                 steps = pricer.steps(merged)
                 if sample.done < 1:
                     steps.insert(len(steps) // 2, (T.MARK,))
-                actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps, multiplies=any(step[0] == T.WGMMA for step in steps), turns=any(step[0] == T.NAMED and step[4] > 4 * WARP for step in steps)
-                                    and any(step[0] == T.WGMMA for step in steps)))
+                multiplies = any(step[0] == T.WGMMA for step in steps)
+                turns = multiplies and any(step[0] == T.NAMED and step[4] > 4 * WARP for step in steps)
+                actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps, multiplies=multiplies, turns=turns))
     return actors
 
 
@@ -163,7 +164,7 @@ class Pricer:
 
     def __init__(self, sample: Sample, board: Board):
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
-        self.counts, self.board = sample.counts, board
+        self.counts, self.board = sample.counts, board.having(store_parts=board.number("store_parts_apart")) if sample.apart else board
         self._known: dict[tuple[int, int], tuple[Cost, list[Priced]]] = {}
         self._alone: dict[tuple[tuple[int, int], ...], list[float]] = {}
         self.labels = sample.machine.translation.function.labels
@@ -237,7 +238,8 @@ class Pricer:
     def _pieces(self, steps: list[Step]) -> list[Step]:
         """Steps in which what the same warps compute one after the other is one, as long as it is short."""
         out: list[Step] = []
-        steps = [step for before, step, after in zip([None, *steps], steps, [*steps[1:], None]) if not _sliver(before, step, after)]
+        ends: list[Step] = [(T.BLOCK,)]
+        steps = [step for before, step, after in zip(ends + steps, steps, steps[1:] + ends, strict=False) if not _sliver(before, step, after)]
         for (computes, warps), some in groupby(steps, lambda step: (step[0] == COMPUTE, step[-1])):
             if not computes:
                 out.extend(some)
@@ -245,7 +247,8 @@ class Pricer:
             mine, first = list(some), len(out)
             for (_, cost, *_), cycles in zip(mine, self.alone(tuple(step[2] for step in mine)), strict=True):
                 cost = replace(cost, alone=cycles)
-                if len(out) > first and not (cost.stored and (not out[-1][1].stored or out[-1][1].stored > APIECE)) and (out[-1][1].issue + cost.issue < PIECE or cycles < max(cost.issue, cost.alu, cost.special)):
+                begins = len(out) == first or cost.stored and not 0 < out[-1][1].stored <= STORED
+                if not begins and (out[-1][1].issue + cost.issue < PIECE or cycles < max(cost.issue, cost.alu, cost.special)):
                     out[-1] = (COMPUTE, out[-1][1] + cost, warps)
                 else:
                     out.append((COMPUTE, cost, warps))
@@ -282,10 +285,9 @@ class Pricer:
             out.append((T.COMMIT, -1, "wgmma", warps))
 
 
-def _sliver(before: Step | None, step: Step, after: Step | None) -> bool:
-    """What fewer warps compute, nearly nothing, between what all of them do: an arrival's own instruction, which ptxas makes a predicate of."""
-    return (before is not None and after is not None and before[0] == step[0] == after[0] == COMPUTE and step[1].issue <= SLIVER
-            and step[-1] < before[-1] == after[-1])
+def _sliver(before: Step, step: Step, after: Step) -> bool:
+    """What fewer warps compute, nearly nothing, between what all of them do: an arrival's own instruction, of which ptxas makes no branch."""
+    return before[0] == step[0] == after[0] == COMPUTE and bool(step[1].issue <= SLIVER and step[-1] < before[-1] == after[-1])
 
 
 def _behind(out: list[Step], place: int, since: int) -> tuple[int, int] | None:

@@ -104,6 +104,11 @@ class Sample:
     done: float = 1.0
     tiles: float = 0.0
 
+    @property
+    def apart(self) -> bool:
+        """Whether tiles end at different times, each with bytes of its own: attention."""
+        return self.wave is not None and self.wave.new
+
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
     """The launch as the emulator plans it. Raises LaunchError as a launch would."""

@@ -15,40 +15,14 @@ from .boards import Board
 from .programs import COMPUTE, Actor, asked_at_once
 from .together import STEP
 from .trace import Step
+from .shares import Memory
 from .sm_units import NEVER, Multiprocessor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-import os
-MA, MB, AA, AB, IDLE = (float(os.environ.get(n, d)) for n, d in (("MA", 0), ("MB", 1), ("AA", 1), ("AB", 0), ("IDLE", 1)))
-TA, TB, TI = (float(os.environ.get(n, d)) for n, d in (("TA", 0.3), ("TB", 0), ("TI", 1)))
-FIRST_DIRTY, TOGETHER = (float(os.environ.get(n, d)) for n, d in (("FD", 0.35), ("TG", 0.5)))
+TOGETHER = 0.5               # of first loads' time in memory, how far they share it with those behind them (marks of the clock in attention/*.cu, H200)
 WORKED = 64.0                # issue slots of a warp between products, from which on it has worked on their sums
-
-
-@dataclass
-class Memory:
-    """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
-    missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well;
-    dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any;
-    pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer cycles away where SMs slow down; rows: as l2, where rows of boxes take
-    longer than their bytes, whatever the L2 is asked for (0: as l2); steps: as missed, of STEP bytes after STEP bytes of an SM, where they differ."""
-
-    l2: float
-    store: float
-    lane_store: float
-    dram: float
-    missed: float = 0.0
-    cold: float = 0.0
-    waited: float = 0.0
-    queued: float = 0.0
-    first: float = 0.0
-    dirty: float = 0.0
-    share: float = 1.0
-    pace: float = 1.0
-    rows: float = 0.0
-    steps: Sequence[float] = ()
 
 
 class Barrier:
@@ -172,15 +146,15 @@ class Simulation:
         latest, end, who, moved = 0.0, at, (runner.place, first), runner.place * self.warps
         slower = sm.slower(at, cost.alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
         alu, special, alone = alu + slower[0], special + slower[1], cost.alone + sum(slower)
-        meets = (TA, TB) if runner.actor.turns else (MA, MB) if runner.actor.multiplies else (1.0, 0.0)
-        idle = sm.idle.average(at, who) * (TI if runner.actor.turns else IDLE)
+        meets, idle = None if runner.actor.multiplies else 1.0, sm.idle.average(at, who)
+        meets = numbers["meets"] if runner.actor.turns else meets
         for k in range(first, first + min(4, warps)):
             part = (k + moved) % 4
             later = sm.schedulers[part].later(at, issue, who, meets, idle)
             if special:
                 later += sm.special[part].later(at, special, who, meets, idle)
             if alu:
-                wait = sm.alu[part].later(at, alu, who, (AA, AB) if runner.actor.multiplies else (1.0, 0.0), idle)
+                wait = sm.alu[part].later(at, alu, who, 1.0, idle)
                 end, later = max(end, at + alu + wait), later + wait * sm.products.used_at_all
             latest = max(latest, later)
             if tensor:
@@ -224,10 +198,11 @@ class Simulation:
         return end + near + max(memory.waited, memory.pace * (self.numbers[f"{way}_latency_memory"] - near) + memory.queued if cold else 0.0)
 
     def _begun(self, sm: Multiprocessor, at: float, nbytes: float, way: str) -> float:
-        memory, each = self.memory, self.memory.first * (1 + FIRST_DIRTY) / self.memory.dram
+        """The same of what an SM asks for before it waits: all SMs do so at once, and memory serves none before the others."""
+        memory, each = self.memory, self.memory.first * (1 + self.numbers["l2_dirty_share"]) / self.memory.dram
         end = sm.dram.serve(max(at, sm.ready), nbytes * each)
-        end += TOGETHER * max(0.0, sm.ready + sm.at_once * each - end)
         sm.loaded += nbytes
+        end += TOGETHER * max(0.0, sm.ready + sm.at_once * each - end)
         return end + memory.pace * self.numbers[f"{way}_latency_memory"] + memory.queued
 
     def wgmma(self, runner: Runner, step: Step) -> bool:

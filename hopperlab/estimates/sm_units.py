@@ -8,6 +8,7 @@ from typing import Any
 
 NEVER = float("inf")
 SEEN = 20_000.0              # cycles over which it is looked at how often warps are at a unit
+IDLE = 0.8                   # share of the time that a warp waits, at most
 OTHERS = 2.0                 # that hold a warp up, at most: where more are there, units are as busy as PTX says only if ptxas leaves all of its instructions
 FAR = 100                    # times as many, after which what was seen is written down anew
 
@@ -36,18 +37,19 @@ class Shared:
         self.busy = self.since = self.all_of_them = 0.0
         self.there: dict[Any, float] = {}              # by warp: cycles that it was there, those of `since` count 1 and later ones the more
 
-    def later(self, at: float, cycles: float, warp: Any, meets: tuple[float, float] = (1.0, 0.0), idle: float = 0.0) -> float:
-        """By how much a warp's request takes longer because of others'."""
+    def later(self, at: float, cycles: float, warp: Any, meets: float | None = 1.0, idle: float = 0.0) -> float:
+        """By how much a warp's request takes longer because of others'. meets: of that, what the warp cannot avoid (None: as much as there are others, since they
+        come when it does not as long as there is room for that); idle: share of the time in which nobody comes, since all wait for the same."""
         weight, mine = self._weight(at), self.there.get(warp, 0.0)
         others = min(OTHERS, max(0.0, self.all_of_them - mine) / weight / (cycles + (1 - idle) * _seen(at))) if cycles else 0.0
         took = cycles * (1 + others)
         self._there(warp, took * weight)
         self.busy += cycles
-        return (took - cycles) * min(1.0, meets[0] + meets[1] * others)
+        return (took - cycles) * min(1.0, others if meets is None else meets)
 
     def average(self, at: float, warp: Any) -> float:
         """Share of the time before that a warp has had the unit."""
-        return min(0.8, self.there.get(warp, 0.0) / max(1.0, self._weight(at) * _seen(at)))
+        return min(IDLE, self.there.get(warp, 0.0) / max(1.0, self._weight(at) * _seen(at)))
 
     @property
     def used_at_all(self) -> bool:

@@ -21,7 +21,7 @@ class Together:
     brought: bytes that memory brings for the whole launch;
     dealt: loads of attention's CTAs that are dealt their tiles, which differ: of the sampled cluster's, of those of the cluster that has the most, and of all;
     steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time.
-    known: what `followed` has said."""
+    first: of attention, of the first of these bytes; known: what `followed` has said."""
 
     asked: dict[int, float] = field(default_factory=dict)
     different: dict[int, float] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, sample, sm, trace, sm_units, wave
+from hopperlab.estimates import boards, chip, sample, shares, sm, trace, sm_units, wave
 from hopperlab.estimates.programs import Actor
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import gemm
@@ -59,9 +59,9 @@ def test_what_goes_to_several_ctas_of_a_cluster_is_told_from_what_goes_to_one():
 
 
 def test_the_l2_has_a_clock_of_its_own():
-    slow, fast = (chip.l2_share(H100, 132, 1.0, mhz) for mhz in (1500.0, 1800.0))
-    assert slow / fast == pytest.approx(1.2) and chip.l2_share(H100, 132, 1.0, H100.number("l2_mhz")) == pytest.approx(H100.number("l2_asked"))
-    assert chip.l2_share(H100, 132, 0.1, 1500.0) == H100.number("l2_most")
+    slow, fast = (shares.l2_share(H100, 132, 1.0, mhz) for mhz in (1500.0, 1800.0))
+    assert slow / fast == pytest.approx(1.2) and shares.l2_share(H100, 132, 1.0, H100.number("l2_mhz")) == pytest.approx(H100.number("l2_asked"))
+    assert shares.l2_share(H100, 132, 0.1, 1500.0) == H100.number("l2_most")
 
 
 def test_of_an_array_that_is_walked_through_all_is_between():

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the L2 and memory give an SM, as its share of the chip's."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .boards import Board
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass
+class Memory:
+    """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
+    missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory; waited: cycles a load waits where others load as well;
+    dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any;
+    pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer cycles away where SMs slow down; rows: as l2, where rows of boxes take
+    longer than their bytes, whatever the L2 is asked for (0: as l2); steps: as missed, of STEP bytes after STEP bytes of an SM, where they differ;
+    queued: cycles that a load waits in memory beside its latency there; first: as missed, of what an SM asks for before it waits for anything, where that comes at once
+    with what all others ask for (0: as the rest)."""
+
+    l2: float
+    store: float
+    lane_store: float
+    dram: float
+    missed: float = 0.0
+    cold: float = 0.0
+    waited: float = 0.0
+    queued: float = 0.0
+    first: float = 0.0
+    dirty: float = 0.0
+    share: float = 1.0
+    pace: float = 1.0
+    rows: float = 0.0
+    steps: Sequence[float] = ()
+
+
+def l2_share(board: Board, active: int, asked: float = 0.0, mhz: float = 0.0) -> float:
+    """Bytes a cycle that the L2 gives each of `active` SMs that all load. asked: of them, those that it is asked for (Traffic.merged); mhz: the SMs' clock (0: the
+    L2's, which is its own)."""
+    each = min(board.number("l2_most"), board.number("l2_asked") / asked * (board.number("l2_mhz") / mhz if mhz else 1.0)) if asked else board.number("l2_bytes")
+    return min(board.number("tma_bytes"), each * board.number("sms") / max(1, active))
+
+
+def outside_share(board: Board, active: int, mhz: float) -> float:
+    """The same of what boxes have outside their arrays, at a clock of SMs: as long as the engine takes for it and after that as long as the L2, which is asked for all of
+    it (benchmarks/out_of_bounds.py)."""
+    asked = board.number("l2_asked") * board.number("l2_mhz") / mhz * board.number("sms") / max(1, active)
+    return 1 / (1 / board.number("tma_bytes") + 1 / asked)
+
+
+def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
+    """Bytes of memory that each of `active` SMs has in a cycle of its clock. Memory has a clock of its own: where SMs slow down, a cycle of theirs brings more.
+    mixed: as in Traffic; to turn from reads to writes and back takes memory time."""
+    rate = board.number("dram_gbs") + mixed * (board.number("dram_mixed_gbs") - board.number("dram_gbs"))
+    return rate * 1e3 / mhz / max(1, active)
