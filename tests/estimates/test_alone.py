@@ -3,7 +3,7 @@
 import pytest
 
 from hopperlab.estimates import boards, programs, sm, sm_units
-from hopperlab.estimates.costs import BACK, BRANCH, Cost, alone, priced
+from hopperlab.estimates.costs import BACK, BRANCH, STORED, Cost, alone, priced
 from hopperlab.emulator.program import Program
 
 pytestmark = pytest.mark.emulator_only
@@ -22,7 +22,7 @@ def cycles(*pieces, again=(), turns=()):
         count = piece.count(";")
         made.append([priced(body[k], {}, H200, k in turns) for k in range(at, at + count)])
         at += count
-    return alone(made, [*again, *[False] * (len(pieces) - len(again))], H200)
+    return alone(made, [*again, *[None] * (len(pieces) - len(again))], H200)
 
 
 def exponentials(count, first=0):
@@ -49,9 +49,10 @@ def test_a_chain_of_maxima_takes_as_long_as_if_each_waited_for_the_one_before():
     assert part[1] < cycles(exponentials(16))[0], "and exponentials of what is there begin meanwhile"
 
 
-def test_what_is_only_scaled_comes_last():
+def test_what_is_only_scaled_comes_last_and_sums_that_wait_for_nothing_cost_nothing_beside_exponentials():
     scaled = " ".join(f"mul.f32 %f{k}, %f{k}, %f98;" for k in range(60, 80))
-    assert cycles(exponentials(8), scaled)[1] == 20, "nobody here reads it"
+    assert cycles(exponentials(8) + " add.f32 %f98, %f40, %f41;", scaled)[1] == 20, "nobody here reads it, and what it is scaled by comes from here"
+    assert cycles(exponentials(8), scaled)[1] == 0, "what o is scaled by was there before"
     read = " ".join(f"st.shared.f32 [%r1], %f{k};" for k in range(60, 80))
     assert cycles(exponentials(20), scaled + read)[1] < 20, "what is stored is scaled under the exponentials"
 
@@ -63,26 +64,45 @@ def test_nothing_passes_a_branch_and_a_loop_begins_when_all_before_it_has_begun(
     parted = cycles(first + " " + bra, second + " " + inside, turns=(2,))
     assert sum(parted) == pytest.approx(cycles(first)[0] + BRANCH + cycles(second)[0]) and straight < sum(parted)
     chain = "add.f32 %f1, %f2, %f3; add.f32 %f4, %f1, %f1; add.f32 %f5, %f4, %f4; st.shared.f32 [%r1], %f5; "
-    once, looped = cycles(chain)[0], cycles(chain, chain.replace("%f2", "%f9"), again=(True,))
+    once, looped = cycles(chain)[0], cycles(chain, chain.replace("%f2", "%f9"), again=(BACK,))
     assert once == 12 and looped == [12 + BACK, 12], "the store has begun after twelve cycles"
+    both = [sum(cycles(chain, "max.f32 %f90, %f90, %f91; " * 8, again=again)) for again in ((), (0.0,))]
+    assert both[1] == both[0] + 12, "nothing behind the place where branches meet begins before all that stands before it has"
 
 
-def beside(unit, part, cost, multiplies, products=True):
-    """Cycles of one warpgroup where others have a unit for a part of the time. products: whether the SM multiplies."""
+def test_a_loop_that_moves_data_within_shared_memory_waits_for_what_it_loads():
+    turn = "ld.shared.b32 %r1, [%r2]; prmt.b32 %r3, %r1, %r1, 0x6420; st.shared.b32 [%r4], %r3; "
+    slots, latency = 3 * H200.number("issue_alone"), priced(Program(HEAD + turn + " ret; }").function("k").body[0], {}, H200).cost.chain
+    looped, straight = cycles(turn, again=(BACK,))[0], cycles(turn)[0]
+    assert looped == slots + latency + STORED + BACK > straight
+
+
+def beside(unit, part, cost, multiplies, products=True, turns=False, idle=0.0):
+    """Cycles of one warpgroup where others have a unit for a part of the time. products: whether the SM multiplies; turns: whether it takes turns with others;
+    idle: share of the time that it has waited."""
     found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
     for each in getattr(one, unit):
         each.used(1e5, part * sm_units.SEEN, "others")
     if products:
         one.products.used(0.0, 1e-9, "others")
-    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies), one, 0, at=1e5)
+    one.idle.used(1e5, idle * sm_units.SEEN, (0, 0))
+    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies, turns=turns), one, 0, at=1e5)
     found._compute(runner, cost, 4)
     return runner.at - 1e5
 
 
-@pytest.mark.parametrize("multiplies, share", [(True, H200.number("meets")), (False, 1.0)])
-def test_a_warp_that_multiplies_meets_others_less_often(multiplies, share):
-    assert beside("schedulers", 0.3, Cost(issue=100, alone=150), multiplies) == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
-    assert beside("special", 0.3, Cost(special=100, alone=150), multiplies) == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
+@pytest.mark.parametrize("multiplies, turns, share", [(True, True, H200.number("meets")), (True, False, 0.3), (False, False, 1.0)])
+def test_warps_that_multiply_meet_others_less_often(multiplies, turns, share):
+    """Those that take turns as often as was fitted, others the more the more there are."""
+    for unit, cost in (("schedulers", Cost(issue=100, alone=150)), ("special", Cost(special=100, alone=150))):
+        assert beside(unit, 0.3, cost, multiplies, turns=turns) == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
+    assert beside("special", 0.6, Cost(special=100, alone=150), True) == pytest.approx(150 + 0.6 * 60, rel=0.02)
+
+
+def test_others_are_met_in_the_time_in_which_nobody_waits():
+    cost = Cost(special=100, alone=150)
+    assert beside("special", 0.3, cost, True, idle=0.5) == pytest.approx(beside("special", 0.6, cost, True), rel=0.02)
+    assert beside("special", 0.1, cost, True, idle=2.0) == pytest.approx(beside("special", 0.5, cost, True), rel=0.02), "at most four fifths of it"
 
 
 @pytest.mark.parametrize("multiplies", [True, False])

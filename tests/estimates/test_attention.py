@@ -154,6 +154,29 @@ def test_values_are_handed_back_where_the_wait_for_them_is():
     assert programs._behind(near, 1, 2) == (3, 4) and [step[0] for step in near] == [T.PRODUCTS, programs.COMPUTE, T.ARRIVE, programs.COMPUTE]
 
 
+def computes(cost, warps):
+    return (programs.COMPUTE, cost, (0, 0), warps)
+
+
+def test_an_arrivals_own_instruction_parts_no_computing():
+    all_of_them, one = computes(Cost(issue=40), 4), computes(Cost(issue=1), 1)
+    assert programs._sliver(all_of_them, one, all_of_them) and not programs._sliver(all_of_them, computes(Cost(issue=40), 1), all_of_them)
+    assert not programs._sliver((T.WAIT, 1, 2, 3, 4), one, all_of_them) and not programs._sliver(all_of_them, all_of_them, all_of_them)
+
+
+@pytest.mark.parametrize("wide, early", [(64, True), (0, False)])
+def test_products_that_wait_for_no_softmax_begin_before_it(wide, early):
+    """The second half of the values' columns, which ptxas begins as soon as the first half is waited for."""
+    choice = attention_fp8.ForwardFp8(bn=96, consumers=1, stages=2, overlap=1, turns=0, promoted=1, wide=wide, held=0)
+    (q, k, v), o, lse, starts = operands(np.uint8)
+    ones = np.ones(1, np.float32)
+    launch = attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, choice=choice, backend="emulator")
+    steps = next(actor for actor in programs.programs(sampled(launch), H200) if actor.first == 4).steps
+    softmax = [at for at, step in enumerate(steps) if step[0] == programs.COMPUTE and step[1].special > 100][1:-1]
+    before = [next(step[0] for step in reversed(steps[:at]) if step[0] in (T.COMMIT, T.PRODUCTS)) for at in softmax]
+    assert softmax and all((kind == T.COMMIT) is early for kind in before)
+
+
 def test_a_cluster_whose_tiles_lie_at_the_ends_of_sequences_stands_for_none():
     """Of 11 sequences of 1469 queries each the first cluster always has the last tile, of 189 rows of 256."""
     heads, length, count = 16, 1469, 11

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hopperlab.estimates import boards, chip, sample, shares, sm, trace, sm_units, wave
-from hopperlab.estimates.programs import Actor
+from hopperlab.estimates.programs import Actor, asked_at_once
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import gemm
 from hopperlab.measure.launches.gemm_configurations import Final
@@ -97,3 +97,26 @@ def test_a_load_from_memory_waits_for_the_l2_or_for_memory():
         run = sm.Simulation(H100, sm.Memory(1e9, 1.0, 1.0, 1.0, cold=1e9, waited=waited), {}, 8, 4, lambda index: None)
         there = run._fetch(sm_units.Multiprocessor(), 0.0, 128.0, "tma")
         assert there == pytest.approx(numbers["tma_latency_l2"] + max(waited, numbers["tma_latency_memory"] - numbers["tma_latency_l2"]), abs=1)
+
+
+def test_what_an_sm_asks_for_before_it_waits_comes_late_since_all_sms_ask_at_once():
+    load = (trace.LOAD, 0, 1000, ((7, 1000, 0),), 0, False)
+    actor = Actor(0, 0, 1, [load, load, (trace.WAIT, 1, 9, 0, 1), load, (trace.WAIT, 2, 8, 1, 1), load])
+    assert asked_at_once(actor) == 3000
+    there = []
+    for first in (0.0, 1.0):
+        memory = shares.Memory(1e9, 1.0, 1.0, dram=1.0, missed=0.5, cold=1e9, first=first)
+        run, one = sm.Simulation(H100, memory, {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
+        one.ready, one.at_once = 0.0, 3000.0
+        there.append([run._fetch(one, 0.0, 1000, "tma") - H100.number("tma_latency_memory") for _ in range(4)])
+    each = 1000 * (1 + H100.number("l2_dirty_share"))
+    assert there[0] == pytest.approx([500, 1000, 1500, 2000], abs=1)
+    assert there[1] == pytest.approx([2 * each, 2.5 * each, 3 * each, 3 * each + 500], abs=1), "half of what the others take is in their way"
+
+
+def test_lines_that_are_dirty_are_written_little_by_little_where_tiles_stand_for_all():
+    moved = chip.Traffic(loaded=2e9, stored=1e8, unique=1e9, dirty=3e7, share=0.35)
+    part = chip.Part(SimpleNamespace(cluster=1, apart=True, whole=False, lengths=None, wave=SimpleNamespace(first=0.9)), H100, [], 132, 1, 0.1, 8.0)
+    one, all_ = part.memory(moved), replace(part, sample=SimpleNamespace(cluster=1, apart=False, wave=None)).memory(moved)
+    assert (one.first, all_.first) == (0.9, 0.0) and all_.share == 0.35 and all_.dirty == pytest.approx(moved.pushed / 132)
+    assert one.share == pytest.approx(moved.pushed / 1e9) and one.share * 1e9 == pytest.approx(all_.dirty * 132), "as much in all"
