@@ -104,11 +104,11 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
             continue
         for one in piece:
             cost = one.cost
+            least += one.least
             if one.sums and read.isdisjoint(one.writes):
                 idle = ready.keys().isdisjoint(one.reads)
-                least, issued, behind = least + cost.issue, issued + idle * cost.issue, behind + (not idle) * cost.issue
+                issued, behind = issued + idle * cost.issue, behind + (not idle) * cost.issue
                 continue
-            least += one.least
             start = max(turned, max((ready.get(name, 0.0) for name in one.reads), default=0.0))
             last = max(last, start)
             if one.turns:
