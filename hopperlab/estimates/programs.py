@@ -220,10 +220,10 @@ class Pricer:
                 out.insert(early[0], (*entry, count))
                 early, moved, closed = (early[0] + 1, len(out)), True, len(out)
                 continue
-            if moved and entry[0] == T.PRODUCTS:        # what ends their group stands with them
+            if early and moved and entry[0] == T.PRODUCTS:        # what ends their group stands with them
                 commits = [step for step in out[closed:] if step[0] == T.COMMIT]
                 out[closed:] = [step for step in out[closed:] if step[0] != T.COMMIT]
-                out[early[0]:early[0]] = commits                    # type: ignore[index]
+                out[early[0]:early[0]] = commits
             if entry[0] == T.PRODUCTS:
                 place = len(out) if moved else self._early(out, floor)
                 out.insert(place, (*entry, count))
@@ -231,6 +231,7 @@ class Pricer:
             else:
                 out.append((*entry, count))
                 early = _behind(out, *early) if early and entry[0] == T.ARRIVE else None
+                moved = moved and early is not None
             floor = len(out)
         self._compute(out, at, end, warps)
         return self._pieces(out)

@@ -98,7 +98,7 @@ class Simulation:
         self.cluster_warps[copy] = self.warps * cluster
         taken = {place for (_, other), place in self.places.items() if other == slot}
         place = self.places[(copy, slot)] = next(number for number in range(len(taken) + 1) if number not in taken)
-        if not copy:
+        if not sm.loaded:
             sm.at_once += sum(map(asked_at_once, mine))
         for actor in mine:
             self._push(Runner(actor, sm, copy, at, place))
