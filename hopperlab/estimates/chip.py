@@ -15,7 +15,7 @@ from .draws import Lengths, line, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
-from .shares import Memory, dram_share, l2_share, outside_share
+from .l2_and_memory import Memory, dram_share, l2_share, outside_share
 from .sm import Simulation
 from .trace import LOAD
 from .sm_units import NEVER, Multiprocessor

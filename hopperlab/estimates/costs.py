@@ -22,7 +22,7 @@ SPECIAL = frozenset("ex2 lg2 rcp rsqrt sin cos sqrt tanh".split())
 FREE = frozenset("mov cvta bra ret exit".split())
 BRANCH = 25.0               # cycles of a branch, with what brings lanes together behind it (Nsight's samples of the end of a tile of attention, H100),
 BACK = 6.0                  # and of one back to the head of a loop (stall counts of its machine code)
-STORED = 43.0               # cycles until what is stored into shared memory has left its registers (marks of the clock in the transposing warps of attention/forward_fp8.cu)
+STORED = 43.0               # cycles until what is stored into shared memory has left its registers (marks of the clock in attention/forward_fp8.cu: transposing warps)
 PRECISE = 10                 # instructions that ptxas makes of a reciprocal, a quotient or a root that is rounded to nearest,
 PRECISE_LATENCY = 100        # and cycles until it is there (Nsight's samples of the end of a tile of attention, H100)
 DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
@@ -85,11 +85,9 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
     """Cycles of a warp that meets no other, of pieces that stand one after the other: by how much each of them is done later than those before it. again: cycles from its
     end to the next one's beginning where a loop begins anew (BACK) or branches meet (0), else None.
 
-    An instruction begins when what it reads is there and its unit is free, in any order but over a branch: behind one nothing begins before all that stands before it
-    is done; where branches meet, and in a loop, nothing before all that stands before it has begun. Float arithmetic whose result nothing here reads comes last if it
-    needs something from here (o, scaled), else whenever there is nothing else to do (o, to which products are added). All of this as the machine code of
-    attention/*.cu has it.
-    """
+    An instruction begins when what it reads is there and its unit is free, in any order but over a branch: behind one nothing begins before all before it is done;
+    where branches meet, and in a loop, nothing before all before it has begun. Float arithmetic whose result nothing here reads comes last if it needs something from
+    here (o, scaled), else when there is nothing else to do (o, to which products are added). All of this as the machine code of attention/*.cu has it."""
     chained, ready = board.number("chain_alone"), dict[str, float]()
     read = {name for piece in pieces for one in piece if one.cost.issue for name in one.reads if name not in one.writes}
     done = issued = least = special = maxima = turned = last = 0.0
@@ -99,9 +97,7 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
         before, behind, turn, earlier = done, 0.0, back == BACK or piece is earlier, piece
         if turn and _moves(piece):
             done = turned = least = last = _in_order(piece, max(done, turned + issued, least))
-            issued, special = 0.0, max(special, done)
-            found.append(done - before)
-            continue
+            issued, special, piece, back = 0.0, max(special, done), (), None
         for one in piece:
             cost = one.cost
             least += one.least
@@ -114,12 +110,8 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
             if one.turns:
                 turned = done = max(done, turned + issued) + BRANCH
                 issued = 0.0
-            if cost.special:
-                start = max(start, special)
-                special = start + cost.special
-            if one.chained:
-                start = max(start, maxima)
-                maxima += chained * cost.alu
+            start = max(start, special if cost.special else 0.0, maxima if one.chained else 0.0)
+            special, maxima = start + cost.special if cost.special else special, maxima + one.chained * chained * cost.alu
             issued += cost.issue + cost.alu / 2
             ready.update(dict.fromkeys(one.writes, start + cost.chain))
             if one.writes or one.follows or cost.special:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.errors import LaunchError
-from . import boards, chip, cut, order, outside, sample, shares, wave
+from . import boards, chip, cut, order, outside, sample, l2_and_memory, wave
 from .boards import Board
 from .clock import megahertz
 from .accuracy import Family, family_of, measured
@@ -124,8 +124,8 @@ def used(run: chip.Run, board: Board, mhz: float) -> dict[str, float]:
     """Shares of what there is, by unit."""
     busy = run.busy
     return {"tensor cores": busy.wgmma, "tensor cores by mma.sync": busy.mma, "issue slots": busy.issue, "the port of shared memory": min(1.0, busy.port),
-            "exponentials": busy.special, "the L2": busy.l2 / shares.l2_share(board, run.places, run.traffic.merged),
-            "memory": busy.memory / shares.dram_share(board, run.places, mhz, run.traffic.mixed)}
+            "exponentials": busy.special, "the L2": busy.l2 / l2_and_memory.l2_share(board, run.places, run.traffic.merged),
+            "memory": busy.memory / l2_and_memory.dram_share(board, run.places, mhz, run.traffic.mixed)}
 
 
 def bound(shares: dict[str, float]) -> str:

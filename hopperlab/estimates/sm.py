@@ -15,7 +15,7 @@ from .boards import Board
 from .programs import COMPUTE, Actor, asked_at_once
 from .together import STEP
 from .trace import Step
-from .shares import Memory
+from .l2_and_memory import Memory
 from .sm_units import NEVER, Multiprocessor
 
 if TYPE_CHECKING:

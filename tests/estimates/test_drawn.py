@@ -109,7 +109,7 @@ def test_memory_brings_for_attention_what_was_counted(causal, length, capsys, mo
     counted.main(["attention/h100_1"])
     said = capsys.readouterr().out.splitlines()[-1]
     off = [float(part.split()[1].rstrip("%")) for part in said.partition("launches, ")[2].split(", ")[::2]]
-    assert said.startswith("attention/h100_1: 1 launches, bytes ") and off[0] < 15 and off[1] < 13 and off[2] < 5, said
+    assert said.startswith("attention/h100_1: 1 launches, bytes ") and off[0] < 15 and off[1] < 15 and off[2] < 5, said
 
 
 def test_counts_that_are_not_there_are_an_error(capsys):

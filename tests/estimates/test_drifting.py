@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, sample, shares, sm, trace, sm_units, wave
+from hopperlab.estimates import boards, chip, sample, l2_and_memory, sm, trace, sm_units, wave
 from hopperlab.estimates.programs import Actor, asked_at_once
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import gemm
@@ -59,9 +59,9 @@ def test_what_goes_to_several_ctas_of_a_cluster_is_told_from_what_goes_to_one():
 
 
 def test_the_l2_has_a_clock_of_its_own():
-    slow, fast = (shares.l2_share(H100, 132, 1.0, mhz) for mhz in (1500.0, 1800.0))
-    assert slow / fast == pytest.approx(1.2) and shares.l2_share(H100, 132, 1.0, H100.number("l2_mhz")) == pytest.approx(H100.number("l2_asked"))
-    assert shares.l2_share(H100, 132, 0.1, 1500.0) == H100.number("l2_most")
+    slow, fast = (l2_and_memory.l2_share(H100, 132, 1.0, mhz) for mhz in (1500.0, 1800.0))
+    assert slow / fast == pytest.approx(1.2) and l2_and_memory.l2_share(H100, 132, 1.0, H100.number("l2_mhz")) == pytest.approx(H100.number("l2_asked"))
+    assert l2_and_memory.l2_share(H100, 132, 0.1, 1500.0) == H100.number("l2_most")
 
 
 def test_of_an_array_that_is_walked_through_all_is_between():
@@ -105,7 +105,7 @@ def test_what_an_sm_asks_for_before_it_waits_comes_late_since_all_sms_ask_at_onc
     assert asked_at_once(actor) == 3000
     there = []
     for first in (0.0, 1.0):
-        memory = shares.Memory(1e9, 1.0, 1.0, dram=1.0, missed=0.5, cold=1e9, first=first)
+        memory = l2_and_memory.Memory(1e9, 1.0, 1.0, dram=1.0, missed=0.5, cold=1e9, first=first)
         run, one = sm.Simulation(H100, memory, {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
         one.ready, one.at_once = 0.0, 3000.0
         there.append([run._fetch(one, 0.0, 1000, "tma") - H100.number("tma_latency_memory") for _ in range(4)])

@@ -13,7 +13,7 @@ import pytest
 import hopperlab as hl
 from hopperlab import cli
 from hopperlab.emulator import EmulatorError
-from hopperlab.estimates import boards, chip, sample, shares, sm, steps, trace, sm_units
+from hopperlab.estimates import boards, chip, sample, l2_and_memory, sm, steps, trace, sm_units
 from hopperlab.estimates.costs import Cost
 from hopperlab.estimates.cut import progress
 from hopperlab.estimates.estimating import bound, estimate_launch
@@ -182,14 +182,14 @@ def test_traffic_counts_what_must_come_from_memory_once():
 
 
 def test_memory_keeps_its_pace_where_sms_slow_down():
-    rates = [shares.dram_share(H200, 132, mhz, 0.0) * 132 * mhz * 1e6 for mhz in (1980.0, 1500.0)]
+    rates = [l2_and_memory.dram_share(H200, 132, mhz, 0.0) * 132 * mhz * 1e6 for mhz in (1980.0, 1500.0)]
     assert rates == pytest.approx([H200.number("dram_gbs") * 1e9] * 2)
 
 
 def test_memory_that_reads_and_writes_takes_turns():
     reads, copies = chip.Traffic(100.0, 0.0, 100.0), chip.Traffic(100.0, 100.0, 100.0)
     assert (reads.mixed, copies.mixed, chip.Traffic(100.0, 25.0, 100.0).mixed, chip.Traffic(0.0, 0.0, 0.0).mixed) == (0.0, 1.0, 0.4, 0.0)
-    rates = [shares.dram_share(H100, 132, 1980.0, moved.mixed) * 132 * 1980.0 * 1e6 for moved in (reads, copies)]
+    rates = [l2_and_memory.dram_share(H100, 132, 1980.0, moved.mixed) * 132 * 1980.0 * 1e6 for moved in (reads, copies)]
     assert rates == pytest.approx([H100.number("dram_gbs") * 1e9, H100.number("dram_mixed_gbs") * 1e9])
 
 

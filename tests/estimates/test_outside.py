@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, estimating, order, outside, sample, shares
+from hopperlab.estimates import boards, estimating, order, outside, sample, l2_and_memory
 from hopperlab.hopper.tensormap_fields import TensorMapFields
 from hopperlab.measure.launches import gemm
 from hopperlab.measure.launches.gemm_configurations import Final
@@ -67,5 +67,5 @@ def test_a_launch_ends_later_by_what_its_slowest_cluster_waits():
 
 def test_outside_the_engine_and_the_l2_work_one_after_the_other():
     table = boards.board("h200")
-    alone, all_ = (shares.outside_share(table, active, 1980.0) for active in (1, 132))
+    alone, all_ = (l2_and_memory.outside_share(table, active, 1980.0) for active in (1, 132))
     assert 95 < alone < table.number("tma_bytes") and 25 < all_ < 28, "104 and 27 by benchmarks/out_of_bounds.py"

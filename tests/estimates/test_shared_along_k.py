@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, shares, skeleton, sm, sm_units
+from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, l2_and_memory, skeleton, sm, sm_units
 from hopperlab.estimates.programs import Actor, programs
 from hopperlab.estimates.together import STEP, Together
 from hopperlab.estimates import trace as T
@@ -251,8 +251,9 @@ def test_a_loading_warp_that_waits_for_a_flag_cannot_run_alone(monkeypatch, loop
 def test_requests_of_neighbours_become_one():
     told = Together({1: 100.0, 2: 300.0}, near={1: 0.0, 2: 300.0})
     assert told.merged({1: 1.0, 2: 3.0}, 3.0, 1.0) == pytest.approx(0.5) and told.merged({1: 1.0, 2: 3.0}, 3.0, 2.0) == pytest.approx(0.375)
-    shared, asked = shares.l2_share(H100, 132, 0.5), H100.number("l2_asked")
-    assert shared == min(H100.number("l2_most"), asked / 0.5) and shares.l2_share(H100, 132, 1.0) == asked and shares.l2_share(H100, 132) == H100.number("l2_bytes")
+    shared, asked = l2_and_memory.l2_share(H100, 132, 0.5), H100.number("l2_asked")
+    assert shared == min(H100.number("l2_most"), asked / 0.5)
+    assert l2_and_memory.l2_share(H100, 132, 1.0) == asked and l2_and_memory.l2_share(H100, 132) == H100.number("l2_bytes")
 
 
 def test_a_tile_that_was_stored_when_the_sample_was_cut_is_no_larger_tile():
