@@ -124,8 +124,7 @@ _FITTED = {
     "store_queue": (1020, "bytes", "fitted: stores that an SM has under way before it waits"),
     "wgmma_fed": (1.03, "times", "benchmarks/merged_products.py on both boards: products take so much longer where copies bring what they multiply"),
     "fed_bytes": (30, "bytes/cycle", "fitted, weakly (attention with one consumer, where 16 arrive): from which on copies do so"),
-    "meets": (0.3, "share", "fitted: of what others would hold it up at its scheduler and the unit for exponentials, what a warp that multiplies meets: such warps are "
-              "apart from each other by their products"),
+    "meets": (0.3, "share", "fitted: of what others would hold it up at its scheduler and the unit for exponentials, what a warp meets that multiplies and takes turns"),
     "wgmma_anew": (16, "cycles", "fitted: of the tensor core, before products of a warpgroup that has waited for all it had and worked on their sums"),
     "wgmma_ahead": (358, "cycles", "fitted: products that a warpgroup has under way before the next is handed over"),
     "power_wgmma": (1.12, "", POWER),

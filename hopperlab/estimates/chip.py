@@ -190,8 +190,11 @@ class Part:
     def memory(self, moved: Traffic, steps: Sequence[float] = ()) -> Memory:
         """What memory and the L2 give, at the highest clock. Of attention the sample's tiles stand for all others: so the lines that are dirty at first are pushed out
         little by little, and what is loaded first is looked at apart (`first`)."""
-        wave, active = self.sample.wave, self.places * self.sample.cluster
-        found = _memory(self.board, moved, active, steps)
+        board, number, wave, active = self.board, self.board.number, self.sample.wave, max(1, self.places * self.sample.cluster)
+        most, more, l2 = number("tma_bytes"), number("sms") / active, l2_share(board, active, moved.merged)
+        found = Memory(l2, min(most, number("store_bytes") * more), min(most, number("lane_store_bytes") * more),
+                       dram_share(board, active, number("clock_mhz"), moved.mixed), moved.missed, moved.loaded / active * moved.fresh,
+                       dirty=moved.pushed / active, share=moved.share, rows=l2_share(board, active), steps=steps)
         if wave is None or not self.sample.apart or self.sample.whole and self.sample.lengths is None:
             return found
         return replace(found, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first)
@@ -298,14 +301,6 @@ def _rounds(sample: Sample, actors: list[Actor], each: int, places: int) -> floa
     if sample.asked:
         return cut.k_blocks(sample, actors) / cut.longest(actors)
     return max((count + 1 for _, count, _ in cut.tiles(actors)), default=1) if sample.whole else cut.wanted(sample, actors)
-
-
-def _memory(board: Board, moved: Traffic, active: int, steps: Sequence[float]) -> Memory:
-    number, more = board.number, board.number("sms") / max(1, active)
-    return Memory(l2_share(board, active, moved.merged), min(number("tma_bytes"), number("store_bytes") * more),
-                  min(number("tma_bytes"), number("lane_store_bytes") * more), dram_share(board, active, number("clock_mhz"), moved.mixed),
-                  moved.missed, moved.loaded / max(1, active) * moved.fresh, dirty=moved.pushed / max(1, active), share=moved.share,
-                  rows=l2_share(board, active), steps=steps)
 
 
 def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:

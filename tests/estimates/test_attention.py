@@ -49,12 +49,26 @@ def test_warps_of_a_warpgroup_are_one_actor(fp8):
     assert warps[4] == warps[8] == 4, warps
 
 
+@pytest.mark.parametrize("turns", [0, 1])
+def test_who_takes_turns_is_told_by_named_barriers_of_two_warpgroups(turns):
+    (q, k, v), o, lse, starts = operands(np.uint16)
+    launch = attention.forward(q, k, v, o, lse, starts, starts, choice=attention.Forward(bn=128, consumers=2, turns=turns), backend="emulator")
+    made = programs.programs(sampled(launch), H200)
+    assert {actor.turns for actor in made if actor.multiplies} == {bool(turns)} and not any(actor.turns for actor in made if not actor.multiplies)
+
+
+def inner_loop(launch):
+    """Opcodes of the shortest loop of its machine code that multiplies."""
+    loops = disassemble(launch.kernel.module.cubin)[launch.kernel.mangled]
+    inner = min((loop for loop in loops.loops if any("GMMA" in loops.instructions[i].opcode for i in loop)), key=len)
+    return [loops.instructions[i].opcode for i in inner]
+
+
 def test_a_wait_for_products_stands_where_ptxas_puts_it():
     launch = forward()
-    loops = disassemble(launch.kernel.module.cubin)[launch.kernel.mangled]
-    inner = min((loop for loop in loops.loops if any("HGMMA" in loops.instructions[i].opcode for i in loop)), key=len)
-    order = [loops.instructions[i].opcode.split(".")[0] for i in inner]
-    waits = [place for place, opcode in enumerate(order) if loops.instructions[inner[place]].opcode.startswith("WARPGROUP.DEPBAR")]
+    whole = inner_loop(launch)
+    order = [opcode.split(".")[0] for opcode in whole]
+    waits = [place for place, opcode in enumerate(whole) if opcode.startswith("WARPGROUP.DEPBAR")]
     assert len(waits) == 2 and order.index("MUFU") > max(waits)                  # the softmax is under no product of its own warpgroup
     steps = next(actor for actor in programs.programs(sampled(launch), H200) if actor.first == 4).steps
     places = [k for k, step in enumerate(steps) if step[0] == T.PRODUCTS and step[2] == 0]
@@ -175,6 +189,10 @@ def test_products_that_wait_for_no_softmax_begin_before_it(wide, early):
     softmax = [at for at, step in enumerate(steps) if step[0] == programs.COMPUTE and step[1].special > 100][1:-1]
     before = [next(step[0] for step in reversed(steps[:at]) if step[0] in (T.COMMIT, T.PRODUCTS)) for at in softmax]
     assert softmax and all((kind == T.COMMIT) is early for kind in before)
+    order = [opcode.split(".")[0] for opcode in inner_loop(launch)]
+    exponentials = [place for place, opcode in enumerate(order) if opcode == "MUFU"]
+    last = len(order) - 1 - order[::-1].index("QGMMA")
+    assert (last > exponentials[0]) is early and last < exponentials[-1], "so has the machine code: under the exponentials, or before all of them"
 
 
 def test_a_cluster_whose_tiles_lie_at_the_ends_of_sequences_stands_for_none():

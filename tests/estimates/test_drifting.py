@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, sample, l2_and_memory, sm, trace, sm_units, wave
+from hopperlab.estimates import boards, chip, estimating, l2_and_memory, sample, sm, trace, sm_units, wave
 from hopperlab.estimates.programs import Actor, asked_at_once
 from hopperlab.estimates.together import Together
-from hopperlab.measure.launches import gemm
+from hopperlab.measure.launches import attention, gemm
 from hopperlab.measure.launches.gemm_configurations import Final
 
 H100 = boards.board("h100")
@@ -120,3 +120,23 @@ def test_lines_that_are_dirty_are_written_little_by_little_where_tiles_stand_for
     one, all_ = part.memory(moved), replace(part, sample=SimpleNamespace(cluster=1, apart=False, wave=None)).memory(moved)
     assert (one.first, all_.first) == (0.9, 0.0) and all_.share == 0.35 and all_.dirty == pytest.approx(moved.pushed / 132)
     assert one.share == pytest.approx(moved.pushed / 1e9) and one.share * 1e9 == pytest.approx(all_.dirty * 132), "as much in all"
+
+
+def test_loads_of_attention_wait_where_memory_is_full():
+    """The second run of a launch, by how busy memory was in the first."""
+    launch = attention.forward(*(np.zeros((2048, 4, 64), np.uint16) for _ in range(4)), np.zeros((4, 2048), np.float32), *(np.arange(5, dtype=np.int32) * 512,) * 2,
+                               choice=attention.Forward(bn=128, consumers=1, turns=0), backend="emulator")
+    found = estimating.sampled(sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0], "attention")
+    waits = [chip.simulate(found, H100.having(memory_wait=wait)).cycles for wait in (0.0, 1e6)]
+    other = replace(found, wave=None)
+    assert found.apart and waits[0] < waits[1] and not other.apart
+
+
+def test_ctas_that_share_an_sm_begin_at_once():
+    load = (trace.LOAD, 0, 1000, ((7, 1000, 0),), 0, False)
+    run, one = sm.Simulation(H100, sm.Memory(1e9, 1.0, 1.0, dram=1.0), {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
+    for copy in range(2):
+        run.start([Actor(0, 0, 1, [load])], copy, 0, one, 0.0, 1)
+    run.run()
+    run.start([Actor(0, 0, 1, [load])], 2, 0, one, 1e6, 1)
+    assert one.at_once == 2000, "and who takes the place of another does not"

@@ -13,7 +13,7 @@ import pytest
 import hopperlab as hl
 from hopperlab import cli
 from hopperlab.emulator import EmulatorError
-from hopperlab.estimates import boards, chip, sample, l2_and_memory, sm, steps, trace, sm_units
+from hopperlab.estimates import boards, chip, l2_and_memory, sample, sm, steps, trace, sm_units
 from hopperlab.estimates.costs import Cost
 from hopperlab.estimates.cut import progress
 from hopperlab.estimates.estimating import bound, estimate_launch

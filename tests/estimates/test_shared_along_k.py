@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.estimates import absent, boards, chip, cut, estimating, order, sample, l2_and_memory, skeleton, sm, sm_units
+from hopperlab.estimates import absent, boards, chip, cut, estimating, order, l2_and_memory, sample, skeleton, sm, sm_units
 from hopperlab.estimates.programs import Actor, programs
 from hopperlab.estimates.together import STEP, Together
 from hopperlab.estimates import trace as T

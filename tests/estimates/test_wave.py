@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, estimating, readings, sample, wave
+from hopperlab.estimates import boards, chip, estimating, programs, readings, sample, wave
 from hopperlab.estimates.costs import single
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import gemm, micro, variants
@@ -81,6 +81,9 @@ def test_stores_of_parts_of_sectors_take_longer():
     found = sample.typical(planned(launch))
     stored = [i for i in found.machine.body if i.op == "st" and "global" in i.mods and found.counts.get(i.index, {}).get("global_store_requests")]
     assert stored and single(stored[0], found.counts.get(stored[0].index, {}), H200).stored == pytest.approx(8 * 32 * H200.number("store_parts"))
+    pricers = [programs.Pricer(replace(found, wave=wave.Together(new=new)), H200) for new in (False, True)]
+    both = [pricer.piece(stored[0].index, stored[0].index + 1)[0].stored for pricer in pricers]
+    assert both == [pytest.approx(8 * 32 * H200.number(name)) for name in ("store_parts", "store_parts_apart")], "less so where tiles end at different times"
 
 
 def test_what_goes_to_another_cta_of_the_cluster_takes_the_time_that_was_measured():
