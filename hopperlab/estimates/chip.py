@@ -102,7 +102,7 @@ def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bo
     """The same in sums, with what memory brings. rounds: waves of tiles; apart: CTAs have drifted apart; near: as in `merged`."""
     arrays, stored = amounts(sample, share, ended)
     unique = missed(arrays, stored, sample.wave, board, rounds, apart, sample.trace.in_step)
-    fresh = 1.0 if sample.wave is not None and sample.wave.new else 1 / max(1.0, rounds)
+    fresh = 1 / max(1.0, rounds)
     loaded = {address: n for address, (n, _) in arrays.items()}
     return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, merged(sample, loaded, board, rounds, near))
 
@@ -197,7 +197,8 @@ class Part:
                        dirty=moved.pushed / active, share=moved.share, rows=l2_share(board, active), steps=steps)
         if wave is None or not self.sample.apart or self.sample.whole and self.sample.lengths is None:
             return found
-        return replace(found, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first)
+        return replace(found, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed),
+                       crowd=number("memory_crowd"))
 
     def traffic(self, apart: bool = False, near: float = 1.0) -> Traffic:
         """What it moves."""

@@ -100,8 +100,9 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
             issued, special, piece, back = 0.0, max(special, done), (), None
         for one in piece:
             cost = one.cost
-            least += one.least
-            if one.sums and read.isdisjoint(one.writes):
+            apart = one.sums and read.isdisjoint(one.writes)
+            least += cost.issue if apart else one.least
+            if apart:
                 idle = ready.keys().isdisjoint(one.reads)
                 issued, behind = issued + idle * cost.issue, behind + (not idle) * cost.issue
                 continue

@@ -26,13 +26,14 @@ NEAR = 16.0          # issue slots between a wait and an arrival that ptxas move
 PREDICATED = 7       # instructions of the machine that a branch skips at most, and no other branch, if ptxas makes predicates of it
 PIECE = 256.0        # issue slots after which others get their turn,
 STORED = 1000.0      # and bytes of each warp's stores
+BETWEEN = 40.0       # issue slots between products that follow each other, at most
 SLIVER = 2.0         # issue slots of an arrival itself
 
 
 @dataclass
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
-    multiplies: by wgmma; turns: in turn with other warpgroups; output: what cut.py makes of them."""
+    multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once; output: what cut.py makes of them."""
 
     slot: int
     first: int
@@ -41,6 +42,7 @@ class Actor:
     output: tuple[int, float, float] | None = None
     multiplies: bool = False
     turns: bool = False
+    followed: frozenset[int] = frozenset()
 
 
 def asked_at_once(actor: Actor) -> float:
@@ -63,7 +65,23 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
                 multiplies = any(step[0] == T.WGMMA for step in steps)
                 turns = multiplies and any(step[0] == T.NAMED and step[4] > 4 * WARP for step in steps)
                 actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps, multiplies=multiplies, turns=turns))
-    return actors
+    several = sum(actor.multiplies for actor in actors) > len(sample.ctas)
+    return [replace(actor, followed=_followed(actor.steps)) if several and actor.multiplies and not actor.turns else actor for actor in actors]
+
+
+def _followed(steps: list[Step]) -> frozenset[int]:
+    """Products of groups that are handed over one behind the other, without a wait for any, but the last of them."""
+    found: list[int] = []
+    mine, groups, closed, slots = list[int](), 0, True, 0.0
+    for place, step in enumerate([*steps, (T.PRODUCTS,)]):
+        slots += step[1].issue if step[0] == COMPUTE else 0.0
+        if step[0] == T.WGMMA:
+            mine, groups, closed, slots = [*mine, place], groups + closed, False, 0.0
+        elif step[0] not in (COMPUTE, T.COMMIT, T.WAIT, T.ARRIVE) or slots > BETWEEN:
+            found += mine[:-1] if groups > 1 else []
+            mine, groups, closed, slots = [], 0, True, 0.0
+        closed = closed or step[0] == T.COMMIT
+    return frozenset(found)
 
 
 def together(traces: list[list[Step]]) -> list[tuple[int, list[tuple[Step, int]]]]:
@@ -225,7 +243,7 @@ class Pricer:
                 out[closed:] = [step for step in out[closed:] if step[0] != T.COMMIT]
                 out[early[0]:early[0]] = commits
             if entry[0] == T.PRODUCTS:
-                place = len(out) if moved else self._early(out, floor)
+                place = self._amid(out, early[0]) if early and moved else self._early(out, floor)
                 out.insert(place, (*entry, count))
                 early, moved = (place + 1, len(out)) if place < len(out) - 1 else None, False
             else:
@@ -262,6 +280,23 @@ class Pricer:
         while at > floor and out[at - 1][0] == COMPUTE and not (out[at - 1][1].port or out[at - 1][1].loaded or out[at - 1][1].stored):
             at -= 1
         return at
+
+    def _amid(self, out: list[Step], since: int) -> int:
+        """Where ptxas puts the wait for products that it has begun early: in the middle of what is computed since, as in the machine code of
+        attention/forward_fp8.cu (WIDE=64), so that what needs them fills its gaps."""
+        half = sum(step[1].issue for step in out[since:] if step[0] == COMPUTE) / 2
+        for place, step in enumerate(out[since:], since):
+            if step[0] != COMPUTE:
+                continue
+            if half <= step[1].issue:
+                (start, end), warps = step[2:]
+                at = start
+                while at < end and half > 0:
+                    half, at = half - self.piece(at, at + 1)[0].issue, at + 1
+                out[place:place + 1] = [(COMPUTE, self.piece(*span)[0], span, warps) for span in ((start, at), (at, end)) if span[0] < span[1]]
+                return place + int(start < at)
+            half -= step[1].issue
+        return len(out)
 
     def _free(self, index: int, since: list[Step]) -> bool:
         """Whether a product may begin before what was computed `since`: A lies in registers that were not written."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from . import trace as T
@@ -16,28 +17,14 @@ from .programs import COMPUTE, Actor, asked_at_once
 from .together import STEP
 from .trace import Step
 from .l2_and_memory import Memory
-from .sm_units import NEVER, Multiprocessor
+from .sm_units import NEVER, Barrier, Multiprocessor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-TOGETHER = 0.5               # of first loads' time in memory, how far they share it with those behind them (marks of the clock in attention/*.cu, H200)
+TOGETHER = 0.8               # of first loads' time in memory, how far they share it with those behind them (marks of the clock in attention/*.cu, H200)
+FOLLOWED = 0.5               # power of how many others there are, for warps that hand over two groups of products at once (fitted on draws of attention without turns)
 WORKED = 64.0                # issue slots of a warp between products, from which on it has worked on their sums
-
-
-class Barrier:
-    """Phases of an mbarrier, or generations of another barrier: when each was complete, and what the running one has."""
-
-    __slots__ = ("wanted", "pending", "bytes", "latest", "asked", "since", "done", "waiting", "met")
-
-    def __init__(self, wanted: int):
-        self.wanted = self.pending = wanted
-        self.bytes, self.latest = 0, 0.0
-        self.asked = NEVER                       # when the first load of the running phase was issued
-        self.since: dict[int, float] = {}        # of phases that nobody has waited for: the same
-        self.done: list[float] = []
-        self.waiting: list[Runner] = []
-        self.met: dict[tuple[int, int], int] = {}
 
 
 @dataclass
@@ -147,14 +134,14 @@ class Simulation:
         slower = sm.slower(at, cost.alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
         alu, special, alone = alu + slower[0], special + slower[1], cost.alone + sum(slower)
         meets, idle = None if runner.actor.multiplies else 1.0, sm.idle.average(at, who)
-        meets = numbers["meets"] if runner.actor.turns else meets
+        meets, power = numbers["meets"] if runner.actor.turns else meets, FOLLOWED if runner.actor.followed else 1.0
         for k in range(first, first + min(4, warps)):
             part = (k + moved) % 4
-            later = sm.schedulers[part].later(at, issue, who, meets, idle)
+            later = sm.schedulers[part].later(at, issue, who, meets, idle, power)
             if special:
-                later += sm.special[part].later(at, special, who, meets, idle)
+                later += sm.special[part].later(at, special, who, meets, idle, power)
             if alu:
-                wait = sm.alu[part].later(at, alu, who, 1.0, idle)
+                wait = sm.alu[part].later(at, alu, who, 1.0 if len(sm.products.there) > 1 else None, idle)
                 end, later = max(end, at + alu + wait), later + wait * sm.products.used_at_all
             latest = max(latest, later)
             if tensor:
@@ -185,17 +172,18 @@ class Simulation:
         memory = self.memory
         if memory.first and way != "lane" and sm.loaded < sm.at_once:
             return self._begun(sm, at, nbytes, way)
+        cold = sm.loaded < memory.cold
         end = sm.l2.serve(at, max(nbytes / memory.l2, (nbytes + more) / (memory.rows or memory.l2) if more else 0.0))
         if memory.missed:
             missed = nbytes * (memory.steps[min(int(sm.loaded / STEP), len(memory.steps) - 1)] if memory.steps else memory.missed)
-            pushed = min(missed * memory.share, max(0.0, memory.dirty - sm.pushed))
+            pushed = min(missed * (1.0 if cold and memory.crowd else memory.share), max(0.0, memory.dirty - sm.pushed))
             sm.pushed += pushed
             end = max(end, sm.dram.serve(at, (missed + pushed) / memory.dram))
-        cold = sm.loaded < memory.cold
         sm.loaded += nbytes
         sm.arrived += nbytes if way == "lane" else 0
         near = self.numbers[f"{way}_latency_l2"]
-        return end + near + max(memory.waited, memory.pace * (self.numbers[f"{way}_latency_memory"] - near) + memory.queued if cold else 0.0)
+        beyond = memory.pace * (self.numbers[f"{way}_latency_memory"] - near) + memory.queued
+        return end + near + max(memory.waited, beyond + memory.crowd if cold else memory.late * beyond)
 
     def _begun(self, sm: Multiprocessor, at: float, nbytes: float, way: str) -> float:
         """The same of what an SM asks for before it waits: all SMs do so at once, and memory serves none before the others."""
@@ -203,10 +191,14 @@ class Simulation:
         end = sm.dram.serve(max(at, sm.ready), nbytes * each)
         sm.loaded += nbytes
         end += TOGETHER * max(0.0, sm.ready + sm.at_once * each - end)
-        return end + memory.pace * self.numbers[f"{way}_latency_memory"] + memory.queued
+        return end + memory.pace * self.numbers[f"{way}_latency_memory"] + memory.queued + memory.crowd
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""
+        sm = runner.sm
+        if sm.holder not in (None, runner):
+            sm.held.append(runner)
+            return False
         if runner.wrote:
             runner.wrote = False
             self.tile_ends.append(runner.at)
@@ -224,7 +216,18 @@ class Simulation:
         runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
         runner.handed = start + self.numbers["wgmma_issue"]                 # until then it computes what describes the next one's operands
         runner.at = max(start + self.numbers["wgmma_handed"], end - self.numbers["wgmma_ahead"])
+        sm.holder = runner if self._goes_on(runner) else None
+        if sm.holder is None:
+            for other in sm.held:
+                other.at = max(other.at, runner.at)
+                self._push(other)
+            sm.held.clear()
         return True
+
+    def _goes_on(self, runner: Runner) -> bool:
+        """Whether more products follow that nothing keeps waiting: a scheduler stays with the warp that it is at, so that others hand over theirs afterwards."""
+        between = takewhile(lambda step: step[0] != T.WGMMA, islice(runner.actor.steps, runner.step + 1, None)) if runner.step in runner.actor.followed else None
+        return between is not None and all(len(self._barrier((runner.copy, step[2]), self.counts.get(step[2], 1)).done) >= step[3] for step in between if step[0] == T.WAIT)
 
     def commit(self, runner: Runner, step: Step) -> bool:
         """A group is closed."""

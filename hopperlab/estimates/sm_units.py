@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The units of an SM that actors share (sm.py): each serves one request after the other, or those of several warps in turn."""
+"""What actors share in an SM (sm.py): barriers, and units that serve one request after the other, or those of several warps in turn."""
 from __future__ import annotations
 
 import math
@@ -27,6 +27,21 @@ class Unit:
         return free
 
 
+class Barrier:
+    """Phases of an mbarrier, or generations of another barrier: when each was complete, and what the running one has."""
+
+    __slots__ = ("wanted", "pending", "bytes", "latest", "asked", "since", "done", "waiting", "met")
+
+    def __init__(self, wanted: int):
+        self.wanted = self.pending = wanted
+        self.bytes, self.latest = 0, 0.0
+        self.asked = NEVER                       # when the first load of the running phase was issued
+        self.since: dict[int, float] = {}        # of phases that nobody has waited for: the same
+        self.done: list[float] = []
+        self.waiting: list[Any] = []
+        self.met: dict[tuple[int, int], int] = {}
+
+
 class Shared:
     """Serves what warps ask for in turn, where it is not known when they come: each takes longer by as much as others are there, on average over the last SEEN cycles.
     Warps that all run the same loop would else always miss each other, or always meet."""
@@ -37,15 +52,15 @@ class Shared:
         self.busy = self.since = self.all_of_them = 0.0
         self.there: dict[Any, float] = {}              # by warp: cycles that it was there, those of `since` count 1 and later ones the more
 
-    def later(self, at: float, cycles: float, warp: Any, meets: float | None = 1.0, idle: float = 0.0) -> float:
+    def later(self, at: float, cycles: float, warp: Any, meets: float | None = 1.0, idle: float = 0.0, power: float = 1.0) -> float:
         """By how much a warp's request takes longer because of others'. meets: of that, what the warp cannot avoid (None: as much as there are others, since they
-        come when it does not as long as there is room for that); idle: share of the time in which nobody comes, since all wait for the same."""
+        come when it does not as long as there is room for that; power: of that share); idle: share of the time in which nobody comes, since all wait for the same."""
         weight, mine = self._weight(at), self.there.get(warp, 0.0)
         others = min(OTHERS, max(0.0, self.all_of_them - mine) / weight / (cycles + (1 - idle) * _seen(at))) if cycles else 0.0
         took = cycles * (1 + others)
         self._there(warp, took * weight)
         self.busy += cycles
-        return (took - cycles) * min(1.0, others if meets is None else meets)
+        return (took - cycles) * min(1.0, others ** power if meets is None else meets)
 
     def average(self, at: float, warp: Any) -> float:
         """Share of the time before that a warp has had the unit."""
@@ -93,6 +108,8 @@ class Multiprocessor:
         self.products = Shared()         # who has the tensor core, on average
         self.mma = [Unit() for _ in range(4)]
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
+        self.holder: Any = None          # who hands over products one after the other, and who waits for that
+        self.held: list[Any] = []
         self.at_once = 0.0
         self.loaded = self.pushed = self.arrived = 0.0
         self.ahead = 0.0                 # cycles between k-blocks' loads and the end of the first wait for them, in all

@@ -57,6 +57,14 @@ def test_what_is_only_scaled_comes_last_and_sums_that_wait_for_nothing_cost_noth
     assert cycles(exponentials(20), scaled + read)[1] < 20, "what is stored is scaled under the exponentials"
 
 
+def test_sums_that_nothing_here_reads_take_a_slot_each():
+    """In the machine code of attention/forward_fp8.cu, PROMOTED, 64 multiply-adds behind a wait have 64 cycles."""
+    sums = " ".join(f"fma.rn.f32 %f{k}, %f{k}, %f98, %f{k + 32};" for k in range(32))
+    assert cycles(sums) == [32]
+    read = " ".join(f"st.shared.f32 [%r1], %f{k};" for k in range(32))
+    assert cycles(sums + read) == [64 * H200.number("issue_alone")]
+
+
 def test_nothing_passes_a_branch_and_a_loop_begins_when_all_before_it_has_begun():
     first, bra, second = exponentials(2), "@%p1 bra OUT; ", exponentials(2, 4)
     inside = "OUT: mov.u32 %r1, %r2;"
@@ -77,16 +85,16 @@ def test_a_loop_that_moves_data_within_shared_memory_waits_for_what_it_loads():
     assert looped == slots + latency + STORED + BACK > straight
 
 
-def beside(unit, part, cost, multiplies, products=True, turns=False, idle=0.0):
-    """Cycles of one warpgroup where others have a unit for a part of the time. products: whether the SM multiplies; turns: whether it takes turns with others;
+def beside(unit, part, cost, multiplies, products=2, turns=False, idle=0.0, followed=frozenset()):
+    """Cycles of one warpgroup where others have a unit for a part of the time. products: warpgroups that multiply; turns: whether it takes turns with others;
     idle: share of the time that it has waited."""
     found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
     for each in getattr(one, unit):
         each.used(1e5, part * sm_units.SEEN, "others")
-    if products:
-        one.products.used(0.0, 1e-9, "others")
+    for other in range(products):
+        one.products.used(0.0, 1e-9, other)
     one.idle.used(1e5, idle * sm_units.SEEN, (0, 0))
-    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies, turns=turns), one, 0, at=1e5)
+    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies, turns=turns, followed=followed), one, 0, at=1e5)
     found._compute(runner, cost, 4)
     return runner.at - 1e5
 
@@ -97,6 +105,7 @@ def test_warps_that_multiply_meet_others_less_often(multiplies, turns, share):
     for unit, cost in (("schedulers", Cost(issue=100, alone=150)), ("special", Cost(special=100, alone=150))):
         assert beside(unit, 0.3, cost, multiplies, turns=turns) == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
     assert beside("special", 0.6, Cost(special=100, alone=150), True) == pytest.approx(150 + 0.6 * 60, rel=0.02)
+    assert beside("special", 0.49, Cost(special=100, alone=150), True, followed=frozenset({1})) == pytest.approx(150 + 0.7 * 49, rel=0.02), "who goes before others"
 
 
 def test_others_are_met_in_the_time_in_which_nobody_waits():
@@ -108,8 +117,9 @@ def test_others_are_met_in_the_time_in_which_nobody_waits():
 @pytest.mark.parametrize("multiplies", [True, False])
 def test_a_warp_waits_for_others_at_the_pipe_of_half_the_lanes_of_an_sm_that_multiplies(multiplies):
     assert beside("alu", 0.5, Cost(alu=100, alone=150), multiplies) == pytest.approx(150 + 100 * 0.5, rel=0.02)
-    assert beside("alu", 0.5, Cost(alu=100, alone=150), multiplies, products=False) == pytest.approx(150, rel=0.02), "the pipe is through before the warp is"
-    assert beside("alu", 0.9, Cost(alu=100, alone=150), multiplies, products=False) == pytest.approx(190, rel=0.02)
+    assert beside("alu", 0.5, Cost(alu=100, alone=150), multiplies, products=1) == pytest.approx(150 + 100 * 0.5 ** 2, rel=0.02), "one, beside warps that move data"
+    assert beside("alu", 0.1, Cost(alu=100, alone=150), multiplies, products=0) == pytest.approx(150, rel=0.02), "the pipe is through before the warp is"
+    assert beside("alu", 0.9, Cost(alu=100, alone=150), multiplies, products=0) == pytest.approx(181, rel=0.02)
 
 
 def test_products_take_longer_the_more_copies_write_into_shared_memory():

@@ -93,12 +93,17 @@ def test_each_warp_that_waits_for_its_copies_waits_for_a_part_of_a_k_block():
     assert one.ahead == 250
 
 
-def test_what_attention_loads_comes_at_memorys_latency():
+def test_what_attention_loads_comes_at_memorys_latency_in_a_first_tile_and_in_part_later():
     launch = next(made for case in recorded.cases(("attention",), "h100") if "final D=64 causal" in case.name and (made := case.make()))
     found = estimating.sampled(planned(launch), "attention")
     assert found.wave.new and not found.wave.asked
-    assert chip.traffic(found, cut.progress(found), H100, 4.0).fresh == 1
-    assert chip.traffic(replace(found, wave=None), cut.progress(found), H100, 4.0).fresh == 0.25
+    moved = chip.traffic(found, cut.progress(found), H100, 4.0)
+    assert moved.fresh == 0.25, "of four tiles"
+    part = chip.Part(found, H100, [], 132, 1, cut.progress(found), 4.0)
+    number = H100.number
+    some, all_ = (part.memory(replace(moved, unique=share * moved.loaded)) for share in (0.05, 1.0))
+    assert some.late == pytest.approx(number("memory_late") + number("memory_follow") * 0.05) and all_.late == 1
+    assert replace(part, sample=replace(found, wave=None)).memory(moved).late == 0
     late = replace(H100, constants={**H100.constants, "tma_latency_memory": Constant(4000, "", "")})
     assert chip.simulate(found, late).cycles > chip.simulate(found, H100).cycles + 2 * 2000
 

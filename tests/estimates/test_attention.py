@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What attention taught the model: lanes that part and meet again, warps of a warpgroup as one, waits that ptxas moves, units that warps share in turn."""
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -186,13 +187,36 @@ def test_products_that_wait_for_no_softmax_begin_before_it(wide, early):
     ones = np.ones(1, np.float32)
     launch = attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, choice=choice, backend="emulator")
     steps = next(actor for actor in programs.programs(sampled(launch), H200) if actor.first == 4).steps
-    softmax = [at for at, step in enumerate(steps) if step[0] == programs.COMPUTE and step[1].special > 100][1:-1]
+    softmax = [at for at, step in enumerate(steps) if step[0] == programs.COMPUTE and step[1].special > 100][2:-2]
     before = [next(step[0] for step in reversed(steps[:at]) if step[0] in (T.COMMIT, T.PRODUCTS)) for at in softmax]
-    assert softmax and all((kind == T.COMMIT) is early for kind in before)
-    order = [opcode.split(".")[0] for opcode in inner_loop(launch)]
+    assert softmax and all((one != two) is early for one, two in itertools.pairwise(before)) and (T.COMMIT in before) is early, "and the wait is in the middle"
+    order = [opcode.split(".")[0] + "." * ("DEPBAR" in opcode) for opcode in inner_loop(launch)]
     exponentials = [place for place, opcode in enumerate(order) if opcode == "MUFU"]
     last = len(order) - 1 - order[::-1].index("QGMMA")
     assert (last > exponentials[0]) is early and last < exponentials[-1], "so has the machine code: under the exponentials, or before all of them"
+    wait = len(order) - 1 - order[::-1].index("WARPGROUP.")
+    assert sum(place < wait for place in exponentials) / len(exponentials) == pytest.approx(0.45 * early, abs=0.15 * early)
+
+
+@pytest.mark.parametrize("consumers, overlap, turns, several", [(2, 1, 0, True), (2, 1, 1, False), (2, 0, 0, False), (1, 1, 0, False)])
+def test_of_warpgroups_that_take_no_turns_one_hands_over_all_it_has_before_the_other(consumers, overlap, turns, several, monkeypatch):
+    (q, k, v), o, lse, starts = operands(np.uint16, 1024, d=64)
+    choice = attention.Forward(bn=128, consumers=consumers, overlap=overlap, turns=turns)
+    made = programs.programs(sampled(attention.forward(q, k, v, o, lse, starts, starts, choice=choice, backend="emulator")), H200)
+    who = [actor for actor in made if actor.multiplies]
+    assert [bool(actor.followed) for actor in who] == consumers * [several]
+    for actor in who if several else ():
+        places = [place for place, step in enumerate(actor.steps) if step[0] == T.WGMMA]
+        waits = [place for place, step in enumerate(actor.steps) if step[0] == T.PRODUCTS]
+        last = {max(place for place in places if place < wait) for wait in waits}
+        assert actor.followed.isdisjoint(last) and actor.followed < set(places), "behind the last of them it waits"
+    done: list[tuple[object, float]] = []
+    whole = sm_units.Multiprocessor.multiply
+    monkeypatch.setattr(sm_units.Multiprocessor, "multiply", lambda self, at, cycles, warp: done.append((warp, at)) or whole(self, at, cycles, warp))
+    chip.simulate(sampled(attention.forward(q, k, v, o, lse, starts, starts, choice=choice, backend="emulator")), H200, made)
+    turned = sum(one != two for (one, _), (two, _) in itertools.pairwise(done))
+    if several:
+        assert turned < len(done) / 8, "not one of each in turn"
 
 
 def test_a_cluster_whose_tiles_lie_at_the_ends_of_sequences_stands_for_none():

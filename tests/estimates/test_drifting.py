@@ -111,7 +111,8 @@ def test_what_an_sm_asks_for_before_it_waits_comes_late_since_all_sms_ask_at_onc
         there.append([run._fetch(one, 0.0, 1000, "tma") - H100.number("tma_latency_memory") for _ in range(4)])
     each = 1000 * (1 + H100.number("l2_dirty_share"))
     assert there[0] == pytest.approx([500, 1000, 1500, 2000], abs=1)
-    assert there[1] == pytest.approx([2 * each, 2.5 * each, 3 * each, 3 * each + 500], abs=1), "half of what the others take is in their way"
+    others = sm.TOGETHER * each
+    assert there[1] == pytest.approx([each + 2 * others, 2 * each + others, 3 * each, 3 * each + 500], abs=1), "most of what the others take is in their way"
 
 
 def test_lines_that_are_dirty_are_written_little_by_little_where_tiles_stand_for_all():
@@ -120,6 +121,21 @@ def test_lines_that_are_dirty_are_written_little_by_little_where_tiles_stand_for
     one, all_ = part.memory(moved), replace(part, sample=SimpleNamespace(cluster=1, apart=False, wave=None)).memory(moved)
     assert (one.first, all_.first) == (0.9, 0.0) and all_.share == 0.35 and all_.dirty == pytest.approx(moved.pushed / 132)
     assert one.share == pytest.approx(moved.pushed / 1e9) and one.share * 1e9 == pytest.approx(all_.dirty * 132), "as much in all"
+
+
+def test_loads_of_attention_take_as_long_as_memory_in_the_first_tile_and_less_later():
+    """All begin with the same blocks at once; later most of them find what others have brought."""
+    near, far, wait = (H100.number(name) for name in ("tma_latency_l2", "tma_latency_memory", "memory_crowd"))
+    memory, one = l2_and_memory.Memory(1e9, 1.0, 1.0, 1.0, cold=1000, late=0.25, crowd=wait), sm_units.Multiprocessor()
+    run = sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)
+    assert [run._fetch(one, 0.0, 500, "tma") for _ in range(4)] == pytest.approx([far + wait] * 2 + [near + 0.25 * (far - near)] * 2, abs=1)
+    pushed = []
+    for crowd in (wait, 0.0):
+        memory, one = l2_and_memory.Memory(1e9, 1.0, 1.0, 1.0, missed=0.5, cold=1000, dirty=1e9, share=0.1, crowd=crowd), sm_units.Multiprocessor()
+        for _ in range(3):
+            sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)._fetch(one, 0.0, 500, "tma")
+        pushed.append(one.pushed)
+    assert pushed == pytest.approx([250 + 250 + 25, 3 * 25]), "and what is dirty goes first"
 
 
 def test_loads_of_attention_wait_where_memory_is_full():
