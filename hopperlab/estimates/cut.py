@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from .sample import Sample
     from .sm import Simulation
 
-UNEVEN = 1.1                 # times as many bytes a tile, from which on writers differ by more than where the sample was cut
-
 
 def stored(actor: Actor) -> float:
     """Bytes that an actor writes to global memory."""
@@ -97,9 +95,8 @@ def wanted(sample: Sample, actors: list[Actor]) -> float:
 
 
 def uneven(sample: Sample, actors: list[Actor]) -> bool:
-    """Whether tiles were seen that some writers had no part in and of which others wrote less, or as less than lines: those at the end of a sequence of attention."""
-    counts, each = zip(*((count, written / count) for _, count, written in tiles(actors)), strict=True)
-    return sample.tiles > 0 and len(set(counts)) > 1 and max(each) > UNEVEN * min(each)
+    """Whether, where it is known how many tiles there are, writers were seen to end not as many as others: of those at a sequence's end of attention some have no part."""
+    return sample.tiles > 0 and len({count for _, count, _ in tiles(actors)}) > 1
 
 
 def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int) -> float:

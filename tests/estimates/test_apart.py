@@ -142,3 +142,14 @@ def test_a_launch_that_drifts_for_a_time_takes_a_part_of_each():
     found = chip.mixed(near, far, 0.25)
     assert found.cycles == 1250 and found.traffic.unique == pytest.approx(27.5)
     assert found.busy.wgmma == pytest.approx(0.4 * 0.6 + 0.2 * 0.4) and found.busy.memory == pytest.approx(0.6 * 10 + 0.4 * 40)
+
+
+def test_of_tiles_in_which_a_warpgroup_has_no_part_the_others_tell_the_pace():
+    """At a sequence's end, where a tile has fewer rows than there are warpgroups: e4m3 with heads of 256 at a length of 3515 came out 30 per cent too slow."""
+    def writes(first, count):
+        return Actor(0, first, 4, [(T.WGMMA, 0, 4), (T.STORE, -1, 1000, 4)] * count + [(T.WGMMA, 0, 4)], multiplies=True)
+    actors = [writes(4, 4), writes(8, 3)]
+    marks = {(0, 0, 4): [124.0, 236.0, 349.0, 431.0], (0, 0, 8): [125.0, 237.0, 437.0]}
+    ends = SimpleNamespace(tile_marks=marks, tile_ends=[at for some in marks.values() for at in some])
+    known = SimpleNamespace(done=1.0, wave=None, asked=0, tiles=6.8)
+    assert cut.extrapolated(ends, actors, known, 1) == pytest.approx(431 + 3 * (431 - 124) / 3)
