@@ -102,7 +102,7 @@ def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bo
     """The same in sums, with what memory brings. rounds: waves of tiles; apart: CTAs have drifted apart; near: as in `merged`."""
     arrays, stored = amounts(sample, share, ended)
     unique = missed(arrays, stored, sample.wave, board, rounds, apart, sample.trace.in_step)
-    fresh = 1 / max(1.0, rounds)
+    fresh = 1.0 if sample.apart and sample.whole and sample.lengths is None else 1 / max(1.0, rounds)
     loaded = {address: n for address, (n, _) in arrays.items()}
     return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, merged(sample, loaded, board, rounds, near))
 
