@@ -85,7 +85,7 @@ _FITTED = {
     "l2_wait": (506, "cycles", "fitted: a load's wait in an L2 that is fully used"),
     "store_parts": (1.9, "times", "benchmarks/rows_and_stores.py on an H100, 132 SMs beside 4: lanes' stores of parts of sectors"),
     "memory_crowd": (700, "cycles", "fitted on marks of the clock in attention/*.cu (H200): a load's wait in its first tile, where all SMs ask for the same at once"),
-    "memory_late": (0.5, "share", "fitted (draws of attention, one consumer): of memory's latency beyond the L2's, what a later load waits, for what others have brought,"),
+    "memory_late": (0.5, "share", "fitted (draws of attention, one consumer): of memory's latency beyond the L2's, what later loads wait for what others have brought,"),
     "memory_follow": (4, "share", "fitted (the same): and how much more for each that memory brings itself"),
     "store_parts_apart": (1.6, "times", "fitted (benchmarks/blocks_and_tiles.py): the same of attention, whose tiles end at different times"),
     "l2_row": (81, "bytes", "benchmarks/rows_and_stores.py on an H100, rows of 64 and of 128 bytes: what a row of a box takes of the L2's time, at least"),

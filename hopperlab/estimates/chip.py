@@ -197,8 +197,8 @@ class Part:
                        dirty=moved.pushed / active, share=moved.share, rows=l2_share(board, active), steps=steps)
         if wave is None or not self.sample.apart or self.sample.whole and self.sample.lengths is None:
             return found
-        return replace(found, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed),
-                       crowd=number("memory_crowd"))
+        return replace(found, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, crowd=number("memory_crowd"),
+                       late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed))
 
     def traffic(self, apart: bool = False, near: float = 1.0) -> Traffic:
         """What it moves."""

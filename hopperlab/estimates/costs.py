@@ -100,12 +100,11 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
             issued, special, piece, back = 0.0, max(special, done), (), None
         for one in piece:
             cost = one.cost
-            apart = one.sums and read.isdisjoint(one.writes)
-            least += cost.issue if apart else one.least
-            if apart:
-                idle = ready.keys().isdisjoint(one.reads)
+            if one.sums and read.isdisjoint(one.writes):
+                idle, least = ready.keys().isdisjoint(one.reads), least + cost.issue
                 issued, behind = issued + idle * cost.issue, behind + (not idle) * cost.issue
                 continue
+            least += one.least
             start = max(turned, max((ready.get(name, 0.0) for name in one.reads), default=0.0))
             last = max(last, start)
             if one.turns:

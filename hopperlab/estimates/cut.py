@@ -95,7 +95,7 @@ def wanted(sample: Sample, actors: list[Actor]) -> float:
 
 
 def uneven(sample: Sample, actors: list[Actor]) -> bool:
-    """Whether, where it is known how many tiles there are, writers were seen to end not as many as others: of those at a sequence's end of attention some have no part."""
+    """Whether some writers were seen to end fewer tiles than others, where it is known how many there are: at a sequence's end of attention some have no part."""
     return sample.tiles > 0 and len({count for _, count, _ in tiles(actors)}) > 1
 
 

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 class Memory:
     """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
     missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory, at first;
-    waited: cycles a load waits where others load as well; dirty: bytes that memory has to write because lines that come in push them out; share: of what comes in, as long as there are any;
-    pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer cycles away where SMs slow down; rows: as l2, where rows of boxes take
-    longer than their bytes, whatever the L2 is asked for (0: as l2); steps: as missed, of STEP bytes after STEP bytes of an SM, where they differ;
+    waited: cycles a load waits where others load as well; dirty: bytes that memory has to write because lines that come in push them out;
+    share: of what comes in, as long as there are any; pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer
+    cycles away where SMs slow down; rows: as l2, where rows of boxes take longer than their bytes, whatever the L2 is asked for (0: as l2);
+    steps: as missed, of STEP bytes after STEP bytes of an SM, where they differ;
     queued: cycles that a load waits in memory beside its latency there; first: as missed, of what an SM asks for before it waits for anything, where that comes at once
     with what all others ask for (0: as the rest); crowd: cycles that what is `cold` waits beside that, where all SMs ask for the same at once, and lines that it pushes
     out are all dirty (0: they do not); late: of memory's latency beyond the L2's, what everything else waits."""

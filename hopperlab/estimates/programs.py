@@ -33,7 +33,8 @@ SLIVER = 2.0         # issue slots of an arrival itself
 @dataclass
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
-    multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once; output: what cut.py makes of them."""
+    multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once;
+    output: what cut.py makes of them."""
 
     slot: int
     first: int

@@ -207,27 +207,29 @@ class Simulation:
         if takes is None:
             info = self.operations(step[1]).info
             takes = self.products_take[step[1]] = self.board.wgmma_cycles(info.n, bool(info.rs))
-        cycles = takes * step[-1] / 4 * runner.sm.fed(runner.at, self.numbers["wgmma_fed"], self.numbers["fed_bytes"])
+        cycles = takes * step[-1] / 4 * sm.fed(runner.at, self.numbers["wgmma_fed"], self.numbers["fed_bytes"])
         if runner.worked > WORKED and "wgmma" not in runner.open and not runner.groups.get("wgmma"):
             cycles += self.numbers["wgmma_anew"] * step[-1] / 4
         runner.worked = 0.0
         start = max(runner.at, runner.handed)
-        end = runner.sm.multiply(start, cycles, (runner.place, runner.actor.first))
+        end = sm.multiply(start, cycles, (runner.place, runner.actor.first))
         runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
         runner.handed = start + self.numbers["wgmma_issue"]                 # until then it computes what describes the next one's operands
         runner.at = max(start + self.numbers["wgmma_handed"], end - self.numbers["wgmma_ahead"])
         sm.holder = runner if self._goes_on(runner) else None
-        if sm.holder is None:
-            for other in sm.held:
-                other.at = max(other.at, runner.at)
-                self._push(other)
-            sm.held.clear()
+        while sm.holder is None and sm.held:
+            other = sm.held.pop(0)
+            other.at = max(other.at, runner.at)
+            self._push(other)
         return True
 
     def _goes_on(self, runner: Runner) -> bool:
         """Whether more products follow that nothing keeps waiting: a scheduler stays with the warp that it is at, so that others hand over theirs afterwards."""
-        between = takewhile(lambda step: step[0] != T.WGMMA, islice(runner.actor.steps, runner.step + 1, None)) if runner.step in runner.actor.followed else None
-        return between is not None and all(len(self._barrier((runner.copy, step[2]), self.counts.get(step[2], 1)).done) >= step[3] for step in between if step[0] == T.WAIT)
+        if runner.step not in runner.actor.followed:
+            return False
+        between = takewhile(lambda step: step[0] != T.WGMMA, islice(runner.actor.steps, runner.step + 1, None))
+        waits = [(self.barriers.get((runner.copy, step[2])), step[3]) for step in between if step[0] == T.WAIT]
+        return all(phases == 0 or barrier is not None and len(barrier.done) >= phases for barrier, phases in waits)
 
     def commit(self, runner: Runner, step: Step) -> bool:
         """A group is closed."""

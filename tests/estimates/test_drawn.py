@@ -101,15 +101,15 @@ def test_counted_launches_are_those_of_a_draw(name):
 
 @pytest.mark.parametrize("causal, length", [(False, 512), (True, 512), (False, 2048)])
 def test_memory_brings_for_attention_what_was_counted(causal, length, capsys, monkeypatch, tmp_path):
-    """The middle one of an H100's launches of each, as are its cycles and its clock."""
+    """The three middle ones of an H100's launches of each, as are their cycles and clocks, on average."""
     rows = [row for name in COUNTED if name.startswith("attention/h100") for row in counted.rows_of(counted.COUNTED / f"{name}.json")]
     alike = sorted((row for row in rows if (row["causal"], row["length"], row["type"]) == (causal, length, "bf16")), key=lambda row: row["read"])
     monkeypatch.setattr(counted, "COUNTED", tmp_path)
-    drawn.write(tmp_path / "attention" / "h100_1.json", [alike[len(alike) // 2]])
+    drawn.write(tmp_path / "attention" / "h100_1.json", alike[len(alike) // 2 - 1:len(alike) // 2 + 2])
     counted.main(["attention/h100_1"])
     said = capsys.readouterr().out.splitlines()[-1]
     off = [float(part.split()[1].rstrip("%")) for part in said.partition("launches, ")[2].split(", ")[::2]]
-    assert said.startswith("attention/h100_1: 1 launches, bytes ") and off[0] < 15 and off[1] < 15 and off[2] < 5, said
+    assert said.startswith("attention/h100_1: 3 launches, bytes ") and off[0] < 15 and off[1] < 12 and off[2] < 5, said
 
 
 def test_counts_that_are_not_there_are_an_error(capsys):
