@@ -141,7 +141,7 @@ class Simulation:
             if special:
                 later += sm.special[part].later(at, special, who, meets, idle, power)
             if alu:
-                wait = sm.alu[part].later(at, alu, who, 1.0 if len(sm.products.there) > 1 else None, idle)
+                wait = sm.alu[part].later(at, alu, who, None if runner.actor.multiplies and len(sm.products.there) == 1 else 1.0, idle)
                 end, later = max(end, at + alu + wait), later + wait * sm.products.used_at_all
             latest = max(latest, later)
             if tensor:
