@@ -143,9 +143,12 @@ class Heard(Drawing):
         for told in self.told.values():
             numbers = np.concatenate([np.arange(number, number + len(slots)) for _, number, slots, _ in told])
             starts = [np.concatenate(each).astype(np.int64) for each in zip(*(starts for *_, starts in told), strict=True)]
-            parts.append(np.stack([numbers, np.concatenate([slots for _, _, slots, _ in told]), *box_spans(told[0][0], starts)]))
-        numbers, slots, places, nbytes, whole = np.concatenate(parts, axis=1)
-        order = np.lexsort((numbers, slots))
+            parts.append((numbers, np.concatenate([slots for _, _, slots, _ in told]), *box_spans(told[0][0], starts)))
+        numbers, slots, places, nbytes, whole = map(np.concatenate, zip(*parts, strict=True))
+        turn = np.full(self.number, -1)
+        turn[numbers] = np.arange(len(numbers))
+        order = turn[turn >= 0]
+        order = order[in_order(slots[order])]
         kept = np.bincount(slots, minlength=len(self.counts))
         return Loads(self.counts, kept, places[order], nbytes[order].astype(float), whole[order].astype(float), self._tiles(kept))
 
@@ -220,32 +223,48 @@ def missed(found: Loads, half: float, step: float, stored: float = 0.0, cluster:
     count = int(turns[-1]) + 1
     sides = np.random.default_rng(1).permutation(-(-len(found.kept) // cluster))[np.arange(len(found.kept)) // cluster] % 2
     side = np.repeat(sides, found.kept)[order]
-    last, theirs = _last(places, turns), [np.flatnonzero(side == one) for one in (0, 1)]
-    mine = [_last(places[those], turns[those]) for those in theirs]
-    written = stored / 2 / count                                # by each half, a turn
+    same, theirs = in_order(places), [np.flatnonzero(side == one) for one in (0, 1)]
+    last = _last(places, turns, same)
+    mine = [_last(places, turns, same[side[same] == one])[those] for one, those in enumerate(theirs)]
     different = _different(turns, last, nbytes, count)
     sets = [(different + _different(turns[those], since, nbytes[those], count)) / 2 for those, since in zip(theirs, mine, strict=True)]
-
-    def gone(one: int, at: NDArray[Any], since: NDArray[Any]) -> NDArray[Any]:
-        """Chance that in turn `at` the half `one` has no line any more that it was asked for last in turn `since`, -1: never."""
-        fresh = sets[one][at, since + 1] - sets[one][np.maximum(since, 0), since + 1] + written * (at - since)
-        found: NDArray[Any] = np.where(since < 0, 1.0, np.interp(fresh / half, *_SETS))
-        return found
+    gone = [_gone(each, half, stored / 2 / count) for each in sets]
     came = np.empty(len(order))
     for one, those, since in zip((0, 1), theirs, mine, strict=True):
-        at, before_all = turns[those], last[those]
-        came[those] = nbytes[those] * (gone(one, at, before_all) + gone(1 - one, at, before_all) * gone(one, at, since)) / 2
+        here = gone[one].ravel()
+        at = turns[those] * (count + 1) + 1
+        before_all = at + last[those]
+        came[those] = nbytes[those] * (here[before_all] + gone[1 - one].ravel()[before_all] * here[at + since]) / 2
     steps = (before / step).astype(np.int64)
     return np.bincount(steps, nbytes), np.bincount(steps, came)
 
 
-def _last(places: NDArray[Any], turns: NDArray[Any]) -> NDArray[Any]:
-    """The turn in which each place was asked for before, -1 for never."""
-    same = np.argsort(places, kind="stable")
-    again = np.flatnonzero(places[same[1:]] == places[same[:-1]])
+def in_order(keys: NDArray[Any]) -> NDArray[Any]:
+    """Where whole numbers stand, the least first, of equal ones the first: 16 bits at a time, which NumPy sorts without comparing them."""
+    left = keys - keys.min()
+    left //= max(1, int(np.gcd.reduce(left)))
+    order = np.argsort((left & 0xFFFF).astype(np.uint16), kind="stable")
+    while left.max() >> 16:
+        left >>= 16
+        order = order[np.argsort((left & 0xFFFF).astype(np.uint16)[order], kind="stable")]
+    return order
+
+
+def _last(places: NDArray[Any], turns: NDArray[Any], same: NDArray[Any]) -> NDArray[Any]:
+    """The turn in which each place was asked for before, -1 for never. same: those to look at, by place, one after the other of the same place."""
+    sorted_places = places[same]
+    again = np.flatnonzero(sorted_places[1:] == sorted_places[:-1])
     last = np.full(len(turns), -1)
     last[same[again + 1]] = turns[same[again]]
     return last
+
+
+def _gone(different: NDArray[Any], half: float, written: float) -> NDArray[Any]:
+    """[turn, 1 + before]: chance that in a turn a half of the L2, of so many bytes, has no line any more that it was asked for last in the turn `before`, -1: never.
+    different: bytes of these that came to it until then (`_different`); written: bytes that come with each turn beside them."""
+    count = len(different)
+    fresh = different[:, 1:] - np.diagonal(different, 1) + written * (np.arange(count)[:, None] - np.arange(count))
+    return np.hstack((np.ones((count, 1)), np.interp(fresh / half, *_SETS)))
 
 
 def _different(turns: NDArray[Any], last: NDArray[Any], nbytes: NDArray[Any], count: int) -> NDArray[Any]:

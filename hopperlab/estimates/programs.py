@@ -185,7 +185,8 @@ class Pricer:
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
         self.counts, self.board = sample.counts, board.having(store_parts=board.number("store_parts_apart")) if sample.apart else board
         self._known: dict[tuple[int, int], tuple[Cost, list[Priced]]] = {}
-        self._alone: dict[tuple[tuple[int, int], ...], list[float]] = {}
+        self._merged: dict[tuple[tuple[tuple[int, int], ...], int], list[Step]] = {}
+        self._computed: dict[tuple[int, int, int], list[Step]] = {}
         self.labels = sample.machine.translation.function.labels
         self._joins = {self.labels[self.body[at].operands[0].name] for at in range(len(self.body)) if self._turns(at)}
 
@@ -200,11 +201,8 @@ class Pricer:
 
     def alone(self, spans: tuple[tuple[int, int], ...]) -> list[float]:
         """How long a warp takes for instructions that stand together, if it meets no other: by span of them."""
-        known = self._alone.get(spans)
-        if known is None:
-            again = [BACK if after[0] <= before[0] else 0.0 if after[0] in self._joins else None for before, after in pairwise(spans)]
-            known = self._alone[spans] = alone([self.piece(*span)[1] for span in spans], [*again, None], self.board)
-        return known
+        again = [BACK if after[0] <= before[0] else 0.0 if after[0] in self._joins else None for before, after in pairwise(spans)]
+        return alone([self.piece(*span)[1] for span in spans], [*again, None], self.board)
 
     def _turns(self, at: int) -> bool:
         """Whether an instruction is a branch in the machine code, too."""
@@ -213,10 +211,6 @@ class Pricer:
             return False
         skipped = self.body[at + 1:self.labels[branch.operands[0].name]]
         return sum(PRECISE if precise(i) else 1 for i in skipped) > PREDICATED or any(i.op == "bra" and i.guard is not None for i in skipped)
-
-    def commits(self, start: int, end: int) -> int:
-        """wgmma.commit_group among them."""
-        return sum(i.op == "wgmma" and i.mods[0] == "commit_group" for i in self.body[start:end])
 
     def steps(self, merged: list[tuple[Step, int]]) -> list[Step]:
         """Entries as steps: what is computed before an event stands before it."""
@@ -264,15 +258,22 @@ class Pricer:
             if not computes:
                 out.extend(some)
                 continue
-            mine, first = list(some), len(out)
-            for (_, cost, *_), cycles in zip(mine, self.alone(tuple(step[2] for step in mine)), strict=True):
-                cost = replace(cost, alone=cycles)
-                begins = len(out) == first or cost.stored and not 0 < out[-1][1].stored <= STORED
-                if not begins and (out[-1][1].issue + cost.issue < PIECE or cycles < max(cost.issue, cost.alu, cost.special)):
-                    out[-1] = (COMPUTE, out[-1][1] + cost, warps)
-                else:
-                    out.append((COMPUTE, cost, warps))
+            out.extend(self._one_after_the_other(tuple(step[2] for step in some), warps))
         return out
+
+    def _one_after_the_other(self, spans: tuple[tuple[int, int], ...], warps: int) -> list[Step]:
+        """What the same warps compute without anything between, in pieces."""
+        known = self._merged.get((spans, warps))
+        if known is None:
+            known = self._merged[spans, warps] = []
+            for span, cycles in zip(spans, self.alone(spans), strict=True):
+                cost = replace(self.piece(*span)[0], alone=cycles)
+                begins = not known or cost.stored and not 0 < known[-1][1].stored <= STORED
+                if not begins and (known[-1][1].issue + cost.issue < PIECE or cycles < max(cost.issue, cost.alu, cost.special)):
+                    known[-1] = (COMPUTE, known[-1][1] + cost, warps)
+                else:
+                    known.append((COMPUTE, cost, warps))
+        return known
 
     def _early(self, out: list[Step], floor: int) -> int:
         """Where ptxas puts a wait for products: as early as it may, over arithmetic that does not use them, but over no memory and no branch. The machine code of
@@ -315,11 +316,13 @@ class Pricer:
     def _compute(self, out: list[Step], start: int, end: int, warps: int) -> None:
         if start >= end:
             return
-        cost, runs = self.piece(start, end)
-        if cost.issue or cost.chain or any(one.turns for one in runs):
-            out.append((COMPUTE, cost, (start, end), warps))
-        for _ in range(self.commits(start, end)):
-            out.append((T.COMMIT, -1, "wgmma", warps))
+        known = self._computed.get((start, end, warps))
+        if known is None:
+            cost, runs = self.piece(start, end)
+            known = [(COMPUTE, cost, (start, end), warps)] if cost.issue or cost.chain or any(one.turns for one in runs) else []
+            known += [(T.COMMIT, -1, "wgmma", warps)] * sum(i.op == "wgmma" and i.mods[0] == "commit_group" for i in self.body[start:end])
+            self._computed[start, end, warps] = known
+        out.extend(known)
 
 
 def _sliver(before: Step, step: Step, after: Step) -> bool:

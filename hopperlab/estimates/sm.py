@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 from . import trace as T
@@ -17,7 +18,7 @@ from .programs import COMPUTE, Actor, asked_at_once
 from .together import STEP
 from .trace import Step
 from .l2_and_memory import Memory
-from .sm_units import NEVER, Barrier, Multiprocessor
+from .sm_units import NEVER, Barrier, Multiprocessor, later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ WORKED = 64.0                # issue slots of a warp between products, from whic
 
 @dataclass
 class Runner:
-    """An actor as it runs on an SM. place: of its CTA among those there; open: when what is open is done, by kind; groups, reads: when what was committed is done, and
+    """An actor as it runs on an SM. place: of its CTA among those there; part: of the SM that its first warp is on; open: when what is open is done, by kind; groups, reads: when what was committed is done, and
     when its copies to shared memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next one."""
 
     actor: Actor
@@ -37,6 +38,7 @@ class Runner:
     copy: int
     at: float = 0.0
     place: int = 0
+    part: int = 0
     step: int = 0
     open: dict[Any, float] = field(default_factory=dict)
     groups: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
@@ -48,6 +50,9 @@ class Runner:
     handed: float = 0.0
     wrote: bool = False
     over: bool = False
+
+    def __post_init__(self) -> None:
+        self.who = self.place, self.actor.first
 
 
 class Simulation:
@@ -88,7 +93,7 @@ class Simulation:
         if not sm.loaded:
             sm.at_once += sum(map(asked_at_once, mine))
         for actor in mine:
-            self._push(Runner(actor, sm, copy, at, place))
+            self._push(Runner(actor, sm, copy, at, place, (actor.first + place * self.warps) % 4))
 
     def _push(self, runner: Runner) -> None:
         self.stamp += 1
@@ -108,7 +113,8 @@ class Simulation:
             if heap and runner.at > heap[0][0]:
                 self._push(runner)
                 return
-            self.latest = max(self.latest, runner.at)
+            if runner.at > self.latest:
+                self.latest = runner.at
             step = steps[runner.step]
             kind = step[0]
             if kind == COMPUTE:
@@ -127,25 +133,26 @@ class Simulation:
 
     # --- instructions -----------------------------------------------------------------------------------------------
     def _compute(self, runner: Runner, cost: Any, warps: int) -> None:
-        sm, at, first, numbers = runner.sm, runner.at, runner.actor.first, self.numbers
-        issue, tensor, alu, special = cost.issue, cost.tensor, cost.alu, cost.special
+        sm, at, who, numbers = runner.sm, runner.at, runner.who, self.numbers
+        issue, tensor, alu, special, alone = cost.issue, cost.tensor, cost.alu, cost.special, cost.alone
         runner.worked += issue
-        latest, end, who, moved = 0.0, at, (runner.place, first), runner.place * self.warps
-        slower = sm.slower(at, cost.alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
-        alu, special, alone = alu + slower[0], special + slower[1], cost.alone + sum(slower)
-        meets, idle = None if runner.actor.multiplies else 1.0, sm.idle.average(at, who)
+        sm.lately.move(at)
+        if cost.stays or special:
+            slower = sm.slower(at, alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
+            alu, special, alone = alu + slower[0], special + slower[1], alone + sum(slower)
+        meets, idle = None if runner.actor.multiplies else 1.0, sm.idle.average(who)
         meets, power = numbers["meets"] if runner.actor.turns else meets, FOLLOWED if runner.actor.followed else 1.0
-        for k in range(first, first + min(4, warps)):
-            part = (k + moved) % 4
-            later = sm.schedulers[part].later(at, issue, who, meets, idle, power)
-            if special:
-                later += sm.special[part].later(at, special, who, meets, idle, power)
-            if alu:
-                wait = sm.alu[part].later(at, alu, who, None if runner.actor.multiplies and len(sm.products.there) == 1 else 1.0, idle)
-                end, later = max(end, at + alu + wait), later + wait * sm.products.used_at_all
-            latest = max(latest, later)
-            if tensor:
-                end = max(end, sm.mma[part].serve(at, tensor) - numbers["mma_ahead"])
+        parts, end = slice(runner.part, runner.part + (warps if warps < 4 else 4)), at
+        more = later(sm.schedulers[parts], issue, who, meets, idle, power)
+        if special:
+            more = list(map(add, more, later(sm.special[parts], special, who, meets, idle, power)))
+        if alu:
+            waits = later(sm.alu[parts], alu, who, None if runner.actor.multiplies and len(sm.products.there) == 1 else 1.0, idle)
+            end = max(end, at + alu + max(waits))
+            more = list(map(add, more, waits)) if sm.products.used_at_all else more
+        for unit in sm.mma[parts] if tensor else ():
+            end = max(end, unit.serve(at, tensor) - numbers["mma_ahead"])
+        latest = max(more)
         end = max(end, at + latest + alone)
         if cost.port:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
@@ -212,7 +219,7 @@ class Simulation:
             cycles += self.numbers["wgmma_anew"] * step[-1] / 4
         runner.worked = 0.0
         start = max(runner.at, runner.handed)
-        end = sm.multiply(start, cycles, (runner.place, runner.actor.first))
+        end = sm.multiply(start, cycles, runner.who)
         runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
         runner.handed = start + self.numbers["wgmma_issue"]                 # until then it computes what describes the next one's operands
         runner.at = max(start + self.numbers["wgmma_handed"], end - self.numbers["wgmma_ahead"])
@@ -349,7 +356,8 @@ class Simulation:
         if phases > 0:
             before, runner.at = runner.at, max(runner.at, barrier.done[phases - 1] + latency)
             if runner.actor.multiplies:
-                runner.sm.idle.used(before, runner.at - before, (runner.place, runner.actor.first))
+                runner.sm.lately.move(before)
+                runner.sm.idle.used(runner.at - before, runner.who)
             runner.sm.took(barrier.since.pop(phases - 1, NEVER), runner.at)
         return True
 

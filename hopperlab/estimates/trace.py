@@ -43,8 +43,8 @@ PRODUCTS = 14        # (PRODUCTS, index, pending): wgmma.wait_group
 MOST_ENTRIES = 30_000  # blocks that warps of a sample run, at least, before the rest is taken to go on as it went,
 NO_TILES = 2           # times as many of kernels without wgmma, where it is not known which tiles were done,
 FURTHEST = 24          # and at most
-TILES = 3              # tiles of each warp that writes, before a sample is cut,
-LONG = 6               # one fewer where they take so many times as many blocks
+TILES = 2              # tiles of each warp that writes, before a sample is cut
+LONG = 6               # times as many blocks, after which one fewer is enough of tiles that are shared along k
 MOST_ALONE = 1_000_000  # work (emulator/observe/work.py) of a sample that neither uses wgmma nor has written anything, before it is cut if it may be there,
 FURTHER = 3             # and at least so many times as much for its CTAs in all, that it may
 MARK = 16            # (MARK,): half of what an actor does (programs.py)
@@ -158,7 +158,7 @@ class Recorder(Listener):
         if self.early and self.worked > MOST_ALONE and not (self.multiplies or self.tiles):
             raise Enough
         seen = (max if self.enough > TILES else min)(self.tiles.values(), default=0)
-        enough = self.enough - (self.runs > LONG * self.most)
+        enough = self.enough - (self.enough > TILES and self.runs > LONG * self.most)
         if self.runs > self.most and (self.runs > FURTHEST * self.most or (seen >= enough if self.multiplies else self.runs > NO_TILES * self.most)):
             raise Enough
 

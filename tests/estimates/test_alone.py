@@ -89,11 +89,12 @@ def beside(unit, part, cost, multiplies, products=2, turns=False, idle=0.0, foll
     """Cycles of one warpgroup where others have a unit for a part of the time. products: warpgroups that multiply; turns: whether it takes turns with others;
     idle: share of the time that it has waited."""
     found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
-    for each in getattr(one, unit):
-        each.used(1e5, part * sm_units.SEEN, "others")
     for other in range(products):
-        one.products.used(0.0, 1e-9, other)
-    one.idle.used(1e5, idle * sm_units.SEEN, (0, 0))
+        one.products.used(1e-9, other)
+    one.lately.move(1e5)
+    for each in getattr(one, unit)[:4]:
+        each.used(part * sm_units.SEEN, "others")
+    one.idle.used(idle * sm_units.SEEN, (0, 0))
     runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies, turns=turns, followed=followed), one, 0, at=1e5)
     found._compute(runner, cost, 4)
     return runner.at - 1e5

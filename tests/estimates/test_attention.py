@@ -87,18 +87,33 @@ def test_traces_that_part_are_woven_together():
     assert programs._whole_warps(named) == [other, (T.NAMED, 4, 1, 32, 128), (T.NAMED_WAIT, 4, 1, 1)]
 
 
+def asked(unit, at, cycles, warp, **how):
+    """By how much a warp's request at a time takes longer."""
+    unit.lately.move(at)
+    return sm_units.later([unit], cycles, warp, **how)[0]
+
+
 def test_requests_take_longer_by_as_much_as_others_are_there():
-    alone, both, long_ago = sm_units.Shared(), sm_units.Shared(), sm_units.Shared()
-    assert all(alone.later(at, 100.0, "a") == 0 for at in range(0, 4000, 400)) and alone.busy == 1000
-    late = [both.later(at + start, 100.0, warp) for at in range(0, 20_000, 400) for start, warp in ((0, "a"), (200, "b"))]
+    alone, both, full, crowd, long_ago = (sm_units.Shared(sm_units.Lately()) for _ in range(5))
+    assert all(asked(alone, at, 100.0, "a") == 0 for at in range(0, 4000, 400)) and alone.busy == 1000
+    late = [asked(both, at + start, 100.0, warp) for at in range(0, 20_000, 400) for start, warp in ((0, "a"), (200, "b"))]
     assert 100 / 4 * 0.9 < late[-1] < 100 / 3, "each is there a quarter of the time, and a bit more because of the other"
-    full = sm_units.Shared()
-    last = [full.later(at, 100.0, warp) for at in range(0, 40_000, 200) for warp in ("a", "b")][-1]
+    last = [asked(full, at, 100.0, warp) for at in range(0, 40_000, 200) for warp in ("a", "b")][-1]
     assert 90 < last < 110, "who is always there halves the pace"
-    crowd = sm_units.Shared()
-    assert max(crowd.later(at, 100.0, warp) for at in range(0, 40_000, 200) for warp in range(9)) == 100 * sm_units.OTHERS
-    long_ago.later(0.0, 1000.0, "a")
-    assert long_ago.later(1e9, 100.0, "b") < 1e-6 and long_ago.since == 1e9 and long_ago.busy == 1100
+    assert max(asked(crowd, at, 100.0, warp) for at in range(0, 40_000, 200) for warp in range(9)) == 100 * sm_units.OTHERS
+    asked(long_ago, 0.0, 1000.0, "a")
+    assert asked(long_ago, 1e9, 100.0, "b") < 1e-6 and long_ago.lately.since == 1e9 and long_ago.busy == 1100
+
+
+def test_parts_of_an_sm_are_asked_each_for_itself():
+    """One warp more on the second of four, and what all four are then asked for together, each as if it were asked alone."""
+    one = sm_units.Multiprocessor()
+    one.lately.move(5000.0)
+    one.schedulers[1].used(1000.0, "loads")
+    four = sm_units.later(one.schedulers[3:7], 100.0, "multiplies")
+    assert four[2] > 0 and four[0] == four[1] == four[3] == 0, "from the fourth on, the second is the third of them"
+    assert [unit.busy for unit in one.schedulers[:4]] == [100.0] * 4 and one.schedulers[0] is one.schedulers[4]
+    assert sm_units.later(one.schedulers[:2], 0.0, "nothing") == [0.0, 0.0]
 
 
 def computed(steps, tensor=0.0):

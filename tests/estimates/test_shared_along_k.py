@@ -132,6 +132,12 @@ def test_loads_are_followed_through_an_l2_that_gives_up_what_was_not_asked_for_l
     assert order.missed(there, 3 * STEP, STEP, stored=40 * STEP)[1][2] > 0.9 * STEP, "what is written takes room, too"
 
 
+@pytest.mark.parametrize("most, step", [(1, 1), (300, 1), (1 << 20, 2048), (1 << 40, 3)])
+def test_whole_numbers_in_order_are_as_a_stable_sort_has_them(most, step):
+    keys = np.random.default_rng(20261128).integers(-most, most + 1, 5000) * step
+    assert (order.in_order(keys) == np.argsort(keys, kind="stable")).all()
+
+
 def test_what_is_expected_is_what_two_halves_bring():
     """Beside an L2 of two halves, each of sets of WAYS lines of which the least recent goes: its own lines, and copies of the other's that its SMs ask for."""
     rng, ctas, each = np.random.default_rng(20261128), 6, 3000
