@@ -15,7 +15,7 @@ from .draws import Lengths, line, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, programs
-from .l2_and_memory import Memory, dram_share, l2_share, outside_share
+from .l2_and_memory import Memory, dram_share, l2_share, outside_share, serving
 from .sm import Simulation
 from .trace import LOAD
 from .sm_units import NEVER, Multiprocessor
@@ -276,6 +276,10 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         idle, _ = chip.run(moved, replace(memory, l2=board.number("tma_bytes"), rows=0.0, waited=0.0, queued=0.0))
         apart = drifted(idle.ahead, board, each)
         moved = chip.traffic(apart=True, near=together) if apart else moved
+    rounds, part = cut.last_round(sample, actors, chip.places, each)
+    if part < 1:
+        last, _ = chip.run(near.traffic, serving(memory, board, max(1, round(part * active)), near.traffic))
+        near = mixed(near, last, 1 / rounds) if last.cycles < near.cycles else near
     if moved.unique <= MORE * near.traffic.unique:
         return near
     far, _ = chip.run(moved, replace(chip.memory(moved), waited=memory.waited, queued=memory.queued, dram=memory.dram, pace=memory.pace))

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .sample import Sample
     from .sm import Simulation
 
+WHOLE = 0.01                 # of a tile, which is none
+FEW = 4                      # tiles of a place, at most, of which it matters that the last ones are not everywhere,
+ALL = 0.9                    # if fewer places than this share have one
+
 
 def stored(actor: Actor) -> float:
     """Bytes that an actor writes to global memory."""
@@ -85,13 +89,32 @@ class NotEnough(ValueError):
 
 
 def wanted(sample: Sample, actors: list[Actor]) -> float:
-    """Tiles of each writer of a sample that was cut: the output that is theirs, in tiles as those that were seen."""
+    """Tiles of each writer of a sample that was cut."""
+    return math.ceil((sample.tiles if tiles(actors) and uneven(sample, actors) else tiles_each(sample, actors)) - WHOLE)
+
+
+def tiles_each(sample: Sample, actors: list[Actor]) -> float:
+    """Tiles of each writer on average: the output that is theirs, in tiles as those that were seen."""
     if not tiles(actors):
         return 1.0
     theirs = sum(size for _, size in sample.trace.written.values()) / sample.total * len(sample.ctas)
     inside = sum(n for n, _ in sample.trace.written.values()) / sum(map(stored, actors))        # of what tiles hold: a part of them may lie beyond the array
     each = sum(written / count for _, count, written in tiles(actors))
-    return math.ceil((sample.tiles if uneven(sample, actors) else theirs / (inside * each)) - 0.01)
+    return theirs / (inside * each)
+
+
+def last_round(sample: Sample, actors: list[Actor], places: int, each: int) -> tuple[int, float]:
+    """Tiles, or CTAs, that follow each other on an SM where most do, and of all places those that have the last one: there the L2 and memory serve nobody else.
+    (1, 1) where nearly all have it, where so many follow each other that it matters little, where SMs hold several CTAs, where tiles are shared along k or each has its
+    own bytes, and of what does not multiply by wgmma."""
+    if sample.asked or sample.apart or sample.lengths is not None or sample.done < 1 or sample.resident > 1 or each > 1 and not sample.whole:
+        return 1, 1.0
+    if not any(actor.multiplies for actor in actors):
+        return 1, 1.0
+    exact = sample.total / sample.cluster / places if each > 1 else tiles_each(sample, actors)
+    rounds = math.ceil(exact - WHOLE)
+    part = exact - rounds + 1
+    return (rounds, part) if 1 < rounds <= FEW and part < ALL else (1, 1.0)
 
 
 def uneven(sample: Sample, actors: list[Actor]) -> bool:

@@ -2,13 +2,15 @@
 """What the L2 and memory give an SM, as its share of the chip's."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .boards import Board
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from .chip import Traffic
 
 
 @dataclass
@@ -60,3 +62,9 @@ def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
     mixed: as in Traffic; to turn from reads to writes and back takes memory time."""
     rate = board.number("dram_gbs") + mixed * (board.number("dram_mixed_gbs") - board.number("dram_gbs"))
     return rate * 1e3 / mhz / max(1, active)
+
+
+def serving(memory: Memory, board: Board, active: int, moved: Traffic) -> Memory:
+    """The same of fewer SMs at work."""
+    mhz = memory.pace * board.number("clock_mhz")
+    return replace(memory, l2=l2_share(board, active, moved.merged, mhz), rows=l2_share(board, active), dram=dram_share(board, active, mhz, moved.mixed))

@@ -139,7 +139,7 @@ class Heard(Drawing):
 
     def loads(self) -> Loads:
         """All that were heard."""
-        parts = [np.array(self.spans, np.int64).reshape(-1, 5).T]
+        parts = [tuple(np.array(self.spans, np.int64).reshape(-1, 5).T)]
         for told in self.told.values():
             numbers = np.concatenate([np.arange(number, number + len(slots)) for _, number, slots, _ in told])
             starts = [np.concatenate(each).astype(np.int64) for each in zip(*(starts for *_, starts in told), strict=True)]
