@@ -278,7 +278,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
         moved = chip.traffic(apart=True, near=together) if apart else moved
     rounds, part = cut.last_round(sample, actors, chip.places, each)
     if part < 1:
-        last, _ = chip.run(near.traffic, serving(memory, board, max(1, round(part * active)), near.traffic))
+        last, _ = chip.run(near.traffic, serving(memory, board, max(1, round(part * active)), near.traffic.merged, near.traffic.mixed))
         near = mixed(near, last, 1 / rounds) if last.cycles < near.cycles else near
     if moved.unique <= MORE * near.traffic.unique:
         return near

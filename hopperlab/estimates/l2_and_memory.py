@@ -10,8 +10,6 @@ from .boards import Board
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .chip import Traffic
-
 
 @dataclass
 class Memory:
@@ -64,7 +62,7 @@ def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
     return rate * 1e3 / mhz / max(1, active)
 
 
-def serving(memory: Memory, board: Board, active: int, moved: Traffic) -> Memory:
-    """The same of fewer SMs at work."""
+def serving(memory: Memory, board: Board, active: int, merged: float, mixed: float) -> Memory:
+    """The same of fewer SMs at work. merged, mixed: as in Traffic."""
     mhz = memory.pace * board.number("clock_mhz")
-    return replace(memory, l2=l2_share(board, active, moved.merged, mhz), rows=l2_share(board, active), dram=dram_share(board, active, mhz, moved.mixed))
+    return replace(memory, l2=l2_share(board, active, merged, mhz), rows=l2_share(board, active), dram=dram_share(board, active, mhz, mixed))

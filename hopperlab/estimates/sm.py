@@ -7,7 +7,6 @@ order of time. What lands later is known when it is issued: a barrier's phase co
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import trace as T
 from .boards import Board
 from .programs import COMPUTE, Actor, asked_at_once
+from .runner import Runner
 from .together import STEP
 from .trace import Step
 from .l2_and_memory import Memory
@@ -26,33 +26,6 @@ if TYPE_CHECKING:
 TOGETHER = 0.8               # of first loads' time in memory, how far they share it with those behind them (marks of the clock in attention/*.cu, H200)
 FOLLOWED = 0.5               # power of how many others there are, for warps that hand over two groups of products at once (fitted on draws of attention without turns)
 WORKED = 64.0                # issue slots of a warp between products, from which on it has worked on their sums
-
-
-@dataclass
-class Runner:
-    """An actor as it runs on an SM. place: of its CTA among those there; part: of the SM that its first warp is on; open: when what is open is done, by kind; groups, reads: when what was committed is done, and
-    when its copies to shared memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next one."""
-
-    actor: Actor
-    sm: Multiprocessor
-    copy: int
-    at: float = 0.0
-    place: int = 0
-    part: int = 0
-    step: int = 0
-    open: dict[Any, float] = field(default_factory=dict)
-    groups: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
-    reads: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
-    met: dict[Any, tuple[int, bool]] = field(default_factory=dict)
-    copies: float = 0.0
-    later: float = 0.0
-    worked: float = 0.0
-    handed: float = 0.0
-    wrote: bool = False
-    over: bool = False
-
-    def __post_init__(self) -> None:
-        self.who = self.place, self.actor.first
 
 
 class Simulation:

@@ -53,5 +53,5 @@ def test_a_last_round_for_all_is_as_the_others(monkeypatch):
 def test_what_the_last_places_have_is_what_fewer_sms_have():
     moved = chip.Traffic(1e6, 0.0, 1e6)
     everywhere = chip.Part(sampled(1536, 704, 256), H100, [], 132, 2, 1.0, 2.0).memory(moved)
-    third = l2_and_memory.serving(everywhere, H100, 44, moved)
+    third = l2_and_memory.serving(everywhere, H100, 44, moved.merged, moved.mixed)
     assert third.dram == pytest.approx(3 * everywhere.dram) and third.l2 > everywhere.l2 and third.missed == everywhere.missed

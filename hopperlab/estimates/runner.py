@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An actor of a program as it runs on an SM (sm.py): where it is, and what it has open."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .programs import Actor
+    from .sm_units import Multiprocessor
+
+
+@dataclass
+class Runner:
+    """place: of its CTA among those there; part: of the SM that its first warp is on; open: when what is open is done, by kind; groups, reads: when what was committed is
+    done, and when its copies to shared memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next
+    one; who: the warps, as units of the SM know them."""
+
+    actor: Actor
+    sm: Multiprocessor
+    copy: int
+    at: float = 0.0
+    place: int = 0
+    part: int = 0
+    step: int = 0
+    open: dict[Any, float] = field(default_factory=dict)
+    groups: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
+    reads: dict[Any, list[tuple[float, float]]] = field(default_factory=dict)
+    met: dict[Any, tuple[int, bool]] = field(default_factory=dict)
+    copies: float = 0.0
+    later: float = 0.0
+    worked: float = 0.0
+    handed: float = 0.0
+    wrote: bool = False
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.who = self.place, self.actor.first
