@@ -145,9 +145,7 @@ class Heard(Drawing):
             starts = [np.concatenate(each).astype(np.int64) for each in zip(*(starts for *_, starts in told), strict=True)]
             parts.append((numbers, np.concatenate([slots for _, _, slots, _ in told]), *box_spans(told[0][0], starts)))
         numbers, slots, places, nbytes, whole = map(np.concatenate, zip(*parts, strict=True))
-        turn = np.full(self.number, -1)
-        turn[numbers] = np.arange(len(numbers))
-        order = turn[turn >= 0]
+        order = in_order(numbers)
         order = order[in_order(slots[order])]
         kept = np.bincount(slots, minlength=len(self.counts))
         return Loads(self.counts, kept, places[order], nbytes[order].astype(float), whole[order].astype(float), self._tiles(kept))
