@@ -109,17 +109,18 @@ def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bo
 
 def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float, together: float = 1.0) -> float:
     """Of what SMs ask for, what the L2 is asked for: a line that SMs of one TPC, or GPC, ask for within some 60 cycles it sends once, unless it goes to several CTAs
-    of a cluster; of CTAs that begin at different places it sends less once, and in their first tiles nothing. rounds: tiles of a CTA; together: how far CTAs go on
-    together (`in_time`). 0 where nothing is known of who asks for what."""
+    of a cluster; of CTAs that begin at different places it sends less once, and in their first tiles nothing. What an SM asks for again while it comes counts more.
+    rounds: tiles of a CTA; together: how far CTAs go on together (`in_time`). 0 where nothing is known of who asks for what."""
     if sample.wave is None or not sample.wave.near:
         return 0.0
     number = board.number
+    again = 1 + (number("l2_again") - 1) * sample.wave.repeating(loaded)
     if sample.wave.brought is not None:
         scattered = 1.0 if sample.cluster > 1 else min(1.0, SCATTERED / rounds)
         times = number("l2_merged_apart") + together * (number("l2_merged_along_k") - number("l2_merged_apart"))
-        return 1 - (1 - scattered) * sample.wave.later * (1 - 1 / times)
+        return again * (1 - (1 - scattered) * sample.wave.later * (1 - 1 / times))
     near, others = (1 + together * (number(name) - 1) for name in ("l2_merged_clusters" if sample.cluster > 1 else "l2_merged", "l2_merged_others"))
-    return sample.wave.merged(loaded, near, others)
+    return again * sample.wave.merged(loaded, near, others)
 
 
 def in_time(run: Run, sample: Sample, board: Board) -> float:

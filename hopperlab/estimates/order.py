@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..emulator.machine.in_flight import BarrierOp
 
 LAST = 0.1                   # of the loads of a CTA
-MOST_LOADS = 2_500_000       # of all CTAs, which are followed through the L2
+MOST_LOADS = 1_000_000       # of all CTAs, which are followed through the L2
 MOST_EACH = 500_000          # loads of a CTA, on average: who has more goes on for ever (a product of 16384 cubed in the smallest tiles has 340,000)
 MOST_TURNS = 20_000          # of loops and branches between two loads: who runs longer waits for what the other warps do
 QUANTUM = 1 << 14            # bytes of each CTA's loads that are through the L2 at once,

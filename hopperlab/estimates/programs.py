@@ -28,13 +28,14 @@ PIECE = 256.0        # issue slots after which others get their turn,
 STORED = 1000.0      # and bytes of each warp's stores
 BETWEEN = 40.0       # issue slots between products that follow each other, at most
 SLIVER = 2.0         # issue slots of an arrival itself
+ROWS, MANY = 2, 80   # of a product that a thread has, and maxima, of more than which ptxas leaves much behind the next wait if they are taken in more chains than rows
 
 
 @dataclass
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
     multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once;
-    output: what cut.py makes of them."""
+    split: rests while each of its products runs, and others multiply as well, and takes maxima in several chains (`_split`); output: what cut.py makes of them."""
 
     slot: int
     first: int
@@ -44,6 +45,7 @@ class Actor:
     multiplies: bool = False
     turns: bool = False
     followed: frozenset[int] = frozenset()
+    split: bool = False
 
 
 def asked_at_once(actor: Actor) -> float:
@@ -66,8 +68,23 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
                 multiplies = any(step[0] == T.WGMMA for step in steps)
                 turns = multiplies and any(step[0] == T.NAMED and step[4] > 4 * WARP for step in steps)
                 actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps, multiplies=multiplies, turns=turns))
-    several = sum(actor.multiplies for actor in actors) > len(sample.ctas)
-    return [replace(actor, followed=_followed(actor.steps)) if several and actor.multiplies and not actor.turns else actor for actor in actors]
+    if sum(actor.multiplies for actor in actors) <= len(sample.ctas):
+        return actors
+    split = any(_split(sample.machine.body[start:end]) for start, end in sample.machine.translation.spans)
+    return [_beside_others(actor, split) if actor.multiplies else actor for actor in actors]
+
+
+def _beside_others(actor: Actor, split: bool) -> Actor:
+    """One of several actors that multiply. split: whether they take maxima in several chains."""
+    followed = _followed(actor.steps)
+    return replace(actor, followed=frozenset[int]() if actor.turns else followed, split=split and not followed)
+
+
+def _split(block: Sequence[Instr]) -> bool:
+    """Whether maxima of many numbers are taken in more chains than a thread of a warpgroup has rows."""
+    maxima = [i for i in block if i.op == "max" and i.mods[-1] == "f32"]
+    written = {reg.name for i in maxima for reg in i.dsts()}
+    return len(maxima) > MANY and sum(written.isdisjoint(reg.name for reg in i.srcs()) for i in maxima) > ROWS
 
 
 def _followed(steps: list[Step]) -> frozenset[int]:

@@ -101,6 +101,11 @@ class Shared:
         seen, mine = self.lately.weight * self.lately.seen, self.there.get(warp, 0.0)
         return begun + (1 - begun) * min(1.0, max(0.0, self.all_of_them - mine) / max(1.0, seen - mine))
 
+    def others(self, warp: Any, cycles: float, idle: float) -> float:
+        """How many times as long others have the unit while a warp has it for so many cycles (`later`)."""
+        room = (cycles + (1 - idle) * self.lately.seen) * self.lately.weight
+        return min(OTHERS, max(0.0, self.all_of_them - self.there.get(warp, 0.0)) / max(1.0, room))
+
     def forget(self, less: float) -> None:
         """All cycles count less."""
         self.there = {other: there * less for other, there in self.there.items()}

@@ -16,7 +16,7 @@ class Together:
     """Bytes that the CTAs of a wave ask for at the same time, and how many of them are not the same, by array. again: bytes that a CTA asks for as one before it
     did, as (bytes that those from the one to the other ask for and that differ, these bytes). new: each wave asks for other bytes than those before it.
     near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; paired: as the other CTA of its cluster on
-    the same TPC does; sent: that it asks for for several CTAs of its cluster.
+    the same TPC does; sent: that it asks for for several CTAs of its cluster; repeated: share of boxes that it asks for more than once.
     followed: where a launch's loads were followed in order (order.py), what that says of an L2 whose halves have so many bytes: the three that `on` puts in, which are
     brought: bytes that memory brings for the whole launch;
     dealt: loads of attention's CTAs that are dealt their tiles, which differ: of the sampled cluster's, of those of the cluster that has the most, and of all;
@@ -29,6 +29,7 @@ class Together:
     near: dict[int, float] = field(default_factory=dict)
     paired: dict[int, float] = field(default_factory=dict)
     sent: dict[int, float] = field(default_factory=dict)
+    repeated: dict[int, float] = field(default_factory=dict)
     new: bool = False
     followed: Callable[[float], tuple[float, list[float], float]] | None = None
     brought: float | None = None
@@ -64,6 +65,10 @@ class Together:
             paired += nbytes * self.paired.get(address, 0.0) / asked * (1 - several)
         all_of_them = max(1.0, sum(loaded.values()))
         return (near / times + sent + (all_of_them - near - sent - paired) / others) / all_of_them
+
+    def repeating(self, loaded: dict[int, float]) -> float:
+        """Share of what is loaded that an SM asks for while the same is on its way to it. loaded: by array."""
+        return sum(nbytes * self.repeated.get(address, 0.0) for address, nbytes in loaded.items()) / max(1.0, sum(loaded.values()))
 
     def period(self, address: int, size: float, scale: float) -> float:
         """Waves until a byte of an array is asked for again: an array that neighbours share is walked through from one end to the other, of others the next wave

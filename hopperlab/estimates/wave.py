@@ -6,6 +6,7 @@ All CTAs that fit on the chip run in the emulator until each has asked for its f
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -47,10 +48,13 @@ class Loads(Listener):
         self.M = machine
         self.bytes = np.zeros(machine.slots)
         self.found: list[tuple[NDArray[Any], int, NDArray[Any], float, bool]] = []     # (CTAs, array, places, bytes of each, for several CTAs)
+        self.boxes: Counter[tuple[int, int, int]] = Counter()                           # by CTA, array and place: of copies that are one request
 
     def _add(self, slots: NDArray[Any], array: int, places: NDArray[Any], nbytes: float, sent: bool = False) -> None:
         fresh = self.bytes[slots] < FIRST
         self.found.append((slots[fresh], array, places[fresh], nbytes, sent))
+        if len(places) == 1 and fresh[0]:
+            self.boxes[int(slots[0]), array, int(places[0])] += 1
         np.add.at(self.bytes, slots, nbytes)
         if self.bytes.min() >= FIRST:
             raise Enough
@@ -87,6 +91,8 @@ class Loads(Listener):
             slots = np.concatenate([s for s, _, _ in mine])
             weights = np.concatenate([np.full(len(p), n) for _, p, n in mine])
             told.asked[array] = float(weights.sum())
+            often = [number for (_, a, _), number in self.boxes.items() if a == array]
+            told.repeated[array] = sum(number for number in often if number > 1) / max(1, sum(often))
             pairs, where = np.unique(np.stack([places, slots]), axis=1, return_inverse=True)
             each = np.bincount(where.ravel(), weights)
             _, of = np.unique(pairs[0], return_inverse=True)
