@@ -90,7 +90,7 @@ class NotEnough(ValueError):
 
 def wanted(sample: Sample, actors: list[Actor]) -> float:
     """Tiles of each writer of a sample that was cut."""
-    return math.ceil((sample.tiles if tiles(actors) and uneven(sample, actors) else tiles_each(sample, actors)) - WHOLE)
+    return math.ceil((sample.tiles if sample.tiles and tiles(actors) else tiles_each(sample, actors)) - WHOLE)
 
 
 def tiles_each(sample: Sample, actors: list[Actor]) -> float:
