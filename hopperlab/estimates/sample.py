@@ -177,11 +177,14 @@ def typical(launch: Plan) -> Sample:
     if known is not None:
         return known
     clusters = launch.geometry.ctas // launch.geometry.cluster_ctas
-    middle = (int(GOLDEN * clusters),)
+    middle, another = ((int(GOLDEN * number % 1 * clusters),) for number in (1, 2))
     dealt = None
     if polls(launch):
         with contextlib.suppress(order.NotAlone):            # as where a CTA waits for the one before it: the first one waits for none
             dealt = run(launch, middle, MOST_DEALT, enough=DEALT)
+            if dealt.whole and not dealt.asked and another != middle:        # some have whole tiles alone
+                other = run(launch, another, MOST_DEALT, enough=DEALT)
+                dealt = other if other.asked else dealt
     if dealt is not None and dealt.asked:                    # tiles are shared along k
         return dealt
     three = [0, clusters // 2, clusters - 1]
