@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, draws, estimating, programs, sample, sm, sm_units, trace, trace as T, wave
+from hopperlab.estimates import boards, chip, cut, draws, estimating, programs, sample, sm, sm_units, trace, trace as T, wave
 from hopperlab.estimates.costs import Cost, single
 from hopperlab.emulator.program import Program
 from hopperlab.measure.launches import attention, attention_fp8
@@ -311,6 +311,29 @@ def test_a_tile_at_a_sequences_end_is_a_tile(length):
     found = estimating.sampled(planned, "attention")
     assert found.tiles == 11 * 8 * 32 / 132
     assert chip.simulate(found, H100).cycles == pytest.approx(912_000, rel=0.1), "which were measured of 2039"
+
+
+def test_a_sequences_last_tile_in_a_sample_makes_no_more_tiles():
+    """Fifty-three tiles a head, the last one of 89 rows, which take as long as others: seven rounds of CTAs, not eight by the bytes of those seen."""
+    starts = np.arange(3, dtype=np.int32) * 6745
+    q, k, v, o = (np.zeros((2 * 6745, 8, 256), np.uint16) for _ in range(4))
+    choice = attention.Forward(bn=80, turns=0)
+    launch = attention.forward(q, k, v, o, np.zeros((8, 2 * 6745), np.float32), starts, starts, choice=choice, backend="emulator")
+    found = estimating.sampled(sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0], "attention")
+    assert found.tiles == 53 * 8 * 2 / 132 and cut.wanted(found, programs.programs(found, H200)) == 7
+    assert estimating.of_sample(found, "attention", H200).us == pytest.approx(1028, rel=0.08), "which were measured"
+
+
+@pytest.mark.parametrize("bn, chains, overlap, consumers, split", [(192, 2, 0, 2, True), (192, 1, 0, 2, False), (128, 2, 0, 2, False), (192, 2, 1, 2, False), (192, 2, 0, 1, False)])
+def test_maxima_in_several_chains_of_a_long_block_hold_others_up(bn, chains, overlap, consumers, split):
+    (q, k, v), o, lse, starts = operands(np.uint16, 768, d=64)
+    choice = attention.Forward(bn=bn, consumers=consumers, overlap=overlap, turns=0, chains=chains)
+    found = sampled(attention.forward(q, k, v, o, lse, starts, starts, choice=choice, backend="emulator"))
+    actors = programs.programs(found, H200)
+    assert {actor.split for actor in actors if actor.multiplies} == {split} and not any(actor.split for actor in actors if not actor.multiplies)
+    without = [replace(actor, split=False) for actor in actors]
+    took = [chip.simulate(found, H200, one).cycles for one in (without, actors)]
+    assert took[1] > 1.02 * took[0] if split else took[0] == took[1]
 
 
 def test_tiles_of_different_lengths_that_are_dealt_take_as_long_as_those_of_the_cluster_that_has_the_most():

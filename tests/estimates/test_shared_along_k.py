@@ -44,6 +44,19 @@ def test_a_cta_that_waits_for_others_is_sampled_and_all_it_does_is_known(found):
     assert estimate.low_us < estimate.us < estimate.high_us
 
 
+def test_a_sample_is_of_a_cta_that_hands_over_or_waits(monkeypatch):
+    """Sixteen tiles of 8 k-blocks over eleven CTAs: of the five that are shared, and of the eleven more, some CTAs have whole tiles alone."""
+    made = launch_of(128, 16 * 128, 8 * 64)
+    planned_one = planned(made)
+    one_by_one = {number: sample.run(planned_one, (number,), sample.MOST_DEALT, enough=sample.DEALT) for number in range(11)}
+    alone = [number for number, one in one_by_one.items() if not one.asked]
+    first, second = (int(sample.GOLDEN * number % 1 * 11) for number in (1, 2))
+    assert alone and len(alone) < 11 and one_by_one[second].asked
+    ran = []
+    monkeypatch.setattr(sample, "run", lambda launch, clusters=(0,), *more, **named: ran.append(clusters[0]) or one_by_one[alone[0] if clusters[0] == first else clusters[0]])
+    assert sample.typical(planned_one) is one_by_one[second] and ran == [first, second]
+
+
 def test_a_kernel_that_polls_flags_is_sampled_once(launch, monkeypatch):
     assert absent.polls(planned(launch)) and not absent.polls(planned(launch_of(256, 256, 512, replace(SHARED, stream=0))))
     runs, run = [], sample.run

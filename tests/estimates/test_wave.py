@@ -75,6 +75,20 @@ def test_ctas_of_a_cluster_that_load_the_same_are_found(cluster, multicast, pair
     assert sum(told.paired.values()) == pytest.approx(paired * sum(told.asked.values())) and not sum(told.near.values())
 
 
+@pytest.mark.parametrize("boxes, share", [(128, 1.0), (1024, 0.0)])
+def test_boxes_that_a_cta_asks_for_again_and_again_are_found_and_take_the_l2_longer(boxes, share):
+    """128 CTAs: each asks for the same box all the time, or for one of its eight after the other."""
+    launch = micro.multicast(np.zeros((64 * boxes, 256), np.uint16), 1, False, 128, passes=8, backend="emulator")
+    planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+    told = wave.together(planned, 128)
+    assert list(told.repeated.values()) == [share]
+    array = next(iter(told.asked))
+    plain, again = ({array: 1.0}, replace(told, repeated={}, near={array: 0.0})), replace(told, near={array: 0.0})
+    found = sample.run(planned)
+    longer = [chip.merged(replace(found, wave=one), plain[0], H200, 1.0) for one in (plain[1], again)]
+    assert longer[1] / longer[0] == pytest.approx(1 + (H200.number("l2_again") - 1) * share)
+
+
 def test_stores_of_parts_of_sectors_take_longer():
     """Eight rows of 16 bytes per warp instruction: half of each sector."""
     launch = variants.VARIANTS["tma_wgmma"](*arrays(128, 128, 256), backend="emulator")
