@@ -177,14 +177,8 @@ def typical(launch: Plan) -> Sample:
     if known is not None:
         return known
     clusters = launch.geometry.ctas // launch.geometry.cluster_ctas
-    middle, another = ((int(GOLDEN * number % 1 * clusters),) for number in (1, 2))
-    dealt = None
-    if polls(launch):
-        with contextlib.suppress(order.NotAlone):            # as where a CTA waits for the one before it: the first one waits for none
-            dealt = run(launch, middle, MOST_DEALT, enough=DEALT)
-            if dealt.whole and not dealt.asked and another != middle:        # some have whole tiles alone
-                other = run(launch, another, MOST_DEALT, enough=DEALT)
-                dealt = other if other.asked else dealt
+    middle = (int(GOLDEN * clusters),)
+    dealt = shared_along_k(launch, clusters) if polls(launch) else None
     if dealt is not None and dealt.asked:                    # tiles are shared along k
         return dealt
     three = [0, clusters // 2, clusters - 1]
@@ -208,6 +202,18 @@ def typical(launch: Plan) -> Sample:
     if alike(launch, first, three, branching.counted(launch, three) if often is None else often):
         return first
     return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+
+
+def shared_along_k(launch: Plan, clusters: int) -> Sample | None:
+    """A sample of a cluster amid a launch whose CTAs may wait for each other, of another one if the first has whole tiles alone; None where loads cannot be followed, as
+    where a CTA waits for the one before it: the first one waits for none."""
+    found = None
+    with contextlib.suppress(order.NotAlone):
+        for number in dict.fromkeys(int(GOLDEN * turn % 1 * clusters) for turn in (1, 2)):
+            if found is None or found.whole and not found.asked:
+                other = run(launch, (number,), MOST_DEALT, enough=DEALT)
+                found = other if found is None or other.asked else found
+    return found
 
 
 def fuller(first: Sample, other: Sample) -> Sample:

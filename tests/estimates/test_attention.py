@@ -324,7 +324,8 @@ def test_a_sequences_last_tile_in_a_sample_makes_no_more_tiles():
     assert estimating.of_sample(found, "attention", H200).us == pytest.approx(1028, rel=0.08), "which were measured"
 
 
-@pytest.mark.parametrize("bn, chains, overlap, consumers, split", [(192, 2, 0, 2, True), (192, 1, 0, 2, False), (128, 2, 0, 2, False), (192, 2, 1, 2, False), (192, 2, 0, 1, False)])
+@pytest.mark.parametrize("bn, chains, overlap, consumers, split", [
+    (192, 2, 0, 2, True), (192, 1, 0, 2, False), (128, 2, 0, 2, False), (192, 2, 1, 2, False), (192, 2, 0, 1, False)])
 def test_maxima_in_several_chains_of_a_long_block_hold_others_up(bn, chains, overlap, consumers, split):
     (q, k, v), o, lse, starts = operands(np.uint16, 768, d=64)
     choice = attention.Forward(bn=bn, consumers=consumers, overlap=overlap, turns=0, chains=chains)

@@ -53,7 +53,8 @@ def test_a_sample_is_of_a_cta_that_hands_over_or_waits(monkeypatch):
     first, second = (int(sample.GOLDEN * number % 1 * 11) for number in (1, 2))
     assert alone and len(alone) < 11 and one_by_one[second].asked
     ran = []
-    monkeypatch.setattr(sample, "run", lambda launch, clusters=(0,), *more, **named: ran.append(clusters[0]) or one_by_one[alone[0] if clusters[0] == first else clusters[0]])
+    known = {**one_by_one, first: one_by_one[alone[0]]}
+    monkeypatch.setattr(sample, "run", lambda launch, clusters=(0,), *more, **named: ran.append(clusters[0]) or known[clusters[0]])
     assert sample.typical(planned_one) is one_by_one[second] and ran == [first, second]
 
 
