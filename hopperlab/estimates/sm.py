@@ -125,7 +125,7 @@ class Simulation:
             more = list(map(add, more, waits)) if sm.products.used_at_all else more
         for unit in sm.mma[parts] if tensor else ():
             end = max(end, unit.serve(at, tensor) - numbers["mma_ahead"])
-        latest = max(more) + (numbers["split_met"] * cost.stays * sm.schedulers[runner.part].others(who, issue, idle) if runner.actor.split else 0.0)
+        latest = max(more) + (numbers["split_met"] * cost.stays * sm.schedulers[runner.part].met(who, issue, idle) if runner.actor.split and cost.stays else 0.0)
         end = max(end, at + latest + alone)
         if cost.port:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])

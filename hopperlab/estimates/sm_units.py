@@ -66,6 +66,10 @@ class Lately:
                 unit.forget(less)
         self.weight = math.exp((at - self.since) / SEEN)
 
+    def room(self, cycles: float, idle: float) -> float:
+        """What so many cycles of now count, with those before in which somebody comes. idle: share of the time in which nobody does."""
+        return (cycles + (1 - idle) * self.seen) * self.weight
+
 
 class Shared:
     """Serves what warps ask for in turn, where it is not known when they come: each takes longer by as much as others are there, on average over the last SEEN cycles.
@@ -101,10 +105,14 @@ class Shared:
         seen, mine = self.lately.weight * self.lately.seen, self.there.get(warp, 0.0)
         return begun + (1 - begun) * min(1.0, max(0.0, self.all_of_them - mine) / max(1.0, seen - mine))
 
-    def others(self, warp: Any, cycles: float, idle: float) -> float:
-        """How many times as long others have the unit while a warp has it for so many cycles (`later`)."""
-        room = (cycles + (1 - idle) * self.lately.seen) * self.lately.weight
-        return min(OTHERS, max(0.0, self.all_of_them - self.there.get(warp, 0.0)) / max(1.0, room))
+    def others(self, mine: float, room: float) -> float:
+        """How many times as long others have had the unit as `room` (Lately.room), of which a warp itself had `mine`."""
+        others = (self.all_of_them - mine) / room
+        return 0.0 if others < 0 else OTHERS if others > OTHERS else others
+
+    def met(self, warp: Any, cycles: float, idle: float) -> float:
+        """The same of a warp that has it for so many cycles, more than none."""
+        return self.others(self.there.get(warp, 0.0), self.lately.room(cycles, idle))
 
     def forget(self, less: float) -> None:
         """All cycles count less."""
@@ -119,15 +127,14 @@ def later(units: Sequence[Shared], cycles: float, warp: Any, meets: float | None
     if not cycles:
         return [0.0] * len(units)
     weight = units[0].lately.weight
-    room = (cycles + (1 - idle) * units[0].lately.seen) * weight
+    room = units[0].lately.room(cycles, idle)
     found: list[float] = []
     known = mine = more = took = -1.0
     for unit in units:
         all_of_them, there = unit.all_of_them, unit.there.get(warp, 0.0)
         if all_of_them != known or there != mine:              # mostly all four parts are asked for the same by the same warps
             known, mine = all_of_them, there
-            others = (known - mine) / room
-            others = 0.0 if others < 0 else OTHERS if others > OTHERS else others
+            others = unit.others(mine, room)
             took = cycles * others
             more = (cycles + took) * weight
             took *= min(1.0, others ** power) if meets is None else meets

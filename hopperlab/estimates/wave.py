@@ -48,16 +48,19 @@ class Loads(Listener):
         self.M = machine
         self.bytes = np.zeros(machine.slots)
         self.found: list[tuple[NDArray[Any], int, NDArray[Any], float, bool]] = []     # (CTAs, array, places, bytes of each, for several CTAs)
-        self.boxes: Counter[tuple[int, int, int]] = Counter()                           # by CTA, array and place: of copies that are one request
+        self.boxes: Counter[tuple[int, int, int]] = Counter()                           # by CTA, array and place: how often, of copies that are one request
 
     def _add(self, slots: NDArray[Any], array: int, places: NDArray[Any], nbytes: float, sent: bool = False) -> None:
         fresh = self.bytes[slots] < FIRST
         self.found.append((slots[fresh], array, places[fresh], nbytes, sent))
-        if len(places) == 1 and fresh[0]:
-            self.boxes[int(slots[0]), array, int(places[0])] += 1
         np.add.at(self.bytes, slots, nbytes)
         if self.bytes.min() >= FIRST:
             raise Enough
+
+    def _box(self, gid: int, array: int, place: int, nbytes: float, barriers: list[int]) -> None:
+        slots = self._slot(gid)
+        self.boxes[int(slots[0]), array, place] += int(self.bytes[slots[0]] < FIRST)
+        self._add(slots, array, np.array([place]), nbytes, len(barriers) > 1)
 
     def _slot(self, gids: Any) -> NDArray[Any]:
         slots: NDArray[Any] = np.atleast_1d(np.asarray(gids)) // (32 * self.M.warps)
@@ -69,12 +72,11 @@ class Loads(Listener):
         allocation = self.M.memory.find(at)
         if allocation is not None:
             width = max(0, rows.last - rows.first) * fields.elem_bytes
-            self._add(self._slot(gid), allocation.address, np.array([at + rows.first * fields.elem_bytes]), float(len(rows.address) * width),
-                      len(barriers) > 1)
+            self._box(gid, allocation.address, at + rows.first * fields.elem_bytes, float(len(rows.address) * width), barriers)
 
     def span_read(self, gid: int, allocation: Any, first: int, nbytes: int, index: int, barriers: list[int]) -> None:
         """A bulk load."""
-        self._add(self._slot(gid), allocation.address, np.array([allocation.address + first]), float(nbytes), len(barriers) > 1)
+        self._box(gid, allocation.address, allocation.address + first, float(nbytes), barriers)
 
     def cp_async(self, C: Cohort, live: Cohort, address: NDArray[Any], parts: list[Any], flat: NDArray[Any], size: int, index: int) -> None:
         """cp.async."""

@@ -82,11 +82,9 @@ def test_boxes_that_a_cta_asks_for_again_and_again_are_found_and_take_the_l2_lon
     planned, _kept = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
     told = wave.together(planned, 128)
     assert list(told.repeated.values()) == [share]
-    array = next(iter(told.asked))
-    plain, again = ({array: 1.0}, replace(told, repeated={}, near={array: 0.0})), replace(told, near={array: 0.0})
-    found = sample.run(planned)
-    longer = [chip.merged(replace(found, wave=one), plain[0], H200, 1.0) for one in (plain[1], again)]
-    assert longer[1] / longer[0] == pytest.approx(1 + (H200.number("l2_again") - 1) * share)
+    array, found = next(iter(told.asked)), sample.run(planned)
+    plain, again = (chip.merged(replace(found, wave=one), {array: 1.0}, H200, 1.0) for one in (replace(told, repeated={}), told))
+    assert again / plain == pytest.approx(1 + (H200.number("l2_again") - 1) * share)
 
 
 def test_stores_of_parts_of_sectors_take_longer():
