@@ -73,6 +73,8 @@ _FITTED = {
     "l2_merged": (3.3, "times", "benchmarks/merged_products.py on both boards: requests of neighbours for a line that become one, of CTAs that go on together"),
     "l2_merged_apart": (1.35, "times", "benchmarks/merged_products.py on both boards (1.3 to 1.8): the same of CTAs that share tiles along k and wait for loads"),
     "l2_merged_along_k": (1.85, "times", "benchmarks/merged_products.py on both boards (1.4 to 2.1): and of those whose tensor cores never rest"),
+    "l2_merged_begun": (1.5, "times", "fitted (the same draws): and of what others ask for at the same time, at first, while nobody has drifted"),
+    "l2_sent": (34, "bytes/cycle/SM", "fitted (the same draws, clusters): what the L2 is asked for that goes to several CTAs, of clusters that begin at different places"),
     "l2_mhz": (1700, "MHz", "benchmarks/merged_products.py on both boards: the L2's own clock, whatever that of the SMs is"),
     "l2_merged_clusters": (1.25, "times", "benchmarks/merged_products.py on both boards (1.1 to 1.6): the same of clusters, of what each of their CTAs loads for itself"),
     "l2_apart": (0.3, "share", "benchmarks/merged_products.py on both boards: of the time, that in which tensor cores are busy, where CTAs drift apart"),
@@ -106,8 +108,7 @@ _FITTED = {
     "apart_from": (0.7, "million cycles", "benchmarks/counted.py on an H100: and since when"),
     "l1_latency": (33, "cycles", "fitted"),
     "shared_bytes": (128, "bytes/cycle", "32 banks of 4 bytes (CUDA Programming Guide); micro.json: stream space=shared reaches 124"),
-    "sums_bytes": (16, "bytes/cycle", "fitted on 17 configurations of final.cu with STREAM, on both boards: sums from CTA to CTA by way of memory"),
-    "sums_wait": (9000, "cycles", "fitted on the same: flags, fences and waits beside them"),
+    "sums_wait": (5000, "cycles", "fitted on 290 draws of final.cu with STREAM, on both boards: what the last CTA takes longer than most, and flags and fences of sums"),
     "special_cycles": (8, "cycles", "16 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic)"),
     "narrow_cycles": (4, "cycles", "benchmarks/beside_products.py on both boards (4.1): a conversion of two numbers to e4m3, in the pipe of half the lanes"),
     "issue_alone": (2, "cycles/slot", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0 to 2.3): a warp that meets no other, at least"),
@@ -141,6 +142,9 @@ _FITTED = {
     "power_memory": (2.1, "at 50 bytes/cycle/SM", POWER),
     "power_long": (0.34, "", POWER),
     "power_window": (8000, "us", POWER),
+    "power_reacts": (56, "us", "marks of the clock beside %globaltimer in gemm/final.cu (H200): until a launch slows down by what it asks of the board"),
+    "first_mhz": (1840, "MHz", "the same, 2048 cubed: the clock until then, of tensor cores that do nothing"),
+    "first_slope": (205, "MHz", "the same: and how much lower it is of those that never rest"),
     "power_slope": (0.34, "", POWER),
     "tensor_mhz": (1806, "MHz", "benchmarks/counted.py on an H100: the highest clock while tensor cores are used, the middle one of nine products that ask little"),
 }
@@ -161,9 +165,10 @@ def _times(reading: readings.Reading) -> Callable[[float, str], float]:
 
 
 MOVED: Mapping[str, tuple[Callable[[float, str], float], str]] = {
-    "launch_us": (lambda value, board: {"h100": 4.3}[board], "fitted on this board; micro.json: cluster_launch CLUSTER=1 takes 1.8 longer here than on the H200"),
+    "launch_us": (lambda value, board: {"h100": 3.4}[board], "fitted on this board; micro.json: cluster_launch CLUSTER=1 takes 1.8 longer here than on the H200"),
     "tma_latency_memory": (_more(readings.LONE_TENSOR), "the H200's (fitted), and what micro.json: tma_latency 1x64 from=memory takes longer here"),
     "lane_latency_memory": (_more(readings.LONE_LANE), "the H200's (fitted), and what micro.json: tma_latency HOW=ld.global from=memory takes longer here"),
+    "first_mhz": (lambda value, board: {"h100": 1866}[board], "the H200's, and what Nsight counts more here of products at 2048 cubed (benchmarks/drawn/counted: 1.4 per cent)"),
     "l2_bytes": (_times(readings.L2_READ), "the H200's (fitted), in proportion to micro.json: stream space=l2 WRITE=0, value"),
     "l2_asked": (lambda value, board: {"h100": 33}[board], "fitted on this board, on cycles counted in benchmarks/merged_products.py (29 to 35)"),
     "l2_size": (lambda value, board: {"h100": 52_428_800}[board], "cudaDeviceProp.l2CacheSize (CUDA Programming Guide), read on an H100"),

@@ -14,9 +14,10 @@ from .boards import Board
 from .draws import Lengths, line, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
-from .programs import Actor, programs
+from .programs import Actor, asked_at_once, programs
 from .l2_and_memory import Memory, dram_share, l2_share, outside_share, serving
 from .sm import Simulation
+from .together import STEP
 from .trace import LOAD
 from .sm_units import NEVER, Multiprocessor
 
@@ -98,19 +99,20 @@ def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int,
     return loaded, sum(size for _, size in written.values()) if sample.asked else more * sum(n for n, _ in written.values())
 
 
-def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False, ended: float = 1.0, near: float = 1.0) -> Traffic:
-    """The same in sums, with what memory brings. rounds: waves of tiles; apart: CTAs have drifted apart; near: as in `merged`."""
+def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False, ended: float = 1.0, near: float = 1.0, early: float = 1.0) -> Traffic:
+    """The same in sums, with what memory brings. rounds: waves of tiles; apart: CTAs have drifted apart; near, early: as in `merged`."""
     arrays, stored = amounts(sample, share, ended)
     unique = missed(arrays, stored, sample.wave, board, rounds, apart, sample.trace.in_step)
     fresh = 1.0 if sample.apart and sample.whole and sample.lengths is None else 1 / max(1.0, rounds)
     loaded = {address: n for address, (n, _) in arrays.items()}
-    return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, merged(sample, loaded, board, rounds, near))
+    return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, merged(sample, loaded, board, rounds, near, early))
 
 
-def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float, together: float = 1.0) -> float:
+def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float, together: float = 1.0, early: float = 1.0) -> float:
     """Of what SMs ask for, what the L2 is asked for: a line that SMs of one TPC, or GPC, ask for within some 60 cycles it sends once, unless it goes to several CTAs
-    of a cluster; of CTAs that begin at different places it sends less once, and in their first tiles nothing. What an SM asks for again while it comes counts more.
-    rounds: tiles of a CTA; together: how far CTAs go on together (`in_time`). 0 where nothing is known of who asks for what."""
+    of a cluster; of CTAs that begin at different places it sends less once: at first what others ask for at the same time, later on what neighbours do who have come
+    together, and what goes to several CTAs of a cluster takes it longer. What an SM asks for again while it comes counts more.
+    rounds: tiles of a CTA; together: how far CTAs go on together (`in_time`); early: how far they stand as they began. 0 where nothing is known of who asks for what."""
     if sample.wave is None or not sample.wave.near:
         return 0.0
     number = board.number
@@ -118,7 +120,10 @@ def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float
     if sample.wave.brought is not None:
         scattered = 1.0 if sample.cluster > 1 else min(1.0, SCATTERED / rounds)
         times = number("l2_merged_apart") + together * (number("l2_merged_along_k") - number("l2_merged_apart"))
-        return again * (1 - (1 - scattered) * sample.wave.later * (1 - 1 / times))
+        saved = (1 - early) * (1 - scattered) * sample.wave.later * (1 - 1 / times)
+        if sample.cluster == 1:
+            saved += early * sample.wave.same * (1 - 1 / number("l2_merged_begun"))
+        return again * (1 - saved + sample.wave.several(loaded) * (number("l2_asked") / number("l2_sent") - 1))
     near, others = (1 + together * (number(name) - 1) for name in ("l2_merged_clusters" if sample.cluster > 1 else "l2_merged", "l2_merged_others"))
     return again * sample.wave.merged(loaded, near, others)
 
@@ -196,15 +201,24 @@ class Part:
         found = Memory(l2, min(most, number("store_bytes") * more), min(most, number("lane_store_bytes") * more),
                        dram_share(board, active, number("clock_mhz"), moved.mixed), moved.missed, moved.loaded / active * moved.fresh,
                        dirty=moved.pushed / active, share=moved.share, rows=l2_share(board, active), steps=steps)
-        if wave is None or not self.sample.apart or self.sample.whole and self.sample.lengths is None:
+        if wave is None or not self.sample.apart:
+            return replace(found, first=self.begun(wave, steps)) if wave else found
+        if self.sample.whole and self.sample.lengths is None:
             return found
         return replace(found, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, crowd=number("memory_crowd"),
                        late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed))
 
-    def traffic(self, apart: bool = False, near: float = 1.0) -> Traffic:
+    def begun(self, wave: Together, steps: Sequence[float]) -> float:
+        """Of what a CTA asks for before it waits for anything, the share that memory brings."""
+        if steps:
+            some = steps[:max(1, round(sum(asked_at_once(actor) for actor in self.actors if not actor.slot) / STEP))]
+            return sum(some) / len(some)
+        return sum(wave.different.values()) / max(1.0, sum(wave.asked.values()))
+
+    def traffic(self, apart: bool = False, near: float = 1.0, early: float = 1.0) -> Traffic:
         """What it moves."""
         by_loads = self.sample.whole or self.sample.lengths or self.sample.asked
-        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if by_loads else cut.ended(self.actors), near)
+        return traffic(self.sample, self.share, self.board, self.rounds, apart, 1.0 if by_loads else cut.ended(self.actors), near, early)
 
     def drifting(self, moved: Traffic, cycles: float, together: float = 1.0) -> Traffic:
         """The same of CTAs that began together once, and that drift apart by and by: the longer they go on, and wait for what they load (`in_time`), the more of what
@@ -221,7 +235,7 @@ class Part:
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
         sim, sms, ends = _run(sample, self.actors, board, memory, self.each)
         whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else _drawn(sim, sample, sample.lengths, board)
-        whole += handed_over(sample, memory, board)
+        whole += board.number("sums_wait") if sample.asked else 0.0
         if sample.outside is not None:
             mhz = memory.pace * board.number("clock_mhz")
             whole += sample.outside.later(whole, self.places, sample.trace.in_step, memory.l2, outside_share(board, active, mhz))
@@ -235,15 +249,6 @@ class Part:
                          dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead), memory
-
-
-def handed_over(sample: Sample, memory: Memory, board: Board) -> float:
-    """Cycles that sums take from CTA to CTA by way of memory, beside what their stores and loads take as such: flags, fences, and loads few at a time."""
-    if not sample.asked:
-        return 0.0
-    read, written = sample.trace.read, sample.trace.written
-    each = sum(read[address][0] + written[address][0] for address in read.keys() & written.keys()) / len(sample.ctas)
-    return board.number("sums_wait") + max(0.0, each / board.number("sums_bytes") - each / memory.lane_store)
 
 
 def at_once(sample: Sample, board: Board) -> int:
@@ -265,7 +270,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) ->
     near, memory = chip.run(moved, chip.memory(moved, sample.wave.steps if sample.wave else ()))
     for _ in range(AGAIN if moved.merged else 1):
         together = in_time(near, sample, board) if each <= sample.resident else anew(chip.rounds, board)
-        moved = chip.traffic(near=together)
+        moved = chip.traffic(near=together, early=max(0.0, 1 - near.cycles / 1e6 / board.number("l2_adrift")))
         memory = replace(memory, l2=l2_share(board, active, moved.merged, memory.pace * board.number("clock_mhz")))
         before = near.cycles
         near, memory = chip.run(moved, memory)

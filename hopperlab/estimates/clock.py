@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .boards import Board
 
+SETTLES = 0.5        # of the time until power is looked at, after which a launch's clock is on average what power allows
 USED = 0.02          # of the time, from which on tensor cores count as used
 
 
@@ -48,6 +49,11 @@ def activity(busy: Busy, board: Board, cycles: float) -> float:
 
 def megahertz(busy: Busy, board: Board, cycles: float) -> float:
     """The SM clock in MHz. Where tensor cores are used it is never the highest, however little a kernel asks."""
-    asked = activity(busy, board, cycles)
-    highest = board.number("tensor_mhz" if max(busy.wgmma, busy.mma) > USED else "clock_mhz")
-    return min(highest, board.number("clock_mhz") * asked ** -board.number("power_slope") if asked > 1 else highest)
+    asked, tensor, us = activity(busy, board, cycles), max(busy.wgmma, busy.mma), cycles / board.number("clock_mhz")
+    highest = board.number("tensor_mhz" if tensor > USED else "clock_mhz")
+    found = min(highest, board.number("clock_mhz") * asked ** -board.number("power_slope") if asked > 1 else highest)
+    if tensor <= USED:
+        return found
+    at_first = min(highest, board.number("first_mhz") - board.number("first_slope") * tensor * busy.working)
+    late = min(1.0, max(0.0, us / board.number("power_reacts") - 1) / SETTLES)
+    return at_first + late * (found - at_first)

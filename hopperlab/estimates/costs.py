@@ -189,7 +189,7 @@ def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     for way, field in (("load", "loaded"), ("store", "stored")):
         requests = counts.get(f"global_{way}_requests", 0)
         if requests:
-            return _global(way, field, counts, requests, board)
+            return _global(way, field, counts, requests, board, "cg" in instr.mods)
     for way in ("load", "store"):
         if counts.get(f"dsmem_{way}_bytes"):
             return Cost(1, board.number("dsmem_latency") if instr.dsts() else 0, port=32 * _width(instr) / board.number(f"dsmem_{way}"))
@@ -206,10 +206,11 @@ def _width(instr: Instr) -> int:
     return lanes * next((int(m[1:]) // 8 for m in reversed(instr.mods) if re.fullmatch(r"[bsuf](8|16|32|64|128)", m)), 4)
 
 
-def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board) -> Cost:
+def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board, past: bool) -> Cost:
     sectors, nbytes = counts[f"global_{way}_sectors"] / requests, counts[f"global_{way}_bytes"] / requests
     lines = sectors if nbytes <= 16 * sectors else max(1.0, sectors / 4)          # scattered sectors lie in lines of their own
     port = max(lines, nbytes / board.number("shared_bytes"))
     part = board.number("store_parts") if way == "store" and nbytes < 32 * sectors else 1.0
+    part = 1 / board.number("l1_missed") if way == "load" and past else part
     moved: dict[str, Any] = {field: 32 * sectors * part}
     return Cost(1, board.number("l1_latency") if way == "load" else 0, port=port, **moved)

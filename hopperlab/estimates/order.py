@@ -207,8 +207,9 @@ def in_turn(found: Loads) -> Loads:
     return replace(found, kept=kept, places=found.places[order], nbytes=found.nbytes[order], whole=found.whole[order], tiles=found.tiles[order])
 
 
-def missed(found: Loads, half: float, step: float, stored: float = 0.0, cluster: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(bytes asked for, bytes that come from memory) through an L2 of twice `half` bytes, of each `step` bytes that a CTA asks for. stored: bytes that all write
+def missed(found: Loads, half: float, step: float, stored: float = 0.0, cluster: int = 1) -> tuple[NDArray[Any], NDArray[Any], float]:
+    """(bytes asked for, bytes that come from memory) through an L2 of twice `half` bytes, of each `step` bytes that a CTA asks for, and which share of all another one has
+    asked for at once. stored: bytes that all write
     meanwhile; cluster: CTAs of one.
 
     Each half of the L2 has the lines of its half of memory, and copies of those of the other half that its SMs ask for (which of them are there is not known: any).
@@ -234,7 +235,7 @@ def missed(found: Loads, half: float, step: float, stored: float = 0.0, cluster:
         before_all = at + last[those]
         came[those] = nbytes[those] * (here[before_all] + gone[1 - one].ravel()[before_all] * here[at + since]) / 2
     steps = (before / step).astype(np.int64)
-    return np.bincount(steps, nbytes), np.bincount(steps, came)
+    return np.bincount(steps, nbytes), np.bincount(steps, came), float(nbytes[last == turns].sum() / max(1.0, nbytes.sum()))
 
 
 def in_order(keys: NDArray[Any]) -> NDArray[Any]:
@@ -296,16 +297,16 @@ def together_at_last(found: Loads) -> float:
     return float(found.nbytes[late][np.isin(asked - 1, asked)].sum() / max(1.0, found.nbytes[late].sum()))
 
 
-def brought(found: Loads, half: float, once: float = 0.0, stored: float = 0.0, cluster: int = 1) -> tuple[float, list[float], float]:
-    """Bytes that memory brings for all of these loads, through an L2 of twice `half` bytes; of what each CTA asks for, STEP after STEP, which share; and of what CTAs
-    ask for at last, what neighbours do, too. Those that were not kept go on as the last third of those that were. once: bytes that differ (0: not known; boxes that
+def brought(found: Loads, half: float, once: float = 0.0, stored: float = 0.0, cluster: int = 1, step: float = STEP) -> tuple[float, list[float], float, float]:
+    """Bytes that memory brings for all of these loads, through an L2 of twice `half` bytes; of what each CTA asks for, `step` bytes after `step`, which share; of what CTAs
+    ask for at last, what neighbours do, too; and of all, what others ask for at once. Those that were not kept go on as the last third of those that were. once: bytes that differ (0: not known; boxes that
     overlap are asked for as if they differed); stored, cluster: as in `missed`."""
     kept, every = found.kept.sum(), found.counts.sum()
-    asked_for, came = missed(found, half, STEP, stored * float(kept / every), cluster)
+    asked_for, came, same = missed(found, half, step, stored * float(kept / every), cluster)
     if once and kept == every:
         _, first = np.unique(found.places, return_index=True)
         came = came * min(1.0, once / float(found.nbytes[first].sum()))
     late = 2 * len(came) // 3
     after = float(came[late:].sum() / max(1.0, asked_for[late:].sum()))
     more = float(found.nbytes.sum() * (every / kept - 1))
-    return float(came.sum()) + more * after, [*(came / np.maximum(1.0, asked_for)).tolist(), after], together_at_last(found)
+    return float(came.sum()) + more * after, [*(came / np.maximum(1.0, asked_for)).tolist(), after], together_at_last(found), same

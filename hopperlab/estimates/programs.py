@@ -2,6 +2,7 @@
 """From what each warp did (trace.py) to programs that sm.py runs: warps of a warpgroup that do the same become one actor, blocks become costs."""
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import groupby, pairwise
@@ -14,7 +15,7 @@ from .costs import BACK, PRECISE, Cost, Priced, alone, precise, priced
 from .trace import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..emulator.ptx.ir import Instr
     from .sample import Sample
@@ -201,6 +202,8 @@ class Pricer:
     def __init__(self, sample: Sample, board: Board):
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
         self.counts, self.board = sample.counts, board.having(store_parts=board.number("store_parts_apart")) if sample.apart else board
+        blocks = Counter(entry[2] for warp in sample.trace.warps for entry in warp if entry[0] == T.BLOCK)
+        self._runs = {at: often for block, often in blocks.items() for at in range(*self.spans[block])}
         self._known: dict[tuple[int, int], tuple[Cost, list[Priced]]] = {}
         self._merged: dict[tuple[tuple[tuple[int, int], ...], int], list[Step]] = {}
         self._computed: dict[tuple[int, int, int], list[Step]] = {}
@@ -211,10 +214,19 @@ class Pricer:
         """What instructions from `start` to before `end` cost together, and each of them."""
         known = self._known.get((start, end))
         if known is None:
-            runs = [priced(i, self.counts.get(i.index, {}), self.board, self._turns(at)) for at, i in enumerate(self.body[start:end], start)
+            runs = [priced(i, self._counted(i, at), self.board, self._turns(at)) for at, i in enumerate(self.body[start:end], start)
                     if not (i.op == "wgmma" and i.mods[0] in ("mma_async", "wait_group"))]
             known = self._known[(start, end)] = sum((one.cost for one in runs), Cost()), runs
         return known
+
+    def _counted(self, instr: Instr, at: int) -> Mapping[str, int]:
+        """What an instruction cost; lanes of a warp that had come apart in the emulator are one request on the chip."""
+        counts, runs = self.counts.get(instr.index, {}), self._runs.get(at, 0)
+        for way in ("load", "store"):
+            more = counts.get(f"global_{way}_requests", 0) - runs
+            if runs and more > 0:                                # sectors that two parts touch are touched once
+                counts = {**counts, f"global_{way}_requests": runs, f"global_{way}_sectors": max(runs, counts[f"global_{way}_sectors"] - more)}
+        return counts
 
     def alone(self, spans: tuple[tuple[int, int], ...]) -> list[float]:
         """How long a warp takes for instructions that stand together, if it meets no other: by span of them."""

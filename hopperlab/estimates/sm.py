@@ -169,6 +169,8 @@ class Simulation:
         """The same of what an SM asks for before it waits: all SMs do so at once, and memory serves none before the others."""
         memory, each = self.memory, self.memory.first * (1 + self.numbers["l2_dirty_share"]) / self.memory.dram
         end = sm.dram.serve(max(at, sm.ready), nbytes * each)
+        if not memory.crowd:                                                # of attention's it is part of that
+            end = max(end, sm.l2.serve(at, nbytes / memory.l2))
         sm.loaded += nbytes
         end += TOGETHER * max(0.0, sm.ready + sm.at_once * each - end)
         return end + memory.pace * self.numbers[f"{way}_latency_memory"] + memory.queued + memory.crowd

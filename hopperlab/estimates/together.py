@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STEP = 1 << 18               # bytes of a CTA's loads that are looked at together
+STEP = 1 << 15               # bytes of a CTA's loads that are looked at together
 
 
 @dataclass
@@ -17,10 +17,11 @@ class Together:
     did, as (bytes that those from the one to the other ask for and that differ, these bytes). new: each wave asks for other bytes than those before it.
     near: bytes that a CTA asks for as one of the cluster before it in the grid does at the same time; paired: as the other CTA of its cluster on
     the same TPC does; sent: that it asks for for several CTAs of its cluster; repeated: share of boxes that it asks for more than once.
-    followed: where a launch's loads were followed in order (order.py), what that says of an L2 whose halves have so many bytes: the three that `on` puts in, which are
+    followed: where a launch's loads were followed in order (order.py), what that says of an L2 whose halves have so many bytes: the four that `on` puts in, which are
     brought: bytes that memory brings for the whole launch;
     dealt: loads of attention's CTAs that are dealt their tiles, which differ: of the sampled cluster's, of those of the cluster that has the most, and of all;
-    steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same time.
+    steps: and which share of what each CTA asks for, so many bytes after so many; later: of what it asks for at last, what the one before it does at the same
+    time; same: of all, what another one asks for at the same time.
     first: of attention, of the first of these bytes; known: what `followed` has said."""
 
     asked: dict[int, float] = field(default_factory=dict)
@@ -31,11 +32,12 @@ class Together:
     sent: dict[int, float] = field(default_factory=dict)
     repeated: dict[int, float] = field(default_factory=dict)
     new: bool = False
-    followed: Callable[[float], tuple[float, list[float], float]] | None = None
+    followed: Callable[[float], tuple[float, list[float], float, float]] | None = None
     brought: float | None = None
     dealt: tuple[float, float, float] | None = None
     steps: list[float] = field(default_factory=list)
     later: float = 0.0
+    same: float = 0.0
     first: float = 0.0
     known: dict[float, Together] = field(default_factory=dict)
 
@@ -44,8 +46,9 @@ class Together:
         if self.followed is None:
             return self
         if half not in self.known:
-            brought, steps, later = self.followed(half)
-            self.known[half] = replace(self, followed=None, brought=brought, first=steps[0] if self.new and steps else 0.0, steps=[] if self.new else steps, later=later)
+            brought, steps, later, same = self.followed(half)
+            self.known[half] = replace(self, followed=None, brought=brought, first=steps[0] if self.new and steps else 0.0, steps=[] if self.new else steps,
+                                       later=later, same=same)
         return self.known[half]
 
     def share(self, address: int) -> float:
@@ -65,6 +68,10 @@ class Together:
             paired += nbytes * self.paired.get(address, 0.0) / asked * (1 - several)
         all_of_them = max(1.0, sum(loaded.values()))
         return (near / times + sent + (all_of_them - near - sent - paired) / others) / all_of_them
+
+    def several(self, loaded: dict[int, float]) -> float:
+        """Share of what is loaded that goes to several CTAs of a cluster. loaded: by array."""
+        return sum(nbytes * self.sent.get(address, 0.0) / max(1.0, self.asked.get(address, 0.0)) for address, nbytes in loaded.items()) / max(1.0, sum(loaded.values()))
 
     def repeating(self, loaded: dict[int, float]) -> float:
         """Share of what is loaded that an SM asks for while the same is on its way to it. loaded: by array."""

@@ -38,6 +38,7 @@ FIRST = 1 << 16              # bytes of a CTA's first loads that are looked at
 MOST_WORK = 40_000_000       # of a wave (emulator/observe/work.py)
 ALONE = 0.9                  # of what persistent CTAs ask for at the same time, what differs, from which on their loads are followed one by one (order.py)
 MOST_ATTENDED = 400_000      # loads of attention that are followed: it goes on as it went
+BEGUN = 1 << 18              # bytes of a CTA's loads of attention, of which it matters how many come from memory
 AGAIN = 1.3                  # times that a byte is loaded, on average, from which on it matters who loads it when
 
 
@@ -136,7 +137,7 @@ def of(sample: Sample) -> Together | None:
         if sample.total <= at_once:
             with contextlib.suppress(order.NotAlone):
                 found = order.follow(sample.plan, most=MOST_ATTENDED)
-                told.followed = partial(order.brought, order.in_turn(found), once=once, stored=stored, cluster=sample.cluster)
+                told.followed = partial(order.brought, order.in_turn(found), once=once, stored=stored, cluster=sample.cluster, step=BEGUN)
                 told.dealt = _dealt(found, sample) if found.tiles is None else None
         return told
     if sum(nbytes for nbytes, _ in arrays.values()) < AGAIN * once:
