@@ -105,7 +105,8 @@ def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bo
     unique = missed(arrays, stored, sample.wave, board, rounds, apart, sample.trace.in_step)
     fresh = 1.0 if sample.apart and sample.whole and sample.lengths is None else 1 / max(1.0, rounds)
     loaded = {address: n for address, (n, _) in arrays.items()}
-    return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, merged(sample, loaded, board, rounds, near, early))
+    asked = merged(sample, loaded, board, rounds, near, early)
+    return Traffic(sum(loaded.values()), stored, unique, board.number("l2_dirty"), board.number("l2_dirty_share"), fresh, asked)
 
 
 def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float, together: float = 1.0, early: float = 1.0) -> float:

@@ -208,9 +208,8 @@ def in_turn(found: Loads) -> Loads:
 
 
 def missed(found: Loads, half: float, step: float, stored: float = 0.0, cluster: int = 1) -> tuple[NDArray[Any], NDArray[Any], float]:
-    """(bytes asked for, bytes that come from memory) through an L2 of twice `half` bytes, of each `step` bytes that a CTA asks for, and which share of all another one has
-    asked for at once. stored: bytes that all write
-    meanwhile; cluster: CTAs of one.
+    """(bytes asked for, bytes that come from memory) through an L2 of twice `half` bytes, of each `step` bytes that a CTA asks for, and which
+    share of all another one asks for at once. stored: bytes that all write meanwhile; cluster: CTAs of one.
 
     Each half of the L2 has the lines of its half of memory, and copies of those of the other half that its SMs ask for (which of them are there is not known: any).
     It gives up what has not been asked for longest among WAYS lines: after so many different bytes have come, a line is gone as often as WAYS or more of them fell to
@@ -298,9 +297,9 @@ def together_at_last(found: Loads) -> float:
 
 
 def brought(found: Loads, half: float, once: float = 0.0, stored: float = 0.0, cluster: int = 1, step: float = STEP) -> tuple[float, list[float], float, float]:
-    """Bytes that memory brings for all of these loads, through an L2 of twice `half` bytes; of what each CTA asks for, `step` bytes after `step`, which share; of what CTAs
-    ask for at last, what neighbours do, too; and of all, what others ask for at once. Those that were not kept go on as the last third of those that were. once: bytes that differ (0: not known; boxes that
-    overlap are asked for as if they differed); stored, cluster: as in `missed`."""
+    """Bytes that memory brings for all of these loads, through an L2 of twice `half` bytes; of what each CTA asks for, `step` bytes after `step`, which share; of
+    what CTAs ask for at last, what neighbours do, too; and of all, what others ask for at once. Those that were not kept go on as the last third of those that were.
+    once: bytes that differ (0: not known; boxes that overlap are asked for as if they differed); stored, cluster: as in `missed`."""
     kept, every = found.kept.sum(), found.counts.sum()
     asked_for, came, same = missed(found, half, step, stored * float(kept / every), cluster)
     if once and kept == every:

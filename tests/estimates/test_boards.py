@@ -142,6 +142,16 @@ def test_where_tensor_cores_are_used_the_clock_is_never_the_highest():
     assert clock.megahertz(busy(wgmma=0.95, issue=0.4, arrived=45.0, read=30.0), H200, 2e6) < H200.number("tensor_mhz")
 
 
+def test_a_launch_that_is_over_before_power_is_looked_at_has_the_clock_of_its_tensor_cores_alone():
+    calm, full = (busy(wgmma=share, issue=0.2, arrived=45.0, read=30.0, memory=10.0) for share in (0.4, 0.8))
+    short, long_ = (us * H200.number("clock_mhz") for us in (40, 400))
+    first, slope = H200.number("first_mhz"), H200.number("first_slope")
+    assert [clock.megahertz(one, H200, short) for one in (calm, full)] == [pytest.approx(first - share * slope) for share in (0.4, 0.8)]
+    assert clock.megahertz(full, H200, long_) < clock.megahertz(full, H200, 1.2 * H200.number("power_reacts") * H200.number("clock_mhz")) < first - 0.8 * slope
+    assert clock.megahertz(dataclasses.replace(full, working=0.5), H200, short) == pytest.approx(first - 0.4 * slope)
+    assert clock.megahertz(busy(arrived=45.0), H200, short) == H200.number("clock_mhz"), "without tensor cores"
+
+
 @pytest.mark.parametrize("board", boards.TITLES)
 def test_clocks_are_near_those_that_were_counted(board):
     """profiles.json: the SM clock beside the shares of units, and the bytes, that Nsight Compute counted in the same launch."""

@@ -7,14 +7,14 @@ import pytest
 
 import hopperlab as hl
 from hopperlab.estimates import absent, boards, chip, cut, estimating, order, l2_and_memory, sample, skeleton, sm, sm_units
-from hopperlab.estimates.programs import Actor, programs
+from hopperlab.estimates.programs import COMPUTE, Actor, asked_at_once, programs
 from hopperlab.estimates.together import STEP, Together
 from hopperlab.estimates import trace as T
 from hopperlab.hopper.tile import global_rows
 from hopperlab.measure.launches import gemm
 from hopperlab.measure.launches.gemm_configurations import Final
 
-H100 = boards.board("h100")
+H100, H200 = boards.board("h100"), boards.board("h200")
 SHARED = Final(bm=128, bn=128, consumers=2, stages=4, cluster_m=1, cluster_n=1, group=16, blocks=11, stream=1)
 
 
@@ -137,10 +137,10 @@ def loads_so(places, nbytes, *counts):
 
 def test_loads_are_followed_through_an_l2_that_gives_up_what_was_not_asked_for_longest():
     def came(half, *ctas):
-        return [round(float(part.sum()), 6) for part in order.missed(loads_of(*ctas), half, STEP)]
+        return [round(float(part.sum()), 6) for part in order.missed(loads_of(*ctas), half, STEP)[:2]]
     assert came(100, "abc", "abc") == [60, 30], "who asks for the same at the same time shares it"
     there, thrice = loads_so(np.array([0, 1, 0]), np.full(3, float(STEP)), 3), loads_so(np.array([0, 1, 2, 3, 0]), np.full(5, float(STEP)), 5)
-    asked, brought = order.missed(there, 10 * STEP, STEP)
+    asked, brought, _same = order.missed(there, 10 * STEP, STEP)
     assert asked.tolist() == [STEP] * 3 and brought.tolist() == pytest.approx([STEP, STEP, 0], abs=1)
     assert order.missed(thrice, STEP, STEP)[1][-1] > 0.95 * STEP, "three times a half's size has come between"
     assert order.missed(there, 3 * STEP, STEP, stored=40 * STEP)[1][2] > 0.9 * STEP, "what is written takes room, too"
@@ -176,6 +176,12 @@ def test_what_is_expected_is_what_two_halves_bring():
             came += 0.5 * (not holds(side, side, place)) + 0.5 * (not (holds(1 - side, 1 - side, place) | copied))
     assert expected[0].sum() == ctas * each * order.QUANTUM
     assert expected[1].sum() / order.QUANTUM == pytest.approx(came, rel=0.1) and 0.15 < came / rounds.size < 0.85, came / rounds.size
+
+
+def test_what_others_ask_for_at_the_same_time():
+    assert order.brought(loads_of("abcd", "abxy"), 100.0)[3] == 0.25, "of eight loads, two that another CTA asks for as well"
+    late = loads_so(np.array([0, 1, 1, 0]), np.full(4, 2.0 * order.QUANTUM), 2, 2)
+    assert order.brought(late, 100.0 * order.QUANTUM)[3] == 0, "one later than the other"
 
 
 def test_boxes_that_overlap_bring_no_more_than_there_is():
@@ -301,20 +307,46 @@ def test_who_shares_what_says_how_often_the_l2_is_asked(found):
     assert [chip.merged(replace(whole, cluster=2, wave=wave), {1: 1.0}, H100, 1.0) for wave in (far, sent)] == [pytest.approx(1 / others), 1]
     pairs = Together({1: 4.0}, near={1: 0.0}, paired={1: 2.0})
     assert chip.merged(replace(whole, cluster=2, wave=pairs), {1: 1.0}, H100, 1.0) == pytest.approx(0.5 / others), "what both SMs of a TPC ask for is asked for once"
-    apart = replace(found, wave=Together({1: 1.0}, near={1: 0.0}, brought=1.0, later=1.0))
-    assert [chip.merged(apart, {1: 1.0}, H100, rounds) for rounds in (1.0, chip.SCATTERED)] == [1, 1]
+    apart = replace(found, wave=Together({1: 1.0}, near={1: 0.0}, brought=1.0, later=1.0, same=0.5))
+    assert [chip.merged(apart, {1: 1.0}, H100, rounds, early=0.0) for rounds in (1.0, chip.SCATTERED)] == [1, 1]
     for together, name in ((1.0, "l2_merged_along_k"), (0.0, "l2_merged_apart")):
-        assert chip.merged(apart, {1: 1.0}, H100, 2 * chip.SCATTERED, together) == pytest.approx(0.5 + 0.5 / H100.number(name))
-    assert chip.merged(replace(apart, wave=replace(apart.wave, later=0.25)), {1: 1.0}, H100, 1e9) == pytest.approx(0.75 + 0.25 / H100.number("l2_merged_along_k"))
-    assert chip.merged(replace(apart, cluster=2), {1: 1.0}, H100, 100.0) == 1
+        assert chip.merged(apart, {1: 1.0}, H100, 2 * chip.SCATTERED, together, 0.0) == pytest.approx(0.5 + 0.5 / H100.number(name))
+    quarter = replace(apart, wave=replace(apart.wave, later=0.25))
+    assert chip.merged(quarter, {1: 1.0}, H100, 1e9, early=0.0) == pytest.approx(0.75 + 0.25 / H100.number("l2_merged_along_k"))
+    assert chip.merged(apart, {1: 1.0}, H100, 1.0, early=0.8) == pytest.approx(1 - 0.8 * 0.5 * (1 - 1 / H100.number("l2_merged_begun"))), "half of it others ask for, too"
+    assert chip.merged(replace(apart, cluster=2), {1: 1.0}, H100, 100.0, early=0.0) == 1
+    half = replace(apart, cluster=2, wave=replace(apart.wave, sent={1: 0.5}))
+    assert chip.merged(half, {1: 1.0}, H200, 1.0) == pytest.approx(0.5 + 0.5 * H200.number("l2_asked") / H200.number("l2_sent")), "what goes to several takes longer"
     assert chip.merged(replace(found, wave=None), {1: 1.0}, H100, 1.0) == chip.merged(replace(found, wave=Together(new=True)), {1: 1.0}, H100, 1.0) == 0
 
 
 def test_sums_that_are_handed_over_take_their_time(found):
-    memory = sm.Memory(1.0, 1.0, 22.0, 1.0)
-    bytes_ = 2 * 128 * 128 * 4                          # a tile's sums are sent, and another's are read
-    assert chip.handed_over(found, memory, H100) == pytest.approx(H100.number("sums_wait") + bytes_ / H100.number("sums_bytes") - bytes_ / 22, rel=0.01)
-    assert chip.handed_over(replace(found, asked=0), memory, H100) == 0
+    with_sums, without = (chip.simulate(replace(found, asked=asked), H100.having(sums_wait=wait)).cycles for asked, wait in ((found.asked, 5000), (found.asked, 0)))
+    assert with_sums == pytest.approx(without + 5000, rel=0.002)
+
+
+def test_what_is_sent_and_added_is_stored_and_loaded_as_often_as_warps_do(launch, found):
+    """A tile's sums, 128 x 128 floats, are sent in whole sectors and read past the L1, though lanes of a warp had come apart when they did so."""
+    steps = [step[1:3] for actor in programs(found, H100) if actor.first == 4 for step in actor.steps if step[0] == COMPUTE]
+    sent = sum(cost.stored * warps for cost, warps in steps)
+    read = sum(cost.loaded * warps for cost, warps in steps) * H100.number("l1_missed")
+    assert sent == pytest.approx(64 * 128 * 4, rel=0.02) and read == pytest.approx(64 * 128 * 4, rel=0.05)
+
+
+def test_first_loads_come_from_memory_as_all_ctas_ask_for_them(found):
+    """CTAs that begin at different places ask for what nobody else does: memory brings it, before any has what it asked for first."""
+    wave = found.wave.on(H100.number("l2_size") / 2)
+    actors = programs(found, H100)
+    part = chip.Part(found, H100, actors, 11, 1, 1.0, 4.0)
+    at_once = sum(asked_at_once(actor) for actor in actors)
+    assert STEP < at_once < 8 * STEP and part.begun(wave, [1.0, *[0.5] * 7]) > 0.5 == part.begun(wave, [0.5] * 8)
+    assert part.begun(replace(wave, asked={1: 4.0, 2: 4.0}, different={1: 1.0, 2: 2.0}), []) == 3 / 8
+
+    def there(first):
+        sm_, memory = sm_units.Multiprocessor(), sm.Memory(50.0, 1.0, 1.0, 20.0, missed=0.1, first=first, cold=1e9)
+        sm_.at_once, sm_.ready = 200_000.0, 0.0
+        return sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)._fetch(sm_, 0.0, 40_000, "tma")
+    assert there(0.9) > there(0.1) > there(0.0)
 
 
 def test_an_sm_loads_from_memory_what_its_place_in_the_launch_says():
