@@ -12,6 +12,7 @@ attention, counted = (pytest.importorskip(f"benchmarks.{name}") for name in ("dr
 STORED = sorted(drawn.FOLDER.glob("*.json"))
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_a_stored_draw_is_what_its_seed_gives(path):
     rows = json.loads(path.read_text())["rows"]
@@ -19,6 +20,7 @@ def test_a_stored_draw_is_what_its_seed_gives(path):
     assert len(rows) == drawn.COUNT and all(row["us"] > 10 for row in rows)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_estimates_of_a_draw_are_near(path):
     """The first and the last of those at 2048 cubed, which are the quickest to judge; the worst of all at this size is 29 per cent off."""
@@ -43,6 +45,7 @@ def test_a_draw_that_is_not_there_is_an_error(monkeypatch, capsys):
 ATTENTION = sorted(attention.FOLDER.glob("*.json"))
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("path", ATTENTION, ids=lambda path: path.stem)
 def test_a_stored_draw_of_attention_is_what_its_seed_gives(path):
     """Cells in order, of each the first four configurations that ptxas compiles, among those drawn."""
@@ -62,6 +65,7 @@ def test_a_stored_draw_of_attention_is_what_its_seed_gives(path):
     assert first == len(rows) and all(row["us"] > 10 for row in rows)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("path", ATTENTION, ids=lambda path: path.stem)
 def test_estimates_of_a_draw_of_attention_are_near(path):
     rows = json.loads(path.read_text())["rows"]
