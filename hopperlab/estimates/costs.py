@@ -206,11 +206,11 @@ def _width(instr: Instr) -> int:
     return lanes * next((int(m[1:]) // 8 for m in reversed(instr.mods) if re.fullmatch(r"[bsuf](8|16|32|64|128)", m)), 4)
 
 
-def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board, past: bool) -> Cost:
+def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board, past_l1: bool) -> Cost:
     sectors, nbytes = counts[f"global_{way}_sectors"] / requests, counts[f"global_{way}_bytes"] / requests
     lines = sectors if nbytes <= 16 * sectors else max(1.0, sectors / 4)          # scattered sectors lie in lines of their own
     port = max(lines, nbytes / board.number("shared_bytes"))
     part = board.number("store_parts") if way == "store" and nbytes < 32 * sectors else 1.0
-    part = 1 / board.number("l1_missed") if way == "load" and past else part
+    part = 1 / board.number("l1_missed") if way == "load" and past_l1 else part
     moved: dict[str, Any] = {field: 32 * sectors * part}
     return Cost(1, board.number("l1_latency") if way == "load" else 0, port=port, **moved)
