@@ -143,7 +143,7 @@ _FITTED = {
     "power_long": (0.34, "", POWER),
     "power_window": (8000, "us", POWER),
     "power_reacts": (56, "us", "fitted on marks of the clock in gemm/final.cu (H200, 3072 cubed): until a launch slows down by what it asks"),
-    "first_mhz": (1840, "MHz", "fitted (the same, 33 launches of 2048 cubed): the clock until then, of tensor cores that do nothing"),
+    "first_mhz": (1840, "MHz", "fitted (the same, 33 launches of 2048 cubed, 12 MHz off): the clock until then, of tensor cores that do nothing"),
     "first_slope": (205, "MHz", "fitted (the same): and how much lower it is of those that never rest"),
     "power_slope": (0.34, "", POWER),
     "tensor_mhz": (1806, "MHz", "benchmarks/counted.py on an H100: the highest clock while tensor cores are used, the middle one of nine products that ask little"),

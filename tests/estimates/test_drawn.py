@@ -3,9 +3,11 @@
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from hopperlab.estimates import accuracy, boards
+from hopperlab.runtime import library
 
 drawn = pytest.importorskip("benchmarks.drawn_estimates", reason="a checkout of the repository has it, an installed package not")
 attention, counted = (pytest.importorskip(f"benchmarks.{name}") for name in ("drawn_attention", "counted_draws"))
@@ -40,6 +42,21 @@ def test_a_draw_that_is_not_there_is_an_error(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         drawn.main()
     assert "no draw 'h100_1': there are h100_2026112701" in capsys.readouterr().err
+
+
+def test_products_with_marks_are_the_same_products():
+    marked = pytest.importorskip("benchmarks.marked_products")
+    row = next(row for row in json.loads(STORED[-1].read_text())["rows"] if row["size"] == 2048 and "STREAM=1" in row["named"])
+    choice = drawn.choice_named(row["named"].split())
+    with library.standing_in(marked.SOURCE, marked.marked()):
+        kernel = drawn.launched(2048, choice).kernel
+    plain = drawn.launched(2048, choice).kernel
+    assert kernel.use.spill_stores == plain.use.spill_stores == 0 and "mark_cycles" in kernel.module.ptx and "mark_cycles" not in plain.module.ptx
+    times = [(0, marked.BEGINS), (4000, marked.FIRST), (9000, marked.MULTIPLIED), (9500, marked.STORED), (9600, marked.ENDS)]
+    cycles, ns = np.zeros((2, 132, 4, marked.MOST), np.int64)
+    cycles[0, 1, :5], ns[0, 1, :5] = [8 * (at + 1) + kind for at, kind in times], [at * 10 // 17 for at, _ in times]
+    told = marked.told({"size": 64, "named": "K"}, [7.0], [cycles], [ns])
+    assert told.split() == "64 7.0 us first 4000 (4000), k 5000, sent 0, added 0, stored 500, all 9600 (9600) MHz K".split()
 
 
 ATTENTION = sorted(attention.FOLDER.glob("*.json"))

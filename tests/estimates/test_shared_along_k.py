@@ -321,7 +321,7 @@ def test_who_shares_what_says_how_often_the_l2_is_asked(found):
 
 
 def test_sums_that_are_handed_over_take_their_time(found):
-    with_sums, without = (chip.simulate(replace(found, asked=asked), H100.having(sums_wait=wait)).cycles for asked, wait in ((found.asked, 5000), (found.asked, 0)))
+    with_sums, without = (chip.simulate(found, H100.having(sums_wait=wait)).cycles for wait in (5000, 0))
     assert with_sums == pytest.approx(without + 5000, rel=0.002)
 
 
@@ -341,12 +341,14 @@ def test_first_loads_come_from_memory_as_all_ctas_ask_for_them(found):
     at_once = sum(asked_at_once(actor) for actor in actors)
     assert STEP < at_once < 8 * STEP and part.begun(wave, [1.0, *[0.5] * 7]) > 0.5 == part.begun(wave, [0.5] * 8)
     assert part.begun(replace(wave, asked={1: 4.0, 2: 4.0}, different={1: 1.0, 2: 2.0}), []) == 3 / 8
+    part = replace(part, sample=replace(found, wave=wave))
+    assert part.memory(part.traffic(), wave.steps).first == part.begun(wave, wave.steps) > 1.5 * wave.steps[-1]
 
-    def there(first):
-        sm_, memory = sm_units.Multiprocessor(), sm.Memory(50.0, 1.0, 1.0, 20.0, missed=0.1, first=first, cold=1e9)
+    def there(first, l2=50.0):
+        sm_, memory = sm_units.Multiprocessor(), sm.Memory(l2, 1.0, 1.0, 20.0, missed=0.1, first=first, cold=1e9)
         sm_.at_once, sm_.ready = 200_000.0, 0.0
         return sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)._fetch(sm_, 0.0, 40_000, "tma")
-    assert there(0.9) > there(0.1) > there(0.0)
+    assert there(0.9) > there(0.1) > there(0.0) and there(0.1, l2=0.1) > 400_000 > there(0.1), "the L2 serves them, too"
 
 
 def test_an_sm_loads_from_memory_what_its_place_in_the_launch_says():
